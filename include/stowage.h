@@ -1,0 +1,204 @@
+/* Stowage: decides where every operator of a model runs, in what order, and what is fused into one kernel.
+ *
+ * This is the whole public interface, in the order of the work: a graph and a machine come in, costs tell what each op takes,
+ * a plan holds the decisions, the simulator says what the plan is worth.
+ *
+ *     stw_error error;
+ *     stw_graph *graph;  stw_machine *machine;  stw_costs *costs;  stw_plan *plan;  stw_simulator *simulator;
+ *     if (stw_graph_open("gnmt-4.json.gz", &graph, &error) ||
+ *         stw_machine_open("h200x4", &machine, &error) ||
+ *         stw_costs_create(graph, machine, NULL, &costs, &error) ||
+ *         stw_simulator_create(costs, &simulator, &error) ||
+ *         stw_method_run("spread", simulator, &plan, &error)) { puts(error.message); return 1; }
+ *     stw_workspace *workspace;  stw_evaluation result;
+ *     stw_workspace_create(simulator, &workspace, &error);
+ *     stw_simulate(simulator, plan, workspace, &result, &error);
+ *     printf("%.3f ms\n", 1e3 * result.step_s);
+ *
+ * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What a `create`,
+ * `open` or `read` returns belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed.
+ * Plain `const` pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8.
+ * An object is immutable after its creation unless a `set` function exists for it, so it may be used by several threads at
+ * once; objects with `set` functions and workspaces belong to one thread at a time. */
+#ifndef STOWAGE_H
+#define STOWAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define STW_API __attribute__((visibility("default")))
+#define STW_CHECK_RESULT __attribute__((warn_unused_result))
+#else
+#define STW_API
+#define STW_CHECK_RESULT
+#endif
+
+/* ---- Version and errors ------------------------------------------------------------------------------------------------ */
+
+#define STW_VERSION "0.1.0"
+/* The version of the library that is linked, which may differ from the header's. */
+STW_API const char *stw_version(void);
+
+typedef enum stw_status {
+    STW_OK = 0,
+    STW_ERROR_INPUT = -1,    /* a file, a name or an option is wrong; the message says where and what helps */
+    STW_ERROR_IO = -2,       /* reading or writing failed */
+    STW_ERROR_MEMORY = -3,   /* out of memory */
+    STW_ERROR_NO_PLAN = -4,  /* there is no valid plan */
+    STW_ERROR_CANCELLED = -5 /* stopped on request */
+} stw_status;
+
+typedef struct stw_error {
+    stw_status status;
+    char message[500]; /* one line: what, where, value, remedy */
+} stw_error;
+
+/* ---- Options: by name, from the same table that drives the command line -------------------------------------------------- */
+
+typedef struct stw_options stw_options;
+
+STW_API stw_status stw_options_create(stw_options **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_options_destroy(stw_options *options);
+/* `name` without dashes ("memory"), `value` as on the command line ("4GB"). Unknown names and bad values are refused. */
+STW_API stw_status stw_options_set(stw_options *options, const char *name, const char *value, stw_error *error);
+/* The text that was set, else the default, else NULL; NULL for an unknown name. */
+STW_API const char *stw_options_get(const stw_options *options, const char *name);
+
+/* ---- The graph: the operators of one step -------------------------------------------------------------------------------- */
+
+typedef struct stw_graph stw_graph;
+
+/* Reads a graph file (opgraph JSON; plain, gzip or zstd); "-" is standard input. */
+STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
+/* The same from memory; `label` stands for the path in messages. */
+STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_graph_destroy(stw_graph *graph);
+
+STW_API const char *stw_graph_name(const stw_graph *graph);
+STW_API const char *stw_graph_fingerprint(const stw_graph *graph); /* 32 hexadecimal digits; names and times play no part */
+STW_API int32_t stw_graph_node_count(const stw_graph *graph);
+STW_API int32_t stw_graph_op_count(const stw_graph *graph); /* nodes that compute: neither views nor sources */
+STW_API const char *stw_graph_node_name(const stw_graph *graph, int32_t node);
+
+/* ---- The machine: devices and links -------------------------------------------------------------------------------------- */
+
+typedef struct stw_machine stw_machine;
+
+/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_builtin lists them) or the path of a machine file. */
+STW_API stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_machine_destroy(stw_machine *machine);
+
+/* The i-th family of built-in machines ("h200xN") and what it is; false past the last. */
+STW_API bool stw_machine_builtin(int32_t index, const char **name, const char **description);
+STW_API const char *stw_machine_name(const stw_machine *machine);
+STW_API int32_t stw_machine_device_count(const stw_machine *machine);
+STW_API const char *stw_machine_device_name(const stw_machine *machine, int32_t device);
+STW_API int64_t stw_machine_device_memory(const stw_machine *machine, int32_t device);
+/* Gives every device this much memory. */
+STW_API stw_status stw_machine_set_memory(stw_machine *machine, int64_t bytes, stw_error *error);
+
+/* ---- Costs: what each op takes on each device ------------------------------------------------------------------------------ */
+
+typedef struct stw_costs stw_costs;
+
+/* Measured times where there are any (`csv_path`: rows name,kind,us; may be NULL; then the graph's own), modelled ones for the
+ * rest. Graph and machine must outlive the costs. */
+STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_costs_destroy(stw_costs *costs);
+/* Microseconds of one op on one device; 0 for views and sources. */
+STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
+/* A remark for the user (rows of the CSV that match no op, ...), or NULL. */
+STW_API const char *stw_costs_remark(const stw_costs *costs);
+
+/* ---- The plan: the decisions ------------------------------------------------------------------------------------------------ */
+
+typedef struct stw_plan stw_plan;
+
+/* A plan with everything on device 0, priority 0, nothing fused. Graph and machine must outlive the plan. */
+STW_API stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_plan_destroy(stw_plan *plan);
+
+/* Reads a plan file for this graph. With `machine` NULL the machine in the file is used and owned by the plan; otherwise
+ * devices are matched by name. `*remark` (optional) is set to a warning borrowed from the plan, or to NULL. */
+STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out, const char **remark, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph, const stw_machine *machine, stw_plan **out, const char **remark, stw_error *error) STW_CHECK_RESULT;
+STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
+
+/* One entry per node of the graph. Writing: values are checked when the plan is simulated. */
+STW_API int32_t *stw_plan_device(stw_plan *plan);   /* device index */
+STW_API double *stw_plan_priority(stw_plan *plan);  /* higher runs first */
+STW_API int32_t *stw_plan_group(stw_plan *plan);    /* equal = one kernel; -1 = recomputed where read */
+/* A strict order for one device: ids of its tasks; count -1 removes it. */
+STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
+
+/* ---- The simulator ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct stw_simulator stw_simulator; /* immutable; shared by threads; the costs must outlive it */
+typedef struct stw_workspace stw_workspace; /* one per thread; nothing is allocated after the first runs */
+
+typedef enum stw_reason { /* why a plan is invalid; the first that applies */
+    STW_VALID = 0,
+    STW_INVALID_COLOCATION,
+    STW_INVALID_GROUPS,
+    STW_INVALID_LINKS,
+    STW_INVALID_ORDER,
+    STW_INVALID_OVERFLOW,
+    STW_INVALID_MEMORY
+} stw_reason;
+
+typedef struct stw_evaluation {
+    stw_reason reason;         /* STW_VALID, or why not */
+    double step_s;             /* 0 unless reason is STW_VALID or STW_INVALID_MEMORY */
+    int64_t step_ps;
+    int32_t transfer_count;
+    int64_t transfer_bytes;
+    int64_t worst_peak_bytes;  /* largest peak of a device */
+    const int64_t *peak_bytes; /* (devices); lives in the workspace until its next run */
+    const int64_t *busy_ps;    /* (devices); likewise */
+    const char *message;       /* the reason in words, or ""; likewise */
+} stw_evaluation;
+
+STW_API stw_status stw_simulator_create(const stw_costs *costs, stw_simulator **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_simulator_destroy(stw_simulator *simulator);
+STW_API stw_status stw_workspace_create(const stw_simulator *simulator, stw_workspace **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_workspace_destroy(stw_workspace *workspace);
+
+/* One evaluation. The status tells of faults in the call (device out of range, out of memory); an invalid plan is a result. */
+STW_API stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out, stw_error *error) STW_CHECK_RESULT;
+/* The short name of a reason: "colocation", "groups", ... ; NULL for STW_VALID. */
+STW_API const char *stw_reason_name(stw_reason reason);
+
+/* What no plan can beat: with this plan's groups, and with the groups free. */
+typedef struct stw_bounds {
+    double plan_s;
+    double fusion_s;
+} stw_bounds;
+STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out, stw_error *error) STW_CHECK_RESULT;
+/* The share of the work (time on the planned devices) whose time was measured for that very kind of device; 1 without work. */
+STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan);
+
+/* ---- Methods: what makes a plan -------------------------------------------------------------------------------------------------- */
+
+/* The i-th method ("single", "spread") and what it does; false past the last. */
+STW_API bool stw_method_list(int32_t index, const char **name, const char **description);
+STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
+
+/* ---- Plans out -------------------------------------------------------------------------------------------------------------------- */
+
+/* Writes the plan file with its evaluation; written aside and renamed; "-" is standard output. */
+STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) STW_CHECK_RESULT;
+/* Writes a simulated step in the Trace Event format (chrome://tracing, Perfetto); "-" is standard output. */
+STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) STW_CHECK_RESULT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+#define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
+#include "base/arena.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define STW_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STW_ASAN 1
+#endif
+#endif
+
+#ifdef STW_ASAN
+#include <sanitizer/asan_interface.h>
+enum { RED_ZONE = 32 }; /* poisoned bytes after each allocation, so that running over its end is seen */
+#else
+enum { RED_ZONE = 0 };
+#endif
+
+/* Lives at the start of its own reservation. */
+struct stw_arena_block {
+    char *end;   /* one past the reservation */
+    char *dirty; /* nothing at or above this was ever handed out, so it is still zero */
+};
+
+stw_status stw_arena_create(stw_arena *out, stw_error *error) {
+    *out = (stw_arena){0};
+    for (size_t size = (size_t)1 << 36; size >= (size_t)1 << 28; size >>= 1) {
+        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) continue;
+        stw_arena_block *block = memory;
+        block->end = (char *)memory + size;
+        block->dirty = (char *)memory + sizeof *block;
+        out->block = block;
+        out->next = block->dirty;
+        return STW_OK;
+    }
+    return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 256 MiB of address space; raise the limit (ulimit -v)");
+}
+
+void stw_arena_destroy(stw_arena *arena) {
+    if (arena->block == NULL) return;
+    char *start = (char *)arena->block;
+    const size_t size = (size_t)(arena->block->end - start);
+#ifdef STW_ASAN
+    ASAN_UNPOISON_MEMORY_REGION(start, (size_t)(arena->block->dirty - start));
+#endif
+    munmap(start, size);
+    *arena = (stw_arena){0};
+}
+
+void *stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, int64_t count) {
+    if (arena->block == NULL || count < 0) return NULL;
+    const size_t padding = (size_t)(-(uintptr_t)arena->next & (alignment - 1));
+    const size_t left = (size_t)(arena->block->end - arena->next);
+    if (left < padding + RED_ZONE) return NULL;
+    if ((size_t)count > (left - padding - RED_ZONE) / size) return NULL;
+    char *memory = arena->next + padding;
+    char *end = memory + size * (size_t)count;
+    stw_arena_block *block = arena->block;
+#ifdef STW_ASAN
+    ASAN_UNPOISON_MEMORY_REGION(memory, (size_t)(end - memory));
+    ASAN_POISON_MEMORY_REGION(end, RED_ZONE);
+#endif
+    if (memory < block->dirty) {
+        memset(memory, 0, (size_t)((end < block->dirty ? end : block->dirty) - memory));
+    }
+    arena->next = end + RED_ZONE;
+    if (arena->next > block->dirty) block->dirty = arena->next;
+    return memory;
+}
+
+int64_t stw_arena_used(const stw_arena *arena) {
+    return arena->block == NULL ? 0 : (int64_t)(arena->next - (char *)arena->block);
+}

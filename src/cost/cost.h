@@ -1,0 +1,53 @@
+/* Costs: the time of an op, of a fused group and of a transfer. Measured first, else modelled; see docs/cost-model.md.
+ *
+ * C cost classes (kinds of devices that take equal times), N nodes. */
+#ifndef STW_COST_COST_H
+#define STW_COST_COST_H
+
+#include "graph/graph.h"
+#include "machine/machine.h"
+
+struct stw_costs {
+    stw_arena arena;
+    const stw_graph *graph;
+    const stw_machine *machine;
+    double **us;        /* (C)(N) microseconds; 0 for views and sources */
+    double **model_us;  /* (C)(N) what the model says of the same op */
+    double **compute_us; /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
+    bool **measured;    /* (C)(N) the time was measured for this very kind */
+    int64_t *moved;     /* (N) bytes that an op alone reads and writes */
+    stw_str remark;     /* for the user, or empty */
+};
+
+/* Bytes that a read of these uses of ONE value moves: the whole if the value itself is read, else the distinct views, at most
+ * the whole. `use` sorted by view; count > 0. */
+int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use *use, int64_t count);
+
+/* The model: launch + max(arithmetic, memory traffic), in microseconds. */
+double stw_cost_compute_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops);
+double stw_cost_traffic_us(const stw_device *device, stw_op_class class, double bytes);
+double stw_cost_model_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops, double bytes);
+
+/* What a fused group of two or more members does. */
+typedef struct stw_group_work {
+    double us, model_us, compute_us;        /* sums over the members */
+    int64_t class_bytes[STW_CLASS_COUNT];   /* external bytes, by the class of the member that moves them */
+} stw_group_work;
+void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member);
+/* r x model(group), r = sum of the members' times / sum of their modelled times. */
+double stw_cost_group_us(const stw_device *device, const stw_group_work *work);
+
+/* Picoseconds, rounded once, halves away from zero; INT64_MAX when above 2^62. */
+int64_t stw_cost_us_to_ps(double us);
+int64_t stw_cost_transfer_ps(const stw_link *link, int64_t bytes);
+#define STW_MAX_STEP_PS ((int64_t)1 << 62)
+
+/* Reads rows name,kind,us; rows override the graph's measured times. */
+typedef struct stw_cost_row {
+    stw_str name, kind;
+    double us;
+    int64_t line;
+} stw_cost_row;
+stw_status stw_cost_csv_parse(stw_str text, stw_arena *arena, stw_cost_row **out, int64_t *count, stw_error *error);
+
+#endif

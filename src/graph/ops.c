@@ -1,0 +1,115 @@
+#include "graph/ops.h"
+
+#include <string.h>
+
+const stw_op_info stw_op_table[] = {
+#define STW_OP(name, class, aten, hlo, onnx, tensorflow) {#name, STW_CLASS_##class, {aten, hlo, onnx, tensorflow}},
+#include "graph/ops.def"
+#undef STW_OP
+};
+const int32_t stw_op_count = (int32_t)(sizeof stw_op_table / sizeof stw_op_table[0]);
+
+static const char *const class_names[STW_CLASS_COUNT] = {
+    [STW_CLASS_MATMUL] = "matmul",           [STW_CLASS_CONVOLUTION] = "convolution",
+    [STW_CLASS_ATTENTION] = "attention",     [STW_CLASS_NORMALIZATION] = "normalization",
+    [STW_CLASS_POOLING] = "pooling",         [STW_CLASS_RECURRENT] = "recurrent",
+    [STW_CLASS_ELEMENTWISE] = "elementwise", [STW_CLASS_BROADCAST] = "broadcast",
+    [STW_CLASS_REDUCE] = "reduce",           [STW_CLASS_SHAPE] = "shape",
+    [STW_CLASS_GATHER] = "gather",           [STW_CLASS_SCATTER] = "scatter",
+    [STW_CLASS_RANDOM] = "random",           [STW_CLASS_SORT] = "sort",
+    [STW_CLASS_COLLECTIVE] = "collective",   [STW_CLASS_CONTROL] = "control",
+    [STW_CLASS_OPAQUE] = "opaque",
+};
+
+const char *stw_op_class_name(stw_op_class class) { return class_names[class]; }
+
+bool stw_op_class_find(stw_str name, stw_op_class *out) {
+    for (int i = 0; i < STW_CLASS_COUNT; i++) {
+        if (!stw_str_is(name, class_names[i])) continue;
+        *out = (stw_op_class)i;
+        return true;
+    }
+    return false;
+}
+
+bool stw_op_class_fuses(stw_op_class class) {
+    return class == STW_CLASS_ELEMENTWISE || class == STW_CLASS_BROADCAST || class == STW_CLASS_REDUCE ||
+           class == STW_CLASS_SHAPE;
+}
+
+/* An open-addressing hash table from (vocabulary, name) to row. */
+struct stw_op_index {
+    int32_t *slot; /* (capacity) entry + 1, or 0 */
+    uint64_t mask; /* capacity - 1 */
+    int32_t count;
+    struct entry {
+        stw_str name;
+        int32_t vocabulary, row;
+    } * entry; /* (count) */
+};
+
+static uint64_t slot_of(stw_vocabulary vocabulary, stw_str name) {
+    return stw_str_hash(name) * 4 + (uint64_t)vocabulary;
+}
+
+static void insert(stw_op_index *index, stw_vocabulary vocabulary, stw_str name, int32_t row) {
+    index->entry[index->count] = (struct entry){name, (int32_t)vocabulary, row};
+    uint64_t slot = slot_of(vocabulary, name);
+    while (index->slot[slot & index->mask] != 0) slot++;
+    index->slot[slot & index->mask] = ++index->count;
+}
+
+/* The next word of a list separated by spaces; false at its end. */
+static bool next_word(const char **cursor, stw_str *word) {
+    while (**cursor == ' ') (*cursor)++;
+    const char *start = *cursor;
+    while (**cursor != ' ' && **cursor != '\0') (*cursor)++;
+    *word = (stw_str){start, (int64_t)(*cursor - start)};
+    return word->length > 0;
+}
+
+stw_status stw_op_index_create(stw_arena *arena, stw_op_index **out, stw_error *error) {
+    int64_t names = 0;
+    stw_str word;
+    for (int32_t row = 0; row < stw_op_count; row++) {
+        for (int v = 0; v < STW_VOCABULARY_COUNT; v++) {
+            for (const char *c = stw_op_table[row].names[v]; next_word(&c, &word);) names++;
+        }
+    }
+    stw_op_index *index;
+    STW_TRY_NEW(arena, index, 1, error);
+    uint64_t capacity = 16;
+    while ((int64_t)capacity < 2 * names) capacity *= 2;
+    index->mask = capacity - 1;
+    STW_TRY_NEW(arena, index->slot, (int64_t)capacity, error);
+    STW_TRY_NEW(arena, index->entry, names, error);
+    for (int32_t row = 0; row < stw_op_count; row++) {
+        for (int v = 0; v < STW_VOCABULARY_COUNT; v++) {
+            for (const char *c = stw_op_table[row].names[v]; next_word(&c, &word);) {
+                insert(index, (stw_vocabulary)v, word, row);
+            }
+        }
+    }
+    *out = index;
+    return STW_OK;
+}
+
+int32_t stw_op_find(const stw_op_index *index, stw_vocabulary vocabulary, stw_str name) {
+    if (vocabulary == STW_ATEN && name.length > 0) {
+        const char *dot = memchr(name.p, '.', (size_t)name.length);
+        if (dot != NULL) name.length = (int64_t)(dot - name.p);
+    }
+    uint64_t slot = slot_of(vocabulary, name);
+    for (;; slot++) {
+        const int32_t found = index->slot[slot & index->mask];
+        if (found == 0) return -1;
+        const struct entry *entry = &index->entry[found - 1];
+        if (entry->vocabulary == (int32_t)vocabulary && stw_str_equal(entry->name, name)) return entry->row;
+    }
+}
+
+int32_t stw_op_find_any(const stw_op_index *index, stw_str name) {
+    int32_t row = -1;
+    for (int v = 0; v < STW_VOCABULARY_COUNT && row < 0; v++) row = stw_op_find(index, (stw_vocabulary)v, name);
+    return row;
+}

@@ -1,0 +1,99 @@
+/* What an op waits for beside its producers: control edges, and an update's wait for the other readers of its parameter.
+ *
+ * Update waits are added by update id, then reader id; one that would close a cycle is left out. Node ids are a topological
+ * order of data and control edges, so waits for earlier ops can never close one, and a graph that has only these needs no
+ * check. Otherwise ordering.h keeps an order up to date. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "graph/ordering.h"
+
+static int compare_ids(const void *left, const void *right) {
+    const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+static int64_t sort_distinct(int32_t *ids, int64_t count) {
+    if (count > 1) qsort(ids, (size_t)count, sizeof *ids, compare_ids);
+    int64_t kept = 0;
+    for (int64_t k = 0; k < count; k++) {
+        if (kept == 0 || ids[kept - 1] != ids[k]) ids[kept++] = ids[k];
+    }
+    return kept;
+}
+
+/* Readers of the parameter that op `update` writes, ascending, the update itself left out. */
+static int64_t other_readers(const stw_graph *graph, int32_t update, int32_t *out) {
+    const int32_t parameter = graph->updates[update];
+    int64_t count = 0;
+    for (int64_t r = graph->reader_start[parameter]; r < graph->reader_start[parameter + 1]; r++) {
+        if (graph->reader[r].node != update) out[count++] = graph->reader[r].node;
+    }
+    return sort_distinct(out, count);
+}
+
+static int64_t control_waits(const stw_graph *graph, int32_t op, int32_t *out) {
+    int64_t count = 0;
+    for (int64_t k = graph->control_start[op]; k < graph->control_start[op + 1]; k++) {
+        const int32_t before = graph->root[graph->control[k]];
+        if (graph->kind[before] == STW_NODE_OP) out[count++] = before; /* a source is always there */
+    }
+    return count;
+}
+
+/* The largest number of waits that there can be, and whether some reader comes after the update. */
+static int64_t count_waits(const stw_graph *graph, bool *bends) {
+    int64_t count = graph->control_start[graph->N];
+    *bends = false;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t parameter = graph->updates[i];
+        if (parameter < 0) continue;
+        for (int64_t r = graph->reader_start[parameter]; r < graph->reader_start[parameter + 1]; r++) {
+            *bends |= graph->reader[r].node > i;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* An ordering over all data and control edges. */
+static stw_status order_edges(const stw_graph *graph, int64_t waits, stw_arena *scratch, stw_ordering **out, stw_error *error) {
+    TRY(stw_ordering_create(graph->N, graph->read_start[graph->N] + waits, scratch, out, error));
+    int32_t *before;
+    STW_TRY_NEW(scratch, before, graph->control_start[graph->N], error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1]; e++) {
+            (void)stw_ordering_add(*out, graph->read[e].node, i); /* ids ascend, so this cannot fail */
+        }
+        const int64_t count = control_waits(graph, i, before);
+        for (int64_t k = 0; k < count; k++) (void)stw_ordering_add(*out, before[k], i);
+    }
+    return STW_OK;
+}
+
+stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error) {
+    bool bends;
+    const int64_t most = count_waits(graph, &bends);
+    STW_TRY_NEW(&graph->arena, graph->wait_start, (int64_t)graph->N + 1, error);
+    STW_TRY_NEW(&graph->arena, graph->wait, most, error);
+    stw_arena scratch = graph->arena;
+    stw_ordering *ordering = NULL;
+    if (bends) TRY(order_edges(graph, most, &scratch, &ordering, error));
+    int32_t *readers;
+    STW_TRY_NEW(&scratch, readers, most, error);
+    int64_t next = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        graph->wait_start[i] = next;
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        int64_t count = control_waits(graph, i, graph->wait + next);
+        const int64_t reader_count = graph->updates[i] >= 0 ? other_readers(graph, i, readers) : 0;
+        for (int64_t r = 0; r < reader_count; r++) {
+            if (ordering == NULL || stw_ordering_add(ordering, readers[r], i)) graph->wait[next + count++] = readers[r];
+        }
+        next += sort_distinct(graph->wait + next, count);
+    }
+    graph->wait_start[graph->N] = next;
+    return STW_OK;
+}

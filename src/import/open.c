@@ -1,0 +1,29 @@
+/* Opens a graph file of any format that we read. */
+#include "base/file.h"
+#include "import/import.h"
+
+stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) {
+    *out = NULL;
+    stw_arena unpacked;
+    stw_str text;
+    TRY(stw_arena_create(&unpacked, error));
+    stw_status status = stw_unpack((stw_str){bytes, (int64_t)size}, &unpacked, &text, error);
+    if (status == STW_OK) status = stw_opgraph_read(text, out, error);
+    stw_arena_destroy(&unpacked);
+    if (status != STW_OK) stw_error_prefix(error, label);
+    return status;
+}
+
+stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
+    *out = NULL;
+    stw_arena file;
+    stw_str text;
+    TRY(stw_arena_create(&file, error));
+    stw_status status = stw_file_read(path, &file, &text, error);
+    if (status == STW_OK) {
+        status = stw_opgraph_read(text, out, error);
+        if (status != STW_OK) stw_error_prefix(error, path);
+    }
+    stw_arena_destroy(&file);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* The machine: devices and the links between them, as data (docs/formats/machine.md gives the file format). */
+#ifndef STW_MACHINE_MACHINE_H
+#define STW_MACHINE_MACHINE_H
+
+#include "base/json.h"
+#include "graph/ops.h"
+
+enum { STW_MAX_DEVICES = 64 };
+
+typedef struct stw_device {
+    stw_str name;
+    stw_str kind; /* "h200": equals the keys of measured times in graphs */
+    int64_t memory_bytes;
+    double launch_us;                   /* an empty kernel */
+    double flops_f32, flops_tf32, flops_bf16; /* per second; tf32 and bf16 are 0 where the device has none */
+    double bandwidth;                   /* bytes per second of its own memory */
+    double efficiency[STW_CLASS_COUNT]; /* share of peak that ops of a class reach; (0, 1] */
+    bool fuses_epilogue[STW_CLASS_COUNT];
+    int32_t cost_class;                 /* devices with equal cost_class take equal times; numbered from 0 */
+} stw_device;
+
+typedef struct stw_link {
+    double bandwidth;  /* bytes per second; 0: there is no link */
+    double latency_us;
+    int32_t channel;   /* what it queues on: its own, or its bus's; numbered from 0 */
+    int32_t bus;       /* index of bus_name, or -1 */
+} stw_link;
+
+struct stw_machine {
+    stw_arena arena;
+    stw_str name;
+    bool queues;            /* contention: true = queue, false = none */
+    int32_t device_count;   /* D */
+    stw_device *device;     /* (D) */
+    stw_link *link;         /* (D, D) from row to column */
+    int32_t channel_count;
+    int32_t cost_class_count;
+    int32_t *class_device;  /* (cost_class_count) one device of each class */
+    int32_t bus_count;
+    stw_str *bus_name;
+    bool complete;          /* every ordered pair has a link */
+};
+
+static inline const stw_link *stw_machine_link(const stw_machine *machine, int32_t from, int32_t to) {
+    return &machine->link[(int64_t)from * machine->device_count + to];
+}
+
+/* The device description of a kind that we know ("h200", "cpu8"), for times measured on a kind that the machine lacks; false
+ * if unknown. Strings are literals. */
+bool stw_device_of_kind(stw_str kind, stw_device *out);
+
+/* Reads a machine object at the cursor (a machine file, or the machine within a plan). */
+stw_status stw_machine_read(stw_json *json, stw_machine **out, stw_error *error);
+/* Writes the machine object. */
+void stw_machine_write(const stw_machine *machine, stw_json_writer *writer);
+/* Equal in everything that matters to an evaluation (not the name of the machine). */
+bool stw_machine_equal(const stw_machine *a, const stw_machine *b);
+
+/* Making one: create, fill in devices and links, finish. */
+/* `device_count` (1 to STW_MAX_DEVICES) blank devices, no links, contention queue. */
+stw_status stw_machine_create(int32_t device_count, stw_machine **out, stw_error *error);
+/* The index of the bus of this name, which is added (and the name copied) if it is new. At most one bus per link. */
+stw_status stw_machine_bus(stw_machine *machine, stw_str name, int32_t *out, stw_error *error);
+/* Derives cost classes, channels and `complete` after devices and links are filled in. */
+stw_status stw_machine_finish(stw_machine *machine, stw_error *error);
+/* The built-in machine of this name; *out stays NULL if there is none. */
+stw_status stw_machine_build(stw_str name, stw_machine **out, stw_error *error);
+
+#endif

@@ -1,0 +1,52 @@
+/* Options: one table (options.def) drives the command line, its help, the man pages, the completion script and stw_options_*.
+ *
+ * A row belongs to a set of commands. A name may have several rows for different commands, where meaning, allowed values or
+ * default differ; within one command it has one. To add an option, add a row and nothing else. */
+#ifndef STW_OPTIONS_H
+#define STW_OPTIONS_H
+
+#include "base/str.h"
+
+/* Who takes an option: bits of stw_option.commands. */
+enum {
+    STW_FOR_LIBRARY = 1u << 0, /* may be set by name through stowage.h */
+    STW_FOR_INSPECT = 1u << 1,
+    STW_FOR_SIMULATE = 1u << 2,
+    STW_FOR_MACHINE = 1u << 3,
+    STW_FOR_VERSION = 1u << 4,
+    STW_FOR_HELP = 1u << 5,
+    STW_FOR_COMMANDS = STW_FOR_INSPECT | STW_FOR_SIMULATE | STW_FOR_MACHINE | STW_FOR_VERSION | STW_FOR_HELP
+};
+
+typedef enum stw_option_kind {
+    STW_OPTION_FLAG,    /* "yes" or "no"; no value on the command line */
+    STW_OPTION_TEXT,    /* anything but the empty text */
+    STW_OPTION_PATH,    /* the name of a file */
+    STW_OPTION_BYTES,   /* "4GB", "512MiB", "1000"; at least `minimum` */
+    STW_OPTION_INTEGER, /* from `minimum` to `maximum` */
+    STW_OPTION_CHOICE   /* one of the words in `value`, separated by "|" */
+} stw_option_kind;
+
+typedef struct stw_option {
+    const char *name;  /* without dashes */
+    char letter;       /* short form, or 0 */
+    const char *value; /* what the help calls the value; NULL for a flag */
+    stw_option_kind kind;
+    int64_t minimum, maximum;  /* of integers; `minimum` also of bytes */
+    const char *default_value; /* or NULL: none, or one that `help` explains */
+    unsigned commands;
+    const char *help; /* one line, without a full stop */
+} stw_option;
+
+/* The i-th row; NULL past the last. */
+const stw_option *stw_option_at(int32_t index);
+/* The row of a name (or letter) that one of `commands` takes, or NULL. */
+const stw_option *stw_option_find(stw_str name, unsigned commands);
+const stw_option *stw_option_find_letter(char letter, unsigned commands);
+/* STW_ERROR_INPUT with a line that names option, value and what is allowed. */
+stw_status stw_option_check(const stw_option *option, const char *value, stw_error *error);
+
+/* Like stw_options_create, for the rows of a command instead of those of the library. */
+stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_error *error);
+
+#endif
