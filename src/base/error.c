@@ -4,6 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Names come from files: a line break or an escape in one must not break "one line" or reach a terminal. */
+static void keep_one_line(char *text) {
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+    }
+}
+
 stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...) {
     if (error == NULL) return status;
     error->status = status;
@@ -11,10 +18,7 @@ stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
-    /* Names come from files: a line break or an escape in one must not break "one line" or reach a terminal. */
-    for (char *c = error->message; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-    }
+    keep_one_line(error->message);
     return status;
 }
 
@@ -24,4 +28,5 @@ void stw_error_prefix(stw_error *error, const char *prefix) {
     const int written = snprintf(joined, sizeof joined, "%s: %s", prefix, error->message);
     if (written > 0) memcpy(error->message, joined, sizeof joined);
     error->message[sizeof error->message - 1] = '\0';
+    keep_one_line(error->message);
 }

@@ -18,10 +18,10 @@ typedef struct {
 } buffer;
 
 static stw_status buffer_reserve(buffer *b, int64_t room, stw_error *error) {
-    if (b->capacity - b->length > room) return STW_OK;
     if (b->length > STW_FILE_MAX_BYTES) {
         return stw_fail(error, STW_ERROR_INPUT, "larger than %lld bytes when unpacked", (long long)STW_FILE_MAX_BYTES);
     }
+    if (b->capacity - b->length > room) return STW_OK;
     const int64_t capacity = 2 * b->length + room + 1;
     char *data;
     STW_TRY_NEW(b->arena, data, capacity, error);

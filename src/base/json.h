@@ -27,7 +27,7 @@ typedef struct stw_json {
     stw_arena *strings; /* strings with escapes are decoded here; others are views into the text */
     stw_error *error;
     int32_t depth;
-    uint64_t has_item; /* bit per depth: an item was read, so a comma must come next */
+    uint64_t has_item; /* bit per level (level 1: bit 0): an item was read, so a comma must come next */
     bool failed;
 } stw_json;
 

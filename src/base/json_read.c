@@ -5,6 +5,7 @@
 #include "base/json.h"
 
 void stw_json_init(stw_json *json, stw_str text, stw_arena *strings, stw_error *error) {
+    if (text.p == NULL) text = STW_STR("");
     *json = (stw_json){.begin = text.p, .cursor = text.p, .end = text.p + text.length, .strings = strings, .error = error};
 }
 
@@ -65,12 +66,12 @@ static bool expect(stw_json *json, stw_json_type wanted) {
 
 static bool open_container(stw_json *json, stw_json_type type) {
     if (!expect(json, type)) return false;
-    if (json->depth == STW_JSON_MAX_DEPTH - 1) {
+    if (json->depth == STW_JSON_MAX_DEPTH) {
         return stw_json_fail(json, "nested deeper than %d levels; flatten the file", STW_JSON_MAX_DEPTH);
     }
     json->cursor++;
     json->depth++;
-    json->has_item &= ~(1ULL << json->depth);
+    json->has_item &= ~(1ULL << (json->depth - 1));
     return true;
 }
 
@@ -82,7 +83,7 @@ static bool next_item(stw_json *json, char close) {
     if (json->failed) return false;
     skip_space(json);
     if (json->cursor == json->end) return stw_json_fail(json, "the text ends before the closing '%c'", close);
-    const uint64_t bit = 1ULL << json->depth;
+    const uint64_t bit = 1ULL << (json->depth - 1);
     if (*json->cursor == close) {
         json->cursor++;
         json->depth--;
@@ -165,6 +166,7 @@ static char *read_escape(stw_json *json, char *out) {
     }
     uint32_t code = 0, low = 0;
     if (c != 'u') {
+        json->cursor--;
         stw_json_fail(json, "unknown escape in a string");
         return NULL;
     }
@@ -204,6 +206,19 @@ static bool read_escaped_string(stw_json *json, const char *start, const char *c
     return true;
 }
 
+/* The length of the UTF-8 character that begins at `c`, or 0: no overlong forms, no surrogates, nothing above U+10FFFF. */
+static int utf8_length(const char *c, const char *end) {
+    const unsigned char *u = (const unsigned char *)c;
+    const int length = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
+    if (length == 0 || end - c < length) return 0;
+    for (int i = 1; i < length; i++) {
+        if ((u[i] & 0xc0) != 0x80) return 0;
+    }
+    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f)) return 0;
+    if ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f)) return 0;
+    return length;
+}
+
 bool stw_json_string(stw_json *json, stw_str *out) {
     if (!expect(json, STW_JSON_STRING)) return false;
     const char *start = json->cursor + 1;
@@ -218,6 +233,14 @@ bool stw_json_string(stw_json *json, stw_str *out) {
             escaped = true;
             c++;
             if (c == json->end) break;
+        }
+        if ((unsigned char)*c >= 0x80) {
+            const int length = utf8_length(c, json->end);
+            if (length == 0) {
+                json->cursor = c;
+                return stw_json_fail(json, "a string is not UTF-8 here; convert the file");
+            }
+            c += length - 1;
         }
     }
     if (c >= json->end) return stw_json_fail(json, "the string that begins here has no closing quote");

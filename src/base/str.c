@@ -112,7 +112,10 @@ bool stw_str_to_double(stw_str s, double *out) {
     if (digits == 0 || s.p[i - 1] == '.') return false;
     if (i < s.length && (s.p[i] == 'e' || s.p[i] == 'E')) {
         i++;
-        if (i < s.length && s.p[i] == '+') i++;
+        if (i < s.length && s.p[i] == '+') {
+            i++;
+            if (i < s.length && s.p[i] == '-') return false;
+        }
         int64_t written = 0;
         if (!stw_str_to_int64((stw_str){s.p + i, s.length - i}, &written)) return false;
         if (written > 100000 || written < -100000) written = written > 0 ? 100000 : -100000;

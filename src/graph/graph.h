@@ -74,7 +74,8 @@ static inline bool stw_node_is_source(uint8_t kind) { return kind >= STW_NODE_PA
 static inline bool stw_node_is_resident(uint8_t kind) { return kind == STW_NODE_PARAMETER || kind == STW_NODE_BUFFER; }
 static inline bool stw_node_is_everywhere(uint8_t kind) { return kind == STW_NODE_INPUT || kind == STW_NODE_CONSTANT; }
 
-/* Data types. */
+/* Data types; those without a name here follow in dtype.c. */
+enum { STW_DTYPE_NONE, STW_DTYPE_F32, STW_DTYPE_F16, STW_DTYPE_BF16, STW_DTYPE_F64 };
 int32_t stw_dtype_find(stw_str name); /* -1 if unknown */
 const char *stw_dtype_name(int32_t dtype);
 int64_t stw_dtype_bytes(int32_t dtype);

@@ -20,7 +20,7 @@ stw_status stw_machine_create(int32_t device_count, stw_machine **out, stw_error
     stw_device *device = STW_NEW(&arena, stw_device, D);
     stw_link *link = STW_NEW(&arena, stw_link, D * D);
     int32_t *class_device = STW_NEW(&arena, int32_t, D);
-    stw_str *bus_name = STW_NEW(&arena, stw_str, D *D);
+    stw_str *bus_name = STW_NEW(&arena, stw_str, D * D);
     if (machine == NULL || device == NULL || link == NULL || class_device == NULL || bus_name == NULL) {
         stw_arena_destroy(&arena);
         return stw_fail(error, STW_ERROR_MEMORY, "out of memory for a machine of %d devices", device_count);
@@ -73,7 +73,8 @@ static void number_cost_classes(stw_machine *machine) {
     machine->cost_class_count = 0;
     for (int32_t d = 0; d < machine->device_count; d++) {
         int32_t c = 0;
-        while (c < machine->cost_class_count && !costs_equal(&machine->device[machine->class_device[c]], &machine->device[d])) c++;
+        while (c < machine->cost_class_count && !costs_equal(&machine->device[machine->class_device[c]], &machine->device[d]))
+            c++;
         if (c == machine->cost_class_count) machine->class_device[machine->cost_class_count++] = d;
         machine->device[d].cost_class = c;
     }
@@ -122,6 +123,18 @@ bool stw_machine_equal(const stw_machine *a, const stw_machine *b) {
     return true;
 }
 
+static stw_status parse_text(stw_str text, stw_arena *scratch, const char *label, stw_machine **out, stw_error *error) {
+    stw_json json;
+    stw_json_init(&json, text, scratch, error);
+    stw_status status = stw_machine_read(&json, out, error);
+    if (status == STW_OK) status = stw_json_finish(&json);
+    if (status == STW_OK) return STW_OK;
+    stw_machine_destroy(*out);
+    *out = NULL;
+    if (label != NULL) stw_error_prefix(error, label);
+    return status;
+}
+
 stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out, stw_error *error) {
     *out = NULL;
     stw_arena scratch;
@@ -129,31 +142,25 @@ stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, 
     stw_str text = {size == 0 ? "" : bytes, (int64_t)size};
     stw_status status = stw_unpack(text, &scratch, &text, error);
     if (status == STW_OK) {
-        stw_json json;
-        stw_json_init(&json, text, &scratch, error);
-        status = stw_machine_read(&json, out, error);
-        if (status == STW_OK) status = stw_json_finish(&json);
-    }
-    if (status != STW_OK) {
-        stw_machine_destroy(*out);
-        *out = NULL;
-        if (label != NULL) stw_error_prefix(error, label);
+        status = parse_text(text, &scratch, label, out, error);
+    } else if (label != NULL) {
+        stw_error_prefix(error, label);
     }
     stw_arena_destroy(&scratch);
     return status;
 }
 
 static stw_status fail_unknown(const char *name, stw_error *error) {
-    char list[300] = "";
+    char list[200] = "";
     size_t length = 0;
     const char *family, *description;
     for (int32_t i = 0; stw_machine_builtin(i, &family, &description) && length < sizeof list; i++) {
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i == 0 ? "" : ", ", family);
     }
     return stw_fail(error, STW_ERROR_INPUT,
-                    "%.80s: neither a built-in machine (%s; 1 to %d devices in all) nor a file; "
-                    "for another machine give the path of a machine file, such as ./%.40s.json",
-                    name, list, STW_MAX_DEVICES, "machine");
+                    "%.100s: neither a file nor a built-in machine; built in are %s (1 to %d devices in all); "
+                    "describe any other in a file (docs/formats/machine.md) and give its path",
+                    name, list, STW_MAX_DEVICES);
 }
 
 stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) {
@@ -166,8 +173,7 @@ stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_err
     stw_str text;
     stw_status status = stw_file_read(name_or_path, &scratch, &text, error);
     if (status == STW_OK) {
-        const char *label = standard_input ? "standard input" : name_or_path;
-        status = stw_machine_parse(text.p, (size_t)text.length, label, out, error);
+        status = parse_text(text, &scratch, standard_input ? "standard input" : name_or_path, out, error);
     }
     stw_arena_destroy(&scratch);
     return status;

@@ -19,9 +19,10 @@ struct stw_plan {
     stw_str remark;             /* a warning of the reader, or empty */
 };
 
-/* Views take their root's device; inputs and constants too (they have their own). */
-void stw_plan_follow_roots(stw_plan *plan);
-/* True if no op shares a group and none is recomputed: then a task is simply an op. */
-bool stw_plan_is_unfused(const stw_plan *plan, int32_t *scratch_seen);
+/* Refuses entries that no simulation could make sense of: devices out of range, priorities that are no numbers, groups below
+ * -1. Legality proper is the simulator's business. */
+stw_status stw_plan_check(const stw_plan *plan, stw_error *error);
+/* True if every op is written by a group of its own. `seen`: (N) zeroed, left dirty. */
+bool stw_plan_is_unfused(const stw_plan *plan, int32_t *seen);
 
 #endif

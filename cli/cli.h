@@ -1,0 +1,119 @@
+/* The command line program: what its files share.
+ *
+ * main.c holds the command table; a command is one function in cmd_NAME.c. Results go to standard output, remarks to standard
+ * error. Every fault is one line "stowage: ..." on standard error and exit status CLI_FAULT. */
+#ifndef STW_CLI_H
+#define STW_CLI_H
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "machine/machine.h"
+#include "options.h"
+
+/* Exit statuses. */
+enum { CLI_DONE = 0, CLI_NO_PLAN = 1, CLI_FAULT = 2, CLI_INTERRUPTED = 130 };
+
+typedef struct cli_call { /* one command line, parsed */
+    const struct cli_command *command;
+    stw_options *options;
+    const char **operand; /* what is not an option */
+    int32_t operand_count;
+    stw_arena arena; /* for whatever the command needs until it ends */
+} cli_call;
+
+typedef struct cli_command {
+    const char *name;
+    unsigned bit;                   /* STW_FOR_..., which selects its options */
+    int (*run)(const cli_call *call); /* returns the exit status */
+    int32_t least_operands, most_operands;
+    bool lists_methods;      /* its help names the methods that make plans */
+    const char *summary;     /* one line, without a full stop */
+    const char *usage;       /* what follows "stowage "; further lines are indented by the printer */
+    const char *description; /* paragraphs separated by empty lines; wrapped by the printer */
+    const char *examples;    /* lines "command<TAB>what it does" */
+} cli_command;
+
+/* main.c */
+extern const cli_command cli_commands[];
+extern const int32_t cli_command_count;
+extern const char cli_description[];   /* of the program, one paragraph */
+extern const char cli_exit_statuses[]; /* lines "status<TAB>meaning" */
+const cli_command *cli_command_find(stw_str name);
+
+int cmd_inspect(const cli_call *call);
+int cmd_simulate(const cli_call *call);
+int cmd_machine(const cli_call *call);
+int cmd_help(const cli_call *call);
+int cmd_version(const cli_call *call);
+
+/* cmd_help.c */
+void cli_print_help(const cli_command *command); /* NULL: of the program */
+/* man.c, completion.c */
+void cli_print_man(const cli_command *command); /* NULL: of the program */
+void cli_print_completion(void);
+
+/* parse.c */
+/* Fills operands and options of a call from the arguments behind the command's name; strings are borrowed. */
+stw_status cli_parse(cli_call *call, int count, char **argument, stw_error *error);
+bool cli_is_set(const cli_call *call, const char *flag);
+bool cli_wants_json(const cli_call *call);
+/* The word nearest to `word` among the candidates seen so far, if it is near enough to be a slip of the pen. */
+typedef struct cli_suggestion {
+    stw_str word;
+    const char *best;
+    int32_t distance;
+} cli_suggestion;
+void cli_suggest(cli_suggestion *suggestion, const char *candidate);
+stw_status cli_unknown_command(const char *name, stw_error *error);
+
+/* report.c: faults and remarks on standard error */
+int cli_fault(const stw_error *error); /* prints the line; returns the exit status that fits */
+void cli_warn(const char *message);
+/* Writes what is left in standard output and turns a write error into a fault. */
+int cli_finish_output(int status);
+
+/* table.c: plain text for people */
+typedef enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_DIM, CLI_GREEN, CLI_RED } cli_style;
+typedef enum cli_align { CLI_LEFT, CLI_RIGHT } cli_align;
+
+typedef struct cli_column {
+    const char *title; /* all NULL: no heading */
+    cli_align align;
+} cli_column;
+
+enum { CLI_MAX_COLUMNS = 12 };
+
+typedef struct cli_cell cli_cell;
+typedef struct cli_table {
+    stw_arena *arena;
+    const cli_column *column;
+    int32_t column_count, cell_count;
+    cli_cell *first, *last;
+} cli_table;
+
+void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *column, int32_t column_count);
+/* The next cell; rows follow from the number of columns. Control characters are shown as '?'. */
+void cli_table_add(cli_table *table, cli_style style, const char *format, ...) STW_PRINTF(3, 4);
+/* Indented by two spaces. */
+void cli_table_print(const cli_table *table, FILE *file);
+void cli_heading(const char *format, ...) STW_PRINTF(1, 2); /* a line in bold on standard output */
+
+/* Numbers with units, to `digits` significant digits. To be used within one expression: cli_time(s, 3).text */
+typedef struct cli_text {
+    char text[40];
+} cli_text;
+cli_text cli_time(double seconds, int digits); /* "12.3 ms" */
+cli_text cli_bytes(double bytes);              /* "1.25 GB" */
+cli_text cli_amount(double value, const char *unit); /* "4.95 TFLOP" */
+cli_text cli_count(int64_t count);             /* "12,345" */
+cli_text cli_percent(double share);            /* 0.5: "50.0 %" */
+cli_text cli_bar(double share);                /* "#####....." */
+
+/* inspect_*.c: one kind of file each */
+stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);
+stw_status cli_show_plan(const cli_call *call, stw_str text, const char *label, stw_error *error);
+void cli_show_machine(const stw_machine *machine, stw_arena *arena);
+void cli_write_machine_json(const stw_machine *machine, FILE *file);
+
+#endif

@@ -1,0 +1,170 @@
+/* The program `stowage`: the command table, and what every run has in common. To add a command, write cmd_NAME.c, add a row
+ * here, a bit in src/options.h and the bit to the rows of src/options.def that it takes. */
+#define _POSIX_C_SOURCE 200809L /* sigaction */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+const cli_command cli_commands[] = {
+    {.name = "simulate",
+     .bit = STW_FOR_SIMULATE,
+     .run = cmd_simulate,
+     .least_operands = 1,
+     .most_operands = 1,
+     .lists_methods = true,
+     .summary = "tell what a plan is worth: step time, memory, traffic",
+     .usage = "simulate GRAPH --machine NAME|FILE --plan FILE|METHOD [OPTION...]",
+     .description =
+         "Runs one step of the graph on the machine as the plan says and prints the step time, what no plan can beat, the "
+         "work and peak memory of each device and the traffic on each link. GRAPH is an opgraph file (plain, gzip or zstd); "
+         "'-' is standard input.\n\n"
+         "Two lower bounds are printed: with the fused groups of the plan, and with any fusion. 'measured' is the share of "
+         "the work whose time was measured on that very kind of device; the rest is modelled.\n\n"
+         "An invalid plan is a result: the report gives the reason, and the exit status is 1. A plan that only lacks memory "
+         "still has all its numbers.\n\n"
+         "A built-in machine or a method is preferred to a file of the same name; write ./single for the file.",
+     .examples = "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\tequal stages on four devices\n"
+                 "stowage simulate gnmt-4.json.gz --plan plan.json --trace t.json\ta plan file on its own machine\n"
+                 "stowage simulate gnmt-4.json.gz -m h200x2 -p spread --memory 4GB -o plan.json\twrite the plan\n"},
+    {.name = "inspect",
+     .bit = STW_FOR_INSPECT,
+     .run = cmd_inspect,
+     .least_operands = 1,
+     .most_operands = 1,
+     .summary = "show what a graph, machine or plan file holds",
+     .usage = "inspect FILE [OPTION...]",
+     .description =
+         "Tells by the key \"format\" of the file whether it is a graph, a machine or a plan, and shows it. FILE may be packed "
+         "with gzip or zstd; '-' is standard input; the name of a built-in machine is allowed too.\n\n"
+         "Of a graph: nodes, bytes, arithmetic, measured times and the operator classes; operators that the operator table "
+         "does not know are listed. Of a plan: its head and how many nodes each device holds; the graph is not needed.",
+     .examples = "stowage inspect gnmt-4.json.gz\ta graph\n"
+                 "stowage inspect h200x2+2\tthe devices and links of a built-in machine\n"
+                 "stowage inspect plan.json --format json\ta plan, for a script\n"},
+    {.name = "machine",
+     .bit = STW_FOR_MACHINE,
+     .run = cmd_machine,
+     .most_operands = 1,
+     .summary = "list the built-in machines or write one as a machine file",
+     .usage = "machine [NAME|FILE] [OPTION...]",
+     .description =
+         "Without an argument, lists the families of built-in machines. With one, prints that machine as a machine file "
+         "(JSON), ready to be redirected to a file, edited and given to --machine. With --format text it is shown as tables "
+         "instead, like 'stowage inspect' does.",
+     .examples = "stowage machine\tthe built-in machines\n"
+                 "stowage machine h200x4 > mine.json\ta machine file to edit\n"
+                 "stowage machine h200x4 --memory 40GB -o small.json\tthe same with less memory\n"
+                 "stowage machine mine.json --format text\tits devices and links\n"},
+    {.name = "version",
+     .bit = STW_FOR_VERSION,
+     .run = cmd_version,
+     .summary = "print the version",
+     .usage = "version",
+     .description = "Prints the name and version of the program.",
+     .examples = "stowage version\t\n"},
+    {.name = "help",
+     .bit = STW_FOR_HELP,
+     .run = cmd_help,
+     .most_operands = 1,
+     .summary = "explain the program or one of its commands",
+     .usage = "help [COMMAND] [--man | --completion]",
+     .description = "Prints the help of the program or of a command, like --help, or its man page, or a completion script.",
+     .examples = "stowage help simulate\tthe help of a command\n"
+                 "stowage help --man simulate | man -l -\tits man page\n"
+                 "source <(stowage help --completion)\tcomplete commands, options and files in this bash\n"},
+};
+const int32_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
+
+const char cli_description[] =
+    "Stowage decides where every operator of a model runs, in what order, and what is fused into one kernel. It works on a graph "
+    "(the operators of one step), a machine (devices and links) and a plan (the decisions).";
+
+const char cli_exit_statuses[] =
+    "0\tdone\n"
+    "1\tthere is no valid plan, or the plan is invalid\n"
+    "2\tbad usage or input; standard error has one line that says what and where\n"
+    "130\tinterrupted\n";
+
+const cli_command *cli_command_find(stw_str name) {
+    for (int32_t i = 0; i < cli_command_count; i++) {
+        if (stw_str_is(name, cli_commands[i].name)) return &cli_commands[i];
+    }
+    return NULL;
+}
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    _exit(CLI_INTERRUPTED);
+}
+
+static void set_signals(void) {
+    struct sigaction current;
+    const struct sigaction interrupt = {.sa_handler = on_interrupt};
+    /* Who starts us in the background with interrupts ignored means it. */
+    if (sigaction(SIGINT, NULL, &current) == 0 && current.sa_handler != SIG_IGN) sigaction(SIGINT, &interrupt, NULL);
+    /* A reader that has seen enough (head) ends us silently, even where the caller left the signal ignored. */
+    signal(SIGPIPE, SIG_DFL);
+}
+
+static stw_status check_operands(const cli_call *call, stw_error *error) {
+    const cli_command *command = call->command;
+    if (call->operand_count < command->least_operands) {
+        return stw_fail(error, STW_ERROR_INPUT, "%s needs an argument: stowage %s", command->name, command->usage);
+    }
+    if (call->operand_count > command->most_operands) {
+        return stw_fail(error, STW_ERROR_INPUT, "unexpected argument '%s': stowage %s", call->operand[command->most_operands],
+                        command->usage);
+    }
+    return STW_OK;
+}
+
+static int run_command(cli_call *call, int count, char **argument) {
+    stw_error error;
+    if (cli_parse(call, count, argument, &error) != STW_OK) return cli_fault(&error);
+    if (cli_is_set(call, "help")) {
+        cli_print_help(call->command);
+        return CLI_DONE;
+    }
+    if (cli_is_set(call, "version")) return cmd_version(call);
+    if (check_operands(call, &error) != STW_OK) return cli_fault(&error);
+    return call->command->run(call);
+}
+
+/* `stowage --help` and `stowage --version` are the commands of these names; a bare `stowage` shows what there is. */
+static stw_status choose_command(int count, char **argument, const cli_command **out, stw_error *error) {
+    if (count < 2) {
+        cli_print_help(NULL);
+        return stw_fail(error, STW_ERROR_INPUT, "no command given");
+    }
+    const stw_str name = stw_str_of(argument[1]);
+    const stw_option *option = NULL;
+    if (stw_str_starts(name, "--")) {
+        option = stw_option_find((stw_str){name.p + 2, name.length - 2}, STW_FOR_VERSION);
+    } else if (name.length == 2 && name.p[0] == '-') {
+        option = stw_option_find_letter(name.p[1], STW_FOR_VERSION);
+    }
+    if (option == NULL && name.length > 0 && name.p[0] == '-') {
+        return stw_fail(error, STW_ERROR_INPUT, "unknown option '%s'; the command comes first: stowage COMMAND [OPTION...]", name.p);
+    }
+    *out = cli_command_find(option != NULL ? stw_str_of(option->name) : name);
+    return *out != NULL ? STW_OK : cli_unknown_command(name.p, error);
+}
+
+int main(int count, char **argument) {
+    set_signals();
+    stw_error error;
+    cli_call call = {0};
+    int status = CLI_DONE;
+    if (choose_command(count, argument, &call.command, &error) != STW_OK ||
+        stw_arena_create(&call.arena, &error) != STW_OK ||
+        stw_options_create_for(call.command->bit, &call.options, &error) != STW_OK) {
+        status = cli_fault(&error);
+    } else {
+        status = run_command(&call, count - 2, argument + 2);
+    }
+    stw_options_destroy(call.options);
+    stw_arena_destroy(&call.arena);
+    return cli_finish_output(status);
+}

@@ -1,0 +1,114 @@
+/* Arguments: --name value, --name=value, -x value, -xvalue, flags, "--" before operands that look like options, and "-" as an
+ * operand. Options and operands may come in any order; of a repeated option the last one counts. */
+#include <ctype.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { MAX_WORD = 40 };
+
+/* Edits (insert, delete, replace, swap of neighbours) that turn one word into the other; MAX_WORD for long ones. */
+static int32_t edit_distance(stw_str a, stw_str b) {
+    if (a.length >= MAX_WORD || b.length >= MAX_WORD) return MAX_WORD;
+    int32_t cost[MAX_WORD][MAX_WORD];
+    for (int64_t i = 0; i <= a.length; i++) cost[i][0] = (int32_t)i;
+    for (int64_t j = 0; j <= b.length; j++) cost[0][j] = (int32_t)j;
+    for (int64_t i = 1; i <= a.length; i++) {
+        for (int64_t j = 1; j <= b.length; j++) {
+            int32_t best = cost[i - 1][j - 1] + (a.p[i - 1] != b.p[j - 1]);
+            if (cost[i - 1][j] + 1 < best) best = cost[i - 1][j] + 1;
+            if (cost[i][j - 1] + 1 < best) best = cost[i][j - 1] + 1;
+            const bool swapped = i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1];
+            if (swapped && cost[i - 2][j - 2] + 1 < best) best = cost[i - 2][j - 2] + 1;
+            cost[i][j] = best;
+        }
+    }
+    return cost[a.length][b.length];
+}
+
+void cli_suggest(cli_suggestion *suggestion, const char *candidate) {
+    const stw_str word = suggestion->word, other = stw_str_of(candidate);
+    /* The beginning of a word counts as one slip. Short words must be nearer, else everything resembles everything. */
+    const bool begins = word.length >= 2 && other.length > word.length && memcmp(word.p, other.p, (size_t)word.length) == 0;
+    const int32_t distance = begins ? 1 : edit_distance(word, other);
+    if (distance > (word.length < 5 ? 1 : 2)) return;
+    if (suggestion->best != NULL && suggestion->distance <= distance) return;
+    suggestion->best = candidate;
+    suggestion->distance = distance;
+}
+
+stw_status cli_unknown_command(const char *name, stw_error *error) {
+    cli_suggestion near = {.word = stw_str_of(name)};
+    for (int32_t i = 0; i < cli_command_count; i++) cli_suggest(&near, cli_commands[i].name);
+    if (near.best != NULL) {
+        return stw_fail(error, STW_ERROR_INPUT, "unknown command '%s'; did you mean '%s'?", name, near.best);
+    }
+    return stw_fail(error, STW_ERROR_INPUT, "unknown command '%s'; 'stowage help' lists them", name);
+}
+
+/* `name` as written, without its value. */
+static stw_status unknown_option(const cli_command *command, stw_str name, stw_error *error) {
+    const stw_str word = {name.p + 2, name.length > 2 ? name.length - 2 : 0};
+    cli_suggestion near = {.word = word};
+    for (int32_t i = 0; word.length > 0 && stw_option_at(i) != NULL; i++) {
+        if ((stw_option_at(i)->commands & command->bit) != 0) cli_suggest(&near, stw_option_at(i)->name);
+    }
+    if (near.best != NULL) {
+        return stw_fail(error, STW_ERROR_INPUT, "unknown option '%.*s' of %s; did you mean --%s?", STW_STR_SHOW(name),
+                        command->name, near.best);
+    }
+    const bool elsewhere = word.length > 0 && stw_option_find(word, STW_FOR_COMMANDS) != NULL;
+    return stw_fail(error, STW_ERROR_INPUT, "%s '%.*s' of %s; 'stowage help %s' lists its options",
+                    elsewhere ? "there is no option" : "unknown option", STW_STR_SHOW(name), command->name, command->name);
+}
+
+/* Looks like an option: "-" alone is a file and "-1" is nobody's letter. */
+static bool is_option(const char *argument) { return argument[0] == '-' && argument[1] != '\0'; }
+
+/* Reads the option at argument[*next] and its value, and moves *next behind them. */
+static stw_status parse_option(cli_call *call, int count, char **argument, int *next, stw_error *error) {
+    const char *text = argument[(*next)++];
+    const bool is_long = text[1] == '-';
+    const char *equals = is_long ? strchr(text, '=') : NULL;
+    const stw_str name = {text, equals != NULL ? equals - text : is_long ? (int64_t)strlen(text) : 2};
+    const stw_option *option = is_long ? stw_option_find((stw_str){text + 2, name.length - 2}, call->command->bit)
+                                       : stw_option_find_letter(text[1], call->command->bit);
+    if (option == NULL) return unknown_option(call->command, name, error);
+
+    const char *attached = equals != NULL ? equals + 1 : !is_long && text[2] != '\0' ? text + 2 : NULL;
+    if (option->kind == STW_OPTION_FLAG) {
+        if (attached == NULL) return stw_options_set(call->options, option->name, "yes", error);
+        return stw_fail(error, STW_ERROR_INPUT, "--%s takes no value, but '%s' was given", option->name, attached);
+    }
+    if (attached != NULL) return stw_options_set(call->options, option->name, attached, error);
+    if (*next == count || strncmp(argument[*next], "--", 2) == 0) { /* a value that begins with "--" needs the "=" */
+        return stw_fail(error, STW_ERROR_INPUT, "--%s needs a value: %s", option->name, option->value);
+    }
+    return stw_options_set(call->options, option->name, argument[(*next)++], error);
+}
+
+stw_status cli_parse(cli_call *call, int count, char **argument, stw_error *error) {
+    STW_TRY_NEW(&call->arena, call->operand, (int64_t)count + 1, error);
+    bool options_end = false;
+    for (int next = 0; next < count;) {
+        if (!options_end && strcmp(argument[next], "--") == 0) {
+            options_end = true;
+            next++;
+        } else if (!options_end && is_option(argument[next])) {
+            TRY(parse_option(call, count, argument, &next, error));
+        } else {
+            call->operand[call->operand_count++] = argument[next++];
+        }
+    }
+    return STW_OK;
+}
+
+bool cli_is_set(const cli_call *call, const char *flag) {
+    const char *value = stw_options_get(call->options, flag);
+    return value != NULL && strcmp(value, "yes") == 0;
+}
+
+bool cli_wants_json(const cli_call *call) {
+    const char *format = stw_options_get(call->options, "format");
+    return format != NULL && strcmp(format, "json") == 0;
+}

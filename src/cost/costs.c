@@ -1,0 +1,228 @@
+/* The time of every op on every kind of device in the machine. In this order: measured for the kind; measured for another
+ * kind, times the ratio of the two kinds' modelled times; modelled. */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cost/cost.h"
+
+/* Measured times by kind: the graph's columns, overridden and extended by the rows of a CSV file. */
+typedef struct {
+    int64_t count;
+    stw_str *kind;      /* (count) */
+    double **us;        /* (count)(N) NaN where not measured */
+    stw_device *device; /* (count) what that kind of device is like */
+    bool *known;        /* (count) `device` is filled in */
+} measurements;
+
+static int64_t find_kind(const measurements *m, stw_str kind) {
+    int64_t k = 0;
+    while (k < m->count && !stw_str_equal(m->kind[k], kind)) k++;
+    return k;
+}
+
+static stw_status add_column(measurements *m, stw_arena *arena, int32_t N, stw_str kind, const double *from, stw_error *error) {
+    double *column;
+    STW_TRY_NEW(arena, column, N, error);
+    for (int32_t i = 0; i < N; i++) column[i] = from == NULL ? NAN : from[i];
+    m->kind[m->count] = kind;
+    m->us[m->count++] = column;
+    return STW_OK;
+}
+
+/* Nodes by name: an open-addressing table; nodes of equal name are chained. */
+typedef struct {
+    const stw_graph *graph;
+    int32_t *slot, *next; /* node + 1, 0 = none */
+    uint64_t mask;
+} name_table;
+
+static stw_status build_name_table(const stw_graph *graph, stw_arena *arena, name_table *t, stw_error *error) {
+    uint64_t capacity = 16;
+    while (capacity < 2 * (uint64_t)graph->N) capacity *= 2;
+    *t = (name_table){.graph = graph, .mask = capacity - 1};
+    STW_TRY_NEW(arena, t->slot, (int64_t)capacity, error);
+    STW_TRY_NEW(arena, t->next, graph->N, error);
+    for (int32_t i = graph->N - 1; i >= 0; i--) {
+        uint64_t k = stw_str_hash(graph->node_name[i]);
+        while (t->slot[k & t->mask] != 0 && !stw_str_equal(graph->node_name[t->slot[k & t->mask] - 1], graph->node_name[i])) k++;
+        t->next[i] = t->slot[k & t->mask];
+        t->slot[k & t->mask] = i + 1;
+    }
+    return STW_OK;
+}
+
+/* The first node of this name, or -1; the next one follows through t->next. */
+static int32_t find_node(const name_table *t, stw_str name) {
+    for (uint64_t k = stw_str_hash(name);; k++) {
+        const int32_t found = t->slot[k & t->mask];
+        if (found == 0 || stw_str_equal(t->graph->node_name[found - 1], name)) return found - 1;
+    }
+}
+
+static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_cost_row *row, int64_t rows, stw_arena *arena,
+                             stw_str *remark, stw_error *error) {
+    enum { MAX_KINDS = 128 };
+    name_table names;
+    TRY(build_name_table(graph, arena, &names, error));
+    int64_t unmatched = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        int32_t node = find_node(&names, row[r].name);
+        unmatched += node < 0;
+        const int64_t k = find_kind(m, row[r].kind);
+        if (k == MAX_KINDS) return stw_fail(error, STW_ERROR_INPUT, "line %lld: more than %d kinds of device", (long long)row[r].line, MAX_KINDS);
+        if (k == m->count) TRY(add_column(m, arena, graph->N, row[r].kind, NULL, error));
+        for (; node >= 0; node = names.next[node] - 1) m->us[k][node] = row[r].us;
+    }
+    if (rows > 0 && unmatched == rows) {
+        return stw_fail(error, STW_ERROR_INPUT, "none of its %lld rows names a node of graph '%.*s'; is it for another graph?",
+                        (long long)rows, STW_STR_SHOW(graph->name));
+    }
+    if (unmatched > 0) {
+        *remark = stw_str_format(arena, "%lld of %lld rows of the costs name no node of the graph", (long long)unmatched, (long long)rows);
+    }
+    return STW_OK;
+}
+
+static stw_status read_csv(measurements *m, const stw_graph *graph, const char *path, stw_arena *arena, stw_str *remark, stw_error *error) {
+    stw_str text;
+    stw_cost_row *row;
+    int64_t rows;
+    TRY(stw_file_read(path, arena, &text, error));
+    stw_status status = stw_cost_csv_parse(text, arena, &row, &rows, error);
+    if (status == STW_OK) status = apply_rows(m, graph, row, rows, arena, remark, error);
+    if (status != STW_OK) stw_error_prefix(error, path);
+    return status;
+}
+
+/* What each measured kind is like: as in the machine, else as built in. */
+static void describe_kinds(measurements *m, const stw_machine *machine) {
+    for (int64_t k = 0; k < m->count; k++) {
+        m->known[k] = stw_device_of_kind(m->kind[k], &m->device[k]);
+        for (int32_t d = machine->device_count - 1; d >= 0; d--) {
+            if (!stw_str_equal(machine->device[d].kind, m->kind[k])) continue;
+            m->device[k] = machine->device[d];
+            m->known[k] = true;
+        }
+    }
+}
+
+static stw_status gather_measurements(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_arena *arena,
+                                      measurements *m, stw_str *remark, stw_error *error) {
+    enum { MAX_COLUMNS = 64 + 128 };
+    *m = (measurements){0};
+    STW_TRY_NEW(arena, m->kind, MAX_COLUMNS, error);
+    STW_TRY_NEW(arena, m->us, MAX_COLUMNS, error);
+    STW_TRY_NEW(arena, m->device, MAX_COLUMNS, error);
+    STW_TRY_NEW(arena, m->known, MAX_COLUMNS, error);
+    for (int32_t k = 0; k < graph->kind_count; k++) {
+        TRY(add_column(m, arena, graph->N, graph->kind_name[k], graph->us[k], error));
+    }
+    if (csv_path != NULL) TRY(read_csv(m, graph, csv_path, arena, remark, error));
+    describe_kinds(m, machine);
+    return STW_OK;
+}
+
+/* Bytes that op i moves when it runs alone. A gather reads only what it hands on. */
+static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
+    const bool gather = graph->class[i] == STW_CLASS_GATHER;
+    int64_t sum = graph->bytes[i];
+    for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
+        int64_t end = e + 1;
+        while (end < graph->read_start[i + 1] && graph->read[end].node == graph->read[e].node) end++;
+        int64_t part = stw_cost_read_bytes(graph, graph->read[e].node, graph->read + e, end - e);
+        if (gather && part > graph->bytes[i]) part = graph->bytes[i];
+        if (__builtin_add_overflow(sum, part, &sum)) return INT64_MAX;
+        e = end;
+    }
+    return sum;
+}
+
+static double model_op(const stw_costs *costs, const stw_device *device, int32_t i) {
+    const stw_graph *graph = costs->graph;
+    return stw_cost_model_us(device, (stw_op_class)graph->class[i], graph->dtype[i], (double)graph->flops[i], (double)costs->moved[i]);
+}
+
+/* The time of op i on a device: `model_us` is what the model says of it there. */
+static double time_op(const stw_costs *costs, const measurements *m, const stw_device *device, int32_t i, double model_us,
+                      bool *measured) {
+    const int64_t own = find_kind(m, device->kind);
+    *measured = own < m->count && !isnan(m->us[own][i]);
+    if (*measured) return m->us[own][i];
+    for (int64_t k = 0; k < m->count; k++) {
+        if (isnan(m->us[k][i]) || !m->known[k]) continue;
+        const double other_us = model_op(costs, &m->device[k], i);
+        if (other_us > 0.0) return m->us[k][i] * (model_us / other_us);
+    }
+    return model_us;
+}
+
+static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c, stw_error *error) {
+    const stw_graph *graph = costs->graph;
+    const stw_device *device = &costs->machine->device[costs->machine->class_device[c]];
+    STW_TRY_NEW(&costs->arena, costs->us[c], graph->N, error);
+    STW_TRY_NEW(&costs->arena, costs->model_us[c], graph->N, error);
+    STW_TRY_NEW(&costs->arena, costs->compute_us[c], graph->N, error);
+    STW_TRY_NEW(&costs->arena, costs->measured[c], graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        const double model_us = model_op(costs, device, i);
+        costs->model_us[c][i] = model_us;
+        costs->compute_us[c][i] =
+            stw_cost_compute_us(device, (stw_op_class)graph->class[i], graph->dtype[i], (double)graph->flops[i]);
+        costs->us[c][i] = time_op(costs, m, device, i, model_us, &costs->measured[c][i]);
+    }
+    return STW_OK;
+}
+
+static stw_status fill(stw_costs *costs, const char *csv_path, stw_arena *scratch, stw_error *error) {
+    const stw_graph *graph = costs->graph;
+    const int32_t classes = costs->machine->cost_class_count;
+    measurements m;
+    stw_str remark = {0};
+    TRY(gather_measurements(graph, costs->machine, csv_path, scratch, &m, &remark, error));
+    costs->remark = stw_str_copy(&costs->arena, remark);
+    STW_TRY_NEW(&costs->arena, costs->us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->moved, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = bytes_moved(graph, i);
+    }
+    for (int32_t c = 0; c < classes; c++) TRY(fill_class(costs, &m, c, error));
+    return STW_OK;
+}
+
+stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out, stw_error *error) {
+    *out = NULL;
+    stw_arena arena, scratch;
+    TRY(stw_arena_create(&arena, error));
+    stw_status status = stw_arena_create(&scratch, error);
+    stw_costs *costs = STW_NEW(&arena, stw_costs, 1);
+    if (status == STW_OK) {
+        *costs = (stw_costs){.arena = arena, .graph = graph, .machine = machine};
+        status = fill(costs, csv_path, &scratch, error);
+        arena = costs->arena;
+        stw_arena_destroy(&scratch);
+    }
+    if (status != STW_OK) {
+        stw_arena_destroy(&arena);
+        return status;
+    }
+    *out = costs;
+    return STW_OK;
+}
+
+void stw_costs_destroy(stw_costs *costs) {
+    if (costs == NULL) return;
+    stw_arena arena = costs->arena;
+    stw_arena_destroy(&arena);
+}
+
+double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device) {
+    if (node < 0 || node >= costs->graph->N || device < 0 || device >= costs->machine->device_count) return 0.0;
+    return costs->us[costs->machine->device[device].cost_class][node];
+}
+
+const char *stw_costs_remark(const stw_costs *costs) { return costs->remark.length > 0 ? costs->remark.p : NULL; }

@@ -1,0 +1,115 @@
+/* base/pool: every index exactly once, whatever the number of threads. */
+#include "base/pool.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+typedef struct {
+    _Atomic int32_t *visits; /* (count) */
+    int64_t *result;         /* (count) written without a lock: one index, one writer */
+    int32_t threads;
+    _Atomic int32_t bad_worker; /* calls with a worker number out of range */
+} counters;
+
+static void visit(void *context, int64_t index, int32_t worker) {
+    counters *c = context;
+    atomic_fetch_add(&c->visits[index], 1);
+    c->result[index] = index * index + 1;
+    if (worker < 0 || worker >= c->threads) atomic_fetch_add(&c->bad_worker, 1);
+}
+
+/* One run over `count` indices; true if each was visited exactly once and its result is seen here. */
+static bool run_once(stw_pool *pool, int64_t count) {
+    counters c = {.visits = calloc((size_t)count + 1, sizeof *c.visits),
+                  .result = calloc((size_t)count + 1, sizeof *c.result),
+                  .threads = stw_pool_threads(pool)};
+    stw_pool_run(pool, count, visit, &c);
+    bool ok = c.bad_worker == 0 && c.visits[count] == 0;
+    for (int64_t i = 0; i < count; i++) ok = ok && c.visits[i] == 1 && c.result[i] == i * i + 1;
+    free(c.visits);
+    free(c.result);
+    return ok;
+}
+
+TEST(pool, all_indices_exactly_once) {
+    static const int32_t threads[] = {1, 2, 8};
+    static const int64_t counts[] = {0, 1, 2, 7, 8, 9, 1000, 20000};
+    for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
+        stw_pool *pool = NULL;
+        stw_error error;
+        if (!CHECK_EQ_INT(stw_pool_create(threads[t], &pool, &error), STW_OK)) return;
+        CHECK_EQ_INT(stw_pool_threads(pool), threads[t]);
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            test_context("%d threads, %d indices", (int)threads[t], (int)counts[i]);
+            CHECK(run_once(pool, counts[i]));
+        }
+        stw_pool_destroy(pool);
+    }
+}
+
+TEST(pool, repeated_runs) {
+    stw_pool *pool = NULL;
+    if (!CHECK_EQ_INT(stw_pool_create(4, &pool, NULL), STW_OK)) return;
+    int wrong = 0;
+    for (int i = 0; i < 2000; i++) wrong += !run_once(pool, i % 11);
+    CHECK_EQ_INT(wrong, 0);
+    stw_pool_destroy(pool);
+}
+
+TEST(pool, more_threads_than_work) {
+    stw_pool *pool = NULL;
+    if (!CHECK_EQ_INT(stw_pool_create(64, &pool, NULL), STW_OK)) return;
+    for (int64_t count = 0; count < 5; count++) CHECK(run_once(pool, count));
+    stw_pool_destroy(pool);
+}
+
+typedef struct {
+    _Atomic int64_t total;
+    int64_t per_worker[8]; /* plain: a worker is one thread at a time */
+} sums;
+
+static void add_index(void *context, int64_t index, int32_t worker) {
+    sums *s = context;
+    s->per_worker[worker] += index;
+    atomic_fetch_add(&s->total, index);
+}
+
+TEST(pool, a_worker_number_belongs_to_one_thread_at_a_time) {
+    stw_pool *pool = NULL;
+    if (!CHECK_EQ_INT(stw_pool_create(8, &pool, NULL), STW_OK)) return;
+    sums s;
+    memset(&s, 0, sizeof s);
+    for (int round = 0; round < 50; round++) stw_pool_run(pool, 1000, add_index, &s);
+    int64_t total = 0;
+    for (int i = 0; i < 8; i++) total += s.per_worker[i];
+    CHECK_EQ_INT(total, 50 * 499500);
+    CHECK_EQ_INT(s.total, 50 * 499500);
+    stw_pool_destroy(pool);
+}
+
+TEST(pool, two_pools_side_by_side) {
+    stw_pool *a = NULL, *b = NULL;
+    if (!CHECK_EQ_INT(stw_pool_create(2, &a, NULL), STW_OK)) return;
+    if (!CHECK_EQ_INT(stw_pool_create(3, &b, NULL), STW_OK)) return;
+    CHECK(run_once(a, 100) && run_once(b, 100) && run_once(a, 5));
+    stw_pool_destroy(a);
+    stw_pool_destroy(b);
+}
+
+TEST(pool, limits) {
+    stw_pool *pool = NULL;
+    stw_error error;
+    CHECK_EQ_INT(stw_pool_create(-1, &pool, &error), STW_ERROR_INPUT);
+    CHECK_STR(error.message, "-1 threads; choose 1 to 1024");
+    CHECK(pool == NULL);
+    CHECK_EQ_INT(stw_pool_create(1025, &pool, &error), STW_ERROR_INPUT);
+    if (CHECK_EQ_INT(stw_pool_create(0, &pool, &error), STW_OK)) {
+        CHECK(stw_pool_threads(pool) >= 1); /* one per core */
+        CHECK(run_once(pool, 100));
+    }
+    stw_pool_destroy(pool);
+    stw_pool_destroy(NULL);
+}
