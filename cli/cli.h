@@ -24,7 +24,7 @@ typedef struct cli_call { /* one command line, parsed */
 
 typedef struct cli_command {
     const char *name;
-    unsigned bit;                   /* STW_FOR_..., which selects its options */
+    unsigned bit;                     /* STW_FOR_..., which selects its options */
     int (*run)(const cli_call *call); /* returns the exit status */
     int32_t least_operands, most_operands;
     bool lists_methods;      /* its help names the methods that make plans */
@@ -97,18 +97,26 @@ void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *colum
 void cli_table_add(cli_table *table, cli_style style, const char *format, ...) STW_PRINTF(3, 4);
 /* Indented by two spaces. */
 void cli_table_print(const cli_table *table, FILE *file);
+/* Names come from files: they must not reach a terminal as escape sequences. */
+void cli_hide_controls(char *text);
 void cli_heading(const char *format, ...) STW_PRINTF(1, 2); /* a line in bold on standard output */
 
 /* Numbers with units, to `digits` significant digits. To be used within one expression: cli_time(s, 3).text */
 typedef struct cli_text {
     char text[40];
 } cli_text;
-cli_text cli_time(double seconds, int digits); /* "12.3 ms" */
-cli_text cli_bytes(double bytes);              /* "1.25 GB" */
+cli_text cli_time(double seconds, int digits);       /* "12.3 ms" */
+cli_text cli_bytes(double bytes);                    /* "1.25 GB" */
 cli_text cli_amount(double value, const char *unit); /* "4.95 TFLOP" */
-cli_text cli_count(int64_t count);             /* "12,345" */
-cli_text cli_percent(double share);            /* 0.5: "50.0 %" */
-cli_text cli_bar(double share);                /* "#####....." */
+cli_text cli_count(int64_t count);                   /* "12,345" */
+cli_text cli_percent(double share);                  /* 0.5: "50.0 %" */
+cli_text cli_bar(double share);                      /* "#####....." */
+
+/* field.c: one key and its value in a JSON object */
+void cli_field_int(stw_json_writer *writer, const char *key, int64_t value);
+void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /* negative: null */
+void cli_field_double(stw_json_writer *writer, const char *key, double value); /* NaN: null */
+void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
 
 /* inspect_*.c: one kind of file each */
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);

@@ -1,6 +1,4 @@
-/* A completion script for bash, from the same tables as the help. Whatever takes a file is left to the shell's own completion. */
-#include <string.h>
-
+/* A completion script for bash, from the same tables as the help. Where it has no words to offer, bash completes files. */
 #include "cli.h"
 
 static void print_command_names(void) {
@@ -17,48 +15,50 @@ static void print_option_names(const cli_command *command) {
     }
 }
 
-static void print_choices(void) {
-    for (int32_t i = 0; stw_option_at(i) != NULL; i++) {
-        const stw_option *option = stw_option_at(i);
-        const bool repeated = stw_option_find(stw_str_of(option->name), ~0u) != option;
-        if (option->kind != STW_OPTION_CHOICE || repeated) continue;
-        printf("    --%s) words='", option->name);
-        for (const char *c = option->value; *c != '\0'; c++) putchar(*c == '|' ? ' ' : *c);
-        printf("' ;;\n");
-    }
+static void print_methods(void) {
+    const char *name, *description;
+    for (int32_t i = 0; stw_method_list(i, &name, &description); i++) printf("%s%s", i == 0 ? "" : " ", name);
 }
 
-static void print_plan_methods(void) {
-    const char *name, *description;
-    printf("    --plan) files=yes words='");
-    for (int32_t i = 0; stw_method_list(i, &name, &description); i++) printf("%s%s", i == 0 ? "" : " ", name);
-    printf("' ;;\n");
+/* The values of options that have a list of them. */
+static void print_values(void) {
+    for (int32_t i = 0; stw_option_at(i) != NULL; i++) {
+        const stw_option *option = stw_option_at(i);
+        const bool is_plan = stw_str_is(stw_str_of(option->name), "plan");
+        const bool seen = stw_option_find(stw_str_of(option->name), ~0u) != option; /* another command's row of this name */
+        if (seen || (option->kind != STW_OPTION_CHOICE && !is_plan)) continue;
+        printf("  elif [[ $previous == --%s", option->name);
+        if (option->letter != 0) printf(" || $previous == -%c", option->letter);
+        printf(" ]]; then\n    words='");
+        if (is_plan) {
+            print_methods();
+        } else {
+            for (const char *c = option->value; *c != '\0'; c++) putchar(*c == '|' ? ' ' : *c);
+        }
+        printf("'\n");
+    }
 }
 
 void cli_print_completion(void) {
     printf(
         "# bash completion for stowage, written by 'stowage help --completion'\n"
         "_stowage() {\n"
-        "  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} words='' files=''\n"
-        "  if [ \"$COMP_CWORD\" -eq 1 ]; then words='");
+        "  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=''\n"
+        "  if [[ $COMP_CWORD == 1 ]]; then\n    words='");
     print_command_names();
-    printf(" --help --version'; else\n  case $previous in\n");
-    print_choices();
-    print_plan_methods();
-    printf("    --*) [[ $word == -* ]] || files=yes ;;\n  esac\n");
-    printf("  if [ -z \"$words\" ]; then case $command in\n");
+    printf(" --help --version'\n");
+    print_values();
+    printf("  elif [[ $word == -* ]]; then\n    case ${COMP_WORDS[1]} in\n");
     for (int32_t i = 0; i < cli_command_count; i++) {
-        printf("    %s) [[ $word == -* ]] && words='", cli_commands[i].name);
+        printf("      %s) words='", cli_commands[i].name);
         print_option_names(&cli_commands[i]);
-        printf("' || files=yes ;;\n");
+        printf("' ;;\n");
     }
-    printf("  esac; fi\n  [ \"$command\" = help ] && [[ $word != -* ]] && files='' words='");
+    printf("    esac\n  elif [[ ${COMP_WORDS[1]} == help ]]; then\n    words='");
     print_command_names();
     printf(
         "'\n  fi\n"
         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
-        "  [ -n \"$files\" ] && compopt -o default && mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$word\")\n"
-        "  return 0\n"
         "}\n"
-        "complete -F _stowage stowage\n");
+        "complete -o default -F _stowage stowage\n");
 }

@@ -146,7 +146,8 @@ static stw_status choose_command(int count, char **argument, const cli_command *
         option = stw_option_find_letter(name.p[1], STW_FOR_VERSION);
     }
     if (option == NULL && name.length > 0 && name.p[0] == '-') {
-        return stw_fail(error, STW_ERROR_INPUT, "unknown option '%s'; the command comes first: stowage COMMAND [OPTION...]", name.p);
+        return stw_fail(error, STW_ERROR_INPUT, "unknown option '%s'; the command comes first: stowage COMMAND [OPTION...]",
+                        name.p);
     }
     *out = cli_command_find(option != NULL ? stw_str_of(option->name) : name);
     return *out != NULL ? STW_OK : cli_unknown_command(name.p, error);
@@ -157,8 +158,7 @@ int main(int count, char **argument) {
     stw_error error;
     cli_call call = {0};
     int status = CLI_DONE;
-    if (choose_command(count, argument, &call.command, &error) != STW_OK ||
-        stw_arena_create(&call.arena, &error) != STW_OK ||
+    if (choose_command(count, argument, &call.command, &error) != STW_OK || stw_arena_create(&call.arena, &error) != STW_OK ||
         stw_options_create_for(call.command->bit, &call.options, &error) != STW_OK) {
         status = cli_fault(&error);
     } else {

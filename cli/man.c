@@ -140,23 +140,26 @@ static void print_program_page(void) {
     print_section("DESCRIPTION");
     print_paragraphs(cli_description);
     printf(".PP\n");
-    print_paragraphs("Results go to standard output, remarks to standard error. '-' stands for standard input where a file is read "
-                     "and for standard output where one is written. Options may come before or after arguments; '--' ends them. "
-                     "A value follows its option or an equals sign: --memory 4GB, --memory=4GB.");
+    print_paragraphs(
+        "Results go to standard output, remarks to standard error. '-' stands for standard input where a file is read "
+        "and for standard output where one is written. Options may come before or after arguments; '--' ends them. "
+        "A value follows its option or an equals sign: --memory 4GB, --memory=4GB.");
     print_section("COMMANDS");
     for (int32_t i = 0; i < cli_command_count; i++) {
         print_tagged(stw_str_of(cli_commands[i].name), stw_str_of(cli_commands[i].summary));
     }
     print_section("OPTIONS");
-    print_tagged_lines("-h, --help\tprint the help of the program, or of the command that it follows\n"
-                       "-V, --version\tprint the version\n");
+    print_tagged_lines(
+        "-h, --help\tprint the help of the program, or of the command that it follows\n"
+        "-V, --version\tprint the version\n");
     print_section("EXIT STATUS");
     print_tagged_lines(cli_exit_statuses);
     print_section("ENVIRONMENT");
     print_tagged_lines("NO_COLOR\tif set and not empty, output is never coloured; colour is used on a terminal only\n");
-    print_examples("stowage inspect gnmt-4.json.gz\twhat a graph holds\n"
-                   "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\twhat a plan is worth\n"
-                   "stowage help simulate\tthe options of a command\n");
+    print_examples(
+        "stowage inspect gnmt-4.json.gz\twhat a graph holds\n"
+        "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\twhat a plan is worth\n"
+        "stowage help simulate\tthe options of a command\n");
     print_see_also(NULL);
 }
 

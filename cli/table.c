@@ -35,10 +35,11 @@ static int32_t text_width(const char *text) {
     return width;
 }
 
-/* Names come from files: they must not reach the terminal as escape sequences. */
-static void hide_controls(char *text) {
+void cli_hide_controls(char *text) {
     for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+        const unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
+        if (c < 0x20 || c == 0x7f) *text = '?';
+        if (c == 0xc2 && next >= 0x80 && next < 0xa0) text[0] = text[1] = '?'; /* U+0080 to U+009F steer terminals too */
     }
 }
 
@@ -52,7 +53,7 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    hide_controls(text);
+    cli_hide_controls(text);
     cli_cell *cell = STW_NEW(table->arena, cli_cell, 1);
     const stw_str copy = stw_str_copy(table->arena, stw_str_of(text));
     if (cell == NULL || copy.p == NULL) return; /* out of memory: a table with holes is the least of the troubles */
@@ -63,44 +64,55 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) {
     table->cell_count++;
 }
 
-static void print_cell(FILE *file, const char *text, int32_t width, int32_t column_width, cli_align align, cli_style style,
-                       bool last) {
+/* One line being printed: blanks wait until something follows them, so that no line ends in blanks. */
+typedef struct line {
+    FILE *file;
+    bool colour;
+    int32_t blanks;
+} line;
+
+static void print_cell(line *l, const char *text, int32_t width, int32_t column_width, cli_align align, cli_style style) {
     const int32_t padding = column_width - width;
-    if (align == CLI_RIGHT) fprintf(file, "%*s", padding, "");
-    if (style != CLI_PLAIN) fputs(style_begin(style), file);
-    fputs(text, file);
-    if (style != CLI_PLAIN) fputs("\033[0m", file);
-    if (align == CLI_LEFT && !last) fprintf(file, "%*s", padding, "");
-    if (!last) fputs("  ", file);
+    const bool coloured = l->colour && style != CLI_PLAIN;
+    if (align == CLI_RIGHT) l->blanks += padding;
+    if (width > 0) {
+        fprintf(l->file, "%*s%s%s%s", l->blanks, "", coloured ? style_begin(style) : "", text, coloured ? "\033[0m" : "");
+        l->blanks = 0;
+    }
+    l->blanks += 2 + (align == CLI_LEFT ? padding : 0);
+}
+
+static void end_line(line *l) {
+    fputc('\n', l->file);
+    l->blanks = 2; /* the indent of the next line */
+}
+
+static void find_widths(const cli_table *table, int32_t *width) {
+    for (int32_t c = 0; c < table->column_count; c++) {
+        width[c] = table->column[c].title != NULL ? text_width(table->column[c].title) : 0;
+    }
+    int32_t c = 0;
+    for (const cli_cell *cell = table->first; cell != NULL; cell = cell->next, c = (c + 1) % table->column_count) {
+        if (cell->width > width[c]) width[c] = cell->width;
+    }
 }
 
 void cli_table_print(const cli_table *table, FILE *file) {
-    const bool colour = file == stdout && has_colour();
-    int32_t width[CLI_MAX_COLUMNS] = {0};
-    for (int32_t c = 0; c < table->column_count; c++) {
-        if (table->column[c].title != NULL) width[c] = text_width(table->column[c].title);
+    int32_t width[CLI_MAX_COLUMNS];
+    find_widths(table, width);
+    line l = {.file = file, .colour = file == stdout && has_colour(), .blanks = 2};
+    if (table->column[0].title != NULL) {
+        for (int32_t c = 0; c < table->column_count; c++) {
+            const char *title = table->column[c].title;
+            print_cell(&l, title, text_width(title), width[c], table->column[c].align, CLI_BOLD);
+        }
+        end_line(&l);
     }
     int32_t c = 0;
     for (const cli_cell *cell = table->first; cell != NULL; cell = cell->next) {
-        if (cell->width > width[c]) width[c] = cell->width;
+        print_cell(&l, cell->text, cell->width, width[c], table->column[c].align, cell->style);
         c = (c + 1) % table->column_count;
-    }
-    if (table->column[0].title != NULL) {
-        fputs("  ", file);
-        for (c = 0; c < table->column_count; c++) {
-            const char *title = table->column[c].title;
-            print_cell(file, title, text_width(title), width[c], table->column[c].align, colour ? CLI_BOLD : CLI_PLAIN,
-                       c + 1 == table->column_count);
-        }
-        fputc('\n', file);
-    }
-    c = 0;
-    for (const cli_cell *cell = table->first; cell != NULL; cell = cell->next) {
-        if (c == 0) fputs("  ", file);
-        const bool last = c + 1 == table->column_count;
-        print_cell(file, cell->text, cell->width, width[c], table->column[c].align, colour ? cell->style : CLI_PLAIN, last);
-        if (last) fputc('\n', file);
-        c = last ? 0 : c + 1;
+        if (c == 0) end_line(&l);
     }
 }
 
@@ -110,7 +122,7 @@ void cli_heading(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    hide_controls(text);
+    cli_hide_controls(text);
     if (has_colour()) {
         printf("\033[1m%s\033[0m\n", text);
     } else {

@@ -91,9 +91,7 @@ stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_erro
     return STW_OK;
 }
 
-stw_status stw_options_create(stw_options **out, stw_error *error) {
-    return stw_options_create_for(STW_FOR_LIBRARY, out, error);
-}
+stw_status stw_options_create(stw_options **out, stw_error *error) { return stw_options_create_for(STW_FOR_LIBRARY, out, error); }
 
 void stw_options_destroy(stw_options *options) {
     if (options == NULL) return;

@@ -51,25 +51,42 @@ void stw_arena_destroy(stw_arena *arena) {
     *arena = (stw_arena){0};
 }
 
-void *stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, int64_t count) {
+/* Where the items go, or NULL if they do not fit. */
+static char *take(stw_arena *arena, size_t size, size_t alignment, int64_t count, char **old_dirty) {
     if (arena->block == NULL || count < 0) return NULL;
+    stw_arena_block *block = arena->block;
     const size_t padding = (size_t)(-(uintptr_t)arena->next & (alignment - 1));
-    const size_t left = (size_t)(arena->block->end - arena->next);
+    const size_t left = (size_t)(block->end - arena->next);
     if (left < padding + RED_ZONE) return NULL;
     if ((size_t)count > (left - padding - RED_ZONE) / size) return NULL;
     char *memory = arena->next + padding;
     char *end = memory + size * (size_t)count;
-    stw_arena_block *block = arena->block;
 #ifdef STW_ASAN
     ASAN_UNPOISON_MEMORY_REGION(memory, (size_t)(end - memory));
     ASAN_POISON_MEMORY_REGION(end, RED_ZONE);
 #endif
-    if (memory < block->dirty) {
-        memset(memory, 0, (size_t)((end < block->dirty ? end : block->dirty) - memory));
-    }
+    *old_dirty = block->dirty;
     arena->next = end + RED_ZONE;
     if (arena->next > block->dirty) block->dirty = arena->next;
     return memory;
+}
+
+void *stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, int64_t count) {
+    char *dirty;
+    char *memory = take(arena, size, alignment, count, &dirty);
+    if (memory == NULL) return NULL;
+    char *end = memory + size * (size_t)count;
+    if (memory < dirty) memset(memory, 0, (size_t)((end < dirty ? end : dirty) - memory));
+    return memory;
+}
+
+void *stw_arena_alloc_dirty(stw_arena *arena, size_t size, size_t alignment, int64_t count) {
+    char *dirty;
+    return take(arena, size, alignment, count, &dirty);
+}
+
+int64_t stw_arena_high_water(const stw_arena *arena) {
+    return arena->block == NULL ? 0 : (int64_t)(arena->block->dirty - (char *)arena->block);
 }
 
 int64_t stw_arena_used(const stw_arena *arena) {

@@ -26,10 +26,17 @@ void stw_arena_destroy(stw_arena *arena);
 /* `count` zeroed items; NULL when the size overflows or the reservation is used up. */
 void *stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, int64_t count);
 
+/* The same without zeroing, for memory that is filled at once. */
+void *stw_arena_alloc_dirty(stw_arena *arena, size_t size, size_t alignment, int64_t count);
+
 /* Bytes in use. */
 int64_t stw_arena_used(const stw_arena *arena);
+/* The most bytes that were ever in use, copies of the arena included: what was taken from the system. */
+int64_t stw_arena_high_water(const stw_arena *arena);
 
 #define STW_NEW(arena, type, count) ((type *)stw_arena_alloc((arena), sizeof(type), _Alignof(type), (count)))
+
+#define STW_NEW_DIRTY(arena, type, count) ((type *)stw_arena_alloc_dirty((arena), sizeof(type), _Alignof(type), (count)))
 
 /* Allocates into `pointer` or returns STW_ERROR_MEMORY from the calling function. */
 #define STW_TRY_NEW(arena, pointer, count, error)                                                                      \

@@ -72,9 +72,16 @@ int stw_format_double(char text[32], double value) {
     int length = 0;
     for (int precision = 15; precision <= 17; precision++) {
         length = snprintf(text, 32, "%.*g", precision, value);
-        for (int i = 0; i < length; i++) { /* a locale may write a comma */
-            if (strchr("0123456789+-e.", text[i]) == NULL) text[i] = '.';
+        int kept = 0;
+        for (int i = 0; i < length; i++) { /* a locale may write a comma, or a character of several bytes */
+            if (strchr("0123456789+-e.", text[i]) != NULL) {
+                text[kept++] = text[i];
+            } else if (kept == 0 || text[kept - 1] != '.') {
+                text[kept++] = '.';
+            }
         }
+        text[kept] = '\0';
+        length = kept;
         double back = 0.0;
         if (stw_str_to_double((stw_str){text, length}, &back) && back == value) break;
     }

@@ -31,7 +31,7 @@ double stw_cost_model_us(const stw_device *device, stw_op_class class, int32_t d
 /* What a fused group of two or more members does. */
 typedef struct stw_group_work {
     double us, model_us, compute_us;        /* sums over the members */
-    int64_t class_bytes[STW_CLASS_COUNT];   /* external bytes, by the class of the member that moves them */
+    double class_bytes[STW_CLASS_COUNT];    /* external bytes, by the class of the member that moves them */
 } stw_group_work;
 void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member);
 /* r x model(group), r = sum of the members' times / sum of their modelled times. */

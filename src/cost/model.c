@@ -50,7 +50,7 @@ double stw_cost_group_us(const stw_device *device, const stw_group_work *work) {
     double bytes = 0.0;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
         if (work->class_bytes[c] > work->class_bytes[most]) most = c;
-        bytes += (double)work->class_bytes[c];
+        bytes += work->class_bytes[c];
     }
     const double traffic_us = stw_cost_traffic_us(device, (stw_op_class)most, bytes);
     const double model_us = device->launch_us + fmax(work->compute_us, traffic_us);

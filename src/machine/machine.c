@@ -158,7 +158,7 @@ static stw_status fail_unknown(const char *name, stw_error *error) {
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i == 0 ? "" : ", ", family);
     }
     return stw_fail(error, STW_ERROR_INPUT,
-                    "%.100s: neither a file nor a built-in machine; built in are %s (1 to %d devices in all); "
+                    "'%.100s' is neither a file nor a built-in machine; built in are %s (1 to %d devices in all); "
                     "describe any other in a file (docs/formats/machine.md) and give its path",
                     name, list, STW_MAX_DEVICES);
 }

@@ -24,9 +24,10 @@ static void read_efficiency(stw_machine_reader *r, stw_device *device) {
     while (stw_json_key(r->json, &key)) {
         stw_op_class class;
         if (!find_class(r, NULL, "efficiency", key, &class)) return;
-        const char *name = stw_op_class_name(class);
+        char name[40];
+        snprintf(name, sizeof name, "efficiency.%s", stw_op_class_name(class));
         if (device->efficiency[class] > 0.0) {
-            stw_field_fail(r, NULL, "efficiency: \"%s\" is given twice; keep one", name);
+            stw_field_fail(r, NULL, "\"%s\" is given twice; keep one", name);
             return;
         }
         if (!stw_field_number(r, name, STW_SHARE, &device->efficiency[class])) return;
@@ -84,8 +85,7 @@ static bool complete_device(stw_machine_reader *r, const char *at, stw_device *d
     if (!stw_device_of_kind(device->kind, &known)) {
         const uint32_t needed = 1u << MEMORY | 1u << LAUNCH | 1u << FLOPS | 1u << BANDWIDTH | 1u << EFFICIENCY;
         char remedy[160];
-        snprintf(remedy, sizeof remedy, "only for kinds that are built in can it be left out, and '%.*s' is none",
-                 STW_STR_SHOW(device->kind));
+        snprintf(remedy, sizeof remedy, "give it, since '%.*s' is no built-in kind", STW_STR_SHOW(device->kind));
         if (!stw_field_check(r, at, device_keys, needed, seen, remedy)) return false;
         (void)stw_device_of_kind(STW_STR("h200"), &known); /* for its efficiencies */
     }
@@ -144,6 +144,11 @@ static int32_t read_end(stw_machine_reader *r, const char *key) {
 enum { FROM, TO, LINK_BANDWIDTH, LATENCY, BUS, LINK_KEY_COUNT };
 static const char *const link_keys[LINK_KEY_COUNT] = {"from", "to", "bandwidth_bytes_per_s", "latency_us", "bus"};
 
+static void name_link(stw_machine_reader *r, int32_t index, const int32_t end[2]) {
+    const stw_str from = r->machine->device[end[FROM]].name, to = r->machine->device[end[TO]].name;
+    snprintf(r->subject, sizeof r->subject, "links[%d] '%.*s' -> '%.*s'", index, STW_STR_SHOW(from), STW_STR_SHOW(to));
+}
+
 static bool read_link(stw_machine_reader *r, int32_t index, stw_error *error) {
     stw_machine *machine = r->machine;
     snprintf(r->subject, sizeof r->subject, "links[%d]", index);
@@ -157,7 +162,10 @@ static bool read_link(stw_machine_reader *r, int32_t index, stw_error *error) {
     for (int32_t key; (key = stw_field_next(r, link_keys, LINK_KEY_COUNT, &seen)) >= 0;) {
         switch (key) {
             case FROM:
-            case TO: end[key] = read_end(r, link_keys[key]); break;
+            case TO:
+                end[key] = read_end(r, link_keys[key]);
+                if (end[FROM] >= 0 && end[TO] >= 0) name_link(r, index, end);
+                break;
             case LINK_BANDWIDTH: stw_field_number(r, link_keys[key], STW_ABOVE_ZERO, &link.bandwidth); break;
             case LATENCY: stw_field_number(r, link_keys[key], STW_ZERO_OR_MORE, &link.latency_us); break;
             default: stw_field_text(r, "bus", false, &bus); break;
@@ -166,8 +174,6 @@ static bool read_link(stw_machine_reader *r, int32_t index, stw_error *error) {
     if (r->json->failed) return false;
     const uint32_t needed = 1u << FROM | 1u << TO | 1u << LINK_BANDWIDTH | 1u << LATENCY;
     if (!stw_field_check(r, at, link_keys, needed, seen, "every link has one")) return false;
-    const stw_str from = machine->device[end[FROM]].name, to = machine->device[end[TO]].name;
-    snprintf(r->subject, sizeof r->subject, "links[%d] '%.*s' -> '%.*s'", index, STW_STR_SHOW(from), STW_STR_SHOW(to));
     stw_link *place = &machine->link[(int64_t)end[FROM] * machine->device_count + end[TO]];
     if (end[FROM] == end[TO]) return stw_field_fail(r, at, "a link from a device to itself; remove it");
     if (place->bandwidth > 0.0) return stw_field_fail(r, at, "this link is given twice; keep one");

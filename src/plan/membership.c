@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* Numbers the groups 0, 1, ... in the order of their smallest written op. */
-static stw_status number_groups(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *m, stw_error *error) {
+stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *m, stw_error *error) {
+    *m = (stw_membership){0};
     STW_TRY_NEW(arena, m->task_of, graph->N, error);
     STW_TRY_NEW(arena, m->task_node, graph->op_count, error);
     uint32_t capacity = 16;
@@ -187,9 +188,8 @@ static stw_str check_classes(const stw_graph *graph, const stw_machine *machine,
 
 stw_status stw_membership_build(const stw_graph *graph, const stw_machine *machine, const int32_t *group, const int32_t *device,
                                 stw_arena *arena, stw_membership *out, stw_str *reason, stw_error *error) {
-    *out = (stw_membership){0};
     *reason = (stw_str){0};
-    TRY(number_groups(graph, group, arena, out, error));
+    TRY(stw_membership_number(graph, group, arena, out, error));
     if (group != NULL) *reason = check_ops(graph, group, device, out, arena);
     if (reason->length > 0) return STW_OK;
     TRY(list_members(graph, arena, out, reason, error));

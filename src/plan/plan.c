@@ -1,7 +1,8 @@
 #include "plan/plan.h"
 
-#include <math.h>
 #include <string.h>
+
+#include "plan/membership.h"
 
 stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) {
     *out = NULL;
@@ -52,37 +53,14 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
     return STW_OK;
 }
 
-stw_status stw_plan_check(const stw_plan *plan, stw_error *error) {
+stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error) {
     const stw_graph *graph = plan->graph;
+    stw_membership membership;
+    stw_arena scratch = plan->arena;
+    TRY(stw_membership_number(graph, plan->group, &scratch, &membership, error));
     for (int32_t i = 0; i < graph->N; i++) {
-        const uint8_t kind = graph->kind[i];
-        if (kind == STW_NODE_VIEW || stw_node_is_everywhere(kind)) continue; /* ignored there */
-        if (plan->device[i] < 0 || plan->device[i] >= plan->machine->device_count) {
-            return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' is on device %d; the machine has devices 0 to %d", i,
-                            STW_STR_SHOW(graph->node_name[i]), plan->device[i], plan->machine->device_count - 1);
-        }
-        if (!isfinite(plan->priority[i])) {
-            return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' has a priority that is no finite number", i,
-                            STW_STR_SHOW(graph->node_name[i]));
-        }
-        if (kind == STW_NODE_OP && plan->group[i] < -1) {
-            return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' is in group %d; groups are 0 or more, or -1", i,
-                            STW_STR_SHOW(graph->node_name[i]), plan->group[i]);
-        }
+        const bool written = graph->kind[i] == STW_NODE_OP && plan->group[i] >= 0;
+        plan->group[i] = written ? membership.task_node[membership.task_of[i]] : -1;
     }
     return STW_OK;
-}
-
-bool stw_plan_is_unfused(const stw_plan *plan, int32_t *seen) {
-    const stw_graph *graph = plan->graph;
-    for (int32_t k = 0; k < graph->op_count; k++) {
-        const int32_t op = graph->topological[k], group = plan->group[op];
-        if (group == op && seen[op] == 0) { /* the usual numbering */
-            seen[op] = 1;
-            continue;
-        }
-        if (group < 0 || group >= graph->N || seen[group] != 0) return false;
-        seen[group] = 1;
-    }
-    return true;
 }

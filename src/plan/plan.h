@@ -19,10 +19,7 @@ struct stw_plan {
     stw_str remark;             /* a warning of the reader, or empty */
 };
 
-/* Refuses entries that no simulation could make sense of: devices out of range, priorities that are no numbers, groups below
- * -1. Legality proper is the simulator's business. */
-stw_status stw_plan_check(const stw_plan *plan, stw_error *error);
-/* True if every op is written by a group of its own. `seen`: (N) zeroed, left dirty. */
-bool stw_plan_is_unfused(const stw_plan *plan, int32_t *seen);
+/* Numbers each group by its smallest written op, so that an op alone is in the group of its own id. */
+stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error);
 
 #endif

@@ -3,7 +3,7 @@
     make_case(seed, number) -> {"graph", "machine", "plan", "duration_ps"}
 
 A case depends on (seed, number) alone. Most cases combine many features (views, updates, groups, orders, buses), because
-faults hide where features meet. About one case in seven is spoiled on purpose, so that every reason for invalidity occurs.
+faults hide where features meet. About one case in six is spoiled on purpose, so that every reason for invalidity occurs.
 """
 
 import copy
@@ -40,6 +40,7 @@ def make_case(seed, number):
     finish_case(rng, case)
     if rng.random() < 0.19:
         case = spoil(rng, case)
+    scramble_ignored(rng, case)
     return case
 
 
@@ -65,7 +66,6 @@ def finish_case(rng, case):
         drop_idle_links(rng, case)
     if rng.random() < 0.35:
         set_memory(rng, case)
-    scramble_ignored(rng, case)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -175,8 +175,7 @@ class GraphMaker:
     def decorate(self):
         """Control edges (from any node) and colocation (of any node with any node)."""
         for node in self.nodes:
-            is_op = node["op"] not in SOURCES and not node.get("view")
-            if is_op and node["id"] > 0 and "control" not in node and self.rng.random() < 0.12:
+            if refsim.is_op_node(node) and node["id"] > 0 and "control" not in node and self.rng.random() < 0.12:
                 node["control"] = [self.rng.randrange(node["id"]) for _ in range(self.rng.randint(1, 2))]
         if self.rng.random() < 0.35 and len(self.nodes) > 1:
             for _ in range(self.rng.randint(1, 3)):
@@ -586,7 +585,7 @@ def spoil_groups(rng, case):
     return rng.choice(GROUP_FAULTS)(rng, case, known)
 
 
-def same_device(case, known, ops):
+def same_device(case, ops):
     """All ordered pairs of these ops that share a device."""
     device = case["plan"]["device"]
     return [(one, other) for one in ops for other in ops if one != other and device[one] == device[other]]
@@ -654,26 +653,26 @@ def group_over_cycle(rng, case, known):
     after = {op: set(known.readers[op]) for op in known.ops}
     for first, then in known.waits:
         after[first].add(then)
-    pairs = same_device(case, known, of_class(known, *refsim.FUSABLE))
+    pairs = same_device(case, of_class(known, *refsim.FUSABLE))
     return put_together(rng, case, [(a, b) for a, b in pairs if b in refsim.reachable(after, a) - after[a]])
 
 
 def group_opaque(rng, case, known):
     one, others = of_class(known, "opaque", "matmul", "convolution"), set(of_class(known, *refsim.FUSABLE))
-    pairs = same_device(case, known, known.ops)
+    pairs = same_device(case, known.ops)
     return put_together(rng, case, [(a, b) for a, b in pairs if a in one and b in others])
 
 
 def group_two_leaders(rng, case, known):
     allow_epilogues(case)
-    return put_together(rng, case, same_device(case, known, of_class(known, "matmul", "convolution")))
+    return put_together(rng, case, same_device(case, of_class(known, "matmul", "convolution")))
 
 
 def group_late_leader(rng, case, known):
     """A leader that reads a member, which may well be one that is recomputed."""
     allow_epilogues(case)
     leaders = set(of_class(known, "matmul", "convolution"))
-    pairs = same_device(case, known, known.ops)
+    pairs = same_device(case, known.ops)
     pairs = [(a, b) for a, b in pairs if b in leaders and b in known.readers[a]]
     hidden = sorted({a for a, b in pairs} & recomputable(case, known, refsim.FUSABLE))
     if hidden and rng.random() < 0.6:

@@ -73,13 +73,17 @@ def transfer_ps(link, size):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def is_op_node(node):
+    return not node.get("view") and node["op"] not in RESIDENT + EVERYWHERE
+
+
 class Graph:
     """What the simulator needs to know of a graph: ops, values, who reads what, who waits for whom."""
 
     def __init__(self, data):
         self.nodes = data["nodes"]
         self.root = self._roots()
-        self.ops = [n["id"] for n in self.nodes if self._is_op(n)]
+        self.ops = [n["id"] for n in self.nodes if is_op_node(n)]
         self.residents = [n["id"] for n in self.nodes if n["op"] in RESIDENT and not n.get("view")]
         self.everywhere = {n["id"] for n in self.nodes if n["op"] in EVERYWHERE and not n.get("view")}
         self.outputs = {self.root[i] for i in data.get("outputs", [])}
@@ -93,10 +97,6 @@ class Graph:
         self.waits = self._control()  # pairs (first, then) of ops
         self.waits += self._update_waits()
 
-    @staticmethod
-    def _is_op(node):
-        return not node.get("view") and node["op"] not in RESIDENT + EVERYWHERE
-
     def _roots(self):
         """Rule 3: the first non-view up the chain of first inputs."""
         root = []
@@ -105,7 +105,7 @@ class Graph:
         return root
 
     def is_op(self, i):
-        return self._is_op(self.nodes[i])
+        return is_op_node(self.nodes[i])
 
     def inputs(self, op):
         """The distinct values that an op reads."""

@@ -73,7 +73,7 @@ def has_groups_and_recomputation(case, evaluation):
     group = case["plan"].get("group")
     if group is None:
         return False
-    ops = [n["id"] for n in case["graph"]["nodes"] if refsim.Graph._is_op(n)]
+    ops = [n["id"] for n in case["graph"]["nodes"] if refsim.is_op_node(n)]
     sizes = Counter(group[i] for i in ops)
     return sizes[-1] > 0 and any(size >= 2 for number, size in sizes.items() if number != -1)
 
@@ -150,20 +150,30 @@ def fuse_chains(rng, known, case):
     """Joins ops to their only reader along chains, then recomputes a few cheap ones. A group takes the sum of its ops."""
     plan = case["plan"]
     plan["group"] = [i if known.is_op(i) else -1 for i in range(len(known.nodes))]
-    for op in reversed(known.ops):
-        readers = known.readers[op]
-        if len(readers) == 1 and rng.random() < 0.7:
-            (reader,) = readers
-            if refsim.op_class(known, op) != "opaque" and refsim.op_class(known, reader) in refsim.FUSABLE:
-                cases.try_groups(known, case, cases.merging(plan["group"], op, reader))
+    pairs = [(op, reader) for op in known.ops for reader in known.readers[op] if len(known.readers[op]) == 1]
+    merge_legal(known, case, [pair for pair in pairs if may_join(known, *pair) and rng.random() < 0.7])
     several = [op for op in known.ops if 2 <= len(known.readers[op]) <= 3 and op not in known.outputs]
     for op in rng.sample(several, min(20, len(several))):
         cases.try_groups(known, case, cases.recomputing(plan["group"], op))
     single = case["duration_ps"]
-    tasks = refsim.Tasks(known, plan)
     case["duration_ps"] = [0] * len(single)
-    for task in tasks.by_id.values():
+    for task in refsim.Tasks(known, plan).by_id.values():
         case["duration_ps"][task.id] = sum(single[op] for op in task.members)
+
+
+def may_join(known, op, reader):
+    return refsim.op_class(known, op) != "opaque" and refsim.op_class(known, reader) in refsim.FUSABLE
+
+
+def merge_legal(known, case, pairs):
+    """Merges as many of the pairs as it can: all at once if that is legal, else half by half."""
+    group = case["plan"]["group"]
+    for first, then in pairs:
+        group = cases.merging(group, first, then) or group
+    if pairs and not cases.try_groups(known, case, group) and len(pairs) > 1:
+        half = len(pairs) // 2
+        merge_legal(known, case, pairs[:half])
+        merge_legal(known, case, pairs[half:])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -183,7 +193,11 @@ def replay(command, file):
     """Answers by line. Both ends are files, so that neither side can block the other."""
     with tempfile.TemporaryFile("w+") as answers:
         file.seek(0)
-        status = subprocess.run(command, stdin=file, stdout=answers, check=False).returncode
+        try:
+            status = subprocess.run(command, stdin=file, stdout=answers, check=False).returncode
+        except OSError as error:
+            print(f"cannot run {command[0]}: {error.strerror}")
+            return []
         answers.seek(0)
         lines = answers.read().splitlines()
     if status != 0:

@@ -1,0 +1,71 @@
+/* `stowage inspect`: finds out what a file is and shows it. */
+#include <string.h>
+
+#include "base/file.h"
+#include "cli.h"
+
+/* The value of the key "format" of the object in the text; empty if there is none. */
+static stw_status find_format(stw_str text, stw_arena *arena, stw_str *out, stw_error *error) {
+    *out = (stw_str){0};
+    stw_json json;
+    stw_str key;
+    stw_json_init(&json, text, arena, error);
+    if (stw_json_object(&json)) {
+        while (stw_json_key(&json, &key)) {
+            if (stw_str_is(key, "format")) {
+                return stw_json_string(&json, out) ? STW_OK : STW_ERROR_INPUT;
+            }
+            if (!stw_json_skip(&json, NULL)) break;
+        }
+    }
+    return stw_json_finish(&json);
+}
+
+static stw_status show_machine_file(const cli_call *call, stw_str text, const char *label, stw_error *error) {
+    stw_machine *machine;
+    TRY(stw_machine_parse(text.p, (size_t)text.length, label, &machine, error));
+    stw_arena scratch = call->arena;
+    if (cli_wants_json(call)) {
+        cli_write_machine_json(machine, stdout);
+    } else {
+        cli_show_machine(machine, &scratch);
+    }
+    stw_machine_destroy(machine);
+    return STW_OK;
+}
+
+static stw_status show_file(const cli_call *call, const char *path, stw_error *error) {
+    stw_arena arena = call->arena;
+    const char *label = strcmp(path, "-") == 0 ? "standard input" : path;
+    stw_str text, format;
+    TRY(stw_file_read(path, &arena, &text, error));
+    const stw_status status = find_format(text, &arena, &format, error);
+    if (status != STW_OK) {
+        stw_error_prefix(error, label);
+        return status;
+    }
+    cli_call inner = *call; /* what is shown goes behind the text in the arena */
+    inner.arena = arena;
+    if (stw_str_is(format, "opgraph")) return cli_show_graph(&inner, text, label, error);
+    if (stw_str_is(format, "machine")) return show_machine_file(&inner, text, label, error);
+    if (stw_str_is(format, "plan")) return cli_show_plan(&inner, text, label, error);
+    if (format.length == 0) {
+        return stw_fail(error, STW_ERROR_INPUT, "%s: no key \"format\"; it should be opgraph, machine or plan", label);
+    }
+    return stw_fail(error, STW_ERROR_INPUT, "%s: format '%.*s' is none of opgraph, machine, plan", label, STW_STR_SHOW(format));
+}
+
+int cmd_inspect(const cli_call *call) {
+    stw_error error;
+    stw_machine *machine;
+    if (stw_machine_build(stw_str_of(call->operand[0]), &machine, &error) != STW_OK) return cli_fault(&error);
+    if (machine == NULL) return show_file(call, call->operand[0], &error) == STW_OK ? CLI_DONE : cli_fault(&error);
+    stw_arena scratch = call->arena;
+    if (cli_wants_json(call)) {
+        cli_write_machine_json(machine, stdout);
+    } else {
+        cli_show_machine(machine, &scratch);
+    }
+    stw_machine_destroy(machine);
+    return CLI_DONE;
+}

@@ -1,0 +1,127 @@
+/* `stowage simulate`: reads what is needed, makes or reads the plan, evaluates it, reports. */
+#define _POSIX_C_SOURCE 200809L /* access */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "simulate.h"
+
+typedef struct arguments {
+    const char *graph, *machine, *plan, *memory, *costs, *output, *trace;
+    bool plan_is_method;
+} arguments;
+
+static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
+
+static bool is_method(const char *plan) {
+    const char *name, *description;
+    for (int32_t i = 0; stw_method_list(i, &name, &description); i++) {
+        if (strcmp(name, plan) == 0) return true;
+    }
+    return false;
+}
+
+/* A name that is neither a method nor a file is more often a slip than a lost file. */
+static stw_status fail_unknown_plan(const char *plan, stw_error *error) {
+    const char *name, *description;
+    char list[200] = "";
+    size_t length = 0;
+    cli_suggestion near = {.word = stw_str_of(plan)};
+    for (int32_t i = 0; stw_method_list(i, &name, &description) && length < sizeof list; i++) {
+        cli_suggest(&near, name);
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i == 0 ? "" : ", ", name);
+    }
+    if (near.best != NULL) {
+        return stw_fail(error, STW_ERROR_INPUT, "--plan: '%s' is neither a file nor a method; did you mean %s?", plan, near.best);
+    }
+    return stw_fail(error, STW_ERROR_INPUT, "--plan: '%s' is neither a file nor a method (%s)", plan, list);
+}
+
+static stw_status check_arguments(const cli_call *call, arguments *a, stw_error *error) {
+    *a = (arguments){.graph = call->operand[0],
+                     .machine = stw_options_get(call->options, "machine"),
+                     .plan = stw_options_get(call->options, "plan"),
+                     .memory = stw_options_get(call->options, "memory"),
+                     .costs = stw_options_get(call->options, "costs"),
+                     .output = stw_options_get(call->options, "output"),
+                     .trace = stw_options_get(call->options, "trace")};
+    if (a->plan == NULL) return stw_fail(error, STW_ERROR_INPUT, "simulate needs --plan FILE|METHOD, such as --plan spread");
+    a->plan_is_method = is_method(a->plan);
+    if (!a->plan_is_method && !is_dash(a->plan) && access(a->plan, F_OK) != 0) return fail_unknown_plan(a->plan, error);
+    if (a->plan_is_method && a->machine == NULL) {
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "simulate needs --machine NAME|FILE, such as --machine h200x4, unless --plan is a file");
+    }
+    if (is_dash(a->graph) + is_dash(a->machine) + is_dash(a->plan) + is_dash(a->costs) > 1) {
+        return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
+    }
+    if (is_dash(a->output) && is_dash(a->trace)) {
+        return stw_fail(error, STW_ERROR_INPUT, "--output and --trace cannot both write to '-' (standard output)");
+    }
+    return STW_OK;
+}
+
+static stw_status set_memory(const arguments *a, stw_machine *machine, stw_error *error) {
+    int64_t bytes = 0;
+    if (a->memory == NULL || !stw_str_to_bytes(stw_str_of(a->memory), &bytes)) return STW_OK;
+    return stw_machine_set_memory(machine, bytes, error);
+}
+
+static stw_status make_plan(const arguments *a, cli_simulation *s, stw_error *error) {
+    if (a->machine != NULL) {
+        TRY(stw_machine_open(a->machine, &s->machine, error));
+        TRY(set_memory(a, s->machine, error));
+    }
+    if (!a->plan_is_method) {
+        const char *remark = NULL;
+        TRY(stw_plan_open(a->plan, s->graph, s->machine, &s->plan, &remark, error));
+        if (remark != NULL) cli_warn(remark);
+        if (s->plan->owned_machine != NULL) TRY(set_memory(a, s->plan->owned_machine, error));
+    }
+    const stw_machine *machine = s->plan != NULL ? stw_plan_machine(s->plan) : s->machine;
+    TRY(stw_costs_create(s->graph, machine, a->costs, &s->costs, error));
+    if (stw_costs_remark(s->costs) != NULL) cli_warn(stw_costs_remark(s->costs));
+    TRY(stw_simulator_create(s->costs, &s->simulator, error));
+    return a->plan_is_method ? stw_method_run(a->plan, s->simulator, &s->plan, error) : STW_OK;
+}
+
+static stw_status evaluate(cli_simulation *s, stw_error *error) {
+    TRY(stw_workspace_create(s->simulator, &s->workspace, error));
+    TRY(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, error));
+    s->has_step = s->result.reason == STW_VALID || s->result.reason == STW_INVALID_MEMORY;
+    s->measured_share = stw_measured_share(s->simulator, s->plan);
+    const stw_status status = stw_lower_bounds(s->simulator, s->plan, &s->bounds, error);
+    if (status == STW_OK || s->has_step) return status;
+    s->bounds = (stw_bounds){NAN, NAN}; /* groups that are not legal have no bound */
+    return STW_OK;
+}
+
+static stw_status write_results(const cli_call *call, const arguments *a, const cli_simulation *s, stw_error *error) {
+    if (a->output != NULL) TRY(stw_plan_write(s->simulator, s->plan, a->output, error));
+    if (a->trace != NULL && !s->has_step) {
+        cli_warn("no trace was written: an invalid plan has no timeline");
+    } else if (a->trace != NULL) {
+        TRY(stw_trace_write(s->simulator, s->plan, a->trace, error));
+    }
+    if (is_dash(a->output) || is_dash(a->trace)) return STW_OK; /* the report would spoil that file */
+    return cli_wants_json(call) ? cli_report_json(s, call->arena, error) : cli_report_text(s, call->arena, error);
+}
+
+int cmd_simulate(const cli_call *call) {
+    stw_error error;
+    arguments a;
+    cli_simulation s = {0};
+    stw_status status = check_arguments(call, &a, &error);
+    if (status == STW_OK) status = stw_graph_open(a.graph, &s.graph, &error);
+    if (status == STW_OK) status = make_plan(&a, &s, &error);
+    if (status == STW_OK) status = evaluate(&s, &error);
+    if (status == STW_OK) status = write_results(call, &a, &s, &error);
+    const int exit_status = status != STW_OK ? cli_fault(&error) : s.result.reason == STW_VALID ? CLI_DONE : CLI_NO_PLAN;
+    stw_workspace_destroy(s.workspace);
+    stw_simulator_destroy(s.simulator);
+    stw_costs_destroy(s.costs);
+    stw_plan_destroy(s.plan);
+    stw_machine_destroy(s.machine);
+    stw_graph_destroy(s.graph);
+    return exit_status;
+}

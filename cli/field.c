@@ -1,0 +1,29 @@
+#include "cli.h"
+
+void cli_field_int(stw_json_writer *writer, const char *key, int64_t value) {
+    stw_json_write_key(writer, key);
+    stw_json_write_int64(writer, value);
+}
+
+void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value) {
+    stw_json_write_key(writer, key);
+    if (value < 0) {
+        stw_json_write_null(writer);
+    } else {
+        stw_json_write_int64(writer, value);
+    }
+}
+
+void cli_field_double(stw_json_writer *writer, const char *key, double value) {
+    stw_json_write_key(writer, key);
+    stw_json_write_double(writer, value);
+}
+
+void cli_field_text(stw_json_writer *writer, const char *key, stw_str value) {
+    stw_json_write_key(writer, key);
+    if (value.p == NULL) {
+        stw_json_write_null(writer);
+    } else {
+        stw_json_write_string(writer, value);
+    }
+}

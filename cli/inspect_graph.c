@@ -1,0 +1,262 @@
+/* What a graph holds, as text and as JSON: counted once into a summary, then written. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli.h"
+#include "graph/graph.h"
+
+enum { NODE_KINDS = STW_NODE_CONSTANT + 1, MAX_UNKNOWN_ROWS = 20 };
+
+static const char *const kind_name[NODE_KINDS] = {"ops", "views", "parameters", "buffers", "inputs", "constants"};
+
+typedef struct measured_kind { /* a kind of device with measured times */
+    stw_str name;
+    double total_s;
+    int32_t unmeasured; /* ops without a time */
+} measured_kind;
+
+typedef struct class_work {
+    int32_t ops;
+    double flops;
+    double time_s; /* measured on the first kind */
+} class_work;
+
+typedef struct unknown_op {
+    stw_str name;
+    int32_t count;
+} unknown_op;
+
+typedef struct summary {
+    const stw_graph *graph;
+    int32_t nodes[NODE_KINDS];
+    int64_t bytes[NODE_KINDS];
+    double flops; /* the sum may leave int64 */
+    int32_t updates;
+    measured_kind *measured; /* (graph->kind_count) */
+    class_work class[STW_CLASS_COUNT];
+    unknown_op *unknown; /* most frequent first */
+    int32_t unknown_count;
+} summary;
+
+static int by_name(const void *a, const void *b) {
+    const stw_str x = ((const unknown_op *)a)->name, y = ((const unknown_op *)b)->name;
+    for (int64_t i = 0; i < x.length && i < y.length; i++) {
+        if (x.p[i] != y.p[i]) return (unsigned char)x.p[i] < (unsigned char)y.p[i] ? -1 : 1;
+    }
+    return (x.length > y.length) - (x.length < y.length);
+}
+
+static int by_count(const void *a, const void *b) {
+    const int32_t x = ((const unknown_op *)a)->count, y = ((const unknown_op *)b)->count;
+    return x != y ? (x < y) - (x > y) : by_name(a, b);
+}
+
+static stw_status count_unknown(summary *s, stw_arena *arena, stw_error *error) {
+    const stw_graph *graph = s->graph;
+    STW_TRY_NEW(arena, s->unknown, graph->N, error);
+    int32_t found = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] == STW_NODE_OP && !graph->known[i]) s->unknown[found++] = (unknown_op){graph->op_name[i], 1};
+    }
+    if (found > 0) qsort(s->unknown, (size_t)found, sizeof *s->unknown, by_name);
+    for (int32_t i = 0; i < found; i++) { /* equal names stand together now: merge them */
+        if (s->unknown_count > 0 && stw_str_equal(s->unknown[s->unknown_count - 1].name, s->unknown[i].name)) {
+            s->unknown[s->unknown_count - 1].count++;
+        } else {
+            s->unknown[s->unknown_count++] = s->unknown[i];
+        }
+    }
+    if (found > 0) qsort(s->unknown, (size_t)s->unknown_count, sizeof *s->unknown, by_count);
+    return STW_OK;
+}
+
+static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s, stw_error *error) {
+    *s = (summary){.graph = graph};
+    STW_TRY_NEW(arena, s->measured, graph->kind_count, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        s->nodes[graph->kind[i]]++;
+        s->bytes[graph->kind[i]] += graph->bytes[i];
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        class_work *class = &s->class[graph->class[i]];
+        class->ops++;
+        class->flops += (double)graph->flops[i];
+        s->flops += (double)graph->flops[i];
+        s->updates += graph->updates[i] >= 0;
+        for (int32_t k = 0; k < graph->kind_count; k++) {
+            const double us = graph->us[k][i];
+            if (isnan(us)) {
+                s->measured[k].unmeasured++;
+                continue;
+            }
+            s->measured[k].total_s += us * 1e-6;
+            if (k == 0) class->time_s += us * 1e-6;
+        }
+    }
+    for (int32_t k = 0; k < graph->kind_count; k++) s->measured[k].name = graph->kind_name[k];
+    return count_unknown(s, arena, error);
+}
+
+static void print_facts(const summary *s, stw_arena arena) {
+    static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_RIGHT}, {NULL, CLI_LEFT}};
+    const stw_graph *graph = s->graph;
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 3);
+    const struct {
+        const char *name;
+        int64_t count;
+        const char *remark;
+    } rows[] = {{"nodes", graph->N, ""},
+                {"edges", graph->input_start[graph->N], "inputs of all nodes"},
+                {"control edges", graph->control_start[graph->N], ""},
+                {"updates", s->updates, "ops that write a parameter or buffer"},
+                {"outputs", graph->output_count, ""}};
+    cli_table_add(&table, CLI_PLAIN, "%s", rows[0].name);
+    cli_table_add(&table, CLI_PLAIN, "%s", cli_count(rows[0].count).text);
+    cli_table_add(&table, CLI_PLAIN, "%s", rows[0].remark);
+    for (int32_t k = 0; k < NODE_KINDS; k++) {
+        const bool has_bytes = stw_node_is_source((uint8_t)k) && s->nodes[k] > 0;
+        cli_table_add(&table, CLI_PLAIN, "  %s", kind_name[k]);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(s->nodes[k]).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", has_bytes ? cli_bytes((double)s->bytes[k]).text : "");
+    }
+    for (size_t i = 1; i < sizeof rows / sizeof rows[0]; i++) {
+        cli_table_add(&table, CLI_PLAIN, "%s", rows[i].name);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(rows[i].count).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", rows[i].remark);
+    }
+    cli_table_print(&table, stdout);
+}
+
+static void print_measured(const summary *s, stw_arena arena) {
+    static const cli_column columns[] = {{"measured on", CLI_LEFT}, {"all ops", CLI_RIGHT}, {"ops without a time", CLI_RIGHT}};
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 3);
+    for (int32_t k = 0; k < s->graph->kind_count; k++) {
+        cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(s->measured[k].name));
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_time(s->measured[k].total_s, 4).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(s->measured[k].unmeasured).text);
+    }
+    if (s->graph->kind_count == 0) {
+        printf("  no measured times\n");
+    } else {
+        cli_table_print(&table, stdout);
+    }
+}
+
+static void print_classes(const summary *s, stw_arena arena) {
+    const bool timed = s->graph->kind_count > 0 && s->measured[0].total_s > 0.0;
+    char title[100] = "";
+    if (timed) snprintf(title, sizeof title, "time (%.*s)", STW_STR_SHOW(s->measured[0].name));
+    cli_hide_controls(title);
+    const cli_column columns[] = {{"class", CLI_LEFT}, {"ops", CLI_RIGHT}, {"FLOPs", CLI_RIGHT}, {title, CLI_RIGHT}};
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, timed ? 4 : 3);
+    for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
+        const class_work *class = &s->class[c];
+        if (class->ops == 0) continue;
+        cli_table_add(&table, CLI_PLAIN, "%s", stw_op_class_name((stw_op_class)c));
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(class->ops).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_amount(class->flops, "FLOP").text);
+        if (timed) cli_table_add(&table, CLI_PLAIN, "%s", cli_percent(class->time_s / s->measured[0].total_s).text);
+    }
+    cli_table_print(&table, stdout);
+}
+
+static void print_unknown(const summary *s, stw_arena arena) {
+    static const cli_column columns[] = {{"unknown operator", CLI_LEFT}, {"ops", CLI_RIGHT}};
+    if (s->unknown_count == 0) return;
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 2);
+    for (int32_t i = 0; i < s->unknown_count && i < MAX_UNKNOWN_ROWS; i++) {
+        cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(s->unknown[i].name));
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(s->unknown[i].count).text);
+    }
+    printf("\n");
+    cli_table_print(&table, stdout);
+    if (s->unknown_count > MAX_UNKNOWN_ROWS) printf("  and %d more\n", s->unknown_count - MAX_UNKNOWN_ROWS);
+}
+
+static void print_text(const summary *s, stw_arena arena) {
+    const stw_graph *graph = s->graph;
+    cli_heading("graph %.*s (family %.*s)", STW_STR_SHOW(graph->name), STW_STR_SHOW(graph->family));
+    printf("  fingerprint %s, %s\n\n", graph->fingerprint, cli_amount(s->flops, "FLOP").text);
+    print_facts(s, arena);
+    printf("\n");
+    print_measured(s, arena);
+    printf("\n");
+    print_classes(s, arena);
+    print_unknown(s, arena);
+}
+
+static void write_lists(const summary *s, stw_json_writer *writer) {
+    stw_json_write_key(writer, "measured");
+    stw_json_begin_array(writer);
+    for (int32_t k = 0; k < s->graph->kind_count; k++) {
+        stw_json_begin_object(writer);
+        cli_field_text(writer, "kind", s->measured[k].name);
+        cli_field_double(writer, "total_s", s->measured[k].total_s);
+        cli_field_int(writer, "unmeasured_ops", s->measured[k].unmeasured);
+        stw_json_end_object(writer);
+    }
+    stw_json_end_array(writer);
+    stw_json_write_key(writer, "classes");
+    stw_json_begin_array(writer);
+    for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
+        if (s->class[c].ops == 0) continue;
+        stw_json_begin_object(writer);
+        cli_field_text(writer, "class", stw_str_of(stw_op_class_name((stw_op_class)c)));
+        cli_field_int(writer, "ops", s->class[c].ops);
+        cli_field_double(writer, "flops", s->class[c].flops);
+        cli_field_double(writer, "time_s", s->class[c].time_s);
+        stw_json_end_object(writer);
+    }
+    stw_json_end_array(writer);
+    stw_json_write_key(writer, "unknown_operators");
+    stw_json_begin_array(writer);
+    for (int32_t i = 0; i < s->unknown_count; i++) {
+        stw_json_begin_object(writer);
+        cli_field_text(writer, "op", s->unknown[i].name);
+        cli_field_int(writer, "ops", s->unknown[i].count);
+        stw_json_end_object(writer);
+    }
+    stw_json_end_array(writer);
+}
+
+static void print_json(const summary *s) {
+    const stw_graph *graph = s->graph;
+    stw_json_writer writer;
+    stw_json_writer_init(&writer, stdout);
+    stw_json_begin_object(&writer);
+    cli_field_text(&writer, "format", STW_STR("opgraph"));
+    cli_field_text(&writer, "name", graph->name);
+    cli_field_text(&writer, "family", graph->family);
+    cli_field_text(&writer, "fingerprint", stw_str_of(graph->fingerprint));
+    cli_field_int(&writer, "nodes", graph->N);
+    for (int32_t k = 0; k < NODE_KINDS; k++) cli_field_int(&writer, kind_name[k], s->nodes[k]);
+    cli_field_int(&writer, "edges", graph->input_start[graph->N]);
+    cli_field_int(&writer, "control_edges", graph->control_start[graph->N]);
+    cli_field_int(&writer, "updates", s->updates);
+    cli_field_int(&writer, "outputs", graph->output_count);
+    cli_field_int(&writer, "parameter_bytes", s->bytes[STW_NODE_PARAMETER]);
+    cli_field_int(&writer, "buffer_bytes", s->bytes[STW_NODE_BUFFER]);
+    cli_field_int(&writer, "input_bytes", s->bytes[STW_NODE_INPUT]);
+    cli_field_double(&writer, "flops", s->flops);
+    write_lists(s, &writer);
+    stw_json_end_object(&writer);
+    printf("\n");
+}
+
+stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error) {
+    stw_graph *graph;
+    TRY(stw_graph_parse(text.p, (size_t)text.length, label, &graph, error));
+    stw_arena arena = call->arena;
+    summary s;
+    const stw_status status = summarize(graph, &arena, &s, error);
+    if (status == STW_OK && cli_wants_json(call)) {
+        print_json(&s);
+    } else if (status == STW_OK) {
+        print_text(&s, arena);
+    }
+    stw_graph_destroy(graph);
+    return status;
+}

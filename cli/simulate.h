@@ -1,0 +1,25 @@
+/* What `stowage simulate` has when it reports. */
+#ifndef STW_CLI_SIMULATE_H
+#define STW_CLI_SIMULATE_H
+
+#include "cli.h"
+#include "plan/plan.h"
+#include "sim/sim.h"
+
+typedef struct cli_simulation {
+    stw_graph *graph;
+    stw_machine *machine; /* NULL when the plan brought its own */
+    stw_costs *costs;
+    stw_plan *plan;
+    stw_simulator *simulator;
+    stw_workspace *workspace;
+    stw_evaluation result;
+    stw_bounds bounds; /* NaN where there is none */
+    double measured_share;
+    bool has_step; /* there is a timeline: valid, or short of memory only */
+} cli_simulation;
+
+stw_status cli_report_text(const cli_simulation *s, stw_arena arena, stw_error *error);
+stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *error);
+
+#endif

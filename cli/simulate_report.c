@@ -1,0 +1,196 @@
+/* The report of `stowage simulate`, as text and as JSON. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "simulate.h"
+
+enum { MAX_LINK_ROWS = 16 };
+
+typedef struct link_traffic { /* what one link carried */
+    int32_t from, to;
+    int64_t transfers, bytes, busy_ps;
+} link_traffic;
+
+static double seconds(int64_t ps) { return (double)ps * 1e-12; }
+
+/* Links that carried something, by device indices; in the arena. */
+static stw_status count_traffic(const cli_simulation *s, stw_arena *arena, link_traffic **out, int32_t *count, stw_error *error) {
+    const int32_t D = stw_plan_machine(s->plan)->device_count;
+    const stw_transfer *transfer = NULL;
+    const int32_t transfers = s->has_step ? stw_workspace_transfers(s->workspace, &transfer) : 0;
+    link_traffic *traffic;
+    STW_TRY_NEW(arena, traffic, (int64_t)D * D, error);
+    for (int32_t i = 0; i < transfers; i++) {
+        link_traffic *link = &traffic[(int64_t)transfer[i].from * D + transfer[i].to];
+        link->transfers++;
+        link->bytes += transfer[i].bytes;
+        link->busy_ps += transfer[i].end_ps - transfer[i].start_ps;
+    }
+    *count = 0;
+    for (int32_t l = 0; l < D * D; l++) { /* keeps those that carried something */
+        if (traffic[l].transfers == 0) continue;
+        traffic[*count] = traffic[l];
+        traffic[*count].from = l / D;
+        traffic[(*count)++].to = l % D;
+    }
+    *out = traffic;
+    return STW_OK;
+}
+
+/* The busiest first. */
+static int by_busy(const void *a, const void *b) {
+    const link_traffic *x = a, *y = b;
+    if (x->busy_ps != y->busy_ps) return x->busy_ps < y->busy_ps ? 1 : -1;
+    return x->from != y->from ? x->from - y->from : x->to - y->to;
+}
+
+static void add_bound(cli_table *table, const char *name, double bound_s, double step_s) {
+    cli_table_add(table, CLI_PLAIN, "%s", name);
+    if (isnan(bound_s)) {
+        cli_table_add(table, CLI_DIM, "none");
+    } else if (step_s > 0.0 && bound_s > 0.0) {
+        cli_table_add(table, CLI_PLAIN, "%s; the step is %s above it", cli_time(bound_s, 5).text,
+                      cli_percent(step_s / bound_s - 1.0).text);
+    } else {
+        cli_table_add(table, CLI_PLAIN, "%s", cli_time(bound_s, 5).text);
+    }
+}
+
+static void print_facts(const cli_simulation *s, stw_arena arena) {
+    static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_LEFT}};
+    const double step_s = s->has_step ? s->result.step_s : 0.0;
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 2);
+    cli_table_add(&table, CLI_PLAIN, "step time");
+    cli_table_add(&table, s->has_step ? CLI_BOLD : CLI_DIM, "%s", s->has_step ? cli_time(step_s, 5).text : "none");
+    add_bound(&table, "lower bound", s->bounds.plan_s, step_s);
+    add_bound(&table, "  with any fusion", s->bounds.fusion_s, step_s);
+    cli_table_add(&table, CLI_PLAIN, "measured");
+    cli_table_add(&table, CLI_PLAIN, "%s of the work", cli_percent(s->measured_share).text);
+    cli_table_add(&table, CLI_PLAIN, "valid");
+    if (s->result.reason == STW_VALID) {
+        cli_table_add(&table, CLI_GREEN, "yes");
+    } else {
+        cli_table_add(&table, CLI_RED, "no (%s): %s", stw_reason_name(s->result.reason), s->result.message);
+    }
+    cli_table_print(&table, stdout);
+}
+
+static void print_devices(const cli_simulation *s, stw_arena arena) {
+    static const cli_column columns[] = {{"device", CLI_LEFT},       {"busy", CLI_RIGHT}, {"idle", CLI_RIGHT},
+                                         {"utilisation", CLI_RIGHT}, {"", CLI_LEFT},      {"peak memory", CLI_RIGHT},
+                                         {"of", CLI_RIGHT},          {"used", CLI_RIGHT}};
+    const stw_machine *machine = stw_plan_machine(s->plan);
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 8);
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        const int64_t busy = s->result.busy_ps[d], step = s->result.step_ps;
+        const int64_t peak = s->result.peak_bytes[d], memory = machine->device[d].memory_bytes;
+        const double utilisation = step > 0 ? (double)busy / (double)step : 0.0;
+        cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->device[d].name));
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(busy), 3).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(step - busy), 3).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_percent(utilisation).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_bar(utilisation).text);
+        cli_table_add(&table, peak > memory ? CLI_RED : CLI_PLAIN, "%s", cli_bytes((double)peak).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_bytes((double)memory).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", memory > 0 ? cli_percent((double)peak / (double)memory).text : "-");
+    }
+    printf("\n");
+    cli_table_print(&table, stdout);
+}
+
+static stw_status print_links(const cli_simulation *s, stw_arena arena, stw_error *error) {
+    static const cli_column columns[] = {
+        {"from", CLI_LEFT}, {"to", CLI_LEFT}, {"transfers", CLI_RIGHT}, {"bytes", CLI_RIGHT}, {"busy", CLI_RIGHT}};
+    const stw_machine *machine = stw_plan_machine(s->plan);
+    link_traffic *traffic;
+    int32_t count;
+    TRY(count_traffic(s, &arena, &traffic, &count, error));
+    if (count == 0) {
+        printf("\n  nothing is sent between devices\n");
+        return STW_OK;
+    }
+    qsort(traffic, (size_t)count, sizeof *traffic, by_busy);
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 5);
+    for (int32_t l = 0; l < count && l < MAX_LINK_ROWS; l++) {
+        cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->device[traffic[l].from].name));
+        cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->device[traffic[l].to].name));
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(traffic[l].transfers).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_bytes((double)traffic[l].bytes).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(traffic[l].busy_ps), 3).text);
+    }
+    printf("\n");
+    cli_table_print(&table, stdout);
+    if (count > MAX_LINK_ROWS) printf("  and %d more; --format json lists all\n", count - MAX_LINK_ROWS);
+    return STW_OK;
+}
+
+stw_status cli_report_text(const cli_simulation *s, stw_arena arena, stw_error *error) {
+    const stw_machine *machine = stw_plan_machine(s->plan);
+    const stw_str method = s->plan->method;
+    cli_heading("%.*s on %.*s%s%.*s", STW_STR_SHOW(s->graph->name), STW_STR_SHOW(machine->name),
+                method.length > 0 ? ", plan by " : "", STW_STR_SHOW(method));
+    print_facts(s, arena);
+    if (!s->has_step) return STW_OK;
+    print_devices(s, arena);
+    return print_links(s, arena, error);
+}
+
+static void write_devices(const cli_simulation *s, stw_json_writer *writer) {
+    const stw_machine *machine = stw_plan_machine(s->plan);
+    stw_json_write_key(writer, "devices");
+    stw_json_begin_array(writer);
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        stw_json_begin_object(writer);
+        cli_field_text(writer, "name", machine->device[d].name);
+        cli_field_double(writer, "busy_s", s->has_step ? seconds(s->result.busy_ps[d]) : NAN);
+        cli_field_double(writer, "idle_s", s->has_step ? seconds(s->result.step_ps - s->result.busy_ps[d]) : NAN);
+        cli_field_bytes(writer, "peak_bytes", s->has_step ? s->result.peak_bytes[d] : -1);
+        stw_json_end_object(writer);
+    }
+    stw_json_end_array(writer);
+}
+
+static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json_writer *writer, stw_error *error) {
+    const stw_machine *machine = stw_plan_machine(s->plan);
+    link_traffic *traffic;
+    int32_t count;
+    TRY(count_traffic(s, &arena, &traffic, &count, error));
+    stw_json_write_key(writer, "links");
+    stw_json_begin_array(writer);
+    for (int32_t l = 0; l < count; l++) {
+        stw_json_begin_object(writer);
+        cli_field_text(writer, "from", machine->device[traffic[l].from].name);
+        cli_field_text(writer, "to", machine->device[traffic[l].to].name);
+        cli_field_int(writer, "transfers", traffic[l].transfers);
+        cli_field_int(writer, "bytes", traffic[l].bytes);
+        cli_field_double(writer, "busy_s", seconds(traffic[l].busy_ps));
+        stw_json_end_object(writer);
+    }
+    stw_json_end_array(writer);
+    return STW_OK;
+}
+
+stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *error) {
+    const bool valid = s->result.reason == STW_VALID;
+    stw_json_writer writer;
+    stw_json_writer_init(&writer, stdout);
+    stw_json_begin_object(&writer);
+    cli_field_text(&writer, "graph", s->graph->name);
+    cli_field_text(&writer, "machine", stw_plan_machine(s->plan)->name);
+    cli_field_double(&writer, "step_s", s->has_step ? s->result.step_s : NAN);
+    stw_json_write_key(&writer, "valid");
+    stw_json_write_bool(&writer, valid);
+    cli_field_text(&writer, "reason", valid ? (stw_str){0} : stw_str_of(s->result.message));
+    cli_field_bytes(&writer, "peak_bytes", s->has_step ? s->result.worst_peak_bytes : -1);
+    cli_field_double(&writer, "lower_bound_s", s->bounds.plan_s);
+    cli_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);
+    cli_field_double(&writer, "measured_share", s->measured_share);
+    write_devices(s, &writer);
+    TRY(write_links(s, arena, &writer, error));
+    stw_json_end_object(&writer);
+    printf("\n");
+    return STW_OK;
+}

@@ -1,0 +1,329 @@
+#include "plan/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const stw_costs *costs;
+    const stw_graph *graph;
+    const stw_membership *m;
+    stw_tasks *tasks;
+    stw_arena *arena;
+    stw_error *error;
+    int32_t *value_of;     /* (N) value, or -1 */
+    int32_t *reading_task; /* (U) the task of each read, in task order */
+    stw_use *reads;        /* (U) what tasks read from outside: (value, view), sorted within a task */
+} builder;
+
+static int32_t member_count(const stw_membership *m, int32_t task) { return m->member_start[task + 1] - m->member_start[task]; }
+
+/* A written output is visible outside its task if another task reads it or it is a graph output. An op alone always writes. */
+static bool is_visible(const builder *b, int32_t op) {
+    const int32_t task = b->m->task_of[op];
+    if (task < 0) return false;
+    if (b->graph->kept[op] || member_count(b->m, task) == 1) return true;
+    for (int64_t r = b->graph->reader_start[op]; r < b->graph->reader_start[op + 1]; r++) {
+        const int32_t reader = b->graph->reader[r].node;
+        for (int32_t k = b->m->computer_start[reader]; k < b->m->computer_start[reader + 1]; k++) {
+            if (b->m->computer[k] != task) return true;
+        }
+    }
+    return false;
+}
+
+static uint8_t flags_of(const stw_graph *graph, int32_t node) {
+    int flags = 0;
+    if (stw_node_is_resident(graph->kind[node])) flags |= STW_VALUE_RESIDENT;
+    if (stw_node_is_everywhere(graph->kind[node])) flags |= STW_VALUE_EVERYWHERE;
+    if (graph->kept[node]) flags |= STW_VALUE_KEPT;
+    if (graph->kind[node] == STW_NODE_OP && graph->updates[node] >= 0) flags |= STW_VALUE_IN_PLACE;
+    return (uint8_t)flags;
+}
+
+static stw_status number_values(builder *b) {
+    stw_tasks *tasks = b->tasks;
+    const stw_graph *graph = b->graph;
+    STW_TRY_NEW(b->arena, b->value_of, graph->N, b->error);
+    STW_TRY_NEW(b->arena, tasks->value_node, graph->N, b->error);
+    STW_TRY_NEW(b->arena, tasks->source, graph->N, b->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const bool source = stw_node_is_source(graph->kind[i]);
+        b->value_of[i] = -1;
+        if (!source && (graph->kind[i] != STW_NODE_OP || !is_visible(b, i))) continue;
+        if (source) tasks->source[tasks->source_count++] = tasks->V;
+        b->value_of[i] = tasks->V;
+        tasks->value_node[tasks->V++] = i;
+    }
+    return STW_OK;
+}
+
+static stw_status describe_values(builder *b) {
+    stw_tasks *tasks = b->tasks;
+    const stw_graph *graph = b->graph;
+    STW_TRY_NEW(b->arena, tasks->value_task, tasks->V, b->error);
+    STW_TRY_NEW(b->arena, tasks->value_bytes, tasks->V, b->error);
+    STW_TRY_NEW(b->arena, tasks->value_flags, tasks->V, b->error);
+    STW_TRY_NEW(b->arena, tasks->value_updater, tasks->V, b->error);
+    STW_TRY_NEW(b->arena, tasks->output_start, (int64_t)tasks->T + 1, b->error);
+    STW_TRY_NEW(b->arena, tasks->output, tasks->V, b->error);
+    for (int32_t v = 0; v < tasks->V; v++) {
+        const int32_t node = tasks->value_node[v];
+        tasks->value_task[v] = b->m->task_of[node];
+        tasks->value_bytes[v] = graph->bytes[node];
+        tasks->value_flags[v] = flags_of(graph, node);
+        tasks->value_updater[v] = graph->updated_by[node] >= 0 ? b->m->task_of[graph->updated_by[node]] : -1;
+    }
+    int32_t next = 0;
+    for (int32_t t = 0; t < tasks->T; t++) {
+        tasks->output_start[t] = next;
+        for (int32_t k = b->m->member_start[t]; k < b->m->member_start[t + 1]; k++) {
+            const int32_t op = b->m->member[k];
+            if (b->m->task_of[op] == t && b->value_of[op] >= 0) tasks->output[next++] = b->value_of[op];
+        }
+    }
+    tasks->output_start[tasks->T] = next;
+    return STW_OK;
+}
+
+static int compare_reads(const void *left, const void *right) {
+    const stw_use *a = left, *b = right;
+    if (a->node != b->node) return a->node < b->node ? -1 : 1;
+    return a->view < b->view ? -1 : a->view > b->view;
+}
+
+/* The distinct (value, view) pairs that a task reads from outside, sorted; returns their number. What a member reads is inside
+ * if its task writes it, or if it is recomputed. */
+static int32_t collect_reads(const builder *b, int32_t task, stw_use *out) {
+    const stw_graph *graph = b->graph;
+    int32_t count = 0;
+    const bool alone = member_count(b->m, task) == 1;
+    for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
+        const int32_t op = b->m->member[k];
+        for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
+            const int32_t producer = graph->read[e].node;
+            const bool inside = graph->kind[producer] == STW_NODE_OP && (b->m->task_of[producer] == task || b->m->task_of[producer] < 0);
+            if (!inside) out[count++] = (stw_use){b->value_of[producer], graph->read[e].view};
+        }
+    }
+    if (alone || count < 2) return count; /* the graph's reads are sorted and distinct, and values keep their order */
+    qsort(out, (size_t)count, sizeof *out, compare_reads);
+    int32_t kept = 1;
+    for (int32_t k = 1; k < count; k++) {
+        if (compare_reads(&out[kept - 1], &out[k]) != 0) out[kept++] = out[k];
+    }
+    return kept;
+}
+
+static stw_status collect_all_reads(builder *b) {
+    stw_tasks *tasks = b->tasks;
+    int64_t most = 0;
+    for (int32_t k = 0; k < b->m->member_start[tasks->T]; k++) {
+        const int32_t op = b->m->member[k];
+        most += b->graph->read_start[op + 1] - b->graph->read_start[op];
+    }
+    if (most > INT32_MAX) return stw_fail(b->error, STW_ERROR_MEMORY, "more than 2^31 reads");
+    STW_TRY_NEW(b->arena, tasks->input_start, (int64_t)tasks->T + 1, b->error);
+    STW_TRY_NEW(b->arena, b->reads, most, b->error);
+    STW_TRY_NEW(b->arena, b->reading_task, most, b->error);
+    for (int32_t t = 0; t < tasks->T; t++) {
+        const int32_t count = collect_reads(b, t, b->reads + tasks->U);
+        for (int32_t k = 0; k < count; k++) b->reading_task[tasks->U + k] = t;
+        tasks->input_start[t] = tasks->U;
+        tasks->U += count;
+    }
+    tasks->input_start[tasks->T] = tasks->U;
+    return STW_OK;
+}
+
+/* Turns the reads around: by value, then view, then task. Two stable counting sorts, by view and by value. */
+static stw_status sort_uses(builder *b) {
+    stw_tasks *tasks = b->tasks;
+    const int32_t U = tasks->U, V = tasks->V, N = b->graph->N;
+    int32_t *place, *by_view;
+    STW_TRY_NEW(b->arena, tasks->use_start, (int64_t)V + 1, b->error);
+    STW_TRY_NEW(b->arena, tasks->use, U, b->error);
+    STW_TRY_NEW(b->arena, tasks->slot_value, U, b->error);
+    stw_arena scratch = *b->arena;
+    STW_TRY_NEW(&scratch, place, (int64_t)N + 3, b->error);
+    STW_TRY_NEW(&scratch, by_view, U, b->error); /* slots */
+    for (int32_t s = 0; s < U; s++) place[b->reads[s].view + 2]++; /* view -1, the whole value, comes first */
+    for (int32_t v = 0; v <= N; v++) place[v + 1] += place[v];
+    for (int32_t s = 0; s < U; s++) by_view[place[b->reads[s].view + 1]++] = s;
+
+    for (int32_t s = 0; s < U; s++) tasks->use_start[b->reads[s].node + 1]++;
+    for (int32_t v = 0; v < V; v++) tasks->use_start[v + 1] += tasks->use_start[v];
+    memcpy(place, tasks->use_start, (size_t)V * sizeof *place);
+    for (int32_t k = 0; k < U; k++) {
+        const int32_t s = by_view[k], value = b->reads[s].node;
+        tasks->use[place[value]++] = (stw_task_use){b->reading_task[s], s, b->reads[s].view};
+        tasks->slot_value[s] = value;
+    }
+    return STW_OK;
+}
+
+/* Waits between tasks: for each op and each op that it waits for, all pairs of tasks that compute them. Pass 0 counts, pass 1
+ * fills. */
+static void walk_waits(builder *b, int32_t *count, int32_t *place) {
+    const stw_graph *graph = b->graph;
+    const stw_membership *m = b->m;
+    for (int32_t t = 0; t < m->T; t++) {
+        for (int32_t k = m->member_start[t]; k < m->member_start[t + 1]; k++) {
+            const int32_t op = m->member[k];
+            for (int64_t w = graph->wait_start[op]; w < graph->wait_start[op + 1]; w++) {
+                const int32_t before = graph->wait[w];
+                for (int32_t c = m->computer_start[before]; c < m->computer_start[before + 1]; c++) {
+                    if (m->computer[c] == t) continue;
+                    if (place == NULL) {
+                        count[m->computer[c]]++;
+                        b->tasks->pending[t]++;
+                    } else {
+                        b->tasks->waiter[place[m->computer[c]]++] = t;
+                    }
+                }
+            }
+        }
+    }
+}
+
+static stw_status build_waits(builder *b) {
+    stw_tasks *tasks = b->tasks;
+    const int32_t T = tasks->T;
+    STW_TRY_NEW(b->arena, tasks->waiter_start, (int64_t)T + 1, b->error);
+    STW_TRY_NEW(b->arena, tasks->pending, T, b->error);
+    walk_waits(b, tasks->waiter_start + 1, NULL);
+    for (int32_t t = 0; t < T; t++) tasks->waiter_start[t + 1] += tasks->waiter_start[t];
+    STW_TRY_NEW(b->arena, tasks->waiter, tasks->waiter_start[T], b->error);
+    stw_arena scratch = *b->arena;
+    int32_t *place;
+    STW_TRY_NEW(&scratch, place, T, b->error);
+    memcpy(place, tasks->waiter_start, (size_t)T * sizeof *place);
+    walk_waits(b, NULL, place);
+    for (int32_t s = 0; s < tasks->U; s++) {
+        const bool everywhere = tasks->value_flags[tasks->slot_value[s]] & STW_VALUE_EVERYWHERE;
+        if (!everywhere) tasks->pending[b->reading_task[s]]++;
+    }
+    return STW_OK;
+}
+
+static stw_str check_tensors(const builder *b) {
+    const stw_tasks *tasks = b->tasks;
+    for (int32_t t = 0; t < tasks->T; t++) {
+        if (member_count(b->m, t) < 2) continue;
+        int32_t tensors = tasks->output_start[t + 1] - tasks->output_start[t];
+        for (int32_t s = tasks->input_start[t]; s < tasks->input_start[t + 1]; s++) {
+            tensors += s == tasks->input_start[t] || b->reads[s].node != b->reads[s - 1].node;
+        }
+        if (tensors <= STW_MAX_GROUP_TENSORS) continue;
+        return stw_str_format(b->arena, "the group of op %d '%.*s' has %d operands and outputs; at most %d are allowed", tasks->task_node[t],
+                              STW_STR_SHOW(b->graph->node_name[tasks->task_node[t]]), tensors, STW_MAX_GROUP_TENSORS);
+    }
+    return (stw_str){0};
+}
+
+/* Runs through the tasks as execution could; what is never reached is on a cycle or behind one. */
+static stw_status check_cycles(builder *b, stw_str *reason) {
+    const stw_tasks *tasks = b->tasks;
+    stw_arena scratch = *b->arena;
+    int32_t *pending, *queue;
+    STW_TRY_NEW(&scratch, pending, tasks->T, b->error);
+    STW_TRY_NEW(&scratch, queue, tasks->T, b->error);
+    int32_t count = 0;
+    for (int32_t t = 0; t < tasks->T; t++) pending[t] = tasks->pending[t];
+    for (int32_t k = 0; k < tasks->source_count; k++) {
+        const int32_t v = tasks->source[k];
+        if (tasks->value_flags[v] & STW_VALUE_EVERYWHERE) continue; /* not counted in `pending` */
+        for (int32_t u = tasks->use_start[v]; u < tasks->use_start[v + 1]; u++) pending[tasks->use[u].task]--;
+    }
+    for (int32_t t = 0; t < tasks->T; t++) {
+        if (pending[t] == 0) queue[count++] = t;
+    }
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t t = queue[k];
+        for (int32_t o = tasks->output_start[t]; o < tasks->output_start[t + 1]; o++) {
+            const int32_t v = tasks->output[o];
+            for (int32_t u = tasks->use_start[v]; u < tasks->use_start[v + 1]; u++) {
+                if (--pending[tasks->use[u].task] == 0) queue[count++] = tasks->use[u].task;
+            }
+        }
+        for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) {
+            if (--pending[tasks->waiter[w]] == 0) queue[count++] = tasks->waiter[w];
+        }
+    }
+    for (int32_t t = 0; count < tasks->T && t < tasks->T; t++) {
+        if (pending[t] == 0) continue;
+        *reason = stw_str_format(b->arena, "the groups form a cycle through or before op %d '%.*s'", tasks->task_node[t],
+                                 STW_STR_SHOW(b->graph->node_name[tasks->task_node[t]]));
+        break;
+    }
+    return STW_OK;
+}
+
+/* The class of the first member that reads a value from outside. */
+static stw_op_class reading_class(const builder *b, int32_t task, int32_t value) {
+    const stw_graph *graph = b->graph;
+    for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
+        const int32_t op = b->m->member[k];
+        for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
+            if (b->value_of[graph->read[e].node] == value) return (stw_op_class)graph->class[op];
+        }
+    }
+    return STW_CLASS_OPAQUE;
+}
+
+/* External bytes of a group: each value read once, what is visible outside written once; an update writes in any case. */
+static void add_external_bytes(const builder *b, int32_t task, stw_group_work *work) {
+    const stw_tasks *tasks = b->tasks;
+    const stw_graph *graph = b->graph;
+    for (int32_t s = tasks->input_start[task]; s < tasks->input_start[task + 1];) {
+        int32_t end = s + 1;
+        while (end < tasks->input_start[task + 1] && b->reads[end].node == b->reads[s].node) end++;
+        const int32_t value = b->reads[s].node;
+        work->class_bytes[reading_class(b, task, value)] +=
+            (double)stw_cost_read_bytes(graph, tasks->value_node[value], b->reads + s, end - s);
+        s = end;
+    }
+    for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
+        const int32_t op = b->m->member[k];
+        const bool written = b->m->task_of[op] == task && (b->value_of[op] >= 0 || graph->updates[op] >= 0);
+        if (written) work->class_bytes[graph->class[op]] += (double)graph->bytes[op];
+    }
+}
+
+static stw_status time_tasks(builder *b) {
+    stw_tasks *tasks = b->tasks;
+    const stw_machine *machine = b->costs->machine;
+    STW_TRY_NEW(b->arena, tasks->duration_ps, machine->cost_class_count, b->error);
+    for (int32_t c = 0; c < machine->cost_class_count; c++) {
+        STW_TRY_NEW(b->arena, tasks->duration_ps[c], tasks->T, b->error);
+        const stw_device *device = &machine->device[machine->class_device[c]];
+        for (int32_t t = 0; t < tasks->T; t++) {
+            double us = b->costs->us[c][tasks->task_node[t]];
+            if (member_count(b->m, t) > 1) {
+                stw_group_work work = {0};
+                for (int32_t k = b->m->member_start[t]; k < b->m->member_start[t + 1]; k++) {
+                    stw_group_work_add(&work, b->costs, c, b->m->member[k]);
+                }
+                add_external_bytes(b, t, &work);
+                us = stw_cost_group_us(device, &work);
+            }
+            tasks->duration_ps[c][t] = stw_cost_us_to_ps(us);
+        }
+    }
+    return STW_OK;
+}
+
+stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_arena *arena, stw_tasks *out, stw_str *reason,
+                           stw_error *error) {
+    builder b = {.costs = costs, .graph = costs->graph, .m = membership, .tasks = out, .arena = arena, .error = error};
+    *out = (stw_tasks){.T = membership->T, .task_node = membership->task_node, .task_of = membership->task_of};
+    *reason = (stw_str){0};
+    TRY(number_values(&b));
+    TRY(describe_values(&b));
+    TRY(collect_all_reads(&b));
+    TRY(sort_uses(&b));
+    TRY(build_waits(&b));
+    *reason = check_tensors(&b);
+    if (reason->length == 0) TRY(check_cycles(&b, reason));
+    if (reason->length > 0) return STW_OK;
+    return time_tasks(&b);
+}

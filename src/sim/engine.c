@@ -1,0 +1,432 @@
+/* The event loop: rules 1 to 11 of docs/simulator.md.
+ *
+ * Memory is kept as "holds": a value at home (hold = value), or a copy of it elsewhere (holds from V on). A hold counts its
+ * remaining users and is freed with the last. Peaks are sampled when time moves on, so that what is held for no time does not
+ * count. */
+#include <string.h>
+
+#include "sim/queues.h"
+#include "sim/sim.h"
+
+typedef struct {
+    const stw_machine *machine;
+    const stw_tasks *tasks;
+    const int64_t *node_bytes; /* (N) for views */
+    const stw_run_options *options;
+    stw_timeline *timeline;
+    int32_t D;
+    int64_t now;
+
+    /* Tasks. */
+    const int32_t *device; /* (T) */
+    const double *priority; /* (T) */
+    int64_t *duration;     /* (T) */
+    int32_t *pending;      /* (T) what must still happen before the task is ready */
+    int64_t *start, *end;  /* (T) */
+    int32_t finished;
+    int64_t step;
+    bool overflow;
+
+    /* Devices. */
+    stw_ready *ready[STW_MAX_DEVICES];
+    int32_t ready_count[STW_MAX_DEVICES];
+    const int32_t *const *order;
+    int32_t order_next[STW_MAX_DEVICES], order_count[STW_MAX_DEVICES];
+    int32_t running[STW_MAX_DEVICES]; /* task, -1 = idle */
+    uint64_t may_start;               /* bit per device: idle, and something may be ready */
+    int64_t held[STW_MAX_DEVICES];    /* bytes now */
+    uint64_t grown;                   /* bit per device: held more at some point of this instant */
+    int64_t peak[STW_MAX_DEVICES], peak_time[STW_MAX_DEVICES], busy[STW_MAX_DEVICES];
+
+    /* Values and holds. */
+    int32_t *home;       /* (V) device */
+    int32_t *hold_users; /* (V + U) */
+    int64_t *hold_bytes; /* (V + U) */
+    int32_t hold_count;
+    int32_t *slot_hold;  /* (U) */
+
+    /* Transfers. */
+    int32_t transfer_count;
+    stw_transfer *transfer; /* (U at most) */
+    stw_waiting *waiting;   /* same index */
+    int32_t *transfer_value, *transfer_hold;
+    int64_t *transfer_duration;
+    int32_t *channel_queue;   /* (channels) root of waiting transfers, -1 = none */
+    int32_t *channel_running; /* (channels) transfer, -1 = idle */
+    int32_t *channel_try;     /* channels that may start something */
+    bool *channel_marked;     /* (channels) is in channel_try */
+    int32_t try_count;
+
+    stw_ending *ending; /* what runs now */
+    int32_t ending_count;
+
+    /* Scratch of send_value, by destination. */
+    uint64_t destinations;
+    int64_t dest_bytes[STW_MAX_DEVICES];
+    int32_t dest_users[STW_MAX_DEVICES], dest_view[STW_MAX_DEVICES], dest_hold[STW_MAX_DEVICES];
+} engine;
+
+/* ---- memory ---- */
+
+static void record(engine *e, int32_t device, int64_t bytes) {
+    if (!e->options->record_memory || bytes == 0) return;
+    e->timeline->change[e->timeline->change_count++] = (stw_memory_change){e->now, device, bytes};
+}
+
+static void hold_memory(engine *e, int32_t device, int64_t bytes) {
+    e->held[device] += bytes;
+    e->grown |= 1ULL << device;
+    record(e, device, bytes);
+}
+
+static void drop_user(engine *e, int32_t hold, int32_t device) {
+    if (--e->hold_users[hold] > 0) return;
+    e->held[device] -= e->hold_bytes[hold];
+    record(e, device, -e->hold_bytes[hold]);
+}
+
+/* Before time moves on: what is held now is held for some time, and counts. */
+static void sample_peaks(engine *e) {
+    for (uint64_t left = e->grown; left != 0; left &= left - 1) {
+        const int d = __builtin_ctzll(left);
+        if (e->held[d] <= e->peak[d]) continue;
+        e->peak[d] = e->held[d];
+        e->peak_time[d] = e->now;
+    }
+    e->grown = 0;
+}
+
+/* ---- becoming ready ---- */
+
+static inline void fulfil(engine *e, int32_t task) {
+    if (--e->pending[task] > 0) return;
+    const int32_t d = e->device[task];
+    if (e->order[d] == NULL) stw_ready_push(e->ready[d], &e->ready_count[d], (stw_ready){e->priority[task], e->now, task});
+    if (e->running[d] < 0) e->may_start |= 1ULL << d;
+}
+
+static void try_channel(engine *e, int32_t channel) {
+    if (e->channel_marked[channel] || e->channel_running[channel] >= 0) return;
+    e->channel_marked[channel] = true;
+    e->channel_try[e->try_count++] = channel;
+}
+
+/* Every transfer passes a channel's queue; with contention `none` the channel is never busy. */
+static void queue_transfer(engine *e, int32_t value, int32_t to, double priority) {
+    const int32_t from = e->home[value];
+    const stw_link *link = stw_machine_link(e->machine, from, to);
+    const int32_t t = e->transfer_count++;
+    const int32_t hold = e->hold_count++;
+    e->hold_users[hold] = e->dest_users[to];
+    e->hold_bytes[hold] = e->dest_bytes[to];
+    e->transfer[t] = (stw_transfer){e->tasks->value_node[value], from, to, e->dest_bytes[to], e->now, 0, 0};
+    e->transfer_value[t] = value;
+    e->transfer_hold[t] = hold;
+    e->transfer_duration[t] = stw_cost_transfer_ps(link, e->dest_bytes[to]);
+    e->waiting[t] = (stw_waiting){priority, e->now, value, to, -1, -1};
+    e->channel_queue[link->channel] = stw_waiting_join(e->waiting, e->channel_queue[link->channel], t);
+    try_channel(e, link->channel);
+}
+
+/* Notes a use on another device: the whole value, or one more distinct view of it (uses are sorted by view). */
+static inline void note_remote_use(engine *e, int32_t value, const stw_task_use *use, int32_t device) {
+    const uint64_t bit = 1ULL << device;
+    if (!(e->destinations & bit)) {
+        e->destinations |= bit;
+        e->dest_bytes[device] = 0;
+        e->dest_users[device] = 0;
+        e->dest_view[device] = -2;
+    }
+    e->dest_users[device]++;
+    if (e->dest_view[device] == use->view) return;
+    e->dest_view[device] = use->view;
+    const int64_t whole = e->tasks->value_bytes[value];
+    const int64_t part = use->view < 0 ? whole : e->node_bytes[use->view];
+    e->dest_bytes[device] = part >= whole - e->dest_bytes[device] ? whole : e->dest_bytes[device] + part;
+}
+
+/* The value is there: its readers on the same device have it, for the others transfers are queued. `extra_users` keep the
+ * hold at home alive beside these. */
+static void publish_value(engine *e, int32_t value, double priority, int32_t extra_users) {
+    const stw_tasks *tasks = e->tasks;
+    const int32_t home = e->home[value];
+    int32_t users = extra_users;
+    e->destinations = 0;
+    for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+        const stw_task_use *use = &tasks->use[u];
+        const int32_t d = e->device[use->task];
+        if (d != home) {
+            note_remote_use(e, value, use, d);
+            continue;
+        }
+        users++;
+        e->slot_hold[use->slot] = value;
+        fulfil(e, use->task);
+    }
+    for (uint64_t left = e->destinations; left != 0; left &= left - 1) {
+        queue_transfer(e, value, __builtin_ctzll(left), priority);
+        users++;
+    }
+    e->hold_users[value] = users;
+}
+
+/* ---- finishing ---- */
+
+static void finish_task(engine *e, int32_t device) {
+    const stw_tasks *tasks = e->tasks;
+    const int32_t task = e->running[device];
+    e->running[device] = -1;
+    e->may_start |= 1ULL << device;
+    e->finished++;
+    e->step = e->now;
+    for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
+        const int32_t value = tasks->output[o];
+        /* The task itself is a user until here; a graph output has one more that never goes. */
+        publish_value(e, value, e->priority[task], tasks->value_flags[value] & STW_VALUE_KEPT ? 2 : 1);
+        drop_user(e, value, device);
+    }
+    for (int32_t s = tasks->input_start[task]; s < tasks->input_start[task + 1]; s++) drop_user(e, e->slot_hold[s], device);
+    for (int32_t w = tasks->waiter_start[task]; w < tasks->waiter_start[task + 1]; w++) fulfil(e, tasks->waiter[w]);
+}
+
+static void finish_transfer(engine *e, int32_t t) {
+    const stw_tasks *tasks = e->tasks;
+    const stw_transfer *transfer = &e->transfer[t];
+    const int32_t value = e->transfer_value[t], hold = e->transfer_hold[t];
+    if (e->machine->queues) {
+        const int32_t channel = stw_machine_link(e->machine, transfer->from, transfer->to)->channel;
+        e->channel_running[channel] = -1;
+        if (e->channel_queue[channel] >= 0) try_channel(e, channel);
+    }
+    for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+        const stw_task_use *use = &tasks->use[u];
+        if (e->device[use->task] != transfer->to) continue;
+        e->slot_hold[use->slot] = hold;
+        fulfil(e, use->task);
+    }
+    drop_user(e, value, transfer->from);
+    if (tasks->value_updater[value] >= 0) fulfil(e, tasks->value_updater[value]);
+}
+
+/* ---- starting ---- */
+
+/* The end of something that begins now. Past 2^62 ps nothing takes time any more: the run goes on only to see whether the
+ * orders can be kept. */
+static int64_t end_of(engine *e, int64_t duration) {
+    if (duration > STW_MAX_STEP_PS - e->now) e->overflow = true;
+    return e->overflow ? e->now : e->now + duration;
+}
+
+static void start_task(engine *e, int32_t device, int32_t task) {
+    const stw_tasks *tasks = e->tasks;
+    const int64_t end = end_of(e, e->duration[task]);
+    e->running[device] = task;
+    e->start[task] = e->now;
+    e->end[task] = end;
+    e->busy[device] += end - e->now;
+    for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
+        hold_memory(e, device, e->hold_bytes[tasks->output[o]]);
+    }
+    stw_ending_push(e->ending, &e->ending_count, (stw_ending){end, device});
+}
+
+static void start_devices(engine *e) {
+    for (uint64_t left = e->may_start; left != 0; left &= left - 1) {
+        const int32_t d = __builtin_ctzll(left);
+        if (e->order[d] != NULL) {
+            const int32_t next = e->order_next[d];
+            if (next == e->order_count[d] || e->pending[e->order[d][next]] > 0) continue;
+            e->order_next[d]++;
+            start_task(e, d, e->order[d][next]);
+        } else if (e->ready_count[d] > 0) {
+            start_task(e, d, stw_ready_pop(e->ready[d], &e->ready_count[d]));
+        }
+    }
+    e->may_start = 0;
+}
+
+static void start_transfer(engine *e, int32_t channel) {
+    const int32_t t = e->channel_queue[channel];
+    e->channel_queue[channel] = stw_waiting_pop(e->waiting, t);
+    e->transfer[t].start_ps = e->now;
+    e->transfer[t].end_ps = end_of(e, e->transfer_duration[t]);
+    if (e->machine->queues) e->channel_running[channel] = t;
+    hold_memory(e, e->transfer[t].to, e->transfer[t].bytes);
+    stw_ending_push(e->ending, &e->ending_count, (stw_ending){e->transfer[t].end_ps, e->D + t});
+}
+
+static void start_channels(engine *e) {
+    for (int32_t k = 0; k < e->try_count; k++) {
+        const int32_t channel = e->channel_try[k];
+        e->channel_marked[channel] = false;
+        do start_transfer(e, channel);
+        while (!e->machine->queues && e->channel_queue[channel] >= 0);
+    }
+    e->try_count = 0;
+}
+
+/* ---- time 0 ---- */
+
+/* Inputs and constants: a hold on each device that reads them. */
+static void place_everywhere(engine *e, int32_t value) {
+    const stw_tasks *tasks = e->tasks;
+    uint64_t devices = 0;
+    for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+        const int32_t d = e->device[tasks->use[u].task];
+        if (!(devices & (1ULL << d))) {
+            devices |= 1ULL << d;
+            e->dest_hold[d] = e->hold_count++;
+            e->hold_users[e->dest_hold[d]] = 0;
+            e->hold_bytes[e->dest_hold[d]] = tasks->value_bytes[value];
+            hold_memory(e, d, tasks->value_bytes[value]);
+        }
+        e->hold_users[e->dest_hold[d]]++;
+        e->slot_hold[tasks->use[u].slot] = e->dest_hold[d];
+    }
+}
+
+/* Parameters and buffers: held for the whole step, sent at once; their update waits for the copies to arrive. */
+static void place_resident(engine *e, int32_t value, double priority) {
+    const int32_t before = e->transfer_count;
+    hold_memory(e, e->home[value], e->tasks->value_bytes[value]);
+    publish_value(e, value, priority, 1);
+    const int32_t updater = e->tasks->value_updater[value];
+    if (updater >= 0) e->pending[updater] += e->transfer_count - before;
+}
+
+/* An update must see its copies counted before it can become ready, so all tasks are held back by one until all is placed. */
+static void begin(engine *e, const stw_plan *plan) {
+    const stw_tasks *tasks = e->tasks;
+    for (int32_t t = 0; t < tasks->T; t++) e->pending[t] = tasks->pending[t] + 1;
+    for (int32_t k = 0; k < tasks->source_count; k++) {
+        const int32_t value = tasks->source[k];
+        if (tasks->value_flags[value] & STW_VALUE_EVERYWHERE) {
+            place_everywhere(e, value);
+        } else {
+            place_resident(e, value, plan->priority[tasks->value_node[value]]);
+        }
+    }
+    for (int32_t t = 0; t < tasks->T; t++) fulfil(e, t);
+}
+
+/* ---- the loop ---- */
+
+static void run(engine *e) {
+    start_devices(e);
+    start_channels(e);
+    while (e->ending_count > 0) {
+        const int64_t time = e->ending[0].time_ps;
+        if (time > e->now) {
+            sample_peaks(e);
+            e->now = time;
+        }
+        while (e->ending_count > 0 && e->ending[0].time_ps == e->now) {
+            const int32_t what = stw_ending_pop(e->ending, &e->ending_count);
+            if (what < e->D) {
+                finish_task(e, what);
+            } else {
+                finish_transfer(e, what - e->D);
+            }
+        }
+        start_devices(e);
+        start_channels(e);
+    }
+}
+
+/* ---- memory of a run ---- */
+
+static bool allocate(engine *e, stw_arena *arena) {
+    const int64_t T = e->tasks->T, V = e->tasks->V, U = e->tasks->U, channels = e->machine->channel_count;
+    e->duration = STW_NEW_DIRTY(arena, int64_t, T);
+    e->pending = STW_NEW_DIRTY(arena, int32_t, T);
+    e->start = STW_NEW_DIRTY(arena, int64_t, T);
+    e->end = STW_NEW_DIRTY(arena, int64_t, T);
+    e->home = STW_NEW_DIRTY(arena, int32_t, V);
+    e->hold_users = STW_NEW_DIRTY(arena, int32_t, V + U);
+    e->hold_bytes = STW_NEW_DIRTY(arena, int64_t, V + U);
+    e->slot_hold = STW_NEW_DIRTY(arena, int32_t, U);
+    e->transfer = STW_NEW_DIRTY(arena, stw_transfer, U);
+    e->waiting = STW_NEW_DIRTY(arena, stw_waiting, U);
+    e->transfer_value = STW_NEW_DIRTY(arena, int32_t, U);
+    e->transfer_hold = STW_NEW_DIRTY(arena, int32_t, U);
+    e->transfer_duration = STW_NEW_DIRTY(arena, int64_t, U);
+    e->channel_queue = STW_NEW_DIRTY(arena, int32_t, channels);
+    e->channel_running = STW_NEW_DIRTY(arena, int32_t, channels);
+    e->channel_try = STW_NEW_DIRTY(arena, int32_t, channels);
+    e->channel_marked = STW_NEW(arena, bool, channels);
+    e->ending = STW_NEW_DIRTY(arena, stw_ending, e->D + U);
+    e->ready[0] = STW_NEW_DIRTY(arena, stw_ready, T + 1);
+    if (e->ready[0] == NULL) return false; /* the last one: if it fits, so did all before it */
+    if (e->options->record_memory) e->timeline->change = STW_NEW_DIRTY(arena, stw_memory_change, 2 * (T + V + U));
+    return !e->options->record_memory || e->timeline->change != NULL;
+}
+
+static void load(engine *e, const stw_plan *plan) {
+    const stw_tasks *tasks = e->tasks;
+    int32_t count[STW_MAX_DEVICES] = {0};
+    for (int32_t t = 0; t < tasks->T; t++) {
+        const int32_t d = e->device[t];
+        e->duration[t] = e->options->duration_ps != NULL ? e->options->duration_ps[tasks->task_node[t]]
+                                                         : tasks->duration_ps[e->machine->device[d].cost_class][t];
+        count[d]++;
+    }
+    for (int32_t v = 0; v < tasks->V; v++) {
+        const int32_t task = tasks->value_task[v];
+        e->home[v] = task >= 0 ? e->device[task] : plan->device[tasks->value_node[v]];
+        e->hold_bytes[v] = tasks->value_flags[v] & STW_VALUE_IN_PLACE ? 0 : tasks->value_bytes[v];
+    }
+    for (int32_t d = 0; d < e->D; d++) {
+        if (d + 1 < e->D) e->ready[d + 1] = e->ready[d] + count[d];
+        e->order_count[d] = count[d];
+        e->running[d] = -1;
+    }
+    for (int32_t c = 0; c < e->machine->channel_count; c++) e->channel_queue[c] = e->channel_running[c] = -1;
+    e->hold_count = tasks->V;
+}
+
+static stw_status keep_timeline(const engine *e, stw_arena *arena, stw_error *error) {
+    stw_timeline *timeline = e->timeline;
+    const size_t size = (size_t)e->D * sizeof(int64_t);
+    STW_TRY_NEW(arena, timeline->peak_bytes, e->D, error);
+    STW_TRY_NEW(arena, timeline->peak_ps, e->D, error);
+    STW_TRY_NEW(arena, timeline->busy_ps, e->D, error);
+    memcpy(timeline->peak_bytes, e->peak, size);
+    memcpy(timeline->peak_ps, e->peak_time, size);
+    memcpy(timeline->busy_ps, e->busy, size);
+    timeline->start_ps = e->start;
+    timeline->end_ps = e->end;
+    timeline->transfer = e->transfer;
+    timeline->transfer_count = e->transfer_count;
+    return STW_OK;
+}
+
+/* A task at the head of a strict order that never became ready. */
+static int32_t find_stuck_task(const engine *e) {
+    for (int32_t d = 0; d < e->D; d++) {
+        if (e->order[d] != NULL && e->order_next[d] < e->order_count[d]) return e->order[d][e->order_next[d]];
+    }
+    return -1;
+}
+
+stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out, stw_error *error) {
+    engine e;
+    memset(&e, 0, sizeof e);
+    e.machine = input->machine;
+    e.tasks = input->tasks;
+    e.node_bytes = input->plan->graph->bytes;
+    e.options = input->options;
+    e.timeline = timeline;
+    e.D = input->machine->device_count;
+    e.device = input->task_device;
+    e.priority = input->task_priority;
+    e.order = input->order;
+    timeline->tasks = input->tasks;
+    timeline->change_count = 0;
+    if (!allocate(&e, arena)) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for %d tasks", e.tasks->T);
+    load(&e, input->plan);
+    begin(&e, input->plan);
+    run(&e);
+    *out = (stw_engine_result){.step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .overflow = e.overflow};
+    if (out->unfinished > 0) out->stuck_task = find_stuck_task(&e);
+    return keep_timeline(&e, arena, error);
+}

@@ -1,0 +1,93 @@
+/* The simulator: (graph, machine, plan) -> timeline. docs/simulator.md states what it computes, rule by rule.
+ *
+ * simulate.c  the entry: is the plan valid, which tasks does it make
+ * engine.c    the event loop
+ * queues.h    the three priority queues of the loop
+ * bounds.c    what no plan can beat */
+#ifndef STW_SIM_SIM_H
+#define STW_SIM_SIM_H
+
+#include "plan/tasks.h"
+
+typedef struct stw_transfer {
+    int32_t producer;                     /* node */
+    int32_t from, to;                     /* devices */
+    int64_t bytes;
+    int64_t ready_ps, start_ps, end_ps;
+} stw_transfer;
+
+typedef struct stw_memory_change {
+    int64_t time_ps;
+    int32_t device;
+    int64_t bytes; /* held from now on, minus what was held before */
+} stw_memory_change;
+
+struct stw_simulator {
+    stw_arena arena;
+    const stw_costs *costs;
+    const stw_graph *graph;
+    const stw_machine *machine;
+    stw_tasks unfused;       /* every op a task of its own */
+    int32_t pair_count;
+    int32_t (*pair)[2];      /* nodes that must be on one device */
+};
+
+/* What a run leaves behind. Everything lives in the workspace until its next run. */
+typedef struct stw_timeline {
+    const stw_tasks *tasks;
+    int32_t *device;         /* (T) */
+    int64_t *start_ps, *end_ps; /* (T) */
+    int32_t transfer_count;
+    stw_transfer *transfer;
+    int64_t *peak_bytes;     /* (D) */
+    int64_t *peak_ps;        /* (D) when the peak is first reached */
+    int64_t *busy_ps;        /* (D) */
+    int64_t change_count;    /* memory changes in order of time, if they were asked for */
+    stw_memory_change *change;
+} stw_timeline;
+
+struct stw_workspace {
+    stw_arena arena; /* a run works on a copy, so its memory is used again by the next */
+    const stw_simulator *simulator;
+    stw_tasks fused; /* the tasks of the last plan, if it has groups */
+    stw_timeline timeline;
+    char message[512];
+};
+
+typedef struct stw_run_options {
+    const int64_t *duration_ps; /* (N) by task id, in place of the costs; or NULL */
+    bool record_memory;         /* fill timeline.change */
+} stw_run_options;
+
+/* stw_simulate with these options. */
+stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options, stw_workspace *workspace,
+                             stw_evaluation *out, stw_error *error);
+
+/* The transfers of the last run; returns their number. */
+int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out);
+
+/* The tasks that a plan makes, built in the arena or borrowed from the simulator; `reason` tells if its groups are illegal. */
+stw_status stw_simulator_tasks(const stw_simulator *simulator, const stw_plan *plan, stw_arena *arena, stw_tasks *room,
+                               const stw_tasks **out, stw_str *reason, stw_error *error);
+
+/* The event loop. The plan's devices are in range, links and orders checked. */
+typedef struct stw_engine_input {
+    const stw_machine *machine;
+    const stw_tasks *tasks;
+    const stw_plan *plan;
+    const double *task_priority;   /* (T) */
+    const int32_t *task_device;    /* (T) */
+    const int32_t *const *order;   /* (D) task indices in strict order, or NULL */
+    const stw_run_options *options;
+} stw_engine_input;
+
+typedef struct stw_engine_result {
+    int64_t step_ps;
+    int32_t unfinished; /* tasks that never ran: the orders contradict the dependencies */
+    int32_t stuck_task; /* one of them that a device waits for, or -1 */
+    bool overflow;      /* above 2^62 ps */
+} stw_engine_result;
+
+stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out, stw_error *error);
+
+#endif

@@ -1,0 +1,335 @@
+/* One evaluation: is the plan valid, which tasks does it make, what does the event loop say. Reasons are checked in the order
+ * colocation, groups, links, order, overflow, memory; the first is reported. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+static const char *const reason_names[] = {
+    [STW_INVALID_COLOCATION] = "colocation", [STW_INVALID_GROUPS] = "groups",     [STW_INVALID_LINKS] = "links",
+    [STW_INVALID_ORDER] = "order",           [STW_INVALID_OVERFLOW] = "overflow", [STW_INVALID_MEMORY] = "memory",
+};
+
+const char *stw_reason_name(stw_reason reason) { return reason_names[reason]; }
+
+/* ---- the simulator and its workspaces ---- */
+
+/* Nodes that must be on one device: an update and its parameter, and what the graph asks for. */
+static stw_status list_pairs(stw_simulator *s, stw_error *error) {
+    const stw_graph *graph = s->graph;
+    STW_TRY_NEW(&s->arena, s->pair, 2 * (int64_t)graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->updates[i] >= 0) {
+            s->pair[s->pair_count][0] = i;
+            s->pair[s->pair_count++][1] = graph->updates[i];
+        }
+        if (graph->colocate[i] < 0) continue;
+        const int32_t a = graph->root[i], b = graph->root[graph->colocate[i]];
+        if (a == b || stw_node_is_everywhere(graph->kind[a]) || stw_node_is_everywhere(graph->kind[b])) continue;
+        s->pair[s->pair_count][0] = a;
+        s->pair[s->pair_count++][1] = b;
+    }
+    return STW_OK;
+}
+
+static stw_status fill_simulator(stw_simulator *s, stw_error *error) {
+    stw_membership membership;
+    stw_str reason;
+    TRY(list_pairs(s, error));
+    TRY(stw_membership_build(s->graph, s->machine, NULL, NULL, &s->arena, &membership, &reason, error));
+    return stw_tasks_build(s->costs, &membership, &s->arena, &s->unfused, &reason, error);
+}
+
+stw_status stw_simulator_create(const stw_costs *costs, stw_simulator **out, stw_error *error) {
+    *out = NULL;
+    stw_arena arena;
+    TRY(stw_arena_create(&arena, error));
+    stw_simulator *s = STW_NEW(&arena, stw_simulator, 1);
+    *s = (stw_simulator){.arena = arena, .costs = costs, .graph = costs->graph, .machine = costs->machine};
+    const stw_status status = fill_simulator(s, error);
+    if (status != STW_OK) {
+        arena = s->arena;
+        stw_arena_destroy(&arena);
+        return status;
+    }
+    *out = s;
+    return STW_OK;
+}
+
+void stw_simulator_destroy(stw_simulator *simulator) {
+    if (simulator == NULL) return;
+    stw_arena arena = simulator->arena;
+    stw_arena_destroy(&arena);
+}
+
+stw_status stw_workspace_create(const stw_simulator *simulator, stw_workspace **out, stw_error *error) {
+    *out = NULL;
+    stw_arena arena;
+    TRY(stw_arena_create(&arena, error));
+    stw_workspace *workspace = STW_NEW(&arena, stw_workspace, 1);
+    workspace->arena = arena;
+    workspace->simulator = simulator;
+    *out = workspace;
+    return STW_OK;
+}
+
+void stw_workspace_destroy(stw_workspace *workspace) {
+    if (workspace == NULL) return;
+    stw_arena arena = workspace->arena;
+    stw_arena_destroy(&arena);
+}
+
+int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out) {
+    *out = workspace->timeline.transfer;
+    return workspace->timeline.transfer_count;
+}
+
+/* ---- tasks ---- */
+
+stw_status stw_simulator_tasks(const stw_simulator *simulator, const stw_plan *plan, stw_arena *arena, stw_tasks *room,
+                               const stw_tasks **out, stw_str *reason, stw_error *error) {
+    const stw_tasks *unfused = &simulator->unfused;
+    *reason = (stw_str){0};
+    *out = unfused;
+    int32_t t = 0;
+    while (t < unfused->T && plan->group[unfused->task_node[t]] == unfused->task_node[t]) t++;
+    if (t == unfused->T) return STW_OK;
+    stw_membership membership;
+    TRY(stw_membership_build(simulator->graph, simulator->machine, plan->group, plan->device, arena, &membership, reason, error));
+    if (reason->length > 0) return STW_OK;
+    *out = room;
+    return stw_tasks_build(simulator->costs, &membership, arena, room, reason, error);
+}
+
+/* ---- validity ---- */
+
+typedef struct {
+    const stw_simulator *s;
+    const stw_plan *plan;
+    stw_workspace *w;
+    stw_arena arena;
+    const stw_tasks *tasks;
+    int32_t *device;   /* (T) */
+    double *priority;  /* (T) */
+    const int32_t **order; /* (D) task indices, or NULL */
+    stw_error *error;
+} evaluation;
+
+static const char *device_name(const evaluation *v, int32_t d) { return v->s->machine->device[d].name.p; }
+
+#define SAY(v, ...) snprintf((v)->w->message, sizeof (v)->w->message, __VA_ARGS__)
+
+/* Values that no simulation could make sense of. Only what is used is looked at. */
+static stw_status check_entry(const evaluation *v, int32_t node) {
+    const stw_plan *plan = v->plan;
+    const char *name = v->s->graph->node_name[node].p;
+    const int32_t last = v->s->machine->device_count - 1;
+    if (plan->device[node] < 0 || plan->device[node] > last) {
+        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is on device %d; the machine has devices 0 to %d", node, name,
+                        plan->device[node], last);
+    }
+    if (!isfinite(plan->priority[node])) {
+        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' has a priority that is no finite number", node, name);
+    }
+    if (plan->group[node] < -1) {
+        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is in group %d; groups are 0 or more, or -1", node, name, plan->group[node]);
+    }
+    return STW_OK;
+}
+
+static stw_status check_entries(const evaluation *v) {
+    const stw_tasks *unfused = &v->s->unfused;
+    for (int32_t t = 0; t < unfused->T; t++) TRY(check_entry(v, unfused->task_node[t]));
+    for (int32_t k = 0; k < unfused->source_count; k++) {
+        const int32_t value = unfused->source[k];
+        if (unfused->value_flags[value] & STW_VALUE_RESIDENT) TRY(check_entry(v, unfused->value_node[value]));
+    }
+    return STW_OK;
+}
+
+static bool check_colocation(const evaluation *v) {
+    const stw_graph *graph = v->s->graph;
+    for (int32_t k = 0; k < v->s->pair_count; k++) {
+        const int32_t a = v->s->pair[k][0], b = v->s->pair[k][1];
+        if (v->plan->device[a] == v->plan->device[b]) continue;
+        SAY(v, "colocation: node %d '%.*s' is on %s, but must be with node %d '%.*s' on %s", a, STW_STR_SHOW(graph->node_name[a]),
+            device_name(v, v->plan->device[a]), b, STW_STR_SHOW(graph->node_name[b]), device_name(v, v->plan->device[b]));
+        return false;
+    }
+    return true;
+}
+
+/* Only machines that lack a link need this look at every use. */
+static bool check_links(const evaluation *v) {
+    const stw_tasks *tasks = v->tasks;
+    if (v->s->machine->complete) return true;
+    for (int32_t value = 0; value < tasks->V; value++) {
+        if (tasks->value_flags[value] & STW_VALUE_EVERYWHERE) continue;
+        const int32_t node = tasks->value_node[value], from = v->plan->device[node];
+        for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+            const int32_t to = v->device[tasks->use[u].task];
+            if (from == to || stw_machine_link(v->s->machine, from, to)->bandwidth > 0.0) continue;
+            SAY(v, "links: node %d '%.*s' must go from %s to %s, but there is no link", node, STW_STR_SHOW(v->s->graph->node_name[node]),
+                device_name(v, from), device_name(v, to));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Translates the order of a device into task indices: each of its tasks exactly once. False if it is something else. */
+static stw_status translate_order(evaluation *v, int32_t d, int32_t *task_count, bool *seen, bool *ok) {
+    const stw_tasks *tasks = v->tasks;
+    int32_t *order;
+    STW_TRY_NEW(&v->arena, order, v->plan->order_count[d], v->error);
+    *ok = false;
+    for (int32_t k = 0; k < v->plan->order_count[d]; k++) {
+        const int32_t node = v->plan->order[d][k];
+        const int32_t task = node >= 0 && node < v->s->graph->N ? tasks->task_of[node] : -1;
+        if (task < 0 || tasks->task_node[task] != node || v->device[task] != d || seen[task]) {
+            SAY(v, "order: entry %d of the order of %s is %d, which is %s", k, device_name(v, d), node,
+                task >= 0 && tasks->task_node[task] == node && v->device[task] == d ? "there twice" : "no task of that device");
+            return STW_OK;
+        }
+        seen[task] = true;
+        order[k] = task;
+    }
+    if (v->plan->order_count[d] != task_count[d]) {
+        SAY(v, "order: the order of %s has %d entries; the device has %d tasks", device_name(v, d), v->plan->order_count[d], task_count[d]);
+        return STW_OK;
+    }
+    v->order[d] = order;
+    *ok = true;
+    return STW_OK;
+}
+
+static stw_status check_orders(evaluation *v, bool *ok) {
+    const int32_t D = v->s->machine->device_count;
+    STW_TRY_NEW(&v->arena, v->order, D, v->error);
+    *ok = true;
+    bool any = false;
+    for (int32_t d = 0; d < D; d++) any |= v->plan->order[d] != NULL;
+    if (!any) return STW_OK;
+    bool *seen;
+    int32_t count[STW_MAX_DEVICES] = {0};
+    STW_TRY_NEW(&v->arena, seen, v->tasks->T, v->error);
+    for (int32_t t = 0; t < v->tasks->T; t++) count[v->device[t]]++;
+    for (int32_t d = 0; d < D && *ok; d++) {
+        if (v->plan->order[d] != NULL) TRY(translate_order(v, d, count, seen, ok));
+    }
+    return STW_OK;
+}
+
+/* Device and priority of each task; a group has the largest priority of its written members. */
+static stw_status load_tasks(evaluation *v) {
+    const stw_tasks *tasks = v->tasks;
+    const stw_plan *plan = v->plan;
+    v->device = STW_NEW_DIRTY(&v->arena, int32_t, tasks->T);
+    v->priority = STW_NEW_DIRTY(&v->arena, double, tasks->T);
+    if (v->device == NULL || v->priority == NULL) return stw_fail(v->error, STW_ERROR_MEMORY, "out of memory for %d tasks", tasks->T);
+    for (int32_t t = 0; t < tasks->T; t++) {
+        v->device[t] = plan->device[tasks->task_node[t]];
+        v->priority[t] = plan->priority[tasks->task_node[t]];
+    }
+    if (tasks == &v->s->unfused) return STW_OK;
+    for (int32_t i = 0; i < v->s->graph->N; i++) {
+        const int32_t t = tasks->task_of[i];
+        if (t >= 0 && plan->priority[i] > v->priority[t]) v->priority[t] = plan->priority[i];
+    }
+    return STW_OK;
+}
+
+/* ---- results ---- */
+
+static void say_stuck(const evaluation *v, int32_t task) {
+    const int32_t node = v->tasks->task_node[task];
+    SAY(v, "order: %s waits for ever for op %d '%.*s', the next in its order; what it needs comes later in some order",
+        device_name(v, v->device[task]), node, STW_STR_SHOW(v->s->graph->node_name[node]));
+}
+
+static stw_reason check_memory(const evaluation *v, const stw_timeline *timeline) {
+    const stw_machine *machine = v->s->machine;
+    int32_t worst = -1;
+    int64_t most = 0;
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        const int64_t excess = timeline->peak_bytes[d] - machine->device[d].memory_bytes;
+        if (excess <= most) continue;
+        most = excess;
+        worst = d;
+    }
+    if (worst < 0) return STW_VALID;
+    SAY(v, "memory: %s lacks %" PRId64 " bytes: it holds %" PRId64 " at %.6g ms and has %" PRId64, device_name(v, worst), most,
+        timeline->peak_bytes[worst], (double)timeline->peak_ps[worst] / 1e9, machine->device[worst].memory_bytes);
+    return STW_INVALID_MEMORY;
+}
+
+static void fill_numbers(const evaluation *v, const stw_timeline *timeline, int64_t step_ps, stw_evaluation *out) {
+    out->step_ps = step_ps;
+    out->step_s = (double)step_ps / 1e12;
+    out->transfer_count = timeline->transfer_count;
+    out->peak_bytes = timeline->peak_bytes;
+    out->busy_ps = timeline->busy_ps;
+    for (int32_t k = 0; k < timeline->transfer_count; k++) out->transfer_bytes += timeline->transfer[k].bytes;
+    for (int32_t d = 0; d < v->s->machine->device_count; d++) {
+        if (timeline->peak_bytes[d] > out->worst_peak_bytes) out->worst_peak_bytes = timeline->peak_bytes[d];
+    }
+}
+
+static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_evaluation *out) {
+    stw_timeline *timeline = &v->w->timeline;
+    const stw_engine_input input = {
+        .machine = v->s->machine, .tasks = v->tasks, .plan = v->plan, .task_priority = v->priority,
+        .task_device = v->device, .order = v->order, .options = options,
+    };
+    stw_engine_result result;
+    TRY(stw_engine_run(&input, &v->arena, timeline, &result, v->error));
+    timeline->device = v->device;
+    if (result.unfinished > 0) {
+        out->reason = STW_INVALID_ORDER;
+        say_stuck(v, result.stuck_task);
+    } else if (result.overflow) {
+        out->reason = STW_INVALID_OVERFLOW;
+        SAY(v, "overflow: the step takes more than 2^62 ps (53 days); check the times and bandwidths");
+    } else {
+        fill_numbers(v, timeline, result.step_ps, out);
+        out->reason = check_memory(v, timeline);
+    }
+    return STW_OK;
+}
+
+stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options, stw_workspace *workspace,
+                             stw_evaluation *out, stw_error *error) {
+    evaluation v = {.s = simulator, .plan = plan, .w = workspace, .arena = workspace->arena, .error = error};
+    *out = (stw_evaluation){.message = workspace->message};
+    workspace->message[0] = '\0';
+    workspace->timeline = (stw_timeline){0};
+    if (plan->graph != simulator->graph || plan->machine->device_count != simulator->machine->device_count) {
+        return stw_fail(error, STW_ERROR_INPUT, "the plan belongs to another graph or machine than the simulator");
+    }
+    TRY(check_entries(&v));
+    out->reason = STW_INVALID_COLOCATION;
+    if (!check_colocation(&v)) return STW_OK;
+
+    stw_str illegal;
+    TRY(stw_simulator_tasks(simulator, plan, &v.arena, &workspace->fused, &v.tasks, &illegal, error));
+    out->reason = STW_INVALID_GROUPS;
+    if (illegal.length > 0) SAY(&v, "groups: %.*s", (int)illegal.length, illegal.p);
+    if (illegal.length > 0) return STW_OK;
+
+    TRY(load_tasks(&v));
+    out->reason = STW_INVALID_LINKS;
+    if (!check_links(&v)) return STW_OK;
+
+    bool ok;
+    out->reason = STW_INVALID_ORDER;
+    TRY(check_orders(&v, &ok));
+    if (!ok) return STW_OK;
+    return run_engine(&v, options, out);
+}
+
+stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out, stw_error *error) {
+    const stw_run_options options = {0};
+    return stw_simulate_with(simulator, plan, &options, workspace, out, error);
+}

@@ -1,0 +1,702 @@
+"""The command line program, as a user meets it: output, faults, exit statuses, man pages, completion.
+
+    python3 tests/cli/test_cli.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
+
+The exit status is the verdict; the last line counts what passed and failed.
+"""
+
+import gzip
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GRAPH = os.path.join(ROOT, "data", "graphs", "unet.json.gz")
+COMMANDS = ["simulate", "inspect", "machine", "version", "help"]
+OPTIONS = {
+    "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", "help", "version"],
+    "inspect": ["format", "help", "version"],
+    "machine": ["memory", "output", "format", "help", "version"],
+    "version": ["help", "version"],
+    "help": ["man", "completion", "help", "version"],
+}
+SIMULATE_KEYS = ["graph", "machine", "step_s", "valid", "reason", "peak_bytes", "lower_bound_s", "lower_bound_fusion_s",
+                 "measured_share", "devices", "links"]
+
+binary = os.environ.get("STOWAGE_BIN", "")
+
+
+def node(index, op, inputs, **more):
+    return {"id": index, "name": f"n{index}", "op": op, "inputs": inputs, "dtype": "f32", "shape": [256], "bytes": 1024, **more}
+
+
+# A parameter, an input, a product, a sum, and the update of the parameter; two measured kinds, one unknown operator.
+SMALL = {"format": "opgraph", "version": 1, "name": "small", "family": "test", "loss": 3, "outputs": [3],
+         "nodes": [node(0, "parameter", [], label="w"), node(1, "input", []),
+                   node(2, "mul", [0, 1], flops=256, us={"h200": 2.0, "cpu8": 20.0}),
+                   node(3, "made_up_operator", [2], flops=256, us={"h200": 3.0}),
+                   node(4, "sub", [0, 2], flops=256, updates=0, us={"h200": 4.0, "cpu8": 40.0})]}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="stowage-cli-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name, content=None):
+        """The path of a file in the test's folder, written first if there is content."""
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            if not isinstance(content, (bytes, str)):
+                content = json.dumps(content)
+            if isinstance(content, str):
+                content = content.encode()
+            with open(path, "wb") as file:
+                file.write(content)
+        return path
+
+    def run_stowage(self, *arguments, **more):
+        environment = dict(os.environ, **more.pop("env", {}))
+        return subprocess.run([binary, *arguments], capture_output=True, env=environment, cwd=more.pop("cwd", self.folder),
+                              timeout=120, **more)
+
+    def done(self, *arguments, status=0, stderr="", **more):
+        """Runs, expects this exit status and no remark, and returns standard output."""
+        result = self.run_stowage(*arguments, **more)
+        self.assertEqual(result.returncode, status, result)
+        if stderr is not None:
+            self.assertEqual(result.stderr.decode(), stderr)
+        return result.stdout.decode()
+
+    def fault(self, *arguments, says=(), **more):
+        """Runs, expects exit status 2, nothing on standard output and one line with these words on standard error."""
+        result = self.run_stowage(*arguments, **more)
+        line = result.stderr.decode()
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stdout, b"")
+        self.assertTrue(line.startswith("stowage: "), line)
+        self.assertEqual(line.count("\n"), 1, line)
+        self.assertTrue(line.endswith("\n"), line)
+        for word in says:
+            self.assertIn(word, line)
+        return line
+
+
+class Help(Case):
+    def test_program(self):
+        text = self.done("help")
+        self.assertEqual(text, self.done("--help"))
+        self.assertEqual(text, self.done("-h"))
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", text)
+
+    def test_each_command(self):
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                text = self.done("help", command)
+                self.assertTrue(text.startswith(f"usage: stowage {command}"))
+                for spelling in ([command, "--help"], [command, "-h"], [command, "operand", "--help"]):
+                    self.assertEqual(text, self.done(*spelling))
+                shown = [word[2:].rstrip(",") for line in text.splitlines() for word in line.split()[:2]
+                         if word.startswith("--") and line.startswith("  ") and not line.startswith("       ")]
+                self.assertEqual(shown, OPTIONS[command])
+                self.assertTrue(all(len(line) <= 82 for line in text.splitlines()), text)
+
+    def test_methods_are_listed(self):
+        text = self.done("help", "simulate")
+        self.assertIn("\n  single ", text)
+        self.assertIn("\n  spread ", text)
+
+    def test_version(self):
+        text = self.done("version")
+        self.assertRegex(text, r"^stowage \d+\.\d+\.\d+\n$")
+        for spelling in (["--version"], ["-V"], ["simulate", "--version"], ["inspect", "x", "-V"]):
+            self.assertEqual(text, self.done(*spelling))
+
+    def test_no_command(self):
+        result = self.run_stowage()
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr, b"stowage: no command given\n")
+        self.assertIn(b"Commands:", result.stdout)
+
+    def test_help_of_unknown_command(self):
+        self.fault("help", "inspct", says=["inspct", "inspect"])
+
+    def test_completion(self):
+        script = self.path("completion.bash", self.done("help", "--completion"))
+        subprocess.run(["bash", "-n", script], check=True)
+
+        def complete(*words):
+            code = f"source {script}; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _stowage; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            out = subprocess.run(["bash", "-c", code, "bash", *words], capture_output=True, check=True, text=True)
+            self.assertEqual(out.stderr, "")
+            return out.stdout.split()
+
+        self.assertEqual(complete("stowage", "s"), ["simulate"])
+        self.assertEqual(complete("stowage", "help", ""), COMMANDS)
+        for command in COMMANDS:
+            self.assertEqual(complete("stowage", command, "--"), ["--" + name for name in OPTIONS[command]])
+        self.assertEqual(complete("stowage", "simulate", "--format", ""), ["text", "json"])
+        self.assertEqual(complete("stowage", "simulate", "-p", "sp"), ["spread"])
+        self.assertEqual(complete("stowage", "inspect", "some"), [])
+
+
+class Man(Case):
+    PAGES = ["stowage", "stowage-simulate", "stowage-inspect", "stowage-machine"]
+
+    def test_up_to_date(self):
+        result = subprocess.run([os.path.join(ROOT, "scripts", "make_man.sh"), "--check", os.path.abspath(binary)],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_check_fails_when_a_page_differs(self):
+        root = self.path("tree")
+        shutil.copytree(os.path.join(ROOT, "docs", "man"), os.path.join(root, "docs", "man"))
+        os.mkdir(os.path.join(root, "scripts"))
+        script = shutil.copy(os.path.join(ROOT, "scripts", "make_man.sh"), os.path.join(root, "scripts"))
+        with open(os.path.join(root, "docs", "man", "stowage-inspect.1"), "a") as page:
+            page.write("changed\n")
+        command = [script, "--check", os.path.abspath(binary)]
+        self.assertEqual(subprocess.run(command, capture_output=True).returncode, 1)
+        subprocess.run([script, os.path.abspath(binary)], check=True)
+        self.assertEqual(subprocess.run(command, capture_output=True).returncode, 0)
+
+    def test_sections(self):
+        for page in self.PAGES:
+            with open(os.path.join(ROOT, "docs", "man", page + ".1")) as file:
+                sections = [line[4:].strip() for line in file if line.startswith(".SH ")]
+            order = [s for s in sections if s in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO")]
+            self.assertEqual(order, ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"], page)
+
+    @unittest.skipUnless(shutil.which("man"), "there is no man")
+    def test_no_warnings(self):
+        for page in self.PAGES:
+            command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", os.path.join(ROOT, "docs", "man", page + ".1")]
+            result = subprocess.run(command, capture_output=True, env=dict(os.environ, MANWIDTH="80", LC_ALL="C.UTF-8"))
+            self.assertEqual((result.returncode, result.stderr), (0, b""), page)
+            self.assertGreater(len(result.stdout), 1000)
+
+
+class Usage(Case):
+    def test_unknown_command(self):
+        self.fault("simulat", says=["'simulat'", "did you mean 'simulate'?"])
+        self.fault("mahcine", says=["did you mean 'machine'?"])
+        self.assertNotIn("did you mean", self.fault("zzzzzz", says=["unknown command 'zzzzzz'", "stowage help"]))
+        self.fault("", says=["unknown command ''"])
+
+    def test_unknown_option(self):
+        self.fault("simulate", GRAPH, "--machin", "h200x4", says=["'--machin'", "did you mean --machine?"])
+        self.fault("simulate", GRAPH, "--formt=json", says=["'--formt'", "did you mean --format?"])
+        self.fault("inspect", GRAPH, "--fromat", "json", says=["did you mean --format?"])
+        self.assertNotIn("did you mean", self.fault("inspect", GRAPH, "--qwertz", says=["'--qwertz'", "help inspect"]))
+        self.fault("inspect", GRAPH, "-x", says=["'-x'"])
+        self.fault("--machine", "h200x4", says=["the command comes first"])
+        self.fault("-x", says=["'-x'"])
+
+    def test_option_of_another_command(self):
+        self.fault("inspect", GRAPH, "--trace", "t.json", says=["'--trace'", "inspect"])
+        self.fault("simulate", GRAPH, "--threads", "2", says=["'--threads'"])
+
+    def test_missing_value(self):
+        self.fault("simulate", GRAPH, "--machine", says=["--machine needs a value"])
+        self.fault("simulate", GRAPH, "--machine", "--plan", "single", says=["--machine needs a value"])
+        self.fault("simulate", GRAPH, "-o", says=["--output needs a value"])
+        self.fault("inspect", GRAPH, "--help=yes", says=["--help takes no value"])
+
+    def test_wrong_value(self):
+        for value in ("4QB", "-5", "many", "1e30GB"):
+            self.fault("simulate", GRAPH, "-m", "h200x4", "-p", "single", "--memory", value, says=["--memory", f"'{value}'", "4GB"])
+        self.fault("simulate", GRAPH, "--memory", "0", says=["--memory", "'0'", "at least 1"])
+        self.fault("simulate", GRAPH, "--format", "yaml", says=["--format", "'yaml'", "text|json"])
+        self.fault("simulate", GRAPH, "--format", "tex", says=["text|json"])
+        self.fault("simulate", GRAPH, "--trace=", says=["--trace", "empty"])
+        self.fault("simulate", GRAPH, "--machine", "", says=["--machine", "empty"])
+
+    def test_operands(self):
+        self.fault("simulate", says=["simulate needs an argument", "GRAPH"])
+        self.fault("inspect", says=["FILE"])
+        self.fault("inspect", "a", "b", says=["unexpected argument 'b'"])
+        self.fault("version", "now", says=["unexpected argument 'now'"])
+        self.fault("simulate", GRAPH, "--machine", "h200x4", says=["--plan"])
+        self.fault("simulate", GRAPH, "--plan", "single", says=["--machine"])
+
+    def test_one_line_whatever_the_name(self):
+        self.fault("inspect", "no\nsuch\033[31mfile")
+        self.fault("a\nb")
+        self.fault("inspect", GRAPH, "--a\nb")
+        self.fault("x" * 3000)
+        self.fault("inspect", "x" * 3000)
+
+    def test_double_dash(self):
+        self.path("--help", SMALL)
+        self.assertIn("graph small", self.done("inspect", "--", "--help"))
+        self.assertIn("graph small", self.done("inspect", "--format", "text", "--", "--help"))
+        self.fault("inspect", "--", "--nothing", says=["--nothing"])
+
+    def test_spellings(self):
+        path = self.path("g.json", SMALL)
+        expected = self.done("simulate", path, "--machine", "h200x2", "--plan", "spread", "--format", "json")
+        for spelling in (["--machine=h200x2", "--plan=spread", "--format=json", path],
+                         ["-mh200x2", "-p", "spread", path, "-fjson"],
+                         ["-m", "h200x8", "--format", "text", "-p", "spread", "-f", "json", "-m", "h200x2", path]):
+            self.assertEqual(self.done("simulate", *spelling), expected)
+
+
+class Files(Case):
+    def test_missing(self):
+        for arguments in (["inspect", "none.json"], ["machine", "none.json"], ["simulate", "none.json", "-m", "h200x2", "-p", "single"],
+                          ["simulate", GRAPH, "-m", "none.json", "-p", "single"], ["simulate", GRAPH, "-m", "h200x2", "-p", "none.json"],
+                          ["simulate", GRAPH, "-m", "h200x2", "-p", "single", "--costs", "none.json"]):
+            self.fault(*arguments, says=["none.json"])
+
+    def test_misspelt_method(self):
+        self.fault("simulate", GRAPH, "-m", "h200x2", "-p", "spred", says=["'spred'", "did you mean spread?"])
+        self.fault("simulate", GRAPH, "-m", "h200x2", "-p", "zzz", says=["'zzz'", "single, spread"])
+
+    def test_directory(self):
+        for arguments in (["inspect", "."], ["simulate", ".", "-m", "h200x2", "-p", "single"],
+                          ["simulate", GRAPH, "-m", ".", "-p", "single"], ["simulate", GRAPH, "-p", "."]):
+            self.fault(*arguments, says=["directory"])
+
+    def test_wrong_kind(self):
+        graph = self.path("g.json", SMALL)
+        machine = self.path("m.json", self.done("machine", "h200x2"))
+        plan = self.path("p.json", {"format": "plan", "version": 1, "device": [0] * 5})
+        self.fault("simulate", machine, "-m", "h200x2", "-p", "single", says=["m.json"])
+        self.fault("simulate", plan, "-m", "h200x2", "-p", "single", says=["p.json"])
+        self.fault("simulate", graph, "-m", graph, "-p", "single", says=["g.json"])
+        self.fault("simulate", graph, "-m", "h200x2", "-p", graph, says=["g.json"])
+        self.fault("machine", graph, says=["g.json"])
+
+    def test_not_ours(self):
+        for content in ("", "{", "[]", "null", "hello", b"\0\1\2\3", "{\"format\":7}", "{}x", b"\x1f\x8b\x08\x00garbage"):
+            with self.subTest(content=content):
+                self.fault("inspect", self.path("f", content), says=["f: "])
+        self.fault("inspect", self.path("f", "{}"), says=["format", "opgraph, machine or plan"])
+        self.fault("inspect", self.path("f", {"format": "song"}), says=["'song'", "opgraph, machine, plan"])
+
+    def test_truncated(self):
+        with open(GRAPH, "rb") as file:
+            packed = file.read()
+        self.fault("inspect", self.path("cut.gz", packed[:len(packed) // 2]), says=["cut.gz"])
+        text = gzip.decompress(packed)
+        self.fault("inspect", self.path("cut.json", text[:len(text) // 2]), says=["cut.json", "line"])
+
+    def test_standard_input(self):
+        with open(GRAPH, "rb") as file:
+            packed = file.read()
+        expected = self.done("inspect", GRAPH)
+        self.assertEqual(self.done("inspect", "-", input=packed), expected)
+        self.assertEqual(self.done("inspect", "-", input=gzip.decompress(packed)), expected)
+        plain = self.done("simulate", GRAPH, "-m", "h200x2", "-p", "spread")
+        self.assertEqual(self.done("simulate", "-", "-m", "h200x2", "-p", "spread", input=packed), plain)
+        machine = self.done("machine", "h200x2")
+        self.assertEqual(self.done("simulate", GRAPH, "-m", "-", "-p", "spread", input=machine.encode()), plain)
+        self.assertEqual(self.done("machine", "-", input=machine.encode()), machine)
+        self.fault("simulate", "-", "-m", "-", "-p", "single", input=packed, says=["standard input", "once"])
+        self.fault("inspect", "-", input=b"", says=["standard input"])
+
+    def test_output_cannot_be_written(self):
+        target = os.path.join("no", "such", "folder", "x.json")
+        self.fault("machine", "h200x2", "-o", target, says=[target])
+        self.fault("simulate", GRAPH, "-m", "h200x2", "-p", "single", "-o", target, says=[target])
+        self.fault("simulate", GRAPH, "-m", "h200x2", "-p", "single", "--trace", target, says=[target])
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Simulate(Case):
+    def report(self, *arguments, status=0, **more):
+        return json.loads(self.done("simulate", *arguments, "--format", "json", status=status, **more))
+
+    def test_json_fields(self):
+        report = self.report(GRAPH, "-m", "h200x4", "-p", "spread")
+        self.assertEqual(list(report), SIMULATE_KEYS)
+        self.assertEqual((report["graph"], report["machine"]), ("unet", "h200x4"))
+        self.assertEqual((report["valid"], report["reason"]), (True, None))
+        self.assertEqual(len(report["devices"]), 4)
+        for device in report["devices"]:
+            self.assertEqual(list(device), ["name", "busy_s", "idle_s", "peak_bytes"])
+            self.assertAlmostEqual(device["busy_s"] + device["idle_s"], report["step_s"], places=9)
+            self.assertGreater(device["busy_s"], 0)
+        self.assertEqual(report["peak_bytes"], max(device["peak_bytes"] for device in report["devices"]))
+        self.assertGreater(len(report["links"]), 0)
+        for link in report["links"]:
+            self.assertEqual(list(link), ["from", "to", "transfers", "bytes", "busy_s"])
+            self.assertGreater(link["transfers"], 0)
+        self.assertLessEqual(report["lower_bound_s"], report["step_s"])
+        self.assertLessEqual(report["lower_bound_fusion_s"], report["step_s"])
+        self.assertTrue(0 < report["measured_share"] <= 1)
+
+    def test_single_sends_nothing(self):
+        report = self.report(GRAPH, "-m", "h200x2", "-p", "single")
+        self.assertEqual(report["links"], [])
+        self.assertAlmostEqual(max(device["busy_s"] for device in report["devices"]), report["step_s"], places=12)
+        self.assertIn("nothing is sent", self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single"))
+
+    def test_small_by_hand(self):
+        report = self.report(self.path("g.json", SMALL), "-m", "h200x1", "-p", "single")
+        self.assertAlmostEqual(report["step_s"], 9e-6, places=15)
+        self.assertEqual(report["measured_share"], 1)
+
+    def test_text(self):
+        text = self.done("simulate", GRAPH, "-m", "h200x4", "-p", "spread")
+        for word in ("unet on h200x4", "spread", "step time", "lower bound", "with any fusion", "% above it", "measured", "valid",
+                     "yes", "utilisation", "peak memory", "transfers", "#"):
+            self.assertIn(word, text)
+        self.assertNotIn("\033", text)
+        self.assertFalse([line for line in text.splitlines() if line != line.rstrip()])
+
+    def test_many_links_are_cut(self):
+        graph = os.path.join(ROOT, "data", "graphs", "gnmt-2.json.gz")
+        links = self.report(graph, "-m", "h200x16", "-p", "spread")["links"]
+        self.assertGreater(len(links), 16)
+        self.assertIn(f"and {len(links) - 16} more", self.done("simulate", graph, "-m", "h200x16", "-p", "spread"))
+
+    def test_too_little_memory(self):
+        arguments = [GRAPH, "-m", "h200x2", "-p", "spread", "--memory", "1MB"]
+        text = self.done("simulate", *arguments, status=1)
+        self.assertIn("no (memory)", text)
+        self.assertIn("step time", text)
+        report = self.report(*arguments, status=1)
+        self.assertFalse(report["valid"])
+        self.assertIsInstance(report["reason"], str)
+        self.assertGreater(report["step_s"], 0)
+        self.assertTrue(self.report(*arguments[:-1], "100GB")["valid"])
+
+    def test_invalid_without_a_step(self):
+        graph = self.path("g.json", SMALL)
+        plan = self.path("p.json", {"format": "plan", "version": 1, "device": [1, 0, 0, 0, 0]})  # the update leaves its parameter
+        report = self.report(graph, "-m", "h200x2", "-p", plan, status=1, stderr=None)
+        self.assertEqual(list(report), SIMULATE_KEYS)
+        self.assertEqual((report["valid"], report["step_s"], report["peak_bytes"]), (False, None, None))
+        self.assertTrue(report["reason"])
+        trace = self.path("t.json")
+        result = self.run_stowage("simulate", graph, "-m", "h200x2", "-p", plan, "--trace", trace)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"no (colocation)", result.stdout)
+        self.assertIn(b"no trace", result.stderr)
+        self.assertFalse(os.path.exists(trace))
+
+    def test_plan_file(self):
+        plan = self.path("plan.json")
+        expected = self.report(GRAPH, "-m", "h200x4", "-p", "spread", "-o", plan)
+        self.assertEqual(self.report(GRAPH, "-p", plan), expected)
+        self.assertEqual(self.report(GRAPH, "-p", plan, "-m", "h200x4"), expected)
+        with open(plan, "rb") as file:
+            self.assertEqual(self.report(GRAPH, "-p", "-", input=file.read()), expected)
+        self.assertFalse(self.report(GRAPH, "-p", plan, "--memory", "1MB", status=1)["valid"])
+        other = os.path.join(ROOT, "data", "graphs", "resnet50.json.gz")
+        self.fault("simulate", other, "-p", plan, says=["plan.json"])
+
+    def test_remarks_are_warnings(self):
+        plan = self.path("hand.json", {"format": "plan", "version": 1, "device": [0] * 5})
+        graph = self.path("g.json", SMALL)
+        result = self.run_stowage("simulate", graph, "-m", "h200x2", "-p", plan)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertTrue(result.stderr.startswith(b"stowage: warning: "), result)
+        self.assertEqual(result.stderr.count(b"\n"), 1)
+        self.fault("simulate", graph, "-p", plan, says=["machine"])
+
+    def test_costs(self):
+        graph = self.path("g.json", SMALL)
+        costs = self.path("c.csv", "name,kind,us\nn2,h200,12\n")
+        self.assertAlmostEqual(self.report(graph, "-m", "h200x1", "-p", "single", "--costs", costs)["step_s"], 19e-6, places=15)
+        costs = self.path("c.csv", "name,kind,us\nnobody,h200,12\n")
+        result = self.run_stowage("simulate", graph, "-m", "h200x1", "-p", "single", "--costs", costs)
+        self.assertEqual(result.returncode, 0)
+        self.assertTrue(result.stderr.startswith(b"stowage: warning: "), result)
+
+    def test_trace(self):
+        trace = self.path("t.json")
+        self.done("simulate", GRAPH, "-m", "h200x4", "-p", "spread", "--trace", trace)
+        with open(trace) as file:
+            text = file.read()
+        self.assertGreater(len(json.loads(text)["traceEvents"]), 300)
+        self.assertEqual(self.done("simulate", GRAPH, "-m", "h200x4", "-p", "spread", "--trace", "-"), text)
+        plan = self.done("simulate", GRAPH, "-m", "h200x4", "-p", "spread", "-o", "-")
+        self.assertEqual(json.loads(plan)["format"], "plan")
+        self.fault("simulate", GRAPH, "-m", "h200x4", "-p", "spread", "-o", "-", "--trace", "-", says=["standard output"])
+        self.assertEqual(os.listdir(self.folder), ["t.json"])
+
+
+class Inspect(Case):
+    def test_graph(self):
+        path = self.path("g.json", SMALL)
+        text = self.done("inspect", path)
+        for word in ("graph small (family test)", "fingerprint", "elementwise", "h200", "cpu8", "made_up_operator", "unknown operator"):
+            self.assertIn(word, text)
+        report = json.loads(self.done("inspect", path, "--format", "json"))
+        self.assertEqual(list(report), ["format", "name", "family", "fingerprint", "nodes", "ops", "views", "parameters", "buffers",
+                                        "inputs", "constants", "edges", "control_edges", "updates", "outputs", "parameter_bytes",
+                                        "buffer_bytes", "input_bytes", "flops", "measured", "classes", "unknown_operators"])
+        self.assertEqual([report[key] for key in ("nodes", "ops", "views", "parameters", "inputs", "edges", "updates", "outputs")],
+                         [5, 3, 0, 1, 1, 5, 1, 1])
+        self.assertEqual((report["parameter_bytes"], report["flops"]), (1024, 768))
+        self.assertEqual([(m["kind"], m["unmeasured_ops"]) for m in report["measured"]], [("h200", 0), ("cpu8", 1)])
+        self.assertAlmostEqual(report["measured"][0]["total_s"], 9e-6)
+        self.assertEqual(report["unknown_operators"], [{"op": "made_up_operator", "ops": 1}])
+
+    def test_many_unknown_operators(self):
+        nodes = [node(0, "input", [])] + [node(i, f"strange_{i % 25}", [0]) for i in range(1, 52)]
+        path = self.path("g.json", {"format": "opgraph", "version": 1, "name": "g", "outputs": [51], "nodes": nodes})
+        text = self.done("inspect", path)
+        self.assertIn("and 5 more", text)
+        self.assertEqual(text.count("strange_"), 20)
+        self.assertEqual(len(json.loads(self.done("inspect", path, "-f", "json"))["unknown_operators"]), 25)
+
+    def test_every_graph_of_the_collection(self):
+        folder = os.path.join(ROOT, "data", "graphs")
+        for name in sorted(os.listdir(folder)):
+            report = json.loads(self.done("inspect", os.path.join(folder, name), "--format", "json"))
+            self.assertEqual(report["name"], name.removesuffix(".json.gz"))
+            self.assertEqual(report["nodes"], sum(report[k] for k in ("ops", "views", "parameters", "buffers", "inputs", "constants")))
+            self.assertEqual(sum(c["ops"] for c in report["classes"]), report["ops"])
+
+    def test_empty_graph(self):
+        path = self.path("g.json", {"format": "opgraph", "version": 1, "name": "empty", "outputs": [], "nodes": []})
+        result = self.run_stowage("inspect", path)
+        self.assertIn(result.returncode, (0, 2), result)
+
+    def test_machine(self):
+        text = self.done("inspect", "h200x4")
+        self.assertIn("machine h200x4: 4 devices", text)
+        self.assertIn("every device", text)
+        self.assertIn("nic", self.done("inspect", "h200x2+2"))
+        self.assertIn("no links", self.done("inspect", "h200x1"))
+        path = self.path("m.json", self.done("machine", "h200x4"))
+        self.assertEqual(self.done("inspect", path), text)
+        self.assertEqual(self.done("inspect", path, "--format", "json"), self.done("machine", "h200x4"))
+        self.assertEqual(self.done("machine", "h200x4", "--format", "text"), text)
+        self.assertIn("more; --format json lists all", self.done("inspect", "h200x8+8"))
+
+    def test_plan(self):
+        plan = self.path("plan.json")
+        self.done("simulate", GRAPH, "-m", "h200x4", "-p", "spread", "-o", plan)
+        text = self.done("inspect", plan)
+        for word in ("plan for unet", "fingerprint", "h200x4", "spread", "step time", "lower bound", "yes"):
+            self.assertIn(word, text)
+        report = json.loads(self.done("inspect", plan, "--format", "json"))
+        self.assertEqual(list(report), ["format", "graph", "fingerprint", "machine", "method", "seed", "objective", "value", "step_s",
+                                        "valid", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "nodes", "devices"])
+        self.assertEqual((report["graph"], report["method"], report["valid"]), ("unet", "spread", True))
+        self.assertEqual(len(report["devices"]), 4)
+        self.assertEqual(sum(device["nodes"] for device in report["devices"]), report["nodes"])
+        self.assertEqual(json.loads(self.done("inspect", GRAPH, "-f", "json"))["fingerprint"], report["fingerprint"])
+
+    def test_plan_by_hand(self):
+        plan = self.path("p.json", {"format": "plan", "version": 1, "device": [0, 0, 2]})
+        self.assertIn("66.7 %", self.done("inspect", plan))
+        report = json.loads(self.done("inspect", plan, "-f", "json"))
+        self.assertEqual([device["nodes"] for device in report["devices"]], [2, 0, 1])
+        self.assertIsNone(report["graph"])
+        for bad in ({"version": 2, "device": []}, {"version": 1, "device": [-1]}, {"version": 1, "device": [64]},
+                    {"version": 1, "device": ["a"]}, {"version": 1, "step_s": "fast"}, {"version": 1, "machine": {}}):
+            self.fault("inspect", self.path("p.json", {"format": "plan", **bad}), says=["p.json"])
+
+    def test_names_cannot_steer_the_terminal(self):
+        evil = dict(SMALL, name="\033[2Jx\u009b31m\n", family="\033]0;t\007")
+        evil["nodes"] = [dict(n) for n in SMALL["nodes"]]
+        evil["nodes"][3]["op"] = "\033[31mred"
+        evil["nodes"][3]["us"] = {"\033[5mkind": 1.0}
+        text = self.done("inspect", self.path("g.json", evil))
+        self.assertFalse([c for c in text if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160)], repr(text))
+
+
+class Machine(Case):
+    def test_list(self):
+        text = self.done("machine")
+        self.assertIn("h200xN", text)
+        listed = json.loads(self.done("machine", "--format", "json"))
+        self.assertGreaterEqual(len(listed), 5)
+        for entry in listed:
+            self.assertEqual(list(entry), ["name", "description"])
+            self.assertIn(entry["name"], text)
+        self.fault("machine", "-o", "x.json", says=["--output needs a machine"])
+        self.fault("machine", "--memory", "4GB", says=["--memory needs a machine"])
+
+    def test_file(self):
+        text = self.done("machine", "cpu+h200x2")
+        machine = json.loads(text)
+        self.assertEqual((machine["format"], machine["name"], len(machine["devices"])), ("machine", "cpu+h200x2", 3))
+        path = self.path("m.json")
+        self.assertEqual(self.done("machine", "cpu+h200x2", "-o", path), "")
+        with open(path) as file:
+            self.assertEqual(file.read(), text)
+        self.assertEqual(self.done("machine", path), text)
+        self.assertEqual(self.done("machine", path, "-o", "-"), text)
+        self.fault("machine", path, "-o", path, "--format", "text", says=["--output"])
+
+    def test_memory(self):
+        machine = json.loads(self.done("machine", "h200x2", "--memory", "4GB"))
+        self.assertEqual([device["memory_bytes"] for device in machine["devices"]], [4 * 10**9] * 2)
+
+    def test_unknown(self):
+        self.fault("machine", "h200x0", says=["h200x0"])
+        self.fault("machine", "h300x2", says=["h300x2"])
+
+
+class Streams(Case):
+    def test_closed_pipe(self):
+        for ignored in (False, True):
+            reading, writing = os.pipe()
+            os.close(reading)
+            disposition = signal.SIG_IGN if ignored else signal.SIG_DFL
+            process = subprocess.Popen([binary, "machine", "h200x64"], stdout=writing, stderr=subprocess.PIPE,
+                                       restore_signals=False, preexec_fn=lambda: signal.signal(signal.SIGPIPE, disposition))
+            os.close(writing)
+            self.assertEqual(process.communicate(timeout=60)[1], b"")
+            self.assertIn(process.returncode, (0, -signal.SIGPIPE))
+        out = subprocess.run(f"'{os.path.abspath(binary)}' machine h200x64 | head -1 | wc -l", shell=True, capture_output=True)
+        self.assertEqual((out.stdout.strip(), out.stderr), (b"1", b""))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_full_disk(self):
+        for arguments in (["version"], ["help"], ["machine", "h200x64"], ["inspect", GRAPH],
+                          ["simulate", GRAPH, "-m", "h200x2", "-p", "single"],
+                          ["simulate", GRAPH, "-m", "h200x2", "-p", "single", "-o", "-"],
+                          ["simulate", GRAPH, "-m", "h200x2", "-p", "single", "--trace", "-"]):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([binary, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(result.returncode, 2, (arguments, result))
+            self.assertTrue(result.stderr.startswith("stowage: "), result)
+            self.assertIn("No space left", result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result)
+
+    def test_closed_output(self):
+        result = subprocess.run(f"'{os.path.abspath(binary)}' version >&-", shell=True, capture_output=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr.count(b"\n"), 1)
+
+    def on_terminal(self, *arguments, **environment):
+        """Runs on a pseudo-terminal; returns exit status and output with plain line ends."""
+        variables = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
+        variables.update({"TERM": "xterm", **environment})
+        master, slave = pty.openpty()
+        process = subprocess.Popen([binary, *arguments], stdin=slave, stdout=slave, stderr=slave, env=variables)
+        os.close(slave)
+        chunks = []
+        while True:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # Linux tells of the other end's closing this way
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+        os.close(master)
+        return process.wait(timeout=60), b"".join(chunks).decode().replace("\r\n", "\n")
+
+    def test_terminal(self):
+        arguments = ["simulate", GRAPH, "-m", "h200x4", "-p", "spread"]
+        plain = self.done(*arguments)
+        status, coloured = self.on_terminal(*arguments)
+        self.assertEqual(status, 0)
+        self.assertIn("\033[", coloured)
+        for code in ("\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m"):
+            coloured = coloured.replace(code, "")
+        self.assertEqual(coloured, plain)
+
+    def test_no_colour(self):
+        arguments = ["simulate", GRAPH, "-m", "h200x4", "-p", "spread"]
+        plain = self.done(*arguments)
+        self.assertNotIn("\033", plain)
+        self.assertEqual(self.on_terminal(*arguments, NO_COLOR="1"), (0, plain))
+        self.assertEqual(self.on_terminal(*arguments, TERM="dumb"), (0, plain))
+        self.assertIn("\033[", self.on_terminal(*arguments, NO_COLOR="")[1])
+        self.assertEqual(self.on_terminal("inspect", "h200x2", "--format", "json")[1].count("\033"), 0)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupt(self):
+        process = subprocess.Popen([binary, "inspect", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        for _ in range(1000):  # until the handler is there
+            with open(f"/proc/{process.pid}/status") as file:
+                caught = [int(line.split()[1], 16) for line in file if line.startswith("SigCgt")]
+            if caught and caught[0] >> (signal.SIGINT - 1) & 1:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.communicate(timeout=60), (b"", b""))
+        self.assertEqual(process.returncode, 130)
+
+
+class Api(Case):
+    """stw_options_* share the table with the command line, but only the library shows all kinds of values."""
+
+    SCRIPT = """
+import ctypes, json, sys
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 500)]
+library = ctypes.CDLL(sys.argv[1])
+get = library.stw_options_get
+get.restype = ctypes.c_char_p
+options, error = ctypes.c_void_p(), Error()
+assert library.stw_options_create(ctypes.byref(options), ctypes.byref(error)) == 0
+answers = []
+for name, value in json.loads(sys.argv[2]):
+    status = library.stw_options_set(options, name.encode(), value.encode(), ctypes.byref(error))
+    now = get(options, name.encode())
+    answers.append([status, error.message.decode() if status else "", now.decode() if now is not None else None])
+library.stw_options_destroy(options)
+library.stw_options_destroy(None)
+print(json.dumps(answers))
+"""
+
+    def set_all(self, *pairs):
+        library = os.path.join(os.path.dirname(os.path.abspath(binary)), "libstowage.so")
+        if not os.path.exists(library):
+            self.skipTest("there is no libstowage.so beside the program")
+        result = subprocess.run([sys.executable, "-c", self.SCRIPT, library, json.dumps(pairs)], capture_output=True, text=True)
+        if "runtime does not come first" in result.stderr or "static TLS" in result.stderr:
+            self.skipTest("a sanitizer must be loaded before Python")
+        self.assertEqual(result.returncode, 0, result)
+        return json.loads(result.stdout)
+
+    def test_options(self):
+        answers = self.set_all(["memory", "4GB"], ["memory", "4QB"], ["seed", "7"], ["seed", "-1"], ["threads", "1025"],
+                               ["threads", "x"], ["format", "json"], ["format", "yaml"], ["nothing", "1"], ["help", "yes"],
+                               ["trace", ""], ["trace", "x" * 5000], ["machine", "h200x4"], ["seed", "9223372036854775807"])
+        self.assertEqual([answer[0] for answer in answers], [0, -1, 0, -1, -1, -1, 0, -1, -1, -1, -1, -1, 0, 0])
+        self.assertEqual([answer[2] for answer in answers],
+                         ["4GB", "4GB", "7", "7", "0", "0", "json", "json", None, None, None, None, "h200x4", "9223372036854775807"])
+        self.assertIn("'1025' is not a whole number from 0 to 1024", answers[4][1])
+        self.assertIn("no option 'nothing'", answers[8][1])
+        for answer in answers:
+            self.assertNotIn("\n", answer[1])
+
+
+class CountingResult(unittest.TextTestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
+def main():
+    global binary
+    arguments = sys.argv[1:]
+    if arguments and not arguments[0].startswith("-") and os.path.isfile(arguments[0]):
+        binary = arguments.pop(0)
+    if not os.access(binary, os.X_OK):
+        print(f"no program at '{binary}'; give its path as the first argument or in STOWAGE_BIN", file=sys.stderr)
+        return 2
+    binary = os.path.abspath(binary)
+    program = unittest.main(argv=[sys.argv[0], *arguments], exit=False,
+                            testRunner=unittest.TextTestRunner(resultclass=CountingResult))
+    result = program.result
+    failed = len(result.failures) + len(result.errors)
+    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
+    print(f"{result.passed} passed, {failed} failed{skipped}")
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
