@@ -139,6 +139,11 @@ stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_e
 
 stw_status stw_output_open(stw_output *output, const char *path, stw_error *error) {
     *output = (stw_output){0};
+    if (strcmp(path, "-") == 0) {
+        output->file = stdout;
+        snprintf(output->path, sizeof output->path, "standard output");
+        return STW_OK;
+    }
     struct stat info;
     /* Something that is no plain file (a pipe, /dev/null) cannot be renamed over: write to it directly. */
     const bool direct = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
@@ -170,7 +175,7 @@ stw_status stw_output_commit(stw_output *output, stw_error *error) {
     const bool aside = output->aside[0] != '\0';
     if (aside) ok = fsync(fileno(file)) == 0 && ok;
     const int fault = errno;
-    ok = fclose(file) == 0 && ok;
+    if (file != stdout) ok = fclose(file) == 0 && ok;
     if (ok && (!aside || rename(output->aside, output->path) == 0)) return STW_OK;
     if (aside) unlink(output->aside);
     return stw_fail(error, STW_ERROR_IO, "%s: cannot be written: %s", output->path, strerror(ok ? errno : fault));
@@ -178,7 +183,7 @@ stw_status stw_output_commit(stw_output *output, stw_error *error) {
 
 void stw_output_discard(stw_output *output) {
     if (output->file == NULL) return;
-    fclose(output->file);
+    if (output->file != stdout) fclose(output->file);
     output->file = NULL;
     if (output->aside[0] != '\0') unlink(output->aside);
 }

@@ -14,7 +14,7 @@ stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_e
 /* Unpacks bytes in memory (or returns them as they are). */
 stw_status stw_unpack(stw_str packed, stw_arena *arena, stw_str *out, stw_error *error);
 
-/* A file that appears whole or not at all: written aside, then renamed. */
+/* A file that appears whole or not at all: written aside, then renamed. "-" is standard output. */
 typedef struct stw_output {
     FILE *file;
     char path[4096], aside[4110];

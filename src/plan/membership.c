@@ -117,7 +117,7 @@ static void forget_tasks(const collector *c) {
 }
 
 static stw_status list_members(const stw_graph *graph, stw_arena *arena, stw_membership *m, stw_str *reason, stw_error *error) {
-    collector c;
+    collector c = {0};
     int32_t list[STW_MAX_GROUP_MEMBERS];
     STW_TRY_NEW(arena, m->member_start, (int64_t)m->T + 1, error);
     TRY(sort_written(graph, m, arena, &c, error));

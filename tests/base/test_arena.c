@@ -88,6 +88,24 @@ TEST(arena, a_copy_is_scratch_memory) {
     stw_arena_destroy(&arena);
 }
 
+TEST(arena, dirty_memory_and_the_high_water_mark) {
+    stw_arena arena;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_arena_high_water(&arena), stw_arena_used(&arena));
+    const int64_t *gone = fill_scratch(arena, 5000);
+    CHECK(stw_arena_high_water(&arena) >= stw_arena_used(&arena) + 40000); /* copies count */
+    const int64_t high = stw_arena_high_water(&arena);
+    int64_t *dirty = STW_NEW_DIRTY(&arena, int64_t, 100);
+    CHECK(dirty == gone && dirty[99] == -1); /* what was there before */
+    CHECK(STW_NEW_DIRTY(&arena, int64_t, -1) == NULL && STW_NEW_DIRTY(&arena, int64_t, INT64_MAX / 8 + 1) == NULL);
+    CHECK(all_zero((const char *)STW_NEW(&arena, int64_t, 100), 800)); /* zeroed memory after dirty memory */
+    CHECK_EQ_INT(stw_arena_high_water(&arena), high);
+    stw_arena none = {0};
+    CHECK(STW_NEW_DIRTY(&none, int64_t, 1) == NULL);
+    CHECK_EQ_INT(stw_arena_high_water(&none), 0);
+    stw_arena_destroy(&arena);
+}
+
 TEST(arena, impossible_sizes_are_refused) {
     stw_arena arena;
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
