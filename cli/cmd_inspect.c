@@ -56,7 +56,7 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
 }
 
 int cmd_inspect(const cli_call *call) {
-    stw_error error;
+    stw_error error = {0};
     stw_machine *machine;
     if (stw_machine_build(stw_str_of(call->operand[0]), &machine, &error) != STW_OK) return cli_fault(&error);
     if (machine == NULL) return show_file(call, call->operand[0], &error) == STW_OK ? CLI_DONE : cli_fault(&error);

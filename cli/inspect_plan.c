@@ -6,8 +6,9 @@
 
 typedef struct plan_head { /* a missing text has p NULL, a missing number is NaN */
     stw_str graph_name, fingerprint, method, objective;
-    double version, seed, value, step_s, lower_bound_s, lower_bound_fusion_s, measured_share;
-    bool has_valid, valid;
+    int64_t seed;
+    double version, value, step_s, lower_bound_s, lower_bound_fusion_s, measured_share;
+    bool has_seed, has_valid, valid;
     stw_machine *machine; /* or NULL */
     int64_t nodes;        /* length of "device" */
     int64_t on_device[STW_MAX_DEVICES];
@@ -54,7 +55,7 @@ static bool read_value(stw_json *json, stw_str key, plan_head *head, stw_error *
     if (stw_str_is(key, "machine") && head->machine == NULL) return stw_machine_read(json, &head->machine, error) == STW_OK;
     if (stw_str_is(key, "method")) return stw_json_string(json, &head->method);
     if (stw_str_is(key, "objective")) return stw_json_string(json, &head->objective);
-    if (stw_str_is(key, "seed")) return read_number(json, &head->seed);
+    if (stw_str_is(key, "seed")) return head->has_seed = true, stw_json_int64(json, &head->seed);
     if (stw_str_is(key, "value")) return read_number(json, &head->value);
     if (stw_str_is(key, "step_s")) return read_number(json, &head->step_s);
     if (stw_str_is(key, "lower_bound_s")) return read_number(json, &head->lower_bound_s);
@@ -67,7 +68,7 @@ static bool read_value(stw_json *json, stw_str key, plan_head *head, stw_error *
 
 static stw_status read_head(stw_str text, stw_arena *arena, plan_head *head, stw_error *error) {
     *head = (plan_head){.version = NAN,
-                        .seed = NAN,
+
                         .value = NAN,
                         .step_s = NAN,
                         .lower_bound_s = NAN,
@@ -112,7 +113,7 @@ static void print_text(const plan_head *head, stw_arena arena) {
     add_text(&table, "graph fingerprint", head->fingerprint);
     if (head->machine != NULL) add_text(&table, "machine", head->machine->name);
     add_text(&table, "method", head->method);
-    if (!isnan(head->seed)) add_text(&table, "seed", stw_str_of(cli_count((int64_t)head->seed).text));
+    if (head->has_seed) add_text(&table, "seed", stw_str_of(cli_count(head->seed).text));
     add_text(&table, "objective", head->objective);
     add_time(&table, "step time", head->step_s);
     add_time(&table, "lower bound", head->lower_bound_s);
@@ -147,7 +148,12 @@ static void print_json(const plan_head *head) {
     cli_field_text(&writer, "fingerprint", head->fingerprint);
     cli_field_text(&writer, "machine", head->machine != NULL ? head->machine->name : (stw_str){0});
     cli_field_text(&writer, "method", head->method);
-    cli_field_double(&writer, "seed", head->seed);
+    stw_json_write_key(&writer, "seed");
+    if (head->has_seed) {
+        stw_json_write_int64(&writer, head->seed);
+    } else {
+        stw_json_write_null(&writer);
+    }
     cli_field_text(&writer, "objective", head->objective);
     cli_field_double(&writer, "value", head->value);
     cli_field_double(&writer, "step_s", head->step_s);

@@ -203,7 +203,7 @@ stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, double 
     const int32_t T = in->tasks->T;
     levels l;
     double *weight;
-    int32_t *order;
+    int32_t *order = NULL;
     *out_ps = 0.0;
     if (T == 0) return STW_OK;
     TRY(order_tasks(in->tasks, &scratch, &order, error));
