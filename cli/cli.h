@@ -29,7 +29,7 @@ typedef struct cli_command {
     int32_t least_operands, most_operands;
     bool lists_methods;      /* its help names the methods that make plans */
     const char *summary;     /* one line, without a full stop */
-    const char *usage;       /* what follows "stowage "; further lines are indented by the printer */
+    const char *usage;       /* what follows "stowage " */
     const char *description; /* paragraphs separated by empty lines; wrapped by the printer */
     const char *examples;    /* lines "command<TAB>what it does" */
 } cli_command;

@@ -21,9 +21,8 @@ static stw_status find_format(stw_str text, stw_arena *arena, stw_str *out, stw_
     return stw_json_finish(&json);
 }
 
-static stw_status show_machine_file(const cli_call *call, stw_str text, const char *label, stw_error *error) {
-    stw_machine *machine;
-    TRY(stw_machine_parse(text.p, (size_t)text.length, label, &machine, error));
+/* Shows the machine and gives it back. */
+static void show_machine(const cli_call *call, stw_machine *machine) {
     stw_arena scratch = call->arena;
     if (cli_wants_json(call)) {
         cli_write_machine_json(machine, stdout);
@@ -31,6 +30,12 @@ static stw_status show_machine_file(const cli_call *call, stw_str text, const ch
         cli_show_machine(machine, &scratch);
     }
     stw_machine_destroy(machine);
+}
+
+static stw_status show_machine_file(const cli_call *call, stw_str text, const char *label, stw_error *error) {
+    stw_machine *machine;
+    TRY(stw_machine_parse(text.p, (size_t)text.length, label, &machine, error));
+    show_machine(call, machine);
     return STW_OK;
 }
 
@@ -60,12 +65,6 @@ int cmd_inspect(const cli_call *call) {
     stw_machine *machine;
     if (stw_machine_build(stw_str_of(call->operand[0]), &machine, &error) != STW_OK) return cli_fault(&error);
     if (machine == NULL) return show_file(call, call->operand[0], &error) == STW_OK ? CLI_DONE : cli_fault(&error);
-    stw_arena scratch = call->arena;
-    if (cli_wants_json(call)) {
-        cli_write_machine_json(machine, stdout);
-    } else {
-        cli_show_machine(machine, &scratch);
-    }
-    stw_machine_destroy(machine);
+    show_machine(call, machine);
     return CLI_DONE;
 }

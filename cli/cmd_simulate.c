@@ -1,6 +1,5 @@
 /* `stowage simulate`: reads what is needed, makes or reads the plan, evaluates it, reports. */
 #define _POSIX_C_SOURCE 200809L /* access */
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -90,10 +89,7 @@ static stw_status evaluate(cli_simulation *s, stw_error *error) {
     TRY(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, error));
     s->has_step = s->result.reason == STW_VALID || s->result.reason == STW_INVALID_MEMORY;
     s->measured_share = stw_measured_share(s->simulator, s->plan);
-    const stw_status status = stw_lower_bounds(s->simulator, s->plan, &s->bounds, error);
-    if (status == STW_OK || s->has_step) return status;
-    s->bounds = (stw_bounds){NAN, NAN}; /* groups that are not legal have no bound */
-    return STW_OK;
+    return stw_lower_bounds(s->simulator, s->plan, &s->bounds, error);
 }
 
 static stw_status write_results(const cli_call *call, const arguments *a, const cli_simulation *s, stw_error *error) {

@@ -67,13 +67,8 @@ static bool read_value(stw_json *json, stw_str key, plan_head *head, stw_error *
 }
 
 static stw_status read_head(stw_str text, stw_arena *arena, plan_head *head, stw_error *error) {
-    *head = (plan_head){.version = NAN,
-
-                        .value = NAN,
-                        .step_s = NAN,
-                        .lower_bound_s = NAN,
-                        .lower_bound_fusion_s = NAN,
-                        .measured_share = NAN};
+    *head = (plan_head){0};
+    head->version = head->value = head->step_s = head->lower_bound_s = head->lower_bound_fusion_s = head->measured_share = NAN;
     stw_json json;
     stw_str key;
     stw_json_init(&json, text, arena, error);

@@ -1,6 +1,5 @@
 /* Arguments: --name value, --name=value, -x value, -xvalue, flags, "--" before operands that look like options, and "-" as an
  * operand. Options and operands may come in any order; of a repeated option the last one counts. */
-#include <ctype.h>
 #include <string.h>
 
 #include "cli.h"

@@ -14,7 +14,7 @@ typedef struct cli_simulation {
     stw_simulator *simulator;
     stw_workspace *workspace;
     stw_evaluation result;
-    stw_bounds bounds; /* NaN where there is none */
+    stw_bounds bounds;
     double measured_share;
     bool has_step; /* there is a timeline: valid, or short of memory only */
 } cli_simulation;

@@ -46,9 +46,7 @@ static int by_busy(const void *a, const void *b) {
 
 static void add_bound(cli_table *table, const char *name, double bound_s, double step_s) {
     cli_table_add(table, CLI_PLAIN, "%s", name);
-    if (isnan(bound_s)) {
-        cli_table_add(table, CLI_DIM, "none");
-    } else if (step_s > 0.0 && bound_s > 0.0) {
+    if (step_s > 0.0 && bound_s > 0.0) {
         cli_table_add(table, CLI_PLAIN, "%s; the step is %s above it", cli_time(bound_s, 5).text,
                       cli_percent(step_s / bound_s - 1.0).text);
     } else {
@@ -71,7 +69,7 @@ static void print_facts(const cli_simulation *s, stw_arena arena) {
     if (s->result.reason == STW_VALID) {
         cli_table_add(&table, CLI_GREEN, "yes");
     } else {
-        cli_table_add(&table, CLI_RED, "no (%s): %s", stw_reason_name(s->result.reason), s->result.message);
+        cli_table_add(&table, CLI_RED, "no; %s", s->result.message);
     }
     cli_table_print(&table, stdout);
 }

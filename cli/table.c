@@ -48,7 +48,7 @@ void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *colum
 }
 
 void cli_table_add(cli_table *table, cli_style style, const char *format, ...) {
-    char text[400];
+    char text[600]; /* room for the longest message */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);

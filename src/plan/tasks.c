@@ -62,6 +62,7 @@ static stw_status describe_values(builder *b) {
     const stw_graph *graph = b->graph;
     STW_TRY_NEW(b->arena, tasks->value_task, tasks->V, b->error);
     STW_TRY_NEW(b->arena, tasks->value_bytes, tasks->V, b->error);
+    STW_TRY_NEW(b->arena, tasks->home_bytes, tasks->V, b->error);
     STW_TRY_NEW(b->arena, tasks->value_flags, tasks->V, b->error);
     STW_TRY_NEW(b->arena, tasks->value_updater, tasks->V, b->error);
     STW_TRY_NEW(b->arena, tasks->output_start, (int64_t)tasks->T + 1, b->error);
@@ -71,6 +72,7 @@ static stw_status describe_values(builder *b) {
         tasks->value_task[v] = b->m->task_of[node];
         tasks->value_bytes[v] = graph->bytes[node];
         tasks->value_flags[v] = flags_of(graph, node);
+        tasks->home_bytes[v] = tasks->value_flags[v] & STW_VALUE_IN_PLACE ? 0 : graph->bytes[node];
         tasks->value_updater[v] = graph->updated_by[node] >= 0 ? b->m->task_of[graph->updated_by[node]] : -1;
     }
     int32_t next = 0;

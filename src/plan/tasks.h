@@ -33,6 +33,7 @@ typedef struct stw_tasks {
     int32_t *value_node;     /* (V) */
     int32_t *value_task;     /* (V) producer, -1 for sources */
     int64_t *value_bytes;    /* (V) */
+    int64_t *home_bytes;     /* (V) what it takes on the device of its producer: 0 for an update's output */
     uint8_t *value_flags;    /* (V) */
     int32_t *value_updater;  /* (V) the task that updates this parameter or buffer, else -1 */
     int32_t *use_start;      /* (V + 1) into use */

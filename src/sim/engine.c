@@ -20,7 +20,7 @@ typedef struct {
     /* Tasks. */
     const int32_t *device; /* (T) */
     const double *priority; /* (T) */
-    int64_t *duration;     /* (T) */
+    const int64_t *duration[STW_MAX_DEVICES]; /* (D)(T) by device */
     int32_t *pending;      /* (T) what must still happen before the task is ready */
     int64_t *start, *end;  /* (T) */
     int32_t finished;
@@ -38,10 +38,9 @@ typedef struct {
     uint64_t grown;                   /* bit per device: held more at some point of this instant */
     int64_t peak[STW_MAX_DEVICES], peak_time[STW_MAX_DEVICES], busy[STW_MAX_DEVICES];
 
-    /* Values and holds. */
-    int32_t *home;       /* (V) device */
+    /* Holds: the V values at home, then copies. */
     int32_t *hold_users; /* (V + U) */
-    int64_t *hold_bytes; /* (V + U) */
+    int64_t *copy_bytes; /* (U) of the holds from V on */
     int32_t hold_count;
     int32_t *slot_hold;  /* (U) */
 
@@ -81,8 +80,10 @@ static void hold_memory(engine *e, int32_t device, int64_t bytes) {
 
 static void drop_user(engine *e, int32_t hold, int32_t device) {
     if (--e->hold_users[hold] > 0) return;
-    e->held[device] -= e->hold_bytes[hold];
-    record(e, device, -e->hold_bytes[hold]);
+    const int32_t V = e->tasks->V;
+    const int64_t bytes = hold < V ? e->tasks->home_bytes[hold] : e->copy_bytes[hold - V];
+    e->held[device] -= bytes;
+    record(e, device, -bytes);
 }
 
 /* Before time moves on: what is held now is held for some time, and counts. */
@@ -112,13 +113,12 @@ static void try_channel(engine *e, int32_t channel) {
 }
 
 /* Every transfer passes a channel's queue; with contention `none` the channel is never busy. */
-static void queue_transfer(engine *e, int32_t value, int32_t to, double priority) {
-    const int32_t from = e->home[value];
+static void queue_transfer(engine *e, int32_t value, int32_t from, int32_t to, double priority) {
     const stw_link *link = stw_machine_link(e->machine, from, to);
     const int32_t t = e->transfer_count++;
     const int32_t hold = e->hold_count++;
     e->hold_users[hold] = e->dest_users[to];
-    e->hold_bytes[hold] = e->dest_bytes[to];
+    e->copy_bytes[hold - e->tasks->V] = e->dest_bytes[to];
     e->transfer[t] = (stw_transfer){e->tasks->value_node[value], from, to, e->dest_bytes[to], e->now, 0, 0};
     e->transfer_value[t] = value;
     e->transfer_hold[t] = hold;
@@ -145,11 +145,10 @@ static inline void note_remote_use(engine *e, int32_t value, const stw_task_use 
     e->dest_bytes[device] = part >= whole - e->dest_bytes[device] ? whole : e->dest_bytes[device] + part;
 }
 
-/* The value is there: its readers on the same device have it, for the others transfers are queued. `extra_users` keep the
- * hold at home alive beside these. */
-static void publish_value(engine *e, int32_t value, double priority, int32_t extra_users) {
+/* The value is there, on device `home`: its readers on that device have it, for the others transfers are queued. `extra_users`
+ * keep the hold at home alive beside these. */
+static void publish_value(engine *e, int32_t value, int32_t home, double priority, int32_t extra_users) {
     const stw_tasks *tasks = e->tasks;
-    const int32_t home = e->home[value];
     int32_t users = extra_users;
     e->destinations = 0;
     for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
@@ -164,7 +163,7 @@ static void publish_value(engine *e, int32_t value, double priority, int32_t ext
         fulfil(e, use->task);
     }
     for (uint64_t left = e->destinations; left != 0; left &= left - 1) {
-        queue_transfer(e, value, __builtin_ctzll(left), priority);
+        queue_transfer(e, value, home, __builtin_ctzll(left), priority);
         users++;
     }
     e->hold_users[value] = users;
@@ -182,7 +181,7 @@ static void finish_task(engine *e, int32_t device) {
     for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
         const int32_t value = tasks->output[o];
         /* The task itself is a user until here; a graph output has one more that never goes. */
-        publish_value(e, value, e->priority[task], tasks->value_flags[value] & STW_VALUE_KEPT ? 2 : 1);
+        publish_value(e, value, device, e->priority[task], tasks->value_flags[value] & STW_VALUE_KEPT ? 2 : 1);
         drop_user(e, value, device);
     }
     for (int32_t s = tasks->input_start[task]; s < tasks->input_start[task + 1]; s++) drop_user(e, e->slot_hold[s], device);
@@ -219,13 +218,13 @@ static int64_t end_of(engine *e, int64_t duration) {
 
 static void start_task(engine *e, int32_t device, int32_t task) {
     const stw_tasks *tasks = e->tasks;
-    const int64_t end = end_of(e, e->duration[task]);
+    const int64_t end = end_of(e, e->duration[device][task]);
     e->running[device] = task;
     e->start[task] = e->now;
     e->end[task] = end;
     e->busy[device] += end - e->now;
     for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
-        hold_memory(e, device, e->hold_bytes[tasks->output[o]]);
+        hold_memory(e, device, tasks->home_bytes[tasks->output[o]]);
     }
     stw_ending_push(e->ending, &e->ending_count, (stw_ending){end, device});
 }
@@ -277,7 +276,7 @@ static void place_everywhere(engine *e, int32_t value) {
             devices |= 1ULL << d;
             e->dest_hold[d] = e->hold_count++;
             e->hold_users[e->dest_hold[d]] = 0;
-            e->hold_bytes[e->dest_hold[d]] = tasks->value_bytes[value];
+            e->copy_bytes[e->dest_hold[d] - tasks->V] = tasks->value_bytes[value];
             hold_memory(e, d, tasks->value_bytes[value]);
         }
         e->hold_users[e->dest_hold[d]]++;
@@ -286,24 +285,24 @@ static void place_everywhere(engine *e, int32_t value) {
 }
 
 /* Parameters and buffers: held for the whole step, sent at once; their update waits for the copies to arrive. */
-static void place_resident(engine *e, int32_t value, double priority) {
+static void place_resident(engine *e, int32_t value, int32_t home, double priority) {
     const int32_t before = e->transfer_count;
-    hold_memory(e, e->home[value], e->tasks->value_bytes[value]);
-    publish_value(e, value, priority, 1);
+    hold_memory(e, home, e->tasks->value_bytes[value]);
+    publish_value(e, value, home, priority, 1);
     const int32_t updater = e->tasks->value_updater[value];
     if (updater >= 0) e->pending[updater] += e->transfer_count - before;
 }
 
-/* An update must see its copies counted before it can become ready, so all tasks are held back by one until all is placed. */
+/* A task becomes ready only after all is placed, so that an update sees its copies counted: until then it is held back by one. */
 static void begin(engine *e, const stw_plan *plan) {
     const stw_tasks *tasks = e->tasks;
     for (int32_t t = 0; t < tasks->T; t++) e->pending[t] = tasks->pending[t] + 1;
     for (int32_t k = 0; k < tasks->source_count; k++) {
-        const int32_t value = tasks->source[k];
+        const int32_t value = tasks->source[k], node = tasks->value_node[value];
         if (tasks->value_flags[value] & STW_VALUE_EVERYWHERE) {
             place_everywhere(e, value);
         } else {
-            place_resident(e, value, plan->priority[tasks->value_node[value]]);
+            place_resident(e, value, plan->device[node], plan->priority[node]);
         }
     }
     for (int32_t t = 0; t < tasks->T; t++) fulfil(e, t);
@@ -335,15 +334,22 @@ static void run(engine *e) {
 
 /* ---- memory of a run ---- */
 
+/* Durations that the caller gives, by task. */
+static bool load_given_durations(engine *e, stw_arena *arena) {
+    int64_t *duration = STW_NEW_DIRTY(arena, int64_t, e->tasks->T);
+    if (duration == NULL) return false;
+    for (int32_t t = 0; t < e->tasks->T; t++) duration[t] = e->options->duration_ps[e->tasks->task_node[t]];
+    for (int32_t d = 0; d < e->D; d++) e->duration[d] = duration;
+    return true;
+}
+
 static bool allocate(engine *e, stw_arena *arena) {
     const int64_t T = e->tasks->T, V = e->tasks->V, U = e->tasks->U, channels = e->machine->channel_count;
-    e->duration = STW_NEW_DIRTY(arena, int64_t, T);
     e->pending = STW_NEW_DIRTY(arena, int32_t, T);
     e->start = STW_NEW_DIRTY(arena, int64_t, T);
     e->end = STW_NEW_DIRTY(arena, int64_t, T);
-    e->home = STW_NEW_DIRTY(arena, int32_t, V);
     e->hold_users = STW_NEW_DIRTY(arena, int32_t, V + U);
-    e->hold_bytes = STW_NEW_DIRTY(arena, int64_t, V + U);
+    e->copy_bytes = STW_NEW_DIRTY(arena, int64_t, U);
     e->slot_hold = STW_NEW_DIRTY(arena, int32_t, U);
     e->transfer = STW_NEW_DIRTY(arena, stw_transfer, U);
     e->waiting = STW_NEW_DIRTY(arena, stw_waiting, U);
@@ -357,31 +363,22 @@ static bool allocate(engine *e, stw_arena *arena) {
     e->ending = STW_NEW_DIRTY(arena, stw_ending, e->D + U);
     e->ready[0] = STW_NEW_DIRTY(arena, stw_ready, T + 1);
     if (e->ready[0] == NULL) return false; /* the last one: if it fits, so did all before it */
+    if (e->options->duration_ps != NULL && !load_given_durations(e, arena)) return false;
     if (e->options->record_memory) e->timeline->change = STW_NEW_DIRTY(arena, stw_memory_change, 2 * (T + V + U));
     return !e->options->record_memory || e->timeline->change != NULL;
 }
 
-static void load(engine *e, const stw_plan *plan) {
-    const stw_tasks *tasks = e->tasks;
+static void load(engine *e) {
     int32_t count[STW_MAX_DEVICES] = {0};
-    for (int32_t t = 0; t < tasks->T; t++) {
-        const int32_t d = e->device[t];
-        e->duration[t] = e->options->duration_ps != NULL ? e->options->duration_ps[tasks->task_node[t]]
-                                                         : tasks->duration_ps[e->machine->device[d].cost_class][t];
-        count[d]++;
-    }
-    for (int32_t v = 0; v < tasks->V; v++) {
-        const int32_t task = tasks->value_task[v];
-        e->home[v] = task >= 0 ? e->device[task] : plan->device[tasks->value_node[v]];
-        e->hold_bytes[v] = tasks->value_flags[v] & STW_VALUE_IN_PLACE ? 0 : tasks->value_bytes[v];
-    }
+    for (int32_t t = 0; t < e->tasks->T; t++) count[e->device[t]]++;
     for (int32_t d = 0; d < e->D; d++) {
         if (d + 1 < e->D) e->ready[d + 1] = e->ready[d] + count[d];
         e->order_count[d] = count[d];
         e->running[d] = -1;
+        if (e->options->duration_ps == NULL) e->duration[d] = e->tasks->duration_ps[e->machine->device[d].cost_class];
     }
     for (int32_t c = 0; c < e->machine->channel_count; c++) e->channel_queue[c] = e->channel_running[c] = -1;
-    e->hold_count = tasks->V;
+    e->hold_count = e->tasks->V;
 }
 
 static stw_status keep_timeline(const engine *e, stw_arena *arena, stw_error *error) {
@@ -423,7 +420,7 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     timeline->tasks = input->tasks;
     timeline->change_count = 0;
     if (!allocate(&e, arena)) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for %d tasks", e.tasks->T);
-    load(&e, input->plan);
+    load(&e);
     begin(&e, input->plan);
     run(&e);
     *out = (stw_engine_result){.step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .overflow = e.overflow};

@@ -139,9 +139,18 @@ static stw_status check_entry(const evaluation *v, int32_t node) {
     return STW_OK;
 }
 
+/* A tight pass that only tells whether there is a fault; the fault itself is then looked for. */
+static bool entry_is_bad(const stw_plan *plan, int32_t node, uint32_t devices) {
+    const double priority = plan->priority[node];
+    return ((uint32_t)plan->device[node] >= devices) | !(priority - priority == 0.0) | (plan->group[node] < -1);
+}
+
 static stw_status check_entries(const evaluation *v) {
     const stw_tasks *unfused = &v->s->unfused;
-    for (int32_t t = 0; t < unfused->T; t++) TRY(check_entry(v, unfused->task_node[t]));
+    const uint32_t devices = (uint32_t)v->s->machine->device_count;
+    bool bad = false;
+    for (int32_t t = 0; t < unfused->T; t++) bad |= entry_is_bad(v->plan, unfused->task_node[t], devices);
+    for (int32_t t = 0; bad && t < unfused->T; t++) TRY(check_entry(v, unfused->task_node[t]));
     for (int32_t k = 0; k < unfused->source_count; k++) {
         const int32_t value = unfused->source[k];
         if (unfused->value_flags[value] & STW_VALUE_RESIDENT) TRY(check_entry(v, unfused->value_node[value]));
