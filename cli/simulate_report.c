@@ -171,6 +171,15 @@ static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json
     return STW_OK;
 }
 
+/* One entry per device, as in plan files; empty when there is no step. */
+static void write_peaks(const cli_simulation *s, stw_json_writer *writer) {
+    stw_json_write_key(writer, "peak_bytes");
+    stw_json_begin_array(writer);
+    for (int32_t d = 0; s->has_step && d < stw_plan_machine(s->plan)->device_count; d++)
+        stw_json_write_int64(writer, s->result.peak_bytes[d]);
+    stw_json_end_array(writer);
+}
+
 stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *error) {
     const bool valid = s->result.reason == STW_VALID;
     stw_json_writer writer;
@@ -182,7 +191,7 @@ stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *
     stw_json_write_key(&writer, "valid");
     stw_json_write_bool(&writer, valid);
     cli_field_text(&writer, "reason", valid ? (stw_str){0} : stw_str_of(s->result.message));
-    cli_field_bytes(&writer, "peak_bytes", s->has_step ? s->result.worst_peak_bytes : -1);
+    write_peaks(s, &writer);
     cli_field_double(&writer, "lower_bound_s", s->bounds.plan_s);
     cli_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);
     cli_field_double(&writer, "measured_share", s->measured_share);

@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define STW_API __attribute__((visibility("default")))
+#define STW_API          __attribute__((visibility("default")))
 #define STW_CHECK_RESULT __attribute__((warn_unused_result))
 #else
 #define STW_API
@@ -77,7 +77,8 @@ typedef struct stw_graph stw_graph;
 /* Reads a graph file (opgraph JSON; plain, gzip or zstd); "-" is standard input. */
 STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
 /* The same from memory; `label` stands for the path in messages. */
-STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out,
+                                   stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_graph_destroy(stw_graph *graph);
 
 STW_API const char *stw_graph_name(const stw_graph *graph);
@@ -92,7 +93,8 @@ typedef struct stw_machine stw_machine;
 
 /* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_builtin lists them) or the path of a machine file. */
 STW_API stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
-STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out,
+                                     stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_machine_destroy(stw_machine *machine);
 
 /* The i-th family of built-in machines ("h200xN") and what it is; false past the last. */
@@ -110,52 +112,59 @@ typedef struct stw_costs stw_costs;
 
 /* Measured times where there are any (`csv_path`: rows name,kind,us; may be NULL; then the graph's own), modelled ones for the
  * rest. Graph and machine must outlive the costs. */
-STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out,
+                                    stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
 /* A remark for the user (rows of the CSV that match no op, ...), or NULL. */
 STW_API const char *stw_costs_remark(const stw_costs *costs);
 
-/* ---- The plan: the decisions ------------------------------------------------------------------------------------------------ */
+/* ---- The plan: the decisions ------------------------------------------------------------------------------------------------
+ */
 
 typedef struct stw_plan stw_plan;
 
 /* A plan with everything on device 0, priority 0, nothing fused. Graph and machine must outlive the plan. */
-STW_API stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, stw_plan **out,
+                                   stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_plan_destroy(stw_plan *plan);
 
 /* Reads a plan file for this graph. With `machine` NULL the machine in the file is used and owned by the plan; otherwise
  * devices are matched by name. `*remark` (optional) is set to a warning borrowed from the plan, or to NULL. */
-STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out, const char **remark, stw_error *error) STW_CHECK_RESULT;
-STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph, const stw_machine *machine, stw_plan **out, const char **remark, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out,
+                                 const char **remark, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph,
+                                  const stw_machine *machine, stw_plan **out, const char **remark,
+                                  stw_error *error) STW_CHECK_RESULT;
 STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
 
 /* One entry per node of the graph. Writing: values are checked when the plan is simulated. */
-STW_API int32_t *stw_plan_device(stw_plan *plan);   /* device index */
-STW_API double *stw_plan_priority(stw_plan *plan);  /* higher runs first */
-STW_API int32_t *stw_plan_group(stw_plan *plan);    /* equal = one kernel; -1 = recomputed where read */
+STW_API int32_t *stw_plan_device(stw_plan *plan);  /* device index */
+STW_API double *stw_plan_priority(stw_plan *plan); /* higher runs first */
+STW_API int32_t *stw_plan_group(stw_plan *plan);   /* equal = one kernel; -1 = recomputed where read */
 /* A strict order for one device: ids of its tasks; count -1 removes it. */
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
-/* ---- The simulator ------------------------------------------------------------------------------------------------------------ */
+/* ---- The simulator ------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct stw_simulator stw_simulator; /* immutable; shared by threads; the costs must outlive it */
 typedef struct stw_workspace stw_workspace; /* one per thread; nothing is allocated after the first runs */
 
 typedef enum stw_reason { /* why a plan is invalid; the first that applies */
-    STW_VALID = 0,
-    STW_INVALID_COLOCATION,
-    STW_INVALID_GROUPS,
-    STW_INVALID_LINKS,
-    STW_INVALID_ORDER,
-    STW_INVALID_OVERFLOW,
-    STW_INVALID_MEMORY
+                          STW_VALID = 0,
+                          STW_INVALID_COLOCATION,
+                          STW_INVALID_GROUPS,
+                          STW_INVALID_LINKS,
+                          STW_INVALID_ORDER,
+                          STW_INVALID_OVERFLOW,
+                          STW_INVALID_MEMORY
 } stw_reason;
 
 typedef struct stw_evaluation {
-    stw_reason reason;         /* STW_VALID, or why not */
-    double step_s;             /* 0 unless reason is STW_VALID or STW_INVALID_MEMORY */
+    stw_reason reason; /* STW_VALID, or why not */
+    double step_s;     /* 0 unless reason is STW_VALID or STW_INVALID_MEMORY */
     int64_t step_ps;
     int32_t transfer_count;
     int64_t transfer_bytes;
@@ -171,7 +180,8 @@ STW_API stw_status stw_workspace_create(const stw_simulator *simulator, stw_work
 STW_API void stw_workspace_destroy(stw_workspace *workspace);
 
 /* One evaluation. The status tells of faults in the call (device out of range, out of memory); an invalid plan is a result. */
-STW_API stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace,
+                                stw_evaluation *out, stw_error *error) STW_CHECK_RESULT;
 /* The short name of a reason: "colocation", "groups", ... ; NULL for STW_VALID. */
 STW_API const char *stw_reason_name(stw_reason reason);
 
@@ -180,22 +190,28 @@ typedef struct stw_bounds {
     double plan_s;
     double fusion_s;
 } stw_bounds;
-STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out,
+                                    stw_error *error) STW_CHECK_RESULT;
 /* The share of the work (time on the planned devices) whose time was measured for that very kind of device; 1 without work. */
 STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan);
 
-/* ---- Methods: what makes a plan -------------------------------------------------------------------------------------------------- */
+/* ---- Methods: what makes a plan
+ * -------------------------------------------------------------------------------------------------- */
 
 /* The i-th method ("single", "spread") and what it does; false past the last. */
 STW_API bool stw_method_list(int32_t index, const char **name, const char **description);
-STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, stw_plan **out,
+                                  stw_error *error) STW_CHECK_RESULT;
 
-/* ---- Plans out -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans out
+ * -------------------------------------------------------------------------------------------------------------------- */
 
 /* Writes the plan file with its evaluation; written aside and renamed; "-" is standard output. */
-STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
+                                  stw_error *error) STW_CHECK_RESULT;
 /* Writes a simulated step in the Trace Event format (chrome://tracing, Perfetto); "-" is standard output. */
-STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
+                                   stw_error *error) STW_CHECK_RESULT;
 
 #ifdef __cplusplus
 }

@@ -39,11 +39,12 @@ int64_t stw_arena_high_water(const stw_arena *arena);
 #define STW_NEW_DIRTY(arena, type, count) ((type *)stw_arena_alloc_dirty((arena), sizeof(type), _Alignof(type), (count)))
 
 /* Allocates into `pointer` or returns STW_ERROR_MEMORY from the calling function. */
-#define STW_TRY_NEW(arena, pointer, count, error)                                                                      \
-    do {                                                                                                               \
-        (pointer) = stw_arena_alloc((arena), sizeof *(pointer), _Alignof(max_align_t), (count));                       \
-        if ((pointer) == NULL) return stw_fail((error), STW_ERROR_MEMORY, "out of memory (%lld items of %zu bytes)",   \
-                                               (long long)(count), sizeof *(pointer));                                 \
+#define STW_TRY_NEW(arena, pointer, count, error)                                                                     \
+    do {                                                                                                              \
+        (pointer) = stw_arena_alloc((arena), sizeof *(pointer), _Alignof(max_align_t), (count));                      \
+        if ((pointer) == NULL)                                                                                        \
+            return stw_fail((error), STW_ERROR_MEMORY, "out of memory (%lld items of %zu bytes)", (long long)(count), \
+                            sizeof *(pointer));                                                                       \
     } while (0)
 
 #endif

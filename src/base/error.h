@@ -10,10 +10,10 @@
 #define STW_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
 
 /* Returns early with the status of `expression` unless it is STW_OK. Cleanup is by arenas, so nothing leaks. */
-#define TRY(expression)                          \
-    do {                                         \
-        const stw_status try_ = (expression);    \
-        if (try_ != STW_OK) return try_;         \
+#define TRY(expression)                       \
+    do {                                      \
+        const stw_status try_ = (expression); \
+        if (try_ != STW_OK) return try_;      \
     } while (0)
 
 /* Fills `error` (which may be NULL) and returns `status`, so that callers write `return stw_fail(...)`. */

@@ -62,6 +62,7 @@ typedef struct stw_json_writer {
     int32_t depth;
     uint64_t has_item;
     bool after_key;
+    bool newline_due;
 } stw_json_writer;
 
 void stw_json_writer_init(stw_json_writer *writer, FILE *file);

@@ -51,8 +51,7 @@ stw_json_type stw_json_peek(stw_json *json) {
 }
 
 static const char *type_name(stw_json_type type) {
-    static const char *const names[] = {"something else", "an object", "an array", "a string",
-                                        "a number",       "a boolean", "null"};
+    static const char *const names[] = {"something else", "an object", "an array", "a string", "a number", "a boolean", "null"};
     return names[type];
 }
 

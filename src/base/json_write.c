@@ -15,6 +15,8 @@ static void separate(stw_json_writer *writer) {
     }
     const uint64_t bit = 1ULL << writer->depth;
     if (writer->has_item & bit) fputc(',', writer->file);
+    if (writer->newline_due) fputc('\n', writer->file);
+    writer->newline_due = false;
     writer->has_item |= bit;
 }
 
@@ -109,4 +111,4 @@ void stw_json_write_null(stw_json_writer *writer) {
     fputs("null", writer->file);
 }
 
-void stw_json_newline(stw_json_writer *writer) { fputc('\n', writer->file); }
+void stw_json_newline(stw_json_writer *writer) { writer->newline_due = true; }

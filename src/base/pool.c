@@ -16,8 +16,8 @@ typedef struct {
 struct stw_pool {
     pthread_mutex_t lock;
     pthread_cond_t begin, done;
-    int64_t round;   /* counts calls of stw_pool_run; a worker sleeps until it grows */
-    int32_t busy;    /* workers still in this round */
+    int64_t round; /* counts calls of stw_pool_run; a worker sleeps until it grows */
+    int32_t busy;  /* workers still in this round */
     bool closing;
     stw_pool_work *work;
     void *context;

@@ -125,8 +125,8 @@ bool stw_str_to_double(stw_str s, double *out) {
     if (i != s.length) return false;
     /* Both factors are exact doubles here, so one rounding gives the nearest double. */
     if (significant <= 18 && mantissa < (1ULL << 53) && exponent >= -22 && exponent <= 22) {
-        const double value = exponent < 0 ? (double)mantissa / power_of_ten[-exponent]
-                                          : (double)mantissa * power_of_ten[exponent];
+        const double value =
+            exponent < 0 ? (double)mantissa / power_of_ten[-exponent] : (double)mantissa * power_of_ten[exponent];
         *out = negative ? -value : value;
         return true;
     }
@@ -137,9 +137,9 @@ bool stw_str_to_bytes(stw_str s, int64_t *out) {
     static const struct {
         const char *name;
         double factor;
-    } units[] = {{"KiB", 1024.0},           {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                 {"kB", 1e3},               {"KB", 1e3},        {"MB", 1e6},           {"GB", 1e9},
-                 {"TB", 1e12},              {"B", 1.0}};
+    } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+                 {"kB", 1e3},     {"KB", 1e3},        {"MB", 1e6},           {"GB", 1e9},
+                 {"TB", 1e12},    {"B", 1.0}};
     double factor = 1.0;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (!stw_str_ends(s, units[i].name)) continue;

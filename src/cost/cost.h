@@ -11,12 +11,12 @@ struct stw_costs {
     stw_arena arena;
     const stw_graph *graph;
     const stw_machine *machine;
-    double **us;        /* (C)(N) microseconds; 0 for views and sources */
-    double **model_us;  /* (C)(N) what the model says of the same op */
+    double **us;         /* (C)(N) microseconds; 0 for views and sources */
+    double **model_us;   /* (C)(N) what the model says of the same op */
     double **compute_us; /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
-    bool **measured;    /* (C)(N) the time was measured for this very kind */
-    int64_t *moved;     /* (N) bytes that an op alone reads and writes */
-    stw_str remark;     /* for the user, or empty */
+    bool **measured;     /* (C)(N) the time was measured for this very kind */
+    int64_t *moved;      /* (N) bytes that an op alone reads and writes */
+    stw_str remark;      /* for the user, or empty */
 };
 
 /* Bytes that a read of these uses of ONE value moves: the whole if the value itself is read, else the distinct views, at most
@@ -30,8 +30,8 @@ double stw_cost_model_us(const stw_device *device, stw_op_class class, int32_t d
 
 /* What a fused group of two or more members does. */
 typedef struct stw_group_work {
-    double us, model_us, compute_us;        /* sums over the members */
-    double class_bytes[STW_CLASS_COUNT];    /* external bytes, by the class of the member that moves them */
+    double us, model_us, compute_us;     /* sums over the members */
+    double class_bytes[STW_CLASS_COUNT]; /* external bytes, by the class of the member that moves them */
 } stw_group_work;
 void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member);
 /* r x model(group), r = sum of the members' times / sum of their modelled times. */

@@ -70,7 +70,8 @@ static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_
         int32_t node = find_node(&names, row[r].name);
         unmatched += node < 0;
         const int64_t k = find_kind(m, row[r].kind);
-        if (k == MAX_KINDS) return stw_fail(error, STW_ERROR_INPUT, "line %lld: more than %d kinds of device", (long long)row[r].line, MAX_KINDS);
+        if (k == MAX_KINDS)
+            return stw_fail(error, STW_ERROR_INPUT, "line %lld: more than %d kinds of device", (long long)row[r].line, MAX_KINDS);
         if (k == m->count) TRY(add_column(m, arena, graph->N, row[r].kind, NULL, error));
         for (; node >= 0; node = names.next[node] - 1) m->us[k][node] = row[r].us;
     }
@@ -79,12 +80,14 @@ static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_
                         (long long)rows, STW_STR_SHOW(graph->name));
     }
     if (unmatched > 0) {
-        *remark = stw_str_format(arena, "%lld of %lld rows of the costs name no node of the graph", (long long)unmatched, (long long)rows);
+        *remark = stw_str_format(arena, "%lld of %lld rows of the costs name no node of the graph", (long long)unmatched,
+                                 (long long)rows);
     }
     return STW_OK;
 }
 
-static stw_status read_csv(measurements *m, const stw_graph *graph, const char *path, stw_arena *arena, stw_str *remark, stw_error *error) {
+static stw_status read_csv(measurements *m, const stw_graph *graph, const char *path, stw_arena *arena, stw_str *remark,
+                           stw_error *error) {
     stw_str text;
     stw_cost_row *row;
     int64_t rows;
@@ -123,9 +126,10 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     return STW_OK;
 }
 
-/* Bytes that op i moves when it runs alone. A gather reads only what it hands on. */
+/* Bytes that op i moves when it runs alone. An alias moves nothing; a gather reads only what it hands on. */
 static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
     const bool gather = graph->class[i] == STW_CLASS_GATHER;
+    if (graph->class[i] == STW_CLASS_ALIAS) return 0;
     int64_t sum = graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         int64_t end = e + 1;
@@ -140,7 +144,8 @@ static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
 
 static double model_op(const stw_costs *costs, const stw_device *device, int32_t i) {
     const stw_graph *graph = costs->graph;
-    return stw_cost_model_us(device, (stw_op_class)graph->class[i], graph->dtype[i], (double)graph->flops[i], (double)costs->moved[i]);
+    return stw_cost_model_us(device, (stw_op_class)graph->class[i], graph -> dtype[i], (double)graph -> flops[i],
+                             (double)costs -> moved[i]);
 }
 
 /* The time of op i on a device: `model_us` is what the model says of it there. */
@@ -169,7 +174,7 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
         const double model_us = model_op(costs, device, i);
         costs->model_us[c][i] = model_us;
         costs->compute_us[c][i] =
-            stw_cost_compute_us(device, (stw_op_class)graph->class[i], graph->dtype[i], (double)graph->flops[i]);
+            stw_cost_compute_us(device, (stw_op_class)graph->class[i], graph -> dtype[i], (double)graph -> flops[i]);
         costs->us[c][i] = time_op(costs, m, device, i, model_us, &costs->measured[c][i]);
     }
     return STW_OK;
@@ -194,7 +199,8 @@ static stw_status fill(stw_costs *costs, const char *csv_path, stw_arena *scratc
     return STW_OK;
 }
 
-stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out, stw_error *error) {
+stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out,
+                            stw_error *error) {
     *out = NULL;
     stw_arena arena, scratch;
     TRY(stw_arena_create(&arena, error));

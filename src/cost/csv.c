@@ -17,7 +17,8 @@ static stw_status csv_fail(const csv *c, const char *what) {
 
 static stw_status read_quoted(csv *c, stw_str *out) {
     c->cursor++;
-    char *text = STW_NEW(c->arena, char, (int64_t)(c->end - c->cursor) + 1);
+    const char *line_end = memchr(c->cursor, '\n', (size_t)(c->end - c->cursor));
+    char *text = STW_NEW(c->arena, char, (int64_t)((line_end != NULL ? line_end : c->end) - c->cursor) + 1);
     if (text == NULL) return stw_fail(c->error, STW_ERROR_MEMORY, "out of memory");
     int64_t length = 0;
     for (;; c->cursor++) {
@@ -51,7 +52,7 @@ static stw_status read_field(csv *c, stw_str *out) {
     return STW_OK;
 }
 
-static stw_status read_row(csv *c, stw_cost_row *row, bool *heading) {
+static stw_status read_row(csv *c, stw_cost_row *row, bool first, bool *heading) {
     stw_str field[3];
     for (int k = 0; k < 3; k++) {
         if (k > 0) {
@@ -61,14 +62,15 @@ static stw_status read_row(csv *c, stw_cost_row *row, bool *heading) {
         TRY(read_field(c, &field[k]));
     }
     if (c->cursor < c->end && *c->cursor == ',') return csv_fail(c, "more than three fields");
-    *heading = c->line == 1 && stw_str_is(field[0], "name") && stw_str_is(field[1], "kind") && stw_str_is(field[2], "us");
+    *heading = first && stw_str_is(field[0], "name") && stw_str_is(field[1], "kind") && stw_str_is(field[2], "us");
     if (*heading) return STW_OK;
     *row = (stw_cost_row){.name = field[0], .kind = field[1], .line = c->line};
     if (row->name.length == 0) return csv_fail(c, "the name is empty");
     if (row->kind.length == 0) return csv_fail(c, "the kind of device is empty");
     if (!stw_str_to_double(field[2], &row->us) || row->us < 0.0) {
-        return stw_fail(c->error, STW_ERROR_INPUT, "line %lld: '%.*s': the time '%.*s' is not a number of microseconds (0 or more)",
-                        (long long)c->line, STW_STR_SHOW(row->name), STW_STR_SHOW(field[2]));
+        return stw_fail(c->error, STW_ERROR_INPUT,
+                        "line %lld: '%.*s': the time '%.*s' is not a number of microseconds (0 or more)", (long long)c->line,
+                        STW_STR_SHOW(row->name), STW_STR_SHOW(field[2]));
     }
     return STW_OK;
 }
@@ -80,13 +82,15 @@ stw_status stw_cost_csv_parse(stw_str text, stw_arena *arena, stw_cost_row **out
     *count = 0;
     csv c = {.cursor = text.p, .end = text.p + text.length, .line = 1, .arena = arena, .error = error};
     if (text.length >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) c.cursor += 3; /* byte order mark */
+    bool first = true; /* no row was read yet, so a heading may come */
     for (; c.cursor < c.end; c.line++) {
         const char *line_end = memchr(c.cursor, '\n', (size_t)(c.end - c.cursor));
         if (line_end == NULL) line_end = c.end;
         const bool skip = *c.cursor == '#' || *c.cursor == '\n' || (*c.cursor == '\r' && c.cursor + 1 == line_end);
         bool heading = false;
         if (!skip) {
-            TRY(read_row(&c, &(*out)[*count], &heading));
+            TRY(read_row(&c, &(*out)[*count], first, &heading));
+            first = false;
             *count += !heading;
         }
         c.cursor = line_end < c.end ? line_end + 1 : c.end;

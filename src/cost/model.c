@@ -35,8 +35,8 @@ double stw_cost_traffic_us(const stw_device *device, stw_op_class class, double 
 }
 
 double stw_cost_model_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops, double bytes) {
-    return device->launch_us +
-           fmax(stw_cost_compute_us(device, class, dtype, flops), stw_cost_traffic_us(device, class, bytes));
+    if (class == STW_CLASS_ALIAS) return 0.0; /* nothing is launched */
+    return device->launch_us + fmax(stw_cost_compute_us(device, class, dtype, flops), stw_cost_traffic_us(device, class, bytes));
 }
 
 void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member) {

@@ -44,7 +44,8 @@ static void write_names(stw_json_writer *w, const stw_simulator *s, const stw_pl
     stw_json_write_int64(w, plan->seed);
 }
 
-static void write_numbers(stw_json_writer *w, const stw_simulator *s, const stw_plan *plan, const stw_evaluation *result, const stw_bounds *bounds) {
+static void write_numbers(stw_json_writer *w, const stw_simulator *s, const stw_plan *plan, const stw_evaluation *result,
+                          const stw_bounds *bounds) {
     const bool has_step = result->peak_bytes != NULL;
     stw_json_write_key(w, "objective");
     stw_json_write_string(w, STW_STR("time"));
@@ -106,7 +107,8 @@ static void write_decisions(stw_json_writer *w, const stw_plan *plan) {
     write_order(w, plan);
 }
 
-static stw_status evaluate(const stw_simulator *s, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *result, stw_bounds *bounds, stw_error *error) {
+static stw_status evaluate(const stw_simulator *s, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *result,
+                           stw_bounds *bounds, stw_error *error) {
     TRY(stw_simulate(s, plan, workspace, result, error));
     return stw_lower_bounds(s, plan, bounds, error);
 }

@@ -4,10 +4,33 @@ static const struct {
     const char *name;
     int64_t bytes;
 } dtypes[] = {
-    [STW_DTYPE_NONE] = {"none", 0}, [STW_DTYPE_F32] = {"f32", 4}, [STW_DTYPE_F16] = {"f16", 2},
-    [STW_DTYPE_BF16] = {"bf16", 2}, [STW_DTYPE_F64] = {"f64", 8}, {"s64", 8}, {"s32", 4}, {"s16", 2},  {"s8", 1},     {"u64", 8},        {"u32", 4},          {"u16", 2},        {"u8", 1},    {"pred", 1},
-    {"c64", 8},  {"c128", 16},  {"f8e4m3", 1},     {"f8e4m3fn", 1},     {"f8e5m2", 1},     {"f8e8m0fnu", 1},
-    {"f8e3m4", 1}, {"f8e4m3b11fnuz", 1}, {"f8e4m3fnuz", 1}, {"f8e5m2fnuz", 1}, {"s4", 1},  {"u4", 1},   {"f4e2m1fn", 1},
+    [STW_DTYPE_NONE] = {"none", 0},
+    [STW_DTYPE_F32] = {"f32", 4},
+    [STW_DTYPE_F16] = {"f16", 2},
+    [STW_DTYPE_BF16] = {"bf16", 2},
+    [STW_DTYPE_F64] = {"f64", 8},
+    {"s64", 8},
+    {"s32", 4},
+    {"s16", 2},
+    {"s8", 1},
+    {"u64", 8},
+    {"u32", 4},
+    {"u16", 2},
+    {"u8", 1},
+    {"pred", 1},
+    {"c64", 8},
+    {"c128", 16},
+    {"f8e4m3", 1},
+    {"f8e4m3fn", 1},
+    {"f8e5m2", 1},
+    {"f8e8m0fnu", 1},
+    {"f8e3m4", 1},
+    {"f8e4m3b11fnuz", 1},
+    {"f8e4m3fnuz", 1},
+    {"f8e5m2fnuz", 1},
+    {"s4", 1},
+    {"u4", 1},
+    {"f4e2m1fn", 1},
 };
 enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 

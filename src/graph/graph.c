@@ -7,7 +7,8 @@ static stw_status check_total_bytes(const stw_graph *graph, stw_error *error) {
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_VIEW) continue;
         if (graph->bytes[i] > most - total) {
-            return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s': with its %lld bytes the tensors exceed 2^56 bytes in all; check its size", i,
+            return stw_fail(error, STW_ERROR_INPUT,
+                            "node %d '%.*s': with its %lld bytes the tensors exceed 2^56 bytes in all; check its size", i,
                             STW_STR_SHOW(graph->node_name[i]), (long long)graph->bytes[i]);
         }
         total += graph->bytes[i];

@@ -46,15 +46,15 @@ struct stw_graph {
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
-    int64_t *input_start; /* (N + 1) into input */
-    int32_t *input;       /* ids in argument order, repeats possible */
+    int64_t *input_start;   /* (N + 1) into input */
+    int32_t *input;         /* ids in argument order, repeats possible */
     int64_t *control_start; /* (N + 1) into control */
     int32_t *control;
     int32_t output_count;
     int32_t *output;
-    int32_t kind_count;   /* kinds of devices with measured times in the file */
-    stw_str *kind_name;   /* (kind_count) */
-    double **us;          /* (kind_count)(N) microseconds, NaN where not measured */
+    int32_t kind_count; /* kinds of devices with measured times in the file */
+    stw_str *kind_name; /* (kind_count) */
+    double **us;        /* (kind_count)(N) microseconds, NaN where not measured */
 
     /* Derived. */
     int32_t *root;         /* (N) itself, or the first non-view up the chain of first inputs */

@@ -10,14 +10,23 @@ const stw_op_info stw_op_table[] = {
 const int32_t stw_op_count = (int32_t)(sizeof stw_op_table / sizeof stw_op_table[0]);
 
 static const char *const class_names[STW_CLASS_COUNT] = {
-    [STW_CLASS_MATMUL] = "matmul",           [STW_CLASS_CONVOLUTION] = "convolution",
-    [STW_CLASS_ATTENTION] = "attention",     [STW_CLASS_NORMALIZATION] = "normalization",
-    [STW_CLASS_POOLING] = "pooling",         [STW_CLASS_RECURRENT] = "recurrent",
-    [STW_CLASS_ELEMENTWISE] = "elementwise", [STW_CLASS_BROADCAST] = "broadcast",
-    [STW_CLASS_REDUCE] = "reduce",           [STW_CLASS_SHAPE] = "shape",
-    [STW_CLASS_GATHER] = "gather",           [STW_CLASS_SCATTER] = "scatter",
-    [STW_CLASS_RANDOM] = "random",           [STW_CLASS_SORT] = "sort",
-    [STW_CLASS_COLLECTIVE] = "collective",   [STW_CLASS_CONTROL] = "control",
+    [STW_CLASS_MATMUL] = "matmul",
+    [STW_CLASS_CONVOLUTION] = "convolution",
+    [STW_CLASS_ATTENTION] = "attention",
+    [STW_CLASS_NORMALIZATION] = "normalization",
+    [STW_CLASS_POOLING] = "pooling",
+    [STW_CLASS_RECURRENT] = "recurrent",
+    [STW_CLASS_ELEMENTWISE] = "elementwise",
+    [STW_CLASS_BROADCAST] = "broadcast",
+    [STW_CLASS_REDUCE] = "reduce",
+    [STW_CLASS_SHAPE] = "shape",
+    [STW_CLASS_ALIAS] = "alias",
+    [STW_CLASS_GATHER] = "gather",
+    [STW_CLASS_SCATTER] = "scatter",
+    [STW_CLASS_RANDOM] = "random",
+    [STW_CLASS_SORT] = "sort",
+    [STW_CLASS_COLLECTIVE] = "collective",
+    [STW_CLASS_CONTROL] = "control",
     [STW_CLASS_OPAQUE] = "opaque",
 };
 
@@ -34,7 +43,7 @@ bool stw_op_class_find(stw_str name, stw_op_class *out) {
 
 bool stw_op_class_fuses(stw_op_class class) {
     return class == STW_CLASS_ELEMENTWISE || class == STW_CLASS_BROADCAST || class == STW_CLASS_REDUCE ||
-           class == STW_CLASS_SHAPE;
+           class == STW_CLASS_SHAPE || class == STW_CLASS_ALIAS;
 }
 
 /* An open-addressing hash table from (vocabulary, name) to row. */
@@ -48,9 +57,7 @@ struct stw_op_index {
     } * entry; /* (count) */
 };
 
-static uint64_t slot_of(stw_vocabulary vocabulary, stw_str name) {
-    return stw_str_hash(name) * 4 + (uint64_t)vocabulary;
-}
+static uint64_t slot_of(stw_vocabulary vocabulary, stw_str name) { return stw_str_hash(name) * 4 + (uint64_t)vocabulary; }
 
 static void insert(stw_op_index *index, stw_vocabulary vocabulary, stw_str name, int32_t row) {
     index->entry[index->count] = (struct entry){name, (int32_t)vocabulary, row};

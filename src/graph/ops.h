@@ -16,6 +16,7 @@ typedef enum stw_op_class {
     STW_CLASS_BROADCAST,
     STW_CLASS_REDUCE,
     STW_CLASS_SHAPE,
+    STW_CLASS_ALIAS, /* moves no data */
     STW_CLASS_GATHER,
     STW_CLASS_SCATTER,
     STW_CLASS_RANDOM,
@@ -40,7 +41,7 @@ extern const int32_t stw_op_count;
 
 const char *stw_op_class_name(stw_op_class class); /* "matmul", ..., as in machine files */
 bool stw_op_class_find(stw_str name, stw_op_class *out);
-/* Element-wise, broadcast, reduce and shape ops may join any group. */
+/* Element-wise, broadcast, reduce, shape and alias ops may join any group. */
 bool stw_op_class_fuses(stw_op_class class);
 
 /* Looks names up: built once per reader, since the table is long. */

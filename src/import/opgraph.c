@@ -26,8 +26,20 @@ typedef struct {
 
 /* The keys of a node; a bit each, to refuse repeats and to know what is missing. */
 enum {
-    KEY_ID = 1, KEY_NAME = 2, KEY_OP = 4, KEY_INPUTS = 8, KEY_DTYPE = 16, KEY_SHAPE = 32, KEY_BYTES = 64, KEY_FLOPS = 128,
-    KEY_US = 256, KEY_VIEW = 512, KEY_LABEL = 1024, KEY_UPDATES = 2048, KEY_CONTROL = 4096, KEY_COLOCATE = 8192,
+    KEY_ID = 1,
+    KEY_NAME = 2,
+    KEY_OP = 4,
+    KEY_INPUTS = 8,
+    KEY_DTYPE = 16,
+    KEY_SHAPE = 32,
+    KEY_BYTES = 64,
+    KEY_FLOPS = 128,
+    KEY_US = 256,
+    KEY_VIEW = 512,
+    KEY_LABEL = 1024,
+    KEY_UPDATES = 2048,
+    KEY_CONTROL = 4096,
+    KEY_COLOCATE = 8192,
     KEY_ATTRIBUTES = 16384
 };
 static const struct {
@@ -35,11 +47,21 @@ static const struct {
     int bit;
     bool required;
 } node_keys[] = {
-    {"id", KEY_ID, true},          {"name", KEY_NAME, true},          {"op", KEY_OP, true},
-    {"inputs", KEY_INPUTS, true},  {"dtype", KEY_DTYPE, true},        {"shape", KEY_SHAPE, true},
-    {"bytes", KEY_BYTES, false},   {"flops", KEY_FLOPS, false},       {"us", KEY_US, false},
-    {"view", KEY_VIEW, false},     {"label", KEY_LABEL, false},       {"updates", KEY_UPDATES, false},
-    {"control", KEY_CONTROL, false}, {"colocate", KEY_COLOCATE, false}, {"attributes", KEY_ATTRIBUTES, false},
+    {"id", KEY_ID, true},
+    {"name", KEY_NAME, true},
+    {"op", KEY_OP, true},
+    {"inputs", KEY_INPUTS, true},
+    {"dtype", KEY_DTYPE, true},
+    {"shape", KEY_SHAPE, true},
+    {"bytes", KEY_BYTES, false},
+    {"flops", KEY_FLOPS, false},
+    {"us", KEY_US, false},
+    {"view", KEY_VIEW, false},
+    {"label", KEY_LABEL, false},
+    {"updates", KEY_UPDATES, false},
+    {"control", KEY_CONTROL, false},
+    {"colocate", KEY_COLOCATE, false},
+    {"attributes", KEY_ATTRIBUTES, false},
 };
 enum { NODE_KEY_COUNT = sizeof node_keys / sizeof node_keys[0] };
 
@@ -168,6 +190,15 @@ static bool node_fail(reader *r, const char *start, int32_t i, const char *forma
     return stw_json_fail(&r->json, "node %d '%.*s': %s", i, STW_STR_SHOW(r->graph->node_name[i]), text);
 }
 
+/* Puts the node in front of an error in one of its values, which says only where it is. Always returns false. */
+static bool node_context(reader *r, int32_t i) {
+    char prefix[120];
+    const stw_str name = i < r->graph->N ? r->graph->node_name[i] : STW_STR("");
+    snprintf(prefix, sizeof prefix, name.length > 0 ? "node %d '%.*s'" : "node %d", i, STW_STR_SHOW(name));
+    if (r->json.failed) stw_error_prefix(r->json.error, prefix);
+    return false;
+}
+
 static uint8_t node_kind(stw_str op, bool view) {
     if (stw_str_is(op, "parameter")) return STW_NODE_PARAMETER;
     if (stw_str_is(op, "buffer")) return STW_NODE_BUFFER;
@@ -212,8 +243,10 @@ static bool check_ids(reader *r, const char *start, int32_t i, const char *what,
             return NODE_FAIL(r, start, i, "%s %lld does not exist; ids run from 0 to %d", what, (long long)id, r->graph->N - 1);
         }
         if (id >= i) {
-            return NODE_FAIL(r, start, i, "%s %lld does not come before it (a cycle, or nodes out of order); sort the nodes "
-                             "topologically", what, (long long)id);
+            return NODE_FAIL(r, start, i,
+                             "%s %lld does not come before it (a cycle, or nodes out of order); sort the nodes "
+                             "topologically",
+                             what, (long long)id);
         }
     }
     return true;
@@ -238,10 +271,12 @@ static bool check_update(reader *r, const char *start, int32_t i, int64_t parame
 static bool check_node(reader *r, const char *start, int32_t i, int keys, const node_values *v) {
     stw_graph *graph = r->graph;
     for (int k = 0; k < NODE_KEY_COUNT; k++) {
-        if (node_keys[k].required && !(keys & node_keys[k].bit)) return NODE_FAIL(r, start, i, "\"%s\" is missing", node_keys[k].name);
+        if (node_keys[k].required && !(keys & node_keys[k].bit))
+            return NODE_FAIL(r, start, i, "\"%s\" is missing", node_keys[k].name);
     }
     if (v->id != i) {
-        return NODE_FAIL(r, start, i, "its id is %lld, but it is at position %d; ids count from 0 in file order", (long long)v->id, i);
+        return NODE_FAIL(r, start, i, "its id is %lld, but it is at position %d; ids count from 0 in file order",
+                         (long long)v->id, i);
     }
     graph->kind[i] = node_kind(graph->op_name[i], v->view);
     const bool source = stw_node_is_source(graph->kind[i]);
@@ -272,14 +307,15 @@ static bool read_node(reader *r, int32_t i) {
     graph->shape_start[i] = r->shape.count;
     graph->input_start[i] = r->input.count;
     graph->control_start[i] = r->control.count;
-    if (!stw_json_object(&r->json)) return false;
+    if (!stw_json_object(&r->json)) return node_context(r, i);
     while (stw_json_key(&r->json, &key)) {
         const int bit = node_key_bit(key);
         if (keys & bit) return NODE_FAIL(r, start, i, "\"%.*s\" stands twice", STW_STR_SHOW(key));
         keys |= bit;
-        if (!read_node_value(r, i, bit, &values)) return false;
+        if (!read_node_value(r, i, bit, &values)) return node_context(r, i);
     }
-    return !r->json.failed && check_node(r, start, i, keys, &values);
+    if (r->json.failed) return node_context(r, i);
+    return check_node(r, start, i, keys, &values);
 }
 
 static stw_status allocate_nodes(stw_graph *graph, int64_t count, stw_error *error) {
@@ -331,7 +367,11 @@ static bool read_nodes(reader *r) {
     if (!stw_json_array(&r->json)) return false;
     int32_t i = 0;
     while (stw_json_item(&r->json)) {
-        if (i == count || !read_node(r, i++)) return false;
+        if (i == count) { /* the first pass failed within this node; so does this one, with a message */
+            stw_json_skip(&r->json, NULL);
+            return node_context(r, i) || stw_json_fail(&r->json, "node %d cannot be read", i);
+        }
+        if (!read_node(r, i++)) return false;
     }
     r->graph->shape_start[count] = r->shape.count;
     r->graph->input_start[count] = r->input.count;

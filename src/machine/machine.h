@@ -11,34 +11,34 @@ typedef struct stw_device {
     stw_str name;
     stw_str kind; /* "h200": equals the keys of measured times in graphs */
     int64_t memory_bytes;
-    double launch_us;                   /* an empty kernel */
+    double launch_us;                         /* an empty kernel */
     double flops_f32, flops_tf32, flops_bf16; /* per second; tf32 and bf16 are 0 where the device has none */
-    double bandwidth;                   /* bytes per second of its own memory */
-    double efficiency[STW_CLASS_COUNT]; /* share of peak that ops of a class reach; (0, 1] */
+    double bandwidth;                         /* bytes per second of its own memory */
+    double efficiency[STW_CLASS_COUNT];       /* share of peak that ops of a class reach; (0, 1] */
     bool fuses_epilogue[STW_CLASS_COUNT];
-    int32_t cost_class;                 /* devices with equal cost_class take equal times; numbered from 0 */
+    int32_t cost_class; /* devices with equal cost_class take equal times; numbered from 0 */
 } stw_device;
 
 typedef struct stw_link {
-    double bandwidth;  /* bytes per second; 0: there is no link */
+    double bandwidth; /* bytes per second; 0: there is no link */
     double latency_us;
-    int32_t channel;   /* what it queues on: its own, or its bus's; numbered from 0 */
-    int32_t bus;       /* index of bus_name, or -1 */
+    int32_t channel; /* what it queues on: its own, or its bus's; numbered from 0 */
+    int32_t bus;     /* index of bus_name, or -1 */
 } stw_link;
 
 struct stw_machine {
     stw_arena arena;
     stw_str name;
-    bool queues;            /* contention: true = queue, false = none */
-    int32_t device_count;   /* D */
-    stw_device *device;     /* (D) */
-    stw_link *link;         /* (D, D) from row to column */
+    bool queues;          /* contention: true = queue, false = none */
+    int32_t device_count; /* D */
+    stw_device *device;   /* (D) */
+    stw_link *link;       /* (D, D) from row to column */
     int32_t channel_count;
     int32_t cost_class_count;
-    int32_t *class_device;  /* (cost_class_count) one device of each class */
+    int32_t *class_device; /* (cost_class_count) one device of each class */
     int32_t bus_count;
     stw_str *bus_name;
-    bool complete;          /* every ordered pair has a link */
+    bool complete; /* every ordered pair has a link */
 };
 
 static inline const stw_link *stw_machine_link(const stw_machine *machine, int32_t from, int32_t to) {

@@ -30,7 +30,8 @@ static stw_status run(const stw_simulator *s, stw_plan *plan, stw_error *error) 
     double low = 0.0, high = 0.0;
     for (int32_t k = 0; k < s->graph->op_count; k++) {
         double slowest = 0.0;
-        for (int32_t c = 0; c < s->machine->cost_class_count; c++) slowest = fmax(slowest, s->costs->us[c][s->graph->topological[k]]);
+        for (int32_t c = 0; c < s->machine->cost_class_count; c++)
+            slowest = fmax(slowest, s->costs->us[c][s->graph->topological[k]]);
         high += slowest;
     }
     high *= 1.0 + 1e-9; /* all on one device fits, rounding included */

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* Numbers the groups 0, 1, ... in the order of their smallest written op. */
-stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *m, stw_error *error) {
+stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *m,
+                                 stw_error *error) {
     *m = (stw_membership){0};
     STW_TRY_NEW(arena, m->task_of, graph->N, error);
     STW_TRY_NEW(arena, m->task_node, graph->op_count, error);
@@ -38,7 +39,8 @@ static stw_str illegal(stw_arena *arena, const stw_graph *graph, int32_t op, con
 }
 
 /* The rules for a recomputed op, and that a group is on one device. */
-static stw_str check_ops(const stw_graph *graph, const int32_t *group, const int32_t *device, const stw_membership *m, stw_arena *arena) {
+static stw_str check_ops(const stw_graph *graph, const int32_t *group, const int32_t *device, const stw_membership *m,
+                         stw_arena *arena) {
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP) continue;
         if (group[i] >= 0) {
@@ -71,8 +73,8 @@ typedef struct {
     int32_t *last_task;                     /* (N) the last task that a recomputed op was added to */
 } collector;
 
-/* The members of a task, ascending: the written ones, the recomputed ops that they read, those that these read, and so on. Returns
- * their number, or -1 when they are too many. */
+/* The members of a task, ascending: the written ones, the recomputed ops that they read, those that these read, and so on.
+ * Returns their number, or -1 when they are too many. */
 static int32_t collect_members(const collector *c, int32_t task, int32_t list[STW_MAX_GROUP_MEMBERS]) {
     const stw_graph *graph = c->graph;
     int32_t count = c->written_start[task + 1] - c->written_start[task];
@@ -93,7 +95,8 @@ static int32_t collect_members(const collector *c, int32_t task, int32_t list[ST
 }
 
 /* Written ops by task: a counting sort. */
-static stw_status sort_written(const stw_graph *graph, const stw_membership *m, stw_arena *arena, collector *c, stw_error *error) {
+static stw_status sort_written(const stw_graph *graph, const stw_membership *m, stw_arena *arena, collector *c,
+                               stw_error *error) {
     int32_t *start, *written;
     STW_TRY_NEW(arena, start, (int64_t)m->T + 2, error);
     STW_TRY_NEW(arena, written, graph->op_count, error);
@@ -169,7 +172,8 @@ static bool reads_inside(const stw_graph *graph, const stw_membership *m, int32_
 }
 
 /* The operator classes: only some fuse; one op of a class that the device takes an epilogue on may lead a group. */
-static stw_str check_classes(const stw_graph *graph, const stw_machine *machine, const int32_t *device, const stw_membership *m, stw_arena *arena) {
+static stw_str check_classes(const stw_graph *graph, const stw_machine *machine, const int32_t *device, const stw_membership *m,
+                             stw_arena *arena) {
     for (int32_t t = 0; t < m->T; t++) {
         if (m->member_start[t + 1] - m->member_start[t] < 2) continue;
         const stw_device *on = &machine->device[device[m->task_node[t]]];

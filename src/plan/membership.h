@@ -23,6 +23,7 @@ stw_status stw_membership_build(const stw_graph *graph, const stw_machine *machi
                                 stw_arena *arena, stw_membership *out, stw_str *reason, stw_error *error);
 
 /* Only the first step: T, task_of and task_node. */
-stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *out, stw_error *error);
+stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *out,
+                                 stw_error *error);
 
 #endif

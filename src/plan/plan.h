@@ -16,7 +16,7 @@ struct stw_plan {
     int32_t *order_count;       /* (D) */
     stw_str method;             /* what made it, or empty */
     int64_t seed;
-    stw_str remark;             /* a warning of the reader, or empty */
+    stw_str remark; /* a warning of the reader, or empty */
 };
 
 /* Numbers each group by its smallest written op, so that an op alone is in the group of its own id. */

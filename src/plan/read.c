@@ -11,24 +11,34 @@ typedef struct {
     const stw_graph *graph;
     const stw_machine *machine; /* wanted by the caller, or NULL */
     stw_arena scratch;
-    stw_machine *own;           /* from the file, or NULL */
+    stw_machine *own; /* from the file, or NULL */
     stw_str fingerprint, method;
     int64_t seed;
-    int64_t *device, *group;    /* (N) as written, NULL if absent */
-    double *priority;           /* (N) */
-    int64_t order_count;        /* lists; -1 if absent */
-    int64_t **order;            /* (order_count) NULL: free */
-    int64_t *order_length;      /* (order_count) */
+    int64_t *device, *group; /* (N) as written, NULL if absent */
+    double *priority;        /* (N) */
+    int64_t order_count;     /* lists; -1 if absent */
+    int64_t **order;         /* (order_count) NULL: free */
+    int64_t *order_length;   /* (order_count) */
     int keys;
 } reader;
 
-enum { KEY_FORMAT = 1, KEY_VERSION = 2, KEY_GRAPH = 4, KEY_MACHINE = 8, KEY_METHOD = 16, KEY_SEED = 32, KEY_DEVICE = 64,
-       KEY_PRIORITY = 128, KEY_GROUP = 256, KEY_ORDER = 512 };
+enum {
+    KEY_FORMAT = 1,
+    KEY_VERSION = 2,
+    KEY_GRAPH = 4,
+    KEY_MACHINE = 8,
+    KEY_METHOD = 16,
+    KEY_SEED = 32,
+    KEY_DEVICE = 64,
+    KEY_PRIORITY = 128,
+    KEY_GROUP = 256,
+    KEY_ORDER = 512
+};
 static const struct {
     const char *name;
     int bit;
-} plan_keys[] = {{"format", KEY_FORMAT}, {"version", KEY_VERSION}, {"graph", KEY_GRAPH},       {"machine", KEY_MACHINE},
-                 {"method", KEY_METHOD}, {"seed", KEY_SEED},       {"device", KEY_DEVICE},     {"priority", KEY_PRIORITY},
+} plan_keys[] = {{"format", KEY_FORMAT}, {"version", KEY_VERSION}, {"graph", KEY_GRAPH},   {"machine", KEY_MACHINE},
+                 {"method", KEY_METHOD}, {"seed", KEY_SEED},       {"device", KEY_DEVICE}, {"priority", KEY_PRIORITY},
                  {"group", KEY_GROUP},   {"order", KEY_ORDER}};
 
 static int key_bit(stw_str key) {
@@ -41,7 +51,8 @@ static int key_bit(stw_str key) {
 static bool read_format(reader *r) {
     stw_str format;
     if (!stw_json_string(&r->json, &format)) return false;
-    return stw_str_is(format, "plan") || stw_json_fail(&r->json, "format '%.*s' is not a plan; \"plan\" is expected", STW_STR_SHOW(format));
+    return stw_str_is(format, "plan") ||
+           stw_json_fail(&r->json, "format '%.*s' is not a plan; \"plan\" is expected", STW_STR_SHOW(format));
 }
 
 static bool read_version(reader *r) {
@@ -65,14 +76,16 @@ static bool read_graph_key(reader *r) {
 
 /* Checks one entry of a list that has one per node. */
 static bool in_list(reader *r, const char *list, int64_t i) {
-    return i < r->graph->N || stw_json_fail(&r->json, "\"%s\" has more entries than the graph has nodes (%d); is the plan for another graph?",
-                                            list, r->graph->N);
+    return i < r->graph->N ||
+           stw_json_fail(&r->json, "\"%s\" has more entries than the graph has nodes (%d); is the plan for another graph?", list,
+                         r->graph->N);
 }
 
 static bool full_list(reader *r, const char *list, int64_t count) {
     if (r->json.failed) return false;
-    return count == r->graph->N || stw_json_fail(&r->json, "\"%s\" has %lld entries, the graph has %d nodes; is the plan for another graph?",
-                                                 list, (long long)count, r->graph->N);
+    return count == r->graph->N ||
+           stw_json_fail(&r->json, "\"%s\" has %lld entries, the graph has %d nodes; is the plan for another graph?", list,
+                         (long long)count, r->graph->N);
 }
 
 static bool read_ints(reader *r, const char *name, int64_t least, int64_t **out) {
@@ -110,7 +123,8 @@ static bool read_order(reader *r, int64_t d) {
     if (!stw_json_array(&r->json)) return false;
     for (; stw_json_item(&r->json); count++) {
         if (!in_list(r, "order", count) || !stw_json_int64(&r->json, &list[count])) return false;
-        if (list[count] < 0 || list[count] >= r->graph->N) return stw_json_fail(&r->json, "\"order\" names node %lld, which does not exist", (long long)list[count]);
+        if (list[count] < 0 || list[count] >= r->graph->N)
+            return stw_json_fail(&r->json, "\"order\" names node %lld, which does not exist", (long long)list[count]);
     }
     r->order[d] = list;
     r->order_length[d] = count;
@@ -125,7 +139,8 @@ static bool read_orders(reader *r) {
     if (stw_json_peek(&r->json) == STW_JSON_NULL) return stw_json_null(&r->json);
     if (!stw_json_array(&r->json)) return false;
     for (; stw_json_item(&r->json); r->order_count++) {
-        if (r->order_count == STW_MAX_DEVICES) return stw_json_fail(&r->json, "\"order\" has more than %d lists", STW_MAX_DEVICES);
+        if (r->order_count == STW_MAX_DEVICES)
+            return stw_json_fail(&r->json, "\"order\" has more than %d lists", STW_MAX_DEVICES);
         if (!read_order(r, r->order_count)) return false;
     }
     return !r->json.failed;
@@ -156,7 +171,8 @@ static bool read_value(reader *r, int bit) {
 /* The fingerprint comes early in the file, so another graph is told before its lists do not fit. */
 static bool check_fingerprint(reader *r) {
     if (r->fingerprint.length == 0 || stw_str_is(r->fingerprint, r->graph->fingerprint)) return true;
-    return stw_json_fail(&r->json, "the plan is for another graph (fingerprint %.*s, this graph has %s)", STW_STR_SHOW(r->fingerprint), r->graph->fingerprint);
+    return stw_json_fail(&r->json, "the plan is for another graph (fingerprint %.*s, this graph has %s)",
+                         STW_STR_SHOW(r->fingerprint), r->graph->fingerprint);
 }
 
 static stw_status read_all(reader *r) {
@@ -169,14 +185,16 @@ static stw_status read_all(reader *r) {
             if (!read_value(r, bit) || (bit == KEY_GRAPH && !check_fingerprint(r))) break;
         }
     }
-    if (!r->json.failed && !(r->keys & KEY_FORMAT)) stw_json_fail(&r->json, "\"format\":\"plan\" is missing; is this a plan file?");
+    if (!r->json.failed && !(r->keys & KEY_FORMAT))
+        stw_json_fail(&r->json, "\"format\":\"plan\" is missing; is this a plan file?");
     if (!r->json.failed && !(r->keys & KEY_VERSION)) stw_json_fail(&r->json, "\"version\" is missing; write \"version\":1");
     if (!r->json.failed && !(r->keys & KEY_DEVICE)) stw_json_fail(&r->json, "\"device\" is missing: one device index per node");
     return stw_json_finish(&r->json);
 }
 
 /* Devices of the file's machine, as indices of the machine to be used: matched by name. */
-static stw_status match_devices(const reader *r, const stw_machine *machine, int32_t map[STW_MAX_DEVICES], int32_t *count, stw_error *error) {
+static stw_status match_devices(const reader *r, const stw_machine *machine, int32_t map[STW_MAX_DEVICES], int32_t *count,
+                                stw_error *error) {
     const stw_machine *from = r->own != NULL ? r->own : machine;
     *count = from->device_count;
     for (int32_t d = 0; d < from->device_count; d++) {
@@ -205,7 +223,8 @@ static stw_status fill_orders(const reader *r, const int32_t *map, int32_t devic
     for (int64_t d = 0; d < r->order_count; d++) {
         if (r->order[d] == NULL) continue;
         if (d >= devices || (map[d] < 0 && r->order_length[d] > 0)) {
-            return stw_fail(error, STW_ERROR_INPUT, "\"order\" has a list for device %lld, which the machine does not have", (long long)d);
+            return stw_fail(error, STW_ERROR_INPUT, "\"order\" has a list for device %lld, which the machine does not have",
+                            (long long)d);
         }
         if (map[d] < 0) continue;
         stw_arena scratch = r->scratch;
@@ -289,7 +308,8 @@ stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, con
     return status;
 }
 
-stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out, const char **remark, stw_error *error) {
+stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out,
+                         const char **remark, stw_error *error) {
     *out = NULL;
     stw_arena file;
     stw_str text;

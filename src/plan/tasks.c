@@ -103,7 +103,8 @@ static int32_t collect_reads(const builder *b, int32_t task, stw_use *out) {
         const int32_t op = b->m->member[k];
         for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
             const int32_t producer = graph->read[e].node;
-            const bool inside = graph->kind[producer] == STW_NODE_OP && (b->m->task_of[producer] == task || b->m->task_of[producer] < 0);
+            const bool inside =
+                graph->kind[producer] == STW_NODE_OP && (b->m->task_of[producer] == task || b->m->task_of[producer] < 0);
             if (!inside) out[count++] = (stw_use){b->value_of[producer], graph->read[e].view};
         }
     }
@@ -147,7 +148,7 @@ static stw_status sort_uses(builder *b) {
     STW_TRY_NEW(b->arena, tasks->slot_value, U, b->error);
     stw_arena scratch = *b->arena;
     STW_TRY_NEW(&scratch, place, (int64_t)N + 3, b->error);
-    STW_TRY_NEW(&scratch, by_view, U, b->error); /* slots */
+    STW_TRY_NEW(&scratch, by_view, U, b->error);                   /* slots */
     for (int32_t s = 0; s < U; s++) place[b->reads[s].view + 2]++; /* view -1, the whole value, comes first */
     for (int32_t v = 0; v <= N; v++) place[v + 1] += place[v];
     for (int32_t s = 0; s < U; s++) by_view[place[b->reads[s].view + 1]++] = s;
@@ -216,8 +217,9 @@ static stw_str check_tensors(const builder *b) {
             tensors += s == tasks->input_start[t] || b->reads[s].node != b->reads[s - 1].node;
         }
         if (tensors <= STW_MAX_GROUP_TENSORS) continue;
-        return stw_str_format(b->arena, "the group of op %d '%.*s' has %d operands and outputs; at most %d are allowed", tasks->task_node[t],
-                              STW_STR_SHOW(b->graph->node_name[tasks->task_node[t]]), tensors, STW_MAX_GROUP_TENSORS);
+        return stw_str_format(b->arena, "the group of op %d '%.*s' has %d operands and outputs; at most %d are allowed",
+                              tasks->task_node[t], STW_STR_SHOW(b->graph->node_name[tasks->task_node[t]]), tensors,
+                              STW_MAX_GROUP_TENSORS);
     }
     return (stw_str){0};
 }
@@ -314,8 +316,8 @@ static stw_status time_tasks(builder *b) {
     return STW_OK;
 }
 
-stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_arena *arena, stw_tasks *out, stw_str *reason,
-                           stw_error *error) {
+stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_arena *arena, stw_tasks *out,
+                           stw_str *reason, stw_error *error) {
     builder b = {.costs = costs, .graph = costs->graph, .m = membership, .tasks = out, .arena = arena, .error = error};
     *out = (stw_tasks){.T = membership->T, .task_node = membership->task_node, .task_of = membership->task_of};
     *reason = (stw_str){0};

@@ -126,12 +126,13 @@ static void price_devices(const stw_bound_input *in, double *weight) {
 
 /* A tree over the distinct tails: adds to a prefix, knows the maximum. */
 typedef struct {
-    int32_t leaves;    /* a power of two */
+    int32_t leaves;     /* a power of two */
     double *best, *add; /* (2 x leaves) */
 } prefix_tree;
 
 static void refresh(prefix_tree *tree, int32_t node) {
-    for (node >>= 1; node >= 1; node >>= 1) tree->best[node] = fmax(tree->best[2 * node], tree->best[2 * node + 1]) + tree->add[node];
+    for (node >>= 1; node >= 1; node >>= 1)
+        tree->best[node] = fmax(tree->best[2 * node], tree->best[2 * node + 1]) + tree->add[node];
 }
 
 static void set_leaf(prefix_tree *tree, int32_t leaf, double value) {

@@ -6,8 +6,8 @@
 
 typedef struct stw_bound_input {
     const stw_tasks *tasks;
-    int32_t C;             /* cost classes */
-    const double **time_ps; /* (C)(T) the least time that a task takes on a device of a class */
+    int32_t C;                             /* cost classes */
+    const double **time_ps;                /* (C)(T) the least time that a task takes on a device of a class */
     int32_t device_count[STW_MAX_DEVICES]; /* (C) devices of each class */
 } stw_bound_input;
 

@@ -18,11 +18,11 @@ typedef struct {
     int64_t now;
 
     /* Tasks. */
-    const int32_t *device; /* (T) */
-    const double *priority; /* (T) */
+    const int32_t *device;                    /* (T) */
+    const double *priority;                   /* (T) */
     const int64_t *duration[STW_MAX_DEVICES]; /* (D)(T) by device */
-    int32_t *pending;      /* (T) what must still happen before the task is ready */
-    int64_t *start, *end;  /* (T) */
+    int32_t *pending;                         /* (T) what must still happen before the task is ready */
+    int64_t *start, *end;                     /* (T) */
     int32_t finished;
     int64_t step;
     bool overflow;
@@ -42,7 +42,7 @@ typedef struct {
     int32_t *hold_users; /* (V + U) */
     int64_t *copy_bytes; /* (U) of the holds from V on */
     int32_t hold_count;
-    int32_t *slot_hold;  /* (U) */
+    int32_t *slot_hold; /* (U) */
 
     /* Transfers. */
     int32_t transfer_count;
@@ -405,7 +405,8 @@ static int32_t find_stuck_task(const engine *e) {
     return -1;
 }
 
-stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out, stw_error *error) {
+stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out,
+                          stw_error *error) {
     engine e;
     memset(&e, 0, sizeof e);
     e.machine = input->machine;
@@ -423,7 +424,8 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     load(&e);
     begin(&e, input->plan);
     run(&e);
-    *out = (stw_engine_result){.step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .overflow = e.overflow};
+    *out =
+        (stw_engine_result){.step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .overflow = e.overflow};
     if (out->unfinished > 0) out->stuck_task = find_stuck_task(&e);
     return keep_timeline(&e, arena, error);
 }

@@ -12,7 +12,7 @@
 #include "sim/bounds.h"
 
 static bool may_fuse(const stw_device *device, uint8_t class) {
-    return stw_op_class_fuses((stw_op_class)class) || device->fuses_epilogue[class];
+    return stw_op_class_fuses((stw_op_class) class) || device->fuses_epilogue[class];
 }
 
 static void count_devices(const stw_machine *machine, stw_bound_input *in) {
@@ -23,7 +23,8 @@ static void count_devices(const stw_machine *machine, stw_bound_input *in) {
 
 /* ---- with the plan's groups ---- */
 
-static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, double *out_ps, stw_error *error) {
+static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, double *out_ps,
+                              stw_error *error) {
     stw_bound_input in = {.tasks = tasks};
     count_devices(s->machine, &in);
     STW_TRY_NEW(&scratch, in.time_ps, in.C, error);
@@ -73,7 +74,8 @@ static double smallest_ratio(const stw_costs *costs, int32_t c, const stw_device
     double least = DBL_MAX;
     for (int32_t k = 0; k < graph->op_count; k++) {
         const int32_t i = graph->topological[k];
-        if (may_fuse(device, graph->class[i]) && costs->model_us[c][i] > 0.0) least = fmin(least, costs->us[c][i] / costs->model_us[c][i]);
+        if (may_fuse(device, graph->class[i]) && costs->model_us[c][i] > 0.0)
+            least = fmin(least, costs->us[c][i] / costs->model_us[c][i]);
     }
     return least == DBL_MAX ? 0.0 : least;
 }

@@ -10,8 +10,8 @@
 #include "plan/tasks.h"
 
 typedef struct stw_transfer {
-    int32_t producer;                     /* node */
-    int32_t from, to;                     /* devices */
+    int32_t producer; /* node */
+    int32_t from, to; /* devices */
     int64_t bytes;
     int64_t ready_ps, start_ps, end_ps;
 } stw_transfer;
@@ -27,22 +27,22 @@ struct stw_simulator {
     const stw_costs *costs;
     const stw_graph *graph;
     const stw_machine *machine;
-    stw_tasks unfused;       /* every op a task of its own */
+    stw_tasks unfused; /* every op a task of its own */
     int32_t pair_count;
-    int32_t (*pair)[2];      /* nodes that must be on one device */
+    int32_t (*pair)[2]; /* nodes that must be on one device */
 };
 
 /* What a run leaves behind. Everything lives in the workspace until its next run. */
 typedef struct stw_timeline {
     const stw_tasks *tasks;
-    int32_t *device;         /* (T) */
+    int32_t *device;            /* (T) */
     int64_t *start_ps, *end_ps; /* (T) */
     int32_t transfer_count;
     stw_transfer *transfer;
-    int64_t *peak_bytes;     /* (D) */
-    int64_t *peak_ps;        /* (D) when the peak is first reached */
-    int64_t *busy_ps;        /* (D) */
-    int64_t change_count;    /* memory changes in order of time, if they were asked for */
+    int64_t *peak_bytes;  /* (D) */
+    int64_t *peak_ps;     /* (D) when the peak is first reached */
+    int64_t *busy_ps;     /* (D) */
+    int64_t change_count; /* memory changes in order of time, if they were asked for */
     stw_memory_change *change;
 } stw_timeline;
 
@@ -60,8 +60,8 @@ typedef struct stw_run_options {
 } stw_run_options;
 
 /* stw_simulate with these options. */
-stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options, stw_workspace *workspace,
-                             stw_evaluation *out, stw_error *error);
+stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
+                             stw_workspace *workspace, stw_evaluation *out, stw_error *error);
 
 /* The transfers of the last run; returns their number. */
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out);
@@ -75,9 +75,9 @@ typedef struct stw_engine_input {
     const stw_machine *machine;
     const stw_tasks *tasks;
     const stw_plan *plan;
-    const double *task_priority;   /* (T) */
-    const int32_t *task_device;    /* (T) */
-    const int32_t *const *order;   /* (D) task indices in strict order, or NULL */
+    const double *task_priority; /* (T) */
+    const int32_t *task_device;  /* (T) */
+    const int32_t *const *order; /* (D) task indices in strict order, or NULL */
     const stw_run_options *options;
 } stw_engine_input;
 
@@ -88,6 +88,7 @@ typedef struct stw_engine_result {
     bool overflow;      /* above 2^62 ps */
 } stw_engine_result;
 
-stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out, stw_error *error);
+stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out,
+                          stw_error *error);
 
 #endif

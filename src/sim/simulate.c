@@ -111,15 +111,15 @@ typedef struct {
     stw_workspace *w;
     stw_arena arena;
     const stw_tasks *tasks;
-    int32_t *device;   /* (T) */
-    double *priority;  /* (T) */
+    int32_t *device;       /* (T) */
+    double *priority;      /* (T) */
     const int32_t **order; /* (D) task indices, or NULL */
     stw_error *error;
 } evaluation;
 
 static const char *device_name(const evaluation *v, int32_t d) { return v->s->machine->device[d].name.p; }
 
-#define SAY(v, ...) snprintf((v)->w->message, sizeof (v)->w->message, __VA_ARGS__)
+#define SAY(v, ...) snprintf((v)->w->message, sizeof(v)->w->message, __VA_ARGS__)
 
 /* Values that no simulation could make sense of. Only what is used is looked at. */
 static stw_status check_entry(const evaluation *v, int32_t node) {
@@ -134,7 +134,8 @@ static stw_status check_entry(const evaluation *v, int32_t node) {
         return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' has a priority that is no finite number", node, name);
     }
     if (plan->group[node] < -1) {
-        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is in group %d; groups are 0 or more, or -1", node, name, plan->group[node]);
+        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is in group %d; groups are 0 or more, or -1", node, name,
+                        plan->group[node]);
     }
     return STW_OK;
 }
@@ -180,8 +181,8 @@ static bool check_links(const evaluation *v) {
         for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
             const int32_t to = v->device[tasks->use[u].task];
             if (from == to || stw_machine_link(v->s->machine, from, to)->bandwidth > 0.0) continue;
-            SAY(v, "links: node %d '%.*s' must go from %s to %s, but there is no link", node, STW_STR_SHOW(v->s->graph->node_name[node]),
-                device_name(v, from), device_name(v, to));
+            SAY(v, "links: node %d '%.*s' must go from %s to %s, but there is no link", node,
+                STW_STR_SHOW(v->s->graph->node_name[node]), device_name(v, from), device_name(v, to));
             return false;
         }
     }
@@ -206,7 +207,8 @@ static stw_status translate_order(evaluation *v, int32_t d, int32_t *task_count,
         order[k] = task;
     }
     if (v->plan->order_count[d] != task_count[d]) {
-        SAY(v, "order: the order of %s has %d entries; the device has %d tasks", device_name(v, d), v->plan->order_count[d], task_count[d]);
+        SAY(v, "order: the order of %s has %d entries; the device has %d tasks", device_name(v, d), v->plan->order_count[d],
+            task_count[d]);
         return STW_OK;
     }
     v->order[d] = order;
@@ -237,7 +239,8 @@ static stw_status load_tasks(evaluation *v) {
     const stw_plan *plan = v->plan;
     v->device = STW_NEW_DIRTY(&v->arena, int32_t, tasks->T);
     v->priority = STW_NEW_DIRTY(&v->arena, double, tasks->T);
-    if (v->device == NULL || v->priority == NULL) return stw_fail(v->error, STW_ERROR_MEMORY, "out of memory for %d tasks", tasks->T);
+    if (v->device == NULL || v->priority == NULL)
+        return stw_fail(v->error, STW_ERROR_MEMORY, "out of memory for %d tasks", tasks->T);
     for (int32_t t = 0; t < tasks->T; t++) {
         v->device[t] = plan->device[tasks->task_node[t]];
         v->priority[t] = plan->priority[tasks->task_node[t]];
@@ -289,8 +292,13 @@ static void fill_numbers(const evaluation *v, const stw_timeline *timeline, int6
 static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_evaluation *out) {
     stw_timeline *timeline = &v->w->timeline;
     const stw_engine_input input = {
-        .machine = v->s->machine, .tasks = v->tasks, .plan = v->plan, .task_priority = v->priority,
-        .task_device = v->device, .order = v->order, .options = options,
+        .machine = v->s->machine,
+        .tasks = v->tasks,
+        .plan = v->plan,
+        .task_priority = v->priority,
+        .task_device = v->device,
+        .order = v->order,
+        .options = options,
     };
     stw_engine_result result;
     TRY(stw_engine_run(&input, &v->arena, timeline, &result, v->error));
@@ -308,8 +316,8 @@ static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_
     return STW_OK;
 }
 
-stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options, stw_workspace *workspace,
-                             stw_evaluation *out, stw_error *error) {
+stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
+                             stw_workspace *workspace, stw_evaluation *out, stw_error *error) {
     evaluation v = {.s = simulator, .plan = plan, .w = workspace, .arena = workspace->arena, .error = error};
     *out = (stw_evaluation){.message = workspace->message};
     workspace->message[0] = '\0';
@@ -331,14 +339,15 @@ stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *pla
     out->reason = STW_INVALID_LINKS;
     if (!check_links(&v)) return STW_OK;
 
-    bool ok;
+    bool ok = false;
     out->reason = STW_INVALID_ORDER;
     TRY(check_orders(&v, &ok));
     if (!ok) return STW_OK;
     return run_engine(&v, options, out);
 }
 
-stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out, stw_error *error) {
+stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out,
+                        stw_error *error) {
     const stw_run_options options = {0};
     return stw_simulate_with(simulator, plan, &options, workspace, out, error);
 }

@@ -1,0 +1,74 @@
+# The two commands that do everything on a fresh Debian 12 or Ubuntu machine, installs included:
+#
+#     make demo     a simulated step of a real graph
+#     make check    the tests
+#
+# The rest:  make (build/release/stowage)  make bench  make check-all  make coverage  make fuzz  make format  make docs  make install
+#
+# CMake does the work; this file only knows the order of things.
+
+SHELL := /bin/bash
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev python3 clang-format
+PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-dev man-db gcovr
+BIN := build/release/stowage
+
+.PHONY: all demo check check-all check-style bench coverage fuzz format docs install setup setup-all clean
+
+all: setup
+	cmake --preset release >/dev/null
+	cmake --build --preset release -j $(JOBS)
+
+# Installs only what is missing, so that it is silent and needs no network the second time.
+setup:
+	@scripts/setup.sh $(PACKAGES)
+setup-all:
+	@scripts/setup.sh $(PACKAGES_ALL)
+
+demo: all
+	@echo; echo '$$ stowage inspect data/graphs/gnmt-4.json.gz'; $(BIN) inspect data/graphs/gnmt-4.json.gz
+	@echo; echo '$$ stowage simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan single'
+	@$(BIN) simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan single
+	@echo; echo '$$ stowage simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan spread --trace build/gnmt-4.trace.json'
+	@$(BIN) simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan spread --trace build/gnmt-4.trace.json
+	@echo; echo 'The timeline is in build/gnmt-4.trace.json: open it in ui.perfetto.dev or chrome://tracing.'
+
+check: all check-style
+	cmake --preset sanitize >/dev/null
+	cmake --build --preset sanitize -j $(JOBS)
+	scripts/run_tests.sh build/sanitize build/release
+
+check-style: setup
+	python3 scripts/check_includes.py
+	python3 scripts/check_ops.py data/graphs/*.json.gz
+	scripts/format.sh --check
+
+# What takes longer: threads, SimGrid, Chromium, long random tests, fuzzing of every reader.
+check-all: setup-all check
+	scripts/check_all.sh
+
+bench: all
+	build/release/bench/bench_sim
+	build/release/bench/fit_costs
+
+coverage: setup-all
+	cmake --preset coverage >/dev/null
+	cmake --build --preset coverage -j $(JOBS)
+	ctest --test-dir build/coverage --output-on-failure -j $(JOBS)
+	gcovr --root . --filter src/ --filter cli/ --object-directory build/coverage --print-summary
+
+fuzz: setup-all
+	scripts/fuzz.sh 60
+
+format:
+	scripts/format.sh
+
+docs: all
+	scripts/make_man.sh $(BIN)
+
+install: all
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Includes point one way: fails (exit 1, a line per fault) when a source file includes a header that its folder must not know.
+
+The folders are the pipeline; what a folder may include is the table below. It also refuses printing to stdout and exiting in
+src/, and a copy of a name that only one folder may use (mpi.h, cuda_runtime.h).
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# folder -> folders whose headers it may include, besides its own and include/stowage.h
+ALLOWED = {
+    "base": set(),
+    "graph": {"base"},
+    "machine": {"base"},  # and graph/ops.h, for the names of operator classes
+    "import": {"base", "graph"},
+    "cost": {"base", "graph", "machine"},
+    "plan": {"base", "graph", "machine", "cost"},
+    "sim": {"base", "graph", "machine", "cost", "plan"},
+    "method": {"base", "graph", "machine", "cost", "plan", "sim"},
+    "export": {"base", "graph", "machine", "cost", "plan", "sim", "import"},
+}
+EXCEPTIONS = {("machine", "graph/ops.h"), ("graph", "graph/ops.def"), ("machine", "machine/kinds.def"), ("machine", "machine/fitted.def")}
+ONLY_IN = {"mpi.h": "dist", "cuda_runtime.h": "backend"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+FORBIDDEN_CALL = re.compile(r"(?<![\w.>])(printf|puts|putchar|exit|abort|_exit)\s*\(")
+
+
+def faults_of(path):
+    relative = path.relative_to(ROOT / "src")
+    folder = relative.parts[0] if len(relative.parts) > 1 else None
+    if folder is not None and folder not in ALLOWED:
+        yield 0, f"folder src/{folder} is not in the table of scripts/check_includes.py"
+        return
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        code = line.split("//")[0]
+        match = INCLUDE.match(line)
+        if match:
+            name = match.group(2)
+            home = ONLY_IN.get(name)
+            if home is not None and folder != home:
+                yield number, f"{name} belongs to src/{home} alone"
+            target = name.split("/")[0] if "/" in name and match.group(1) == '"' else None
+            known = target in ALLOWED
+            if folder is not None and known and target != folder and target not in ALLOWED[folder] and (folder, name) not in EXCEPTIONS:
+                yield number, f"src/{folder} must not include {name}"
+        elif FORBIDDEN_CALL.search(code) and not code.lstrip().startswith(("*", "/*")):
+            yield number, f"the library must not call this: {code.strip()}"
+
+
+def main():
+    files = sorted(path for pattern in ("*.c", "*.h") for path in (ROOT / "src").rglob(pattern))
+    faults = [(path, number, text) for path in files for number, text in faults_of(path)]
+    for path, number, text in faults:
+        print(f"{path.relative_to(ROOT)}:{number}: {text}")
+    if not faults:
+        print(f"{len(files)} files: includes point one way")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
