@@ -4,7 +4,7 @@
 #
 #     run_tests.sh SANITIZE_BUILD RELEASE_BUILD
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 sanitize=$1 release=$2
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

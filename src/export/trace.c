@@ -36,16 +36,16 @@ static void put_string(trace *t, stw_str text) {
 
 /* ---- times ---- */
 
-/* Rounding keeps the order, so what only touches still only touches. */
-static int64_t to_ns(int64_t ps) { return (ps + 500) / 1000; }
+/* Rounding keeps the order, so what only touches still only touches. Chromium's developer tools take 0 for no time and would cut
+ * off what happens before the first other one. */
+static int64_t to_ns(int64_t ps) { return ps < 1500 ? 1 : (ps + 500) / 1000; }
 
 static double to_us(int64_t ns) { return (double)ns / 1e3; }
 
 static void put_time(trace *t, int64_t ns) { fprintf(t->file, ",\"ts\":%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000)); }
 
-/* The Performance panel of Chromium's developer tools adds `ts` and `dur` as doubles and leaves out the next slice if the sum
- * comes out above its `ts`. Then `dur` is written a few femtoseconds shorter: more than the sum's error, less than any viewer
- * shows. */
+/* They also add `ts` and `dur` as doubles and leave out the next slice if the sum comes out above its `ts`. Then `dur` is written
+ * a few femtoseconds shorter: more than the error of the sum, less than any viewer shows. */
 static void put_duration(trace *t, int64_t start, int64_t end) {
     const int64_t ns = end - start;
     if (to_us(start) + to_us(ns) <= to_us(end)) {

@@ -444,8 +444,8 @@ TEST(json, the_writer_writes_this) {
     stw_json_end_object(&writer);
     fclose(file);
     CHECK_STR(text,
-              "{\"a\\\"b\":[-9223372036854775808,0.1,null,null,true,[],{}]\n"
-              ",\"s\":\"\\u0001\\u000a\\\\\\\"\xc3\xa9\\u0000z\",\"n\":null}");
+              "{\"a\\\"b\":[-9223372036854775808,0.1,null,null,true,[],{}],\n"
+              "\"s\":\"\\u0001\\u000a\\\\\\\"\xc3\xa9\\u0000z\",\"n\":null}");
     CHECK_EQ_INT(validate(text, (int64_t)size, NULL), STW_OK);
     free(text);
 }

@@ -7,7 +7,7 @@
  * shares the graph, the costs and the plan with our simulator, but neither its tasks nor its event loop. Passed: the
  * steps and the ends of every op agree, transfers and their bytes are the same, and ours is the faster by the factor that the
  * case asks for. README.md says why SimGrid is set up as it is. */
-#define _GNU_SOURCE /* fork, mkstemp, MAP_ANONYMOUS */
+#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS */
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/comm.h>
@@ -323,17 +323,17 @@ static void write_platform(const stw_machine *machine, FILE *file) {
     fputs("</zone>\n</platform>\n", file);
 }
 
+/* SimGrid's C interface reads platforms from files; this one exists in memory only. */
 static void load_platform(const stw_machine *machine) {
-    const char *folder = getenv("TMPDIR");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/simgrid_oracle.XXXXXX", folder != NULL && folder[0] != '\0' ? folder : "/tmp");
-    const int descriptor = mkstemp(path);
+    char path[64];
+    const int descriptor = memfd_create("platform", 0);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-    if (file == NULL) die(path, "cannot be written");
+    if (file == NULL) die("platform", "cannot be written");
     write_platform(machine, file);
-    if (fclose(file) != 0) die(path, "cannot be written");
+    if (fflush(file) != 0) die("platform", "cannot be written");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     simgrid_load_platform(path);
-    unlink(path);
+    fclose(file);
 }
 
 static void prepare_simgrid(replay *r, stw_arena *arena) {

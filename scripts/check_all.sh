@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The long checks, after `make check`: threads under TSan, an independent engine, a real trace viewer, many more random cases, every
+# reader fuzzed. Prints what each says, then the total; exits 1 if one failed.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+passed=0 failed=0
+
+step() { # name, command...
+    echo "== $1"
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $*"
+    fi
+}
+
+tsan() {
+    cmake --preset tsan >/dev/null && cmake --build --preset tsan -j "$(nproc)" && ctest --test-dir build/tsan --output-on-failure -L unit
+}
+long_random() {
+    local seed
+    for seed in 2 3 4 5; do
+        python3 tests/reference/test_against_reference.py --replay build/sanitize/tests/replay --cases 5000 --seed "$seed" || return 1
+    done
+}
+trace_viewer() {
+    local trace
+    trace=$(mktemp --suffix=.json)
+    build/release/stowage simulate data/graphs/rnnlm-2.json.gz --machine h200x4 --plan spread --trace "$trace" >/dev/null &&
+        python3 tests/export/trace_in_chromium.py "$trace"
+    local status=$?
+    rm -f "$trace"
+    return $status
+}
+
+step "threads: unit tests under TSan" tsan
+step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
+step "the trace opens in Chromium" trace_viewer
+step "20,000 more random cases against the second simulator" long_random
+step "every reader fuzzed for 60 s" scripts/fuzz.sh 60
+echo
+echo "$passed passed, $failed failed"
+exit $((failed > 0))

@@ -1,0 +1,226 @@
+"""Does a trace open in a real viewer? Loads one into the Performance panel of Chromium's developer tools, as a user would, and
+compares what the panel's own model holds with the file: processes, tracks, slices, bounds, and what is drawn.
+
+    STOWAGE_BIN=build/release/stowage python3 tests/export/trace_in_chromium.py [--trace t.json] [--screenshot t.png]
+
+Without --trace, a step of rnnlm-2 on four devices is traced first. The exit status is the verdict: 0 if all agrees, or if there
+is no Chromium here, which is said; else 1. CHROMIUM names the browser if it is not on the path.
+"""
+
+import argparse
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DATA = os.environ.get("STOWAGE_DATA", os.path.join(ROOT, "data"))
+PANEL = "devtools://devtools/bundled/devtools_app.html?panel=timeline"
+TIMEOUT_S = 180  # for everything; the browser needs about ten seconds
+
+FILE_INPUT = """(function find(root) {
+  const inner = [...root.querySelectorAll('*')].map(element => element.shadowRoot).filter(Boolean);
+  return root.querySelector('input[type=file]') ?? inner.map(find).find(Boolean) ?? null;
+})(document)"""
+
+# The first trace in a profile brings up a list of shortcuts, which covers the picture.
+NO_WELCOME = """import('devtools://devtools/bundled/core/common/common.js').then(({Settings}) =>
+  Settings.Settings.instance().createSetting('timeline.user-had-shortcuts-dialog-opened-once', false).set(true)).catch(() => {})"""
+
+# The panel's model, or null while there is none; ids and times as in the file.
+MODEL = """(async () => {
+  const {TimelinePanel} = await import('devtools://devtools/bundled/panels/timeline/timeline.js');
+  const panel = TimelinePanel.TimelinePanel.instance();
+  let parsed;
+  try { parsed = panel.getParsedTraceForLayoutTests(); } catch { return null; }
+  const data = parsed && (parsed.data ?? parsed);
+  const drawn = panel.getFlameChart().getMainFlameChart().timelineData();
+  if (!data?.Renderer?.processes || !drawn?.groups?.length) return null;
+  const tracks = [];
+  for (const [pid, process] of data.Renderer.processes) {
+    for (const [tid, thread] of process.threads) {
+      tracks.push({pid, tid, name: thread.name, top: thread.tree ? thread.tree.roots.size : 0,
+                   slices: thread.entries.map(entry => [entry.name, entry.ts, entry.dur])});
+    }
+  }
+  return {tracks, processes: [...data.Meta.processNames].map(([pid, event]) => [pid, event.args.name]),
+          start: data.Meta.traceBounds.min, end: data.Meta.traceBounds.max, bars: drawn.entryLevels.length};
+})()"""
+
+# Every track open and the whole step in view.
+ARRANGE = """(async () => {
+  const {TimelinePanel} = await import('devtools://devtools/bundled/panels/timeline/timeline.js');
+  const chart = TimelinePanel.TimelinePanel.instance().getFlameChart().getMainFlameChart();
+  chart.bulkExpandGroups(chart.timelineData().groups.map((group, index) => index));
+  chart.setWindowTimes(%f, %f);
+})()"""
+
+
+class Browser:
+    """A headless Chromium, spoken to over two pipes: messages are JSON, each ended by a zero byte."""
+
+    def __init__(self, program, folder, deadline):
+        self.deadline, self.buffer, self.number, self.session = deadline, b"", 0, None
+        inner_in, self.outgoing = os.pipe()
+        self.incoming, inner_out = os.pipe()
+        # Out of the way, since the browser wants its ends at 3 and 4.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (inner_in, inner_out)]
+
+        def place_ends():
+            os.dup2(ends[0], 3)
+            os.dup2(ends[1], 4)
+
+        self.log = open(os.path.join(folder, "log"), "w+", errors="replace")
+        self.process = subprocess.Popen(
+            [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe",
+             "--window-size=1600,1000", "--user-data-dir=" + os.path.join(folder, "profile"), "about:blank"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, close_fds=False, preexec_fn=place_ends, start_new_session=True)
+        for end in (inner_in, inner_out, *ends):
+            os.close(end)
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            ready, _, _ = select.select([self.incoming], [], [], max(0.0, self.deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError("the browser does not answer")
+            chunk = os.read(self.incoming, 1 << 20)
+            if not chunk:
+                raise EOFError("the browser has gone")
+            self.buffer += chunk
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.outgoing, json.dumps(message).encode() + b"\0")  # short: fits into the pipe
+        while True:
+            answer = self.receive()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error'].get('message')}")
+                return answer["result"]
+
+    def evaluate(self, script, **more):
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, **more)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", "a script failed"))
+        return answer["result"]
+
+    def wait_for(self, script, what, **more):
+        """Evaluates until the result is not null."""
+        while time.monotonic() < self.deadline:
+            result = self.evaluate(script, **more)
+            if result.get("subtype") != "null":
+                return result
+            time.sleep(0.2)
+        raise TimeoutError(f"no {what} within {TIMEOUT_S} s")
+
+    def close(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)  # its own session: the helpers go with it
+        except ProcessLookupError:
+            pass
+        self.process.wait(timeout=30)
+        for end in (self.incoming, self.outgoing):
+            os.close(end)
+        self.log.close()
+
+
+def load(browser, trace):
+    """Gives the file to the panel's own file chooser; returns the panel's model."""
+    tabs = [target for target in browser.call("Target.getTargets")["targetInfos"] if target["type"] == "page"]
+    browser.session = browser.call("Target.attachToTarget", targetId=tabs[0]["targetId"], flatten=True)["sessionId"]
+    browser.call("Page.navigate", url=PANEL)
+    chooser = browser.wait_for(FILE_INPUT, "file chooser in the Performance panel")
+    browser.evaluate(NO_WELCOME)
+    browser.call("DOM.setFileInputFiles", files=[os.path.abspath(trace)], objectId=chooser["objectId"])
+    return browser.wait_for(MODEL, "model of the trace", returnByValue=True)["value"]
+
+
+def differences(model, trace):
+    """What the panel holds and the file does not say, or the other way round."""
+    with open(trace, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    slices = {}
+    for event in events:
+        if event["ph"] == "X":
+            slices.setdefault((event["pid"], event["tid"]), []).append((event["name"], event["ts"], event["dur"]))
+    everything = [one for track in slices.values() for one in track]
+    seen = {(track["pid"], track["tid"]): track for track in model["tracks"]}
+    checks = [("process names", dict(map(tuple, model["processes"])), processes),
+              ("tracks", sorted(seen), sorted(slices)),
+              ("bars that are drawn", model["bars"], len(everything)),
+              ("start", model["start"], min(ts for _, ts, _ in everything)),
+              ("end", model["end"], max(ts + dur for _, ts, dur in everything))]
+    for key in sorted(set(seen) & set(slices)):
+        checks += [(f"name of track {key}", seen[key]["name"], named[key]),
+                   (f"slices of track {key}", sorted(map(tuple, seen[key]["slices"])), sorted(slices[key])),
+                   (f"slices of track {key} that are in no other", seen[key]["top"], len(slices[key]))]
+    return [f"{what}: the viewer has {str(has)[:200]}, the file {str(says)[:200]}" for what, has, says in checks if has != says]
+
+
+def take_screenshot(browser, model, path):
+    browser.evaluate(ARRANGE % (model["start"] / 1000, model["end"] / 1000))
+    time.sleep(1)  # the panel draws with the next frame
+    with open(path, "wb") as file:
+        file.write(base64.b64decode(browser.call("Page.captureScreenshot")["data"]))
+
+
+def make_trace(folder):
+    path = os.path.join(folder, "trace.json")
+    subprocess.run([os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage")), "simulate",
+                    os.path.join(DATA, "graphs", "rnnlm-2.json.gz"), "--machine", "h200x4", "--plan", "spread", "--trace", path],
+                   check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
+    return path
+
+
+def show(program, trace, screenshot, folder):
+    browser = Browser(program, folder, time.monotonic() + TIMEOUT_S)
+    try:
+        model = load(browser, trace)
+        if screenshot:
+            take_screenshot(browser, model, screenshot)
+    except (OSError, EOFError, RuntimeError) as error:
+        browser.log.seek(0)
+        print(f"{error}\n{browser.log.read()[-2000:]}", file=sys.stderr)
+        return 1
+    finally:
+        browser.close()
+    found = differences(model, trace)
+    for line in found[:20]:
+        print(line, file=sys.stderr)
+    print(f"{'differs' if found else 'ok'}: {len(model['processes'])} processes, {len(model['tracks'])} tracks, {model['bars']} slices")
+    return 1 if found else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--trace")
+    parser.add_argument("--screenshot")
+    arguments = parser.parse_args()
+    names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+    program = next(filter(None, [os.environ.get("CHROMIUM"), *map(shutil.which, names)]), None)
+    if program is None:
+        print("skipped: there is no Chromium (" + ", ".join(names) + ")")
+        return 0
+    folder = tempfile.mkdtemp(prefix="stowage-chromium-")
+    try:
+        return show(program, arguments.trace or make_trace(folder), arguments.screenshot, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
