@@ -130,7 +130,7 @@ typedef struct {
     double *best, *add; /* (2 x leaves) */
 } prefix_tree;
 
-static void refresh(prefix_tree *tree, int32_t node) {
+static void refresh(prefix_tree *tree, int64_t node) {
     for (node >>= 1; node >= 1; node >>= 1)
         tree->best[node] = fmax(tree->best[2 * node], tree->best[2 * node + 1]) + tree->add[node];
 }
@@ -187,7 +187,7 @@ static stw_status maximise(const levels *l, const double *weight, int32_t T, stw
     STW_TRY_NEW(arena, tree.best, 2 * (int64_t)tree.leaves, error);
     STW_TRY_NEW(arena, tree.add, 2 * (int64_t)tree.leaves, error);
     for (int32_t k = 0; k < T; k++) leaf[by_tail[k].task] = k;
-    for (int32_t k = 0; k < 2 * tree.leaves; k++) tree.best[k] = -DBL_MAX;
+    for (int64_t k = 0; k < 2 * (int64_t)tree.leaves; k++) tree.best[k] = -DBL_MAX;
     *out = 0.0;
     int32_t last = -1; /* largest leaf that is in */
     for (int32_t k = T - 1; k >= 0; k--) {

@@ -449,9 +449,9 @@ TEST(memory, graph_output_is_kept_and_its_copy_is_not) {
 
 TEST(memory, inputs_live_to_their_last_reader_parameters_all_the_time) {
     /* us  0 1 2 3 4 5
-     * d0  a a a b b c     input x (40) on d0 over [0,3), whole though a reads a view of it; constant k (7) over [3,5)
+     * d0  a a a b b c     input x (40) on d0 over [0,3), whole though a reads a view of it; constant k (7) over [0,5)
      * d1  e e e e e e     x on d1 over [0,6). The parameter p (2) and the buffer q (1) are read by nobody and stay on d1.
-     * d0: a (5) over [0,5), b (42) over [3,6), c (1) over [5,6): 45, 54, 43. That x is an output changes nothing. */
+     * d0: a (5) over [0,5), b (42) over [3,6), c (1) over [5,6): 52, 54, 43. That x is an output changes nothing. */
     small *s = small_open((small_text){
         .nodes = SOURCE(0, "x", "input", 40) VIEW(1, "v", 0, 1) SOURCE(2, "k", "constant", 7) SOURCE(3, "p", "parameter", 2)
             SOURCE(4, "q", "buffer", 1) OP(5, "a", "[1]", 5, 3) OP(6, "b", "[5,2]", 42, 2) OP(7, "c", "[6]", 1, 1) OP(8, "e", "[0]", 0, 6),
@@ -466,5 +466,391 @@ TEST(memory, inputs_live_to_their_last_reader_parameters_all_the_time) {
         CHECK_EQ_INT(small_held(s, 0, t), first[t]);
         CHECK_EQ_INT(small_held(s, 1, t), t < 6 ? 43 : 3);
     }
+    small_close(s);
+}
+
+TEST(memory, peak_at_the_limit_and_above) {
+    /* us  0 1 2 3 4 5
+     * d0  a a b b b c     12 bytes at 2, as in chain_on_one_device */
+#define CHAIN OP(0, "a", "[]", 4, 2) OP(1, "b", "[0]", 8, 3) OP(2, "c", "[1]", 1, 1)
+    small *s = small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 12)});
+    check_step(s, 6, "d0: a[0,2) b[2,5) c[5,6)\n");
+    CHECK_EQ_INT(s->result.peak_bytes[0], 12);
+    small_close(s);
+    s = small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 11)});
+    check_invalid(s, STW_INVALID_MEMORY, "memory: d0 lacks 1 bytes: it holds 12 at 0.002 ms and has 11");
+    CHECK_STR(s->timeline, "d0: a[0,2) b[2,5) c[5,6)\n"); /* all its numbers are there */
+    CHECK_EQ_INT(s->result.step_ps, 6000000);
+    CHECK_NEAR(s->result.step_s, 6e-6, 1e-18);
+    CHECK_EQ_INT(s->result.peak_bytes[0], 12);
+    CHECK_EQ_INT(s->result.busy_ps[0], 6000000);
+    small_close(s);
+    /* Of two devices the one that lacks more is named. d0: a[0,2) holds 4; d1: b[0,3) holds 8. */
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 4, 2) OP(1, "b", "[]", 8, 3),
+                                .devices = DEVICE("d0", "h200", 3) DEVICE("d1", "h200", 6),
+                                .device_count = 2,
+                                .device = "[0,1]"});
+    check_invalid(s, STW_INVALID_MEMORY, "memory: d1 lacks 2 bytes: it holds 8 at 0 ms and has 6");
+    check_peaks(s, 4, 8);
+    small_close(s);
+}
+
+TEST(memory, held_for_no_time) {
+    /* us  0 1 2 3
+     * d0  a a b b     at 2 a (10) is freed and c (10), which takes 0 us and nobody reads, comes and goes: never 20 */
+    small *s = small_open((small_text){
+        .nodes = OP(0, "a", "[]", 10, 2) OP_WITH(1, "c", "[]", 10, 0, ",'control':[0]") OP_WITH(2, "b", "[]", 10, 2, ",'control':[1]")});
+    check_step(s, 4, "d0: a[0,2) c[2,2) b[2,4)\n");
+    CHECK_EQ_INT(s->result.peak_bytes[0], 10);
+    small_close(s);
+}
+
+TEST(memory, zero_bytes_still_cost_the_latency) {
+    /* us     0 1 2 3 4
+     * d0     a
+     * d0>d1  . a a a
+     * d1     . . . . x     */
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 1) OP(1, "x", "[0]", 0, 1),
+                                       .device_count = 2,
+                                       .links = LINK_WITH("d0", "d1", 1e6, 3, ""),
+                                       .device = "[0,1]"});
+    check_step(s, 5, "d0: a[0,1)\nd1: x[4,5)\nd0>d1: a[1,4)\n");
+    CHECK_EQ_INT(small_copy_bytes(s, "a", 1), 0);
+    check_peaks(s, 0, 0);
+    small_close(s);
+}
+
+TEST(simulate, times_are_rounded_once) {
+    /* In ps. Ops: 1.5 -> 2, 2.4 -> 2. The transfer: 0.5 + 3 bytes x 2/3 ps = 2.5 -> 3.
+     * d0 a[0,2)   d0>d1 a[2,5)   d1 x[5,7) */
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 3, 0.0000015) OP(1, "x", "[0]", 0, 0.0000024),
+                                       .device_count = 2,
+                                       .links = LINK_WITH("d0", "d1", 1.5e12, 0.0000005, ""),
+                                       .device = "[0,1]"});
+    CHECK_EQ_INT(s->result.step_ps, 7);
+    CHECK_EQ_INT(s->workspace->timeline.end_ps[0], 2);
+    CHECK_EQ_INT(s->workspace->timeline.transfer[0].end_ps, 5);
+    small_close(s);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------- */
+
+TEST(groups, recomputation) {
+    /* r is recomputed in the tasks {b, r} and {c, d, r}; both read p, which is on d1.
+     * us     0 1 2 3 4 5 6 7 8 9 10
+     * d1>d0  p p p p p p
+     * d0     . . . . . . b b c c c     c stands for {c, d, r}
+     * d0: p's copy (6) over [0,11), b (20) over [6,11), d (30) over [8,11); r (500) and c (1000) do not exist */
+    small *s = small_open((small_text){
+        .nodes = SOURCE(0, "p", "parameter", 6) OP(1, "r", "[0]", 500, 1) OP(2, "b", "[1]", 20, 1) OP(3, "c", "[1]", 1000, 1)
+            VIEW(4, "v", 1, 9) OP(5, "d", "[3,4]", 30, 1),
+        .outputs = "[2,5]",
+        .device_count = 2,
+        .device = "[1,0,0,0,0,0]",
+        .group = "[-1,-1,0,77,-1,77]"});
+    s->duration_ps = (const int64_t[]){0, 0, 2000000, 3000000, 0, 0};
+    small_run(s);
+    check_step(s, 11, "d0: b[6,8) c[8,11)\nd1>d0: p[0,6)\n");
+    check_peaks(s, 56, 6);
+    CHECK_NEAR(small_start_us(s, "d"), 8, 0); /* with its group */
+    CHECK_NEAR(small_start_us(s, "r"), -1, 0);
+    small_close(s);
+}
+
+TEST(groups, outputs_go_with_the_largest_priority_of_the_members) {
+    /* us     0 1 2 3 4 5 6 7 8 9 10
+     * d0     a                         a stands for {a, b}, of priority 5, which is b's
+     * d0>d1  q q q q a a b b b p       so both go before p (3), a too, whose own is 0
+     * d1     . . . . . . . . . . r     */
+    small *s = small_open((small_text){
+        .nodes = SOURCE(0, "q", "parameter", 4) SOURCE(1, "p", "parameter", 1) OP(2, "a", "[]", 2, 1) OP(3, "b", "[]", 3, 1)
+            OP(4, "r", "[0,2,3,1]", 0, 1),
+        .device_count = 2,
+        .device = "[0,0,0,0,1]",
+        .priority = "[9,3,0,5,0]",
+        .group = "[-1,-1,2,2,4]"});
+    s->duration_ps = (const int64_t[]){0, 0, 1000000, 0, 1000000};
+    small_run(s);
+    check_step(s, 11, "d0: a[0,1)\nd1: r[10,11)\nd0>d1: q[0,4) a[4,6) b[6,9) p[9,10)\n");
+    check_peaks(s, 10, 10);
+    small_close(s);
+}
+
+TEST(groups, wait_for_all_members_and_are_waited_for) {
+    /* us  0 1 2 3 4 5 6
+     * d1  z z z . . . y     y waits for r, which runs inside b and inside c
+     * d0  . . . b c c       b stands for {b, e, r}: b could run at 0, but e waits for z */
+    small *s = small_open((small_text){
+        .nodes = OP(0, "z", "[]", 0, 3) OP(1, "r", "[]", 70, 1) OP(2, "b", "[1]", 5, 1) OP(3, "c", "[1]", 5, 1)
+            OP_WITH(4, "e", "[1]", 60, 1, ",'control':[0]") OP_WITH(5, "y", "[]", 0, 1, ",'control':[1]"),
+        .device_count = 2,
+        .device = "[1,0,0,0,0,1]",
+        .priority = "[0,0,1,0,0,0]",
+        .group = "[0,-1,9,3,9,5]",
+        .order = "[[2,3],null]"}); /* an order lists task ids; r is in none */
+    s->duration_ps = (const int64_t[]){3000000, 0, 1000000, 2000000, 0, 1000000};
+    small_run(s);
+    check_step(s, 7, "d0: b[3,4) c[4,6)\nd1: z[0,3) y[6,7)\n");
+    check_peaks(s, 0, 0); /* in a group only what is used outside exists; c has r beside it, so it is one, too */
+    small_close(s);
+}
+
+TEST(groups, output_of_an_op_alone_always_exists) {
+    /* us  0 1 2 3
+     * d0  a b b d     a (8) over [0,1); b stands for {b, c}, unread: nothing; d recomputes e and is unread: nothing */
+    small *s = small_open((small_text){
+        .nodes = OP(0, "a", "[]", 8, 1) OP_WITH(1, "b", "[]", 50, 1, ",'control':[0]") OP(2, "c", "[1]", 60, 1)
+            OP_WITH(3, "e", "[]", 70, 1, ",'control':[2]") OP(4, "d", "[3]", 80, 1),
+        .group = "[0,7,7,-1,4]"});
+    s->duration_ps = (const int64_t[]){1000000, 2000000, 0, 0, 1000000};
+    small_run(s);
+    check_step(s, 4, "d0: a[0,1) b[1,3) d[3,4)\n");
+    CHECK_EQ_INT(s->result.peak_bytes[0], 8);
+    small_close(s);
+}
+
+TEST(groups, update_in_a_group) {
+    /* us     0 1 2 3 4 5 6
+     * d0>d1  p p p p
+     * d0     . . . . . . r      r stands for {r, u}: u's wait for r is within the group and dropped; it waits for x on d1
+     * d1     . . . . x x        u writes in place: d0 holds p (4) only, for r is read by u alone */
+    small *s = small_open((small_text){
+        .nodes = SOURCE(0, "p", "parameter", 4) OP(1, "r", "[0]", 9, 1) OP_WITH(2, "u", "[0,1]", 4, 1, ",'updates':0") OP(3, "x", "[0]", 0, 2),
+        .device_count = 2,
+        .device = "[0,0,0,1]",
+        .group = "[-1,1,1,3]"});
+    s->duration_ps = (const int64_t[]){0, 1000000, 0, 2000000};
+    small_run(s);
+    check_step(s, 7, "d0: r[6,7)\nd1: x[4,6)\nd0>d1: p[0,4)\n");
+    check_peaks(s, 4, 4);
+    small_close(s);
+}
+
+/* ---- invalid plans ------------------------------------------------------------------------------------------------------ */
+
+TEST(invalid, reasons_in_their_order) {
+    /* Everything is wrong at once; one after the other is put right. At the end, with memory for 24 bytes on d0:
+     * us     0 1 2 3 4 5 6
+     * d1>d0  p p p p p
+     * d0     . . . . . a         p's copy (5) and a (20)
+     * d1     . . . . . . u       */
+    small_text text = {.nodes = SOURCE(0, "p", "parameter", 5) NODE(1, "u", "mystery", "[0]", 5, ",'updates':0,'us':{'h200':1}")
+                           OP(2, "a", "[0]", 20, 1),
+                       .devices = DEVICE("d0", "h200", 24) DEVICE("d1", "h200", 100),
+                       .device_count = 2,
+                       .links = "",
+                       .device = "[1,0,0]",
+                       .group = "[-1,1,1]",
+                       .order = "[[2,2],null]"};
+    const int64_t long_ps[] = {0, STW_MAX_STEP_PS + 1, 1000000};
+    small *s = small_open(text);
+    check_invalid(s, STW_INVALID_COLOCATION, "colocation: node 1 'u' is on d0, but must be with node 0 'p' on d1");
+    s->plan->device[1] = 1;
+    small_run(s);
+    check_invalid(s, STW_INVALID_GROUPS, "groups: op 2 'a' is fused with an op on another device");
+    s->plan->group[2] = 2;
+    small_run(s);
+    check_invalid(s, STW_INVALID_LINKS, "links: node 0 'p' must go from d1 to d0, but there is no link");
+    small_close(s);
+
+    text.links = LINK("d1", "d0");
+    text.device = "[1,1,0]";
+    text.group = NULL;
+    s = small_open(text);
+    s->duration_ps = long_ps;
+    small_run(s);
+    check_invalid(s, STW_INVALID_ORDER, "order: entry 1 of the order of d0 is 2, which is there twice");
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){2}, 1, NULL), STW_OK);
+    small_run(s);
+    check_invalid(s, STW_INVALID_OVERFLOW, "overflow: the step takes more than 2^62 ps");
+    s->duration_ps = NULL;
+    small_run(s);
+    check_invalid(s, STW_INVALID_MEMORY, "memory: d0 lacks 1 bytes: it holds 25");
+    CHECK_STR(s->timeline, "d0: a[5,6)\nd1: u[6,7)\nd1>d0: p[0,5)\n");
+    check_peaks(s, 25, 5);
+    small_close(s);
+}
+
+TEST(invalid, order_before_overflow) {
+    /* The order puts b before a, which b reads; that a takes longer than a step may is only told without this. */
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 1) OP(1, "b", "[0]", 0, 1), .order = "[[1,0]]"});
+    s->duration_ps = (const int64_t[]){INT64_MAX, 1};
+    small_run(s);
+    check_invalid(s, STW_INVALID_ORDER, "'b'");
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){0, 1}, 2, NULL), STW_OK);
+    small_run(s);
+    check_invalid(s, STW_INVALID_OVERFLOW, "2^62");
+    small_close(s);
+}
+
+TEST(invalid, step_above_the_limit) {
+    /* d0  a[0, 2^61) b[2^61, 2^62): the longest step there is */
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 2305843009213.693952) OP(1, "b", "[]", 0, 2305843009213.693952)});
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    CHECK_EQ_INT(s->result.step_ps, STW_MAX_STEP_PS);
+    small_close(s);
+    s = small_open((small_text){
+        .nodes = OP(0, "a", "[]", 0, 2305843009213.693952) OP(1, "b", "[]", 0, 2305843009213.693952) OP(2, "c", "[]", 0, 0.000001)});
+    check_invalid(s, STW_INVALID_OVERFLOW, "overflow: the step takes more than 2^62 ps");
+    small_close(s);
+    /* A transfer of 1e30 s, and an op of 1e40 us, which 64 bits do not hold. */
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1) OP(1, "b", "[0]", 0, 1),
+                                .device_count = 2,
+                                .links = LINK_WITH("d0", "d1", 1e-30, 0, ""),
+                                .device = "[0,1]"});
+    check_invalid(s, STW_INVALID_OVERFLOW, "overflow");
+    small_close(s);
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1e40) OP(1, "b", "[0]", 0, 1)});
+    check_invalid(s, STW_INVALID_OVERFLOW, "overflow");
+    small_close(s);
+    /* Two ops of 2^62 ps on two devices at the same time are no overflow. */
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 4611686018427.387904) OP(1, "b", "[]", 0, 4611686018427.387904),
+                                .device_count = 2,
+                                .device = "[0,1]"});
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    CHECK_EQ_INT(s->result.step_ps, STW_MAX_STEP_PS);
+    CHECK_EQ_INT(s->result.busy_ps[1], STW_MAX_STEP_PS);
+    small_close(s);
+}
+
+TEST(invalid, colocation_of_any_node) {
+    /* us  0 1
+     * d0  a
+     * d1  b     b shall be with an input, which means nothing */
+    small_text text = {.nodes = SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0) OP_WITH(3, "b", "[]", 0, 1, ",'colocate':0"),
+                       .device_count = 2,
+                       .device = "[0,0,0,1]"};
+    small *s = small_open(text);
+    check_step(s, 1, "d0: a[0,1)\nd1: b[0,1)\n");
+    small_close(s);
+    /* us  0 1
+     * d0  a b   b shall be with v, which stands for a wherever the plan puts it */
+    text.nodes = SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0) OP_WITH(3, "b", "[]", 0, 1, ",'colocate':2");
+    s = small_open(text);
+    check_invalid(s, STW_INVALID_COLOCATION, "colocation: node 3 'b' is on d1, but must be with node 1 'a' on d0");
+    s->plan->device[3] = 0;
+    s->plan->device[2] = 1;
+    small_run(s);
+    check_step(s, 2, "d0: a[0,1) b[1,2)\n");
+    small_close(s);
+}
+
+TEST(invalid, faults_in_the_call) {
+    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 1) OP(1, "a", "[0]", 0, 1) VIEW(2, "v", 1, 0)});
+    stw_error error;
+    s->plan->device[1] = 1;
+    CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, &error), STW_ERROR_INPUT);
+    CHECK_STR(error.message, "node 1 'a' is on device 1; the machine has devices 0 to 0");
+    s->plan->device[1] = 0;
+    s->plan->device[0] = -1;
+    CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, NULL), STW_ERROR_INPUT);
+    s->plan->device[0] = 0;
+    s->plan->priority[1] = (double)NAN;
+    CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "node 1 'a' has a priority that is no finite number");
+    s->plan->priority[1] = 0.0;
+    s->plan->group[1] = -2;
+    CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "node 1 'a' is in group -2");
+    s->plan->group[1] = 1;
+    s->plan->device[2] = 99; /* of a view: ignored */
+    s->plan->priority[2] = (double)INFINITY;
+    s->plan->group[2] = -99;
+    CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, &error), STW_OK);
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    small *other = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 1)});
+    CHECK_EQ_INT(stw_simulate(s->simulator, other->plan, s->workspace, &s->result, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "another graph or machine");
+    small_close(other);
+    small_close(s);
+}
+
+/* ---- edges -------------------------------------------------------------------------------------------------------------- */
+
+TEST(edges, empty_graph) {
+    small *s = small_open((small_text){.device_count = 2});
+    check_step(s, 0, "");
+    check_peaks(s, 0, 0);
+    small_close(s);
+    s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 5), .device_count = 2, .order = "[[],null]"});
+    check_step(s, 0, ""); /* what is held for 0 ps does not count */
+    check_peaks(s, 0, 0);
+    CHECK_NEAR(stw_measured_share(s->simulator, s->plan), 1.0, 0.0);
+    small_close(s);
+}
+
+TEST(edges, one_op_and_more_devices_than_ops) {
+    /* us  0 1 2
+     * d5  a a a     */
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 7, 3), .device_count = 8, .device = "[5]"});
+    check_step(s, 3, "d5: a[0,3)\n");
+    for (int32_t d = 0; d < 8; d++) {
+        CHECK_EQ_INT(s->result.peak_bytes[d], d == 5 ? 7 : 0);
+        CHECK_EQ_INT(s->result.busy_ps[d], d == 5 ? 3000000 : 0);
+    }
+    small_close(s);
+}
+
+TEST(edges, sixty_four_devices) {
+    /* us        0 1 2 3
+     * d63       a           sent to all others at once, each pair having its own channel
+     * d63>dk    . a a
+     * dk        . . . xk    k = 0 to 62 */
+    enum { D = 64 };
+    char *nodes, *device;
+    size_t node_size, device_size;
+    FILE *node_file = open_memstream(&nodes, &node_size), *device_file = open_memstream(&device, &device_size);
+    fputs(OP(0, "a", "[]", 2, 1), node_file);
+    fputs("[63", device_file);
+    for (int k = 0; k < D - 1; k++) {
+        fprintf(node_file, "{'id':%d,'name':'x%d','op':'relu','inputs':[0],'dtype':'u8','shape':[3],'us':{'h200':1}},", k + 1, k);
+        fprintf(device_file, ",%d", k);
+    }
+    fputs("]", device_file);
+    fclose(node_file);
+    fclose(device_file);
+    small *s = small_open((small_text){.nodes = nodes, .device_count = D, .device = device});
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    CHECK_EQ_INT(s->result.step_ps, 4000000);
+    CHECK_EQ_INT(s->result.transfer_count, D - 1);
+    CHECK_EQ_INT(s->result.transfer_bytes, 2 * (D - 1));
+    for (int32_t d = 0; d < D; d++) CHECK_EQ_INT(s->result.peak_bytes[d], d == D - 1 ? 2 : 5);
+    for (int32_t k = 0; k < s->workspace->timeline.transfer_count; k++) {
+        CHECK_EQ_INT(s->workspace->timeline.transfer[k].start_ps, 1000000);
+        CHECK_EQ_INT(s->workspace->timeline.transfer[k].end_ps, 3000000);
+    }
+    small_close(s);
+    free(nodes);
+    free(device);
+}
+
+TEST(edges, unlike_devices) {
+    /* us     0 1 2 3 4 5 6 7
+     * d0     a a . . . . . c     an H200: a takes 2, c takes 1
+     * d0>d1  . . a
+     * d1     . . . b b b         a CPU: b takes 3, on the H200 it would take 9
+     * d1>d0  . . . . . . b       */
+    small_text text = {
+        .nodes = NODE(0, "a", "relu", "[]", 1, ",'us':{'h200':2,'cpu8':50}") NODE(1, "b", "relu", "[0]", 1, ",'us':{'cpu8':3,'h200':9}")
+            NODE(2, "c", "relu", "[1]", 1, ",'us':{'h200':1,'cpu8':7}"),
+        .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "cpu8", 100),
+        .device_count = 2,
+        .device = "[0,1,0]"};
+    small *s = small_open(text);
+    check_step(s, 8, "d0: a[0,2) c[7,8)\nd1: b[3,6)\nd0>d1: a[2,3)\nd1>d0: b[6,7)\n");
+    CHECK_NEAR(stw_measured_share(s->simulator, s->plan), 1.0, 0.0);
+    for (int32_t i = 0; i < 3; i++) s->plan->device[i] = 1;
+    small_run(s);
+    check_step(s, 60, "d1: a[0,50) b[50,53) c[53,60)\n");
+    small_close(s);
+}
+
+TEST(edges, disconnected) {
+    /* us  0 1 2
+     * d0  a a . .
+     * d1  b b b      nothing in common */
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[]", 2, 3), .device_count = 2, .links = "", .device = "[0,1]"});
+    check_step(s, 3, "d0: a[0,2)\nd1: b[0,3)\n");
+    check_peaks(s, 1, 2);
     small_close(s);
 }

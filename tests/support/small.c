@@ -206,7 +206,7 @@ static void write_timeline(small *s) {
 
 void small_run(small *s) {
     stw_error error;
-    const stw_run_options options = {.record_memory = true};
+    const stw_run_options options = {.duration_ps = s->duration_ps, .record_memory = true};
     if (stw_simulate_with(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK) die("simulate", error.message);
     write_timeline(s);
 }

@@ -41,8 +41,9 @@ typedef struct small {
     stw_simulator *simulator;
     stw_plan *plan;
     stw_workspace *workspace;
-    stw_evaluation result; /* of the last run */
-    char timeline[4000];   /* see small_run */
+    const int64_t *duration_ps; /* by node, in place of the costs; NULL unless a test sets it */
+    stw_evaluation result;      /* of the last run */
+    char timeline[4000];        /* see small_run */
 } small;
 
 /* Builds and runs. A text that cannot be read ends the program with a message: the test itself is wrong then. */
