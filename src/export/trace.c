@@ -162,8 +162,7 @@ static stw_status take_lane(trace *t, const stw_transfer *transfer, lane *lanes,
         *tid = lanes[k].tid;
         return STW_OK;
     }
-    const int32_t link =
-        transfer->from * t->s->machine->device_count + transfer->to; /* 1 or more: no link from a device to itself */
+    const int32_t link = transfer->from * t->s->machine->device_count + transfer->to; /* not 0: that would be from 0 to 0 */
     *tid = number < LANES_PER_LINK ? link * LANES_PER_LINK + number : 1000000000 + *count;
     lanes[(*count)++] = (lane){transfer->from, transfer->to, *tid, transfer->end_ps};
     const stw_str from = t->s->machine->device[transfer->from].name, to = t->s->machine->device[transfer->to].name;
@@ -306,8 +305,9 @@ static stw_status put_all(trace *t, stw_arena scratch, stw_error *error) {
     fputs("},\"traceEvents\":[", t->file);
     put_process(t, DEVICES_PID, STW_STR("devices"));
     put_process(t, LINKS_PID, STW_STR("links"));
-    for (int32_t d = 0; d < t->s->machine->device_count; d++)
+    for (int32_t d = 0; d < t->s->machine->device_count; d++) {
         put_track(t, DEVICES_PID, device_tid(d), t->s->machine->device[d].name);
+    }
     TRY(put_tasks(t, scratch, error));
     TRY(put_transfers(t, scratch, error));
     TRY(put_memory(t, scratch, error));

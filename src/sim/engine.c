@@ -8,6 +8,11 @@
 #include "sim/queues.h"
 #include "sim/sim.h"
 
+typedef struct {     /* together, since they are asked for together, in no regular order */
+    int32_t pending; /* what must still happen before the task is ready */
+    int32_t device;
+} task_state;
+
 typedef struct {
     const stw_machine *machine;
     const stw_tasks *tasks;
@@ -18,18 +23,16 @@ typedef struct {
     int64_t now;
 
     /* Tasks. */
-    const int32_t *device;                    /* (T) */
+    task_state *state;                        /* (T) */
     const double *priority;                   /* (T) */
     const int64_t *duration[STW_MAX_DEVICES]; /* (D)(T) by device */
-    int32_t *pending;                         /* (T) what must still happen before the task is ready */
     int64_t *start, *end;                     /* (T) */
     int32_t finished;
     int64_t step;
     bool overflow;
 
     /* Devices. */
-    stw_ready *ready[STW_MAX_DEVICES];
-    int32_t ready_count[STW_MAX_DEVICES];
+    stw_ready_queue ready[STW_MAX_DEVICES];
     const int32_t *const *order;
     int32_t order_next[STW_MAX_DEVICES], order_count[STW_MAX_DEVICES];
     int32_t running[STW_MAX_DEVICES]; /* task, -1 = idle */
@@ -100,9 +103,16 @@ static void sample_peaks(engine *e) {
 /* ---- becoming ready ---- */
 
 static inline void fulfil(engine *e, int32_t task) {
-    if (--e->pending[task] > 0) return;
-    const int32_t d = e->device[task];
-    if (e->order[d] == NULL) stw_ready_push(e->ready[d], &e->ready_count[d], (stw_ready){e->priority[task], e->now, task});
+    if (--e->state[task].pending > 0) return;
+    const int32_t d = e->state[task].device;
+    /* What starting and finishing will touch: there is time to fetch it until then. */
+    __builtin_prefetch(&e->tasks->output_start[task]);
+    __builtin_prefetch(&e->tasks->input_start[task]);
+    __builtin_prefetch(&e->tasks->waiter_start[task]);
+    __builtin_prefetch(&e->duration[d][task]);
+    __builtin_prefetch(&e->start[task], 1);
+    __builtin_prefetch(&e->end[task], 1);
+    if (e->order[d] == NULL) stw_ready_push(&e->ready[d], (stw_ready){e->priority[task], e->now, task});
     if (e->running[d] < 0) e->may_start |= 1ULL << d;
 }
 
@@ -153,7 +163,7 @@ static void publish_value(engine *e, int32_t value, int32_t home, double priorit
     e->destinations = 0;
     for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
         const stw_task_use *use = &tasks->use[u];
-        const int32_t d = e->device[use->task];
+        const int32_t d = e->state[use->task].device;
         if (d != home) {
             note_remote_use(e, value, use, d);
             continue;
@@ -199,7 +209,7 @@ static void finish_transfer(engine *e, int32_t t) {
     }
     for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
         const stw_task_use *use = &tasks->use[u];
-        if (e->device[use->task] != transfer->to) continue;
+        if (e->state[use->task].device != transfer->to) continue;
         e->slot_hold[use->slot] = hold;
         fulfil(e, use->task);
     }
@@ -224,8 +234,11 @@ static void start_task(engine *e, int32_t device, int32_t task) {
     e->end[task] = end;
     e->busy[device] += end - e->now;
     for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
-        hold_memory(e, device, tasks->home_bytes[tasks->output[o]]);
+        const int32_t value = tasks->output[o];
+        hold_memory(e, device, tasks->home_bytes[value]);
+        __builtin_prefetch(&tasks->use[tasks->use_start[value]]);
     }
+    __builtin_prefetch(&e->slot_hold[tasks->input_start[task]]);
     stw_ending_push(e->ending, &e->ending_count, (stw_ending){end, device});
 }
 
@@ -234,11 +247,11 @@ static void start_devices(engine *e) {
         const int32_t d = __builtin_ctzll(left);
         if (e->order[d] != NULL) {
             const int32_t next = e->order_next[d];
-            if (next == e->order_count[d] || e->pending[e->order[d][next]] > 0) continue;
+            if (next == e->order_count[d] || e->state[e->order[d][next]].pending > 0) continue;
             e->order_next[d]++;
             start_task(e, d, e->order[d][next]);
-        } else if (e->ready_count[d] > 0) {
-            start_task(e, d, stw_ready_pop(e->ready[d], &e->ready_count[d]));
+        } else if (!stw_ready_is_empty(&e->ready[d])) {
+            start_task(e, d, stw_ready_pop(&e->ready[d]));
         }
     }
     e->may_start = 0;
@@ -271,7 +284,7 @@ static void place_everywhere(engine *e, int32_t value) {
     const stw_tasks *tasks = e->tasks;
     uint64_t devices = 0;
     for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
-        const int32_t d = e->device[tasks->use[u].task];
+        const int32_t d = e->state[tasks->use[u].task].device;
         if (!(devices & (1ULL << d))) {
             devices |= 1ULL << d;
             e->dest_hold[d] = e->hold_count++;
@@ -290,13 +303,11 @@ static void place_resident(engine *e, int32_t value, int32_t home, double priori
     hold_memory(e, home, e->tasks->value_bytes[value]);
     publish_value(e, value, home, priority, 1);
     const int32_t updater = e->tasks->value_updater[value];
-    if (updater >= 0) e->pending[updater] += e->transfer_count - before;
+    if (updater >= 0) e->state[updater].pending += e->transfer_count - before;
 }
 
-/* A task becomes ready only after all is placed, so that an update sees its copies counted: until then it is held back by one. */
 static void begin(engine *e, const stw_plan *plan) {
     const stw_tasks *tasks = e->tasks;
-    for (int32_t t = 0; t < tasks->T; t++) e->pending[t] = tasks->pending[t] + 1;
     for (int32_t k = 0; k < tasks->source_count; k++) {
         const int32_t value = tasks->source[k], node = tasks->value_node[value];
         if (tasks->value_flags[value] & STW_VALUE_EVERYWHERE) {
@@ -345,7 +356,7 @@ static bool load_given_durations(engine *e, stw_arena *arena) {
 
 static bool allocate(engine *e, stw_arena *arena) {
     const int64_t T = e->tasks->T, V = e->tasks->V, U = e->tasks->U, channels = e->machine->channel_count;
-    e->pending = STW_NEW_DIRTY(arena, int32_t, T);
+    e->state = STW_NEW_DIRTY(arena, task_state, T);
     e->start = STW_NEW_DIRTY(arena, int64_t, T);
     e->end = STW_NEW_DIRTY(arena, int64_t, T);
     e->hold_users = STW_NEW_DIRTY(arena, int32_t, V + U);
@@ -361,18 +372,23 @@ static bool allocate(engine *e, stw_arena *arena) {
     e->channel_try = STW_NEW_DIRTY(arena, int32_t, channels);
     e->channel_marked = STW_NEW(arena, bool, channels);
     e->ending = STW_NEW_DIRTY(arena, stw_ending, e->D + U);
-    e->ready[0] = STW_NEW_DIRTY(arena, stw_ready, T + 1);
-    if (e->ready[0] == NULL) return false; /* the last one: if it fits, so did all before it */
+    e->ready[0].heap = STW_NEW_DIRTY(arena, stw_ready, T + 1);
+    if (e->ready[0].heap == NULL) return false; /* the last one: if it fits, so did all before it */
     if (e->options->duration_ps != NULL && !load_given_durations(e, arena)) return false;
     if (e->options->record_memory) e->timeline->change = STW_NEW_DIRTY(arena, stw_memory_change, 2 * (T + V + U));
     return !e->options->record_memory || e->timeline->change != NULL;
 }
 
-static void load(engine *e) {
+/* A task becomes ready only after all sources are placed, so that an update sees its copies counted: until then every task is
+ * held back by one. */
+static void load(engine *e, const int32_t *task_device) {
     int32_t count[STW_MAX_DEVICES] = {0};
-    for (int32_t t = 0; t < e->tasks->T; t++) count[e->device[t]]++;
+    for (int32_t t = 0; t < e->tasks->T; t++) {
+        e->state[t] = (task_state){e->tasks->pending[t] + 1, task_device[t]};
+        count[task_device[t]]++;
+    }
     for (int32_t d = 0; d < e->D; d++) {
-        if (d + 1 < e->D) e->ready[d + 1] = e->ready[d] + count[d];
+        if (d + 1 < e->D) e->ready[d + 1].heap = e->ready[d].heap + count[d];
         e->order_count[d] = count[d];
         e->running[d] = -1;
         if (e->options->duration_ps == NULL) e->duration[d] = e->tasks->duration_ps[e->machine->device[d].cost_class];
@@ -415,13 +431,12 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     e.options = input->options;
     e.timeline = timeline;
     e.D = input->machine->device_count;
-    e.device = input->task_device;
     e.priority = input->task_priority;
     e.order = input->order;
     timeline->tasks = input->tasks;
     timeline->change_count = 0;
     if (!allocate(&e, arena)) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for %d tasks", e.tasks->T);
-    load(&e);
+    load(&e, input->task_device);
     begin(&e, input->plan);
     run(&e);
     *out =

@@ -5,12 +5,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Ready tasks of one device: highest priority, then earliest ready, then smallest task. A binary heap. */
+/* Ready tasks of one device: highest priority, then earliest ready, then smallest task. What becomes ready now is mostly what
+ * runs next, so the best few stand in a short sorted list, and a binary heap behind it holds the rest. */
 typedef struct stw_ready {
     double priority;
     int64_t ready_ps;
     int32_t task;
 } stw_ready;
+
+enum { STW_READY_FRONT = 12 };
+
+typedef struct stw_ready_queue {
+    stw_ready front[STW_READY_FRONT]; /* the best is last; all of them come before all of the heap */
+    int32_t front_count, heap_count;
+    stw_ready *heap;
+} stw_ready_queue;
 
 static inline bool stw_ready_before(const stw_ready *a, const stw_ready *b) {
     if (a->priority != b->priority) return a->priority > b->priority;
@@ -18,8 +27,11 @@ static inline bool stw_ready_before(const stw_ready *a, const stw_ready *b) {
     return a->task < b->task;
 }
 
-static inline void stw_ready_push(stw_ready *heap, int32_t *count, stw_ready entry) {
-    int32_t k = (*count)++;
+static inline bool stw_ready_is_empty(const stw_ready_queue *queue) { return queue->front_count + queue->heap_count == 0; }
+
+static inline void stw_ready_push_heap(stw_ready_queue *queue, stw_ready entry) {
+    stw_ready *heap = queue->heap;
+    int32_t k = queue->heap_count++;
     while (k > 0 && stw_ready_before(&entry, &heap[(k - 1) >> 1])) {
         heap[k] = heap[(k - 1) >> 1];
         k = (k - 1) >> 1;
@@ -27,20 +39,45 @@ static inline void stw_ready_push(stw_ready *heap, int32_t *count, stw_ready ent
     heap[k] = entry;
 }
 
-static inline int32_t stw_ready_pop(stw_ready *heap, int32_t *count) {
-    const int32_t top = heap[0].task;
-    const stw_ready last = heap[--(*count)];
+static inline int32_t stw_ready_pop_heap(stw_ready_queue *queue) {
+    stw_ready *heap = queue->heap;
+    const int32_t top = heap[0].task, count = --queue->heap_count;
+    const stw_ready last = heap[count];
     int32_t k = 0;
     for (;;) {
         int32_t child = 2 * k + 1;
-        if (child >= *count) break;
-        if (child + 1 < *count && stw_ready_before(&heap[child + 1], &heap[child])) child++;
+        if (child >= count) break;
+        if (child + 1 < count && stw_ready_before(&heap[child + 1], &heap[child])) child++;
         if (!stw_ready_before(&heap[child], &last)) break;
         heap[k] = heap[child];
         k = child;
     }
     heap[k] = last;
     return top;
+}
+
+static inline void stw_ready_push(stw_ready_queue *queue, stw_ready entry) {
+    if (queue->heap_count > 0 && !stw_ready_before(&entry, &queue->heap[0])) {
+        stw_ready_push_heap(queue, entry);
+        return;
+    }
+    int32_t k = queue->front_count;
+    if (k == STW_READY_FRONT) { /* the worst of the front makes room, unless the new one is worse */
+        if (stw_ready_before(&queue->front[0], &entry)) {
+            stw_ready_push_heap(queue, entry);
+            return;
+        }
+        stw_ready_push_heap(queue, queue->front[0]);
+        for (int32_t j = 1; j < k; j++) queue->front[j - 1] = queue->front[j];
+        k = --queue->front_count;
+    }
+    for (; k > 0 && stw_ready_before(&queue->front[k - 1], &entry); k--) queue->front[k] = queue->front[k - 1];
+    queue->front[k] = entry;
+    queue->front_count++;
+}
+
+static inline int32_t stw_ready_pop(stw_ready_queue *queue) {
+    return queue->front_count > 0 ? queue->front[--queue->front_count].task : stw_ready_pop_heap(queue);
 }
 
 /* What runs now, by the time at which it ends. A binary heap; entries of equal time come out in any order. */

@@ -2,7 +2,7 @@
 
     STOWAGE_BIN=build/release/stowage python3 tests/export/test_trace.py          (STOWAGE_DATA: the folder of graphs/)
 
-The exit status is the verdict.
+The exit status is the verdict; the last line counts what passed and failed.
 """
 
 import json
@@ -94,6 +94,13 @@ class Case(unittest.TestCase):
     def run_stowage(self, *arguments):
         return subprocess.run([BINARY, *arguments], capture_output=True, timeout=300)
 
+    def plan(self, graph, machine, **changes):
+        """A plan file: everything on the first device, but for the changes."""
+        path = os.path.join(self.folder, "plan.json")
+        self.assertEqual(self.run_stowage("simulate", graph, "-m", machine, "-p", "single", "-o", path).returncode, 0)
+        with open(path, encoding="utf-8") as file:
+            return self.write("plan.json", {**json.load(file), **changes})
+
     def simulate(self, *arguments, status=0):
         """Simulates with a trace, holds the trace against the report in every way, and returns both."""
         path = os.path.join(self.folder, "trace.json")
@@ -118,7 +125,8 @@ class Case(unittest.TestCase):
             self.assertEqual(set(event), FIELDS[event["ph"]] | {"ph", "pid"})
             self.assertTrue(all(isinstance(event[key], str) for key in ("name", "cat", "bp") if key in event), event)
             self.assertTrue(all(isinstance(event[key], int) for key in ("pid", "tid", "id") if key in event), event)
-            self.assertTrue(all(isinstance(event[key], Decimal) and event[key] >= 0 for key in ("ts", "dur") if key in event), event)
+            self.assertTrue(all(isinstance(event[key], Decimal) for key in ("ts", "dur") if key in event), event)
+            self.assertTrue(event.get("ts", 0) >= 0 and event.get("dur", 0) >= 0, event)
             if event["ph"] == "M":
                 self.assertEqual(list(event["args"]), [METADATA[event["name"]]])
             elif event["ph"] == "C":
@@ -149,9 +157,9 @@ class Case(unittest.TestCase):
                 if following is None:
                     continue
                 self.assertLessEqual(end, following["args"]["start_ps"], (event, following))
-                pair = [(float(e["ts"]), float(e["dur"])) for e in (event, following)]
-                self.assertLessEqual(pair[0][0] + pair[0][1], pair[1][0], (event, following))
-                self.assertLessEqual(round(pair[0][0] * 1000) + round(pair[0][1] * 1000), round(pair[1][0] * 1000), (event, following))
+                ts, dur, then = float(event["ts"]), float(event["dur"]), float(following["ts"])
+                self.assertLessEqual(ts + dur, then, (event, following))
+                self.assertLessEqual(round(ts * 1000) + round(dur * 1000), round(then * 1000), (event, following))
 
     def check_time(self, ps, seconds):
         """The report's seconds are a double: exact to the picosecond up to hours, and then to its last place."""
@@ -249,7 +257,10 @@ class Machines(Case):
         for arguments in (("-m", "h200x1", "-p", "spread"), ("-m", "h200x3", "-p", "single")):
             trace, report = self.simulate(GRAPH, *arguments)
             self.assertEqual((report["links"], trace.tracks("links"), trace.arrows), ([], [], {}))
-            self.assertEqual([bool(slices) for _, slices in trace.tracks("devices")], [True] + [False] * (len(report["devices"]) - 1))
+            self.assertEqual([name for name, slices in trace.tracks("devices") if slices], ["h200:0"])
+            (samples,) = trace.counters.values()
+            times = [sample["ts"] for sample in samples]  # measured in whole nanoseconds, so each is an instant of its own
+            self.assertEqual(len(times), len(set(times)), "one value for each instant")
 
     def test_out_of_memory(self):
         """The timeline of a plan that does not fit is there to show why."""
@@ -266,7 +277,8 @@ class Graphs(Case):
 
     def test_names(self):
         """Quotes, backslashes, control characters, any script, and names too long for a line of text."""
-        names = ['a "quoted" \\ name', "tab\tline\nbell\x07\x01\x1f\x7f", "Ünïcödé 算子 \U0001f642 \u2028", "", "</script>\\u0041", "长" * 200]
+        names = ['a "quoted" \\ name', "tab\tline\nbell\x07\x01\x1f\x7f", "Ünïcödé 算子 \U0001f642 \u2028", "", "</script>\\u0041",
+                 "长" * 200]
         devices = ['gpu "0"', "gpu\t\n1\\", "长" * 60 + "0", "长" * 60 + "1"]
         nodes = [node(0, "input", [], name="x")]
         nodes += [node(i + 1, "made_up " + name, [i], name=name, us={"h200": 5.0}) for i, name in enumerate(names)]
@@ -278,13 +290,14 @@ class Graphs(Case):
         for link in machine["links"]:
             link["from"], link["to"] = renamed[link["from"]], renamed[link["to"]]
         graph = self.write("g.json", graph_of(nodes, name=names[0]))
-        trace, report = self.simulate(graph, "-m", self.write("m.json", machine), "-p", "spread")
+        plan = self.plan(graph, self.write("m.json", machine), device=[0, 0, 1, 2, 3, 0, 2])
+        trace, report = self.simulate(graph, "-p", plan)
         slices = [e for _, track in trace.tracks("devices") for e in track]
         self.assertEqual(sorted((e["args"]["id"], e["name"], e["args"]["op"]) for e in slices),
                          [(i + 1, name, "made_up " + name) for i, name in enumerate(names)])
         self.assertEqual(trace.file["otherData"], {"graph": names[0], "machine": names[1]})
         self.assertEqual([name for name, _ in trace.tracks("devices")], devices)
-        self.assertTrue(report["links"])
+        self.assertEqual(len(report["links"]), 5)
 
     def test_times(self):
         """Parts of a nanosecond, and steps of hours, where a double no longer holds each of them."""
@@ -296,15 +309,27 @@ class Graphs(Case):
                 self.assertEqual(sum(len(track) for track in trace.slices.values()), len(times))
                 self.simulate(graph, "-m", "h200x3", "-p", "spread")
 
+    def test_held_for_no_time(self):
+        """What is held for 0 ps does not count: here the large output of an op that takes no time, read by another such."""
+        graph = chain([5.0, 0.0, 0.0, 5.0])
+        graph["nodes"][2]["bytes"] = 10**6
+        _, report = self.simulate(self.write("g.json", graph), "-m", "h200x1", "-p", "single")
+        self.assertEqual(report["devices"][0]["peak_bytes"], 2048)
+
+    def test_first_reader(self):
+        """The arrow of a transfer leads to the first of several readers."""
+        ops = [node(1, "relu", [0]), node(2, "relu", [1]), node(3, "relu", [1])]
+        graph = self.write("g.json", graph_of([node(0, "input", []), *ops]))
+        trace, _ = self.simulate(graph, "-p", self.plan(graph, "h200x2", device=[0, 0, 1, 1], priority=[0, 0, 1, 2]))
+        slices = [trace.around(end)[0] for ends in trace.arrows.values() for end in ends]
+        self.assertEqual([(e["cat"], e["args"]["id"]) for e in slices],
+                         [("elementwise", 1), ("transfer", 1), ("transfer", 1), ("elementwise", 3)])
+
     def test_groups(self):
         """A fused group is one slice with the work of all its members."""
-        graph = self.write("g.json", graph_of([node(0, "input", []), *(node(i, "relu", [i - 1], flops=100 * i) for i in range(1, 5))]))
-        plan = os.path.join(self.folder, "plan.json")
-        self.assertEqual(self.run_stowage("simulate", graph, "-m", "h200x2", "-p", "single", "-o", plan).returncode, 0)
-        with open(plan, encoding="utf-8") as file:
-            content = json.load(file)
-        content["group"] = [-1, 1, 1, 1, 4]
-        trace, _ = self.simulate(graph, "-p", self.write("plan.json", content))
+        ops = [node(i, "relu", [i - 1], flops=100 * i) for i in range(1, 5)]
+        graph = self.write("g.json", graph_of([node(0, "input", []), *ops]))
+        trace, _ = self.simulate(graph, "-p", self.plan(graph, "h200x2", group=[-1, 1, 1, 1, 4]))
         (_, slices), _ = trace.tracks("devices")
         self.assertEqual([(e["args"]["id"], e["args"].get("fused_ops"), e["args"]["flops"], e["args"]["bytes"]) for e in slices],
                          [(1, 3, 600, 1024), (4, None, 400, 1024)])
@@ -321,7 +346,22 @@ class Faults(Case):
         self.assertEqual(os.listdir(self.folder), ["taken"])
 
 
-if __name__ == "__main__":
+class CountingResult(unittest.TextTestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
+def main():
     if not os.access(BINARY, os.X_OK):
-        sys.exit(f"no program at '{BINARY}'; give its path in STOWAGE_BIN")
-    unittest.main()
+        print(f"no program at '{BINARY}'; give its path in STOWAGE_BIN", file=sys.stderr)
+        return 2
+    result = unittest.main(exit=False, testRunner=unittest.TextTestRunner(resultclass=CountingResult)).result
+    print(f"{result.passed} passed, {len(result.failures) + len(result.errors)} failed")
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,10 +1,10 @@
 """Does a trace open in a real viewer? Loads one into the Performance panel of Chromium's developer tools, as a user would, and
 compares what the panel's own model holds with the file: processes, tracks, slices, bounds, and what is drawn.
 
-    STOWAGE_BIN=build/release/stowage python3 tests/export/trace_in_chromium.py [--trace t.json] [--screenshot t.png]
+    python3 tests/export/trace_in_chromium.py [--screenshot t.png] [t.json]
 
-Without --trace, a step of rnnlm-2 on four devices is traced first. The exit status is the verdict: 0 if all agrees, or if there
-is no Chromium here, which is said; else 1. CHROMIUM names the browser if it is not on the path.
+Without a trace, STOWAGE_BIN makes one of rnnlm-2 on four devices. The exit status is the verdict: 0 if all agrees, or if there is
+no Chromium here, which is said; else 1. CHROMIUM names the browser if it is not on the path.
 """
 
 import argparse
@@ -81,7 +81,8 @@ class Browser:
         self.process = subprocess.Popen(
             [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe",
              "--window-size=1600,1000", "--user-data-dir=" + os.path.join(folder, "profile"), "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, close_fds=False, preexec_fn=place_ends, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, close_fds=False, preexec_fn=place_ends,
+            start_new_session=True)
         for end in (inner_in, inner_out, *ends):
             os.close(end)
 
@@ -194,32 +195,29 @@ def show(program, trace, screenshot, folder):
             take_screenshot(browser, model, screenshot)
     except (OSError, EOFError, RuntimeError) as error:
         browser.log.seek(0)
-        print(f"{error}\n{browser.log.read()[-2000:]}", file=sys.stderr)
+        print(f"{error}; the browser's last words:\n{browser.log.read()[-600:]}", file=sys.stderr)
         return 1
     finally:
         browser.close()
     found = differences(model, trace)
-    for line in found[:20]:
-        print(line, file=sys.stderr)
-    print(f"{'differs' if found else 'ok'}: {len(model['processes'])} processes, {len(model['tracks'])} tracks, {model['bars']} slices")
+    print(*found[:20], sep="\n", end="\n" * bool(found))
+    print(f"the viewer holds {len(model['processes'])} processes, {len(model['tracks'])} tracks, {model['bars']} slices: "
+          f"{'not ' if found else ''}as in the file")
     return 1 if found else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--trace")
+    parser.add_argument("trace", nargs="?")
     parser.add_argument("--screenshot")
     arguments = parser.parse_args()
-    names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
-    program = next(filter(None, [os.environ.get("CHROMIUM"), *map(shutil.which, names)]), None)
+    names = [os.environ["CHROMIUM"]] if "CHROMIUM" in os.environ else ["chromium", "chromium-browser", "google-chrome"]
+    program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         print("skipped: there is no Chromium (" + ", ".join(names) + ")")
         return 0
-    folder = tempfile.mkdtemp(prefix="stowage-chromium-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="stowage-chromium-", ignore_cleanup_errors=True) as folder:
         return show(program, arguments.trace or make_trace(folder), arguments.screenshot, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,285 @@
+/* sim/bounds: on graphs so small that every plan can be tried, the lower bounds are never above the best step, and equal to it
+ * where they are tight. Strict orders out of all linear orders of the tasks include every schedule that is worth a thought. */
+#include <math.h>
+#include <string.h>
+
+#include "support/random.h"
+#include "test.h"
+
+enum { MOST = 6 }; /* ops */
+
+static stw_bounds bounds_of(const small *s) {
+    stw_bounds bounds = {0};
+    CHECK_EQ_INT(stw_lower_bounds(s->simulator, s->plan, &bounds, NULL), STW_OK);
+    return bounds;
+}
+
+static int64_t run(small *s) {
+    stw_evaluation result;
+    CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &result, NULL), STW_OK);
+    return result.reason == STW_VALID ? result.step_ps : INT64_MAX;
+}
+
+/* ---- every order of the tasks ---- */
+
+typedef struct {
+    small *s;
+    const stw_tasks *tasks;
+    int32_t sequence[MOST];
+    int32_t pending[MOST];
+    bool done[MOST];
+    int64_t best_ps;
+} search;
+
+static void place(search *x, int32_t t, int32_t sign) {
+    const stw_tasks *tasks = x->tasks;
+    for (int32_t o = tasks->output_start[t]; o < tasks->output_start[t + 1]; o++) {
+        for (int32_t u = tasks->use_start[tasks->output[o]]; u < tasks->use_start[tasks->output[o] + 1]; u++) {
+            x->pending[tasks->use[u].task] -= sign;
+        }
+    }
+    for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) x->pending[tasks->waiter[w]] -= sign;
+    x->done[t] = sign > 0;
+}
+
+/* Cuts the sequence up by device. The arrays of the plan are written in place: set_order would fill its arena. */
+static void try_sequence(search *x) {
+    stw_plan *plan = x->s->plan;
+    for (int32_t d = 0; d < plan->machine->device_count; d++) plan->order_count[d] = 0;
+    for (int32_t k = 0; k < x->tasks->T; k++) {
+        const int32_t node = x->tasks->task_node[x->sequence[k]], d = plan->device[node];
+        plan->order[d][plan->order_count[d]++] = node;
+    }
+    const int64_t step = run(x->s);
+    CHECK(step < INT64_MAX);
+    if (step < x->best_ps) x->best_ps = step;
+}
+
+static void extend(search *x, int32_t length) {
+    if (length == x->tasks->T) try_sequence(x);
+    for (int32_t t = 0; t < x->tasks->T; t++) {
+        if (x->done[t] || x->pending[t] > 0) continue;
+        x->sequence[length] = t;
+        place(x, t, 1);
+        extend(x, length + 1);
+        place(x, t, -1);
+    }
+}
+
+/* The best step over all orders, with the devices and groups of the plan; INT64_MAX if these are illegal. */
+static int64_t best_order(small *s, stw_arena scratch) {
+    stw_tasks room;
+    stw_str reason;
+    search x = {.s = s, .best_ps = INT64_MAX};
+    CHECK_EQ_INT(stw_simulator_tasks(s->simulator, s->plan, &scratch, &room, &x.tasks, &reason, NULL), STW_OK);
+    if (reason.length > 0) return INT64_MAX;
+    for (int32_t v = 0; v < x.tasks->V; v++) {
+        for (int32_t u = x.tasks->use_start[v]; u < x.tasks->use_start[v + 1]; u++) {
+            x.pending[x.tasks->use[u].task] += x.tasks->value_task[v] >= 0;
+        }
+    }
+    for (int32_t w = 0; w < x.tasks->waiter_start[x.tasks->T]; w++) x.pending[x.tasks->waiter[w]]++;
+    extend(&x, 0);
+    return x.best_ps;
+}
+
+/* ---- every placement ---- */
+
+static bool next_placement(stw_plan *plan) {
+    for (int32_t k = 0; k < plan->graph->op_count; k++) {
+        int32_t *device = &plan->device[plan->graph->topological[k]];
+        if (++*device < plan->machine->device_count) return true;
+        *device = 0;
+    }
+    return false;
+}
+
+static int64_t best_plan(small *s, stw_arena scratch) {
+    int64_t best = INT64_MAX;
+    do {
+        const int64_t step = best_order(s, scratch);
+        if (step < best) best = step;
+    } while (next_placement(s->plan));
+    return best;
+}
+
+/* ---- every partition into groups ---- */
+
+/* The next choice of a group for every op, -1 included; numbers in the order of their first use. */
+static bool next_partition(const stw_graph *graph, int32_t *group) {
+    for (int32_t k = graph->op_count - 1; k >= 0; k--) {
+        int32_t largest = -1;
+        for (int32_t j = 0; j < k; j++) {
+            if (group[graph->topological[j]] > largest) largest = group[graph->topological[j]];
+        }
+        int32_t *own = &group[graph->topological[k]];
+        if (*own <= largest) {
+            ++*own;
+            return true;
+        }
+        *own = -1;
+    }
+    return false;
+}
+
+static void begin_orders(small *s) {
+    static const int32_t none[MOST] = {0};
+    for (int32_t d = 0; d < s->machine->device_count; d++) CHECK_EQ_INT(stw_plan_set_order(s->plan, d, none, MOST, NULL), STW_OK);
+}
+
+static small *open_tiny(stw_rng *rng, int number, int32_t ops) {
+    return random_open(rng, (random_shape){.nodes = ops,
+                                           .device_count = 2,
+                                           .plain = true,
+                                           .unlike = number % 2 == 1,
+                                           .free_links = number % 3 == 0,
+                                           .model = number % 5 < 2,
+                                           .contention = number % 4 == 0 ? "none" : "queue"});
+}
+
+TEST(bounds, never_above_the_best_plan) {
+    const stw_rng seeds = stw_rng_create(31);
+    stw_arena scratch;
+    if (!CHECK_EQ_INT(stw_arena_create(&scratch, NULL), STW_OK)) return;
+    int tight = 0;
+    for (int number = 0; number < 200; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_tiny(&rng, number, number % 8 == 0 ? MOST : 5);
+        begin_orders(s);
+        const stw_bounds bounds = bounds_of(s);
+        const double best = (double)best_plan(s, scratch);
+        test_context("problem %d: bound %.17g, with groups free %.17g, best %.17g ps", number, bounds.plan_s * 1e12, bounds.fusion_s * 1e12, best);
+        CHECK(bounds.plan_s * 1e12 <= best);
+        CHECK(bounds.fusion_s * 1e12 <= best);
+        tight += bounds.plan_s * 1e12 >= best * (1.0 - 1e-11);
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(tight >= 50); /* it is no idle number */
+    stw_arena_destroy(&scratch);
+}
+
+TEST(bounds, never_above_the_best_priorities) {
+    /* The same with priorities in place of orders, in every permutation. */
+    const stw_rng seeds = stw_rng_create(32);
+    for (int number = 0; number < 60; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_tiny(&rng, number, 4);
+        const stw_bounds bounds = bounds_of(s);
+        int64_t best = INT64_MAX;
+        do {
+            for (int code = 0; code < 24; code++) { /* the digits of a permutation of four */
+                int32_t left[] = {0, 1, 2, 3}, rest = code;
+                for (int32_t i = 0; i < 4; i++) {
+                    const int32_t k = rest % (4 - i);
+                    rest /= 4 - i;
+                    s->plan->priority[i] = left[k];
+                    left[k] = left[3 - i];
+                }
+                const int64_t step = run(s);
+                if (step < best) best = step;
+            }
+        } while (next_placement(s->plan));
+        test_context("problem %d", number);
+        CHECK(best < INT64_MAX && best > 0);
+        CHECK(bounds.plan_s * 1e12 <= (double)best);
+        CHECK(bounds.fusion_s * 1e12 <= (double)best);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
+TEST(bounds, never_above_the_best_groups) {
+    const stw_rng seeds = stw_rng_create(33);
+    stw_arena scratch;
+    if (!CHECK_EQ_INT(stw_arena_create(&scratch, NULL), STW_OK)) return;
+    int better = 0, legal = 0;
+    for (int number = 0; number < 110; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_tiny(&rng, number, number < 100 ? 4 : 5);
+        begin_orders(s);
+        const double fusion_ps = bounds_of(s).fusion_s * 1e12;
+        const int64_t unfused = best_plan(s, scratch);
+        int64_t best = INT64_MAX;
+        for (int32_t i = 0; i < s->graph->N; i++) s->plan->group[i] = -1;
+        do {
+            const int64_t step = best_plan(s, scratch);
+            if (step == INT64_MAX) continue;
+            legal++;
+            test_context("problem %d, groups %d %d %d %d ...", number, s->plan->group[0], s->plan->group[1], s->plan->group[2], s->plan->group[3]);
+            CHECK(bounds_of(s).plan_s * 1e12 <= (double)step);
+            if (step < best) best = step;
+        } while (next_partition(s->graph, s->plan->group));
+        test_context("problem %d: with groups free %.17g, best %.17g ps", number, fusion_ps, (double)best);
+        CHECK(best <= unfused);
+        CHECK(fusion_ps <= (double)best);
+        better += best < unfused;
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(legal > 1000); /* of the 52 partitions of four ops most are illegal, for their classes above all */
+    CHECK(better > 20);
+    stw_arena_destroy(&scratch);
+}
+
+/* ---- where the bound is tight ---- */
+
+static void check_tight(small_text text, double bound_us) {
+    small *s = small_open(text);
+    CHECK_NEAR(bounds_of(s).plan_s * 1e6, bound_us, 1e-9 * bound_us);
+    CHECK(bounds_of(s).plan_s * 1e12 <= (double)s->result.step_ps);
+    CHECK_NEAR(s->result.step_s * 1e6, bound_us, 1e-9 * bound_us);
+    small_close(s);
+}
+
+TEST(bounds, tight_where_they_can_be) {
+    const char *const chain = OP(0, "a", "[]", 1, 2) OP(1, "b", "[0]", 1, 3) OP(2, "c", "[1]", 1, 4);
+    check_tight((small_text){.nodes = chain}, 9);
+    check_tight((small_text){.nodes = chain, .device_count = 3}, 9); /* more devices do not help a chain */
+    const char *const four = OP(0, "a", "[]", 1, 5) OP(1, "b", "[]", 1, 5) OP(2, "c", "[]", 1, 5) OP(3, "d", "[]", 1, 5);
+    check_tight((small_text){.nodes = four}, 20);
+    check_tight((small_text){.nodes = four, .device_count = 2, .device = "[0,1,0,1]"}, 10);
+    check_tight((small_text){.nodes = four, .device_count = 4, .device = "[0,1,2,3]"}, 5);
+    /* A head, two in the middle for each of two devices, a tail: neither the path (7) nor the work over devices (8) alone,
+     * but head + work / devices + tail = 1 + 6 + 1. With nothing to send it is reached. */
+    const char *const diamond = OP(0, "a", "[]", 0, 1) OP(1, "b", "[0]", 0, 3) OP(2, "c", "[0]", 0, 3) OP(3, "d", "[0]", 0, 3)
+        OP(4, "e", "[0]", 0, 3) OP(5, "f", "[1,2,3,4]", 0, 1);
+    check_tight((small_text){.nodes = diamond, .device_count = 2, .device = "[0,0,0,1,1,0]"}, 8);
+    /* Waits count as well: an update and the reader that it waits for. */
+    check_tight((small_text){.nodes = SOURCE(0, "p", "parameter", 1) OP(1, "r", "[0]", 1, 3) OP_WITH(2, "u", "[]", 1, 4, ",'updates':0"),
+                             .device_count = 2},
+                7);
+}
+
+TEST(bounds, tight_on_unlike_devices) {
+    /* Two ops that the H200 does in 2 and the CPU in 6, and two the other way round: each device does its own in 4. */
+    check_tight((small_text){.nodes = NODE(0, "a", "relu", "[]", 1, ",'us':{'h200':2,'cpu8':6}")
+                                 NODE(1, "b", "relu", "[]", 1, ",'us':{'h200':2,'cpu8':6}")
+                                     NODE(2, "c", "relu", "[]", 1, ",'us':{'h200':6,'cpu8':2}")
+                                         NODE(3, "d", "relu", "[]", 1, ",'us':{'h200':6,'cpu8':2}"),
+                             .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "cpu8", 100),
+                             .device_count = 2,
+                             .device = "[0,0,1,1]"},
+                4);
+}
+
+TEST(bounds, edges) {
+    small *s = small_open((small_text){0}); /* no op */
+    CHECK_NEAR(bounds_of(s).plan_s, 0.0, 0.0);
+    CHECK_NEAR(bounds_of(s).fusion_s, 0.0, 0.0);
+    small_close(s);
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 0)}); /* an op that takes no time */
+    CHECK_NEAR(bounds_of(s).plan_s, 0.0, 0.0);
+    small_close(s);
+    /* Illegal groups: what could be run is bounded. */
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) NODE(1, "b", "mystery", "[0]", 1, ",'us':{'h200':3}"), .group = "[0,0]"});
+    CHECK_EQ_INT(s->result.reason, STW_INVALID_GROUPS);
+    CHECK_NEAR(bounds_of(s).plan_s * 1e6, 5.0, 1e-8);
+    CHECK(bounds_of(s).fusion_s * 1e6 >= 3.0 - 1e-5); /* b never fuses; the margin is half a picosecond per op */
+    small_close(s);
+    /* Times beyond all limits: nothing infinite comes out. */
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1e300) OP(1, "b", "[0]", 1, 1e300)});
+    CHECK_EQ_INT(s->result.reason, STW_INVALID_OVERFLOW);
+    CHECK(isfinite(bounds_of(s).plan_s) && isfinite(bounds_of(s).fusion_s));
+    small_close(s);
+}
