@@ -57,7 +57,12 @@ double stw_cost_group_us(const stw_device *device, const stw_group_work *work) {
     return work->model_us > 0.0 ? work->us / work->model_us * model_us : work->us;
 }
 
-static int64_t round_ps(double ps) { return ps <= (double)STW_MAX_STEP_PS ? (int64_t)llround(ps) : INT64_MAX; }
+/* Halves away from zero, for ps >= 0: what llround does, without the call. The difference is exact. */
+static int64_t round_ps(double ps) {
+    if (!(ps <= (double)STW_MAX_STEP_PS)) return INT64_MAX;
+    const int64_t whole = (int64_t)ps;
+    return whole + (ps - (double)whole >= 0.5);
+}
 
 int64_t stw_cost_us_to_ps(double us) { return round_ps(us * 1e6); }
 

@@ -112,7 +112,7 @@ typedef struct {
     stw_arena arena;
     const stw_tasks *tasks;
     int32_t *device;       /* (T) */
-    double *priority;      /* (T) */
+    int64_t *priority;     /* (T) as keys, see queues.h */
     const int32_t **order; /* (D) task indices, or NULL */
     stw_error *error;
 } evaluation;
@@ -133,7 +133,7 @@ static stw_status check_entry(const evaluation *v, int32_t node) {
     if (!isfinite(plan->priority[node])) {
         return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' has a priority that is no finite number", node, name);
     }
-    if (plan->group[node] < -1) {
+    if (v->s->graph->kind[node] == STW_NODE_OP && plan->group[node] < -1) {
         return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is in group %d; groups are 0 or more, or -1", node, name,
                         plan->group[node]);
     }
@@ -143,18 +143,21 @@ static stw_status check_entry(const evaluation *v, int32_t node) {
 /* A tight pass that only tells whether there is a fault; the fault itself is then looked for. */
 static bool entry_is_bad(const stw_plan *plan, int32_t node, uint32_t devices) {
     const double priority = plan->priority[node];
-    return ((uint32_t)plan->device[node] >= devices) | !(priority - priority == 0.0) | (plan->group[node] < -1);
+    return ((uint32_t)plan->device[node] >= devices) | !(priority - priority == 0.0);
 }
 
 static stw_status check_entries(const evaluation *v) {
     const stw_tasks *unfused = &v->s->unfused;
     const uint32_t devices = (uint32_t)v->s->machine->device_count;
     bool bad = false;
-    for (int32_t t = 0; t < unfused->T; t++) bad |= entry_is_bad(v->plan, unfused->task_node[t], devices);
-    for (int32_t t = 0; bad && t < unfused->T; t++) TRY(check_entry(v, unfused->task_node[t]));
+    for (int32_t t = 0; t < unfused->T; t++)
+        bad |= entry_is_bad(v->plan, unfused->task_node[t], devices) | (v->plan->group[unfused->task_node[t]] < -1);
     for (int32_t k = 0; k < unfused->source_count; k++) {
         const int32_t value = unfused->source[k];
-        if (unfused->value_flags[value] & STW_VALUE_RESIDENT) TRY(check_entry(v, unfused->value_node[value]));
+        if (unfused->value_flags[value] & STW_VALUE_RESIDENT) bad |= entry_is_bad(v->plan, unfused->value_node[value], devices);
+    }
+    for (int32_t value = 0; bad && value < unfused->V; value++) {
+        if (!(unfused->value_flags[value] & STW_VALUE_EVERYWHERE)) TRY(check_entry(v, unfused->value_node[value]));
     }
     return STW_OK;
 }

@@ -148,7 +148,8 @@ TEST(bounds, never_above_the_best_plan) {
         begin_orders(s);
         const stw_bounds bounds = bounds_of(s);
         const double best = (double)best_plan(s, scratch);
-        test_context("problem %d: bound %.17g, with groups free %.17g, best %.17g ps", number, bounds.plan_s * 1e12, bounds.fusion_s * 1e12, best);
+        test_context("problem %d: bound %.17g, with groups free %.17g, best %.17g ps", number, bounds.plan_s * 1e12,
+                     bounds.fusion_s * 1e12, best);
         CHECK(bounds.plan_s * 1e12 <= best);
         CHECK(bounds.fusion_s * 1e12 <= best);
         tight += bounds.plan_s * 1e12 >= best * (1.0 - 1e-11);
@@ -206,7 +207,8 @@ TEST(bounds, never_above_the_best_groups) {
             const int64_t step = best_plan(s, scratch);
             if (step == INT64_MAX) continue;
             legal++;
-            test_context("problem %d, groups %d %d %d %d ...", number, s->plan->group[0], s->plan->group[1], s->plan->group[2], s->plan->group[3]);
+            test_context("problem %d, groups %d %d %d %d ...", number, s->plan->group[0], s->plan->group[1], s->plan->group[2],
+                         s->plan->group[3]);
             CHECK(bounds_of(s).plan_s * 1e12 <= (double)step);
             if (step < best) best = step;
         } while (next_partition(s->graph, s->plan->group));
@@ -246,9 +248,10 @@ TEST(bounds, tight_where_they_can_be) {
         OP(4, "e", "[0]", 0, 3) OP(5, "f", "[1,2,3,4]", 0, 1);
     check_tight((small_text){.nodes = diamond, .device_count = 2, .device = "[0,0,0,1,1,0]"}, 8);
     /* Waits count as well: an update and the reader that it waits for. */
-    check_tight((small_text){.nodes = SOURCE(0, "p", "parameter", 1) OP(1, "r", "[0]", 1, 3) OP_WITH(2, "u", "[]", 1, 4, ",'updates':0"),
-                             .device_count = 2},
-                7);
+    check_tight(
+        (small_text){.nodes = SOURCE(0, "p", "parameter", 1) OP(1, "r", "[0]", 1, 3) OP_WITH(2, "u", "[]", 1, 4, ",'updates':0"),
+                     .device_count = 2},
+        7);
 }
 
 TEST(bounds, tight_on_unlike_devices) {
@@ -272,7 +275,8 @@ TEST(bounds, edges) {
     CHECK_NEAR(bounds_of(s).plan_s, 0.0, 0.0);
     small_close(s);
     /* Illegal groups: what could be run is bounded. */
-    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) NODE(1, "b", "mystery", "[0]", 1, ",'us':{'h200':3}"), .group = "[0,0]"});
+    s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 1, 2) NODE(1, "b", "mystery", "[0]", 1, ",'us':{'h200':3}"), .group = "[0,0]"});
     CHECK_EQ_INT(s->result.reason, STW_INVALID_GROUPS);
     CHECK_NEAR(bounds_of(s).plan_s * 1e6, 5.0, 1e-8);
     CHECK(bounds_of(s).fusion_s * 1e6 >= 3.0 - 1e-5); /* b never fuses; the margin is half a picosecond per op */

@@ -141,7 +141,8 @@ static int64_t held_at_the_end(const small *s, int32_t device) {
     int64_t bytes = 0;
     for (int32_t i = 0; i < s->graph->N; i++) {
         if (s->plan->device[i] != device) continue;
-        const bool kept = s->graph->kind[i] == STW_NODE_OP && s->graph->kept[i] && s->graph->updates[i] < 0 && tasks->task_of[i] >= 0;
+        const bool kept =
+            s->graph->kind[i] == STW_NODE_OP && s->graph->kept[i] && s->graph->updates[i] < 0 && tasks->task_of[i] >= 0;
         if (kept || stw_node_is_resident(s->graph->kind[i])) bytes += s->graph->bytes[i];
     }
     return bytes;
@@ -252,8 +253,10 @@ TEST(invariants, cheaper_never_longer_with_orders_fixed) {
     const stw_rng seeds = stw_rng_create(15);
     for (int number = 0; number < PROBLEMS; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
-        small *s = random_open(&rng, (random_shape){.nodes = 30, .device_count = 1 + number % 5, .unlike = number % 2 == 1, .contention = "none",
-                                                    .buses = true});
+        small *s = random_open(
+            &rng,
+            (random_shape){
+                .nodes = 30, .device_count = 1 + number % 5, .unlike = number % 2 == 1, .contention = "none", .buses = true});
         int64_t *duration_ps = calloc((size_t)s->graph->N, sizeof *duration_ps);
         stw_workspace *workspace;
         CHECK_EQ_INT(stw_workspace_create(s->simulator, &workspace, NULL), STW_OK);
@@ -312,7 +315,8 @@ TEST(invariants, like_devices_may_be_relabelled) {
     const stw_rng seeds = stw_rng_create(16);
     for (int number = 0; number < PROBLEMS; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
-        small *s = random_open(&rng, (random_shape){.nodes = 40, .device_count = 2 + number % 5, .contention = number % 2 ? "none" : "queue"});
+        small *s = random_open(
+            &rng, (random_shape){.nodes = 40, .device_count = 2 + number % 5, .contention = number % 2 ? "none" : "queue"});
         for (int plan = 0; plan < PLANS; plan++) {
             test_context("problem %d, plan %d", number, plan);
             random_plan(&rng, s, plan);

@@ -55,10 +55,10 @@ TEST(simulate, fork_on_two_devices_overlaps) {
      * d0>d1  . . a a a a
      * d1     . . . . . . c c
      * d1>d0  . . . . . . . . c c */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 4, 2) OP(1, "b", "[0]", 1, 3) OP(2, "c", "[0]", 2, 2) OP(3, "d", "[1,2]", 1, 1),
-        .device_count = 2,
-        .device = "[0,0,1,0]"});
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 4, 2) OP(1, "b", "[0]", 1, 3) OP(2, "c", "[0]", 2, 2) OP(3, "d", "[1,2]", 1, 1),
+                     .device_count = 2,
+                     .device = "[0,0,1,0]"});
     check_step(s, 11, "d0: a[0,2) b[2,5) d[10,11)\nd1: c[6,8)\nd0>d1: a[2,6)\nd1>d0: c[8,10)\n");
     CHECK_EQ_INT(s->result.busy_ps[0], 6000000);
     CHECK_EQ_INT(s->result.busy_ps[1], 2000000);
@@ -72,19 +72,19 @@ TEST(simulate, device_takes_priority_then_ready_time_then_id) {
      * d1  z
      * d0  e e d c a b     all but d are ready at 0; e outranks all; d, ready at 1, outranks c; c outranks a and b of priority 0,
      *                     of which a, ready at 0 like b, has the smaller id */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "z", "[]", 0, 1) OP(1, "a", "[]", 0, 1) OP(2, "b", "[]", 0, 1) OP(3, "c", "[]", 0, 1)
-            OP_WITH(4, "d", "[]", 0, 1, ",'control':[0]") OP(5, "e", "[]", 0, 2),
-        .device_count = 2,
-        .device = "[1,0,0,0,0,0]",
-        .priority = "[0,0,0,0.5,1,2]"});
+    small *s =
+        small_open((small_text){.nodes = OP(0, "z", "[]", 0, 1) OP(1, "a", "[]", 0, 1) OP(2, "b", "[]", 0, 1)
+                                    OP(3, "c", "[]", 0, 1) OP_WITH(4, "d", "[]", 0, 1, ",'control':[0]") OP(5, "e", "[]", 0, 2),
+                                .device_count = 2,
+                                .device = "[1,0,0,0,0,0]",
+                                .priority = "[0,0,0,0.5,1,2]"});
     check_step(s, 6, "d0: e[0,2) d[2,3) c[3,4) a[4,5) b[5,6)\nd1: z[0,1)\n");
     small_close(s);
-    /* us  0 1 2
+    /* us  0 1 2 3
      * d1  z z
-     * d0  f f a b         a waits for z, b and f are ready at 0: at 2, b has been ready for longer, a has the smaller id */
-    s = small_open((small_text){.nodes = OP(0, "z", "[]", 0, 2) OP_WITH(1, "a", "[]", 0, 1, ",'control':[0]") OP(2, "b", "[]", 0, 1)
-                                    OP(3, "f", "[]", 0, 2),
+     * d0  f f b a         a waits for z, b and f are ready at 0: at 2, b has been ready for longer, a has the smaller id */
+    s = small_open((small_text){.nodes = OP(0, "z", "[]", 0, 2) OP_WITH(1, "a", "[]", 0, 1, ",'control':[0]")
+                                    OP(2, "b", "[]", 0, 1) OP(3, "f", "[]", 0, 2),
                                 .device_count = 2,
                                 .device = "[1,0,0,0]",
                                 .priority = "[0,0,0,7]"});
@@ -122,17 +122,18 @@ TEST(simulate, channels_of_the_two_directions_are_two) {
      * d0>d1  . a a a
      * d1>d0  . b b b
      * d1     b . . . x    */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[1]", 0, 1),
-        .device_count = 2,
-        .device = "[0,1,1,0]"});
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[1]", 0, 1),
+                     .device_count = 2,
+                     .device = "[0,1,1,0]"});
     check_step(s, 5, "d0: a[0,1) y[4,5)\nd1: b[0,1) x[4,5)\nd0>d1: a[1,4)\nd1>d0: b[1,4)\n");
     small_close(s);
 }
 
 #define BUS ",'bus':'b'"
 static const small_text bus_text = {
-    .nodes = OP(0, "a", "[]", 2, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[0]", 0, 1) OP(4, "z", "[1]", 0, 1),
+    .nodes =
+        OP(0, "a", "[]", 2, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[0]", 0, 1) OP(4, "z", "[1]", 0, 1),
     .device_count = 3,
     .links = LINK_WITH("d0", "d1", 1e6, 0, BUS) LINK_WITH("d0", "d2", 1e6, 0, BUS) LINK_WITH("d1", "d0", 1e6, 0, BUS),
     .device = "[0,1,2,1,0]",
@@ -182,21 +183,22 @@ TEST(simulate, zero_durations_in_rounds) {
      * d0     c c      a[0,0), then b[0,0): b becomes ready at 0 and outranks c, which was ready all along
      * d0>d1           a[0,0): no bytes, no latency
      * d1     x        */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 0, 0) OP(1, "b", "[0]", 0, 0) OP(2, "c", "[]", 3, 2) OP(3, "x", "[0]", 4, 1),
-        .device_count = 2,
-        .device = "[0,0,0,1]",
-        .priority = "[1,1,0,0]"});
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 0, 0) OP(1, "b", "[0]", 0, 0) OP(2, "c", "[]", 3, 2) OP(3, "x", "[0]", 4, 1),
+                     .device_count = 2,
+                     .device = "[0,0,0,1]",
+                     .priority = "[1,1,0,0]"});
     check_step(s, 2, "d0: a[0,0) b[0,0) c[0,2)\nd1: x[0,1)\nd0>d1: a[0,0)\n");
     check_peaks(s, 3, 4);
     small_close(s);
     /* us  0 1 2 3
      * d0  c c c b     z[0,0) on d1; but at 0 every idle device starts something before z ends, so b comes too late
      *                 z holds its 1000 bytes for 0 ps, which do not count */
-    s = small_open((small_text){.nodes = OP(0, "z", "[]", 1000, 0) OP_WITH(1, "b", "[]", 0, 1, ",'control':[0]") OP(2, "c", "[]", 0, 3),
-                                .device_count = 2,
-                                .device = "[1,0,0]",
-                                .priority = "[0,5,0]"});
+    s = small_open(
+        (small_text){.nodes = OP(0, "z", "[]", 1000, 0) OP_WITH(1, "b", "[]", 0, 1, ",'control':[0]") OP(2, "c", "[]", 0, 3),
+                     .device_count = 2,
+                     .device = "[1,0,0]",
+                     .priority = "[0,5,0]"});
     check_step(s, 4, "d0: c[0,3) b[3,4)\nd1: z[0,0)\n");
     check_peaks(s, 0, 0);
     small_close(s);
@@ -225,8 +227,8 @@ TEST(simulate, bytes_of_views) {
      * d0>d6  a[1,1)    an empty view */
     small *s = small_open((small_text){
         .nodes = OP(0, "a", "[]", 12, 1) VIEW(1, "s", 0, 5) VIEW(2, "t", 0, 4) VIEW(3, "e", 0, 40) VIEW(4, "r", 3, 4)
-            VIEW(5, "empty", 0, 0) OP(6, "x1", "[1]", 0, 1) OP(7, "x2", "[1,2]", 0, 1) OP(8, "y2", "[1]", 0, 1) OP(9, "x3", "[3]", 0, 1)
-                OP(10, "x4", "[0,1]", 0, 1) OP(11, "x5", "[1,2,4]", 0, 1) OP(12, "x6", "[5]", 0, 1),
+            VIEW(5, "empty", 0, 0) OP(6, "x1", "[1]", 0, 1) OP(7, "x2", "[1,2]", 0, 1) OP(8, "y2", "[1]", 0, 1)
+                OP(9, "x3", "[3]", 0, 1) OP(10, "x4", "[0,1]", 0, 1) OP(11, "x5", "[1,2,4]", 0, 1) OP(12, "x6", "[5]", 0, 1),
         .device_count = 7,
         .device = "[0,0,0,0,0,0,1,2,2,3,4,5,6]"});
     check_step(s, 14,
@@ -262,11 +264,11 @@ TEST(simulate, update_waits_for_readers) {
      * d0     r . . . . . u     u waits for r, and for x on d1, which reads p too
      * d0>d1  p p p
      * d1     . . . x x x       */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 3) OP(1, "r", "[0]", 0, 1) OP_WITH(2, "u", "[0]", 3, 1, ",'updates':0") OP(3, "x", "[0]", 0, 3),
-        .device_count = 2,
-        .device = "[0,0,0,1]",
-        .priority = "[0,0,9,0]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 3) OP(1, "r", "[0]", 0, 1)
+                                           OP_WITH(2, "u", "[0]", 3, 1, ",'updates':0") OP(3, "x", "[0]", 0, 3),
+                                       .device_count = 2,
+                                       .device = "[0,0,0,1]",
+                                       .priority = "[0,0,9,0]"});
     check_step(s, 7, "d0: r[0,1) u[6,7)\nd1: x[3,6)\nd0>d1: p[0,3)\n");
     small_close(s);
 }
@@ -277,10 +279,10 @@ TEST(simulate, update_waits_for_copies) {
      * d0>d1  p p p p . u u u u
      * d1     . . . . . . . . . y
      * d0: p (4) all the time, r (1) to 5; u's output takes no memory. d1: p's copy from 0, u's from 5, y (2) from 9: 10 */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 4) OP(1, "r", "[0]", 1, 1) OP_WITH(2, "u", "[0,1]", 4, 1, ",'updates':0") OP(3, "y", "[0,2]", 2, 1),
-        .device_count = 2,
-        .device = "[0,0,0,1]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 4) OP(1, "r", "[0]", 1, 1)
+                                           OP_WITH(2, "u", "[0,1]", 4, 1, ",'updates':0") OP(3, "y", "[0,2]", 2, 1),
+                                       .device_count = 2,
+                                       .device = "[0,0,0,1]"});
     check_step(s, 10, "d0: r[0,1) u[4,5)\nd1: y[9,10)\nd0>d1: p[0,4) u[5,9)\n");
     check_peaks(s, 5, 10);
     small_close(s);
@@ -290,11 +292,11 @@ TEST(simulate, control_edges_carry_nothing) {
     /* us  0 1 2 3
      * d0  a a a
      * d1  . . . b     b waits for a through a view of it; there is no link and none is needed; a source is no reason to wait */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 5) OP(1, "a", "[]", 7, 3) VIEW(2, "v", 1, 7) OP_WITH(3, "b", "[]", 0, 1, ",'control':[0,2]"),
-        .device_count = 2,
-        .links = "",
-        .device = "[0,0,0,1]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 5) OP(1, "a", "[]", 7, 3) VIEW(2, "v", 1, 7)
+                                           OP_WITH(3, "b", "[]", 0, 1, ",'control':[0,2]"),
+                                       .device_count = 2,
+                                       .links = "",
+                                       .device = "[0,0,0,1]"});
     check_step(s, 4, "d0: a[0,3)\nd1: b[3,4)\n");
     check_peaks(s, 12, 0);
     small_close(s);
@@ -304,11 +306,12 @@ TEST(simulate, strict_order_waits) {
     /* us  0 1 2 3 4 5 6
      * d1  z z z z z
      * d0  . . . . . b a     a could run at 0, but the order says b first; its priority does not matter */
-    small *s = small_open((small_text){.nodes = OP(0, "z", "[]", 0, 5) OP(1, "a", "[]", 0, 1) OP_WITH(2, "b", "[]", 0, 1, ",'control':[0]"),
-                                       .device_count = 2,
-                                       .device = "[1,0,0]",
-                                       .priority = "[0,9,0]",
-                                       .order = "[[2,1],null]"});
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "z", "[]", 0, 5) OP(1, "a", "[]", 0, 1) OP_WITH(2, "b", "[]", 0, 1, ",'control':[0]"),
+                     .device_count = 2,
+                     .device = "[1,0,0]",
+                     .priority = "[0,9,0]",
+                     .order = "[[2,1],null]"});
     check_step(s, 7, "d0: b[5,6) a[6,7)\nd1: z[0,5)\n");
     CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, NULL, -1, NULL), STW_OK); /* without it: a at once */
     small_run(s);
@@ -384,11 +387,11 @@ TEST(memory, output_lives_to_its_last_reader_and_transfer) {
      * d0>d1  . a a a a a a a a a a
      * d1     . . . . . . . . . . .  x        a (10) is on d0 to 11, when its transfer ends, long after r, its reader there
      * d0: a[0,11) r(1)[1,3) m(100)[3,5) k(105)[12,13): 110 at 3. d1: a's copy (10) over [1,12), x (2) over [11,12) */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 10, 1) OP(1, "r", "[0]", 1, 2) OP_WITH(2, "m", "[]", 100, 2, ",'control':[1]") OP(3, "x", "[0]", 2, 1)
-            OP_WITH(4, "k", "[]", 105, 1, ",'control':[3]"),
-        .device_count = 2,
-        .device = "[0,0,0,1,0]"});
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 10, 1) OP(1, "r", "[0]", 1, 2)
+                                           OP_WITH(2, "m", "[]", 100, 2, ",'control':[1]") OP(3, "x", "[0]", 2, 1)
+                                               OP_WITH(4, "k", "[]", 105, 1, ",'control':[3]"),
+                                       .device_count = 2,
+                                       .device = "[0,0,0,1,0]"});
     check_step(s, 13, "d0: a[0,1) r[1,3) m[3,5) k[12,13)\nd1: x[11,12)\nd0>d1: a[1,11)\n");
     check_peaks(s, 110, 12);
     static const int64_t first[] = {10, 11, 11, 110, 110, 10, 10, 10, 10, 10, 10, 0, 105, 0};
@@ -406,10 +409,10 @@ TEST(memory, copy_takes_room_when_its_transfer_begins) {
      * d0     a b
      * d0>d1  . a a a b b b b       b waits for the channel from 2 to 4
      * d1     . . . . x . . . y     a's copy (3) over [1,5), b's (4) over [4,9), read by x and y; x (0) and y (1) */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 4, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[1]", 1, 1),
-        .device_count = 2,
-        .device = "[0,0,1,1]"});
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 4, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[1]", 1, 1),
+                     .device_count = 2,
+                     .device = "[0,0,1,1]"});
     check_step(s, 9, "d0: a[0,1) b[1,2)\nd1: x[4,5) y[8,9)\nd0>d1: a[1,4) b[4,8)\n");
     check_peaks(s, 7, 7);
     static const int64_t second[] = {0, 3, 3, 3, 7, 4, 4, 4, 5, 0};
@@ -452,12 +455,12 @@ TEST(memory, inputs_live_to_their_last_reader_parameters_all_the_time) {
      * d0  a a a b b c     input x (40) on d0 over [0,3), whole though a reads a view of it; constant k (7) over [0,5)
      * d1  e e e e e e     x on d1 over [0,6). The parameter p (2) and the buffer q (1) are read by nobody and stay on d1.
      * d0: a (5) over [0,5), b (42) over [3,6), c (1) over [5,6): 52, 54, 43. That x is an output changes nothing. */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "x", "input", 40) VIEW(1, "v", 0, 1) SOURCE(2, "k", "constant", 7) SOURCE(3, "p", "parameter", 2)
-            SOURCE(4, "q", "buffer", 1) OP(5, "a", "[1]", 5, 3) OP(6, "b", "[5,2]", 42, 2) OP(7, "c", "[6]", 1, 1) OP(8, "e", "[0]", 0, 6),
-        .outputs = "[0]",
-        .device_count = 2,
-        .device = "[1,0,0,1,1,0,0,0,1]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "x", "input", 40) VIEW(1, "v", 0, 1) SOURCE(2, "k", "constant", 7)
+                                           SOURCE(3, "p", "parameter", 2) SOURCE(4, "q", "buffer", 1) OP(5, "a", "[1]", 5, 3)
+                                               OP(6, "b", "[5,2]", 42, 2) OP(7, "c", "[6]", 1, 1) OP(8, "e", "[0]", 0, 6),
+                                       .outputs = "[0]",
+                                       .device_count = 2,
+                                       .device = "[1,0,0,1,1,0,0,0,1]"});
     check_step(s, 6, "d0: a[0,3) b[3,5) c[5,6)\nd1: e[0,6)\n");
     check_peaks(s, 54, 43);
     static const int64_t first[] = {52, 52, 52, 54, 54, 43, 0};
@@ -498,8 +501,8 @@ TEST(memory, peak_at_the_limit_and_above) {
 TEST(memory, held_for_no_time) {
     /* us  0 1 2 3
      * d0  a a b b     at 2 a (10) is freed and c (10), which takes 0 us and nobody reads, comes and goes: never 20 */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 10, 2) OP_WITH(1, "c", "[]", 10, 0, ",'control':[0]") OP_WITH(2, "b", "[]", 10, 2, ",'control':[1]")});
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 10, 2) OP_WITH(1, "c", "[]", 10, 0, ",'control':[0]")
+                                           OP_WITH(2, "b", "[]", 10, 2, ",'control':[1]")});
     check_step(s, 4, "d0: a[0,2) c[2,2) b[2,4)\n");
     CHECK_EQ_INT(s->result.peak_bytes[0], 10);
     small_close(s);
@@ -541,13 +544,12 @@ TEST(groups, recomputation) {
      * d1>d0  p p p p p p
      * d0     . . . . . . b b c c c     c stands for {c, d, r}
      * d0: p's copy (6) over [0,11), b (20) over [6,11), d (30) over [8,11); r (500) and c (1000) do not exist */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 6) OP(1, "r", "[0]", 500, 1) OP(2, "b", "[1]", 20, 1) OP(3, "c", "[1]", 1000, 1)
-            VIEW(4, "v", 1, 9) OP(5, "d", "[3,4]", 30, 1),
-        .outputs = "[2,5]",
-        .device_count = 2,
-        .device = "[1,0,0,0,0,0]",
-        .group = "[-1,-1,0,77,-1,77]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 6) OP(1, "r", "[0]", 500, 1) OP(2, "b", "[1]", 20, 1)
+                                           OP(3, "c", "[1]", 1000, 1) VIEW(4, "v", 1, 9) OP(5, "d", "[3,4]", 30, 1),
+                                       .outputs = "[2,5]",
+                                       .device_count = 2,
+                                       .device = "[1,0,0,0,0,0]",
+                                       .group = "[-1,-1,0,77,-1,77]"});
     s->duration_ps = (const int64_t[]){0, 0, 2000000, 3000000, 0, 0};
     small_run(s);
     check_step(s, 11, "d0: b[6,8) c[8,11)\nd1>d0: p[0,6)\n");
@@ -562,13 +564,12 @@ TEST(groups, outputs_go_with_the_largest_priority_of_the_members) {
      * d0     a                         a stands for {a, b}, of priority 5, which is b's
      * d0>d1  q q q q a a b b b p       so both go before p (3), a too, whose own is 0
      * d1     . . . . . . . . . . r     */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "q", "parameter", 4) SOURCE(1, "p", "parameter", 1) OP(2, "a", "[]", 2, 1) OP(3, "b", "[]", 3, 1)
-            OP(4, "r", "[0,2,3,1]", 0, 1),
-        .device_count = 2,
-        .device = "[0,0,0,0,1]",
-        .priority = "[9,3,0,5,0]",
-        .group = "[-1,-1,2,2,4]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "q", "parameter", 4) SOURCE(1, "p", "parameter", 1)
+                                           OP(2, "a", "[]", 2, 1) OP(3, "b", "[]", 3, 1) OP(4, "r", "[0,2,3,1]", 0, 1),
+                                       .device_count = 2,
+                                       .device = "[0,0,0,0,1]",
+                                       .priority = "[9,3,0,5,0]",
+                                       .group = "[-1,-1,2,2,4]"});
     s->duration_ps = (const int64_t[]){0, 0, 1000000, 0, 1000000};
     small_run(s);
     check_step(s, 11, "d0: a[0,1)\nd1: r[10,11)\nd0>d1: q[0,4) a[4,6) b[6,9) p[9,10)\n");
@@ -580,14 +581,14 @@ TEST(groups, wait_for_all_members_and_are_waited_for) {
     /* us  0 1 2 3 4 5 6
      * d1  z z z . . . y     y waits for r, which runs inside b and inside c
      * d0  . . . b c c       b stands for {b, e, r}: b could run at 0, but e waits for z */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "z", "[]", 0, 3) OP(1, "r", "[]", 70, 1) OP(2, "b", "[1]", 5, 1) OP(3, "c", "[1]", 5, 1)
-            OP_WITH(4, "e", "[1]", 60, 1, ",'control':[0]") OP_WITH(5, "y", "[]", 0, 1, ",'control':[1]"),
-        .device_count = 2,
-        .device = "[1,0,0,0,0,1]",
-        .priority = "[0,0,1,0,0,0]",
-        .group = "[0,-1,9,3,9,5]",
-        .order = "[[2,3],null]"}); /* an order lists task ids; r is in none */
+    small *s = small_open((small_text){.nodes = OP(0, "z", "[]", 0, 3) OP(1, "r", "[]", 70, 1) OP(2, "b", "[1]", 5, 1)
+                                           OP(3, "c", "[1]", 5, 1) OP_WITH(4, "e", "[1]", 60, 1, ",'control':[0]")
+                                               OP_WITH(5, "y", "[]", 0, 1, ",'control':[1]"),
+                                       .device_count = 2,
+                                       .device = "[1,0,0,0,0,1]",
+                                       .priority = "[0,0,1,0,0,0]",
+                                       .group = "[0,-1,9,3,9,5]",
+                                       .order = "[[2,3],null]"}); /* an order lists task ids; r is in none */
     s->duration_ps = (const int64_t[]){3000000, 0, 1000000, 2000000, 0, 1000000};
     small_run(s);
     check_step(s, 7, "d0: b[3,4) c[4,6)\nd1: z[0,3) y[6,7)\n");
@@ -598,10 +599,10 @@ TEST(groups, wait_for_all_members_and_are_waited_for) {
 TEST(groups, output_of_an_op_alone_always_exists) {
     /* us  0 1 2 3
      * d0  a b b d     a (8) over [0,1); b stands for {b, c}, unread: nothing; d recomputes e and is unread: nothing */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 8, 1) OP_WITH(1, "b", "[]", 50, 1, ",'control':[0]") OP(2, "c", "[1]", 60, 1)
-            OP_WITH(3, "e", "[]", 70, 1, ",'control':[2]") OP(4, "d", "[3]", 80, 1),
-        .group = "[0,7,7,-1,4]"});
+    small *s =
+        small_open((small_text){.nodes = OP(0, "a", "[]", 8, 1) OP_WITH(1, "b", "[]", 50, 1, ",'control':[0]") OP(
+                                    2, "c", "[1]", 60, 1) OP_WITH(3, "e", "[]", 70, 1, ",'control':[2]") OP(4, "d", "[3]", 80, 1),
+                                .group = "[0,7,7,-1,4]"});
     s->duration_ps = (const int64_t[]){1000000, 2000000, 0, 0, 1000000};
     small_run(s);
     check_step(s, 4, "d0: a[0,1) b[1,3) d[3,4)\n");
@@ -614,11 +615,11 @@ TEST(groups, update_in_a_group) {
      * d0>d1  p p p p
      * d0     . . . . . . r      r stands for {r, u}: u's wait for r is within the group and dropped; it waits for x on d1
      * d1     . . . . x x        u writes in place: d0 holds p (4) only, for r is read by u alone */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 4) OP(1, "r", "[0]", 9, 1) OP_WITH(2, "u", "[0,1]", 4, 1, ",'updates':0") OP(3, "x", "[0]", 0, 2),
-        .device_count = 2,
-        .device = "[0,0,0,1]",
-        .group = "[-1,1,1,3]"});
+    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 4) OP(1, "r", "[0]", 9, 1)
+                                           OP_WITH(2, "u", "[0,1]", 4, 1, ",'updates':0") OP(3, "x", "[0]", 0, 2),
+                                       .device_count = 2,
+                                       .device = "[0,0,0,1]",
+                                       .group = "[-1,1,1,3]"});
     s->duration_ps = (const int64_t[]){0, 1000000, 0, 2000000};
     small_run(s);
     check_step(s, 7, "d0: r[6,7)\nd1: x[4,6)\nd0>d1: p[0,4)\n");
@@ -685,12 +686,13 @@ TEST(invalid, order_before_overflow) {
 
 TEST(invalid, step_above_the_limit) {
     /* d0  a[0, 2^61) b[2^61, 2^62): the longest step there is */
-    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 2305843009213.693952) OP(1, "b", "[]", 0, 2305843009213.693952)});
+    small *s =
+        small_open((small_text){.nodes = OP(0, "a", "[]", 0, 2305843009213.693952) OP(1, "b", "[]", 0, 2305843009213.693952)});
     CHECK_EQ_INT(s->result.reason, STW_VALID);
     CHECK_EQ_INT(s->result.step_ps, STW_MAX_STEP_PS);
     small_close(s);
-    s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 0, 2305843009213.693952) OP(1, "b", "[]", 0, 2305843009213.693952) OP(2, "c", "[]", 0, 0.000001)});
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 2305843009213.693952) OP(1, "b", "[]", 0, 2305843009213.693952)
+                                    OP(2, "c", "[]", 0, 0.000001)});
     check_invalid(s, STW_INVALID_OVERFLOW, "overflow: the step takes more than 2^62 ps");
     small_close(s);
     /* A transfer of 1e30 s, and an op of 1e40 us, which 64 bits do not hold. */
@@ -717,7 +719,8 @@ TEST(invalid, colocation_of_any_node) {
     /* us  0 1
      * d0  a
      * d1  b     b shall be with an input, which means nothing */
-    small_text text = {.nodes = SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0) OP_WITH(3, "b", "[]", 0, 1, ",'colocate':0"),
+    small_text text = {.nodes = SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0)
+                           OP_WITH(3, "b", "[]", 0, 1, ",'colocate':0"),
                        .device_count = 2,
                        .device = "[0,0,0,1]"};
     small *s = small_open(text);
@@ -725,7 +728,8 @@ TEST(invalid, colocation_of_any_node) {
     small_close(s);
     /* us  0 1
      * d0  a b   b shall be with v, which stands for a wherever the plan puts it */
-    text.nodes = SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0) OP_WITH(3, "b", "[]", 0, 1, ",'colocate':2");
+    text.nodes =
+        SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0) OP_WITH(3, "b", "[]", 0, 1, ",'colocate':2");
     s = small_open(text);
     check_invalid(s, STW_INVALID_COLOCATION, "colocation: node 3 'b' is on d1, but must be with node 1 'a' on d0");
     s->plan->device[3] = 0;
@@ -830,12 +834,12 @@ TEST(edges, unlike_devices) {
      * d0>d1  . . a
      * d1     . . . b b b         a CPU: b takes 3, on the H200 it would take 9
      * d1>d0  . . . . . . b       */
-    small_text text = {
-        .nodes = NODE(0, "a", "relu", "[]", 1, ",'us':{'h200':2,'cpu8':50}") NODE(1, "b", "relu", "[0]", 1, ",'us':{'cpu8':3,'h200':9}")
-            NODE(2, "c", "relu", "[1]", 1, ",'us':{'h200':1,'cpu8':7}"),
-        .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "cpu8", 100),
-        .device_count = 2,
-        .device = "[0,1,0]"};
+    small_text text = {.nodes = NODE(0, "a", "relu", "[]", 1, ",'us':{'h200':2,'cpu8':50}")
+                           NODE(1, "b", "relu", "[0]", 1, ",'us':{'cpu8':3,'h200':9}")
+                               NODE(2, "c", "relu", "[1]", 1, ",'us':{'h200':1,'cpu8':7}"),
+                       .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "cpu8", 100),
+                       .device_count = 2,
+                       .device = "[0,1,0]"};
     small *s = small_open(text);
     check_step(s, 8, "d0: a[0,2) c[7,8)\nd1: b[3,6)\nd0>d1: a[2,3)\nd1>d0: b[6,7)\n");
     CHECK_NEAR(stw_measured_share(s->simulator, s->plan), 1.0, 0.0);
@@ -847,9 +851,10 @@ TEST(edges, unlike_devices) {
 
 TEST(edges, disconnected) {
     /* us  0 1 2
-     * d0  a a . .
+     * d0  a a
      * d1  b b b      nothing in common */
-    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[]", 2, 3), .device_count = 2, .links = "", .device = "[0,1]"});
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[]", 2, 3), .device_count = 2, .links = "", .device = "[0,1]"});
     check_step(s, 3, "d0: a[0,2)\nd1: b[0,3)\n");
     check_peaks(s, 1, 2);
     small_close(s);

@@ -86,7 +86,7 @@ static void put_times(grower *g) {
 }
 
 static void add_op(grower *g) {
-    static const char *const ops[] = {"relu", "add", "mul", "tanh", "neg", "sum", "cat", "mm", "convolution", "mystery"};
+    static const char *const ops[] = {"relu", "add", "mul", "tanh", "detach", "sum", "cat", "mm", "convolution", "mystery"};
     put_head(g, ops[below(g->rng, 10)]);
     put_inputs(g, -1);
     put_shape(g, some_bytes(g));
@@ -322,7 +322,8 @@ static uint64_t add(uint64_t hash, const void *data, size_t size) {
 
 uint64_t hash_run(const stw_workspace *workspace, const stw_evaluation *result) {
     const stw_timeline *t = &workspace->timeline;
-    const int64_t numbers[] = {result->reason, result->step_ps, result->transfer_count, result->transfer_bytes, result->worst_peak_bytes};
+    const int64_t numbers[] = {result->reason, result->step_ps, result->transfer_count, result->transfer_bytes,
+                               result->worst_peak_bytes};
     uint64_t hash = add(1, numbers, sizeof numbers);
     hash = add(hash, result->message, strlen(result->message));
     if (result->peak_bytes == NULL) return hash;

@@ -6,7 +6,7 @@
 #include "support/small.h"
 
 typedef struct random_shape {
-    int32_t nodes;          /* about so many */
+    int32_t nodes; /* about so many */
     int32_t device_count;
     bool plain;             /* ops and data edges only; no sources, views, updates, control edges and outputs */
     bool unlike;            /* devices of two kinds */

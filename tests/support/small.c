@@ -79,7 +79,8 @@ char *small_machine_text(small_text text) {
     writer w;
     const int32_t count = text.device_count > 0 ? text.device_count : 1;
     begin(&w);
-    fprintf(w.file, "{'format':'machine','version':1,'name':'small','contention':'%s'", text.contention ? text.contention : "queue");
+    fprintf(w.file, "{'format':'machine','version':1,'name':'small','contention':'%s'",
+            text.contention ? text.contention : "queue");
     if (text.devices != NULL) {
         put_list(&w, "devices", text.devices);
     } else {
@@ -131,7 +132,8 @@ small *small_open(small_text text) {
     if (stw_costs_create(s->graph, s->machine, NULL, &s->costs, &error) != STW_OK) die("costs", error.message);
     if (stw_simulator_create(s->costs, &s->simulator, &error) != STW_OK) die("simulator", error.message);
     file = small_plan_text(text, s->graph->N, s->graph->fingerprint);
-    if (stw_plan_parse(file, strlen(file), "plan", s->graph, s->machine, &s->plan, NULL, &error) != STW_OK) die(file, error.message);
+    if (stw_plan_parse(file, strlen(file), "plan", s->graph, s->machine, &s->plan, NULL, &error) != STW_OK)
+        die(file, error.message);
     free(file);
     if (stw_workspace_create(s->simulator, &s->workspace, &error) != STW_OK) die("workspace", error.message);
     small_run(s);
@@ -166,11 +168,13 @@ static size_t list_spans(const small *s, int32_t from, int32_t to, span *out) {
     const stw_timeline *timeline = &s->workspace->timeline;
     size_t count = 0;
     for (int32_t t = 0; to < 0 && t < timeline->tasks->T; t++) {
-        if (timeline->device[t] == from) out[count++] = (span){timeline->start_ps[t], timeline->end_ps[t], timeline->tasks->task_node[t]};
+        if (timeline->device[t] == from)
+            out[count++] = (span){timeline->start_ps[t], timeline->end_ps[t], timeline->tasks->task_node[t]};
     }
     for (int32_t k = 0; to >= 0 && k < timeline->transfer_count; k++) {
         const stw_transfer *transfer = &timeline->transfer[k];
-        if (transfer->from == from && transfer->to == to) out[count++] = (span){transfer->start_ps, transfer->end_ps, transfer->producer};
+        if (transfer->from == from && transfer->to == to)
+            out[count++] = (span){transfer->start_ps, transfer->end_ps, transfer->producer};
     }
     if (count > 1) qsort(out, count, sizeof *out, compare_spans);
     return count;
@@ -183,7 +187,8 @@ static void put_line(FILE *file, const small *s, int32_t from, int32_t to, span 
     if (to >= 0) fprintf(file, ">%s", s->machine->device[to].name.p);
     fputs(":", file);
     for (size_t k = 0; k < count; k++) {
-        fprintf(file, " %s[%g,%g)", s->graph->node_name[room[k].node].p, (double)room[k].start_ps / 1e6, (double)room[k].end_ps / 1e6);
+        fprintf(file, " %s[%g,%g)", s->graph->node_name[room[k].node].p, (double)room[k].start_ps / 1e6,
+                (double)room[k].end_ps / 1e6);
     }
     fputs("\n", file);
 }
@@ -207,7 +212,8 @@ static void write_timeline(small *s) {
 void small_run(small *s) {
     stw_error error;
     const stw_run_options options = {.duration_ps = s->duration_ps, .record_memory = true};
-    if (stw_simulate_with(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK) die("simulate", error.message);
+    if (stw_simulate_with(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK)
+        die("simulate", error.message);
     write_timeline(s);
 }
 

@@ -18,7 +18,7 @@
 /* Devices and links. */
 #define DEVICE(name, kind, memory) "{'name':'" name "','kind':'" kind "','memory_bytes':" #memory "},"
 #define LINK(from, to)             "{'from':'" from "','to':'" to "','bandwidth_bytes_per_s':1e6,'latency_us':0},"
-#define LINK_WITH(from, to, bandwidth, latency_us, more)                                                            \
+#define LINK_WITH(from, to, bandwidth, latency_us, more) \
     "{'from':'" from "','to':'" to "','bandwidth_bytes_per_s':" #bandwidth ",'latency_us':" #latency_us more "},"
 
 typedef struct small_text {
