@@ -112,7 +112,7 @@ typedef struct {
     stw_arena arena;
     const stw_tasks *tasks;
     int32_t *device;       /* (T) */
-    int64_t *priority;     /* (T) as keys, see queues.h */
+    double *priority;      /* (T) */
     const int32_t **order; /* (D) task indices, or NULL */
     stw_error *error;
 } evaluation;
