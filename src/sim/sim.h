@@ -1,9 +1,11 @@
 /* The simulator: (graph, machine, plan) -> timeline. docs/simulator.md states what it computes, rule by rule.
  *
- * simulate.c  the entry: is the plan valid, which tasks does it make
- * engine.c    the event loop
- * queues.h    the three priority queues of the loop
- * bounds.c    what no plan can beat */
+ * simulate.c      one evaluation: is the plan valid, what does the loop say
+ * simulator.c     what is computed once; the tasks that a plan makes
+ * engine.c        the event loop
+ * queues.h        its three priority queues
+ * bounds.c        heads, tails and work: what no times can beat
+ * lower_bounds.c  the two bounds that stand beside every result */
 #ifndef STW_SIM_SIM_H
 #define STW_SIM_SIM_H
 
