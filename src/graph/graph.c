@@ -1,5 +1,29 @@
 #include "graph/graph.h"
 
+stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error) {
+    stw_arena *arena = &graph->arena;
+    graph->N = (int32_t)count;
+    STW_TRY_NEW(arena, graph->node_name, count, error);
+    STW_TRY_NEW(arena, graph->op_name, count, error);
+    STW_TRY_NEW(arena, graph->label, count, error);
+    STW_TRY_NEW(arena, graph->attributes, count, error);
+    STW_TRY_NEW(arena, graph->kind, count, error);
+    STW_TRY_NEW(arena, graph->dtype, count, error);
+    STW_TRY_NEW(arena, graph->class, count, error);
+    STW_TRY_NEW(arena, graph->known, count, error);
+    STW_TRY_NEW(arena, graph->is_output, count, error);
+    STW_TRY_NEW(arena, graph->bytes, count, error);
+    STW_TRY_NEW(arena, graph->flops, count, error);
+    STW_TRY_NEW(arena, graph->updates, count, error);
+    STW_TRY_NEW(arena, graph->updated_by, count, error);
+    STW_TRY_NEW(arena, graph->colocate, count, error);
+    STW_TRY_NEW(arena, graph->shape_start, count + 1, error);
+    STW_TRY_NEW(arena, graph->input_start, count + 1, error);
+    STW_TRY_NEW(arena, graph->control_start, count + 1, error);
+    for (int64_t i = 0; i < count; i++) graph->updates[i] = graph->updated_by[i] = graph->colocate[i] = -1;
+    return STW_OK;
+}
+
 /* So that sums of bytes over values and devices never leave 63 bits. */
 static stw_status check_total_bytes(const stw_graph *graph, stw_error *error) {
     const int64_t most = (int64_t)1 << 56;

@@ -81,6 +81,8 @@ const char *stw_dtype_name(int32_t dtype);
 int64_t stw_dtype_bytes(int32_t dtype);
 extern const char stw_dtype_list[]; /* for messages */
 
+/* Makes room for the "as read" half of `count` nodes; lists of unknown length (shape, input, control, output, us) come later. */
+stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error);
 /* Fills the derived half and checks what only the whole graph shows. Called by the readers in import/. */
 stw_status stw_graph_finish(stw_graph *graph, stw_error *error);
 
