@@ -328,6 +328,112 @@ TEST(invariants, like_devices_may_be_relabelled) {
     test_context("%s", "");
 }
 
+/* ---- queues: nothing idles while something waits for it, and nothing is overtaken ---- */
+
+typedef struct { /* a task on its device, or a transfer on its channel */
+    int64_t ready_ps, start_ps, end_ps;
+    double priority;
+    int32_t queue, id, to;
+} item;
+
+static bool comes_before(const item *a, const item *b) {
+    if (a->priority != b->priority) return a->priority > b->priority;
+    if (a->ready_ps != b->ready_ps) return a->ready_ps < b->ready_ps;
+    return a->id != b->id ? a->id < b->id : a->to < b->to;
+}
+
+/* What is ready strictly before another begins must not be the better choice of the two. At the very moment it may be, since a
+ * transfer that takes no time ends after devices have chosen. */
+static void check_queues(const item *all, int32_t count) {
+    for (int32_t k = 0; k < count; k++) {
+        const item *waiting = &all[k];
+        int64_t covered = 0;
+        for (int32_t j = 0; j < count && waiting->start_ps > waiting->ready_ps; j++) {
+            const item *other = &all[j];
+            if (other->queue != waiting->queue || j == k) continue;
+            const int64_t from = other->start_ps > waiting->ready_ps ? other->start_ps : waiting->ready_ps;
+            const int64_t to = other->end_ps < waiting->start_ps ? other->end_ps : waiting->start_ps;
+            if (to > from) covered += to - from;
+            if (other->start_ps > waiting->ready_ps && other->start_ps < waiting->start_ps) CHECK(!comes_before(waiting, other));
+        }
+        CHECK_EQ_INT(covered, waiting->start_ps - waiting->ready_ps);
+    }
+}
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* When a value is on a device. */
+static int64_t there_ps(const stw_timeline *timeline, int32_t value, int32_t device) {
+    const stw_tasks *tasks = timeline->tasks;
+    if (tasks->value_flags[value] & STW_VALUE_EVERYWHERE) return 0;
+    for (int32_t k = 0; k < timeline->transfer_count; k++) {
+        const stw_transfer *transfer = &timeline->transfer[k];
+        if (transfer->producer == tasks->value_node[value] && transfer->to == device) return transfer->end_ps;
+    }
+    return tasks->value_task[value] < 0 ? 0 : timeline->end_ps[tasks->value_task[value]];
+}
+
+static int32_t list_tasks(const small *s, item *out) {
+    const stw_timeline *timeline = &s->workspace->timeline;
+    const stw_tasks *tasks = timeline->tasks;
+    for (int32_t t = 0; t < tasks->T; t++) {
+        const int32_t node = tasks->task_node[t];
+        out[t] = (item){0, timeline->start_ps[t], timeline->end_ps[t], s->plan->priority[node], timeline->device[t], node, 0};
+        for (int32_t k = tasks->input_start[t]; k < tasks->input_start[t + 1]; k++) {
+            out[t].ready_ps = later(out[t].ready_ps, there_ps(timeline, tasks->slot_value[k], timeline->device[t]));
+        }
+        for (int32_t k = 0; s->graph->updates[node] >= 0 && k < timeline->transfer_count; k++) {
+            if (timeline->transfer[k].producer == s->graph->updates[node]) {
+                out[t].ready_ps = later(out[t].ready_ps, timeline->transfer[k].end_ps);
+            }
+        }
+    }
+    for (int32_t t = 0; t < tasks->T; t++) {
+        for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) {
+            out[tasks->waiter[w]].ready_ps = later(out[tasks->waiter[w]].ready_ps, timeline->end_ps[t]);
+        }
+    }
+    for (int32_t t = 0; t < tasks->T; t++) CHECK(out[t].ready_ps <= out[t].start_ps);
+    return tasks->T;
+}
+
+static int32_t list_transfers(const small *s, item *out) {
+    const stw_timeline *timeline = &s->workspace->timeline;
+    for (int32_t k = 0; k < timeline->transfer_count; k++) {
+        const stw_transfer *t = &timeline->transfer[k];
+        const int32_t channel = stw_machine_link(s->machine, t->from, t->to)->channel;
+        out[k] = (item){t->ready_ps, t->start_ps, t->end_ps, s->plan->priority[t->producer], channel, t->producer, t->to};
+    }
+    return timeline->transfer_count;
+}
+
+TEST(invariants, queues_never_idle_and_nothing_overtakes) {
+    const stw_rng seeds = stw_rng_create(17);
+    int64_t most = 0;
+    for (int number = 0; number < 60; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = random_open(
+            &rng,
+            (random_shape){
+                .nodes = 380, .device_count = 1 + number % 3, .wide = true, .unlike = number % 2 == 1, .buses = number % 4 >= 2});
+        item *all = calloc((size_t)s->graph->N * 4, sizeof *all);
+        test_context("problem %d", number);
+        random_placement(&rng, s->simulator, s->plan);
+        random_priorities(&rng, s->plan);
+        small_run(s);
+        const int32_t count = list_tasks(s, all);
+        check_queues(all, count);
+        int64_t waiting = 0; /* at the first moment */
+        for (int32_t t = 0; t < count; t++) waiting += all[t].ready_ps == 0;
+        most = later(most, waiting);
+        check_queues(all, list_transfers(s, all));
+        free(all);
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(most > 100);
+}
+
 /* ---- the generator itself ---- */
 
 TEST(invariants, problems_have_what_they_should) {

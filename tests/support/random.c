@@ -68,7 +68,7 @@ static void add_view(grower *g) {
 }
 
 static void put_inputs(grower *g, int32_t first) {
-    int32_t count = g->count == 0 ? 0 : below(g->rng, 4);
+    const int32_t count = g->count == 0 || (g->shape->wide && chance(g->rng, 0.9)) ? 0 : below(g->rng, 4);
     fputs(",'inputs':[", g->file);
     if (first >= 0) fprintf(g->file, count > 0 ? "%d," : "%d", first);
     for (int32_t k = 0; k < count; k++) fprintf(g->file, k > 0 ? ",%d" : "%d", earlier(g));

@@ -9,6 +9,7 @@ typedef struct random_shape {
     int32_t nodes; /* about so many */
     int32_t device_count;
     bool plain;             /* ops and data edges only; no sources, views, updates, control edges and outputs */
+    bool wide;              /* few edges, so that much is ready at once */
     bool unlike;            /* devices of two kinds */
     bool buses;             /* some links share one */
     bool free_links;        /* a transfer takes no time */
