@@ -25,19 +25,30 @@ struct stw_arena_block {
     char *dirty; /* nothing at or above this was ever handed out, so it is still zero */
 };
 
+static bool reserve(stw_arena *out, size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    stw_arena_block *block = memory;
+    block->end = (char *)memory + size;
+    block->dirty = (char *)memory + sizeof *block;
+    out->block = block;
+    out->next = block->dirty;
+    return true;
+}
+
 stw_status stw_arena_create(stw_arena *out, stw_error *error) {
     *out = (stw_arena){0};
-    for (size_t size = (size_t)1 << 36; size >= (size_t)1 << 28; size >>= 1) {
-        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) continue;
-        stw_arena_block *block = memory;
-        block->end = (char *)memory + size;
-        block->dirty = (char *)memory + sizeof *block;
-        out->block = block;
-        out->next = block->dirty;
-        return STW_OK;
+    for (size_t size = (size_t)1 << 34; size >= (size_t)1 << 28; size >>= 1) {
+        if (reserve(out, size)) return STW_OK;
     }
     return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 256 MiB of address space; raise the limit (ulimit -v)");
+}
+
+stw_status stw_arena_create_sized(stw_arena *out, int64_t bytes, stw_error *error) {
+    const size_t page = 4096;
+    *out = (stw_arena){0};
+    if (bytes >= 0 && bytes < (int64_t)1 << 46 && reserve(out, ((size_t)bytes + 2 * page) / page * page)) return STW_OK;
+    return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve %lld bytes of address space", (long long)bytes);
 }
 
 void stw_arena_destroy(stw_arena *arena) {

@@ -7,7 +7,9 @@
 stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) {
     *out = NULL;
     stw_arena arena;
-    TRY(stw_arena_create(&arena, error));
+    /* Four arrays, scratch of the same kind, and orders: each device's may grow to N entries, leaving smaller ones behind. */
+    const int64_t per_node = 512 + 16 * (int64_t)machine->device_count;
+    TRY(stw_arena_create_sized(&arena, 65536 + per_node * ((int64_t)graph->N + 16), error));
     stw_plan *plan = STW_NEW(&arena, stw_plan, 1);
     plan->graph = graph;
     plan->machine = machine;
@@ -16,6 +18,8 @@ stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, s
     plan->priority = STW_NEW(&arena, double, graph->N);
     plan->group = STW_NEW(&arena, int32_t, graph->N);
     plan->order = STW_NEW(&arena, int32_t *, machine->device_count);
+    plan->order_room = STW_NEW(&arena, int32_t, machine->device_count);
+    plan->order_memory = STW_NEW(&arena, int32_t *, machine->device_count);
     plan->order_count = STW_NEW(&arena, int32_t, machine->device_count);
     if (plan->order_count == NULL || plan->group == NULL || plan->priority == NULL || plan->device == NULL) {
         stw_arena_destroy(&arena);
@@ -44,10 +48,19 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
         return stw_fail(error, STW_ERROR_INPUT, "order for device %d; the machine has devices 0 to %d", device,
                         plan->machine->device_count - 1);
     }
+    if (count > plan->graph->N) {
+        return stw_fail(error, STW_ERROR_INPUT, "an order of %d entries; the graph has %d nodes", count, plan->graph->N);
+    }
     plan->order[device] = NULL;
     plan->order_count[device] = 0;
     if (count < 0) return STW_OK;
-    STW_TRY_NEW(&plan->arena, plan->order[device], count, error);
+    if (count > plan->order_room[device] || plan->order_memory[device] == NULL) { /* an empty order is an order all the same */
+        int64_t room = 2 * (int64_t)plan->order_room[device] > count ? 2 * (int64_t)plan->order_room[device] : count;
+        if (room > plan->graph->N) room = plan->graph->N;
+        STW_TRY_NEW(&plan->arena, plan->order_memory[device], room, error);
+        plan->order_room[device] = (int32_t)room;
+    }
+    plan->order[device] = plan->order_memory[device];
     if (count > 0) memcpy(plan->order[device], tasks, (size_t)count * sizeof *tasks);
     plan->order_count[device] = count;
     return STW_OK;

@@ -14,6 +14,8 @@ struct stw_plan {
     int32_t *group;             /* (N) -1: recomputed; ignored for views and sources */
     int32_t **order;            /* (D) task ids, or NULL: free */
     int32_t *order_count;       /* (D) */
+    int32_t *order_room;        /* (D) entries that fit into order_memory */
+    int32_t **order_memory;     /* (D) kept when an order is taken away, so that setting orders again and again needs no more */
     stw_str method;             /* what made it, or empty */
     int64_t seed;
     stw_str remark; /* a warning of the reader, or empty */

@@ -147,6 +147,7 @@ void small_close(small *s) {
     stw_costs_destroy(s->costs);
     stw_machine_destroy(s->machine);
     stw_graph_destroy(s->graph);
+    free(s->timeline);
     free(s);
 }
 
@@ -195,17 +196,19 @@ static void put_line(FILE *file, const small *s, int32_t from, int32_t to, span 
 
 static void write_timeline(small *s) {
     const stw_timeline *timeline = &s->workspace->timeline;
-    const int32_t D = s->machine->device_count;
-    memset(s->timeline, 0, sizeof s->timeline);
-    if (s->result.reason != STW_VALID && s->result.reason != STW_INVALID_MEMORY) return;
-    span *room = calloc((size_t)(timeline->tasks->T + timeline->transfer_count) + 1, sizeof *room);
-    FILE *file = fmemopen(s->timeline, sizeof s->timeline - 1, "w");
+    const bool has_step = s->result.reason == STW_VALID || s->result.reason == STW_INVALID_MEMORY;
+    const int32_t D = has_step ? s->machine->device_count : 0;
+    const size_t most = has_step ? (size_t)(timeline->tasks->T + timeline->transfer_count) : 0;
+    size_t size;
+    free(s->timeline);
+    FILE *file = open_memstream(&s->timeline, &size);
+    span *room = calloc(most + 1, sizeof *room);
     if (room == NULL || file == NULL) die("timeline", "out of memory");
     for (int32_t d = 0; d < D; d++) put_line(file, s, d, -1, room);
     for (int32_t from = 0; from < D; from++) {
         for (int32_t to = 0; to < D; to++) put_line(file, s, from, to, room);
     }
-    if (fclose(file) != 0) die("timeline", "too long");
+    if (fclose(file) != 0) die("timeline", "out of memory");
     free(room);
 }
 

@@ -43,7 +43,7 @@ typedef struct small {
     stw_workspace *workspace;
     const int64_t *duration_ps; /* by node, in place of the costs; NULL unless a test sets it */
     stw_evaluation result;      /* of the last run */
-    char timeline[4000];        /* see small_run */
+    char *timeline;             /* see small_run */
 } small;
 
 /* Builds and runs. A text that cannot be read ends the program with a message: the test itself is wrong then. */

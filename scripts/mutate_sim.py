@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Puts deliberate faults into a copy of the simulator, one at a time, and checks that the second simulator finds each of them.
+
+    mutate_sim.py [--cases N] [--jobs N] [--only WORDS]
+
+A fault is one or more exact replacements in a file; a text that is not there exactly once is an error, so that this list is
+kept up to date when the code changes. For each fault only the changed file is compiled (or what includes the changed header) and
+`replay` is linked anew. It then answers the cases of tests/reference/test_against_reference.py, whose expected answers are
+computed once. A fault is caught if an answer differs, or if the program crashes or hangs.
+
+The last line is "N passed, M failed"; exits 1 if a fault survives or cannot be applied.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
+sys.dont_write_bytecode = True
+
+import test_against_reference as agreement  # noqa: E402
+
+COMPILER = os.environ.get("CC", "cc")
+FLAGS = ["-std=c11", "-O1", "-ffp-contract=off", "-w"]
+LIBRARIES = ["-lz", "-lzstd", "-lm", "-lpthread"]
+TIMEOUT_S = 60
+
+ENGINE = "src/sim/engine.c"
+QUEUES = "src/sim/queues.h"
+SIMULATE = "src/sim/simulate.c"
+TASKS = "src/plan/tasks.c"
+MEMBERSHIP = "src/plan/membership.c"
+MODEL = "src/cost/model.c"
+WAITS = "src/graph/waits.c"
+MACHINE = "src/machine/machine.c"
+
+# (what is wrong, file, (text, replacement), ...)
+FAULTS = [
+    # time and queues
+    ("tasks alike in priority and ready time: the larger id first", QUEUES,
+     ("    return a->task < b->task;", "    return a->task > b->task;")),
+    ("tasks: the later ready time first", QUEUES,
+     ("    if (a->ready_ps != b->ready_ps) return a->ready_ps < b->ready_ps;\n    return a->task",
+      "    if (a->ready_ps != b->ready_ps) return a->ready_ps > b->ready_ps;\n    return a->task")),
+    ("transfers: producer id before ready time", QUEUES,
+     ("    if (a->ready_ps != b->ready_ps) return a->ready_ps < b->ready_ps;\n    if (a->value != b->value)",
+      "    if (a->value != b->value)")),
+    ("transfers of one value: the larger destination first", QUEUES,
+     ("    return a->to < b->to;", "    return a->to > b->to;")),
+    ("at one instant, starts after the first finish already", ENGINE,
+     ("        while (e->ending_count > 0 && e->ending[0].time_ps == e->now) {",
+      "        if (e->ending_count > 0 && e->ending[0].time_ps == e->now) {")),
+    ("a strict order is only a preference", ENGINE,
+     ("            const int32_t next = e->order_next[d];\n"
+      "            if (next == e->order_count[d] || e->state[e->order[d][next]].pending > 0) continue;\n"
+      "            e->order_next[d]++;\n",
+      "            int32_t next = 0;\n"
+      "            while (next < e->order_count[d] && e->state[e->order[d][next]].pending != 0) next++;\n"
+      "            if (next == e->order_count[d]) continue;\n"
+      "            e->state[e->order[d][next]].pending = 1 << 30;\n"
+      "            e->order_next[d]++;\n")),
+    ("a link the other way round will do", SIMULATE,
+     ("stw_machine_link(v->s->machine, from, to)->bandwidth > 0.0", "stw_machine_link(v->s->machine, to, from)->bandwidth > 0.0")),
+    ("too long a step hides orders that cannot be kept", SIMULATE,
+     ("    if (result.unfinished > 0) {", "    if (result.unfinished > 0 && !result.overflow) {")),
+    ("a parameter's priority is ignored", ENGINE,
+     ("place_resident(e, value, plan->device[node], plan->priority[node]);", "place_resident(e, value, plan->device[node], 0.0);")),
+    ("a bus is no more than its pairs of devices", MACHINE,
+     ("            int32_t *shared = machine->queues && link->bus >= 0 ? &bus_channel[link->bus] : NULL;",
+      "            int32_t *shared = NULL;")),
+    ("contention none: channels are held all the same", ENGINE,
+     ("    if (e->machine->queues) {\n", "    {\n"),
+     ("    if (e->machine->queues) e->channel_running[channel] = t;", "    e->channel_running[channel] = t;"),
+     ("        while (!e->machine->queues && e->channel_queue[channel] >= 0);", "        while (false);")),
+    ("a transfer without bytes takes no time", MODEL,
+     ("    return round_ps(link->latency_us * 1e6 + (double)bytes",
+      "    return bytes == 0 ? 0 : round_ps(link->latency_us * 1e6 + (double)bytes")),
+    ("halves are rounded down", MODEL, ("(ps - (double)whole >= 0.5)", "(ps - (double)whole > 0.5)")),
+    ("a step of exactly 2^62 ps is too long", ENGINE,
+     ("    if (duration > STW_MAX_STEP_PS - e->now) e->overflow = true;",
+      "    if (duration >= STW_MAX_STEP_PS - e->now) e->overflow = true;")),
+    # views
+    ("the bytes of views are not capped", ENGINE,
+     ("    e->dest_bytes[device] = part >= whole - e->dest_bytes[device] ? whole : e->dest_bytes[device] + part;",
+      "    e->dest_bytes[device] += part;")),
+    ("a view that two ops read is sent twice", ENGINE,
+     ("    if (e->dest_view[device] == use->view) return;\n", "")),
+    # updates and control
+    ("an update does not wait for the copies of its parameter", ENGINE,
+     ("    if (updater >= 0) e->state[updater].pending += e->transfer_count - before;\n", ""),
+     ("    if (tasks->value_updater[value] >= 0) fulfil(e, tasks->value_updater[value]);\n", "")),
+    ("an update does not wait for the other readers", WAITS,
+     ("            if (ordering == NULL || stw_ordering_add(ordering, readers[r], i)) graph->wait",
+      "            if (false) graph->wait")),
+    ("an update does not wait for readers that come later in the file", WAITS,
+     ("            if (ordering == NULL || stw_ordering_add(ordering, readers[r], i)) graph->wait",
+      "            if (readers[r] < i) graph->wait")),
+    ("a control edge from a view is ignored", WAITS,
+     ("        const int32_t before = graph->root[graph->control[k]];", "        const int32_t before = graph->control[k];")),
+    # memory
+    ("a copy takes memory only when it has arrived", ENGINE,
+     ("    hold_memory(e, e->transfer[t].to, e->transfer[t].bytes);\n", ""),
+     ("    const int32_t value = e->transfer_value[t], hold = e->transfer_hold[t];\n",
+      "    const int32_t value = e->transfer_value[t], hold = e->transfer_hold[t];\n"
+      "    hold_memory(e, transfer->to, transfer->bytes);\n")),
+    ("an output is freed before its transfer has ended", ENGINE,
+     ("        queue_transfer(e, value, home, __builtin_ctzll(left), priority);\n        users++;\n",
+      "        queue_transfer(e, value, home, __builtin_ctzll(left), priority);\n"),
+     ("    drop_user(e, value, transfer->from);\n", "")),
+    ("a graph output is freed", ENGINE, ("tasks->value_flags[value] & STW_VALUE_KEPT ? 2 : 1", "1")),
+    ("the output of an update takes memory", TASKS,
+     ("tasks->value_flags[v] & STW_VALUE_IN_PLACE ? 0 : graph->bytes[node]", "graph->bytes[node]")),
+    ("an input stays to the end of the step", ENGINE,
+     ("            e->hold_users[e->dest_hold[d]] = 0;", "            e->hold_users[e->dest_hold[d]] = 1;")),
+    ("the peak is taken within an instant", ENGINE,
+     ("    e->grown |= 1ULL << device;\n",
+      "    if (e->held[device] > e->peak[device]) e->peak[device] = e->held[device];\n")),
+    ("a device that is exactly full is too full", SIMULATE, ("    int64_t most = 0;", "    int64_t most = -1;")),
+    # groups
+    ("the priority of a group is the smallest of its members", SIMULATE,
+     ("if (t >= 0 && plan->priority[i] > v->priority[t])", "if (t >= 0 && plan->priority[i] < v->priority[t])")),
+    ("the inputs of a recomputed op are not read", TASKS,
+     ("            if (!inside) out[count++]", "            if (!inside && b->m->task_of[op] >= 0) out[count++]")),
+    ("who waits for a recomputed op waits for the first group only", TASKS,
+     ("                for (int32_t c = m->computer_start[before]; c < m->computer_start[before + 1]; c++) {",
+      "                for (int32_t c = m->computer_start[before]; c < m->computer_start[before] + 1; c++) {")),
+    ("every output of a group is written", TASKS,
+     ("    if (b->graph->kept[op] || member_count(b->m, task) == 1) return true;", "    return true;")),
+    ("a graph output may be recomputed", MEMBERSHIP,
+     ('        if (graph->kept[i]) return illegal(arena, graph, i, "is a graph output and cannot be recomputed");\n', "")),
+    ("a leader may read from its own group", MEMBERSHIP,
+     ("            if (reads_inside(graph, m, t, op)) return", "            if (false) return")),
+    ("64 members are too many", MEMBERSHIP,
+     ("            if (count == STW_MAX_GROUP_MEMBERS) return -1;", "            if (count + 1 >= STW_MAX_GROUP_MEMBERS) return -1;")),
+]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Building
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def compile_file(tree, overlay, source, target):
+    """`overlay` holds changed files under their old names; it is looked at first."""
+    paths = [f"-I{folder / name}" for folder in (overlay, tree) if folder for name in ("src", "include")]
+    command = [COMPILER, *FLAGS, *paths, "-c", str(source), "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{source.name} does not compile: {done.stderr.strip()[:500]}")
+
+
+def link(objects, target):
+    command = [COMPILER, *map(str, objects), "-o", str(target), *LIBRARIES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"replay does not link: {done.stderr.strip()[:500]}")
+
+
+class Tree:
+    """A copy of the sources with all objects, from which programs with one change each are linked."""
+
+    def __init__(self, folder, pool):
+        self.folder = folder
+        for name in ("src", "include"):
+            shutil.copytree(ROOT / name, folder / name)
+        (folder / "tests").mkdir()
+        shutil.copy(ROOT / "tests" / "sim" / "replay.c", folder / "tests")
+        (folder / "objects").mkdir()
+        sources = sorted(folder.glob("src/**/*.c")) + [folder / "tests" / "replay.c"]
+        self.objects = {source.relative_to(folder): folder / "objects" / f"{k}.o" for k, source in enumerate(sources)}
+        list(pool.map(lambda item: compile_file(folder, None, folder / item[0], item[1]), self.objects.items()))
+
+    def affected(self, changed):
+        """The sources to be compiled anew when a file changes."""
+        if changed.suffix == ".c":
+            return [changed]
+        line = f'#include "{changed.relative_to("src")}"'
+        return [source for source in self.objects if line in (self.folder / source).read_text()]
+
+    def program(self, overlay, changed):
+        """Links a program with the overlay's version of the changed file; without one, the program as it is."""
+        objects = dict(self.objects)
+        for k, source in enumerate(self.affected(changed) if changed else []):
+            path = overlay / source if changed == source else self.folder / source
+            objects[source] = overlay / f"{k}.o"
+            compile_file(self.folder, overlay, path, objects[source])
+        link(objects.values(), overlay / "replay")
+        return overlay / "replay"
+
+
+def apply_fault(tree, overlay, file, replacements):
+    text = (tree / file).read_text()
+    for old, new in replacements:
+        count = text.count(old)
+        if count != 1:
+            raise RuntimeError(f"{file}: this text is there {count} times, not once: {old.strip()[:100]!r}")
+        text = text.replace(old, new)
+    target = overlay / file
+    target.parent.mkdir(parents=True)
+    target.write_text(text)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def prepare_cases(folder, count):
+    """Writes the cases and returns the expected answers with their titles."""
+    options = argparse.Namespace(cases=count, seed=1, graphs="")
+    with open(folder / "cases.jsonl", "w+") as file:
+        return agreement.prepare(options, file, None, agreement.Tally())
+
+
+def find_difference(program, folder, expected):
+    """Words that tell what gave the program away, or None."""
+    with open(folder / "cases.jsonl") as file:
+        try:
+            done = subprocess.run([program], stdin=file, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return "hangs"
+    lines = done.stdout.splitlines()
+    for number, (_, result) in enumerate(expected):
+        answer = agreement.parse_answer(lines, number)
+        if isinstance(answer, str) and done.returncode:  # a line that is cut off, or none
+            return f"ends with status {done.returncode}"
+        found = agreement.differences(result, answer)
+        if found:
+            return f"case {number}: {found[0]}"
+    return f"ends with status {done.returncode}" if done.returncode else None
+
+
+def try_fault(tree, number, fault, expected):
+    """(caught, what was seen)"""
+    _, file, *replacements = fault
+    overlay = tree.folder / f"fault{number}"
+    overlay.mkdir()
+    try:
+        apply_fault(tree.folder, overlay, file, replacements)
+        difference = find_difference(tree.program(overlay, pathlib.Path(file)), tree.folder, expected)
+    except RuntimeError as error:
+        return False, str(error)
+    return difference is not None, difference or "no case differs"
+
+
+def check_original(tree, expected):
+    """Without a fault there must be no difference, else nothing can be said of the faults."""
+    overlay = tree.folder / "original"
+    overlay.mkdir()
+    return find_difference(tree.program(overlay, None), tree.folder, expected)
+
+
+def run(options):
+    faults = [fault for fault in FAULTS if options.only in fault[0]]
+    width = max(len(fault[0]) for fault in FAULTS)
+    survived = 0
+    with tempfile.TemporaryDirectory(prefix="stowage-mutate-") as name, ThreadPoolExecutor(options.jobs) as pool:
+        tree = Tree(pathlib.Path(name), pool)
+        expected = prepare_cases(tree.folder, options.cases)
+        difference = check_original(tree, expected)
+        if difference:
+            print(f"without any fault: {difference}\n0 passed, 1 failed")
+            return 1
+        results = pool.map(lambda item: try_fault(tree, item[0], item[1], expected), enumerate(faults))
+        for fault, (caught, seen) in zip(faults, results):
+            print(f"{fault[0]:{width}}  {pathlib.Path(fault[1]).name:12}  {'caught' if caught else 'MISSED'}  {seen[:100]}", flush=True)
+            survived += not caught
+    print(f"{len(faults) - survived} passed, {survived} failed")
+    return 1 if survived or not faults else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--cases", type=int, default=600, help="random cases (600)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults tried at once (one per core)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only faults whose description contains this")
+    return run(parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
