@@ -27,6 +27,7 @@ static double peak_flops(const stw_device *device, stw_op_class class, int32_t d
 }
 
 double stw_cost_compute_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops) {
+    if (class == STW_CLASS_ALIAS) return 0.0;
     return flops / (peak_flops(device, class, dtype) * device->efficiency[class]) * 1e6;
 }
 

@@ -94,7 +94,7 @@ TEST(graph, reads_and_readers) {
 
 TEST(graph, waits_of_control_edges) {
     stw_graph *g = parse((small_text){.nodes = SOURCE(0, "p", "parameter", 1) OP(1, "a", "[]", 1, 1) VIEW(2, "v", 1, 1)
-                                          OP(3, "b", "[]", 1, 1) OP_WITH(4, "c", "[1]", 1, 1, ",'control':[3,2,0,3,1]")});
+                                          OP(3, "b", "[]", 1, 1) OP_WITH(4, "c", "[1]", 1, 1, ",'control':[3,2,0,3]")});
     CHECK_STR(waits(g, 3), "");
     CHECK_STR(waits(g, 4), "1 3"); /* a view means its root, a source nothing, and each once; that c reads a changes nothing */
     stw_graph_destroy(g);

@@ -107,12 +107,31 @@ TEST(simulate, queued_channel_goes_by_priority) {
     check_step(s, 11, "d0: a[0,1) b[1,2) c[2,3)\nd1: x[5,6) z[8,9) y[10,11)\nd0>d1: a[1,5) c[5,8) b[8,10)\n");
     small_close(s);
     /* us     0 1 2 3 4 5 6 7 8 9 10
-     * d0     a b c
-     * d0>d1  . a a a a b b c c c      alike in priority: b was ready first
-     * d1     . . . . . x . y . . z    */
+     * d0     a c b
+     * d0>d1  . a a a a c c c b b      alike in priority: c was ready first, though b has the smaller id
+     * d1     . . . . . x . . z . y    */
     text.priority = NULL;
+    text.order = "[[0,2,1],null]";
     s = small_open(text);
-    check_step(s, 11, "d0: a[0,1) b[1,2) c[2,3)\nd1: x[5,6) y[7,8) z[10,11)\nd0>d1: a[1,5) b[5,7) c[7,10)\n");
+    check_step(s, 11, "d0: a[0,1) c[1,2) b[2,3)\nd1: x[5,6) z[8,9) y[10,11)\nd0>d1: a[1,5) c[5,8) b[8,10)\n");
+    small_close(s);
+}
+
+TEST(simulate, all_that_ends_at_an_instant_ends_before_anything_starts) {
+    /* us  0 1 2 3
+     * d0  f f b c     f and z end together; b, which waits for z, outranks c, which was ready all along
+     * d1  z z         and the same with the devices exchanged */
+    small_text text = {.nodes = OP(0, "z", "[]", 0, 2) OP(1, "f", "[]", 0, 2) OP_WITH(2, "b", "[]", 0, 1, ",'control':[0]")
+                           OP(3, "c", "[]", 0, 1),
+                       .device_count = 2,
+                       .device = "[1,0,0,0]",
+                       .priority = "[0,9,5,0]"};
+    small *s = small_open(text);
+    check_step(s, 4, "d0: f[0,2) b[2,3) c[3,4)\nd1: z[0,2)\n");
+    small_close(s);
+    text.device = "[0,1,1,1]";
+    s = small_open(text);
+    check_step(s, 4, "d0: z[0,2)\nd1: f[0,2) b[2,3) c[3,4)\n");
     small_close(s);
 }
 
@@ -673,12 +692,13 @@ TEST(invalid, reasons_in_their_order) {
 }
 
 TEST(invalid, order_before_overflow) {
-    /* The order puts b before a, which b reads; that a takes longer than a step may is only told without this. */
-    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 1) OP(1, "b", "[0]", 0, 1), .order = "[[1,0]]"});
-    s->duration_ps = (const int64_t[]){INT64_MAX, 1};
+    /* a takes longer than a step may; after it, d0 waits for c, which reads b, which comes later. */
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 0, 1) OP(1, "b", "[]", 0, 1) OP(2, "c", "[1]", 0, 1), .order = "[[0,2,1]]"});
+    s->duration_ps = (const int64_t[]){INT64_MAX, 1, 1};
     small_run(s);
-    check_invalid(s, STW_INVALID_ORDER, "'b'");
-    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){0, 1}, 2, NULL), STW_OK);
+    check_invalid(s, STW_INVALID_ORDER, "d0 waits for ever for op 2 'c'");
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){0, 1, 2}, 3, NULL), STW_OK);
     small_run(s);
     check_invalid(s, STW_INVALID_OVERFLOW, "2^62");
     small_close(s);
