@@ -412,12 +412,22 @@ TEST(plan, every_truncation_is_refused) {
     small_close(s);
 }
 
-TEST(plan, set_order_checks_the_device) {
+TEST(plan, set_order) {
     stw_error error;
     small *s = small_open((small_text){.nodes = TWO_OPS});
     CHECK_EQ_INT(stw_plan_set_order(s->plan, 1, NULL, 0, &error), STW_ERROR_INPUT);
     CHECK_STR(error.message, "order for device 1; the machine has devices 0 to 0");
     CHECK_EQ_INT(stw_plan_set_order(s->plan, -1, NULL, 0, NULL), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){0, 1, 0}, 3, &error), STW_ERROR_INPUT);
+    CHECK_STR(error.message, "an order of 3 entries; the graph has 2 nodes");
+    CHECK(s->plan->order[0] == NULL);
+    /* Longer, shorter, empty (which is an order all the same), none, and that many times over. */
+    for (int k = 0; k < 100000; k++) {
+        CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){1, 0}, k % 3, NULL), STW_OK);
+        CHECK(s->plan->order[0] != NULL && s->plan->order_count[0] == k % 3 && (k % 3 == 0 || s->plan->order[0][0] == 1));
+        CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, NULL, -1, NULL), STW_OK);
+        CHECK(s->plan->order[0] == NULL && s->plan->order_count[0] == 0);
+    }
     small_close(s);
 }
 
