@@ -38,10 +38,12 @@ static bool reserve(stw_arena *out, size_t size) {
 
 stw_status stw_arena_create(stw_arena *out, stw_error *error) {
     *out = (stw_arena){0};
-    for (size_t size = (size_t)1 << 34; size >= (size_t)1 << 28; size >>= 1) {
-        if (reserve(out, size)) return STW_OK;
+    /* Where address space is limited, the first arena must not take what the others need. */
+    static const size_t sizes[] = {(size_t)1 << 34, (size_t)1 << 29, (size_t)1 << 27};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        if (reserve(out, sizes[k])) return STW_OK;
     }
-    return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 256 MiB of address space; raise the limit (ulimit -v)");
+    return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 128 MiB of address space; raise the limit (ulimit -v)");
 }
 
 stw_status stw_arena_create_sized(stw_arena *out, int64_t bytes, stw_error *error) {

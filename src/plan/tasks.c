@@ -1,6 +1,5 @@
 #include "plan/tasks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -13,6 +12,7 @@ typedef struct {
     int32_t *value_of;     /* (N) value, or -1 */
     int32_t *reading_task; /* (U) the task of each read, in task order */
     stw_use *reads;        /* (U) what tasks read from outside: (value, view), sorted within a task */
+    int32_t *waiter_place; /* (T) where the next waiter of a task goes */
 } builder;
 
 static int32_t member_count(const stw_membership *m, int32_t task) { return m->member_start[task + 1] - m->member_start[task]; }
@@ -87,10 +87,20 @@ static stw_status describe_values(builder *b) {
     return STW_OK;
 }
 
-static int compare_reads(const void *left, const void *right) {
-    const stw_use *a = left, *b = right;
-    if (a->node != b->node) return a->node < b->node ? -1 : 1;
-    return a->view < b->view ? -1 : a->view > b->view;
+static bool read_before(stw_use a, stw_use b) { return a.node != b.node ? a.node < b.node : a.view < b.view; }
+
+/* Shell's sort: qsort would allocate, and an evaluation must not. */
+static void sort_reads(stw_use *reads, int32_t count) {
+    int32_t gap = 1;
+    while (gap < count / 3) gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3) {
+        for (int32_t k = gap; k < count; k++) {
+            const stw_use moved = reads[k];
+            int32_t to = k;
+            for (; to >= gap && read_before(moved, reads[to - gap]); to -= gap) reads[to] = reads[to - gap];
+            reads[to] = moved;
+        }
+    }
 }
 
 /* The distinct (value, view) pairs that a task reads from outside, sorted; returns their number. What a member reads is inside
@@ -109,10 +119,10 @@ static int32_t collect_reads(const builder *b, int32_t task, stw_use *out) {
         }
     }
     if (alone || count < 2) return count; /* the graph's reads are sorted and distinct, and values keep their order */
-    qsort(out, (size_t)count, sizeof *out, compare_reads);
+    sort_reads(out, count);
     int32_t kept = 1;
     for (int32_t k = 1; k < count; k++) {
-        if (compare_reads(&out[kept - 1], &out[k]) != 0) out[kept++] = out[k];
+        if (read_before(out[kept - 1], out[k])) out[kept++] = out[k];
     }
     return kept;
 }
@@ -164,9 +174,10 @@ static stw_status sort_uses(builder *b) {
     return STW_OK;
 }
 
-/* Waits between tasks: for each op and each op that it waits for, all pairs of tasks that compute them. Pass 0 counts, pass 1
- * fills. */
-static void walk_waits(builder *b, int32_t *count, int32_t *place) {
+/* Calls for each pair of tasks of which the second waits for the first: for each op and each op that it waits for, all pairs of
+ * tasks that compute them. */
+typedef void wait_visitor(builder *b, int32_t before, int32_t task);
+static void walk_waits(builder *b, wait_visitor *visit) {
     const stw_graph *graph = b->graph;
     const stw_membership *m = b->m;
     for (int32_t t = 0; t < m->T; t++) {
@@ -175,32 +186,52 @@ static void walk_waits(builder *b, int32_t *count, int32_t *place) {
             for (int64_t w = graph->wait_start[op]; w < graph->wait_start[op + 1]; w++) {
                 const int32_t before = graph->wait[w];
                 for (int32_t c = m->computer_start[before]; c < m->computer_start[before + 1]; c++) {
-                    if (m->computer[c] == t) continue;
-                    if (place == NULL) {
-                        count[m->computer[c]]++;
-                        b->tasks->pending[t]++;
-                    } else {
-                        b->tasks->waiter[place[m->computer[c]]++] = t;
-                    }
+                    if (m->computer[c] != t) visit(b, m->computer[c], t);
                 }
             }
         }
     }
 }
 
+/* How many pairs there are at most. Where both ends of a wait are recomputed in many groups it is a product, so it is counted
+ * before anything is allocated. */
+static double count_waits(const builder *b) {
+    const stw_graph *graph = b->graph;
+    const stw_membership *m = b->m;
+    double count = 0.0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const double waiting = m->computer_start[i + 1] - m->computer_start[i];
+        for (int64_t w = graph->wait_start[i]; w < graph->wait_start[i + 1]; w++) {
+            count += waiting * (m->computer_start[graph->wait[w] + 1] - m->computer_start[graph->wait[w]]);
+        }
+    }
+    return count;
+}
+
+static void count_waiter(builder *b, int32_t before, int32_t task) {
+    b->tasks->waiter_start[before + 1]++;
+    b->tasks->pending[task]++;
+}
+
+static void place_waiter(builder *b, int32_t before, int32_t task) { b->tasks->waiter[b->waiter_place[before]++] = task; }
+
 static stw_status build_waits(builder *b) {
+    enum { MOST_WAITS = 1 << 28 };
     stw_tasks *tasks = b->tasks;
     const int32_t T = tasks->T;
+    if (count_waits(b) > MOST_WAITS) {
+        return stw_fail(b->error, STW_ERROR_INPUT,
+                        "the groups make more than 2^28 waits between tasks; recompute fewer ops that wait");
+    }
     STW_TRY_NEW(b->arena, tasks->waiter_start, (int64_t)T + 1, b->error);
     STW_TRY_NEW(b->arena, tasks->pending, T, b->error);
-    walk_waits(b, tasks->waiter_start + 1, NULL);
+    walk_waits(b, count_waiter);
     for (int32_t t = 0; t < T; t++) tasks->waiter_start[t + 1] += tasks->waiter_start[t];
     STW_TRY_NEW(b->arena, tasks->waiter, tasks->waiter_start[T], b->error);
     stw_arena scratch = *b->arena;
-    int32_t *place;
-    STW_TRY_NEW(&scratch, place, T, b->error);
-    memcpy(place, tasks->waiter_start, (size_t)T * sizeof *place);
-    walk_waits(b, NULL, place);
+    STW_TRY_NEW(&scratch, b->waiter_place, T, b->error);
+    if (T > 0) memcpy(b->waiter_place, tasks->waiter_start, (size_t)T * sizeof *b->waiter_place);
+    walk_waits(b, place_waiter);
     for (int32_t s = 0; s < tasks->U; s++) {
         const bool everywhere = tasks->value_flags[tasks->slot_value[s]] & STW_VALUE_EVERYWHERE;
         if (!everywhere) tasks->pending[b->reading_task[s]]++;
@@ -262,16 +293,24 @@ static stw_status check_cycles(builder *b, stw_str *reason) {
     return STW_OK;
 }
 
-/* The class of the first member that reads a value from outside. */
+/* The class whose efficiency counts for an external value: that of the first member that reads it. An alias only hands it on, so
+ * the first member that is none stands for it. */
 static stw_op_class reading_class(const builder *b, int32_t task, int32_t value) {
     const stw_graph *graph = b->graph;
+    stw_op_class fallback = STW_CLASS_ALIAS;
     for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
         const int32_t op = b->m->member[k];
+        if (graph->class[op] == STW_CLASS_ALIAS) continue;
+        if (fallback == STW_CLASS_ALIAS) fallback = (stw_op_class)graph->class[op];
         for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
             if (b->value_of[graph->read[e].node] == value) return (stw_op_class)graph->class[op];
         }
     }
-    return STW_CLASS_OPAQUE;
+    return fallback;
+}
+
+static stw_op_class writing_class(const builder *b, int32_t task, int32_t op) {
+    return b->graph->class[op] == STW_CLASS_ALIAS ? reading_class(b, task, -1) : (stw_op_class)b->graph->class[op];
 }
 
 /* External bytes of a group: each value read once, what is visible outside written once; an update writes in any case. */
@@ -289,7 +328,7 @@ static void add_external_bytes(const builder *b, int32_t task, stw_group_work *w
     for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
         const int32_t op = b->m->member[k];
         const bool written = b->m->task_of[op] == task && (b->value_of[op] >= 0 || graph->updates[op] >= 0);
-        if (written) work->class_bytes[graph->class[op]] += (double)graph->bytes[op];
+        if (written) work->class_bytes[writing_class(b, task, op)] += (double)graph->bytes[op];
     }
 }
 
