@@ -136,6 +136,7 @@ static double safe_seconds(double ps, int32_t T) {
 
 stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out, stw_error *error) {
     *out = (stw_bounds){0};
+    TRY(stw_simulator_check(simulator, plan, error));
     stw_arena scratch;
     stw_tasks room;
     const stw_tasks *tasks;

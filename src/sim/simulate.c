@@ -32,47 +32,6 @@ static const char *device_name(const evaluation *v, int32_t d) { return v->s->ma
 
 #define SAY(v, ...) snprintf((v)->w->message, sizeof(v)->w->message, __VA_ARGS__)
 
-/* Values that no simulation could make sense of. Only what is used is looked at. */
-static stw_status check_entry(const evaluation *v, int32_t node) {
-    const stw_plan *plan = v->plan;
-    const char *name = v->s->graph->node_name[node].p;
-    const int32_t last = v->s->machine->device_count - 1;
-    if (plan->device[node] < 0 || plan->device[node] > last) {
-        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is on device %d; the machine has devices 0 to %d", node, name,
-                        plan->device[node], last);
-    }
-    if (!isfinite(plan->priority[node])) {
-        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' has a priority that is no finite number", node, name);
-    }
-    if (v->s->graph->kind[node] == STW_NODE_OP && plan->group[node] < -1) {
-        return stw_fail(v->error, STW_ERROR_INPUT, "node %d '%s' is in group %d; groups are 0 or more, or -1", node, name,
-                        plan->group[node]);
-    }
-    return STW_OK;
-}
-
-/* A tight pass that only tells whether there is a fault; the fault itself is then looked for. */
-static bool entry_is_bad(const stw_plan *plan, int32_t node, uint32_t devices) {
-    const double priority = plan->priority[node];
-    return ((uint32_t)plan->device[node] >= devices) | !(priority - priority == 0.0);
-}
-
-static stw_status check_entries(const evaluation *v) {
-    const stw_tasks *unfused = &v->s->unfused;
-    const uint32_t devices = (uint32_t)v->s->machine->device_count;
-    bool bad = false;
-    for (int32_t t = 0; t < unfused->T; t++)
-        bad |= entry_is_bad(v->plan, unfused->task_node[t], devices) | (v->plan->group[unfused->task_node[t]] < -1);
-    for (int32_t k = 0; k < unfused->source_count; k++) {
-        const int32_t value = unfused->source[k];
-        if (unfused->value_flags[value] & STW_VALUE_RESIDENT) bad |= entry_is_bad(v->plan, unfused->value_node[value], devices);
-    }
-    for (int32_t value = 0; bad && value < unfused->V; value++) {
-        if (!(unfused->value_flags[value] & STW_VALUE_EVERYWHERE)) TRY(check_entry(v, unfused->value_node[value]));
-    }
-    return STW_OK;
-}
-
 static bool check_colocation(const evaluation *v) {
     const stw_graph *graph = v->s->graph;
     for (int32_t k = 0; k < v->s->pair_count; k++) {
@@ -236,10 +195,7 @@ stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *pla
     *out = (stw_evaluation){.message = workspace->message};
     workspace->message[0] = '\0';
     workspace->timeline = (stw_timeline){0};
-    if (plan->graph != simulator->graph || plan->machine->device_count != simulator->machine->device_count) {
-        return stw_fail(error, STW_ERROR_INPUT, "the plan belongs to another graph or machine than the simulator");
-    }
-    TRY(check_entries(&v));
+    TRY(stw_simulator_check(simulator, plan, error));
     out->reason = STW_INVALID_COLOCATION;
     if (!check_colocation(&v)) return STW_OK;
 

@@ -1,6 +1,8 @@
 /* The simulator and its workspaces: what is computed once per graph and machine, and the tasks that a plan makes. */
 #include "sim/sim.h"
 
+#include <math.h>
+
 /* Nodes that must be on one device: an update and its parameter, and what the graph asks for. */
 static stw_status list_pairs(stw_simulator *s, stw_error *error) {
     const stw_graph *graph = s->graph;
@@ -84,4 +86,50 @@ stw_status stw_simulator_tasks(const stw_simulator *simulator, const stw_plan *p
     if (reason->length > 0) return STW_OK;
     *out = room;
     return stw_tasks_build(simulator->costs, &membership, arena, room, reason, error);
+}
+
+/* Values that no simulation could make sense of. */
+static stw_status check_entry(const stw_simulator *s, const stw_plan *plan, int32_t node, stw_error *error) {
+    const stw_str name = s->graph->node_name[node];
+    const int32_t last = s->machine->device_count - 1;
+    if (plan->device[node] < 0 || plan->device[node] > last) {
+        return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' is on device %d; the machine has devices 0 to %d", node,
+                        STW_STR_SHOW(name), plan->device[node], last);
+    }
+    if (!isfinite(plan->priority[node])) {
+        return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' has a priority that is no finite number", node,
+                        STW_STR_SHOW(name));
+    }
+    if (s->graph->kind[node] == STW_NODE_OP && plan->group[node] < -1) {
+        return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' is in group %d; groups are 0 or more, or -1", node,
+                        STW_STR_SHOW(name), plan->group[node]);
+    }
+    return STW_OK;
+}
+
+/* A tight test that only tells whether there is a fault; the fault itself is then looked for. */
+static bool entry_is_bad(const stw_plan *plan, int32_t node, uint32_t devices) {
+    const double priority = plan->priority[node];
+    return ((uint32_t)plan->device[node] >= devices) | !(priority - priority == 0.0);
+}
+
+stw_status stw_simulator_check(const stw_simulator *s, const stw_plan *plan, stw_error *error) {
+    if (plan->graph != s->graph || plan->machine->device_count != s->machine->device_count) {
+        return stw_fail(error, STW_ERROR_INPUT, "the plan belongs to another graph or machine than the simulator");
+    }
+    const stw_tasks *unfused = &s->unfused;
+    const uint32_t devices = (uint32_t)s->machine->device_count;
+    bool bad = false;
+    for (int32_t t = 0; t < unfused->T; t++) {
+        const int32_t node = unfused->task_node[t];
+        bad |= entry_is_bad(plan, node, devices) | (plan->group[node] < -1);
+    }
+    for (int32_t k = 0; k < unfused->source_count; k++) {
+        const int32_t value = unfused->source[k];
+        if (unfused->value_flags[value] & STW_VALUE_RESIDENT) bad |= entry_is_bad(plan, unfused->value_node[value], devices);
+    }
+    for (int32_t value = 0; bad && value < unfused->V; value++) {
+        if (!(unfused->value_flags[value] & STW_VALUE_EVERYWHERE)) TRY(check_entry(s, plan, unfused->value_node[value], error));
+    }
+    return STW_OK;
 }
