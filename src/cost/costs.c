@@ -60,40 +60,63 @@ static int32_t find_node(const name_table *t, stw_str name) {
     }
 }
 
-static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_cost_row *row, int64_t rows, stw_arena *arena,
-                             stw_str *remark, stw_error *error) {
+/* A kind that neither the machine nor the built-in kinds have: its times can serve for nothing. */
+static bool is_known_kind(const stw_machine *machine, stw_str kind) {
+    stw_device device;
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        if (stw_str_equal(machine->device[d].kind, kind)) return true;
+    }
+    return stw_device_of_kind(kind, &device);
+}
+
+static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_machine *machine, const stw_cost_row *row,
+                             int64_t rows, stw_arena *arena, stw_str *remark, stw_error *error) {
     enum { MAX_KINDS = 128 };
     name_table names;
     TRY(build_name_table(graph, arena, &names, error));
-    int64_t unmatched = 0;
+    int64_t unmatched = 0, unknown = 0;
+    stw_str unknown_kind = {0};
     for (int64_t r = 0; r < rows; r++) {
-        int32_t node = find_node(&names, row[r].name);
-        unmatched += node < 0;
         const int64_t k = find_kind(m, row[r].kind);
-        if (k == MAX_KINDS)
+        if (k == MAX_KINDS) {
             return stw_fail(error, STW_ERROR_INPUT, "line %lld: more than %d kinds of device", (long long)row[r].line, MAX_KINDS);
+        }
         if (k == m->count) TRY(add_column(m, arena, graph->N, row[r].kind, NULL, error));
-        for (; node >= 0; node = names.next[node] - 1) m->us[k][node] = row[r].us;
+        bool matched = false;
+        for (int32_t node = find_node(&names, row[r].name); node >= 0; node = names.next[node] - 1) {
+            if (graph->kind[node] != STW_NODE_OP) continue; /* the rest takes no time */
+            m->us[k][node] = row[r].us;
+            matched = true;
+        }
+        unmatched += !matched;
+        if (is_known_kind(machine, row[r].kind)) continue;
+        unknown++;
+        unknown_kind = row[r].kind;
     }
     if (rows > 0 && unmatched == rows) {
-        return stw_fail(error, STW_ERROR_INPUT, "none of its %lld rows names a node of graph '%.*s'; is it for another graph?",
+        return stw_fail(error, STW_ERROR_INPUT, "none of its %lld rows names an op of graph '%.*s'; is it for another graph?",
                         (long long)rows, STW_STR_SHOW(graph->name));
     }
-    if (unmatched > 0) {
-        *remark = stw_str_format(arena, "%lld of %lld rows of the costs name no node of the graph", (long long)unmatched,
+    if (rows == 0) {
+        *remark = STW_STR("the file of costs has no rows");
+    } else if (unknown > 0) {
+        *remark = stw_str_format(arena, "%lld of %lld rows of the costs are for kinds of device that are not known ('%.*s')",
+                                 (long long)unknown, (long long)rows, STW_STR_SHOW(unknown_kind));
+    } else if (unmatched > 0) {
+        *remark = stw_str_format(arena, "%lld of %lld rows of the costs name no op of the graph", (long long)unmatched,
                                  (long long)rows);
     }
     return STW_OK;
 }
 
-static stw_status read_csv(measurements *m, const stw_graph *graph, const char *path, stw_arena *arena, stw_str *remark,
-                           stw_error *error) {
+static stw_status read_csv(measurements *m, const stw_graph *graph, const stw_machine *machine, const char *path,
+                           stw_arena *arena, stw_str *remark, stw_error *error) {
     stw_str text;
     stw_cost_row *row;
     int64_t rows;
     TRY(stw_file_read(path, arena, &text, error));
     stw_status status = stw_cost_csv_parse(text, arena, &row, &rows, error);
-    if (status == STW_OK) status = apply_rows(m, graph, row, rows, arena, remark, error);
+    if (status == STW_OK) status = apply_rows(m, graph, machine, row, rows, arena, remark, error);
     if (status != STW_OK) stw_error_prefix(error, path);
     return status;
 }
@@ -121,7 +144,7 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     for (int32_t k = 0; k < graph->kind_count; k++) {
         TRY(add_column(m, arena, graph->N, graph->kind_name[k], graph->us[k], error));
     }
-    if (csv_path != NULL) TRY(read_csv(m, graph, csv_path, arena, remark, error));
+    if (csv_path != NULL) TRY(read_csv(m, graph, machine, csv_path, arena, remark, error));
     describe_kinds(m, machine);
     return STW_OK;
 }
@@ -154,12 +177,17 @@ static double time_op(const stw_costs *costs, const measurements *m, const stw_d
     const int64_t own = find_kind(m, device->kind);
     *measured = own < m->count && !isnan(m->us[own][i]);
     if (*measured) return m->us[own][i];
+    /* The kind that the model says is nearest: a GPU's time tells more about another GPU than a CPU's. */
+    double nearest = HUGE_VAL, us = model_us;
     for (int64_t k = 0; k < m->count; k++) {
         if (isnan(m->us[k][i]) || !m->known[k]) continue;
         const double other_us = model_op(costs, &m->device[k], i);
-        if (other_us > 0.0) return m->us[k][i] * (model_us / other_us);
+        const double distance = fabs(log(model_us / other_us));
+        if (!(other_us > 0.0 && distance < nearest)) continue;
+        nearest = distance;
+        us = m->us[k][i] * (model_us / other_us);
     }
-    return model_us;
+    return us;
 }
 
 static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c, stw_error *error) {

@@ -2,12 +2,12 @@
  *
  * Update waits are added by update id, then reader id; one that would close a cycle is left out. Node ids are a topological
  * order of data and control edges, so waits for earlier ops can never close one, and a graph that has only these needs no
- * check. Otherwise ordering.h keeps an order up to date. */
+ * check. Otherwise acyclic.h checks each. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/acyclic.h"
 #include "graph/graph.h"
-#include "graph/ordering.h"
 
 static int compare_ids(const void *left, const void *right) {
     const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
@@ -57,18 +57,18 @@ static int64_t count_waits(const stw_graph *graph, bool *bends) {
     return count;
 }
 
-/* An ordering over all data and control edges. */
-static stw_status order_edges(const stw_graph *graph, int64_t waits, stw_arena *scratch, stw_ordering **out, stw_error *error) {
-    TRY(stw_ordering_create(graph->N, graph->read_start[graph->N] + waits, scratch, out, error));
+/* All data and control edges. */
+static stw_status collect_edges(const stw_graph *graph, int64_t waits, stw_arena *scratch, stw_acyclic **out, stw_error *error) {
+    TRY(stw_acyclic_create(graph->N, graph->read_start[graph->N] + waits, scratch, out, error));
     int32_t *before;
     STW_TRY_NEW(scratch, before, graph->control_start[graph->N], error);
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP) continue;
         for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1]; e++) {
-            (void)stw_ordering_add(*out, graph->read[e].node, i); /* ids ascend, so this cannot fail */
+            stw_acyclic_add_unchecked(*out, graph->read[e].node, i); /* ids ascend along these */
         }
         const int64_t count = control_waits(graph, i, before);
-        for (int64_t k = 0; k < count; k++) (void)stw_ordering_add(*out, before[k], i);
+        for (int64_t k = 0; k < count; k++) stw_acyclic_add_unchecked(*out, before[k], i);
     }
     return STW_OK;
 }
@@ -79,8 +79,8 @@ stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error) {
     STW_TRY_NEW(&graph->arena, graph->wait_start, (int64_t)graph->N + 1, error);
     STW_TRY_NEW(&graph->arena, graph->wait, most, error);
     stw_arena scratch = graph->arena;
-    stw_ordering *ordering = NULL;
-    if (bends) TRY(order_edges(graph, most, &scratch, &ordering, error));
+    stw_acyclic *edges = NULL;
+    if (bends) TRY(collect_edges(graph, most, &scratch, &edges, error));
     int32_t *readers;
     STW_TRY_NEW(&scratch, readers, most, error);
     int64_t next = 0;
@@ -90,7 +90,7 @@ stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error) {
         int64_t count = control_waits(graph, i, graph->wait + next);
         const int64_t reader_count = graph->updates[i] >= 0 ? other_readers(graph, i, readers) : 0;
         for (int64_t r = 0; r < reader_count; r++) {
-            if (ordering == NULL || stw_ordering_add(ordering, readers[r], i)) graph->wait[next + count++] = readers[r];
+            if (edges == NULL || stw_acyclic_add(edges, readers[r], i)) graph->wait[next + count++] = readers[r];
         }
         next += sort_distinct(graph->wait + next, count);
     }

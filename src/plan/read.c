@@ -96,8 +96,8 @@ static bool read_ints(reader *r, const char *name, int64_t least, int64_t **out)
     for (; stw_json_item(&r->json); i++) {
         if (!in_list(r, name, i) || !stw_json_int64(&r->json, &(*out)[i])) return false;
         if ((*out)[i] < least || (*out)[i] > INT32_MAX) {
-            return stw_json_fail(&r->json, "\"%s\" of node %lld '%.*s' is %lld; it must be %lld or more", name, (long long)i,
-                                 STW_STR_SHOW(r->graph->node_name[i]), (long long)(*out)[i], (long long)least);
+            return stw_json_fail(&r->json, "\"%s\" of node %lld '%.*s' is %lld; it must be from %lld to 2147483647", name,
+                                 (long long)i, STW_STR_SHOW(r->graph->node_name[i]), (long long)(*out)[i], (long long)least);
         }
     }
     return full_list(r, name, i);
@@ -237,13 +237,19 @@ static stw_status fill_orders(const reader *r, const int32_t *map, int32_t devic
 }
 
 static void add_remark(const reader *r, stw_plan *plan) {
+    const bool no_fingerprint = r->fingerprint.length == 0;
     const bool other = r->own != NULL && plan->owned_machine == NULL && !stw_machine_equal(r->own, plan->machine);
-    if (r->fingerprint.length == 0) {
-        plan->remark = stw_str_copy(&plan->arena, STW_STR("the plan has no fingerprint; it is taken to be for this graph"));
+    stw_str first = no_fingerprint ? STW_STR("the plan has no fingerprint; it is taken to be for this graph") : STW_STR("");
+    stw_str second = STW_STR("");
+    if (other && stw_str_equal(r->own->name, plan->machine->name)) {
+        second = stw_str_format(&plan->arena, "the plan was made for another machine '%.*s'; it is evaluated anew",
+                                STW_STR_SHOW(r->own->name));
     } else if (other) {
-        plan->remark = stw_str_format(&plan->arena, "the plan was made for machine '%.*s'; it is evaluated anew for '%.*s'",
-                                      STW_STR_SHOW(r->own->name), STW_STR_SHOW(plan->machine->name));
+        second = stw_str_format(&plan->arena, "the plan was made for machine '%.*s'; it is evaluated anew for '%.*s'",
+                                STW_STR_SHOW(r->own->name), STW_STR_SHOW(plan->machine->name));
     }
+    const char *between = no_fingerprint && other ? "; " : "";
+    plan->remark = stw_str_format(&plan->arena, "%.*s%s%.*s", (int)first.length, first.p, between, (int)second.length, second.p);
 }
 
 static stw_status fill_plan(const reader *r, stw_plan *plan, stw_error *error) {

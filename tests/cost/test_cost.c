@@ -58,14 +58,14 @@ TEST(cost, measured_then_by_another_kind_then_modelled) {
     small_close(s);
 }
 
-TEST(cost, the_first_kind_that_was_measured_is_taken) {
-    /* y comes first in the file; both times of a could be used for z. */
+TEST(cost, the_nearest_kind_that_was_measured_is_taken) {
+    /* Both times of a could be used for z, which takes 5 + 4 = 9 us by the model; x takes 6, y takes 5. */
     small *s =
         small_open((small_text){.nodes = SOURCE(0, "in", "input", 1000) NODE(1, "first", "relu", "[0]", 1000, ",'us':{'y':10}")
                                     NODE(2, "a", "relu", "[0]", 1000, ",'us':{'x':600,'y':10}"),
                                 .devices = KIND_X "," KIND_Y ",{'name':'d2','kind':'z','memory_bytes':1,'launch_us':5,"
                                                   "'flops_per_s':{'f32':1e12},'bandwidth_bytes_per_s':1e9," SHARES "}"});
-    CHECK_NEAR(stw_costs_op_us(s->costs, 2, 2), 10.0 * 9 / 5, 1e-12); /* z: 5 + 4 = 9 us */
+    CHECK_NEAR(stw_costs_op_us(s->costs, 2, 2), 600.0 * 9 / 6, 1e-9);
     small_close(s);
 }
 
@@ -156,21 +156,24 @@ TEST(cost, rows_of_a_file_override_the_graph) {
         CHECK_NEAR(stw_costs_op_us(costs, 2, 0), 3.0, 1e-12); /* 2.5 x 6 / 5 */
         CHECK_NEAR(stw_costs_op_us(costs, 2, 1), 2.5, 0.0);
         CHECK_NEAR(stw_costs_op_us(costs, 4, 0), 12.0, 0.0);
-        CHECK_STR(stw_costs_remark(costs), "1 of 3 rows of the costs name no node of the graph");
+        CHECK_STR(stw_costs_remark(costs), "1 of 3 rows of the costs name no op of the graph");
     }
     stw_costs_destroy(costs);
-    costs = costs_with(s, "a,x,3\na,x,4\nc,newkind,5\n", &error); /* the last one holds; a kind that nobody has is no fault */
+    costs = costs_with(s, "a,x,3\na,x,4\nc,newkind,5\n", &error); /* the last one holds */
     if (CHECK(costs != NULL)) {
         CHECK_NEAR(stw_costs_op_us(costs, 1, 0), 4.0, 0.0);
-        CHECK(stw_costs_remark(costs) == NULL);
+        CHECK_STR(stw_costs_remark(costs), "1 of 3 rows of the costs are for kinds of device that are not known ('newkind')");
     }
     stw_costs_destroy(costs);
     CHECK(costs_with(s, "nosuch,x,3\nneither,y,4\n", &error) == NULL);
-    CHECK_CONTAINS(error.message, "none of its 2 rows names a node of graph 'small'; is it for another graph?");
+    CHECK_CONTAINS(error.message, "none of its 2 rows names an op of graph 'small'; is it for another graph?");
     CHECK(costs_with(s, "a,x,3\nb,y\n", &error) == NULL);
     CHECK_CONTAINS(error.message, "line 2: ");
     costs = costs_with(s, "", &error); /* no rows */
-    if (CHECK(costs != NULL)) CHECK_NEAR(stw_costs_op_us(costs, 1, 0), 12.0, 0.0);
+    if (CHECK(costs != NULL)) {
+        CHECK_NEAR(stw_costs_op_us(costs, 1, 0), 12.0, 0.0);
+        CHECK_STR(stw_costs_remark(costs), "the file of costs has no rows");
+    }
     stw_costs_destroy(costs);
     small_close(s);
 }

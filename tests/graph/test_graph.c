@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "graph/ordering.h"
+#include "graph/acyclic.h"
 #include "support/small.h"
 #include "test.h"
 
@@ -155,7 +155,7 @@ TEST(graph, topological_order_is_stable) {
     stw_graph_destroy(g);
 }
 
-/* ---- the ordering under random edges, against reachability by brute force ---- */
+/* ---- edges without cycles, random ones, against reachability by brute force ---- */
 
 enum { NODES = 12 };
 
@@ -168,22 +168,22 @@ static bool reaches(bool edge[NODES][NODES], int32_t from, int32_t to, bool seen
     return false;
 }
 
-TEST(ordering, refuses_exactly_what_closes_a_cycle) {
+TEST(acyclic, refuses_exactly_what_closes_a_cycle) {
     const stw_rng seeds = stw_rng_create(71);
     int refused = 0, added = 0;
     for (int round = 0; round < 300; round++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)round);
         bool edge[NODES][NODES] = {{false}};
         stw_arena arena;
-        stw_ordering *ordering;
+        stw_acyclic *edges;
         if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
-        CHECK_EQ_INT(stw_ordering_create(NODES, 80, &arena, &ordering, NULL), STW_OK);
+        CHECK_EQ_INT(stw_acyclic_create(NODES, 80, &arena, &edges, NULL), STW_OK);
         for (int k = 0; k < 80; k++) {
             const int32_t from = (int32_t)stw_rng_below(&rng, NODES), to = (int32_t)stw_rng_below(&rng, NODES);
             bool seen[NODES] = {false};
             const bool cycle = reaches(edge, to, from, seen);
             test_context("round %d, edge %d: %d -> %d", round, k, from, to);
-            CHECK_EQ_INT(stw_ordering_add(ordering, from, to), !cycle);
+            CHECK_EQ_INT(stw_acyclic_add(edges, from, to), !cycle);
             edge[from][to] |= !cycle;
             refused += cycle;
             added += !cycle;

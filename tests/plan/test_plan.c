@@ -213,7 +213,7 @@ TEST(plan, another_machine) {
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
 
     if (CHECK_EQ_INT(stw_plan_open(path, turned->graph, turned->machine, &plan, &remark, &error), STW_OK)) {
-        CHECK_STR(remark, "the plan was made for machine 'small'; it is evaluated anew for 'small'");
+        CHECK_STR(remark, "the plan was made for another machine 'small'; it is evaluated anew");
         CHECK_EQ_INT(plan->device[0], 2);
         CHECK_EQ_INT(plan->device[1], 1);
         CHECK(plan->order[0] == NULL && plan->order_count[1] == 1 && plan->order_count[2] == 1);
@@ -232,7 +232,7 @@ TEST(plan, another_machine) {
     CHECK_EQ_INT(stw_plan_set_order(s->plan, 1, (const int32_t[]){0, 1}, 2, NULL), STW_OK);
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
     if (CHECK_EQ_INT(stw_plan_open(path, less->graph, less->machine, &plan, &remark, &error), STW_OK)) {
-        CHECK_CONTAINS(remark, "the plan was made for machine");
+        CHECK_CONTAINS(remark, "the plan was made for another machine");
         CHECK(plan->device[0] == 0 && plan->device[1] == 0 && plan->order_count[0] == 2);
         stw_plan_destroy(plan);
     }
@@ -297,7 +297,7 @@ TEST(plan, refusals_say_where) {
          "p.json: line 2, column 13: \"device\" has 1 entries, the graph has 2 nodes; is the plan for another graph?"},
         {HEAD "'device':[0,0,0]}",
          "p.json: line 2, column 15: \"device\" has more entries than the graph has nodes (2); is the plan for another graph?"},
-        {HEAD "'device':[0,-1]}", "p.json: line 2, column 15: \"device\" of node 1 'b' is -1; it must be 0 or more"},
+        {HEAD "'device':[0,-1]}", "p.json: line 2, column 15: \"device\" of node 1 'b' is -1; it must be from 0 to 2147483647"},
         {HEAD "'device':[0,1e300]}", "p.json: line 2, column 13: 1e300 is not a 64-bit whole number"},
         {HEAD "'device':[0,0.5]}", "p.json: line 2, column 13: 0.5 is not a 64-bit whole number"},
         {HEAD "'device':[0,'0']}", "p.json: line 2, column 13: a number is expected here, but a string stands here"},
@@ -311,9 +311,9 @@ TEST(plan, refusals_say_where) {
         {HEAD "'device':[0,0],\n'group':[0]}",
          "p.json: line 3, column 12: \"group\" has 1 entries, the graph has 2 nodes; is the plan for another graph?"},
         {HEAD "'device':[0,0],\n'group':[0,-2]}",
-         "p.json: line 3, column 14: \"group\" of node 1 'b' is -2; it must be -1 or more"},
+         "p.json: line 3, column 14: \"group\" of node 1 'b' is -2; it must be from -1 to 2147483647"},
         {HEAD "'device':[0,0],\n'group':[0,2147483648]}",
-         "p.json: line 3, column 22: \"group\" of node 1 'b' is 2147483648; it must be -1 or more"},
+         "p.json: line 3, column 22: \"group\" of node 1 'b' is 2147483648; it must be from -1 to 2147483647"},
         /* orders */
         {HEAD "'device':[0,0],\n'order':[[0,2]]}", "p.json: line 3, column 14: \"order\" names node 2, which does not exist"},
         {HEAD "'device':[0,0],\n'order':[[0,-1]]}", "p.json: line 3, column 15: \"order\" names node -1, which does not exist"},
