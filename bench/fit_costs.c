@@ -18,7 +18,7 @@
 #include "cost/cost.h"
 
 typedef struct { /* one distinct op: equal in all of these */
-    stw_op_class class;
+    stw_op_class op_class;
     int32_t dtype;
     double flops, bytes, us;
     char family[40];
@@ -50,7 +50,7 @@ static int by_sample(const void *left, const void *right) {
     const sample *a = left, *b = right;
     const int family = strcmp(a->family, b->family);
     if (family != 0) return family;
-    if (a->class != b->class) return a->class < b->class ? -1 : 1;
+    if (a->op_class != b->op_class) return a->op_class < b->op_class ? -1 : 1;
     if (a->dtype != b->dtype) return a->dtype < b->dtype ? -1 : 1;
     if (a->flops != b->flops) return a->flops < b->flops ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
@@ -102,10 +102,10 @@ static void collect_graph(const char *path, kind_data *kinds, int kind_count) {
         for (int k = 0; k < kind_count; k++) {
             if (!stw_str_is(graph->kind_name[c], kinds[k].kind)) continue;
             for (int32_t i = 0; i < graph->N; i++) {
-                if (graph->kind[i] != STW_NODE_OP || graph->class[i] == STW_CLASS_ALIAS || isnan(graph->us[c][i]) ||
+                if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS || isnan(graph->us[c][i]) ||
                     graph->us[c][i] <= 0.0)
                     continue;
-                sample item = {.class = (stw_op_class)graph->class[i],
+                sample item = {.op_class = (stw_op_class)graph->op_class[i],
                                .dtype = graph->dtype[i],
                                .flops = (double)graph->flops[i],
                                .bytes = (double)costs->moved[i],
@@ -146,7 +146,7 @@ static double fit_launch(const samples *data, const char *left_out) {
     int64_t count = 0;
     for (int64_t k = 0; k < data->count; k++) {
         const sample *s = &data->item[k];
-        if (is_used(s, left_out) && s->class == STW_CLASS_ELEMENTWISE && s->bytes <= 4096.0) us[count++] = s->us;
+        if (is_used(s, left_out) && s->op_class == STW_CLASS_ELEMENTWISE && s->bytes <= 4096.0) us[count++] = s->us;
     }
     const double launch = quantile(us, count, 0.5);
     free(us);
@@ -161,23 +161,23 @@ static void fit_rates(const samples *data, const char *left_out, stw_device *dev
         const sample *s = &data->item[k];
         if (!is_used(s, left_out)) continue;
         const double us = s->us - device->launch_us;
-        const bool matrix = s->class == STW_CLASS_MATMUL || s->class == STW_CLASS_CONVOLUTION;
+        const bool matrix = s->op_class == STW_CLASS_MATMUL || s->op_class == STW_CLASS_CONVOLUTION;
         if (us <= 0.0) continue;
         if (matrix && s->flops / us * 1e6 > peak) peak = s->flops / us * 1e6;
-        if (s->class == STW_CLASS_ELEMENTWISE && s->bytes >= 1048576.0) rate[count++] = s->bytes / us * 1e6;
+        if (s->op_class == STW_CLASS_ELEMENTWISE && s->bytes >= 1048576.0) rate[count++] = s->bytes / us * 1e6;
     }
     device->flops_f32 = peak;
     device->bandwidth = quantile(rate, count, 0.98);
     free(rate);
 }
 
-static double class_error(const samples *data, const char *left_out, const stw_device *device, stw_op_class class) {
+static double class_error(const samples *data, const char *left_out, const stw_device *device, stw_op_class op_class) {
     double error = 0.0, weights = 0.0;
     for (int64_t k = 0; k < data->count; k++) {
         const sample *s = &data->item[k];
-        if (s->class != class || !is_used(s, left_out)) continue;
+        if (s->op_class != op_class || !is_used(s, left_out)) continue;
         const double weight = sqrt(s->us * (double)s->count);
-        error += weight * fabs(log(stw_cost_model_us(device, class, s->dtype, s->flops, s->bytes) / s->us));
+        error += weight * fabs(log(stw_cost_model_us(device, op_class, s->dtype, s->flops, s->bytes) / s->us));
         weights += weight;
     }
     return weights > 0.0 ? error / weights : -1.0;
@@ -223,12 +223,13 @@ typedef struct {
     double weighted;              /* mean of the same, weighted by time */
 } outcome;
 
-static outcome judge(const samples *data, const char *family, int class, const stw_device *device) {
+static outcome judge(const samples *data, const char *family, int op_class, const stw_device *device) {
     outcome o = {.error = calloc((size_t)data->count, sizeof(double))};
     for (int64_t k = 0; k < data->count; k++) {
         const sample *s = &data->item[k];
-        if ((family != NULL && strcmp(s->family, family) != 0) || (class >= 0 && (int)s->class != class)) continue;
-        const double model = stw_cost_model_us(device, s->class, s->dtype, s->flops, s->bytes), time = s->us * (double)s->count;
+        if ((family != NULL && strcmp(s->family, family) != 0) || (op_class >= 0 && (int)s->op_class != op_class)) continue;
+        const double model = stw_cost_model_us(device, s->op_class, s->dtype, s->flops, s->bytes),
+                     time = s->us * (double)s->count;
         o.error[o.distinct++] = fabs(model / s->us - 1.0);
         o.weighted += fabs(model / s->us - 1.0) * time;
         o.ops += s->count;

@@ -33,7 +33,7 @@ typedef struct summary {
     double flops; /* the sum may leave int64 */
     int32_t updates;
     measured_kind *measured; /* (graph->kind_count) */
-    class_work class[STW_CLASS_COUNT];
+    class_work op_class[STW_CLASS_COUNT];
     unknown_op *unknown; /* most frequent first */
     int32_t unknown_count;
 } summary;
@@ -77,9 +77,9 @@ static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s
         s->nodes[graph->kind[i]]++;
         s->bytes[graph->kind[i]] += graph->bytes[i];
         if (graph->kind[i] != STW_NODE_OP) continue;
-        class_work *class = &s->class[graph->class[i]];
-        class->ops++;
-        class->flops += (double)graph->flops[i];
+        class_work *op_class = &s->op_class[graph->op_class[i]];
+        op_class->ops++;
+        op_class->flops += (double)graph->flops[i];
         s->flops += (double)graph->flops[i];
         s->updates += graph->updates[i] >= 0;
         for (int32_t k = 0; k < graph->kind_count; k++) {
@@ -89,7 +89,7 @@ static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s
                 continue;
             }
             s->measured[k].total_s += us * 1e-6;
-            if (k == 0) class->time_s += us * 1e-6;
+            if (k == 0) op_class->time_s += us * 1e-6;
         }
     }
     for (int32_t k = 0; k < graph->kind_count; k++) s->measured[k].name = graph->kind_name[k];
@@ -152,12 +152,12 @@ static void print_classes(const summary *s, stw_arena arena) {
     cli_table table;
     cli_table_begin(&table, &arena, columns, timed ? 4 : 3);
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
-        const class_work *class = &s->class[c];
-        if (class->ops == 0) continue;
+        const class_work *op_class = &s->op_class[c];
+        if (op_class->ops == 0) continue;
         cli_table_add(&table, CLI_PLAIN, "%s", stw_op_class_name((stw_op_class)c));
-        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(class->ops).text);
-        cli_table_add(&table, CLI_PLAIN, "%s", cli_amount(class->flops, "FLOP").text);
-        if (timed) cli_table_add(&table, CLI_PLAIN, "%s", cli_percent(class->time_s / s->measured[0].total_s).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_count(op_class->ops).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_amount(op_class->flops, "FLOP").text);
+        if (timed) cli_table_add(&table, CLI_PLAIN, "%s", cli_percent(op_class->time_s / s->measured[0].total_s).text);
     }
     cli_table_print(&table, stdout);
 }
@@ -202,12 +202,12 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     stw_json_write_key(writer, "classes");
     stw_json_begin_array(writer);
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
-        if (s->class[c].ops == 0) continue;
+        if (s->op_class[c].ops == 0) continue;
         stw_json_begin_object(writer);
         cli_field_text(writer, "class", stw_str_of(stw_op_class_name((stw_op_class)c)));
-        cli_field_int(writer, "ops", s->class[c].ops);
-        cli_field_double(writer, "flops", s->class[c].flops);
-        cli_field_double(writer, "time_s", s->class[c].time_s);
+        cli_field_int(writer, "ops", s->op_class[c].ops);
+        cli_field_double(writer, "flops", s->op_class[c].flops);
+        cli_field_double(writer, "time_s", s->op_class[c].time_s);
         stw_json_end_object(writer);
     }
     stw_json_end_array(writer);

@@ -24,9 +24,9 @@ struct stw_costs {
 int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use *use, int64_t count);
 
 /* The model: launch + max(arithmetic, memory traffic), in microseconds. */
-double stw_cost_compute_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops);
-double stw_cost_traffic_us(const stw_device *device, stw_op_class class, double bytes);
-double stw_cost_model_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops, double bytes);
+double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops);
+double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes);
+double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes);
 
 /* What a fused group of two or more members does. */
 typedef struct stw_group_work {

@@ -151,8 +151,8 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
 
 /* Bytes that op i moves when it runs alone. An alias moves nothing; a gather reads only what it hands on. */
 static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
-    const bool gather = graph->class[i] == STW_CLASS_GATHER;
-    if (graph->class[i] == STW_CLASS_ALIAS) return 0;
+    const bool gather = graph->op_class[i] == STW_CLASS_GATHER;
+    if (graph->op_class[i] == STW_CLASS_ALIAS) return 0;
     int64_t sum = graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         int64_t end = e + 1;
@@ -167,8 +167,8 @@ static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
 
 static double model_op(const stw_costs *costs, const stw_device *device, int32_t i) {
     const stw_graph *graph = costs->graph;
-    return stw_cost_model_us(device, (stw_op_class)graph->class[i], graph -> dtype[i], (double)graph -> flops[i],
-                             (double)costs -> moved[i]);
+    return stw_cost_model_us(device, (stw_op_class)graph->op_class[i], graph->dtype[i], (double)graph->flops[i],
+                             (double)costs->moved[i]);
 }
 
 /* The time of op i on a device: `model_us` is what the model says of it there. */
@@ -202,7 +202,7 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
         const double model_us = model_op(costs, device, i);
         costs->model_us[c][i] = model_us;
         costs->compute_us[c][i] =
-            stw_cost_compute_us(device, (stw_op_class)graph->class[i], graph -> dtype[i], (double)graph -> flops[i]);
+            stw_cost_compute_us(device, (stw_op_class)graph->op_class[i], graph->dtype[i], (double)graph->flops[i]);
         costs->us[c][i] = time_op(costs, m, device, i, model_us, &costs->measured[c][i]);
     }
     return STW_OK;

@@ -17,27 +17,28 @@ int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use
 }
 
 /* Peak rate of the units that a class of ops runs on, for one dtype. */
-static double peak_flops(const stw_device *device, stw_op_class class, int32_t dtype) {
+static double peak_flops(const stw_device *device, stw_op_class op_class, int32_t dtype) {
     const bool half = dtype == STW_DTYPE_F16 || dtype == STW_DTYPE_BF16;
-    const bool matrix = class == STW_CLASS_MATMUL || class == STW_CLASS_CONVOLUTION || class == STW_CLASS_ATTENTION;
+    const bool matrix = op_class == STW_CLASS_MATMUL || op_class == STW_CLASS_CONVOLUTION || op_class == STW_CLASS_ATTENTION;
     if (dtype == STW_DTYPE_F64) return device->flops_f32 / 2.0;
     if (matrix && half && device->flops_bf16 > 0.0) return device->flops_bf16;
     if (matrix && dtype == STW_DTYPE_F32 && device->flops_tf32 > 0.0) return device->flops_tf32;
     return device->flops_f32;
 }
 
-double stw_cost_compute_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops) {
-    if (class == STW_CLASS_ALIAS) return 0.0;
-    return flops / (peak_flops(device, class, dtype) * device->efficiency[class]) * 1e6;
+double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops) {
+    if (op_class == STW_CLASS_ALIAS) return 0.0;
+    return flops / (peak_flops(device, op_class, dtype) * device->efficiency[op_class]) * 1e6;
 }
 
-double stw_cost_traffic_us(const stw_device *device, stw_op_class class, double bytes) {
-    return bytes / (device->bandwidth * device->efficiency[class]) * 1e6;
+double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes) {
+    return bytes / (device->bandwidth * device->efficiency[op_class]) * 1e6;
 }
 
-double stw_cost_model_us(const stw_device *device, stw_op_class class, int32_t dtype, double flops, double bytes) {
-    if (class == STW_CLASS_ALIAS) return 0.0; /* nothing is launched */
-    return device->launch_us + fmax(stw_cost_compute_us(device, class, dtype, flops), stw_cost_traffic_us(device, class, bytes));
+double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes) {
+    if (op_class == STW_CLASS_ALIAS) return 0.0; /* nothing is launched */
+    return device->launch_us +
+           fmax(stw_cost_compute_us(device, op_class, dtype, flops), stw_cost_traffic_us(device, op_class, bytes));
 }
 
 void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member) {

@@ -110,7 +110,7 @@ static void put_task(trace *t, int32_t k, task_work work) {
     begin_event(t);
     fputs("{\"ph\":\"X\",\"name\":", t->file);
     put_string(t, graph->node_name[node]);
-    fprintf(t->file, ",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d", stw_op_class_name((stw_op_class)graph->class[node]), DEVICES_PID,
+    fprintf(t->file, ",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d", stw_op_class_name((stw_op_class)graph->op_class[node]), DEVICES_PID,
             device_tid(t->timeline->device[k]));
     put_span(t, start, end);
     fputs(",\"args\":{\"op\":", t->file);

@@ -37,7 +37,7 @@ struct stw_graph {
     stw_str *attributes;  /* (N) JSON text of an object, else empty */
     uint8_t *kind;        /* (N) stw_node_kind */
     uint8_t *dtype;       /* (N) index for stw_dtype_* */
-    uint8_t *class;       /* (N) stw_op_class; opaque for sources and unknown operators */
+    uint8_t *op_class;    /* (N) stw_op_class; opaque for sources and unknown operators */
     bool *known;          /* (N) the operator is in the table */
     bool *is_output;      /* (N) named by `outputs` */
     int64_t *bytes;       /* (N) what the output occupies; a view: product of its shape x size of its dtype */

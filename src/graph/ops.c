@@ -3,7 +3,7 @@
 #include <string.h>
 
 const stw_op_info stw_op_table[] = {
-#define STW_OP(name, class, aten, hlo, onnx, tensorflow) {#name, STW_CLASS_##class, {aten, hlo, onnx, tensorflow}},
+#define STW_OP(name, op_class, aten, hlo, onnx, tensorflow) {#name, STW_CLASS_##op_class, {aten, hlo, onnx, tensorflow}},
 #include "graph/ops.def"
 #undef STW_OP
 };
@@ -30,7 +30,7 @@ static const char *const class_names[STW_CLASS_COUNT] = {
     [STW_CLASS_OPAQUE] = "opaque",
 };
 
-const char *stw_op_class_name(stw_op_class class) { return class_names[class]; }
+const char *stw_op_class_name(stw_op_class op_class) { return class_names[op_class]; }
 
 bool stw_op_class_find(stw_str name, stw_op_class *out) {
     for (int i = 0; i < STW_CLASS_COUNT; i++) {
@@ -41,9 +41,9 @@ bool stw_op_class_find(stw_str name, stw_op_class *out) {
     return false;
 }
 
-bool stw_op_class_fuses(stw_op_class class) {
-    return class == STW_CLASS_ELEMENTWISE || class == STW_CLASS_BROADCAST || class == STW_CLASS_REDUCE ||
-           class == STW_CLASS_SHAPE || class == STW_CLASS_ALIAS;
+bool stw_op_class_fuses(stw_op_class op_class) {
+    return op_class == STW_CLASS_ELEMENTWISE || op_class == STW_CLASS_BROADCAST || op_class == STW_CLASS_REDUCE ||
+           op_class == STW_CLASS_SHAPE || op_class == STW_CLASS_ALIAS;
 }
 
 /* An open-addressing hash table from (vocabulary, name) to row. */

@@ -31,7 +31,7 @@ typedef enum stw_vocabulary { STW_ATEN, STW_HLO, STW_ONNX, STW_TENSORFLOW, STW_V
 
 typedef struct stw_op_info {
     const char *name; /* canonical */
-    stw_op_class class;
+    stw_op_class op_class;
     const char *names[STW_VOCABULARY_COUNT]; /* separated by spaces */
 } stw_op_info;
 
@@ -39,10 +39,10 @@ typedef struct stw_op_info {
 extern const stw_op_info stw_op_table[];
 extern const int32_t stw_op_count;
 
-const char *stw_op_class_name(stw_op_class class); /* "matmul", ..., as in machine files */
+const char *stw_op_class_name(stw_op_class op_class); /* "matmul", ..., as in machine files */
 bool stw_op_class_find(stw_str name, stw_op_class *out);
 /* Element-wise, broadcast, reduce, shape and alias ops may join any group. */
-bool stw_op_class_fuses(stw_op_class class);
+bool stw_op_class_fuses(stw_op_class op_class);
 
 /* Looks names up: built once per reader, since the table is long. */
 typedef struct stw_op_index stw_op_index;

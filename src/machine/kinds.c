@@ -20,7 +20,7 @@ static const kind_row kinds[KIND_COUNT] = {
 };
 
 static const double fitted_efficiency[KIND_COUNT][STW_CLASS_COUNT] = {
-#define STW_FITTED(kind, class, efficiency) [KIND_##kind][STW_CLASS_##class] = efficiency,
+#define STW_FITTED(kind, op_class, efficiency) [KIND_##kind][STW_CLASS_##op_class] = efficiency,
 #include "machine/fitted.def"
 };
 

@@ -22,15 +22,15 @@ static void read_efficiency(stw_machine_reader *r, stw_device *device) {
     if (!stw_field_want(r, "efficiency", STW_JSON_OBJECT) || !stw_json_object(r->json)) return;
     stw_str key;
     while (stw_json_key(r->json, &key)) {
-        stw_op_class class;
-        if (!find_class(r, NULL, "efficiency", key, &class)) return;
+        stw_op_class op_class;
+        if (!find_class(r, NULL, "efficiency", key, &op_class)) return;
         char name[40];
-        snprintf(name, sizeof name, "efficiency.%s", stw_op_class_name(class));
-        if (device->efficiency[class] > 0.0) {
+        snprintf(name, sizeof name, "efficiency.%s", stw_op_class_name(op_class));
+        if (device->efficiency[op_class] > 0.0) {
             stw_field_fail(r, NULL, "\"%s\" is given twice; keep one", name);
             return;
         }
-        if (!stw_field_number(r, name, STW_SHARE, &device->efficiency[class])) return;
+        if (!stw_field_number(r, name, STW_SHARE, &device->efficiency[op_class])) return;
     }
 }
 
@@ -40,9 +40,9 @@ static void read_fuses_epilogue(stw_machine_reader *r, stw_device *device) {
         stw_str name;
         if (!stw_field_want(r, "a class in fuses_epilogue", STW_JSON_STRING)) return;
         const char *at = r->json->cursor;
-        stw_op_class class;
-        if (!stw_json_string(r->json, &name) || !find_class(r, at, "fuses_epilogue", name, &class)) return;
-        device->fuses_epilogue[class] = true;
+        stw_op_class op_class;
+        if (!stw_json_string(r->json, &name) || !find_class(r, at, "fuses_epilogue", name, &op_class)) return;
+        device->fuses_epilogue[op_class] = true;
     }
 }
 

@@ -180,9 +180,9 @@ static stw_str check_classes(const stw_graph *graph, const stw_machine *machine,
         int32_t leaders = 0;
         for (int32_t k = m->member_start[t]; k < m->member_start[t + 1]; k++) {
             const int32_t op = m->member[k];
-            const stw_op_class class = (stw_op_class)graph->class[op];
-            if (stw_op_class_fuses(class)) continue;
-            if (!on->fuses_epilogue[class]) return illegal(arena, graph, op, "is of a class that does not fuse on its device");
+            const stw_op_class op_class = (stw_op_class)graph->op_class[op];
+            if (stw_op_class_fuses(op_class)) continue;
+            if (!on->fuses_epilogue[op_class]) return illegal(arena, graph, op, "is of a class that does not fuse on its device");
             if (++leaders > 1) return illegal(arena, graph, op, "is the second op of its group that takes an epilogue");
             if (reads_inside(graph, m, t, op)) return illegal(arena, graph, op, "takes an epilogue but reads from its own group");
         }

@@ -300,17 +300,17 @@ static stw_op_class reading_class(const builder *b, int32_t task, int32_t value)
     stw_op_class fallback = STW_CLASS_ALIAS;
     for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
         const int32_t op = b->m->member[k];
-        if (graph->class[op] == STW_CLASS_ALIAS) continue;
-        if (fallback == STW_CLASS_ALIAS) fallback = (stw_op_class)graph->class[op];
+        if (graph->op_class[op] == STW_CLASS_ALIAS) continue;
+        if (fallback == STW_CLASS_ALIAS) fallback = (stw_op_class)graph->op_class[op];
         for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
-            if (b->value_of[graph->read[e].node] == value) return (stw_op_class)graph->class[op];
+            if (b->value_of[graph->read[e].node] == value) return (stw_op_class)graph->op_class[op];
         }
     }
     return fallback;
 }
 
 static stw_op_class writing_class(const builder *b, int32_t task, int32_t op) {
-    return b->graph->class[op] == STW_CLASS_ALIAS ? reading_class(b, task, -1) : (stw_op_class)b->graph->class[op];
+    return b->graph->op_class[op] == STW_CLASS_ALIAS ? reading_class(b, task, -1) : (stw_op_class)b->graph->op_class[op];
 }
 
 /* External bytes of a group: each value read once, what is visible outside written once; an update writes in any case. */

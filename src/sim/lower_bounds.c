@@ -11,8 +11,8 @@
 
 #include "sim/bounds.h"
 
-static bool may_fuse(const stw_device *device, uint8_t class) {
-    return stw_op_class_fuses((stw_op_class) class) || device->fuses_epilogue[class];
+static bool may_fuse(const stw_device *device, uint8_t op_class) {
+    return stw_op_class_fuses((stw_op_class)op_class) || device->fuses_epilogue[op_class];
 }
 
 static void count_devices(const stw_machine *machine, stw_bound_input *in) {
@@ -45,14 +45,14 @@ static double border_bytes(const stw_graph *graph, const stw_device *device, con
     double bytes = 0.0;
     bool written = graph->kept[i] || graph->updates[i] >= 0;
     for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1] && !written; r++) {
-        written = !may_fuse(device, graph->class[graph->reader[r].node]);
+        written = !may_fuse(device, graph->op_class[graph->reader[r].node]);
     }
     if (written) bytes += (double)graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         const int32_t producer = graph->read[e].node;
         int64_t end = e + 1;
         while (end < graph->read_start[i + 1] && graph->read[end].node == producer) end++;
-        if (graph->kind[producer] != STW_NODE_OP || !may_fuse(device, graph->class[producer])) {
+        if (graph->kind[producer] != STW_NODE_OP || !may_fuse(device, graph->op_class[producer])) {
             bytes += (double)stw_cost_read_bytes(graph, producer, graph->read + e, end - e) / reader_ops[producer];
         }
         e = end;
@@ -74,7 +74,7 @@ static double smallest_ratio(const stw_costs *costs, int32_t c, const stw_device
     double least = DBL_MAX;
     for (int32_t k = 0; k < graph->op_count; k++) {
         const int32_t i = graph->topological[k];
-        if (may_fuse(device, graph->class[i]) && costs->model_us[c][i] > 0.0)
+        if (may_fuse(device, graph->op_class[i]) && costs->model_us[c][i] > 0.0)
             least = fmin(least, costs->us[c][i] / costs->model_us[c][i]);
     }
     return least == DBL_MAX ? 0.0 : least;
@@ -97,7 +97,7 @@ static void free_times(const stw_simulator *s, int32_t c, double mix, const int3
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const int32_t i = s->unfused.task_node[t];
         double us = costs->us[c][i];
-        if (may_fuse(device, graph->class[i])) {
+        if (may_fuse(device, graph->op_class[i])) {
             const double traffic_us = border_bytes(graph, device, reader_ops, i) / bandwidth * 1e6;
             us = fmin(us, rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
         }

@@ -101,7 +101,7 @@ TEST(cost, bytes_that_an_op_moves) {
                                      NODE(10, "update", "add", "[0]", 1000, ",'updates':0"),
                      .devices = KIND_X});
     static const int64_t moved[] = {0, 0, 0, 0, 1100, 400, 600, 1100, 1200, 300, 2000};
-    CHECK_EQ_INT(s->graph->class[9], STW_CLASS_GATHER); /* which reads only what it hands on */
+    CHECK_EQ_INT(s->graph->op_class[9], STW_CLASS_GATHER); /* which reads only what it hands on */
     for (int32_t i = 0; i < 11; i++) {
         test_context("%s", s->graph->node_name[i].p);
         CHECK_EQ_INT(s->costs->moved[i], moved[i]);

@@ -292,7 +292,7 @@ TEST(ops, names_of_the_four_vocabularies) {
     static const struct {
         stw_vocabulary vocabulary;
         const char *name, *row;
-        stw_op_class class;
+        stw_op_class op_class;
     } known[] = {
         {STW_ATEN, "mm", "matmul", STW_CLASS_MATMUL},
         {STW_ATEN, "add", "add", STW_CLASS_ELEMENTWISE},
@@ -315,7 +315,7 @@ TEST(ops, names_of_the_four_vocabularies) {
         const int32_t row = stw_op_find(index, known[k].vocabulary, stw_str_of(known[k].name));
         if (!CHECK(row >= 0)) continue;
         CHECK_STR(stw_op_table[row].name, known[k].row);
-        CHECK_EQ_INT(stw_op_table[row].class, known[k].class);
+        CHECK_EQ_INT(stw_op_table[row].op_class, known[k].op_class);
         CHECK(stw_op_find_any(index, stw_str_of(known[k].name)) >= 0);
     }
     test_context("%s", "");
@@ -351,12 +351,12 @@ TEST(ops, every_name_is_found_in_its_row) {
 }
 
 TEST(ops, classes) {
-    stw_op_class class;
+    stw_op_class op_class;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
-        CHECK(stw_op_class_find(stw_str_of(stw_op_class_name((stw_op_class)c)), &class));
-        CHECK_EQ_INT(class, c);
+        CHECK(stw_op_class_find(stw_str_of(stw_op_class_name((stw_op_class)c)), &op_class));
+        CHECK_EQ_INT(op_class, c);
     }
-    CHECK(!stw_op_class_find(STW_STR("mystery"), &class));
+    CHECK(!stw_op_class_find(STW_STR("mystery"), &op_class));
     CHECK(stw_op_class_fuses(STW_CLASS_ELEMENTWISE) && stw_op_class_fuses(STW_CLASS_BROADCAST));
     CHECK(stw_op_class_fuses(STW_CLASS_REDUCE) && stw_op_class_fuses(STW_CLASS_SHAPE));
     CHECK(!stw_op_class_fuses(STW_CLASS_MATMUL) && !stw_op_class_fuses(STW_CLASS_OPAQUE) &&
@@ -364,7 +364,7 @@ TEST(ops, classes) {
     stw_graph *g = parse(
         (small_text){.nodes = NODE(0, "a", "mystery", "[]", 1, "") NODE(1, "b", "mm", "[]", 1, "") SOURCE(2, "p", "input", 1)});
     CHECK(!g->known[0] && g->known[1] && g->known[2]);
-    CHECK_EQ_INT(g->class[0], STW_CLASS_OPAQUE); /* what is unknown is opaque */
-    CHECK_EQ_INT(g->class[1], STW_CLASS_MATMUL);
+    CHECK_EQ_INT(g->op_class[0], STW_CLASS_OPAQUE); /* what is unknown is opaque */
+    CHECK_EQ_INT(g->op_class[1], STW_CLASS_MATMUL);
     stw_graph_destroy(g);
 }

@@ -188,8 +188,8 @@ TEST(opgraph, what_is_read) {
     CHECK(stw_graph_node_name(graph, -1) == NULL && stw_graph_node_name(graph, 5) == NULL);
     CHECK(stw_str_is(graph->label[0], "l.w") && stw_str_is(graph->label[1], ""));
     CHECK(stw_str_is(graph->op_name[4], "no_such_op") && !graph->known[4] && graph->known[3]);
-    CHECK_EQ_INT(graph->class[3], STW_CLASS_MATMUL);
-    CHECK_EQ_INT(graph->class[4], STW_CLASS_OPAQUE);
+    CHECK_EQ_INT(graph->op_class[3], STW_CLASS_MATMUL);
+    CHECK_EQ_INT(graph->op_class[4], STW_CLASS_OPAQUE);
     static const stw_node_kind kinds[] = {STW_NODE_PARAMETER, STW_NODE_INPUT, STW_NODE_VIEW, STW_NODE_OP, STW_NODE_OP};
     for (int i = 0; i < 5; i++) CHECK_EQ_INT(graph->kind[i], kinds[i]);
     CHECK_EQ_INT(graph->bytes[1], 64);  /* as the file says */

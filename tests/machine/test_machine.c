@@ -469,7 +469,7 @@ TEST(machine, open_reads_a_file) {
 #define OTHER(fields)  HEAD "\"devices\":[{\"name\":\"a\",\"kind\":\"z\"," fields "}]}"
 #define LINK(fields)   HEAD A_AND_B ",\n\"links\":[{" fields "}]}"
 #define FROM_A_TO_B    "\"from\":\"a\",\"to\":\"b\","
-#define CLASSES                                                                                                          \
+#define CLASSES                                                                                                                 \
     "matmul, convolution, attention, normalization, pooling, recurrent, elementwise, broadcast, reduce, shape, alias, gather, " \
     "scatter, random, sort, collective, control, opaque"
 #define REST "\"bandwidth_bytes_per_s\":1e9,\"latency_us\":1"
