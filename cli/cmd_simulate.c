@@ -1,12 +1,13 @@
 /* `stowage simulate`: reads what is needed, makes or reads the plan, evaluates it, reports. */
-#define _POSIX_C_SOURCE 200809L /* access */
+#define _POSIX_C_SOURCE 200809L /* access, sigprocmask */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "simulate.h"
 
 typedef struct arguments {
-    const char *graph, *machine, *plan, *memory, *costs, *output, *trace;
+    const char *graph, *machine, *plan, *costs, *output, *trace;
     bool plan_is_method;
 } arguments;
 
@@ -40,7 +41,6 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
     *a = (arguments){.graph = call->operand[0],
                      .machine = stw_options_get(call->options, "machine"),
                      .plan = stw_options_get(call->options, "plan"),
-                     .memory = stw_options_get(call->options, "memory"),
                      .costs = stw_options_get(call->options, "costs"),
                      .output = stw_options_get(call->options, "output"),
                      .trace = stw_options_get(call->options, "trace")};
@@ -60,28 +60,15 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
     return STW_OK;
 }
 
-static stw_status set_memory(const arguments *a, stw_machine *machine, stw_error *error) {
-    int64_t bytes = 0;
-    if (a->memory == NULL || !stw_str_to_bytes(stw_str_of(a->memory), &bytes)) return STW_OK;
-    return stw_machine_set_memory(machine, bytes, error);
-}
-
-static stw_status make_plan(const arguments *a, cli_simulation *s, stw_error *error) {
-    if (a->machine != NULL) {
-        TRY(stw_machine_open(a->machine, &s->machine, error));
-        TRY(set_memory(a, s->machine, error));
-    }
-    if (!a->plan_is_method) {
-        const char *remark = NULL;
-        TRY(stw_plan_open(a->plan, s->graph, s->machine, &s->plan, &remark, error));
-        if (remark != NULL) cli_warn(remark);
-        if (s->plan->owned_machine != NULL) TRY(set_memory(a, s->plan->owned_machine, error));
-    }
-    const stw_machine *machine = s->plan != NULL ? stw_plan_machine(s->plan) : s->machine;
-    TRY(stw_costs_create(s->graph, machine, a->costs, &s->costs, error));
-    if (stw_costs_remark(s->costs) != NULL) cli_warn(stw_costs_remark(s->costs));
-    TRY(stw_simulator_create(s->costs, &s->simulator, error));
-    return a->plan_is_method ? stw_method_run(a->plan, s->simulator, &s->plan, error) : STW_OK;
+static stw_status open_session(const cli_call *call, const arguments *a, cli_simulation *s, stw_error *error) {
+    TRY(stw_session_open(a->graph, call->options, &s->session, error));
+    const char *remark;
+    for (int32_t i = 0; (remark = stw_session_remark(s->session, i)) != NULL; i++) cli_warn(remark);
+    s->graph = stw_session_graph(s->session);
+    s->machine = stw_session_machine(s->session);
+    s->simulator = stw_session_simulator(s->session);
+    s->plan = stw_session_plan(s->session);
+    return STW_OK;
 }
 
 static stw_status evaluate(cli_simulation *s, stw_error *error) {
@@ -92,13 +79,23 @@ static stw_status evaluate(cli_simulation *s, stw_error *error) {
     return stw_lower_bounds(s->simulator, s->plan, &s->bounds, error);
 }
 
+/* An interrupt waits until the files are whole: they are small, and a half-written one would be left behind. */
+static stw_status write_files(const arguments *a, const cli_simulation *s, stw_error *error) {
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigaddset(&interrupt, SIGTERM);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    stw_status status = STW_OK;
+    if (a->output != NULL) status = stw_plan_write(s->simulator, s->plan, a->output, error);
+    if (status == STW_OK && a->trace != NULL && s->has_step) status = stw_trace_write(s->simulator, s->plan, a->trace, error);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
 static stw_status write_results(const cli_call *call, const arguments *a, const cli_simulation *s, stw_error *error) {
-    if (a->output != NULL) TRY(stw_plan_write(s->simulator, s->plan, a->output, error));
-    if (a->trace != NULL && !s->has_step) {
-        cli_warn("no trace was written: an invalid plan has no timeline");
-    } else if (a->trace != NULL) {
-        TRY(stw_trace_write(s->simulator, s->plan, a->trace, error));
-    }
+    TRY(write_files(a, s, error));
+    if (a->trace != NULL && !s->has_step) cli_warn("no trace was written: an invalid plan has no timeline");
     if (is_dash(a->output) || is_dash(a->trace)) return STW_OK; /* the report would spoil that file */
     return cli_wants_json(call) ? cli_report_json(s, call->arena, error) : cli_report_text(s, call->arena, error);
 }
@@ -108,16 +105,11 @@ int cmd_simulate(const cli_call *call) {
     arguments a;
     cli_simulation s = {0};
     stw_status status = check_arguments(call, &a, &error);
-    if (status == STW_OK) status = stw_graph_open(a.graph, &s.graph, &error);
-    if (status == STW_OK) status = make_plan(&a, &s, &error);
+    if (status == STW_OK) status = open_session(call, &a, &s, &error);
     if (status == STW_OK) status = evaluate(&s, &error);
     if (status == STW_OK) status = write_results(call, &a, &s, &error);
     const int exit_status = status != STW_OK ? cli_fault(&error) : s.result.reason == STW_VALID ? CLI_DONE : CLI_NO_PLAN;
     stw_workspace_destroy(s.workspace);
-    stw_simulator_destroy(s.simulator);
-    stw_costs_destroy(s.costs);
-    stw_plan_destroy(s.plan);
-    stw_machine_destroy(s.machine);
-    stw_graph_destroy(s.graph);
+    stw_session_destroy(s.session);
     return exit_status;
 }

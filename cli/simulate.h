@@ -7,11 +7,11 @@
 #include "sim/sim.h"
 
 typedef struct cli_simulation {
-    stw_graph *graph;
-    stw_machine *machine; /* NULL when the plan brought its own */
-    stw_costs *costs;
-    stw_plan *plan;
-    stw_simulator *simulator;
+    stw_session *session; /* owns the next four */
+    const stw_graph *graph;
+    const stw_machine *machine;
+    const stw_simulator *simulator;
+    const stw_plan *plan;
     stw_workspace *workspace;
     stw_evaluation result;
     stw_bounds bounds;

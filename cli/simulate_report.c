@@ -15,7 +15,7 @@ static double seconds(int64_t ps) { return (double)ps * 1e-12; }
 
 /* Links that carried something, by device indices; in the arena. */
 static stw_status count_traffic(const cli_simulation *s, stw_arena *arena, link_traffic **out, int32_t *count, stw_error *error) {
-    const int32_t D = stw_plan_machine(s->plan)->device_count;
+    const int32_t D = s->machine->device_count;
     const stw_transfer *transfer = NULL;
     const int32_t transfers = s->has_step ? stw_workspace_transfers(s->workspace, &transfer) : 0;
     link_traffic *traffic;
@@ -78,7 +78,7 @@ static void print_devices(const cli_simulation *s, stw_arena arena) {
     static const cli_column columns[] = {{"device", CLI_LEFT},       {"busy", CLI_RIGHT}, {"idle", CLI_RIGHT},
                                          {"utilisation", CLI_RIGHT}, {"", CLI_LEFT},      {"peak memory", CLI_RIGHT},
                                          {"of", CLI_RIGHT},          {"used", CLI_RIGHT}};
-    const stw_machine *machine = stw_plan_machine(s->plan);
+    const stw_machine *machine = s->machine;
     cli_table table;
     cli_table_begin(&table, &arena, columns, 8);
     for (int32_t d = 0; d < machine->device_count; d++) {
@@ -101,7 +101,7 @@ static void print_devices(const cli_simulation *s, stw_arena arena) {
 static stw_status print_links(const cli_simulation *s, stw_arena arena, stw_error *error) {
     static const cli_column columns[] = {
         {"from", CLI_LEFT}, {"to", CLI_LEFT}, {"transfers", CLI_RIGHT}, {"bytes", CLI_RIGHT}, {"busy", CLI_RIGHT}};
-    const stw_machine *machine = stw_plan_machine(s->plan);
+    const stw_machine *machine = s->machine;
     link_traffic *traffic;
     int32_t count;
     TRY(count_traffic(s, &arena, &traffic, &count, error));
@@ -126,7 +126,7 @@ static stw_status print_links(const cli_simulation *s, stw_arena arena, stw_erro
 }
 
 stw_status cli_report_text(const cli_simulation *s, stw_arena arena, stw_error *error) {
-    const stw_machine *machine = stw_plan_machine(s->plan);
+    const stw_machine *machine = s->machine;
     const stw_str method = s->plan->method;
     cli_heading("%.*s on %.*s%s%.*s", STW_STR_SHOW(s->graph->name), STW_STR_SHOW(machine->name),
                 method.length > 0 ? ", plan by " : "", STW_STR_SHOW(method));
@@ -137,7 +137,7 @@ stw_status cli_report_text(const cli_simulation *s, stw_arena arena, stw_error *
 }
 
 static void write_devices(const cli_simulation *s, stw_json_writer *writer) {
-    const stw_machine *machine = stw_plan_machine(s->plan);
+    const stw_machine *machine = s->machine;
     stw_json_write_key(writer, "devices");
     stw_json_begin_array(writer);
     for (int32_t d = 0; d < machine->device_count; d++) {
@@ -152,7 +152,7 @@ static void write_devices(const cli_simulation *s, stw_json_writer *writer) {
 }
 
 static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json_writer *writer, stw_error *error) {
-    const stw_machine *machine = stw_plan_machine(s->plan);
+    const stw_machine *machine = s->machine;
     link_traffic *traffic;
     int32_t count;
     TRY(count_traffic(s, &arena, &traffic, &count, error));
@@ -175,7 +175,7 @@ static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json
 static void write_peaks(const cli_simulation *s, stw_json_writer *writer) {
     stw_json_write_key(writer, "peak_bytes");
     stw_json_begin_array(writer);
-    for (int32_t d = 0; s->has_step && d < stw_plan_machine(s->plan)->device_count; d++)
+    for (int32_t d = 0; s->has_step && d < s->machine->device_count; d++)
         stw_json_write_int64(writer, s->result.peak_bytes[d]);
     stw_json_end_array(writer);
 }
@@ -186,7 +186,7 @@ stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_object(&writer);
     cli_field_text(&writer, "graph", s->graph->name);
-    cli_field_text(&writer, "machine", stw_plan_machine(s->plan)->name);
+    cli_field_text(&writer, "machine", s->machine->name);
     cli_field_double(&writer, "step_s", s->has_step ? s->result.step_s : NAN);
     stw_json_write_key(&writer, "valid");
     stw_json_write_bool(&writer, valid);

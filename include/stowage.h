@@ -39,7 +39,7 @@ extern "C" {
 #define STW_CHECK_RESULT
 #endif
 
-/* ---- Version and errors ------------------------------------------------------------------------------------------------ */
+/* ---- Version and errors ------------------------------------------------------------------------------------------ */
 
 #define STW_VERSION "0.1.0"
 /* The version of the library that is linked, which may differ from the header's. */
@@ -59,7 +59,7 @@ typedef struct stw_error {
     char message[500]; /* one line: what, where, value, remedy */
 } stw_error;
 
-/* ---- Options: by name, from the same table that drives the command line -------------------------------------------------- */
+/* ---- Options: by name, from the same table that drives the command line ------------------------------------------ */
 
 typedef struct stw_options stw_options;
 
@@ -70,7 +70,7 @@ STW_API stw_status stw_options_set(stw_options *options, const char *name, const
 /* The text that was set, else the default, else NULL; NULL for an unknown name. */
 STW_API const char *stw_options_get(const stw_options *options, const char *name);
 
-/* ---- The graph: the operators of one step -------------------------------------------------------------------------------- */
+/* ---- The graph: the operators of one step ------------------------------------------------------------------------ */
 
 typedef struct stw_graph stw_graph;
 
@@ -87,7 +87,7 @@ STW_API int32_t stw_graph_node_count(const stw_graph *graph);
 STW_API int32_t stw_graph_op_count(const stw_graph *graph); /* nodes that compute: neither views nor sources */
 STW_API const char *stw_graph_node_name(const stw_graph *graph, int32_t node);
 
-/* ---- The machine: devices and links -------------------------------------------------------------------------------------- */
+/* ---- The machine: devices and links ------------------------------------------------------------------------------ */
 
 typedef struct stw_machine stw_machine;
 
@@ -106,7 +106,7 @@ STW_API int64_t stw_machine_device_memory(const stw_machine *machine, int32_t de
 /* Gives every device this much memory. */
 STW_API stw_status stw_machine_set_memory(stw_machine *machine, int64_t bytes, stw_error *error);
 
-/* ---- Costs: what each op takes on each device ------------------------------------------------------------------------------ */
+/* ---- Costs: what each op takes on each device -------------------------------------------------------------------- */
 
 typedef struct stw_costs stw_costs;
 
@@ -120,8 +120,7 @@ STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t dev
 /* A remark for the user (rows of the CSV that match no op, ...), or NULL. */
 STW_API const char *stw_costs_remark(const stw_costs *costs);
 
-/* ---- The plan: the decisions ------------------------------------------------------------------------------------------------
- */
+/* ---- The plan: the decisions ------------------------------------------------------------------------------------- */
 
 typedef struct stw_plan stw_plan;
 
@@ -146,8 +145,7 @@ STW_API int32_t *stw_plan_group(stw_plan *plan);   /* equal = one kernel; -1 = r
 /* A strict order for one device: ids of its tasks; count -1 removes it. */
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
-/* ---- The simulator ------------------------------------------------------------------------------------------------------------
- */
+/* ---- The simulator ----------------------------------------------------------------------------------------------- */
 
 typedef struct stw_simulator stw_simulator; /* immutable; shared by threads; the costs must outlive it */
 typedef struct stw_workspace stw_workspace; /* one per thread; nothing is allocated after the first runs */
@@ -195,16 +193,30 @@ STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_pl
 /* The share of the work (time on the planned devices) whose time was measured for that very kind of device; 1 without work. */
 STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan);
 
-/* ---- Methods: what makes a plan
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Methods: what makes a plan ---------------------------------------------------------------------------------- */
 
 /* The i-th method ("single", "spread") and what it does; false past the last. */
 STW_API bool stw_method_list(int32_t index, const char **name, const char **description);
 STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, stw_plan **out,
                                   stw_error *error) STW_CHECK_RESULT;
 
-/* ---- Plans out
- * -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Everything at once, by options ------------------------------------------------------------------------------------ */
+
+/* A graph with what the options say: "machine" and "memory", "costs", "plan" (a file or a method). "machine" may be left out when
+ * the plan is a file, "plan" when none is wanted yet. Whatever was opened is owned by the session. */
+typedef struct stw_session stw_session;
+
+STW_API stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out,
+                                    stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_session_destroy(stw_session *session);
+STW_API const stw_graph *stw_session_graph(const stw_session *session);
+STW_API const stw_machine *stw_session_machine(const stw_session *session);
+STW_API const stw_simulator *stw_session_simulator(const stw_session *session);
+STW_API const stw_plan *stw_session_plan(const stw_session *session); /* NULL without "plan" */
+/* The i-th warning, or NULL past the last. */
+STW_API const char *stw_session_remark(const stw_session *session, int32_t index);
+
+/* ---- Plans out --------------------------------------------------------------------------------------------------- */
 
 /* Writes the plan file with its evaluation; written aside and renamed; "-" is standard output. */
 STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
