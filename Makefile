@@ -1,4 +1,4 @@
-# The two commands that do everything on a fresh Debian 12 or Ubuntu machine, installs included:
+# The two commands that do everything on a fresh Debian 12 or Ubuntu 24.04 machine, installs included:
 #
 #     make demo     a simulated step of a real graph
 #     make check    the tests
@@ -10,11 +10,11 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev python3 clang-format
-PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-dev man-db gcovr
+PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev python3 clang-format-14
+PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy
 BIN := build/release/stowage
 
-.PHONY: all demo check check-all check-style bench coverage fuzz format docs install setup setup-all clean
+.PHONY: all demo check check-all check-style tidy bench coverage fuzz format docs install setup setup-all clean
 
 all: setup
 	cmake --preset release >/dev/null
@@ -45,8 +45,11 @@ check-style: setup
 	scripts/format.sh --check
 
 # What takes longer: threads, SimGrid, Chromium, long random tests, fuzzing of every reader.
-check-all: setup-all check
+check-all: setup-all check tidy
 	scripts/check_all.sh
+
+tidy: setup-all all
+	clang-tidy -p build/release --quiet $$(git ls-files 'src/*.c' 'cli/*.c')
 
 bench: all
 	build/release/bench/bench_sim

@@ -26,7 +26,7 @@ EXCEPTIONS = {("machine", "graph/ops.h"), ("graph", "graph/ops.def"), ("machine"
 ONLY_IN = {"mpi.h": "dist", "cuda_runtime.h": "backend"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-FORBIDDEN_CALL = re.compile(r"(?<![\w.>])(printf|puts|putchar|exit|abort|_exit)\s*\(")
+FORBIDDEN_CALL = re.compile(r"(?<![\w.>])((printf|puts|putchar|exit|abort|_exit)\s*\(|f(printf|puts|putc|write)\s*\(.*\bstd(out|err)\b)")
 
 
 def faults_of(path):
@@ -45,6 +45,8 @@ def faults_of(path):
                 yield number, f"{name} belongs to src/{home} alone"
             target = name.split("/")[0] if "/" in name and match.group(1) == '"' else None
             known = target in ALLOWED
+            if match.group(1) == '"' and not known and name != "stowage.h" and folder is not None:
+                yield number, f"src/{folder} must not include {name}"
             if folder is not None and known and target != folder and target not in ALLOWED[folder] and (folder, name) not in EXCEPTIONS:
                 yield number, f"src/{folder} must not include {name}"
         elif FORBIDDEN_CALL.search(code) and not code.lstrip().startswith(("*", "/*")):

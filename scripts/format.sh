@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Formats all C files, or with --check only tells which are not formatted.
+#
+# Versions of clang-format differ in small ways; this project is formatted by version 14.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+tool=clang-format-14
+command -v "$tool" >/dev/null || tool=clang-format
+[[ $("$tool" --version) == *"version 14."* ]] || { echo "format: clang-format 14 is needed (package clang-format-14)" >&2; exit 1; }
 mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.cpp')
 if [[ ${1:-} == --check ]]; then
-    clang-format --dry-run --Werror "${files[@]}" && echo "${#files[@]} files: formatted"
+    "$tool" --dry-run --Werror "${files[@]}" && echo "${#files[@]} files: formatted"
 else
-    clang-format -i "${files[@]}"
+    "$tool" -i "${files[@]}"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: all of ctest in the sanitizer build, the command line in the release build, and the faults put into the
+# Runs the tests: all of ctest in the sanitizer build, units and command line in the release build, and the faults put into the
 # simulator one at a time. The last line is the total over all of them.
 #
 #     run_tests.sh SANITIZE_BUILD RELEASE_BUILD
@@ -18,7 +18,7 @@ step() { # name, command...
 }
 
 step "tests under the address and undefined-behaviour sanitizers" ctest --test-dir "$sanitize" --output-on-failure -j "$(nproc)" --verbose
-step "command line, release build" python3 tests/cli/test_cli.py "$release/stowage"
+step "the same tests in the release build, where allocations are counted" ctest --test-dir "$release" --output-on-failure -j "$(nproc)" --verbose -L "unit|cli"
 step "faults put into the simulator" python3 scripts/mutate_sim.py
 
 # Every test program closes with "N passed, M failed".

@@ -23,10 +23,13 @@ stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...
 }
 
 void stw_error_prefix(stw_error *error, const char *prefix) {
+    enum { LONGEST = 200 }; /* of a long path the end tells most, and the message must have room */
     if (error == NULL) return;
-    char joined[sizeof error->message];
-    const int written = snprintf(joined, sizeof joined, "%s: %s", prefix, error->message);
-    if (written > 0) memcpy(error->message, joined, sizeof joined);
-    error->message[sizeof error->message - 1] = '\0';
+    const size_t length = strlen(prefix);
+    const bool cut = length > LONGEST;
+    char joined[sizeof error->message + LONGEST + 8];
+    snprintf(joined, sizeof joined, "%s%s: %s", cut ? "..." : "", cut ? prefix + (length - LONGEST) : prefix, error->message);
+    joined[sizeof error->message - 1] = '\0';
+    memcpy(error->message, joined, sizeof error->message);
     keep_one_line(error->message);
 }

@@ -125,15 +125,21 @@ static stw_status read_all(int descriptor, buffer *b, stw_error *error) {
     return STW_OK;
 }
 
+const char *stw_file_label(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+
 stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_error *error) {
     const bool standard_input = strcmp(path, "-") == 0;
     const int descriptor = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return stw_fail(error, STW_ERROR_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
+    if (descriptor < 0) {
+        stw_fail(error, STW_ERROR_INPUT, "cannot be opened: %s", strerror(errno));
+        stw_error_prefix(error, path);
+        return STW_ERROR_INPUT;
+    }
     buffer b = {.arena = arena};
     stw_status status = read_all(descriptor, &b, error);
     if (!standard_input) close(descriptor);
     if (status == STW_OK) status = stw_unpack((stw_str){b.data, b.length}, arena, out, error);
-    if (status != STW_OK) stw_error_prefix(error, standard_input ? "standard input" : path);
+    if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     return status;
 }
 

@@ -11,6 +11,9 @@
 #define STW_FILE_MAX_BYTES ((int64_t)4 << 30)
 stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_error *error);
 
+/* The path for messages: "standard input" for "-". */
+const char *stw_file_label(const char *path);
+
 /* Unpacks bytes in memory (or returns them as they are). */
 stw_status stw_unpack(stw_str packed, stw_arena *arena, stw_str *out, stw_error *error);
 

@@ -6,6 +6,7 @@
 
 void stw_json_init(stw_json *json, stw_str text, stw_arena *strings, stw_error *error) {
     if (text.p == NULL) text = STW_STR("");
+    if (stw_str_starts(text, "\xef\xbb\xbf")) text = (stw_str){text.p + 3, text.length - 3}; /* a byte order mark */
     *json = (stw_json){.begin = text.p, .cursor = text.p, .end = text.p + text.length, .strings = strings, .error = error};
 }
 
@@ -330,7 +331,10 @@ static bool skip_scalar(stw_json *json) {
         case STW_JSON_NULL: return stw_json_null(json);
         default: break;
     }
-    return stw_json_fail(json, json->cursor == json->end ? "the text ends where a value should be" : "not a JSON value");
+    return stw_json_fail(
+        json, json->cursor == json->end
+                  ? "the text ends where a value should be"
+                  : "this is no JSON value (an object, a list, a string in double quotes, a number, true, false or null)");
 }
 
 bool stw_json_skip(stw_json *json, stw_str *raw) {

@@ -24,24 +24,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     return STW_OK;
 }
 
-/* So that sums of bytes over values and devices never leave 63 bits. */
-static stw_status check_total_bytes(const stw_graph *graph, stw_error *error) {
-    const int64_t most = (int64_t)1 << 56;
-    int64_t total = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] == STW_NODE_VIEW) continue;
-        if (graph->bytes[i] > most - total) {
-            return stw_fail(error, STW_ERROR_INPUT,
-                            "node %d '%.*s': with its %lld bytes the tensors exceed 2^56 bytes in all; check its size", i,
-                            STW_STR_SHOW(graph->node_name[i]), (long long)graph->bytes[i]);
-        }
-        total += graph->bytes[i];
-    }
-    return STW_OK;
-}
-
 stw_status stw_graph_finish(stw_graph *graph, stw_error *error) {
-    TRY(check_total_bytes(graph, error));
     TRY(stw_graph_build_edges(graph, error));
     TRY(stw_graph_build_waits(graph, error));
     TRY(stw_graph_build_topological(graph, error));

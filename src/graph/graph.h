@@ -74,6 +74,9 @@ static inline bool stw_node_is_source(uint8_t kind) { return kind >= STW_NODE_PA
 static inline bool stw_node_is_resident(uint8_t kind) { return kind == STW_NODE_PARAMETER || kind == STW_NODE_BUFFER; }
 static inline bool stw_node_is_everywhere(uint8_t kind) { return kind == STW_NODE_INPUT || kind == STW_NODE_CONSTANT; }
 
+/* Readers refuse more bytes of tensors than this, so that sums over values and devices never leave 63 bits. */
+#define STW_GRAPH_MAX_BYTES ((int64_t)1 << 56)
+
 /* Data types; those without a name here follow in dtype.c. */
 enum { STW_DTYPE_NONE, STW_DTYPE_F32, STW_DTYPE_F16, STW_DTYPE_BF16, STW_DTYPE_F64 };
 int32_t stw_dtype_find(stw_str name); /* -1 if unknown */

@@ -22,7 +22,7 @@ stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
     stw_status status = stw_file_read(path, &file, &text, error);
     if (status == STW_OK) {
         status = stw_opgraph_read(text, out, error);
-        if (status != STW_OK) stw_error_prefix(error, path);
+        if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     }
     stw_arena_destroy(&file);
     return status;

@@ -78,11 +78,13 @@ static bool check_head(stw_opgraph_reader *r, int seen) {
     if (!(seen & 1)) return stw_json_fail(&r->json, "\"format\":\"opgraph\" is missing; is this a graph file?");
     if (!(seen & 2)) return stw_json_fail(&r->json, "\"version\" is missing; write \"version\":1");
     if (!r->has_nodes) return stw_json_fail(&r->json, "\"nodes\" is missing");
-    if (r->loss < -1 || r->loss >= graph->N) return stw_json_fail(&r->json, "loss %lld is no node", (long long)r->loss);
+    if (r->loss < -1 || r->loss >= graph->N)
+        return stw_json_fail(&r->json, "loss %lld is no node; ids run from 0 to %d", (long long)r->loss, graph->N - 1);
     graph->loss = (int32_t)r->loss;
     for (int64_t k = 0; k < r->output.count; k++) {
         const int64_t id = r->output.data[k];
-        if (id < 0 || id >= graph->N) return stw_json_fail(&r->json, "output %lld is no node", (long long)id);
+        if (id < 0 || id >= graph->N)
+            return stw_json_fail(&r->json, "output %lld is no node; ids run from 0 to %d", (long long)id, graph->N - 1);
         graph->is_output[id] = true;
     }
     return true;

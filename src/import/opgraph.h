@@ -17,6 +17,7 @@ typedef struct {
     stw_str kind_name[STW_OPGRAPH_MAX_KINDS];
     double *kind_us[STW_OPGRAPH_MAX_KINDS]; /* (N) in the graph's arena */
     int64_t loss;
+    int64_t total_bytes; /* of all tensors so far */
     bool has_nodes;
 } stw_opgraph_reader;
 

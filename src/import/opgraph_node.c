@@ -214,6 +214,12 @@ static bool check_shape(stw_opgraph_reader *r, const char *start, int32_t i, boo
     const bool stated = has_bytes && graph->kind[i] != STW_NODE_VIEW; /* files say 0 for views */
     if (!stated && !fits) return node_fail(r, start, i, "its shape holds more than 2^63 bytes");
     graph->bytes[i] = stated ? bytes : computed;
+    if (graph->kind[i] == STW_NODE_VIEW) return true;
+    if (graph->bytes[i] > STW_GRAPH_MAX_BYTES - r->total_bytes) {
+        return node_fail(r, start, i, "with its %lld bytes the tensors exceed 2^56 bytes in all; check its size",
+                         (long long)graph->bytes[i]);
+    }
+    r->total_bytes += graph->bytes[i];
     return true;
 }
 

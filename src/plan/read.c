@@ -323,7 +323,7 @@ stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_mac
     stw_status status = stw_file_read(path, &file, &text, error);
     if (status == STW_OK) {
         status = read_text(text, graph, machine, out, error);
-        if (status != STW_OK) stw_error_prefix(error, path);
+        if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     }
     stw_arena_destroy(&file);
     if (status == STW_OK && remark != NULL) *remark = remark_of(*out);

@@ -413,10 +413,37 @@ static stw_status keep_timeline(const engine *e, stw_arena *arena, stw_error *er
     return STW_OK;
 }
 
+/* ---- why a run came to a halt ---- */
+
 /* A task at the head of a strict order that never became ready. */
 static int32_t find_stuck_task(const engine *e) {
     for (int32_t d = 0; d < e->D; d++) {
         if (e->order[d] != NULL && e->order_next[d] < e->order_count[d]) return e->order[d][e->order_next[d]];
+    }
+    return -1;
+}
+
+/* On a free device everything that was ready has run. */
+static bool has_run(const engine *e, int32_t task) {
+    const int32_t d = e->state[task].device;
+    if (e->order[d] == NULL) return e->state[task].pending == 0;
+    for (int32_t k = 0; k < e->order_next[d]; k++) {
+        if (e->order[d][k] == task) return true;
+    }
+    return false;
+}
+
+/* Something that the stuck task needs and that has not run, or -1. */
+static int32_t find_missing_task(const engine *e, int32_t stuck) {
+    const stw_tasks *tasks = e->tasks;
+    for (int32_t s = tasks->input_start[stuck]; s < tasks->input_start[stuck + 1]; s++) {
+        const int32_t producer = tasks->value_task[tasks->slot_value[s]];
+        if (producer >= 0 && !has_run(e, producer)) return producer;
+    }
+    for (int32_t t = 0; t < tasks->T; t++) {
+        for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) {
+            if (tasks->waiter[w] == stuck && !has_run(e, t)) return t;
+        }
     }
     return -1;
 }
@@ -439,8 +466,9 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     load(&e, input->task_device);
     begin(&e, input->plan);
     run(&e);
-    *out =
-        (stw_engine_result){.step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .overflow = e.overflow};
+    *out = (stw_engine_result){
+        .step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .missing_task = -1, .overflow = e.overflow};
     if (out->unfinished > 0) out->stuck_task = find_stuck_task(&e);
+    if (out->stuck_task >= 0) out->missing_task = find_missing_task(&e, out->stuck_task);
     return keep_timeline(&e, arena, error);
 }

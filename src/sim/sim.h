@@ -88,9 +88,10 @@ typedef struct stw_engine_input {
 
 typedef struct stw_engine_result {
     int64_t step_ps;
-    int32_t unfinished; /* tasks that never ran: the orders contradict the dependencies */
-    int32_t stuck_task; /* one of them that a device waits for, or -1 */
-    bool overflow;      /* above 2^62 ps */
+    int32_t unfinished;   /* tasks that never ran: the orders contradict the dependencies */
+    int32_t stuck_task;   /* one of them that a device waits for, or -1 */
+    int32_t missing_task; /* what that one needs, or -1 */
+    bool overflow;        /* above 2^62 ps */
 } stw_engine_result;
 
 stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out,

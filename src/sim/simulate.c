@@ -128,10 +128,13 @@ static stw_status load_tasks(evaluation *v) {
 
 /* ---- results ---- */
 
-static void say_stuck(const evaluation *v, int32_t task) {
-    const int32_t node = v->tasks->task_node[task];
-    SAY(v, "order: %s waits for ever for op %d '%.*s', the next in its order; what it needs comes later in some order",
-        device_name(v, v->device[task]), node, STW_STR_SHOW(v->s->graph->node_name[node]));
+static void say_stuck(const evaluation *v, int32_t stuck, int32_t missing) {
+    const stw_graph *graph = v->s->graph;
+    const int32_t node = v->tasks->task_node[stuck];
+    const int32_t needed = missing >= 0 ? v->tasks->task_node[missing] : node;
+    SAY(v, "order: %s waits for ever for op %d '%.*s', the next in its order, which needs op %d '%.*s' on %s",
+        device_name(v, v->device[stuck]), node, STW_STR_SHOW(graph->node_name[node]), needed,
+        STW_STR_SHOW(graph->node_name[needed]), device_name(v, v->plan->device[needed]));
 }
 
 static stw_reason check_memory(const evaluation *v, const stw_timeline *timeline) {
@@ -178,7 +181,7 @@ static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_
     timeline->device = v->device;
     if (result.unfinished > 0) {
         out->reason = STW_INVALID_ORDER;
-        say_stuck(v, result.stuck_task);
+        say_stuck(v, result.stuck_task, result.missing_task);
     } else if (result.overflow) {
         out->reason = STW_INVALID_OVERFLOW;
         SAY(v, "overflow: the step takes more than 2^62 ps (53 days); check the times and bandwidths");

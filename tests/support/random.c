@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "support/random.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static void put_shape(grower *g, int32_t bytes) {
 }
 
 static int32_t some_bytes(grower *g) {
+    if (g->shape->far) return chance(g->rng, 0.5) ? 1000 * below(g->rng, 500) : 1000 * below(g->rng, 64000);
     if (g->shape->model) return 1000 * below(g->rng, 4000);
     return chance(g->rng, 0.1) ? 0 : 1 + below(g->rng, 9);
 }
@@ -78,8 +80,9 @@ static void put_inputs(grower *g, int32_t first) {
 /* Measured times, mostly of all kinds; ties are frequent. */
 static void put_times(grower *g) {
     static const int32_t times[] = {0, 1, 1, 2, 2, 3, 5, 8};
-    fprintf(g->file, ",'flops':%d", g->shape->model ? 100000 * below(g->rng, 10000) : below(g->rng, 100));
-    if (g->shape->model && chance(g->rng, 0.6)) return;
+    const bool model = g->shape->model || g->shape->far;
+    fprintf(g->file, ",'flops':%d", model ? 100000 * below(g->rng, chance(g->rng, 0.5) ? 100 : 10000) : below(g->rng, 100));
+    if (g->shape->far || (g->shape->model && chance(g->rng, 0.6))) return;
     fprintf(g->file, ",'us':{'h200':%d", times[below(g->rng, 8)]);
     if (chance(g->rng, 0.8)) fprintf(g->file, ",'cpu8':%d", times[below(g->rng, 8)]);
     fputs("}", g->file);
@@ -87,7 +90,7 @@ static void put_times(grower *g) {
 
 static void add_op(grower *g) {
     static const char *const ops[] = {"relu", "add", "mul", "tanh", "detach", "sum", "cat", "mm", "convolution", "mystery"};
-    put_head(g, ops[below(g->rng, 10)]);
+    put_head(g, ops[below(g->rng, g->shape->far && chance(g->rng, 0.7) ? 7 : 10)]); /* the first seven can fuse */
     put_inputs(g, -1);
     put_shape(g, some_bytes(g));
     put_times(g);
@@ -141,8 +144,34 @@ static char *grow(stw_rng *rng, const random_shape *shape) {
 
 /* ---- machines ---- */
 
+static const char *const epilogues[] = {"", ",'fuses_epilogue':['matmul']", ",'fuses_epilogue':['matmul','convolution']"};
+
+/* Two kinds that have nothing in common with any device but their names. */
+static char *list_odd_devices(stw_rng *rng, const random_shape *shape) {
+    static const char *const shares[] = {"1", "1", "0.7", "0.3", "0.1"};
+    char *text, *kind[2];
+    size_t size;
+    for (int k = 0; k < 2; k++) {
+        FILE *file = open_memstream(&kind[k], &size);
+        fprintf(file, "'kind':'%s','memory_bytes':1000000000000000,'launch_us':%s", k == 0 ? "h200" : "cpu8",
+                chance(rng, 0.6) ? "0" : "0.5");
+        fprintf(file, ",'flops_per_s':{'f32':%de12},'bandwidth_bytes_per_s':%de11,'efficiency':{", 1 + below(rng, 20),
+                1 + below(rng, 20));
+        fprintf(file, "'elementwise':%s,'reduce':%s,'shape':%s,", shares[below(rng, 5)], shares[below(rng, 5)],
+                shares[below(rng, 5)]);
+        fprintf(file, "'broadcast':0.1,'alias':0.1,'matmul':%s,'convolution':%s}%s", shares[below(rng, 5)], shares[below(rng, 5)],
+                epilogues[below(rng, 3)]);
+        fclose(file);
+    }
+    FILE *file = open_memstream(&text, &size);
+    for (int32_t d = 0; d < shape->device_count; d++) fprintf(file, "{'name':'d%d',%s},", d, kind[shape->unlike && d % 2 == 1]);
+    fclose(file);
+    free(kind[0]);
+    free(kind[1]);
+    return text;
+}
+
 static char *list_devices(stw_rng *rng, const random_shape *shape) {
-    static const char *const epilogues[] = {"", ",'fuses_epilogue':['matmul']", ",'fuses_epilogue':['matmul','convolution']"};
     char *text;
     size_t size;
     FILE *file = open_memstream(&text, &size);
@@ -163,7 +192,9 @@ static char *list_links(stw_rng *rng, const random_shape *shape) {
     for (int32_t from = 0; from < shape->device_count; from++) {
         for (int32_t to = 0; to < shape->device_count; to++) {
             if (from == to) continue;
-            const char *rate = shape->free_links ? "1e90" : shape->model ? "1e11" : rates[shape->buses ? below(rng, 4) : 0];
+            const char *rate = shape->free_links                 ? "1e90"
+                               : shape->model || shape->far ? "1e11"
+                                                            : rates[shape->buses ? below(rng, 4) : 0];
             fprintf(file, "{'from':'d%d','to':'d%d','bandwidth_bytes_per_s':%s,'latency_us':%d", from, to, rate,
                     shape->buses && !shape->free_links ? below(rng, 2) : 0);
             if (shape->buses && chance(rng, 0.7)) fprintf(file, ",'bus':'b%d'", below(rng, 2));
@@ -174,8 +205,23 @@ static char *list_links(stw_rng *rng, const random_shape *shape) {
     return text;
 }
 
+/* Times that are the model's times a factor, which is another one for every op in half of the problems. */
+static void move_times(stw_rng *rng, small *s) {
+    const double factor = exp(4.0 * stw_rng_uniform(rng) - 2.0), spread = chance(rng, 0.5) ? 0.0 : 3.0 * stw_rng_uniform(rng);
+    stw_error error;
+    for (int32_t c = 0; c < s->machine->cost_class_count; c++) {
+        for (int32_t i = 0; i < s->graph->N; i++) s->costs->us[c][i] *= factor * exp(spread * stw_rng_uniform(rng));
+    }
+    stw_workspace_destroy(s->workspace);
+    stw_simulator_destroy(s->simulator);
+    if (stw_simulator_create(s->costs, &s->simulator, &error) != STW_OK) die("simulator", error.message);
+    if (stw_workspace_create(s->simulator, &s->workspace, &error) != STW_OK) die("workspace", error.message);
+    small_run(s);
+}
+
 small *random_open(stw_rng *rng, random_shape shape) {
-    char *nodes = grow(rng, &shape), *devices = list_devices(rng, &shape), *links = list_links(rng, &shape);
+    char *nodes = grow(rng, &shape), *links = list_links(rng, &shape);
+    char *devices = shape.far ? list_odd_devices(rng, &shape) : list_devices(rng, &shape);
     char outputs[64] = "[]";
     if (!shape.plain && shape.nodes > 0) snprintf(outputs, sizeof outputs, "[%d,%d]", shape.nodes - 1, below(rng, shape.nodes));
     small *s = small_open((small_text){.nodes = nodes,
@@ -187,6 +233,7 @@ small *random_open(stw_rng *rng, random_shape shape) {
     free(nodes);
     free(devices);
     free(links);
+    if (shape.far) move_times(rng, s);
     return s;
 }
 

@@ -14,6 +14,7 @@ typedef struct random_shape {
     bool buses;             /* some links share one */
     bool free_links;        /* a transfer takes no time */
     bool model;             /* few ops have measured times, and sizes are those of real tensors */
+    bool far;               /* tensors so large that launches hardly count, odd devices, and times far from the model */
     const char *contention; /* NULL: queue */
 } random_shape;
 
