@@ -175,8 +175,7 @@ static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json
 static void write_peaks(const cli_simulation *s, stw_json_writer *writer) {
     stw_json_write_key(writer, "peak_bytes");
     stw_json_begin_array(writer);
-    for (int32_t d = 0; s->has_step && d < s->machine->device_count; d++)
-        stw_json_write_int64(writer, s->result.peak_bytes[d]);
+    for (int32_t d = 0; s->has_step && d < s->machine->device_count; d++) stw_json_write_int64(writer, s->result.peak_bytes[d]);
     stw_json_end_array(writer);
 }
 

@@ -1,6 +1,7 @@
 /* sim/bounds: on graphs so small that every plan can be tried, the lower bounds are never above the best step, and equal to it
  * where they are tight. Strict orders out of all linear orders of the tasks include every schedule that is worth a thought. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "support/random.h"
@@ -266,6 +267,249 @@ TEST(bounds, tight_on_unlike_devices) {
                              .device_count = 2,
                              .device = "[0,0,1,1]"},
                 4);
+}
+
+/* `count` like ops, `us` being what they take on a device of either kind; they fit onto the devices in step_us. */
+static void check_unlike(const char *nodes, const char *device, double step_us) {
+    small *s = small_open((small_text){.nodes = nodes,
+                                       .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "h200", 100) DEVICE("d2", "cpu8", 100),
+                                       .device_count = 3,
+                                       .device = device});
+    CHECK_NEAR(s->result.step_s * 1e6, step_us, 1e-9 * step_us);
+    CHECK(bounds_of(s).plan_s * 1e12 <= (double)s->result.step_ps);
+    CHECK_NEAR(bounds_of(s).plan_s * 1e6, step_us, 0.01 * step_us); /* the prices are not found exactly */
+    small_close(s);
+}
+
+#define ON_BOTH(id, name, inputs, h200, cpu8) NODE(id, name, "relu", inputs, 0, ",'us':{'h200':" #h200 ",'cpu8':" #cpu8 "}")
+
+TEST(bounds, tight_through_prices) {
+    /* Ten ops that take 3 on each of two H200 and 1 on the CPU: two, two and six of them take 6 each. */
+    check_unlike(ON_BOTH(0, "a", "[]", 3, 1) ON_BOTH(1, "b", "[]", 3, 1) ON_BOTH(2, "c", "[]", 3, 1) ON_BOTH(3, "d", "[]", 3, 1)
+                     ON_BOTH(4, "e", "[]", 3, 1) ON_BOTH(5, "f", "[]", 3, 1) ON_BOTH(6, "g", "[]", 3, 1)
+                         ON_BOTH(7, "h", "[]", 3, 1) ON_BOTH(8, "i", "[]", 3, 1) ON_BOTH(9, "j", "[]", 3, 1),
+                 "[0,0,1,1,2,2,2,2,2,2]", 6);
+    /* The CPU is the slower one for all, but not equally slow: it takes two of the four on which it loses least. */
+    check_unlike(ON_BOTH(0, "a", "[]", 2, 4) ON_BOTH(1, "b", "[]", 2, 4) ON_BOTH(2, "c", "[]", 2, 4) ON_BOTH(3, "d", "[]", 2, 4)
+                     ON_BOTH(4, "e", "[]", 3, 30) ON_BOTH(5, "f", "[]", 3, 30) ON_BOTH(6, "g", "[]", 3, 30)
+                         ON_BOTH(7, "h", "[]", 3, 30),
+                 "[0,1,2,2,0,0,1,1]", 8);
+    /* A chain runs on the faster device, before and behind every op of it; with the work of others in the middle. */
+    check_unlike(ON_BOTH(0, "a", "[]", 2, 20) ON_BOTH(1, "b", "[0]", 3, 30) ON_BOTH(2, "c", "[1]", 4, 40), "[0,0,0]", 9);
+    check_unlike(ON_BOTH(0, "a", "[]", 2, 20) ON_BOTH(1, "b", "[0]", 3, 60) ON_BOTH(2, "c", "[0]", 3, 60)
+                     ON_BOTH(3, "d", "[0]", 60, 3) ON_BOTH(4, "e", "[1,2,3]", 5, 50),
+                 "[0,0,1,2,0]", 10);
+}
+
+TEST(bounds, tight_where_waits_make_heads_and_tails) {
+    /* A reader, the update that waits for it, and behind the update twelve of work for two devices; without the wait it would
+     * be eight. Then the same with control edges, to the front and to the back. */
+    check_tight(
+        (small_text){.nodes = SOURCE(0, "p", "parameter", 0) OP(1, "r", "[0]", 0, 3) OP_WITH(2, "u", "[]", 0, 1, ",'updates':0")
+                         OP(3, "a", "[2]", 0, 3) OP(4, "b", "[2]", 0, 3) OP(5, "c", "[2]", 0, 3) OP(6, "d", "[2]", 0, 3),
+                     .device_count = 2,
+                     .device = "[0,0,0,0,0,1,1]"},
+        10);
+    const char *const middle = OP_WITH(1, "a", "[]", 0, 3, ",'control':[0]") OP_WITH(2, "b", "[]", 0, 3, ",'control':[0]")
+        OP_WITH(3, "c", "[]", 0, 3, ",'control':[0]") OP_WITH(4, "d", "[]", 0, 3, ",'control':[0]");
+    char nodes[2000];
+    snprintf(nodes, sizeof nodes, "%s%s%s", OP(0, "h", "[]", 0, 3), middle, OP_WITH(5, "t", "[]", 0, 3, ",'control':[1,2,3,4]"));
+    check_tight((small_text){.nodes = nodes, .device_count = 2, .device = "[0,0,0,1,1,0]"}, 12);
+}
+
+/* ---- with the groups free: one case for each factor ----
+ *
+ * On these devices an efficiency of 1 means a microsecond per megabyte and per million operations, and nothing else counts. The
+ * plan fuses all that can be fused, and its step is the bound or close to it, so that a bound that is too large is above it. */
+
+#define WORK(id, name, op, inputs, megabytes, mega_ops, more) \
+    NODE(id, name, op, inputs, megabytes##000000, ",'flops':" #mega_ops "000000" more)
+#define BIG(id, name, megabytes) SOURCE(id, name, "input", megabytes##000000)
+#define TIME(us)                 ",'us':{'plain':" #us "}"
+#define UNIT(name, kind, ops_per_s, bytes_per_s, matmul, elementwise, others, more)                                    \
+    "{'name':'" name "','kind':'" kind "','memory_bytes':1000000000000,'launch_us':0,'flops_per_s':{'f32':" #ops_per_s \
+    "},'bandwidth_bytes_per_s':" #bytes_per_s ",'efficiency':{'matmul':" #matmul ",'elementwise':" #elementwise        \
+    ",'reduce':" #others ",'broadcast':" #others ",'shape':" #others ",'alias':" #others "}" more "},"
+#define PLAIN UNIT("d0", "plain", 1e12, 1e12, 1, 1, 1, "")
+
+/* The step of the plan and the bound, in microseconds; the bound is at most the step. */
+static void check_free(small_text text, double step_us, double bound_us) {
+    if (text.devices == NULL) text.devices = PLAIN;
+    small *s = small_open(text);
+    const stw_bounds bounds = bounds_of(s);
+    test_context("step %.17g, bound %.17g us, with groups free %.17g us", s->result.step_s * 1e6, bounds.plan_s * 1e6,
+                 bounds.fusion_s * 1e6);
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    CHECK_NEAR(s->result.step_s * 1e6, step_us, 1e-9 * step_us);
+    CHECK(bounds.plan_s <= s->result.step_s);
+    CHECK(bounds.fusion_s <= s->result.step_s);
+    CHECK_NEAR(bounds.fusion_s * 1e6, bound_us, 1e-6 * bound_us); /* the margin is half a picosecond per op */
+    test_context("%s", "");
+    small_close(s);
+}
+
+TEST(free_bounds, only_what_must_be_written_crosses_the_border) {
+    /* 8 in, 8 out, and 64 twice that stay inside. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "b", "relu", "[1]", 64, 0, "")
+                                WORK(3, "c", "relu", "[2]", 8, 0, ""),
+                            .outputs = "[3]",
+                            .group = "[-1,0,0,0]"},
+               16, 16);
+    /* Recomputed instead of written. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "b", "relu", "[1]", 16, 0, ""),
+                            .outputs = "[2]",
+                            .group = "[-1,-1,0]"},
+               24, 24);
+    /* What an update writes is written, read or not: p is read and written, x is read. */
+    check_free((small_text){.nodes = SOURCE(0, "p", "parameter", 8000000) BIG(1, "x", 8) WORK(2, "a", "relu", "[1]", 64, 0, "")
+                                WORK(3, "u", "add", "[0,2]", 8, 0, ",'updates':0"),
+                            .group = "[-1,-1,0,0]"},
+               24, 24);
+    /* A product that does not fuse here is read and written by others: all that is moved must be moved. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 4, 0, "") WORK(2, "m", "mm", "[1]", 32, 0, "")
+                                WORK(3, "b", "relu", "[2]", 64, 0, "") WORK(4, "c", "relu", "[3]", 2, 0, ""),
+                            .outputs = "[4]",
+                            .group = "[-1,0,1,2,2]"},
+               12 + 36 + 34, 12 + 36 + 34);
+}
+
+TEST(free_bounds, times_below_the_model) {
+    /* All take half of what is modelled, and so does the group. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 8, 0, TIME(8))
+                                WORK(2, "b", "relu", "[1]", 8, 0, TIME(8)),
+                            .outputs = "[2]",
+                            .group = "[-1,0,0]"},
+               8, 8);
+    /* Half for the three of the group (16 modelled), twice for another one (2 modelled, 4 measured). */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, TIME(36))
+                                WORK(2, "b", "relu", "[1]", 64, 0, TIME(64)) WORK(3, "c", "relu", "[2]", 8, 0, TIME(36))
+                                    BIG(4, "y", 1) WORK(5, "d", "relu", "[4]", 1, 0, TIME(4)),
+                            .outputs = "[3,5]",
+                            .group = "[-1,0,0,0,-1,1]"},
+               8 + 4, 8 + 1);
+    /* Twice for an op of the group itself, but a small one: (36 + 64 + 36 + 4) / (72 + 128 + 72 + 2) x 18. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, TIME(36))
+                                WORK(2, "b", "relu", "[1]", 64, 0, TIME(64)) WORK(3, "c", "relu", "[2]", 8, 0, TIME(36))
+                                    BIG(4, "y", 1) WORK(5, "d", "relu", "[4]", 1, 0, TIME(4)),
+                            .outputs = "[3,5]",
+                            .group = "[-1,0,0,0,-1,0]"},
+               140.0 / 274.0 * 18.0, 9);
+    /* Above the model all the same: twice, so the group takes twice as well. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 8, 0, TIME(32))
+                                WORK(2, "b", "relu", "[1]", 8, 0, TIME(32)),
+                            .outputs = "[2]",
+                            .group = "[-1,0,0]"},
+               32, 32);
+}
+
+TEST(free_bounds, unlike_efficiencies) {
+    const char *const chain = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "b", "relu", "[1]", 8, 0, "");
+    check_free(
+        (small_text){
+            .nodes = chain, .outputs = "[2]", .devices = UNIT("d0", "plain", 1e12, 1e12, 0.1, 1, 0.1, ""), .group = "[-1,0,0]"},
+        16, 16);
+    /* The reduction moves less than the other, so it, too, moves at the other's rate. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "s", "sum", "[1]", 2, 0, ""),
+                            .outputs = "[2]",
+                            .devices = UNIT("d0", "plain", 1e12, 1e12, 0.1, 1, 0.1, ""),
+                            .group = "[-1,0,0]"},
+               10, 10);
+    /* A product leads the group, and its rate is the best one. */
+    const char *const product =
+        BIG(0, "x", 8) BIG(1, "w", 8) WORK(2, "m", "mm", "[0,1]", 64, 0, "") WORK(3, "a", "relu", "[2]", 8, 0, "");
+    check_free((small_text){.nodes = product,
+                            .outputs = "[3]",
+                            .devices = UNIT("d0", "plain", 1e12, 1e12, 1, 0.5, 0.5, ",'fuses_epilogue':['matmul']"),
+                            .group = "[-1,-1,0,0]"},
+               24, 24);
+    /* Where it may not lead one its rate is its own: 80 at 1, 72 at a half. */
+    check_free((small_text){.nodes = product, .outputs = "[3]", .devices = UNIT("d0", "plain", 1e12, 1e12, 1, 0.5, 0.5, "")},
+               80 + 144, 80 + 144);
+}
+
+TEST(free_bounds, arithmetic_and_traffic) {
+    const char *const equal = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 6, "") WORK(2, "b", "relu", "[1]", 64, 4, "")
+        WORK(3, "c", "relu", "[2]", 8, 6, "");
+    check_free((small_text){.nodes = equal, .outputs = "[3]", .group = "[-1,0,0,0]"}, 16, 16);
+    /* Arithmetic alone: 160 of it. */
+    check_free(
+        (small_text){
+            .nodes = equal, .outputs = "[3]", .devices = UNIT("d0", "plain", 1e11, 1e12, 1, 1, 1, ""), .group = "[-1,0,0,0]"},
+        160, 160);
+    /* One device is slow at arithmetic and the other one at traffic: arithmetic alone says that the second is fast and traffic
+     * alone that the first is; only their mean sees half of the 16. */
+    check_free((small_text){.nodes = equal,
+                            .outputs = "[3]",
+                            .devices = UNIT("d0", "slow at arithmetic", 1e12, 1e15, 1, 1, 1, "")
+                                UNIT("d1", "slow at traffic", 1e15, 1e12, 1, 1, 1, ""),
+                            .device_count = 2,
+                            .group = "[-1,0,0,0]"},
+               16, 8.008);
+}
+
+TEST(free_bounds, one_value_for_many) {
+    /* 64 that four ops of the group read once, and the last one writes 1. */
+    check_free((small_text){.nodes = BIG(0, "x", 64) WORK(1, "a", "relu", "[0]", 1, 0, "") WORK(2, "b", "relu", "[0]", 1, 0, "")
+                                WORK(3, "c", "relu", "[0]", 1, 0, "") WORK(4, "d", "relu", "[0]", 1, 0, "")
+                                    WORK(5, "e", "add", "[1,2,3,4]", 1, 0, ""),
+                            .outputs = "[5]",
+                            .group = "[-1,0,0,0,0,0]"},
+               65, 65);
+    /* The same of the output of a product that does not fuse, which is computed first. */
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "m", "mm", "[0]", 64, 0, "") WORK(2, "a", "relu", "[1]", 1, 0, "")
+                                WORK(3, "b", "relu", "[1]", 1, 0, "") WORK(4, "c", "relu", "[1]", 1, 0, "")
+                                    WORK(5, "d", "add", "[2,3,4]", 2, 0, ""),
+                            .outputs = "[5]",
+                            .group = "[-1,0,1,1,1,1]"},
+               72 + 66, 72 + 66);
+    /* One op that reads a value twice, directly and through a view, reads it once. */
+    check_free((small_text){.nodes = BIG(0, "x", 64) VIEW(1, "v", 0, 16000000) WORK(2, "a", "add", "[0,1,0]", 32, 0, "")
+                                WORK(3, "b", "relu", "[2]", 2, 0, ""),
+                            .outputs = "[3]",
+                            .group = "[-1,-1,0,0]"},
+               66, 66);
+}
+
+/* ---- random problems, large ones ---- */
+
+/* One plan: whatever it is, no bound is above its step. Returns how much of the step the bound with groups free explains. */
+static double check_random_plan(stw_rng *rng, small *s, bool ordered) {
+    const stw_bounds bounds = bounds_of(s);
+    remove_orders(s->plan);
+    if (ordered) random_orders(rng, s->simulator, s->plan);
+    small_run(s);
+    test_context("step %.17g s, bound %.17g s, with groups free %.17g s", s->result.step_s, bounds.plan_s, bounds.fusion_s);
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    CHECK(bounds.plan_s <= s->result.step_s);
+    CHECK(bounds.fusion_s <= s->result.step_s);
+    return s->result.step_ps > 0 ? bounds.fusion_s / s->result.step_s : 0.0;
+}
+
+TEST(free_bounds, never_above_random_plans) {
+    const stw_rng seeds = stw_rng_create(34);
+    int32_t groups = 0;
+    int close = 0;
+    for (int number = 0; number < 500; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = random_open(&rng, (random_shape){.nodes = 4 + number % 25,
+                                                    .device_count = 1 + number % 3,
+                                                    .unlike = number % 2 == 1,
+                                                    .free_links = number % 5 < 3,
+                                                    .far = true});
+        double most = 0.0;
+        for (int plan = 0; plan < 4; plan++) {
+            for (int32_t i = 0; i < s->graph->N; i++) s->plan->group[i] = i;
+            if (plan > 0) random_placement(&rng, s->simulator, s->plan); /* the first has all on one device */
+            random_priorities(&rng, s->plan);
+            groups += random_groups(&rng, s->simulator, s->plan, 20 * plan + 40);
+            most = fmax(most, check_random_plan(&rng, s, plan % 2 == 1));
+        }
+        close += most > 0.7;
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(groups > 5000);
+    CHECK(close > 50); /* it is no idle number */
 }
 
 TEST(bounds, edges) {

@@ -80,9 +80,12 @@ static void put_inputs(grower *g, int32_t first) {
 /* Measured times, mostly of all kinds; ties are frequent. */
 static void put_times(grower *g) {
     static const int32_t times[] = {0, 1, 1, 2, 2, 3, 5, 8};
-    const bool model = g->shape->model || g->shape->far;
-    fprintf(g->file, ",'flops':%d", model ? 100000 * below(g->rng, chance(g->rng, 0.5) ? 100 : 10000) : below(g->rng, 100));
-    if (g->shape->far || (g->shape->model && chance(g->rng, 0.6))) return;
+    if (g->shape->far) { /* times come later: see move_times */
+        fprintf(g->file, ",'flops':%d", 100000 * below(g->rng, chance(g->rng, 0.5) ? 100 : 10000));
+        return;
+    }
+    fprintf(g->file, ",'flops':%d", g->shape->model ? 100000 * below(g->rng, 10000) : below(g->rng, 100));
+    if (g->shape->model && chance(g->rng, 0.6)) return;
     fprintf(g->file, ",'us':{'h200':%d", times[below(g->rng, 8)]);
     if (chance(g->rng, 0.8)) fprintf(g->file, ",'cpu8':%d", times[below(g->rng, 8)]);
     fputs("}", g->file);
@@ -192,7 +195,7 @@ static char *list_links(stw_rng *rng, const random_shape *shape) {
     for (int32_t from = 0; from < shape->device_count; from++) {
         for (int32_t to = 0; to < shape->device_count; to++) {
             if (from == to) continue;
-            const char *rate = shape->free_links                 ? "1e90"
+            const char *rate = shape->free_links            ? "1e90"
                                : shape->model || shape->far ? "1e11"
                                                             : rates[shape->buses ? below(rng, 4) : 0];
             fprintf(file, "{'from':'d%d','to':'d%d','bandwidth_bytes_per_s':%s,'latency_us':%d", from, to, rate,
@@ -220,8 +223,9 @@ static void move_times(stw_rng *rng, small *s) {
 }
 
 small *random_open(stw_rng *rng, random_shape shape) {
-    char *nodes = grow(rng, &shape), *links = list_links(rng, &shape);
+    char *nodes = grow(rng, &shape);
     char *devices = shape.far ? list_odd_devices(rng, &shape) : list_devices(rng, &shape);
+    char *links = list_links(rng, &shape);
     char outputs[64] = "[]";
     if (!shape.plain && shape.nodes > 0) snprintf(outputs, sizeof outputs, "[%d,%d]", shape.nodes - 1, below(rng, shape.nodes));
     small *s = small_open((small_text){.nodes = nodes,
