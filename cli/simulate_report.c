@@ -8,7 +8,8 @@ enum { MAX_LINK_ROWS = 16 };
 
 typedef struct link_traffic { /* what one link carried */
     int32_t from, to;
-    int64_t transfers, bytes, busy_ps;
+    int64_t transfers, bytes;
+    double busy_ps; /* transfers may overlap, so that a sum of whole picoseconds could overflow */
 } link_traffic;
 
 static double seconds(int64_t ps) { return (double)ps * 1e-12; }
@@ -24,7 +25,7 @@ static stw_status count_traffic(const cli_simulation *s, stw_arena *arena, link_
         link_traffic *link = &traffic[(int64_t)transfer[i].from * D + transfer[i].to];
         link->transfers++;
         link->bytes += transfer[i].bytes;
-        link->busy_ps += transfer[i].end_ps - transfer[i].start_ps;
+        link->busy_ps += (double)(transfer[i].end_ps - transfer[i].start_ps);
     }
     *count = 0;
     for (int32_t l = 0; l < D * D; l++) { /* keeps those that carried something */
@@ -117,7 +118,7 @@ static stw_status print_links(const cli_simulation *s, stw_arena arena, stw_erro
         cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->device[traffic[l].to].name));
         cli_table_add(&table, CLI_PLAIN, "%s", cli_count(traffic[l].transfers).text);
         cli_table_add(&table, CLI_PLAIN, "%s", cli_bytes((double)traffic[l].bytes).text);
-        cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(traffic[l].busy_ps), 3).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", cli_time(traffic[l].busy_ps / 1e12, 3).text);
     }
     printf("\n");
     cli_table_print(&table, stdout);
@@ -164,7 +165,7 @@ static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json
         cli_field_text(writer, "to", machine->device[traffic[l].to].name);
         cli_field_int(writer, "transfers", traffic[l].transfers);
         cli_field_int(writer, "bytes", traffic[l].bytes);
-        cli_field_double(writer, "busy_s", seconds(traffic[l].busy_ps));
+        cli_field_double(writer, "busy_s", traffic[l].busy_ps / 1e12);
         stw_json_end_object(writer);
     }
     stw_json_end_array(writer);

@@ -167,7 +167,7 @@ typedef struct stw_evaluation {
     int32_t transfer_count;
     int64_t transfer_bytes;
     int64_t worst_peak_bytes;  /* largest peak of a device */
-    const int64_t *peak_bytes; /* (devices); lives in the workspace until its next run */
+    const int64_t *peak_bytes; /* (devices), NULL when there is no step; lives in the workspace until its next run */
     const int64_t *busy_ps;    /* (devices); likewise */
     const char *message;       /* the reason in words, or ""; likewise */
 } stw_evaluation;
@@ -177,7 +177,8 @@ STW_API void stw_simulator_destroy(stw_simulator *simulator);
 STW_API stw_status stw_workspace_create(const stw_simulator *simulator, stw_workspace **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_workspace_destroy(stw_workspace *workspace);
 
-/* One evaluation. The status tells of faults in the call (device out of range, out of memory); an invalid plan is a result. */
+/* One evaluation. The status tells of faults in the call (device out of range, out of memory); an invalid plan is a result.
+ * `out` counts only if the status is STW_OK. */
 STW_API stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace,
                                 stw_evaluation *out, stw_error *error) STW_CHECK_RESULT;
 /* The short name of a reason: "colocation", "groups", ... ; NULL for STW_VALID. */
@@ -190,7 +191,8 @@ typedef struct stw_bounds {
 } stw_bounds;
 STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out,
                                     stw_error *error) STW_CHECK_RESULT;
-/* The share of the work (time on the planned devices) whose time was measured for that very kind of device; 1 without work. */
+/* The share of the work (time on the planned devices) whose time was measured for that very kind of device; 1 without work,
+ * NaN if the plan does not belong to the simulator. */
 STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan);
 
 /* ---- Methods: what makes a plan ---------------------------------------------------------------------------------- */

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Puts deliberate faults into a copy of the simulator, one at a time, and checks that the second simulator finds each of them.
+"""Puts deliberate faults into a copy of the simulator, one at a time, and checks that the tests find each of them.
 
     mutate_sim.py [--cases N] [--jobs N] [--only WORDS]
 
-A fault is one or more exact replacements in a file; a text that is not there exactly once is an error, so that this list is
+A fault is one or more exact replacements in a file; a text that is not there exactly once is an error, so that these lists are
 kept up to date when the code changes. For each fault only the changed file is compiled (or what includes the changed header) and
-`replay` is linked anew. It then answers the cases of tests/reference/test_against_reference.py, whose expected answers are
-computed once. A fault is caught if an answer differs, or if the program crashes or hangs.
+a program is linked anew:
+
+- `replay` for faults in the simulation. It answers the cases of tests/reference/test_against_reference.py, whose expected answers
+  are computed once. A fault is caught if an answer differs, or if the program crashes or hangs.
+- tests/sim/test_bounds.c for faults in the lower bounds. A fault is caught if a test fails, or if the program crashes or hangs.
 
 The last line is "N passed, M failed"; exits 1 if a fault survives or cannot be applied.
 """
@@ -14,6 +17,7 @@ The last line is "N passed, M failed"; exits 1 if a fault survives or cannot be 
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +43,8 @@ MEMBERSHIP = "src/plan/membership.c"
 MODEL = "src/cost/model.c"
 WAITS = "src/graph/waits.c"
 MACHINE = "src/machine/machine.c"
+LOWER_BOUNDS = "src/sim/lower_bounds.c"
+BOUNDS = "src/sim/bounds.c"
 
 # (what is wrong, file, (text, replacement), ...)
 FAULTS = [
@@ -141,6 +147,61 @@ FAULTS = [
      ("    if (count > STW_MAX_GROUP_MEMBERS) return -1;", "    if (count >= STW_MAX_GROUP_MEMBERS) return -1;")),
 ]
 
+# The same, for the lower bounds. Those that make a bound too low are found only where a test knows it exactly.
+BOUND_FAULTS = [
+    # with the groups free
+    ("the ratio of time to modelled time is taken for 1", LOWER_BOUNDS,
+     ("    const double rho = smallest_ratio(costs, c, device), ", "    const double rho = 1.0, ")),
+    ("the largest ratio of time to modelled time", LOWER_BOUNDS,
+     ("    double least = DBL_MAX;", "    double least = 0.0;"), ("least = fmin(least,", "least = fmax(least,")),
+    ("the worst efficiency", LOWER_BOUNDS,
+     ("    double best = 0.0;", "    double best = 1.0;"), ("best = fmax(best,", "best = fmin(best,")),
+    ("the efficiency of leaders does not count", LOWER_BOUNDS,
+     ("        if (may_fuse(device, (uint8_t)c)) best", "        if (stw_op_class_fuses((stw_op_class)c)) best")),
+    ("every output crosses the border", LOWER_BOUNDS, ("    if (written) bytes +=", "    bytes +=")),
+    ("what an update writes does not cross the border", LOWER_BOUNDS,
+     ("graph->kept[i] || graph->updates[i] >= 0;", "graph->kept[i];")),
+    ("what is read by ops that never fuse does not cross the border", LOWER_BOUNDS,
+     ("i + 1] && !written; r++)", "i + 1] && false; r++)")),
+    ("all that is read crosses the border", LOWER_BOUNDS,
+     ("        if (graph->kind[producer] != STW_NODE_OP ||", "        if (true ||")),
+    ("each reader of a value reads it for itself", LOWER_BOUNDS, (" / reader_ops[producer];", ";")),
+    ("one who reads a value twice is two readers", LOWER_BOUNDS,
+     (" += e == graph->read_start[i] || graph->read[e].node != graph->read[e - 1].node;", " += 1;")),
+    ("the sum of arithmetic and traffic", LOWER_BOUNDS,
+     ("((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us)", "(costs->compute_us[c][i] + traffic_us)")),
+    ("the mean of arithmetic and traffic is not tried", LOWER_BOUNDS,
+     ("half <= 2; half++", "half <= 2; half += 2")),
+    ("arithmetic is not tried", LOWER_BOUNDS, ("    for (int half = 0; half", "    for (int half = 1; half")),
+    ("traffic is not tried", LOWER_BOUNDS, ("half <= 2; half++", "half <= 1; half++")),
+    ("an op that never fuses counts as if it did", LOWER_BOUNDS,
+     ("        if (may_fuse(device, graph->op_class[i])) {", "        {")),
+    # heads, tails, work
+    ("prices are not divided by the number of devices", BOUNDS,
+     ("share[c] / in->device_count[c]", "share[c]")),
+    ("devices are priced alike", BOUNDS, ("round < ROUNDS;", "round < 1;")),
+    ("work is divided by the devices of one kind only", BOUNDS,
+     ("        if (weight != NULL) weight[t] = least;", "        if (weight != NULL) weight[t] = least / share[best];")),
+    ("the work of an empty set counts", BOUNDS,
+     ("        for (; last < leaf[task]; last++)", "        for (; last < T - 1; last++)")),
+    ("work is added for one tail only", BOUNDS,
+     ("    int32_t left = tree->leaves, right", "    int32_t left = tree->leaves + last, right")),
+    ("a head is that of the task before", BOUNDS,
+     ("        const double end = l->head[t] + l->least[t];", "        const double end = l->head[t];")),
+    ("heads ignore waits", BOUNDS,
+     ("w++) raise(&l->head[tasks->waiter[w]], end);", "w++) continue;")),
+    ("tails ignore waits", BOUNDS,
+     ("            raise(&l->tail[t], l->tail[waiter] + l->least[waiter]);\n", "            (void)waiter;\n")),
+    ("tails go by the slowest device", BOUNDS,
+     ("    double *head, *tail, *least;", "    double *slowest, *head, *tail, *least;"),
+     ("l->tail[reader] + l->least[reader]", "l->tail[reader] + l->slowest[reader]"),
+     ("    STW_TRY_NEW(&scratch, l.least, T, error);\n",
+      "    STW_TRY_NEW(&scratch, l.least, T, error);\n    STW_TRY_NEW(&scratch, l.slowest, T, error);\n"),
+     ("        l.least[t] = in->time_ps[0][t];\n",
+      "        l.least[t] = in->time_ps[0][t];\n"
+      "        for (int32_t c = 0; c < in->C; c++) l.slowest[t] = fmax(l.slowest[t], in->time_ps[c][t]);\n")),
+]
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Building
@@ -149,7 +210,7 @@ FAULTS = [
 
 def compile_file(tree, overlay, source, target):
     """`overlay` holds changed files under their old names; it is looked at first."""
-    paths = [f"-I{folder / name}" for folder in (overlay, tree) if folder for name in ("src", "include")]
+    paths = [f"-I{folder / name}" for folder in (overlay, tree) if folder for name in ("src", "include", "tests")]
     command = [COMPILER, *FLAGS, *paths, "-c", str(source), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -160,39 +221,47 @@ def link(objects, target):
     command = [COMPILER, *map(str, objects), "-o", str(target), *LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"replay does not link: {done.stderr.strip()[:500]}")
+        raise RuntimeError(f"{target.name} does not link: {done.stderr.strip()[:500]}")
 
 
 class Tree:
     """A copy of the sources with all objects, from which programs with one change each are linked."""
 
+    # What each program needs besides the library.
+    PROGRAMS = {
+        "replay": ["tests/sim/replay.c"],
+        "test_bounds": ["tests/sim/test_bounds.c", "tests/support/random.c", "tests/support/small.c", "tests/test.c"],
+    }
+
     def __init__(self, folder, pool):
         self.folder = folder
-        for name in ("src", "include"):
+        for name in ("src", "include", "tests/sim", "tests/support"):
             shutil.copytree(ROOT / name, folder / name)
-        (folder / "tests").mkdir()
-        shutil.copy(ROOT / "tests" / "sim" / "replay.c", folder / "tests")
+        for name in ("test.c", "test.h"):
+            shutil.copy(ROOT / "tests" / name, folder / "tests")
         (folder / "objects").mkdir()
-        sources = sorted(folder.glob("src/**/*.c")) + [folder / "tests" / "replay.c"]
-        self.objects = {source.relative_to(folder): folder / "objects" / f"{k}.o" for k, source in enumerate(sources)}
+        sources = [source.relative_to(folder) for source in sorted(folder.glob("src/**/*.c"))]
+        sources += [pathlib.Path(source) for own in self.PROGRAMS.values() for source in own]
+        self.objects = {source: folder / "objects" / f"{k}.o" for k, source in enumerate(sources)}
         list(pool.map(lambda item: compile_file(folder, None, folder / item[0], item[1]), self.objects.items()))
 
     def affected(self, changed):
-        """The sources to be compiled anew when a file changes."""
+        """The sources of the library to be compiled anew when a file changes."""
         if changed.suffix == ".c":
             return [changed]
         line = f'#include "{changed.relative_to("src")}"'
-        return [source for source in self.objects if line in (self.folder / source).read_text()]
+        return [source for source in self.objects if source.parts[0] == "src" and line in (self.folder / source).read_text()]
 
-    def program(self, overlay, changed):
+    def program(self, name, overlay, changed):
         """Links a program with the overlay's version of the changed file; without one, the program as it is."""
-        objects = dict(self.objects)
+        own = [pathlib.Path(source) for source in self.PROGRAMS[name]]
+        objects = {source: self.objects[source] for source in self.objects if source.parts[0] == "src" or source in own}
         for k, source in enumerate(self.affected(changed) if changed else []):
             path = overlay / source if changed == source else self.folder / source
             objects[source] = overlay / f"{k}.o"
             compile_file(self.folder, overlay, path, objects[source])
-        link(objects.values(), overlay / "replay")
-        return overlay / "replay"
+        link(objects.values(), overlay / name)
+        return overlay / name
 
 
 def apply_fault(tree, overlay, file, replacements):
@@ -220,7 +289,7 @@ def prepare_cases(folder, count):
 
 
 def find_difference(program, folder, expected):
-    """Words that tell what gave the program away, or None."""
+    """Words that tell what gave `replay` away, or None."""
     with open(folder / "cases.jsonl") as file:
         try:
             done = subprocess.run([program], stdin=file, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
@@ -237,43 +306,67 @@ def find_difference(program, folder, expected):
     return f"ends with status {done.returncode}" if done.returncode else None
 
 
-def try_fault(tree, number, fault, expected):
-    """(caught, what was seen)"""
-    _, file, *replacements = fault
-    overlay = tree.folder / f"fault{number}"
-    overlay.mkdir()
+def find_failed_test(program):
+    """Words that tell which tests failed, or None."""
     try:
-        apply_fault(tree.folder, overlay, file, replacements)
-        difference = find_difference(tree.program(overlay, pathlib.Path(file)), tree.folder, expected)
-    except RuntimeError as error:
-        return False, str(error)
-    return difference is not None, difference or "no case differs"
+        done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    if not done.returncode:
+        return None
+    failed = dict.fromkeys(re.findall(r"^\S+:\d+: (\w+\.\w+): ", done.stdout + done.stderr, re.MULTILINE))
+    return ", ".join(failed) or f"ends with status {done.returncode}"
 
 
-def check_original(tree, expected):
-    """Without a fault there must be no difference, else nothing can be said of the faults."""
-    overlay = tree.folder / "original"
-    overlay.mkdir()
-    return find_difference(tree.program(overlay, None), tree.folder, expected)
+class Suite:
+    """A list of faults and what looks for them: a program, and a function that says what gave it away, or None."""
+
+    def __init__(self, faults, program, look):
+        self.faults = faults
+        self.program = program
+        self.look = look
+
+    def try_fault(self, tree, fault):
+        """(caught, what was seen)"""
+        _, file, *replacements = fault
+        overlay = pathlib.Path(tempfile.mkdtemp(dir=tree.folder))
+        try:
+            apply_fault(tree.folder, overlay, file, replacements)
+            seen = self.look(tree.program(self.program, overlay, pathlib.Path(file)))
+        except RuntimeError as error:
+            return False, str(error)
+        return seen is not None, seen or "nothing differs"
+
+    def check_original(self, tree):
+        """Without a fault nothing must be found, else nothing can be said of the faults."""
+        return self.look(tree.program(self.program, pathlib.Path(tempfile.mkdtemp(dir=tree.folder)), None))
+
+
+def try_all(tree, suite, pool, width):
+    """Tries every fault and returns how many survived."""
+    survived = 0
+    for fault, (caught, seen) in zip(suite.faults, pool.map(lambda fault: suite.try_fault(tree, fault), suite.faults)):
+        print(f"{fault[0]:{width}}  {pathlib.Path(fault[1]).name:14}  {'caught' if caught else 'MISSED'}  {seen[:100]}", flush=True)
+        survived += not caught
+    return survived
 
 
 def run(options):
-    faults = [fault for fault in FAULTS if options.only in fault[0]]
-    width = max(len(fault[0]) for fault in FAULTS)
+    chosen, bound = ([fault for fault in faults if options.only in fault[0]] for faults in (FAULTS, BOUND_FAULTS))
+    width = max(len(fault[0]) for fault in FAULTS + BOUND_FAULTS)
     survived = 0
     with tempfile.TemporaryDirectory(prefix="stowage-mutate-") as name, ThreadPoolExecutor(options.jobs) as pool:
         tree = Tree(pathlib.Path(name), pool)
-        expected = prepare_cases(tree.folder, options.cases)
-        difference = check_original(tree, expected)
-        if difference:
-            print(f"without any fault: {difference}\n0 passed, 1 failed")
-            return 1
-        results = pool.map(lambda item: try_fault(tree, item[0], item[1], expected), enumerate(faults))
-        for fault, (caught, seen) in zip(faults, results):
-            print(f"{fault[0]:{width}}  {pathlib.Path(fault[1]).name:12}  {'caught' if caught else 'MISSED'}  {seen[:100]}", flush=True)
-            survived += not caught
-    print(f"{len(faults) - survived} passed, {survived} failed")
-    return 1 if survived or not faults else 0
+        expected = prepare_cases(tree.folder, options.cases) if chosen else []
+        for suite in (Suite(chosen, "replay", lambda program: find_difference(program, tree.folder, expected)),
+                      Suite(bound, "test_bounds", find_failed_test)):
+            difference = suite.check_original(tree) if suite.faults else None
+            if difference:
+                print(f"without any fault: {difference}\n0 passed, 1 failed")
+                return 1
+            survived += try_all(tree, suite, pool, width)
+    print(f"{len(chosen) + len(bound) - survived} passed, {survived} failed")
+    return 1 if survived or not chosen + bound else 0
 
 
 def main():

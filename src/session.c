@@ -67,6 +67,7 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
 
 stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out, stw_error *error) {
     *out = NULL;
+    if (options == NULL) return stw_fail(error, STW_ERROR_INPUT, "a session needs options: at least a machine, or a plan file");
     stw_session *session = calloc(1, sizeof *session);
     if (session == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     const stw_status status = open_all(session, graph_path, options, error);

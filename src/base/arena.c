@@ -70,8 +70,10 @@ static char *take(stw_arena *arena, size_t size, size_t alignment, int64_t count
     stw_arena_block *block = arena->block;
     const size_t padding = (size_t)(-(uintptr_t)arena->next & (alignment - 1));
     const size_t left = (size_t)(block->end - arena->next);
-    if (left < padding + RED_ZONE) return NULL;
-    if ((size_t)count > (left - padding - RED_ZONE) / size) return NULL;
+    if (left < padding + RED_ZONE || (size_t)count > (left - padding - RED_ZONE) / size) {
+        arena->next = block->end; /* whoever looks only at the last of several allocations sees the failure of any */
+        return NULL;
+    }
     char *memory = arena->next + padding;
     char *end = memory + size * (size_t)count;
 #ifdef STW_ASAN

@@ -4,10 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names come from files: a line break or an escape in one must not break "one line" or reach a terminal. */
-static void keep_one_line(char *text) {
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+#include "base/str.h"
+
+void stw_clean_text(char *text) {
+    const char *end = text + strlen(text);
+    while (text < end) {
+        const unsigned char c = (unsigned char)*text;
+        const int length = stw_utf8_length(text, end);
+        const bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && length == 2 && (unsigned char)text[1] < 0xa0);
+        if (length == 0 || control) *text = '?';
+        if (control && length == 2) text[1] = '?';
+        text += length == 0 ? 1 : length;
     }
 }
 
@@ -18,7 +25,7 @@ stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
-    keep_one_line(error->message);
+    stw_clean_text(error->message);
     return status;
 }
 
@@ -31,5 +38,5 @@ void stw_error_prefix(stw_error *error, const char *prefix) {
     snprintf(joined, sizeof joined, "%s%s: %s", cut ? "..." : "", cut ? prefix + (length - LONGEST) : prefix, error->message);
     joined[sizeof error->message - 1] = '\0';
     memcpy(error->message, joined, sizeof error->message);
-    keep_one_line(error->message);
+    stw_clean_text(error->message);
 }

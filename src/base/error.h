@@ -19,6 +19,10 @@
 /* Fills `error` (which may be NULL) and returns `status`, so that callers write `return stw_fail(...)`. */
 stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...) STW_PRINTF(3, 4);
 
+/* Names come from files, and long ones are cut: puts '?' for control characters, which could break the line or reach a terminal,
+ * and for what is no whole UTF-8 character. */
+void stw_clean_text(char *text);
+
 /* Puts "<prefix>: " in front of the message, shortening its end if need be. */
 void stw_error_prefix(stw_error *error, const char *prefix);
 

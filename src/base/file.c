@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "base/file.h"
 
 #include <errno.h>
@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -143,6 +144,36 @@ stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_e
     return status;
 }
 
+/* A new file beside the target. Its permissions are the target's, if there is one, else what the process creates files with. */
+static int create_aside(stw_output *output, const struct stat *target) {
+    for (unsigned attempt = 0; attempt < 1000; attempt++) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        const unsigned long mark = ((unsigned long)getpid() << 20) ^ (unsigned long)now.tv_nsec ^ attempt;
+        snprintf(output->aside, sizeof output->aside, "%s.%08lx", output->path, mark & 0xffffffffUL);
+        const int descriptor = open(output->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor >= 0 && target != NULL) (void)fchmod(descriptor, target->st_mode & 0777);
+        if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
+}
+
+/* The path behind links, so that a rename replaces the file and not the link. */
+static bool resolve_path(stw_output *output, const char *path, bool exists) {
+    char *real = exists ? realpath(path, NULL) : NULL;
+    const char *chosen = real != NULL ? real : path;
+    const bool fits = strlen(chosen) < sizeof output->path;
+    if (fits) memcpy(output->path, chosen, strlen(chosen) + 1);
+    free(real);
+    return fits;
+}
+
+static stw_status fail_to_write(const stw_output *output, int fault, stw_error *error) {
+    stw_fail(error, STW_ERROR_IO, "cannot be written: %s", strerror(fault));
+    stw_error_prefix(error, output->path);
+    return STW_ERROR_IO;
+}
+
 stw_status stw_output_open(stw_output *output, const char *path, stw_error *error) {
     *output = (stw_output){0};
     if (strcmp(path, "-") == 0) {
@@ -151,40 +182,35 @@ stw_status stw_output_open(stw_output *output, const char *path, stw_error *erro
         return STW_OK;
     }
     struct stat info;
-    /* Something that is no plain file (a pipe, /dev/null) cannot be renamed over: write to it directly. */
-    const bool direct = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-    if (strlen(path) >= sizeof output->path) return stw_fail(error, STW_ERROR_INPUT, "the output path is too long");
-    snprintf(output->path, sizeof output->path, "%s", path);
-    if (direct) {
-        output->file = fopen(path, "w");
-    } else {
-        snprintf(output->aside, sizeof output->aside, "%s.XXXXXX", path);
-        const int descriptor = mkstemp(output->aside);
-        if (descriptor >= 0) {
-            const mode_t mask = umask(0);
-            umask(mask);
-            (void)fchmod(descriptor, 0666 & ~mask);
-            output->file = fdopen(descriptor, "w");
-        }
+    const bool exists = stat(path, &info) == 0;
+    if (!resolve_path(output, path, exists)) return stw_fail(error, STW_ERROR_INPUT, "the output path is too long");
+    if (exists && !S_ISREG(info.st_mode)) { /* a pipe or /dev/null cannot be renamed over: write to it directly */
+        output->file = fopen(output->path, "w");
+        return output->file != NULL ? STW_OK : fail_to_write(output, errno, error);
     }
-    if (output->file == NULL) {
-        return stw_fail(error, STW_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno));
-    }
-    return STW_OK;
+    const int descriptor = create_aside(output, exists ? &info : NULL);
+    if (descriptor < 0) return fail_to_write(output, errno, error);
+    output->file = fdopen(descriptor, "w");
+    if (output->file != NULL) return STW_OK;
+    const int fault = errno;
+    close(descriptor);
+    unlink(output->aside);
+    return fail_to_write(output, fault, error);
 }
 
 stw_status stw_output_commit(stw_output *output, stw_error *error) {
     FILE *file = output->file;
-    output->file = NULL;
-    bool ok = ferror(file) == 0;
-    ok = fflush(file) == 0 && ok;
     const bool aside = output->aside[0] != '\0';
-    if (aside) ok = fsync(fileno(file)) == 0 && ok;
-    const int fault = errno;
-    if (file != stdout) ok = fclose(file) == 0 && ok;
-    if (ok && (!aside || rename(output->aside, output->path) == 0)) return STW_OK;
+    output->file = NULL;
+    int fault = 0;
+    if (ferror(file) != 0) fault = EIO;
+    if (fflush(file) != 0 && fault == 0) fault = errno;
+    if (aside && fault == 0 && fsync(fileno(file)) != 0) fault = errno;
+    if (file != stdout && fclose(file) != 0 && fault == 0) fault = errno;
+    if (aside && fault == 0 && rename(output->aside, output->path) != 0) fault = errno;
+    if (fault == 0) return STW_OK;
     if (aside) unlink(output->aside);
-    return stw_fail(error, STW_ERROR_IO, "%s: cannot be written: %s", output->path, strerror(ok ? errno : fault));
+    return fail_to_write(output, fault, error);
 }
 
 void stw_output_discard(stw_output *output) {

@@ -206,19 +206,6 @@ static bool read_escaped_string(stw_json *json, const char *start, const char *c
     return true;
 }
 
-/* The length of the UTF-8 character that begins at `c`, or 0: no overlong forms, no surrogates, nothing above U+10FFFF. */
-static int utf8_length(const char *c, const char *end) {
-    const unsigned char *u = (const unsigned char *)c;
-    const int length = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
-    if (length == 0 || end - c < length) return 0;
-    for (int i = 1; i < length; i++) {
-        if ((u[i] & 0xc0) != 0x80) return 0;
-    }
-    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f)) return 0;
-    if ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f)) return 0;
-    return length;
-}
-
 bool stw_json_string(stw_json *json, stw_str *out) {
     if (!expect(json, STW_JSON_STRING)) return false;
     const char *start = json->cursor + 1;
@@ -235,7 +222,7 @@ bool stw_json_string(stw_json *json, stw_str *out) {
             if (c == json->end) break;
         }
         if ((unsigned char)*c >= 0x80) {
-            const int length = utf8_length(c, json->end);
+            const int length = stw_utf8_length(c, json->end);
             if (length == 0) {
                 json->cursor = c;
                 return stw_json_fail(json, "a string is not UTF-8 here; convert the file");

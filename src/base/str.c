@@ -155,3 +155,16 @@ bool stw_str_to_bytes(stw_str s, int64_t *out) {
     *out = (int64_t)(bytes + 0.5);
     return true;
 }
+
+/* The length of the UTF-8 character that begins at `c`, or 0: no overlong forms, no surrogates, nothing above U+10FFFF. */
+int stw_utf8_length(const char *c, const char *end) {
+    const unsigned char *u = (const unsigned char *)c;
+    const int length = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
+    if (length == 0 || end - c < length) return 0;
+    for (int i = 1; i < length; i++) {
+        if ((u[i] & 0xc0) != 0x80) return 0;
+    }
+    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f)) return 0;
+    if ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f)) return 0;
+    return length;
+}

@@ -29,6 +29,9 @@ stw_str stw_str_copy(stw_arena *arena, stw_str s);
 /* printf into the arena; NUL-terminated; {NULL, 0} when it is full. */
 stw_str stw_str_format(stw_arena *arena, const char *format, ...) STW_PRINTF(2, 3);
 
+/* The bytes of the UTF-8 character at `c`, or 0 if there is none. */
+int stw_utf8_length(const char *c, const char *end);
+
 /* 64-bit hash, the same on every machine. */
 uint64_t stw_str_hash(stw_str s);
 

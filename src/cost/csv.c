@@ -45,8 +45,8 @@ static stw_status read_field(csv *c, stw_str *out) {
         const char *start = c->cursor;
         while (c->cursor < c->end && *c->cursor != ',' && *c->cursor != '\n') c->cursor++;
         *out = (stw_str){start, (int64_t)(c->cursor - start)};
+        while (out->length > 0 && strchr(" \t\r", out->p[out->length - 1]) != NULL) out->length--;
     }
-    while (out->length > 0 && strchr(" \t\r", out->p[out->length - 1]) != NULL) out->length--;
     while (c->cursor < c->end && (*c->cursor == ' ' || *c->cursor == '\t' || *c->cursor == '\r')) c->cursor++;
     if (c->cursor < c->end && *c->cursor != ',' && *c->cursor != '\n') return csv_fail(c, "text after a closing quote");
     return STW_OK;

@@ -1,5 +1,6 @@
 /* The fingerprint: tells whether a plan belongs to a graph. It covers operators, inputs, shapes, dtypes, attributes and the
  * structure (views, updates, control, colocation, outputs), not names and times. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -24,16 +25,28 @@ static void add_text(hash *h, stw_str text) {
 /* A number by its value, so that 1, 1.0 and 1e0 are the same; everything else by its text. */
 static void add_value(hash *h, stw_json *json) {
     stw_str raw;
-    double number;
-    if (stw_json_peek(json) == STW_JSON_NUMBER && stw_json_double(json, &number)) {
-        char text[32];
-        add_text(h, (stw_str){text, stw_format_double(text, number)});
-    } else if (stw_json_peek(json) == STW_JSON_ARRAY) {
+    if (stw_json_peek(json) == STW_JSON_ARRAY) {
         add(h, 1);
         if (stw_json_array(json)) {
             while (stw_json_item(json)) add_value(h, json);
         }
-    } else if (stw_json_skip(json, &raw)) {
+        add(h, 2); /* so that [[1],2] is not [[1,2]] */
+        return;
+    }
+    const bool is_number = stw_json_peek(json) == STW_JSON_NUMBER;
+    int64_t whole;
+    double number;
+    if (!stw_json_skip(json, &raw)) return;
+    if (is_number && stw_str_to_int64(raw, &whole)) {
+        add(h, 3);
+        add(h, (uint64_t)whole);
+    } else if (is_number && stw_str_to_double(raw, &number) && number == floor(number) && fabs(number) < 9007199254740992.0) {
+        add(h, 3);
+        add(h, (uint64_t)(int64_t)number);
+    } else if (is_number && stw_str_to_double(raw, &number)) {
+        char text[32];
+        add_text(h, (stw_str){text, stw_format_double(text, number)});
+    } else {
         add_text(h, raw);
     }
 }

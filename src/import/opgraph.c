@@ -22,8 +22,6 @@ static int64_t count_nodes(const stw_opgraph_reader *r) {
 }
 
 static bool read_nodes(stw_opgraph_reader *r) {
-    if (r->has_nodes) return stw_json_fail(&r->json, "\"nodes\" stands twice");
-    r->has_nodes = true;
     const int64_t count = count_nodes(r);
     if (count >= INT32_MAX) return stw_json_fail(&r->json, "more than 2^31 - 2 nodes");
     if (stw_graph_allocate(r->graph, count, NULL) != STW_OK) return stw_opgraph_out_of_memory(r);
@@ -77,10 +75,11 @@ static bool check_head(stw_opgraph_reader *r, int seen) {
     stw_graph *graph = r->graph;
     if (!(seen & 1)) return stw_json_fail(&r->json, "\"format\":\"opgraph\" is missing; is this a graph file?");
     if (!(seen & 2)) return stw_json_fail(&r->json, "\"version\" is missing; write \"version\":1");
-    if (!r->has_nodes) return stw_json_fail(&r->json, "\"nodes\" is missing");
+    if (!(seen & 64)) return stw_json_fail(&r->json, "\"nodes\" is missing");
     if (r->loss < -1 || r->loss >= graph->N)
         return stw_json_fail(&r->json, "loss %lld is no node; ids run from 0 to %d", (long long)r->loss, graph->N - 1);
     graph->loss = (int32_t)r->loss;
+    if (r->output.count > INT32_MAX) return stw_json_fail(&r->json, "more than 2^31 - 1 outputs");
     for (int64_t k = 0; k < r->output.count; k++) {
         const int64_t id = r->output.data[k];
         if (id < 0 || id >= graph->N)

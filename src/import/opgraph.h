@@ -18,7 +18,7 @@ typedef struct {
     double *kind_us[STW_OPGRAPH_MAX_KINDS]; /* (N) in the graph's arena */
     int64_t loss;
     int64_t total_bytes; /* of all tensors so far */
-    bool has_nodes;
+
 } stw_opgraph_reader;
 
 /* Reads node i at the cursor and checks it; false after an error. */

@@ -55,7 +55,7 @@ stw_status stw_method_run(const char *name, const stw_simulator *simulator, stw_
     *out = NULL;
     int k = 0;
     while (k < METHOD_COUNT && strcmp(methods[k]->name, name) != 0) k++;
-    if (k == METHOD_COUNT) return stw_fail(error, STW_ERROR_INPUT, "unknown method '%s'; known: single, spread", name);
+    if (k == METHOD_COUNT) return stw_fail(error, STW_ERROR_INPUT, "unknown method '%s'; stw_method_list() names them", name);
     stw_plan *plan;
     TRY(stw_plan_create(simulator->graph, simulator->machine, &plan, error));
     plan->method = stw_str_of(methods[k]->name);

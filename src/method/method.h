@@ -7,7 +7,7 @@
 typedef struct stw_method {
     const char *name;
     const char *description;
-    /* Fills the devices of ops and the priorities; plan->device of sources and views is filled in by the caller. */
+    /* Fills in devices and priorities of all nodes. */
     stw_status (*run)(const stw_simulator *simulator, stw_plan *plan, stw_error *error);
 } stw_method;
 

@@ -22,7 +22,7 @@ stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, s
             m->task_node[m->T++] = i;
             continue;
         }
-        uint32_t k = (uint32_t)group[i] * 2654435761u;
+        uint32_t k = (uint32_t)(((uint64_t)(uint32_t)group[i] * 0x9e3779b97f4a7c15u) >> 32); /* the high bits are well mixed */
         while (slot[k & (capacity - 1)] != 0 && group[m->task_node[slot[k & (capacity - 1)] - 1]] != group[i]) k++;
         if (slot[k & (capacity - 1)] == 0) {
             m->task_node[m->T] = i;

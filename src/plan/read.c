@@ -152,13 +152,20 @@ static bool read_machine_key(reader *r) {
     return false;
 }
 
+static bool read_method(reader *r) {
+    if (!stw_json_string(&r->json, &r->method)) return false;
+    return r->method.length <= 200 ||
+           stw_json_fail(&r->json, "the name of the method is %lld bytes long; at most 200 are allowed",
+                         (long long)r->method.length);
+}
+
 static bool read_value(reader *r, int bit) {
     switch (bit) {
         case KEY_FORMAT: return read_format(r);
         case KEY_VERSION: return read_version(r);
         case KEY_GRAPH: return read_graph_key(r);
         case KEY_MACHINE: return read_machine_key(r);
-        case KEY_METHOD: return stw_json_string(&r->json, &r->method);
+        case KEY_METHOD: return read_method(r);
         case KEY_SEED: return stw_json_int64(&r->json, &r->seed);
         case KEY_DEVICE: return read_ints(r, "device", 0, &r->device);
         case KEY_PRIORITY: return read_priorities(r);

@@ -127,7 +127,21 @@ static int32_t collect_reads(const builder *b, int32_t task, stw_use *out) {
     return kept;
 }
 
-static stw_status collect_all_reads(builder *b) {
+/* Operands (distinct external values read) and outputs of a group; too many make it illegal. */
+static bool has_too_many_tensors(const builder *b, int32_t task, int32_t reads, stw_str *reason) {
+    const stw_tasks *tasks = b->tasks;
+    const stw_use *read = b->reads + tasks->input_start[task];
+    int32_t tensors = tasks->output_start[task + 1] - tasks->output_start[task];
+    for (int32_t k = 0; k < reads; k++) tensors += k == 0 || read[k].node != read[k - 1].node;
+    if (member_count(b->m, task) < 2 || tensors <= STW_MAX_GROUP_TENSORS) return false;
+    const int32_t node = tasks->task_node[task];
+    *reason = stw_str_format(b->arena, "the group of op %d '%.*s' has %d operands and outputs; at most %d are allowed", node,
+                             STW_STR_SHOW(b->graph->node_name[node]), tensors, STW_MAX_GROUP_TENSORS);
+    return true;
+}
+
+/* Stops at the first group that is too large: recomputation could make the lists enormous. */
+static stw_status collect_all_reads(builder *b, stw_str *reason) {
     stw_tasks *tasks = b->tasks;
     int64_t most = 0;
     for (int32_t k = 0; k < b->m->member_start[tasks->T]; k++) {
@@ -136,12 +150,14 @@ static stw_status collect_all_reads(builder *b) {
     }
     if (most > INT32_MAX) return stw_fail(b->error, STW_ERROR_MEMORY, "more than 2^31 reads");
     STW_TRY_NEW(b->arena, tasks->input_start, (int64_t)tasks->T + 1, b->error);
-    STW_TRY_NEW(b->arena, b->reads, most, b->error);
-    STW_TRY_NEW(b->arena, b->reading_task, most, b->error);
+    b->reads = STW_NEW_DIRTY(b->arena, stw_use, most);
+    b->reading_task = STW_NEW_DIRTY(b->arena, int32_t, most);
+    if (b->reading_task == NULL) return stw_fail(b->error, STW_ERROR_MEMORY, "out of memory for %lld reads", (long long)most);
     for (int32_t t = 0; t < tasks->T; t++) {
         const int32_t count = collect_reads(b, t, b->reads + tasks->U);
-        for (int32_t k = 0; k < count; k++) b->reading_task[tasks->U + k] = t;
         tasks->input_start[t] = tasks->U;
+        if (has_too_many_tensors(b, t, count, reason)) return STW_OK;
+        for (int32_t k = 0; k < count; k++) b->reading_task[tasks->U + k] = t;
         tasks->U += count;
     }
     tasks->input_start[tasks->T] = tasks->U;
@@ -239,22 +255,6 @@ static stw_status build_waits(builder *b) {
     return STW_OK;
 }
 
-static stw_str check_tensors(const builder *b) {
-    const stw_tasks *tasks = b->tasks;
-    for (int32_t t = 0; t < tasks->T; t++) {
-        if (member_count(b->m, t) < 2) continue;
-        int32_t tensors = tasks->output_start[t + 1] - tasks->output_start[t];
-        for (int32_t s = tasks->input_start[t]; s < tasks->input_start[t + 1]; s++) {
-            tensors += s == tasks->input_start[t] || b->reads[s].node != b->reads[s - 1].node;
-        }
-        if (tensors <= STW_MAX_GROUP_TENSORS) continue;
-        return stw_str_format(b->arena, "the group of op %d '%.*s' has %d operands and outputs; at most %d are allowed",
-                              tasks->task_node[t], STW_STR_SHOW(b->graph->node_name[tasks->task_node[t]]), tensors,
-                              STW_MAX_GROUP_TENSORS);
-    }
-    return (stw_str){0};
-}
-
 /* Runs through the tasks as execution could; what is never reached is on a cycle or behind one. */
 static stw_status check_cycles(builder *b, stw_str *reason) {
     const stw_tasks *tasks = b->tasks;
@@ -284,12 +284,12 @@ static stw_status check_cycles(builder *b, stw_str *reason) {
             if (--pending[tasks->waiter[w]] == 0) queue[count++] = tasks->waiter[w];
         }
     }
-    for (int32_t t = 0; count < tasks->T && t < tasks->T; t++) {
-        if (pending[t] == 0) continue;
-        *reason = stw_str_format(b->arena, "the groups form a cycle through or before op %d '%.*s'", tasks->task_node[t],
-                                 STW_STR_SHOW(b->graph->node_name[tasks->task_node[t]]));
-        break;
-    }
+    int32_t stuck = 0;
+    while (stuck < tasks->T && pending[stuck] == 0) stuck++;
+    if (stuck == tasks->T) return STW_OK;
+    const int32_t node = tasks->task_node[stuck]; /* from here on the scratch memory is not used any more */
+    *reason = stw_str_format(b->arena, "the groups form a cycle through or before op %d '%.*s'", node,
+                             STW_STR_SHOW(b->graph->node_name[node]));
     return STW_OK;
 }
 
@@ -362,11 +362,11 @@ stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *members
     *reason = (stw_str){0};
     TRY(number_values(&b));
     TRY(describe_values(&b));
-    TRY(collect_all_reads(&b));
+    TRY(collect_all_reads(&b, reason));
+    if (reason->length > 0) return STW_OK;
     TRY(sort_uses(&b));
     TRY(build_waits(&b));
-    *reason = check_tensors(&b);
-    if (reason->length == 0) TRY(check_cycles(&b, reason));
+    TRY(check_cycles(&b, reason));
     if (reason->length > 0) return STW_OK;
     return time_tasks(&b);
 }

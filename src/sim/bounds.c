@@ -80,13 +80,16 @@ static void walk_levels(const stw_tasks *tasks, const int32_t *order, levels *l)
 /* Prices y_c >= 0 with sum over devices of y = 1 make sum over tasks of min_c(y_c x time_c) a lower bound on the largest load
  * (linear-programming duality), whatever the prices; good prices make it tight. shares[c] = n_c y_c. */
 static double priced_work(const stw_bound_input *in, const double *share, double *load, double *weight) {
-    double sum = 0.0;
-    for (int32_t c = 0; c < in->C; c++) load[c] = 0.0;
+    double sum = 0.0, price_of[STW_MAX_DEVICES];
+    for (int32_t c = 0; c < in->C; c++) {
+        load[c] = 0.0;
+        price_of[c] = share[c] / in->device_count[c];
+    }
     for (int32_t t = 0; t < in->tasks->T; t++) {
         int32_t best = 0;
         double least = DBL_MAX;
         for (int32_t c = 0; c < in->C; c++) {
-            const double price = share[c] / in->device_count[c] * in->time_ps[c][t];
+            const double price = price_of[c] * in->time_ps[c][t];
             if (price >= least) continue;
             least = price;
             best = c;

@@ -157,11 +157,11 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
 }
 
 double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan) {
+    if (stw_simulator_check(simulator, plan, NULL) != STW_OK) return NAN;
     const stw_costs *costs = simulator->costs;
     double measured = 0.0, all = 0.0;
     for (int32_t t = 0; t < simulator->unfused.T; t++) {
         const int32_t i = simulator->unfused.task_node[t], d = plan->device[i];
-        if (d < 0 || d >= simulator->machine->device_count) continue;
         const int32_t c = simulator->machine->device[d].cost_class;
         all += costs->us[c][i];
         if (costs->measured[c][i]) measured += costs->us[c][i];

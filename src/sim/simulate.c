@@ -12,7 +12,10 @@ static const char *const reason_names[] = {
     [STW_INVALID_ORDER] = "order",           [STW_INVALID_OVERFLOW] = "overflow", [STW_INVALID_MEMORY] = "memory",
 };
 
-const char *stw_reason_name(stw_reason reason) { return reason_names[reason]; }
+const char *stw_reason_name(stw_reason reason) {
+    const size_t count = sizeof reason_names / sizeof reason_names[0];
+    return (size_t)reason < count ? reason_names[reason] : NULL;
+}
 
 /* ---- validity ---- */
 
@@ -192,6 +195,33 @@ static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_
     return STW_OK;
 }
 
+/* The reasons in their order; the first that applies is left in out->reason. */
+static stw_status judge(evaluation *v, const stw_run_options *options, stw_evaluation *out) {
+    if (!check_colocation(v)) {
+        out->reason = STW_INVALID_COLOCATION;
+        return STW_OK;
+    }
+    stw_str illegal;
+    TRY(stw_simulator_tasks(v->s, v->plan, &v->arena, &v->w->fused, &v->tasks, &illegal, v->error));
+    if (illegal.length > 0) {
+        out->reason = STW_INVALID_GROUPS;
+        SAY(v, "groups: %.*s", (int)illegal.length, illegal.p);
+        return STW_OK;
+    }
+    TRY(load_tasks(v));
+    if (!check_links(v)) {
+        out->reason = STW_INVALID_LINKS;
+        return STW_OK;
+    }
+    bool ok = false;
+    TRY(check_orders(v, &ok));
+    if (!ok) {
+        out->reason = STW_INVALID_ORDER;
+        return STW_OK;
+    }
+    return run_engine(v, options, out);
+}
+
 stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error) {
     evaluation v = {.s = simulator, .plan = plan, .w = workspace, .arena = workspace->arena, .error = error};
@@ -199,24 +229,9 @@ stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *pla
     workspace->message[0] = '\0';
     workspace->timeline = (stw_timeline){0};
     TRY(stw_simulator_check(simulator, plan, error));
-    out->reason = STW_INVALID_COLOCATION;
-    if (!check_colocation(&v)) return STW_OK;
-
-    stw_str illegal;
-    TRY(stw_simulator_tasks(simulator, plan, &v.arena, &workspace->fused, &v.tasks, &illegal, error));
-    out->reason = STW_INVALID_GROUPS;
-    if (illegal.length > 0) SAY(&v, "groups: %.*s", (int)illegal.length, illegal.p);
-    if (illegal.length > 0) return STW_OK;
-
-    TRY(load_tasks(&v));
-    out->reason = STW_INVALID_LINKS;
-    if (!check_links(&v)) return STW_OK;
-
-    bool ok = false;
-    out->reason = STW_INVALID_ORDER;
-    TRY(check_orders(&v, &ok));
-    if (!ok) return STW_OK;
-    return run_engine(&v, options, out);
+    const stw_status status = judge(&v, options, out);
+    stw_clean_text(workspace->message);
+    return status;
 }
 
 stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out,

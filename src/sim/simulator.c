@@ -114,7 +114,7 @@ static bool entry_is_bad(const stw_plan *plan, int32_t node, uint32_t devices) {
 }
 
 stw_status stw_simulator_check(const stw_simulator *s, const stw_plan *plan, stw_error *error) {
-    if (plan->graph != s->graph || plan->machine->device_count != s->machine->device_count) {
+    if (plan->graph != s->graph || (plan->machine != s->machine && !stw_machine_equal(plan->machine, s->machine))) {
         return stw_fail(error, STW_ERROR_INPUT, "the plan belongs to another graph or machine than the simulator");
     }
     const stw_tasks *unfused = &s->unfused;

@@ -1,6 +1,7 @@
 /* sim: after the first runs an evaluation allocates nothing. The C library's allocation functions are replaced here by ones that
  * count; under a sanitizer, which replaces them itself, the test is skipped. */
 #define _GNU_SOURCE /* syscall */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -124,6 +125,35 @@ TEST(allocation, none_after_warm_up) {
     random_orders(&rng, p.simulator, p.plan);
     check_runs(&p, &rng, false);
     close_problem(&p);
+}
+
+/* A kernel of 64 ops that read three of 30 inputs each: 192 reads to sort, more than qsort does without allocating. */
+static small *open_wide_group(void) {
+    enum { INPUTS = 30, NODES = INPUTS + 64, ROOM = 100 };
+    static const char input[] = "{'id':%d,'name':'x%d','op':'input','inputs':[],'dtype':'u8','shape':[5]},";
+    static const char op[] = "{'id':%d,'name':'n%d','op':'add','inputs':[%d,%d,%d],'dtype':'u8','shape':[5]},";
+    char nodes[NODES * ROOM], group[NODES * 2 + 2];
+    size_t used = 0;
+    for (int i = 0; i < NODES; i++) {
+        const int a = 7 * i % INPUTS, b = (11 * i + 1) % INPUTS, c = (13 * i + 2) % INPUTS;
+        const int length =
+            i < INPUTS ? snprintf(nodes + used, ROOM, input, i, i) : snprintf(nodes + used, ROOM, op, i, i, a, b, c);
+        used += (size_t)length;
+        snprintf(group + 2 * i, 3, i == 0 ? "[0" : ",0");
+    }
+    snprintf(group + 2 * NODES, 2, "]");
+    return small_open((small_text){.nodes = nodes, .outputs = "[93]", .group = group});
+}
+
+TEST(allocation, none_for_a_group_with_many_reads) {
+    if (!COUNTS) SKIP("a sanitizer replaces malloc itself");
+    small *s = open_wide_group();
+    problem p = {.simulator = s->simulator, .workspace = s->workspace, .plan = s->plan};
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    CHECK_EQ_INT(s->workspace->timeline.tasks->T, 1);
+    CHECK_EQ_INT(s->graph->read_start[s->graph->N] - s->graph->read_start[0], 192);
+    check_runs(&p, NULL, false);
+    small_close(s);
 }
 
 TEST(allocation, is_counted) {

@@ -269,7 +269,7 @@ TEST(bounds, tight_on_unlike_devices) {
                 4);
 }
 
-/* `count` like ops, `us` being what they take on a device of either kind; they fit onto the devices in step_us. */
+/* Two devices of one kind and one of another; nothing better than this placement can be hoped for. */
 static void check_unlike(const char *nodes, const char *device, double step_us) {
     small *s = small_open((small_text){.nodes = nodes,
                                        .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "h200", 100) DEVICE("d2", "cpu8", 100),
@@ -322,10 +322,10 @@ TEST(bounds, tight_where_waits_make_heads_and_tails) {
  * On these devices an efficiency of 1 means a microsecond per megabyte and per million operations, and nothing else counts. The
  * plan fuses all that can be fused, and its step is the bound or close to it, so that a bound that is too large is above it. */
 
-#define WORK(id, name, op, inputs, megabytes, mega_ops, more) \
-    NODE(id, name, op, inputs, megabytes##000000, ",'flops':" #mega_ops "000000" more)
-#define BIG(id, name, megabytes) SOURCE(id, name, "input", megabytes##000000)
-#define TIME(us)                 ",'us':{'plain':" #us "}"
+#define WORK(id, name, op, inputs, megabytes, more) NODE(id, name, op, inputs, megabytes##000000, more)
+#define MEGA_OPS(count)                             ",'flops':" #count "000000"
+#define BIG(id, name, megabytes)                    SOURCE(id, name, "input", megabytes##000000)
+#define TIME(us)                                    ",'us':{'plain':" #us "}"
 #define UNIT(name, kind, ops_per_s, bytes_per_s, matmul, elementwise, others, more)                                    \
     "{'name':'" name "','kind':'" kind "','memory_bytes':1000000000000,'launch_us':0,'flops_per_s':{'f32':" #ops_per_s \
     "},'bandwidth_bytes_per_s':" #bytes_per_s ",'efficiency':{'matmul':" #matmul ",'elementwise':" #elementwise        \
@@ -340,7 +340,7 @@ static void check_free(small_text text, double step_us, double bound_us) {
     test_context("step %.17g, bound %.17g us, with groups free %.17g us", s->result.step_s * 1e6, bounds.plan_s * 1e6,
                  bounds.fusion_s * 1e6);
     CHECK_EQ_INT(s->result.reason, STW_VALID);
-    CHECK_NEAR(s->result.step_s * 1e6, step_us, 1e-9 * step_us);
+    CHECK_NEAR(s->result.step_s * 1e6, step_us, 1e-7 * step_us); /* whole picoseconds */
     CHECK(bounds.plan_s <= s->result.step_s);
     CHECK(bounds.fusion_s <= s->result.step_s);
     CHECK_NEAR(bounds.fusion_s * 1e6, bound_us, 1e-6 * bound_us); /* the margin is half a picosecond per op */
@@ -350,24 +350,24 @@ static void check_free(small_text text, double step_us, double bound_us) {
 
 TEST(free_bounds, only_what_must_be_written_crosses_the_border) {
     /* 8 in, 8 out, and 64 twice that stay inside. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "b", "relu", "[1]", 64, 0, "")
-                                WORK(3, "c", "relu", "[2]", 8, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, "") WORK(2, "b", "relu", "[1]", 64, "")
+                                WORK(3, "c", "relu", "[2]", 8, ""),
                             .outputs = "[3]",
                             .group = "[-1,0,0,0]"},
                16, 16);
     /* Recomputed instead of written. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "b", "relu", "[1]", 16, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, "") WORK(2, "b", "relu", "[1]", 16, ""),
                             .outputs = "[2]",
                             .group = "[-1,-1,0]"},
                24, 24);
     /* What an update writes is written, read or not: p is read and written, x is read. */
-    check_free((small_text){.nodes = SOURCE(0, "p", "parameter", 8000000) BIG(1, "x", 8) WORK(2, "a", "relu", "[1]", 64, 0, "")
-                                WORK(3, "u", "add", "[0,2]", 8, 0, ",'updates':0"),
+    check_free((small_text){.nodes = SOURCE(0, "p", "parameter", 8000000) BIG(1, "x", 8) WORK(2, "a", "relu", "[1]", 64, "")
+                                WORK(3, "u", "add", "[0,2]", 8, ",'updates':0"),
                             .group = "[-1,-1,0,0]"},
                24, 24);
     /* A product that does not fuse here is read and written by others: all that is moved must be moved. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 4, 0, "") WORK(2, "m", "mm", "[1]", 32, 0, "")
-                                WORK(3, "b", "relu", "[2]", 64, 0, "") WORK(4, "c", "relu", "[3]", 2, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 4, "") WORK(2, "m", "mm", "[1]", 32, "")
+                                WORK(3, "b", "relu", "[2]", 64, "") WORK(4, "c", "relu", "[3]", 2, ""),
                             .outputs = "[4]",
                             .group = "[-1,0,1,2,2]"},
                12 + 36 + 34, 12 + 36 + 34);
@@ -375,48 +375,48 @@ TEST(free_bounds, only_what_must_be_written_crosses_the_border) {
 
 TEST(free_bounds, times_below_the_model) {
     /* All take half of what is modelled, and so does the group. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 8, 0, TIME(8))
-                                WORK(2, "b", "relu", "[1]", 8, 0, TIME(8)),
-                            .outputs = "[2]",
-                            .group = "[-1,0,0]"},
-               8, 8);
+    check_free(
+        (small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 8, TIME(8)) WORK(2, "b", "relu", "[1]", 8, TIME(8)),
+                     .outputs = "[2]",
+                     .group = "[-1,0,0]"},
+        8, 8);
     /* Half for the three of the group (16 modelled), twice for another one (2 modelled, 4 measured). */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, TIME(36))
-                                WORK(2, "b", "relu", "[1]", 64, 0, TIME(64)) WORK(3, "c", "relu", "[2]", 8, 0, TIME(36))
-                                    BIG(4, "y", 1) WORK(5, "d", "relu", "[4]", 1, 0, TIME(4)),
-                            .outputs = "[3,5]",
-                            .group = "[-1,0,0,0,-1,1]"},
-               8 + 4, 8 + 1);
+    check_free(
+        (small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, TIME(36)) WORK(2, "b", "relu", "[1]", 64, TIME(64))
+                         WORK(3, "c", "relu", "[2]", 8, TIME(36)) BIG(4, "y", 1) WORK(5, "d", "relu", "[4]", 1, TIME(4)),
+                     .outputs = "[3,5]",
+                     .group = "[-1,0,0,0,-1,1]"},
+        8 + 4, 8 + 1);
     /* Twice for an op of the group itself, but a small one: (36 + 64 + 36 + 4) / (72 + 128 + 72 + 2) x 18. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, TIME(36))
-                                WORK(2, "b", "relu", "[1]", 64, 0, TIME(64)) WORK(3, "c", "relu", "[2]", 8, 0, TIME(36))
-                                    BIG(4, "y", 1) WORK(5, "d", "relu", "[4]", 1, 0, TIME(4)),
-                            .outputs = "[3,5]",
-                            .group = "[-1,0,0,0,-1,0]"},
-               140.0 / 274.0 * 18.0, 9);
+    check_free(
+        (small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, TIME(36)) WORK(2, "b", "relu", "[1]", 64, TIME(64))
+                         WORK(3, "c", "relu", "[2]", 8, TIME(36)) BIG(4, "y", 1) WORK(5, "d", "relu", "[4]", 1, TIME(4)),
+                     .outputs = "[3,5]",
+                     .group = "[-1,0,0,0,-1,0]"},
+        140.0 / 274.0 * 18.0, 9);
     /* Above the model all the same: twice, so the group takes twice as well. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 8, 0, TIME(32))
-                                WORK(2, "b", "relu", "[1]", 8, 0, TIME(32)),
-                            .outputs = "[2]",
-                            .group = "[-1,0,0]"},
-               32, 32);
+    check_free(
+        (small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 8, TIME(32)) WORK(2, "b", "relu", "[1]", 8, TIME(32)),
+                     .outputs = "[2]",
+                     .group = "[-1,0,0]"},
+        32, 32);
 }
 
 TEST(free_bounds, unlike_efficiencies) {
-    const char *const chain = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "b", "relu", "[1]", 8, 0, "");
+    const char *const chain = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, "") WORK(2, "b", "relu", "[1]", 8, "");
     check_free(
         (small_text){
             .nodes = chain, .outputs = "[2]", .devices = UNIT("d0", "plain", 1e12, 1e12, 0.1, 1, 0.1, ""), .group = "[-1,0,0]"},
         16, 16);
     /* The reduction moves less than the other, so it, too, moves at the other's rate. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 0, "") WORK(2, "s", "sum", "[1]", 2, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, "") WORK(2, "s", "sum", "[1]", 2, ""),
                             .outputs = "[2]",
                             .devices = UNIT("d0", "plain", 1e12, 1e12, 0.1, 1, 0.1, ""),
                             .group = "[-1,0,0]"},
                10, 10);
     /* A product leads the group, and its rate is the best one. */
     const char *const product =
-        BIG(0, "x", 8) BIG(1, "w", 8) WORK(2, "m", "mm", "[0,1]", 64, 0, "") WORK(3, "a", "relu", "[2]", 8, 0, "");
+        BIG(0, "x", 8) BIG(1, "w", 8) WORK(2, "m", "mm", "[0,1]", 64, "") WORK(3, "a", "relu", "[2]", 8, "");
     check_free((small_text){.nodes = product,
                             .outputs = "[3]",
                             .devices = UNIT("d0", "plain", 1e12, 1e12, 1, 0.5, 0.5, ",'fuses_epilogue':['matmul']"),
@@ -428,17 +428,19 @@ TEST(free_bounds, unlike_efficiencies) {
 }
 
 TEST(free_bounds, arithmetic_and_traffic) {
-    const char *const equal = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, 6, "") WORK(2, "b", "relu", "[1]", 64, 4, "")
-        WORK(3, "c", "relu", "[2]", 8, 6, "");
+    const char *const equal = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, MEGA_OPS(6))
+        WORK(2, "b", "relu", "[1]", 64, MEGA_OPS(4)) WORK(3, "c", "relu", "[2]", 8, MEGA_OPS(6));
     check_free((small_text){.nodes = equal, .outputs = "[3]", .group = "[-1,0,0,0]"}, 16, 16);
     /* Arithmetic alone: 160 of it. */
     check_free(
         (small_text){
             .nodes = equal, .outputs = "[3]", .devices = UNIT("d0", "plain", 1e11, 1e12, 1, 1, 1, ""), .group = "[-1,0,0,0]"},
         160, 160);
+    const char *const ends = BIG(0, "x", 8) WORK(1, "a", "relu", "[0]", 64, MEGA_OPS(8)) WORK(2, "b", "relu", "[1]", 64, "")
+        WORK(3, "c", "relu", "[2]", 8, MEGA_OPS(8));
     /* One device is slow at arithmetic and the other one at traffic: arithmetic alone says that the second is fast and traffic
      * alone that the first is; only their mean sees half of the 16. */
-    check_free((small_text){.nodes = equal,
+    check_free((small_text){.nodes = ends,
                             .outputs = "[3]",
                             .devices = UNIT("d0", "slow at arithmetic", 1e12, 1e15, 1, 1, 1, "")
                                 UNIT("d1", "slow at traffic", 1e15, 1e12, 1, 1, 1, ""),
@@ -449,22 +451,22 @@ TEST(free_bounds, arithmetic_and_traffic) {
 
 TEST(free_bounds, one_value_for_many) {
     /* 64 that four ops of the group read once, and the last one writes 1. */
-    check_free((small_text){.nodes = BIG(0, "x", 64) WORK(1, "a", "relu", "[0]", 1, 0, "") WORK(2, "b", "relu", "[0]", 1, 0, "")
-                                WORK(3, "c", "relu", "[0]", 1, 0, "") WORK(4, "d", "relu", "[0]", 1, 0, "")
-                                    WORK(5, "e", "add", "[1,2,3,4]", 1, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 64) WORK(1, "a", "relu", "[0]", 1, "") WORK(2, "b", "relu", "[0]", 1, "")
+                                WORK(3, "c", "relu", "[0]", 1, "") WORK(4, "d", "relu", "[0]", 1, "")
+                                    WORK(5, "e", "add", "[1,2,3,4]", 1, ""),
                             .outputs = "[5]",
                             .group = "[-1,0,0,0,0,0]"},
                65, 65);
     /* The same of the output of a product that does not fuse, which is computed first. */
-    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "m", "mm", "[0]", 64, 0, "") WORK(2, "a", "relu", "[1]", 1, 0, "")
-                                WORK(3, "b", "relu", "[1]", 1, 0, "") WORK(4, "c", "relu", "[1]", 1, 0, "")
-                                    WORK(5, "d", "add", "[2,3,4]", 2, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 8) WORK(1, "m", "mm", "[0]", 64, "") WORK(2, "a", "relu", "[1]", 1, "")
+                                WORK(3, "b", "relu", "[1]", 1, "") WORK(4, "c", "relu", "[1]", 1, "")
+                                    WORK(5, "d", "add", "[2,3,4]", 2, ""),
                             .outputs = "[5]",
                             .group = "[-1,0,1,1,1,1]"},
                72 + 66, 72 + 66);
     /* One op that reads a value twice, directly and through a view, reads it once. */
-    check_free((small_text){.nodes = BIG(0, "x", 64) VIEW(1, "v", 0, 16000000) WORK(2, "a", "add", "[0,1,0]", 32, 0, "")
-                                WORK(3, "b", "relu", "[2]", 2, 0, ""),
+    check_free((small_text){.nodes = BIG(0, "x", 64) VIEW(1, "v", 0, 16000000) WORK(2, "a", "add", "[0,1,0]", 32, "")
+                                WORK(3, "b", "relu", "[2]", 2, ""),
                             .outputs = "[3]",
                             .group = "[-1,-1,0,0]"},
                66, 66);
@@ -509,7 +511,7 @@ TEST(free_bounds, never_above_random_plans) {
     }
     test_context("%s", "");
     CHECK(groups > 5000);
-    CHECK(close > 50); /* it is no idle number */
+    CHECK(close > 100); /* it is no idle number */
 }
 
 TEST(bounds, edges) {

@@ -44,8 +44,9 @@ static int32_t some_bytes(grower *g) {
     return chance(g->rng, 0.1) ? 0 : 1 + below(g->rng, 9);
 }
 
-/* An earlier node, mostly a late one. */
+/* An earlier node, mostly a late one; where tensors are large, often one of the first, which many read then. */
 static int32_t earlier(grower *g) {
+    if (g->shape->far && chance(g->rng, 0.3)) return below(g->rng, g->count < 2 ? g->count : 2);
     const int32_t recent = g->count < 6 ? g->count : 6;
     return chance(g->rng, 0.6) ? g->count - 1 - below(g->rng, recent) : below(g->rng, g->count);
 }
