@@ -203,7 +203,7 @@ stw_status stw_output_commit(stw_output *output, stw_error *error) {
     const bool aside = output->aside[0] != '\0';
     output->file = NULL;
     int fault = 0;
-    if (ferror(file) != 0) fault = EIO;
+    if (ferror(file) != 0) fault = errno != 0 ? errno : EIO; /* of the write that failed */
     if (fflush(file) != 0 && fault == 0) fault = errno;
     if (aside && fault == 0 && fsync(fileno(file)) != 0) fault = errno;
     if (file != stdout && fclose(file) != 0 && fault == 0) fault = errno;

@@ -98,8 +98,7 @@ static void write_decisions(stw_json_writer *w, const stw_plan *plan) {
     stw_json_write_key(w, "priority");
     stw_json_begin_array(w);
     for (int32_t i = 0; i < graph->N; i++) {
-        const bool counts = graph->kind[i] == STW_NODE_OP || stw_node_is_resident(graph->kind[i]);
-        stw_json_write_double(w, counts ? plan->priority[i] : 0.0);
+        stw_json_write_double(w, isfinite(plan->priority[i]) ? plan->priority[i] : 0.0); /* of nodes where it is ignored */
     }
     stw_json_end_array(w);
     stw_json_newline(w);

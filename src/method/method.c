@@ -1,5 +1,6 @@
 #include "method/method.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const stw_method *const methods[] = {&stw_method_single, &stw_method_spread};
@@ -51,11 +52,20 @@ stw_status stw_method_join_colocated(const stw_simulator *simulator, stw_plan *p
     return STW_OK;
 }
 
+static stw_status fail_unknown(const char *name, stw_error *error) {
+    char list[300] = "";
+    size_t length = 0;
+    for (int k = 0; k < METHOD_COUNT && length < sizeof list; k++) {
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", k == 0 ? "" : ", ", methods[k]->name);
+    }
+    return stw_fail(error, STW_ERROR_INPUT, "unknown method '%s'; known: %s", name, list);
+}
+
 stw_status stw_method_run(const char *name, const stw_simulator *simulator, stw_plan **out, stw_error *error) {
     *out = NULL;
     int k = 0;
     while (k < METHOD_COUNT && strcmp(methods[k]->name, name) != 0) k++;
-    if (k == METHOD_COUNT) return stw_fail(error, STW_ERROR_INPUT, "unknown method '%s'; stw_method_list() names them", name);
+    if (k == METHOD_COUNT) return fail_unknown(name, error);
     stw_plan *plan;
     TRY(stw_plan_create(simulator->graph, simulator->machine, &plan, error));
     plan->method = stw_str_of(methods[k]->name);
