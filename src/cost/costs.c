@@ -69,43 +69,71 @@ static bool is_known_kind(const stw_machine *machine, stw_str kind) {
     return stw_device_of_kind(kind, &device);
 }
 
+/* The first op of this name, or -1: the rest takes no time. */
+static int32_t find_op(const name_table *t, stw_str name) {
+    int32_t node = find_node(t, name);
+    while (node >= 0 && t->graph->kind[node] != STW_NODE_OP) node = t->next[node] - 1;
+    return node;
+}
+
+/* Ops of one name share their times: what was set for the first holds for all behind it in the chain. */
+static void spread_over_names(const name_table *t, double *us, const double *set) {
+    for (int32_t i = 0; i < t->graph->N; i++) {
+        if (isnan(set[i])) continue;
+        for (int32_t node = i; node >= 0; node = t->next[node] - 1) {
+            if (t->graph->kind[node] == STW_NODE_OP) us[node] = set[i];
+        }
+    }
+}
+
+typedef struct {
+    int64_t rows, unmatched, unknown;
+    stw_str unknown_kind;
+} row_count;
+
+static stw_str remark_on_rows(const row_count *n, stw_arena *arena) {
+    if (n->rows == 0) return STW_STR("the file of costs has no rows");
+    if (n->unknown > 0) {
+        return stw_str_format(arena, "%lld of %lld rows of the costs are for kinds of device that are not known ('%.*s')",
+                              (long long)n->unknown, (long long)n->rows, STW_STR_SHOW(n->unknown_kind));
+    }
+    if (n->unmatched == 0) return (stw_str){0};
+    return stw_str_format(arena, "%lld of %lld rows of the costs name no op of the graph", (long long)n->unmatched,
+                          (long long)n->rows);
+}
+
 static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_machine *machine, const stw_cost_row *row,
                              int64_t rows, stw_arena *arena, stw_str *remark, stw_error *error) {
     enum { MAX_KINDS = 128 };
     name_table names;
+    row_count n = {.rows = rows};
+    double *set[MAX_KINDS] = {NULL}; /* times by the first op of a name, NaN where there is no row */
     TRY(build_name_table(graph, arena, &names, error));
-    int64_t unmatched = 0, unknown = 0;
-    stw_str unknown_kind = {0};
     for (int64_t r = 0; r < rows; r++) {
         const int64_t k = find_kind(m, row[r].kind);
         if (k == MAX_KINDS) {
             return stw_fail(error, STW_ERROR_INPUT, "line %lld: more than %d kinds of device", (long long)row[r].line, MAX_KINDS);
         }
         if (k == m->count) TRY(add_column(m, arena, graph->N, row[r].kind, NULL, error));
-        bool matched = false;
-        for (int32_t node = find_node(&names, row[r].name); node >= 0; node = names.next[node] - 1) {
-            if (graph->kind[node] != STW_NODE_OP) continue; /* the rest takes no time */
-            m->us[k][node] = row[r].us;
-            matched = true;
+        if (set[k] == NULL) {
+            STW_TRY_NEW(arena, set[k], graph->N, error);
+            for (int32_t i = 0; i < graph->N; i++) set[k][i] = NAN;
         }
-        unmatched += !matched;
+        const int32_t op = find_op(&names, row[r].name);
+        if (op >= 0) set[k][op] = row[r].us;
+        n.unmatched += op < 0;
         if (is_known_kind(machine, row[r].kind)) continue;
-        unknown++;
-        unknown_kind = row[r].kind;
+        n.unknown++;
+        n.unknown_kind = row[r].kind;
     }
-    if (rows > 0 && unmatched == rows) {
+    if (rows > 0 && n.unmatched == rows) {
         return stw_fail(error, STW_ERROR_INPUT, "none of its %lld rows names an op of graph '%.*s'; is it for another graph?",
                         (long long)rows, STW_STR_SHOW(graph->name));
     }
-    if (rows == 0) {
-        *remark = STW_STR("the file of costs has no rows");
-    } else if (unknown > 0) {
-        *remark = stw_str_format(arena, "%lld of %lld rows of the costs are for kinds of device that are not known ('%.*s')",
-                                 (long long)unknown, (long long)rows, STW_STR_SHOW(unknown_kind));
-    } else if (unmatched > 0) {
-        *remark = stw_str_format(arena, "%lld of %lld rows of the costs name no op of the graph", (long long)unmatched,
-                                 (long long)rows);
+    for (int64_t k = 0; k < m->count && k < MAX_KINDS; k++) {
+        if (set[k] != NULL) spread_over_names(&names, m->us[k], set[k]);
     }
+    *remark = remark_on_rows(&n, arena);
     return STW_OK;
 }
 

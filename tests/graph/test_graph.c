@@ -232,6 +232,36 @@ TEST(fingerprint, ignores_names_times_and_the_order_of_attributes) {
                       "[2]", true);
 }
 
+/* The fingerprint of one op with these attributes. */
+static void fingerprint_of(const char *attributes, char out[33]) {
+    char text[400];
+    stw_graph *graph;
+    out[0] = '\0';
+    const int length =
+        snprintf(text, sizeof text,
+                 "{\"format\":\"opgraph\",\"version\":1,\"nodes\":[{\"id\":0,\"name\":\"a\",\"op\":\"relu\",\"inputs\":[],"
+                 "\"dtype\":\"f32\",\"shape\":[1],\"attributes\":%s}]}",
+                 attributes);
+    if (!CHECK_EQ_INT(stw_graph_parse(text, (size_t)length, "a", &graph, NULL), STW_OK)) return;
+    strcpy(out, stw_graph_fingerprint(graph));
+    stw_graph_destroy(graph);
+}
+
+TEST(fingerprint, tells_nested_lists_and_large_numbers_apart) {
+    static const char *const different[][2] = {{"{\"a\":[[1],2]}", "{\"a\":[[1,2]]}"},
+                                               {"{\"a\":1e999,\"b\":1}", "{\"a\":1e999,\"b\":2}"},
+                                               {"{\"a\":9007199254740993}", "{\"a\":9007199254740992}"}};
+    char one[33], other[33];
+    for (size_t k = 0; k < sizeof different / sizeof different[0]; k++) {
+        fingerprint_of(different[k][0], one);
+        fingerprint_of(different[k][1], other);
+        CHECK(strcmp(one, other) != 0);
+    }
+    fingerprint_of("{\"a\":3}", one);
+    fingerprint_of("{\"a\":3.0}", other);
+    CHECK_STR(one, other);
+}
+
 TEST(fingerprint, covers_the_rest) {
     static const char *const others[] = {
         /* shape, dtype, size */
