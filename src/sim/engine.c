@@ -62,7 +62,7 @@ typedef struct {
     stw_ending *ending; /* what runs now */
     int32_t ending_count;
 
-    /* Scratch of send_value, by destination. */
+    /* Scratch of publish_value, by destination. */
     uint64_t destinations;
     int64_t dest_bytes[STW_MAX_DEVICES];
     int32_t dest_users[STW_MAX_DEVICES], dest_view[STW_MAX_DEVICES], dest_hold[STW_MAX_DEVICES];
