@@ -81,12 +81,15 @@ static void hold_memory(engine *e, int32_t device, int64_t bytes) {
     record(e, device, bytes);
 }
 
-static void drop_user(engine *e, int32_t hold, int32_t device) {
-    if (--e->hold_users[hold] > 0) return;
+static void free_hold(engine *e, int32_t hold, int32_t device) {
     const int32_t V = e->tasks->V;
     const int64_t bytes = hold < V ? e->tasks->home_bytes[hold] : e->copy_bytes[hold - V];
     e->held[device] -= bytes;
     record(e, device, -bytes);
+}
+
+static inline void drop_user(engine *e, int32_t hold, int32_t device) {
+    if (--e->hold_users[hold] == 0) free_hold(e, hold, device);
 }
 
 /* Before time moves on: what is held now is held for some time, and counts. */
@@ -102,8 +105,7 @@ static void sample_peaks(engine *e) {
 
 /* ---- becoming ready ---- */
 
-static inline void fulfil(engine *e, int32_t task) {
-    if (--e->state[task].pending > 0) return;
+static void become_ready(engine *e, int32_t task) {
     const int32_t d = e->state[task].device;
     /* What starting and finishing will touch: there is time to fetch it until then. */
     __builtin_prefetch(&e->tasks->output_start[task]);
@@ -114,6 +116,11 @@ static inline void fulfil(engine *e, int32_t task) {
     __builtin_prefetch(&e->end[task], 1);
     if (e->order[d] == NULL) stw_ready_push(&e->ready[d], (stw_ready){e->priority[task], e->now, task});
     if (e->running[d] < 0) e->may_start |= 1ULL << d;
+}
+
+/* One of the things that a task waits for has happened. */
+static inline void fulfil(engine *e, int32_t task) {
+    if (--e->state[task].pending == 0) become_ready(e, task);
 }
 
 static void try_channel(engine *e, int32_t channel) {
