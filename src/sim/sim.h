@@ -71,6 +71,8 @@ int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transf
 /* Refuses entries that no simulation could make sense of: devices out of range, priorities that are no numbers, groups below -1.
  * Only what is used is looked at. Everything below takes plans that have passed. */
 stw_status stw_simulator_check(const stw_simulator *simulator, const stw_plan *plan, stw_error *error);
+/* The first part of it: the plan is for the simulator's graph and machine. */
+stw_status stw_simulator_check_owner(const stw_simulator *simulator, const stw_plan *plan, stw_error *error);
 /* The tasks that a plan makes, built in the arena or borrowed from the simulator; `reason` tells if its groups are illegal. */
 stw_status stw_simulator_tasks(const stw_simulator *simulator, const stw_plan *plan, stw_arena *arena, stw_tasks *room,
                                const stw_tasks **out, stw_str *reason, stw_error *error);

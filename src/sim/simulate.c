@@ -109,19 +109,48 @@ static stw_status check_orders(evaluation *v, bool *ok) {
     return STW_OK;
 }
 
-/* Device and priority of each task; a group has the largest priority of its written members. */
-static stw_status load_tasks(evaluation *v) {
+static stw_status allocate_tasks(evaluation *v, int32_t T) {
+    v->device = STW_NEW_DIRTY(&v->arena, int32_t, T);
+    v->priority = STW_NEW_DIRTY(&v->arena, double, T);
+    if (v->priority == NULL) return stw_fail(v->error, STW_ERROR_MEMORY, "out of memory for %d tasks", T);
+    return STW_OK;
+}
+
+/* One pass over the plan: its entries are loaded as if nothing were fused, checked, and `fused` tells whether something is. A
+ * fault is only noticed here; stw_simulator_check then looks for it. */
+static stw_status load_plan(evaluation *v, bool *fused) {
+    const stw_tasks *unfused = &v->s->unfused;
+    const stw_plan *plan = v->plan;
+    const uint32_t devices = (uint32_t)v->s->machine->device_count;
+    TRY(stw_simulator_check_owner(v->s, plan, v->error));
+    TRY(allocate_tasks(v, unfused->T));
+    bool bad = false, differs = false;
+    for (int32_t t = 0; t < unfused->T; t++) {
+        const int32_t node = unfused->task_node[t], device = plan->device[node], group = plan->group[node];
+        const double priority = plan->priority[node];
+        v->device[t] = device;
+        v->priority[t] = priority;
+        bad |= ((uint32_t)device >= devices) | !(priority - priority == 0.0) | (group < -1);
+        differs |= group != node;
+    }
+    for (int32_t k = 0; k < unfused->source_count; k++) {
+        const int32_t value = unfused->source[k], node = unfused->value_node[value];
+        if (!(unfused->value_flags[value] & STW_VALUE_RESIDENT)) continue;
+        bad |= ((uint32_t)plan->device[node] >= devices) | !(plan->priority[node] - plan->priority[node] == 0.0);
+    }
+    *fused = differs;
+    return bad ? stw_simulator_check(v->s, plan, v->error) : STW_OK;
+}
+
+/* The same for groups: each has the largest priority of its written members. */
+static stw_status load_groups(evaluation *v) {
     const stw_tasks *tasks = v->tasks;
     const stw_plan *plan = v->plan;
-    v->device = STW_NEW_DIRTY(&v->arena, int32_t, tasks->T);
-    v->priority = STW_NEW_DIRTY(&v->arena, double, tasks->T);
-    if (v->device == NULL || v->priority == NULL)
-        return stw_fail(v->error, STW_ERROR_MEMORY, "out of memory for %d tasks", tasks->T);
+    TRY(allocate_tasks(v, tasks->T));
     for (int32_t t = 0; t < tasks->T; t++) {
         v->device[t] = plan->device[tasks->task_node[t]];
         v->priority[t] = plan->priority[tasks->task_node[t]];
     }
-    if (tasks == &v->s->unfused) return STW_OK;
     for (int32_t i = 0; i < v->s->graph->N; i++) {
         const int32_t t = tasks->task_of[i];
         if (t >= 0 && plan->priority[i] > v->priority[t]) v->priority[t] = plan->priority[i];
@@ -196,19 +225,22 @@ static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_
 }
 
 /* The reasons in their order; the first that applies is left in out->reason. */
-static stw_status judge(evaluation *v, const stw_run_options *options, stw_evaluation *out) {
+static stw_status judge(evaluation *v, bool fused, const stw_run_options *options, stw_evaluation *out) {
     if (!check_colocation(v)) {
         out->reason = STW_INVALID_COLOCATION;
         return STW_OK;
     }
-    stw_str illegal;
-    TRY(stw_simulator_tasks(v->s, v->plan, &v->arena, &v->w->fused, &v->tasks, &illegal, v->error));
-    if (illegal.length > 0) {
-        out->reason = STW_INVALID_GROUPS;
-        SAY(v, "groups: %.*s", (int)illegal.length, illegal.p);
-        return STW_OK;
+    v->tasks = &v->s->unfused;
+    if (fused) {
+        stw_str illegal;
+        TRY(stw_simulator_tasks(v->s, v->plan, &v->arena, &v->w->fused, &v->tasks, &illegal, v->error));
+        if (illegal.length > 0) {
+            out->reason = STW_INVALID_GROUPS;
+            SAY(v, "groups: %.*s", (int)illegal.length, illegal.p);
+            return STW_OK;
+        }
+        TRY(load_groups(v));
     }
-    TRY(load_tasks(v));
     if (!check_links(v)) {
         out->reason = STW_INVALID_LINKS;
         return STW_OK;
@@ -228,8 +260,9 @@ stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *pla
     *out = (stw_evaluation){.message = workspace->message};
     workspace->message[0] = '\0';
     workspace->timeline = (stw_timeline){0};
-    TRY(stw_simulator_check(simulator, plan, error));
-    const stw_status status = judge(&v, options, out);
+    bool fused = false;
+    TRY(load_plan(&v, &fused));
+    const stw_status status = judge(&v, fused, options, out);
     stw_clean_text(workspace->message);
     return status;
 }

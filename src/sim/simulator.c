@@ -107,29 +107,16 @@ static stw_status check_entry(const stw_simulator *s, const stw_plan *plan, int3
     return STW_OK;
 }
 
-/* A tight test that only tells whether there is a fault; the fault itself is then looked for. */
-static bool entry_is_bad(const stw_plan *plan, int32_t node, uint32_t devices) {
-    const double priority = plan->priority[node];
-    return ((uint32_t)plan->device[node] >= devices) | !(priority - priority == 0.0);
+stw_status stw_simulator_check_owner(const stw_simulator *s, const stw_plan *plan, stw_error *error) {
+    if (plan->graph == s->graph && (plan->machine == s->machine || stw_machine_equal(plan->machine, s->machine))) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "the plan belongs to another graph or machine than the simulator");
 }
 
 stw_status stw_simulator_check(const stw_simulator *s, const stw_plan *plan, stw_error *error) {
-    if (plan->graph != s->graph || (plan->machine != s->machine && !stw_machine_equal(plan->machine, s->machine))) {
-        return stw_fail(error, STW_ERROR_INPUT, "the plan belongs to another graph or machine than the simulator");
-    }
-    const stw_tasks *unfused = &s->unfused;
-    const uint32_t devices = (uint32_t)s->machine->device_count;
-    bool bad = false;
-    for (int32_t t = 0; t < unfused->T; t++) {
-        const int32_t node = unfused->task_node[t];
-        bad |= entry_is_bad(plan, node, devices) | (plan->group[node] < -1);
-    }
-    for (int32_t k = 0; k < unfused->source_count; k++) {
-        const int32_t value = unfused->source[k];
-        if (unfused->value_flags[value] & STW_VALUE_RESIDENT) bad |= entry_is_bad(plan, unfused->value_node[value], devices);
-    }
-    for (int32_t value = 0; bad && value < unfused->V; value++) {
-        if (!(unfused->value_flags[value] & STW_VALUE_EVERYWHERE)) TRY(check_entry(s, plan, unfused->value_node[value], error));
+    TRY(stw_simulator_check_owner(s, plan, error));
+    for (int32_t value = 0; value < s->unfused.V; value++) {
+        if (!(s->unfused.value_flags[value] & STW_VALUE_EVERYWHERE))
+            TRY(check_entry(s, plan, s->unfused.value_node[value], error));
     }
     return STW_OK;
 }
