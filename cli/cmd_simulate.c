@@ -13,14 +13,6 @@ typedef struct arguments {
 
 static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
 
-static bool is_method(const char *plan) {
-    const char *name, *description;
-    for (int32_t i = 0; stw_method_list(i, &name, &description); i++) {
-        if (strcmp(name, plan) == 0) return true;
-    }
-    return false;
-}
-
 /* A name that is neither a method nor a file is more often a slip than a lost file. */
 static stw_status fail_unknown_plan(const char *plan, stw_error *error) {
     const char *name, *description;
@@ -45,7 +37,7 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
                      .output = stw_options_get(call->options, "output"),
                      .trace = stw_options_get(call->options, "trace")};
     if (a->plan == NULL) return stw_fail(error, STW_ERROR_INPUT, "simulate needs --plan FILE|METHOD, such as --plan spread");
-    a->plan_is_method = is_method(a->plan);
+    a->plan_is_method = stw_method_exists(a->plan);
     if (!a->plan_is_method && !is_dash(a->plan) && access(a->plan, F_OK) != 0) return fail_unknown_plan(a->plan, error);
     if (a->plan_is_method && a->machine == NULL) {
         return stw_fail(error, STW_ERROR_INPUT,

@@ -199,6 +199,7 @@ STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan
 
 /* The i-th method ("single", "spread") and what it does; false past the last. */
 STW_API bool stw_method_list(int32_t index, const char **name, const char **description);
+STW_API bool stw_method_exists(const char *name);
 STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, stw_plan **out,
                                   stw_error *error) STW_CHECK_RESULT;
 

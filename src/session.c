@@ -21,14 +21,6 @@ static void add_remark(stw_session *s, const char *remark) {
     if (remark != NULL) s->remark[s->remark_count++] = remark;
 }
 
-static bool is_method(const char *plan) {
-    const char *name, *description;
-    for (int32_t i = 0; stw_method_list(i, &name, &description); i++) {
-        if (strcmp(name, plan) == 0) return true;
-    }
-    return false;
-}
-
 static stw_status set_memory(const stw_options *options, stw_machine *machine, stw_error *error) {
     const char *memory = stw_options_get(options, "memory");
     int64_t bytes = 0;
@@ -52,7 +44,7 @@ static stw_status open_plan(stw_session *s, const stw_options *options, const ch
 
 static stw_status open_all(stw_session *s, const char *graph_path, const stw_options *options, stw_error *error) {
     const char *plan = stw_options_get(options, "plan");
-    const bool plan_is_file = plan != NULL && !is_method(plan);
+    const bool plan_is_file = plan != NULL && !stw_method_exists(plan);
     TRY(stw_graph_open(graph_path, &s->graph, error));
     TRY(open_machine(s, options, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "export/export.h"
+#include "sim/sim.h"
 
 static void write_key_double(stw_json_writer *w, const char *key, double value) {
     stw_json_write_key(w, key);

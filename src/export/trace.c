@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "export/export.h"
+#include "sim/sim.h"
 
 /* Perfetto tells threads apart by tid alone, takes the tid 0 for no tid and makes a thread whose tid is the pid. So tids are
  * unique over both processes: devices count from DEVICES_PID on, links are above LINKS_PID. */

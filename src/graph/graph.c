@@ -11,7 +11,6 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->dtype, count, error);
     STW_TRY_NEW(arena, graph->op_class, count, error);
     STW_TRY_NEW(arena, graph->known, count, error);
-    STW_TRY_NEW(arena, graph->is_output, count, error);
     STW_TRY_NEW(arena, graph->bytes, count, error);
     STW_TRY_NEW(arena, graph->flops, count, error);
     STW_TRY_NEW(arena, graph->updates, count, error);

@@ -39,7 +39,6 @@ struct stw_graph {
     uint8_t *dtype;       /* (N) index for stw_dtype_* */
     uint8_t *op_class;    /* (N) stw_op_class; opaque for sources and unknown operators */
     bool *known;          /* (N) the operator is in the table */
-    bool *is_output;      /* (N) named by `outputs` */
     int64_t *bytes;       /* (N) what the output occupies; a view: product of its shape x size of its dtype */
     int64_t *flops;       /* (N) */
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */

@@ -3,19 +3,12 @@
  * Update waits are added by update id, then reader id; one that would close a cycle is left out. Node ids are a topological
  * order of data and control edges, so waits for earlier ops can never close one, and a graph that has only these needs no
  * check. Otherwise acyclic.h checks each. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/sort.h"
 #include "graph/acyclic.h"
 #include "graph/graph.h"
 
-static int compare_ids(const void *left, const void *right) {
-    const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 static int64_t sort_distinct(int32_t *ids, int64_t count) {
-    if (count > 1) qsort(ids, (size_t)count, sizeof *ids, compare_ids);
+    stw_sort_ids(ids, count);
     int64_t kept = 0;
     for (int64_t k = 0; k < count; k++) {
         if (kept == 0 || ids[kept - 1] != ids[k]) ids[kept++] = ids[k];

@@ -84,7 +84,6 @@ static bool check_head(stw_opgraph_reader *r, int seen) {
         const int64_t id = r->output.data[k];
         if (id < 0 || id >= graph->N)
             return stw_json_fail(&r->json, "output %lld is no node; ids run from 0 to %d", (long long)id, graph->N - 1);
-        graph->is_output[id] = true;
     }
     return true;
 }

@@ -13,6 +13,14 @@ bool stw_method_list(int32_t index, const char **name, const char **description)
     return true;
 }
 
+static int find_method(const char *name) {
+    int k = 0;
+    while (k < METHOD_COUNT && strcmp(methods[k]->name, name) != 0) k++;
+    return k;
+}
+
+bool stw_method_exists(const char *name) { return find_method(name) < METHOD_COUNT; }
+
 void stw_method_topological_priority(stw_plan *plan) {
     const stw_graph *graph = plan->graph;
     for (int32_t k = 0; k < graph->op_count; k++) plan->priority[graph->topological[k]] = -(double)k;
@@ -63,8 +71,7 @@ static stw_status fail_unknown(const char *name, stw_error *error) {
 
 stw_status stw_method_run(const char *name, const stw_simulator *simulator, stw_plan **out, stw_error *error) {
     *out = NULL;
-    int k = 0;
-    while (k < METHOD_COUNT && strcmp(methods[k]->name, name) != 0) k++;
+    const int k = find_method(name);
     if (k == METHOD_COUNT) return fail_unknown(name, error);
     stw_plan *plan;
     TRY(stw_plan_create(simulator->graph, simulator->machine, &plan, error));

@@ -1,7 +1,8 @@
 #include "plan/membership.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/sort.h"
 
 /* Numbers the groups 0, 1, ... in the order of their smallest written op. */
 stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *m,
@@ -61,11 +62,6 @@ static stw_str check_ops(const stw_graph *graph, const int32_t *group, const int
     return (stw_str){0};
 }
 
-static int compare_ids(const void *left, const void *right) {
-    const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 typedef struct {
     const stw_graph *graph;
     const stw_membership *m;
@@ -90,7 +86,7 @@ static int32_t collect_members(const collector *c, int32_t task, int32_t list[ST
             list[count++] = producer;
         }
     }
-    if (count > written) qsort(list, (size_t)count, sizeof *list, compare_ids);
+    if (count > written) stw_sort_ids(list, count); /* at most 64 */
     return count;
 }
 

@@ -183,7 +183,7 @@ TEST(opgraph, what_is_read) {
     CHECK_EQ_INT(stw_graph_node_count(graph), 5);
     CHECK_EQ_INT(stw_graph_op_count(graph), 2);
     CHECK_EQ_INT(graph->loss, 4);
-    CHECK(graph->is_output[3] && graph->is_output[4] && !graph->is_output[0]);
+    CHECK(graph->kept[graph->root[3]] && graph->kept[graph->root[4]] && !graph->kept[0]);
     CHECK_STR(stw_graph_node_name(graph, 3), "m");
     CHECK(stw_graph_node_name(graph, -1) == NULL && stw_graph_node_name(graph, 5) == NULL);
     CHECK(stw_str_is(graph->label[0], "l.w") && stw_str_is(graph->label[1], ""));
