@@ -71,16 +71,16 @@ static stw_plan *random_plan(const setting *s, uint64_t seed) {
     stw_rng rng = stw_rng_create(seed);
     check(stw_plan_create(s->graph, s->machine, &plan, &error), &error);
     for (int32_t i = 0; i < s->graph->N; i++) plan->device[i] = (int32_t)stw_rng_below(&rng, s->machine->device_count);
-    stw_method_topological_priority(plan);
-    stw_graph_place_sources(s->graph, plan->device);
-    check(stw_method_join_colocated(s->simulator, plan, &error), &error);
+    stw_plan_complete(s->simulator, plan);
+    stw_arena scratch = plan->arena;
+    check(stw_rule_apply(STW_RULE_TOPOLOGICAL, s->costs, &s->simulator->unfused, plan, scratch, &error), &error);
     return plan;
 }
 
 static stw_plan *spread_plan(const setting *s) {
     stw_error error;
     stw_plan *plan;
-    check(stw_method_run("spread", s->simulator, &plan, &error), &error);
+    check(stw_method_run("spread", s->simulator, NULL, &plan, &error), &error);
     return plan;
 }
 
@@ -98,8 +98,7 @@ static void vary(const setting *s, const stw_plan *like, stw_plan *plans[PLANS])
                 stw_rng_below(&rng, 200) == 0 ? (int32_t)stw_rng_below(&rng, s->machine->device_count) : like->device[i];
             plans[k]->priority[i] = like->priority[i];
         }
-        stw_graph_place_sources(s->graph, plans[k]->device);
-        check(stw_method_join_colocated(s->simulator, plans[k], &error), &error);
+        stw_plan_complete(s->simulator, plans[k]);
     }
 }
 

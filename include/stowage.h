@@ -9,7 +9,7 @@
  *         stw_machine_open("h200x4", &machine, &error) ||
  *         stw_costs_create(graph, machine, NULL, &costs, &error) ||
  *         stw_simulator_create(costs, &simulator, &error) ||
- *         stw_method_run("spread", simulator, &plan, &error)) { puts(error.message); return 1; }
+ *         stw_method_run("spread", simulator, NULL, &plan, &error)) { puts(error.message); return 1; }
  *     stw_workspace *workspace;  stw_evaluation result;
  *     stw_workspace_create(simulator, &workspace, &error);
  *     stw_simulate(simulator, plan, workspace, &result, &error);
@@ -200,8 +200,74 @@ STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan
 /* The i-th method ("single", "spread") and what it does; false past the last. */
 STW_API bool stw_method_list(int32_t index, const char **name, const char **description);
 STW_API bool stw_method_exists(const char *name);
-STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, stw_plan **out,
+/* Runs one method. `options` (may be NULL): "budget" or "evaluations", "rule", "objective", "tasks", "units", "threads", "seed".
+ */
+STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, const stw_options *options, stw_plan **out,
                                   stw_error *error) STW_CHECK_RESULT;
+
+/* ---- Searches: the best plan within a budget --------------------------------------------------------------------------- */
+
+/* A request to stop, which may come from another thread or from a signal handler. What was found so far is kept. */
+typedef struct stw_cancel stw_cancel;
+STW_API stw_status stw_cancel_create(stw_cancel **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_cancel_destroy(stw_cancel *cancel);
+STW_API void stw_cancel_request(stw_cancel *cancel);
+
+typedef struct stw_progress {
+    const char *method;                     /* at work now */
+    double elapsed_s, budget_s;             /* budget 0: no limit of time */
+    int64_t evaluations, evaluation_budget; /* budget 0: no limit of evaluations */
+    bool has_plan;                          /* a valid plan was found; then: */
+    double best_step_s, best_value;
+    double lower_bound_s; /* of the step time */
+} stw_progress;
+
+typedef struct stw_watch {                                         /* everything may be NULL */
+    void (*progress)(void *context, const stw_progress *progress); /* called in the thread that called, some times per second */
+    void *context;
+    stw_cancel *cancel;
+} stw_watch;
+
+typedef struct stw_candidate { /* what one method came to; strings and arrays are borrowed from the result */
+    const char *method;
+    bool valid;
+    const char *reason;        /* why not, in words; NULL if valid */
+    double step_s;             /* NaN when there is none */
+    double value;              /* of the objective: seconds or bytes; likewise */
+    const int64_t *peak_bytes; /* (devices), or NULL */
+    double search_s;
+    int64_t evaluations;
+    int64_t seed;
+    bool repaired;    /* its first plan did not fit into memory */
+    const char *note; /* how the plan was found, or "" */
+} stw_candidate;
+
+typedef struct stw_result stw_result; /* immutable; the simulator must outlive it */
+
+/* The best valid plan within the options' budget: never worse than the default, nor than any of its candidates. Options as for
+ * stw_method_run. `watch` may be NULL. Without any valid plan the status is STW_OK all the same, and stw_result_plan is NULL. */
+STW_API stw_status stw_optimize(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+                                stw_result **out, stw_error *error) STW_CHECK_RESULT;
+/* Each of these methods (names separated by commas, "optimize" being one) by itself, each with the whole budget and with the same
+ * scheduling rule (upward-rank unless the options name one). */
+STW_API stw_status stw_compare(const stw_simulator *simulator, const char *methods, const stw_options *options,
+                               const stw_watch *watch, stw_result **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_result_destroy(stw_result *result);
+
+STW_API const stw_plan *stw_result_plan(const stw_result *result);
+STW_API int32_t stw_result_best(const stw_result *result); /* index of the candidate that the plan came from; -1: no valid plan */
+STW_API bool stw_result_candidate(const stw_result *result, int32_t index, stw_candidate *out); /* false past the last */
+STW_API const char *stw_result_lacking(
+    const stw_result *result); /* what every plan lacks, in words; "" if there is a valid one */
+STW_API stw_bounds stw_result_bounds(const stw_result *result);
+STW_API double stw_result_measured_share(const stw_result *result);
+STW_API bool stw_result_is_interrupted(const stw_result *result);
+STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
+/* How often the plan stays ahead of the default when all costs are off by about 10 %; *draws is 0 if this was not tried. */
+STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
+/* Writes the plan file with its candidates; `head_only` leaves out the lists per node. "-" is standard output. */
+STW_API stw_status stw_result_write(const stw_result *result, const char *path, bool head_only,
+                                    stw_error *error) STW_CHECK_RESULT;
 
 /* ---- Everything at once, by options ------------------------------------------------------------------------------------ */
 

@@ -63,10 +63,17 @@ static stw_status check_integer(const stw_option *option, const char *value, stw
                     option->minimum, option->maximum);
 }
 
+static stw_status check_seconds(const stw_option *option, const char *value, stw_error *error) {
+    double seconds = 0.0;
+    if (stw_str_to_seconds(stw_str_of(value), &seconds)) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a time; write 10s, 500ms or 2min", option->name, value);
+}
+
 stw_status stw_option_check(const stw_option *option, const char *value, stw_error *error) {
     switch (option->kind) {
         case STW_OPTION_BYTES: return check_bytes(option, value, error);
         case STW_OPTION_INTEGER: return check_integer(option, value, error);
+        case STW_OPTION_SECONDS: return check_seconds(option, value, error);
         case STW_OPTION_FLAG:
         case STW_OPTION_CHOICE: {
             const char *choices = option->kind == STW_OPTION_FLAG ? "yes|no" : option->value;

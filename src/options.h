@@ -15,7 +15,10 @@ enum {
     STW_FOR_MACHINE = 1u << 3,
     STW_FOR_VERSION = 1u << 4,
     STW_FOR_HELP = 1u << 5,
-    STW_FOR_COMMANDS = STW_FOR_INSPECT | STW_FOR_SIMULATE | STW_FOR_MACHINE | STW_FOR_VERSION | STW_FOR_HELP
+    STW_FOR_OPTIMIZE = 1u << 6,
+    STW_FOR_COMPARE = 1u << 7,
+    STW_FOR_SEARCHES = STW_FOR_OPTIMIZE | STW_FOR_COMPARE,
+    STW_FOR_COMMANDS = STW_FOR_SEARCHES | STW_FOR_INSPECT | STW_FOR_SIMULATE | STW_FOR_MACHINE | STW_FOR_VERSION | STW_FOR_HELP
 };
 
 typedef enum stw_option_kind {
@@ -23,6 +26,7 @@ typedef enum stw_option_kind {
     STW_OPTION_TEXT,    /* anything but the empty text */
     STW_OPTION_PATH,    /* the name of a file */
     STW_OPTION_BYTES,   /* "4GB", "512MiB", "1000"; at least `minimum` */
+    STW_OPTION_SECONDS, /* "10s", "500ms", "2min" */
     STW_OPTION_INTEGER, /* from `minimum` to `maximum` */
     STW_OPTION_CHOICE   /* one of the words in `value`, separated by "|" */
 } stw_option_kind;

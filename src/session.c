@@ -54,7 +54,7 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     TRY(stw_costs_create(s->graph, machine, stw_options_get(options, "costs"), &s->costs, error));
     add_remark(s, stw_costs_remark(s->costs));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
-    return plan == NULL || plan_is_file ? STW_OK : stw_method_run(plan, s->simulator, &s->plan, error);
+    return plan == NULL || plan_is_file ? STW_OK : stw_method_run(plan, s->simulator, options, &s->plan, error);
 }
 
 stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out, stw_error *error) {

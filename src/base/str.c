@@ -133,15 +133,15 @@ bool stw_str_to_double(stw_str s, double *out) {
     return parse_double_slowly(s, out);
 }
 
-bool stw_str_to_bytes(stw_str s, int64_t *out) {
-    static const struct {
-        const char *name;
-        double factor;
-    } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                 {"kB", 1e3},     {"KB", 1e3},        {"MB", 1e6},           {"GB", 1e9},
-                 {"TB", 1e12},    {"B", 1.0}};
+typedef struct {
+    const char *name;
+    double factor;
+} unit;
+
+/* A number and one of the units, or none; longer names that end like shorter ones come first. */
+static bool to_quantity(stw_str s, const unit *units, size_t count, double *out) {
     double factor = 1.0;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!stw_str_ends(s, units[i].name)) continue;
         factor = units[i].factor;
         s.length -= (int64_t)strlen(units[i].name);
@@ -150,9 +150,25 @@ bool stw_str_to_bytes(stw_str s, int64_t *out) {
     while (s.length > 0 && s.p[s.length - 1] == ' ') s.length--;
     double number = 0.0;
     if (!stw_str_to_double(s, &number)) return false;
-    const double bytes = number * factor;
-    if (!(bytes >= 0.0 && bytes < 9.0e18)) return false;
+    *out = number * factor;
+    return true;
+}
+
+bool stw_str_to_bytes(stw_str s, int64_t *out) {
+    static const unit units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+                                 {"kB", 1e3},     {"KB", 1e3},        {"MB", 1e6},           {"GB", 1e9},
+                                 {"TB", 1e12},    {"B", 1.0}};
+    double bytes = 0.0;
+    if (!to_quantity(s, units, sizeof units / sizeof units[0], &bytes) || !(bytes >= 0.0 && bytes < 9.0e18)) return false;
     *out = (int64_t)(bytes + 0.5);
+    return true;
+}
+
+bool stw_str_to_seconds(stw_str s, double *out) {
+    static const unit units[] = {{"ms", 1e-3}, {"min", 60.0}, {"m", 60.0}, {"h", 3600.0}, {"s", 1.0}};
+    double seconds = 0.0;
+    if (!to_quantity(s, units, sizeof units / sizeof units[0], &seconds) || !(seconds > 0.0 && seconds <= 1e9)) return false;
+    *out = seconds;
     return true;
 }
 

@@ -40,5 +40,7 @@ bool stw_str_to_int64(stw_str s, int64_t *out);
 bool stw_str_to_double(stw_str s, double *out); /* finite decimal numbers only */
 /* "4GB", "512MiB", "1.5TB", "1000": decimal (kB MB GB TB) and binary (KiB MiB GiB TiB) units of bytes. */
 bool stw_str_to_bytes(stw_str s, int64_t *out);
+/* "10s", "500ms", "2min", "1h"; without a unit: seconds. More than 0, at most 1e9 s. */
+bool stw_str_to_seconds(stw_str s, double *out);
 
 #endif

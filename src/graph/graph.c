@@ -30,24 +30,6 @@ stw_status stw_graph_finish(stw_graph *graph, stw_error *error) {
     return stw_graph_build_fingerprint(graph, error);
 }
 
-void stw_graph_place_sources(const stw_graph *graph, int32_t *device) {
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_source(graph->kind[i])) continue;
-        device[i] = 0;
-        if (!stw_node_is_resident(graph->kind[i])) continue;
-        int32_t keeper = graph->updated_by[i];
-        if (keeper < 0) { /* readers are sorted by view first, so the smallest id needs a full pass */
-            for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1]; r++) {
-                if (keeper < 0 || graph->reader[r].node < keeper) keeper = graph->reader[r].node;
-            }
-        }
-        if (keeper >= 0) device[i] = device[keeper];
-    }
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] == STW_NODE_VIEW) device[i] = device[graph->root[i]];
-    }
-}
-
 void stw_graph_destroy(stw_graph *graph) {
     if (graph == NULL) return;
     stw_arena arena = graph->arena; /* the graph itself lives in it */

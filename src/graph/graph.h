@@ -94,8 +94,4 @@ stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* w
 stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error); /* topological.c */
 stw_status stw_graph_build_fingerprint(stw_graph *graph, stw_error *error); /* fingerprint.c */
 
-/* Where parameters and buffers live unless a method decides: with their update op, else with their reader of smallest id, else
- * on device 0. Views, inputs and constants get their root's device (inputs and constants: 0). device: (N), ops filled in. */
-void stw_graph_place_sources(const stw_graph *graph, int32_t *device);
-
 #endif

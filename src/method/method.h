@@ -1,22 +1,31 @@
-/* Methods: anything that makes a plan. One file each, one table. */
+/* Methods: anything that makes a plan. One file each, one table (method.c). */
 #ifndef STW_METHOD_METHOD_H
 #define STW_METHOD_METHOD_H
 
-#include "sim/sim.h"
+#include "method/search.h"
+
+typedef enum stw_method_kind {
+    STW_METHOD_CONSTRUCTIVE, /* builds a plan, or some variants, and is done */
+    STW_METHOD_SEARCH,       /* improves plans as long as its budget lasts */
+    STW_METHOD_EXACT         /* for small graphs only */
+} stw_method_kind;
 
 typedef struct stw_method {
     const char *name;
-    const char *description;
-    /* Fills in devices and priorities of all nodes. */
-    stw_status (*run)(const stw_simulator *simulator, stw_plan *plan, stw_error *error);
+    const char *description; /* one line */
+    stw_method_kind kind;
+    /* Leaves its best plan in `plan` (fresh on entry). Fails with STW_ERROR_NO_PLAN and the reason if it cannot make any. */
+    stw_status (*run)(stw_search *search, stw_plan *plan, stw_error *error);
 } stw_method;
 
-extern const stw_method stw_method_single, stw_method_spread;
+extern const stw_method stw_method_single, stw_method_spread, stw_method_random, stw_method_expert, stw_method_topo,
+    stw_method_etf, stw_method_heft, stw_method_sct, stw_method_metis, stw_method_steer, stw_method_balance, stw_method_anneal,
+    stw_method_exact;
 
-/* Priority = -topological position: what comes first in the graph runs first. */
-void stw_method_topological_priority(stw_plan *plan);
-/* Nodes that must be together (colocation, an update and its parameter) follow the op of smallest id among them; views follow
- * their root. */
-stw_status stw_method_join_colocated(const stw_simulator *simulator, stw_plan *plan, stw_error *error);
+/* The i-th method in the order of the table, cheapest first; NULL past the last. */
+const stw_method *stw_method_at(int32_t index);
+const stw_method *stw_method_find(const char *name); /* or NULL */
+/* "unknown method 'x'; known: ..." */
+stw_status stw_method_fail_unknown(const char *name, stw_error *error);
 
 #endif

@@ -1,5 +1,6 @@
 /* `single`: everything on the fastest device that holds it. The default placement: what happens without us. */
 #include "method/method.h"
+#include "plan/plan.h"
 
 /* Microseconds of all ops on one device. */
 static double total_us(const stw_simulator *s, int32_t device) {
@@ -9,37 +10,36 @@ static double total_us(const stw_simulator *s, int32_t device) {
     return sum;
 }
 
-static void place_on(stw_plan *plan, int32_t device) {
+static stw_status place_on(const stw_search *search, stw_plan *plan, int32_t device, stw_error *error) {
+    const stw_simulator *s = search->simulator;
     for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = device;
+    const stw_rule rule = search->rule < 0 ? STW_RULE_TOPOLOGICAL : (stw_rule)search->rule;
+    return stw_rule_apply(rule, s->costs, &s->unfused, plan, search->arena, error);
 }
 
 /* Tries the devices from fast to slow; equally fast ones by number. If nothing holds the graph, the fastest stays, and the
  * evaluation tells what is missing. */
-static stw_status run(const stw_simulator *s, stw_plan *plan, stw_error *error) {
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_simulator *s = search->simulator;
     const int32_t D = s->machine->device_count;
     double total[STW_MAX_DEVICES];
     bool tried[STW_MAX_DEVICES] = {false};
     int32_t fastest = -1;
-    stw_workspace *workspace;
-    stw_evaluation result = {0};
-    stw_method_topological_priority(plan);
     for (int32_t d = 0; d < D; d++) total[d] = total_us(s, d);
-    TRY(stw_workspace_create(s, &workspace, error));
-    stw_status status = STW_OK;
-    for (int32_t k = 0; k < D && status == STW_OK; k++) {
+    for (int32_t k = 0; k < D; k++) {
         int32_t best = -1;
         for (int32_t d = 0; d < D; d++) {
             if (!tried[d] && (best < 0 || total[d] < total[best])) best = d;
         }
         tried[best] = true;
         if (fastest < 0) fastest = best;
-        place_on(plan, best);
-        status = stw_simulate(s, plan, workspace, &result, error);
-        if (result.reason == STW_VALID) break;
+        stw_score score = {0};
+        TRY(place_on(search, plan, best, error));
+        TRY(stw_search_evaluate(search, plan, 0, &score, error));
+        if (score.reason == STW_VALID) return STW_OK;
+        if (k > 0 && stw_search_is_over(search)) break;
     }
-    stw_workspace_destroy(workspace);
-    if (status == STW_OK && result.reason != STW_VALID) place_on(plan, fastest);
-    return status;
+    return place_on(search, plan, fastest, error);
 }
 
-const stw_method stw_method_single = {"single", "everything on the fastest device that holds it", run};
+const stw_method stw_method_single = {"single", "everything on the fastest device that holds it", STW_METHOD_CONSTRUCTIVE, run};

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "method/method.h"
+#include "plan/plan.h"
 
 /* Fills the devices in turn, each up to `limit` microseconds of its own time; true if all ops find a place. */
 static bool fill(const stw_simulator *s, double limit, stw_plan *plan) {
@@ -26,8 +27,10 @@ static bool fill(const stw_simulator *s, double limit, stw_plan *plan) {
 }
 
 /* The smallest limit under which everything fits, by bisection. */
-static stw_status run(const stw_simulator *s, stw_plan *plan, stw_error *error) {
+static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error) {
+    const stw_simulator *s = ((const stw_search *)context)->simulator;
     double low = 0.0, high = 0.0;
+    (void)variant, (void)scratch, (void)error;
     for (int32_t k = 0; k < s->graph->op_count; k++) {
         double slowest = 0.0;
         for (int32_t c = 0; c < s->machine->cost_class_count; c++)
@@ -44,9 +47,14 @@ static stw_status run(const stw_simulator *s, stw_plan *plan, stw_error *error) 
         }
     }
     fill(s, high, plan);
-    stw_method_topological_priority(plan);
-    stw_graph_place_sources(s->graph, plan->device);
-    return stw_method_join_colocated(s, plan, error);
+    stw_plan_complete(s, plan);
+    return STW_OK;
 }
 
-const stw_method stw_method_spread = {"spread", "contiguous stages of equal time in topological order, one per device", run};
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_variants variants = {.count = 1, .build = build, .context = search, .own_rule = STW_RULE_TOPOLOGICAL};
+    return stw_search_variants(search, &variants, plan, NULL, error);
+}
+
+const stw_method stw_method_spread = {"spread", "contiguous stages of equal time in topological order, one per device",
+                                      STW_METHOD_CONSTRUCTIVE, run};

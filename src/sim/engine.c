@@ -129,6 +129,12 @@ static void try_channel(engine *e, int32_t channel) {
     e->channel_try[e->try_count++] = channel;
 }
 
+/* What a trial of other costs asks for. */
+static void scale_transfer(engine *e, int32_t t) {
+    const double ps = (double)e->transfer_duration[t] * e->options->transfer_factor[e->transfer[t].producer];
+    e->transfer_duration[t] = ps < (double)STW_MAX_STEP_PS ? (int64_t)(ps + 0.5) : INT64_MAX;
+}
+
 /* Every transfer passes a channel's queue; with contention `none` the channel is never busy. */
 static void queue_transfer(engine *e, int32_t value, int32_t from, int32_t to, double priority) {
     const stw_link *link = stw_machine_link(e->machine, from, to);
@@ -140,6 +146,7 @@ static void queue_transfer(engine *e, int32_t value, int32_t from, int32_t to, d
     e->transfer_value[t] = value;
     e->transfer_hold[t] = hold;
     e->transfer_duration[t] = stw_cost_transfer_ps(link, e->dest_bytes[to]);
+    if (e->options->transfer_factor != NULL) scale_transfer(e, t);
     e->waiting[t] = (stw_waiting){priority, e->now, value, to, -1, -1};
     e->channel_queue[link->channel] = stw_waiting_join(e->waiting, e->channel_queue[link->channel], t);
     try_channel(e, link->channel);

@@ -32,6 +32,8 @@ struct stw_simulator {
     stw_tasks unfused; /* every op a task of its own */
     int32_t pair_count;
     int32_t (*pair)[2]; /* nodes that must be on one device */
+    int32_t *together;  /* (N) the smallest op that a node must be with (a view: its root), else itself */
+    int32_t *follows;   /* (N) the same, but parameters and buffers that are free follow their smallest reader; -1: nobody */
 };
 
 /* What a run leaves behind. Everything lives in the workspace until its next run. */
@@ -57,13 +59,18 @@ struct stw_workspace {
 };
 
 typedef struct stw_run_options {
-    const int64_t *duration_ps; /* (N) by task id, in place of the costs; or NULL */
-    bool record_memory;         /* fill timeline.change */
+    const int64_t *duration_ps;    /* (N) by task id, in place of the costs; or NULL */
+    const double *transfer_factor; /* (N) by producer: what a transfer's time is multiplied with; or NULL */
+    bool record_memory;            /* fill timeline.change */
 } stw_run_options;
 
 /* stw_simulate with these options. */
 stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error);
+
+/* The largest load of a device in the last run, in seconds: its ops and the transfers that it sends and receives. What limits
+ * steps that follow each other as in a pipeline. */
+double stw_workspace_largest_load_s(const stw_workspace *workspace);
 
 /* The transfers of the last run; returns their number. */
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out);

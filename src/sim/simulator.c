@@ -3,20 +3,42 @@
 
 #include <math.h>
 
-/* Nodes that must be on one device: an update and its parameter, and what the graph asks for. */
-static stw_status list_pairs(stw_simulator *s, stw_error *error) {
+#include "graph/units.h"
+
+static int32_t find(int32_t *leader, int32_t i) {
+    while (leader[i] != i) i = leader[i] = leader[leader[i]];
+    return i;
+}
+
+static int32_t smallest_reader(const stw_graph *graph, int32_t node) {
+    int32_t least = -1;
+    for (int64_t r = graph->reader_start[node]; r < graph->reader_start[node + 1]; r++) {
+        if (least < 0 || graph->reader[r].node < least) least = graph->reader[r].node;
+    }
+    return least;
+}
+
+static stw_status list_followers(stw_simulator *s, stw_error *error) {
     const stw_graph *graph = s->graph;
-    STW_TRY_NEW(&s->arena, s->pair, 2 * (int64_t)graph->N, error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->updates[i] >= 0) {
-            s->pair[s->pair_count][0] = i;
-            s->pair[s->pair_count++][1] = graph->updates[i];
+    STW_TRY_NEW(&s->arena, s->together, graph->N, error);
+    STW_TRY_NEW(&s->arena, s->follows, graph->N, error);
+    stw_arena scratch = s->arena;
+    int32_t *leader, *first;
+    STW_TRY_NEW(&scratch, leader, graph->N, error);
+    STW_TRY_NEW(&scratch, first, graph->N, error); /* of a set: the smallest op, else the smallest member */
+    for (int32_t i = 0; i < graph->N; i++) leader[i] = i;
+    for (int32_t k = 0; k < s->pair_count; k++) leader[find(leader, s->pair[k][0])] = find(leader, s->pair[k][1]);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = graph->N - 1; i >= 0; i--) {
+            if (pass == 0 || graph->kind[i] == STW_NODE_OP) first[find(leader, i)] = i;
         }
-        if (graph->colocate[i] < 0) continue;
-        const int32_t a = graph->root[i], b = graph->root[graph->colocate[i]];
-        if (a == b || stw_node_is_everywhere(graph->kind[a]) || stw_node_is_everywhere(graph->kind[b])) continue;
-        s->pair[s->pair_count][0] = a;
-        s->pair[s->pair_count++][1] = b;
+    }
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t node = first[find(leader, graph->root[i])];
+        s->together[i] = s->follows[i] = node;
+        if (graph->kind[node] == STW_NODE_OP) continue;
+        const int32_t reader = stw_node_is_resident(graph->kind[node]) ? smallest_reader(graph, node) : -1;
+        s->follows[i] = reader < 0 ? -1 : first[find(leader, reader)];
     }
     return STW_OK;
 }
@@ -24,7 +46,8 @@ static stw_status list_pairs(stw_simulator *s, stw_error *error) {
 static stw_status fill_simulator(stw_simulator *s, stw_error *error) {
     stw_membership membership;
     stw_str reason;
-    TRY(list_pairs(s, error));
+    TRY(stw_graph_colocated(s->graph, &s->arena, &s->pair, &s->pair_count, error));
+    TRY(list_followers(s, error));
     TRY(stw_membership_build(s->graph, s->machine, NULL, NULL, &s->arena, &membership, &reason, error));
     return stw_tasks_build(s->costs, &membership, &s->arena, &s->unfused, &reason, error);
 }
@@ -66,6 +89,21 @@ void stw_workspace_destroy(stw_workspace *workspace) {
     if (workspace == NULL) return;
     stw_arena arena = workspace->arena;
     stw_arena_destroy(&arena);
+}
+
+double stw_workspace_largest_load_s(const stw_workspace *workspace) {
+    const stw_timeline *timeline = &workspace->timeline;
+    int64_t load[STW_MAX_DEVICES], largest = 0;
+    for (int32_t d = 0; d < workspace->simulator->machine->device_count; d++) load[d] = timeline->busy_ps[d];
+    for (int32_t k = 0; k < timeline->transfer_count; k++) {
+        const stw_transfer *transfer = &timeline->transfer[k];
+        load[transfer->from] += transfer->end_ps - transfer->start_ps;
+        load[transfer->to] += transfer->end_ps - transfer->start_ps;
+    }
+    for (int32_t d = 0; d < workspace->simulator->machine->device_count; d++) {
+        if (load[d] > largest) largest = load[d];
+    }
+    return (double)largest / 1e12;
 }
 
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out) {

@@ -295,27 +295,6 @@ TEST(fingerprint, covers_the_rest) {
     check_fingerprint(FIRST SECOND THIRD FOURTH, "[2,3]", false);
 }
 
-/* ---- sources ---- */
-
-TEST(graph, place_sources) {
-    stw_graph *g = parse((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 1) SOURCE(1, "q", "buffer", 1) SOURCE(2, "r", "parameter", 1)
-            SOURCE(3, "i", "input", 1) VIEW(4, "qv", 1, 1) VIEW(5, "iv", 3, 1) OP(6, "a", "[0,5]", 1, 1) OP(7, "b", "[4]", 1, 1)
-                OP(8, "c", "[1]", 1, 1) OP_WITH(9, "u", "[0]", 1, 1, ",'updates':0") VIEW(10, "av", 6, 1)});
-    int32_t device[] = {9, 9, 9, 9, 9, 9, 4, 5, 6, 7, 9};
-    stw_graph_place_sources(g, device);
-    CHECK_EQ_INT(device[0], 7); /* with its update */
-    CHECK_EQ_INT(device[1], 5); /* with b, its reader of smallest id, though c reads it whole */
-    CHECK_EQ_INT(device[2], 0); /* read by nobody */
-    CHECK_EQ_INT(device[3], 0); /* an input */
-    CHECK_EQ_INT(device[4], 5); /* views: with their root */
-    CHECK_EQ_INT(device[5], 0);
-    CHECK_EQ_INT(device[10], 4);
-    static const int32_t ops[] = {4, 5, 6, 7};
-    for (int32_t i = 6; i < 10; i++) CHECK_EQ_INT(device[i], ops[i - 6]);
-    stw_graph_destroy(g);
-}
-
 /* ---- operators ---- */
 
 TEST(ops, names_of_the_four_vocabularies) {

@@ -14,7 +14,7 @@
 static void run_method(small *s, const char *method) {
     stw_plan *plan;
     stw_error error = {0};
-    if (!CHECK_EQ_INT(stw_method_run(method, s->simulator, &plan, &error), STW_OK)) return;
+    if (!CHECK_EQ_INT(stw_method_run(method, s->simulator, NULL, &plan, &error), STW_OK)) return;
     CHECK_STR(error.message, "");
     CHECK_STR(plan->method.p, method);
     stw_plan_destroy(s->plan);
@@ -37,7 +37,7 @@ TEST(methods, unknown_one) {
     small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1)});
     stw_plan *plan = (stw_plan *)1;
     stw_error error;
-    CHECK_EQ_INT(stw_method_run("singel", s->simulator, &plan, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_method_run("singel", s->simulator, NULL, &plan, &error), STW_ERROR_INPUT);
     CHECK(plan == NULL);
     CHECK_CONTAINS(error.message, "unknown method 'singel'");
     CHECK_CONTAINS(error.message, "single");
@@ -236,7 +236,7 @@ static void check_graph(const char *name) {
         stw_evaluation result;
         stw_bounds bounds;
         test_context("%s, %s", name, m == 0 ? "single" : "spread");
-        if (!CHECK_EQ_INT(stw_method_run(m == 0 ? "single" : "spread", simulator, &plan, &error), STW_OK)) continue;
+        if (!CHECK_EQ_INT(stw_method_run(m == 0 ? "single" : "spread", simulator, NULL, &plan, &error), STW_OK)) continue;
         CHECK_EQ_INT(stw_simulate(simulator, plan, workspace, &result, &error), STW_OK);
         CHECK_STR(result.message, "");
         CHECK_EQ_INT(result.reason, STW_VALID);

@@ -489,9 +489,8 @@ static stw_status place_at_random(const stw_simulator *simulator, stw_plan **out
     for (int32_t k = 0; k < graph->op_count; k++) {
         (*out)->device[graph->topological[k]] = (int32_t)stw_rng_below(&rng, simulator->machine->device_count);
     }
-    stw_method_topological_priority(*out);
-    stw_graph_place_sources(graph, (*out)->device);
-    return stw_method_join_colocated(simulator, *out, error);
+    stw_plan_complete(simulator, *out);
+    return stw_rule_apply(STW_RULE_TOPOLOGICAL, simulator->costs, &simulator->unfused, *out, (*out)->arena, error);
 }
 
 static double time_evaluations(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace,
@@ -561,7 +560,7 @@ static void run_case(const test_case *c, const char *folder, comparison *out) {
     if (stw_costs_create(graph, machine, NULL, &costs, &error) != STW_OK) die("costs", error.message);
     if (stw_simulator_create(costs, &simulator, &error) != STW_OK) die("simulator", error.message);
     const stw_status planned = strcmp(c->plan, "random") == 0 ? place_at_random(simulator, &plan, &error)
-                                                              : stw_method_run(c->plan, simulator, &plan, &error);
+                                                              : stw_method_run(c->plan, simulator, NULL, &plan, &error);
     if (planned != STW_OK) die("plan", error.message);
     if (stw_workspace_create(simulator, &workspace, &error) != STW_OK) die("workspace", error.message);
 

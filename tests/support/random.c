@@ -247,13 +247,12 @@ small *random_open(stw_rng *rng, random_shape shape) {
 void random_placement(stw_rng *rng, const stw_simulator *simulator, stw_plan *plan) {
     const int32_t D = simulator->machine->device_count;
     const double stay = stw_rng_uniform(rng);
-    stw_error error;
     int32_t device = below(rng, D);
     for (int32_t i = 0; i < simulator->graph->N; i++) {
         if (!chance(rng, stay)) device = below(rng, D);
         plan->device[i] = device;
     }
-    if (stw_method_join_colocated(simulator, plan, &error) != STW_OK) die("placement", error.message);
+    stw_plan_join(simulator, plan);
 }
 
 void random_priorities(stw_rng *rng, stw_plan *plan) {

@@ -1,0 +1,188 @@
+#include "method/search.h"
+
+#include <string.h>
+
+#include "plan/plan.h"
+
+enum { BATCH = 8 }; /* variants that are judged together; no number of threads changes what comes out */
+
+/* ---- scores ---- */
+
+static int rank_of(stw_reason reason) { return reason == STW_VALID ? 0 : reason == STW_INVALID_MEMORY ? 1 : 2; }
+
+bool stw_score_is_better(const stw_score *a, const stw_score *b) {
+    const int x = rank_of(a->reason), y = rank_of(b->reason);
+    if (x != y) return x < y;
+    if (x == 2) return false;
+    if (a->lacks != b->lacks) return a->lacks < b->lacks;
+    if (a->value != b->value) return a->value < b->value;
+    return a->step_s < b->step_s;
+}
+
+stw_score stw_search_score(const stw_search *search, const stw_workspace *workspace, const stw_evaluation *evaluation) {
+    stw_score score = {.reason = evaluation->reason, .step_s = evaluation->step_s};
+    if (rank_of(score.reason) == 2) return score;
+    const stw_machine *machine = search->simulator->machine;
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        const int64_t over = evaluation->peak_bytes[d] - machine->device[d].memory_bytes;
+        if (over > 0) score.lacks += (double)over;
+    }
+    switch (search->objective) {
+        case STW_OBJECTIVE_TIME: score.value = evaluation->step_s; break;
+        case STW_OBJECTIVE_MEMORY: score.value = (double)evaluation->worst_peak_bytes; break;
+        case STW_OBJECTIVE_THROUGHPUT: score.value = stw_workspace_largest_load_s(workspace); break;
+    }
+    return score;
+}
+
+/* ---- budget ---- */
+
+int64_t stw_search_evaluations_left(const stw_search *search) {
+    if (search->budget.evaluations <= 0) return INT64_MAX;
+    const int64_t left = search->budget.evaluations - (int64_t)atomic_load(&search->evaluations);
+    return left > 0 ? left : 0;
+}
+
+bool stw_search_is_over(const stw_search *search) {
+    if (search->cancelled != NULL && atomic_load(search->cancelled)) return true;
+    if (search->budget.until_s > 0.0 && stw_now_s() >= search->budget.until_s) return true;
+    return stw_search_evaluations_left(search) == 0;
+}
+
+void stw_search_tick(const stw_search *search) {
+    if (search->tick != NULL) search->tick(search->watch_context);
+}
+
+stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+    stw_evaluation evaluation;
+    atomic_fetch_add(&search->evaluations, 1);
+    TRY(stw_simulate(search->simulator, plan, search->workspace[worker], &evaluation, error));
+    *out = stw_search_score(search, search->workspace[worker], &evaluation);
+    return STW_OK;
+}
+
+/* ---- plans ---- */
+
+void stw_plan_join(const stw_simulator *simulator, stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = plan->device[simulator->together[i]];
+}
+
+void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        plan->device[i] = simulator->follows[i] < 0 ? 0 : plan->device[simulator->follows[i]];
+    }
+}
+
+stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error) {
+    const size_t N = (size_t)from->graph->N;
+    memcpy(to->device, from->device, N * sizeof *to->device);
+    memcpy(to->priority, from->priority, N * sizeof *to->priority);
+    memcpy(to->group, from->group, N * sizeof *to->group);
+    for (int32_t d = 0; d < from->machine->device_count; d++) {
+        TRY(stw_plan_set_order(to, d, from->order[d], from->order[d] == NULL ? -1 : from->order_count[d], error));
+    }
+    return STW_OK;
+}
+
+/* ---- variants ---- */
+
+typedef struct { /* one place of a batch */
+    stw_plan *plan;
+    stw_score score;
+    stw_status status;
+    stw_error error;
+    bool done;
+} slot;
+
+typedef struct {
+    stw_search *search;
+    const stw_variants *variants;
+    int32_t first; /* variant of slot 0 */
+    slot slot[BATCH];
+} batch;
+
+static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_t worker) {
+    stw_search *search = b->search;
+    const stw_simulator *s = search->simulator;
+    TRY(b->variants->build(b->variants->context, variant, place->plan, search->scratch[worker], &place->error));
+    stw_plan_join(s, place->plan);
+    if (!b->variants->sets_priority || search->rule >= 0) {
+        const stw_rule rule = search->rule >= 0 ? (stw_rule)search->rule : b->variants->own_rule;
+        TRY(stw_rule_apply(rule, s->costs, &s->unfused, place->plan, search->scratch[worker], &place->error));
+    }
+    return stw_search_evaluate(search, place->plan, worker, &place->score, &place->error);
+}
+
+static void work_on_slot(void *context, int64_t index, int32_t worker) {
+    batch *b = context;
+    slot *place = &b->slot[index];
+    const int32_t variant = b->first + (int32_t)index;
+    /* Evaluations were counted beforehand; only time and cancelling can end a batch early. */
+    place->done = variant == 0 || b->search->budget.evaluations > 0 || !stw_search_is_over(b->search);
+    if (place->done) place->status = build_one(b, place, variant, worker);
+}
+
+typedef struct {
+    int32_t variant; /* -1: none yet */
+    stw_score score;
+    stw_error error; /* of the first that failed */
+    stw_status status;
+} winner;
+
+/* Keeps the best of a batch, lower variants first among equals. A variant that cannot be built is passed over. */
+static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *best, stw_error *error) {
+    for (int32_t k = 0; k < count; k++) {
+        const slot *place = &b->slot[k];
+        if (!place->done) continue;
+        if (place->status == STW_ERROR_MEMORY) {
+            if (error != NULL) *error = place->error;
+            return place->status;
+        }
+        if (place->status != STW_OK) {
+            if (best->status == STW_OK) {
+                best->status = place->status;
+                best->error = place->error;
+            }
+            continue;
+        }
+        if (best->variant >= 0 && !stw_score_is_better(&place->score, &best->score)) continue;
+        best->variant = b->first + k;
+        best->score = place->score;
+        TRY(stw_plan_copy(plan, place->plan, error));
+        if (b->search->found != NULL) b->search->found(b->search->watch_context, plan, &best->score);
+    }
+    return STW_OK;
+}
+
+static stw_status run_batches(batch *b, stw_plan *plan, winner *best, stw_error *error) {
+    const int64_t left = stw_search_evaluations_left(b->search);
+    const int32_t count = b->variants->count > left ? (left > 1 ? (int32_t)left : 1) : b->variants->count;
+    for (b->first = 0; b->first < count; b->first += BATCH) {
+        if (b->first > 0 && stw_search_is_over(b->search)) break;
+        const int32_t size = count - b->first < BATCH ? count - b->first : BATCH;
+        stw_pool_run(b->search->pool, size, work_on_slot, b);
+        TRY(judge_batch(b, size, plan, best, error));
+        stw_search_tick(b->search);
+    }
+    return STW_OK;
+}
+
+stw_status stw_search_variants(stw_search *search, const stw_variants *variants, stw_plan *plan, int32_t *best_variant,
+                               stw_error *error) {
+    batch b = {.search = search, .variants = variants};
+    winner best = {.variant = -1};
+    stw_status status = STW_OK;
+    for (int32_t k = 0; k < BATCH && k < variants->count && status == STW_OK; k++) {
+        status = stw_plan_create(search->simulator->graph, search->simulator->machine, &b.slot[k].plan, error);
+    }
+    if (status == STW_OK) status = run_batches(&b, plan, &best, error);
+    for (int32_t k = 0; k < BATCH; k++) stw_plan_destroy(b.slot[k].plan);
+    TRY(status);
+    if (best.variant < 0) {
+        if (best.status == STW_OK) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was built");
+        if (error != NULL) *error = best.error;
+        return best.status;
+    }
+    if (best_variant != NULL) *best_variant = best.variant;
+    return best.score.reason == STW_INVALID_MEMORY ? stw_search_repair(search, plan, &best.score, 0, error) : STW_OK;
+}

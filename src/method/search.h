@@ -1,0 +1,106 @@
+/* What a method works with: the problem, its share of the budget, threads, start plans. And what most of them do with it:
+ * build some variants of a plan and keep the best.
+ *
+ * The same seed and the same number of evaluations give the same plan from any number of threads: what is computed for a
+ * variant or a chain depends on its index alone, and indices are judged in their order. */
+#ifndef STW_METHOD_SEARCH_H
+#define STW_METHOD_SEARCH_H
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "graph/units.h"
+#include "plan/rules.h"
+#include "sim/sim.h"
+
+typedef enum stw_objective { STW_OBJECTIVE_TIME, STW_OBJECTIVE_MEMORY, STW_OBJECTIVE_THROUGHPUT } stw_objective;
+
+enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2 }; /* what may be decided */
+
+/* What a plan is worth. Valid plans go by the objective, then by step time; then come those that only lack memory, by how much;
+ * then the rest. */
+typedef struct stw_score {
+    stw_reason reason;
+    double value;  /* objective: seconds (time, throughput) or bytes (memory); of valid plans and those that lack memory */
+    double step_s; /* likewise */
+    double lacks;  /* bytes over the limits, summed over devices */
+} stw_score;
+bool stw_score_is_better(const stw_score *a, const stw_score *b); /* strictly */
+
+typedef struct stw_budget { /* whichever ends first; 0: no such limit */
+    int64_t evaluations;
+    double until_s; /* on stw_now_s's clock */
+} stw_budget;
+
+typedef struct stw_search {
+    const stw_simulator *simulator;
+    stw_objective objective;
+    unsigned tasks; /* STW_TASK_...; a method leaves alone what it may not decide */
+    int32_t rule;   /* stw_rule for the priorities of a new placement, or -1: the method's own choice */
+    uint64_t seed;
+    int32_t unit_count; /* how many units the coarse decisions go by; 0: one per op */
+    stw_budget budget;
+    stw_pool *pool;
+    stw_workspace *const *workspace; /* (threads) */
+    const stw_arena *scratch;        /* (threads) a worker works on a copy of its own */
+    stw_arena arena;                 /* for the thread that runs the method, on a copy */
+    const stw_plan *const *start;    /* plans to begin with, best first; may be none */
+    int32_t start_count;
+    const atomic_bool *cancelled; /* or NULL */
+
+    /* What the method reports. */
+    atomic_llong evaluations; /* simulations so far */
+    bool repaired;            /* the plan did not fit at first */
+    char note[160];           /* how the plan was found, for people; or empty */
+
+    /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */
+    void (*found)(void *context, const stw_plan *plan, const stw_score *score);
+    void (*tick)(void *context);
+    void *watch_context;
+} stw_search;
+
+/* True when the method should come to its end: time is up, evaluations are spent, or somebody cancelled. */
+bool stw_search_is_over(const stw_search *search);
+/* Evaluations that are left; INT64_MAX without such a limit. */
+int64_t stw_search_evaluations_left(const stw_search *search);
+
+/* To be called a few times per second. */
+void stw_search_tick(const stw_search *search);
+
+/* One evaluation. The timeline is in the worker's workspace until its next run. */
+stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
+/* The score of the run that `workspace` holds. */
+stw_score stw_search_score(const stw_search *search, const stw_workspace *workspace, const stw_evaluation *evaluation);
+
+/* Fills devices of all nodes (and, if `sets_priority` is set, priorities) of variant k. `scratch` is the variant's own. Must
+ * depend on `variant` alone, since any thread may call it. */
+typedef stw_status stw_build_variant(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error);
+
+typedef struct stw_variants {
+    int32_t count;
+    stw_build_variant *build;
+    void *context;
+    stw_rule own_rule;  /* when the search leaves the rule to the method */
+    bool sets_priority; /* build fills in priorities itself (kept unless the search names a rule) */
+} stw_variants;
+
+/* Builds the variants on all threads, completes each (colocation, parameters, priorities), evaluates it, repairs the best if it
+ * lacks memory, and leaves the best in `plan`. `*best` (optional) is its index. At least one variant is built whatever the
+ * budget says. */
+stw_status stw_search_variants(stw_search *search, const stw_variants *variants, stw_plan *plan, int32_t *best, stw_error *error);
+
+/* repair.c: moves what costs least off devices whose memory does not suffice, until the plan is valid or nothing helps.
+ * `*score` is the plan's on entry and on return. */
+stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error);
+
+/* Completes the devices: what must be together goes where the smallest op of it is, and views follow their root. */
+void stw_plan_join(const stw_simulator *simulator, stw_plan *plan);
+/* The same, and parameters and buffers that are free go to their smallest reader; what nobody reads, and what is on every
+ * device anyway, to device 0. */
+void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan);
+/* Devices, priorities, groups and orders of one plan into another of the same graph and machine. */
+stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error);
+
+#endif

@@ -1,0 +1,207 @@
+#include "runner.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+struct stw_cancel {
+    atomic_bool requested;
+};
+
+stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    atomic_init(&(*out)->requested, false);
+    return STW_OK;
+}
+
+void stw_cancel_destroy(stw_cancel *cancel) { free(cancel); }
+void stw_cancel_request(stw_cancel *cancel) { atomic_store(&cancel->requested, true); }
+
+bool stw_runner_is_cancelled(const stw_runner *runner) {
+    return runner->watch->cancel != NULL && atomic_load(&runner->watch->cancel->requested);
+}
+
+/* ---- making one ---- */
+
+static stw_status fill_runner(stw_runner *r, stw_error *error) {
+    TRY(stw_arena_create(&r->arena, error));
+    TRY(stw_pool_create(r->settings.threads, &r->pool, error));
+    r->threads = stw_pool_threads(r->pool);
+    STW_TRY_NEW(&r->arena, r->workspace, r->threads, error);
+    STW_TRY_NEW(&r->arena, r->scratch, r->threads, error);
+    for (int32_t t = 0; t < r->threads; t++) {
+        TRY(stw_workspace_create(r->simulator, &r->workspace[t], error));
+        TRY(stw_arena_create(&r->scratch[t], error));
+    }
+    return STW_OK;
+}
+
+stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
+                             stw_runner **out, stw_error *error) {
+    static const stw_watch nobody = {0};
+    *out = NULL;
+    stw_runner *r = calloc(1, sizeof *r);
+    if (r == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    r->simulator = simulator;
+    r->settings = *settings;
+    r->watch = watch == NULL ? &nobody : watch;
+    r->began_s = stw_now_s();
+    const stw_status status = fill_runner(r, error);
+    if (status != STW_OK) {
+        stw_runner_destroy(r);
+        return status;
+    }
+    *out = r;
+    return STW_OK;
+}
+
+void stw_runner_destroy(stw_runner *r) {
+    if (r == NULL) return;
+    for (int32_t t = 0; t < r->threads && r->workspace != NULL; t++) stw_workspace_destroy(r->workspace[t]);
+    for (int32_t t = 0; t < r->threads && r->scratch != NULL; t++) stw_arena_destroy(&r->scratch[t]);
+    stw_pool_destroy(r->pool);
+    stw_arena_destroy(&r->arena);
+    free(r);
+}
+
+/* ---- telling the caller ---- */
+
+static void report_progress(stw_runner *r) {
+    if (r->watch->progress == NULL) return;
+    r->progress.elapsed_s = stw_now_s() - r->began_s;
+    r->progress.budget_s = r->settings.budget_s;
+    r->progress.evaluation_budget = r->settings.evaluations;
+    r->progress.evaluations = r->evaluations;
+    if (r->running != NULL) r->progress.evaluations += (int64_t)atomic_load(&r->running->evaluations);
+    r->watch->progress(r->watch->context, &r->progress);
+}
+
+static void on_tick(void *context) { report_progress(context); }
+
+static void on_found(void *context, const stw_plan *plan, const stw_score *score) {
+    stw_runner *r = context;
+    (void)plan;
+    if (score->reason != STW_VALID || (r->progress.has_plan && r->progress.best_value <= score->value)) return;
+    r->progress.has_plan = true;
+    r->progress.best_step_s = score->step_s;
+    r->progress.best_value = score->value;
+    report_progress(r);
+}
+
+/* ---- running a method ---- */
+
+/* The valid plans so far, best first. */
+static int32_t list_starts(const stw_result *result, const stw_plan **out) {
+    int32_t index[STW_MAX_ENTRIES], count = 0;
+    for (int32_t k = 0; k < result->count; k++) {
+        if (result->entry[k]->plan == NULL || result->entry[k]->score.reason != STW_VALID) continue;
+        int32_t place = count++;
+        for (; place > 0 && stw_score_is_better(&result->entry[k]->score, &result->entry[index[place - 1]]->score); place--)
+            index[place] = index[place - 1];
+        index[place] = k;
+    }
+    for (int32_t k = 0; k < count; k++) out[k] = result->entry[index[k]]->plan;
+    return count;
+}
+
+static void fill_entry(stw_entry *entry, const stw_search *search, double began_s) {
+    entry->search_s = stw_now_s() - began_s;
+    entry->evaluations = (int64_t)atomic_load(&search->evaluations);
+    entry->repaired = search->repaired;
+    memcpy(entry->note, search->note, sizeof entry->note);
+    _Static_assert(sizeof entry->note == sizeof search->note, "notes are copied whole");
+}
+
+static stw_status run_search(stw_runner *r, const stw_method *method, stw_search *search, stw_entry *entry, stw_error *error) {
+    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error));
+    stw_error local = {0};
+    const double began_s = stw_now_s();
+    r->progress.method = method->name;
+    r->running = search;
+    report_progress(r);
+    const stw_status status = method->run(search, entry->plan, &local);
+    r->running = NULL;
+    r->evaluations += (int64_t)atomic_load(&search->evaluations);
+    fill_entry(entry, search, began_s);
+    if (status == STW_OK) return STW_OK;
+    stw_plan_destroy(entry->plan);
+    entry->plan = NULL;
+    if (status == STW_ERROR_NO_PLAN) { /* that is an outcome */
+        memcpy(entry->reason, local.message, sizeof local.message);
+        return STW_OK;
+    }
+    if (error != NULL) *error = local;
+    return status;
+}
+
+stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
+                          stw_result *result, stw_error *error) {
+    const stw_plan *start[STW_MAX_ENTRIES];
+    stw_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    entry->method = method->name;
+    stw_search search = {
+        .simulator = r->simulator,
+        .objective = r->settings.objective,
+        .tasks = r->settings.tasks,
+        .rule = rule,
+        .seed = r->settings.seed,
+        .unit_count = r->settings.unit_count,
+        .budget = budget,
+        .pool = r->pool,
+        .workspace = r->workspace,
+        .scratch = r->scratch,
+        .arena = r->arena,
+        .start = start,
+        .start_count = starts ? list_starts(result, start) : 0,
+        .cancelled = r->watch->cancel == NULL ? NULL : &r->watch->cancel->requested,
+        .found = on_found,
+        .tick = on_tick,
+        .watch_context = r,
+    };
+    const stw_status status = run_search(r, method, &search, entry, error);
+    if (status != STW_OK) {
+        free(entry);
+        return status;
+    }
+    return stw_runner_add(r, entry, result, error);
+}
+
+/* ---- entries ---- */
+
+static stw_status judge_entry(stw_runner *r, stw_entry *entry, stw_error *error) {
+    stw_evaluation evaluation;
+    const stw_search view = {.simulator = r->simulator, .objective = r->settings.objective};
+    TRY(stw_simulate(r->simulator, entry->plan, r->workspace[0], &evaluation, error));
+    entry->score = stw_search_score(&view, r->workspace[0], &evaluation);
+    entry->has_step = evaluation.peak_bytes != NULL;
+    if (entry->has_step) {
+        memcpy(entry->peak_bytes, evaluation.peak_bytes, (size_t)r->simulator->machine->device_count * sizeof(int64_t));
+    }
+    strncpy(entry->reason, evaluation.message, sizeof entry->reason - 1);
+    return STW_OK;
+}
+
+stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, stw_error *error) {
+    stw_status status = STW_OK;
+    if (result->count == STW_MAX_ENTRIES) status = stw_fail(error, STW_ERROR_INPUT, "more than %d methods", STW_MAX_ENTRIES);
+    if (status == STW_OK && entry->plan != NULL) {
+        entry->plan->method = stw_str_of(entry->method);
+        entry->plan->seed = (int64_t)r->settings.seed;
+        status = judge_entry(r, entry, error);
+    }
+    if (status != STW_OK) {
+        stw_plan_destroy(entry->plan);
+        free(entry);
+        return status;
+    }
+    const int32_t k = result->count++;
+    result->entry[k] = entry;
+    if (entry->plan == NULL || entry->score.reason != STW_VALID) return STW_OK;
+    if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
+    on_found(r, entry->plan, &entry->score);
+    return STW_OK;
+}

@@ -1,0 +1,70 @@
+/* Runs methods one after the other, on threads that they share, and keeps what came out: behind optimize, compare and
+ * stw_method_run. */
+#ifndef STW_RUNNER_H
+#define STW_RUNNER_H
+
+#include "method/method.h"
+#include "settings.h"
+
+typedef struct stw_entry { /* one method's outcome */
+    const char *method;    /* a literal */
+    stw_plan *plan;        /* NULL if it made none */
+    stw_score score;
+    int64_t peak_bytes[STW_MAX_DEVICES];
+    bool has_step; /* score and peaks have numbers */
+    double search_s;
+    int64_t evaluations;
+    bool repaired;
+    char note[160];
+    char reason[512]; /* why it is not valid, or empty */
+} stw_entry;
+
+enum { STW_MAX_ENTRIES = 64 };
+
+struct stw_result {
+    const stw_simulator *simulator;
+    stw_settings settings;
+    stw_entry *entry[STW_MAX_ENTRIES]; /* owned */
+    int32_t count;
+    int32_t best; /* valid, or -1 */
+    stw_bounds bounds;
+    double measured_share;
+    int32_t ahead, draws;
+    bool interrupted, optimal;
+    char lacking[512];
+};
+
+typedef struct stw_runner {
+    const stw_simulator *simulator;
+    stw_settings settings;
+    const stw_watch *watch; /* never NULL */
+    stw_pool *pool;
+    int32_t threads;
+    stw_workspace **workspace; /* (threads) */
+    stw_arena *scratch;        /* (threads) */
+    stw_arena arena;
+    double began_s;
+    int64_t evaluations; /* of the methods that are done */
+    stw_progress progress;
+    const stw_search *running; /* or NULL */
+} stw_runner;
+
+stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
+                             stw_runner **out, stw_error *error);
+void stw_runner_destroy(stw_runner *runner);
+bool stw_runner_is_cancelled(const stw_runner *runner);
+
+/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1. Start plans: the valid plans in the
+ * result, best first, if `starts` is set. A method that can make no plan gets an entry that says why. */
+stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
+                          stw_result *result, stw_error *error);
+/* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */
+stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *result, stw_error *error);
+
+/* optimize.c: the flow, into an empty result. The budget counts from now. */
+stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error *error);
+/* noise.c: how often the best stays ahead of the default when costs are off. */
+stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,
+                                stw_error *error);
+
+#endif

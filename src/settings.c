@@ -1,0 +1,71 @@
+#include "settings.h"
+
+#include <string.h>
+
+#include "options.h"
+
+const char *const stw_objective_name[3] = {"time", "memory", "throughput"};
+
+static const char *text_of(const stw_options *options, const char *name) {
+    return options == NULL ? NULL : stw_options_get(options, name);
+}
+
+static int64_t integer_of(const stw_options *options, const char *name, int64_t otherwise) {
+    const char *text = text_of(options, name);
+    int64_t value = otherwise;
+    return text != NULL && stw_str_to_int64(stw_str_of(text), &value) ? value : otherwise;
+}
+
+/* "placement,schedule" in any order, each once. */
+static stw_status read_tasks(const char *text, unsigned *out, stw_error *error) {
+    static const char *const names[] = {"placement", "schedule"};
+    *out = 0;
+    for (const char *word = text; word != NULL;) {
+        const char *comma = strchr(word, ',');
+        const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
+        unsigned bit = 0;
+        for (int k = 0; k < 2; k++) {
+            if (strlen(names[k]) == length && memcmp(names[k], word, length) == 0) bit = 1u << k;
+        }
+        if (bit == 0 || (*out & bit) != 0) {
+            return stw_fail(error, STW_ERROR_INPUT, "--tasks: '%s' is not a list of placement and schedule, each at most once",
+                            text);
+        }
+        *out |= bit;
+        word = comma == NULL ? NULL : comma + 1;
+    }
+    return STW_OK;
+}
+
+static stw_status read_units(const char *text, int32_t *out, stw_error *error) {
+    int64_t count = 0;
+    if (strcmp(text, "off") == 0) {
+        *out = 0;
+        return STW_OK;
+    }
+    if (!stw_str_to_int64(stw_str_of(text), &count) || count < 1 || count > INT32_MAX) {
+        return stw_fail(error, STW_ERROR_INPUT, "--units: '%s' is neither 'off' nor a whole number from 1 to %d", text,
+                        INT32_MAX);
+    }
+    *out = (int32_t)count;
+    return STW_OK;
+}
+
+stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_error *error) {
+    const char *objective = text_of(options, "objective"), *tasks = text_of(options, "tasks"), *rule = text_of(options, "rule");
+    const char *units = text_of(options, "units"), *budget = text_of(options, "budget");
+    *out = (stw_settings){.rule = -1, .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, .unit_count = 512};
+    for (int k = 0; k < 3; k++) {
+        if (objective != NULL && strcmp(objective, stw_objective_name[k]) == 0) out->objective = (stw_objective)k;
+    }
+    if (tasks != NULL) TRY(read_tasks(tasks, &out->tasks, error));
+    if (units != NULL) TRY(read_units(units, &out->unit_count, error));
+    stw_rule named = STW_RULE_FIFO;
+    if (rule != NULL && stw_rule_find(stw_str_of(rule), &named)) out->rule = (int32_t)named;
+    out->seed = (uint64_t)integer_of(options, "seed", 1);
+    out->threads = (int32_t)integer_of(options, "threads", 0);
+    out->evaluations = integer_of(options, "evaluations", 0);
+    out->budget_s = out->evaluations > 0 ? 0.0 : 10.0;
+    if (budget != NULL && !stw_str_to_seconds(stw_str_of(budget), &out->budget_s)) out->budget_s = 10.0;
+    return STW_OK;
+}

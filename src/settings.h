@@ -1,0 +1,23 @@
+/* What the options say of a search, as numbers. */
+#ifndef STW_SETTINGS_H
+#define STW_SETTINGS_H
+
+#include "method/search.h"
+
+typedef struct stw_settings {
+    stw_objective objective;
+    unsigned tasks;
+    int32_t rule; /* stw_rule, or -1 */
+    uint64_t seed;
+    int32_t threads;     /* 0: one per core */
+    int32_t unit_count;  /* 0: off */
+    double budget_s;     /* 0: no limit of time */
+    int64_t evaluations; /* 0: no limit of evaluations */
+} stw_settings;
+
+/* `options` may be NULL: all defaults. */
+stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_error *error);
+/* "time", "memory", "throughput" */
+extern const char *const stw_objective_name[3];
+
+#endif
