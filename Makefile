@@ -1,6 +1,6 @@
 # The two commands that do everything on a fresh Debian 12 or Ubuntu 24.04 machine, installs included:
 #
-#     make demo     a simulated step of a real graph
+#     make demo     a plan for a real graph on four devices
 #     make check    the tests
 #
 # The rest:  make (build/release/stowage)  make bench  make check-all  make coverage  make fuzz  make format  make docs  make install
@@ -10,7 +10,7 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev python3 clang-format-14
+PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev python3 clang-format-14
 PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy
 BIN := build/release/stowage
 
@@ -28,11 +28,13 @@ setup-all:
 
 demo: all
 	@echo; echo '$$ stowage inspect data/graphs/gnmt-4.json.gz'; $(BIN) inspect data/graphs/gnmt-4.json.gz
-	@echo; echo '$$ stowage simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan single'
-	@$(BIN) simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan single
-	@echo; echo '$$ stowage simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan spread --trace build/gnmt-4.trace.json'
-	@$(BIN) simulate data/graphs/gnmt-4.json.gz --machine h200x4 --plan spread --trace build/gnmt-4.trace.json
-	@echo; echo 'The timeline is in build/gnmt-4.trace.json: open it in ui.perfetto.dev or chrome://tracing.'
+	@echo; echo '$$ stowage optimize data/graphs/gnmt-4.json.gz --machine h200x4 --budget 10s -o build/gnmt-4.plan.json \'
+	@echo '      --trace build/gnmt-4.trace.json'
+	@$(BIN) optimize data/graphs/gnmt-4.json.gz --machine h200x4 --budget 10s -o build/gnmt-4.plan.json \
+	    --trace build/gnmt-4.trace.json
+	@echo; echo 'build/gnmt-4.plan.json has a device and a priority for every op (docs/formats/plan.md); to evaluate it again:'
+	@echo '    $(BIN) simulate data/graphs/gnmt-4.json.gz --plan build/gnmt-4.plan.json'
+	@echo 'build/gnmt-4.trace.json is its timeline: open it in ui.perfetto.dev or chrome://tracing.'
 
 check: all check-style
 	cmake --preset sanitize >/dev/null

@@ -41,6 +41,8 @@ extern const char cli_description[];   /* of the program, one paragraph */
 extern const char cli_exit_statuses[]; /* lines "status<TAB>meaning" */
 const cli_command *cli_command_find(stw_str name);
 
+int cmd_optimize(const cli_call *call);
+int cmd_compare(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
 int cmd_machine(const cli_call *call);
@@ -66,6 +68,9 @@ typedef struct cli_suggestion {
 } cli_suggestion;
 void cli_suggest(cli_suggestion *suggestion, const char *candidate);
 stw_status cli_unknown_command(const char *name, stw_error *error);
+/* A message that names the nearest of the methods (and of `also`, unless it is NULL), or all of them: "WHAT; did you mean heft?"
+ */
+stw_status cli_unknown_method(const char *name, const char *also, const char *what, stw_error *error);
 
 /* report.c: faults and remarks on standard error */
 int cli_fault(const stw_error *error); /* prints the line; returns the exit status that fits */
@@ -82,7 +87,7 @@ typedef struct cli_column {
     cli_align align;
 } cli_column;
 
-enum { CLI_MAX_COLUMNS = 12 };
+enum { CLI_MAX_COLUMNS = 80 };
 
 typedef struct cli_cell cli_cell;
 typedef struct cli_table {
@@ -97,13 +102,14 @@ void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *colum
 void cli_table_add(cli_table *table, cli_style style, const char *format, ...) STW_PRINTF(3, 4);
 /* Indented by two spaces. */
 void cli_table_print(const cli_table *table, FILE *file);
+void cli_table_print_markdown(const cli_table *table, FILE *file);
 /* Names come from files: they must not reach a terminal as escape sequences. */
 void cli_hide_controls(char *text);
 void cli_heading(const char *format, ...) STW_PRINTF(1, 2); /* a line in bold on standard output */
 
 /* Numbers with units, to `digits` significant digits. To be used within one expression: cli_time(s, 3).text */
 typedef struct cli_text {
-    char text[40];
+    char text[64];
 } cli_text;
 cli_text cli_time(double seconds, int digits);       /* "12.3 ms" */
 cli_text cli_bytes(double bytes);                    /* "1.25 GB" */
@@ -117,6 +123,10 @@ void cli_field_int(stw_json_writer *writer, const char *key, int64_t value);
 void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /* negative: null */
 void cli_field_double(stw_json_writer *writer, const char *key, double value); /* NaN: null */
 void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
+
+/* interrupt.c: from here to there Ctrl-C and SIGTERM wait, so that files are written whole */
+void cli_hold_interrupts(void);
+void cli_release_interrupts(void);
 
 /* inspect_*.c: one kind of file each */
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);

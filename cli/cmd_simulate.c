@@ -1,6 +1,5 @@
 /* `stowage simulate`: reads what is needed, makes or reads the plan, evaluates it, reports. */
-#define _POSIX_C_SOURCE 200809L /* access, sigprocmask */
-#include <signal.h>
+#define _POSIX_C_SOURCE 200809L /* access */
 #include <string.h>
 #include <unistd.h>
 
@@ -15,18 +14,9 @@ static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-")
 
 /* A name that is neither a method nor a file is more often a slip than a lost file. */
 static stw_status fail_unknown_plan(const char *plan, stw_error *error) {
-    const char *name, *description;
-    char list[200] = "";
-    size_t length = 0;
-    cli_suggestion near = {.word = stw_str_of(plan)};
-    for (int32_t i = 0; stw_method_list(i, &name, &description) && length < sizeof list; i++) {
-        cli_suggest(&near, name);
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i == 0 ? "" : ", ", name);
-    }
-    if (near.best != NULL) {
-        return stw_fail(error, STW_ERROR_INPUT, "--plan: '%s' is neither a file nor a method; did you mean %s?", plan, near.best);
-    }
-    return stw_fail(error, STW_ERROR_INPUT, "--plan: '%s' is neither a file nor a method (%s)", plan, list);
+    char what[200];
+    snprintf(what, sizeof what, "--plan: '%.120s' is neither a file nor a method", plan);
+    return cli_unknown_method(plan, NULL, what, error);
 }
 
 static stw_status check_arguments(const cli_call *call, arguments *a, stw_error *error) {
@@ -73,15 +63,11 @@ static stw_status evaluate(cli_simulation *s, stw_error *error) {
 
 /* An interrupt waits until the files are whole: they are small, and a half-written one would be left behind. */
 static stw_status write_files(const arguments *a, const cli_simulation *s, stw_error *error) {
-    sigset_t interrupt, before;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    sigaddset(&interrupt, SIGTERM);
-    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    cli_hold_interrupts();
     stw_status status = STW_OK;
     if (a->output != NULL) status = stw_plan_write(s->simulator, s->plan, a->output, error);
     if (status == STW_OK && a->trace != NULL && s->has_step) status = stw_trace_write(s->simulator, s->plan, a->trace, error);
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    cli_release_interrupts();
     return status;
 }
 

@@ -20,18 +20,30 @@ static void print_methods(void) {
     for (int32_t i = 0; stw_method_list(i, &name, &description); i++) printf("%s%s", i == 0 ? "" : " ", name);
 }
 
+/* The commands that take a row of the option table, as bash compares them. */
+static void print_takers(const stw_option *option) {
+    printf("\" ");
+    for (int32_t i = 0; i < cli_command_count; i++) {
+        if ((option->commands & cli_commands[i].bit) != 0) printf("%s ", cli_commands[i].name);
+    }
+    printf("\" == *\" ${COMP_WORDS[1]} \"*");
+}
+
 /* The values of options that have a list of them. */
 static void print_values(void) {
     for (int32_t i = 0; stw_option_at(i) != NULL; i++) {
         const stw_option *option = stw_option_at(i);
-        const bool is_plan = stw_str_is(stw_str_of(option->name), "plan");
-        const bool seen = stw_option_find(stw_str_of(option->name), ~0u) != option; /* another command's row of this name */
-        if (seen || (option->kind != STW_OPTION_CHOICE && !is_plan)) continue;
-        printf("  elif [[ $previous == --%s", option->name);
+        const stw_str name = stw_str_of(option->name);
+        const bool names_methods = stw_str_is(name, "plan") || stw_str_is(name, "methods");
+        if (option->kind != STW_OPTION_CHOICE && !names_methods) continue;
+        printf("  elif [[ ( $previous == --%s", option->name);
         if (option->letter != 0) printf(" || $previous == -%c", option->letter);
+        printf(" ) && ");
+        print_takers(option);
         printf(" ]]; then\n    words='");
-        if (is_plan) {
+        if (names_methods) {
             print_methods();
+            if (stw_str_is(name, "methods")) printf(" optimize");
         } else {
             for (const char *c = option->value; *c != '\0'; c++) putchar(*c == '|' ? ' ' : *c);
         }

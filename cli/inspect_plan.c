@@ -19,6 +19,10 @@ static bool read_number(stw_json *json, double *out) {
     return stw_json_peek(json) == STW_JSON_NULL ? stw_json_null(json) : stw_json_double(json, out);
 }
 
+static bool read_text(stw_json *json, stw_str *out) {
+    return stw_json_peek(json) == STW_JSON_NULL ? stw_json_null(json) : stw_json_string(json, out);
+}
+
 static bool read_graph(stw_json *json, plan_head *head) {
     stw_str key;
     if (!stw_json_object(json)) return false;
@@ -53,7 +57,7 @@ static bool read_value(stw_json *json, stw_str key, plan_head *head, stw_error *
     if (stw_str_is(key, "version")) return read_number(json, &head->version);
     if (stw_str_is(key, "graph")) return read_graph(json, head);
     if (stw_str_is(key, "machine") && head->machine == NULL) return stw_machine_read(json, &head->machine, error) == STW_OK;
-    if (stw_str_is(key, "method")) return stw_json_string(json, &head->method);
+    if (stw_str_is(key, "method")) return read_text(json, &head->method); /* null: no plan was found */
     if (stw_str_is(key, "objective")) return stw_json_string(json, &head->objective);
     if (stw_str_is(key, "seed")) return head->has_seed = true, stw_json_int64(json, &head->seed);
     if (stw_str_is(key, "value")) return read_number(json, &head->value);

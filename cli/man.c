@@ -158,6 +158,7 @@ static void print_program_page(void) {
     print_tagged_lines("NO_COLOR\tif set and not empty, output is never coloured; colour is used on a terminal only\n");
     print_examples(
         "stowage inspect gnmt-4.json.gz\twhat a graph holds\n"
+        "stowage optimize gnmt-4.json.gz --machine h200x4 -o plan.json\ta plan\n"
         "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\twhat a plan is worth\n"
         "stowage help simulate\tthe options of a command\n");
     print_see_also(NULL);

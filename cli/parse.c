@@ -45,6 +45,21 @@ stw_status cli_unknown_command(const char *name, stw_error *error) {
     return stw_fail(error, STW_ERROR_INPUT, "unknown command '%s'; 'stowage help' lists them", name);
 }
 
+stw_status cli_unknown_method(const char *name, const char *also, const char *what, stw_error *error) {
+    const char *method, *description;
+    char list[300];
+    cli_suggestion near = {.word = stw_str_of(name)};
+    size_t length = (size_t)snprintf(list, sizeof list, "%s", also != NULL ? also : "");
+    if (also != NULL) cli_suggest(&near, also);
+    for (int32_t i = 0; stw_method_list(i, &method, &description); i++) {
+        cli_suggest(&near, method);
+        if (length >= sizeof list) continue;
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", length == 0 ? "" : ", ", method);
+    }
+    if (near.best != NULL) return stw_fail(error, STW_ERROR_INPUT, "%s; did you mean %s?", what, near.best);
+    return stw_fail(error, STW_ERROR_INPUT, "%s (%s)", what, list);
+}
+
 /* `name` as written, without its value. */
 static stw_status unknown_option(const cli_command *command, stw_str name, stw_error *error) {
     const stw_str word = {name.p + 2, name.length > 2 ? name.length - 2 : 0};

@@ -116,6 +116,29 @@ void cli_table_print(const cli_table *table, FILE *file) {
     }
 }
 
+/* A cell's text, with what would end the cell or begin a tag escaped. */
+static void print_markdown_text(const char *text, bool bold, FILE *file) {
+    fputs(bold ? " **" : " ", file);
+    for (; *text != '\0'; text++) {
+        if (strchr("|\\*<`", *text) != NULL) fputc('\\', file);
+        fputc(*text, file);
+    }
+    fputs(bold ? "** |" : " |", file);
+}
+
+void cli_table_print_markdown(const cli_table *table, FILE *file) {
+    fputc('|', file);
+    for (int32_t c = 0; c < table->column_count; c++) print_markdown_text(table->column[c].title, false, file);
+    fputs("\n|", file);
+    for (int32_t c = 0; c < table->column_count; c++) fputs(table->column[c].align == CLI_RIGHT ? " ---: |" : " --- |", file);
+    int32_t c = 0;
+    for (const cli_cell *cell = table->first; cell != NULL; cell = cell->next, c = (c + 1) % table->column_count) {
+        if (c == 0) fputs("\n|", file);
+        print_markdown_text(cell->text, cell->style == CLI_BOLD && cell->width > 0, file);
+    }
+    fputc('\n', file);
+}
+
 void cli_heading(const char *format, ...) {
     char text[400];
     va_list arguments;

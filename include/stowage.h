@@ -74,7 +74,7 @@ STW_API const char *stw_options_get(const stw_options *options, const char *name
 
 typedef struct stw_graph stw_graph;
 
-/* Reads a graph file (opgraph JSON; plain, gzip or zstd); "-" is standard input. */
+/* Reads a graph file (opgraph JSON or a dnn-partitioning input; plain, gzip or zstd); "-" is standard input. */
 STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
 /* The same from memory; `label` stands for the path in messages. */
 STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out,
@@ -96,6 +96,8 @@ STW_API stw_status stw_machine_open(const char *name_or_path, stw_machine **out,
 STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out,
                                      stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_machine_destroy(stw_machine *machine);
+/* The machine that a graph's file describes with it (dnn-partitioning inputs do), owned by the graph; else NULL. */
+STW_API const stw_machine *stw_graph_machine(const stw_graph *graph);
 
 /* The i-th family of built-in machines ("h200xN") and what it is; false past the last. */
 STW_API bool stw_machine_builtin(int32_t index, const char **name, const char **description);
@@ -272,7 +274,7 @@ STW_API stw_status stw_result_write(const stw_result *result, const char *path, 
 /* ---- Everything at once, by options ------------------------------------------------------------------------------------ */
 
 /* A graph with what the options say: "machine" and "memory", "costs", "plan" (a file or a method). "machine" may be left out when
- * the plan is a file, "plan" when none is wanted yet. Whatever was opened is owned by the session. */
+ * the plan is a file or the graph brings its machine, "plan" when none is wanted yet. Whatever was opened is owned by the session. */
 typedef struct stw_session stw_session;
 
 STW_API stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out,

@@ -15,7 +15,7 @@ ALLOWED = {
     "base": set(),
     "graph": {"base"},
     "machine": {"base"},  # and graph/ops.h, for the names of operator classes
-    "import": {"base", "graph"},
+    "import": {"base", "graph", "machine"},  # some formats describe the machine as well
     "cost": {"base", "graph", "machine"},
     "plan": {"base", "graph", "machine", "cost"},
     "sim": {"base", "graph", "machine", "cost", "plan"},

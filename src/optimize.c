@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/starts.h"
 #include "plan/plan.h"
 #include "runner.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
+static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
+enum { EXACT_OPS = 12, EXACT_DEVICES = 4 };
 
 /* ---- the budget ---- */
 
@@ -54,16 +57,10 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
     return STW_OK;
 }
 
-static bool is_for_objective(const stw_method *method, stw_objective objective) {
-    if (method == &stw_method_single || method == &stw_method_random) return false; /* the default is in; chance is no method */
-    (void)objective;
-    return true;
-}
-
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
-        if (method->kind != STW_METHOD_CONSTRUCTIVE || !is_for_objective(method, r->settings.objective)) continue;
+        if (method == &stw_method_single || !stw_method_serves(method, r->settings.objective)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         TRY(stw_runner_run(r, method, rule_of(&r->settings), share_of(r, CONSTRUCTIVE_SHARE), true, result, error));
     }
@@ -72,15 +69,21 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
 
 /* Small graphs are solved; where that is proved, there is nothing left to do. */
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
-    (void)r, (void)result, (void)error;
+    const bool small = r->simulator->graph->op_count <= EXACT_OPS && r->simulator->machine->device_count <= EXACT_DEVICES;
+    const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
+    if (!small || r->settings.objective != STW_OBJECTIVE_TIME || r->settings.tasks != both || r->settings.rule >= 0) return STW_OK;
+    if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
+    TRY(stw_runner_run(r, &stw_method_exact, -1, share_of(r, EXACT_SHARE), true, result, error));
+    result->optimal = result->entry[result->count - 1]->proved;
     return STW_OK;
 }
 
+/* Searches improve what there is; from a plan that only lacks memory they may still come to a valid one. */
 static stw_status run_search(stw_runner *r, stw_result *result, double until, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method->kind != STW_METHOD_SEARCH) continue;
-        if (is_spent(r, until) || meets_bound(r, result) || result->best < 0) break;
+        if (is_spent(r, until) || meets_bound(r, result)) break;
         TRY(stw_runner_run(r, method, r->settings.rule, share_of(r, until), true, result, error));
     }
     return STW_OK;
@@ -175,12 +178,15 @@ stw_status stw_optimize(const stw_simulator *simulator, const stw_options *optio
 
 /* ---- methods by themselves ---- */
 
-static stw_status run_named(stw_runner *r, const char *name, int32_t rule, stw_result *result, stw_error *error) {
+/* Constructive methods all get the same rule; a search that decides priorities itself keeps its freedom unless a rule was asked
+ * for. */
+static stw_status run_named(stw_runner *r, const char *name, stw_result *result, stw_error *error) {
     r->began_s = stw_now_s(); /* each method has the whole budget */
     r->evaluations = 0;
     if (strcmp(name, "optimize") != 0) {
         const stw_method *method = stw_method_find(name);
         if (method == NULL) return stw_method_fail_unknown(name, error);
+        const int32_t rule = method->kind == STW_METHOD_CONSTRUCTIVE ? rule_of(&r->settings) : r->settings.rule;
         return stw_runner_run(r, method, rule, share_of(r, 1.0), false, result, error);
     }
     stw_result inner = {.simulator = r->simulator, .settings = r->settings, .best = -1};
@@ -212,13 +218,12 @@ static stw_status run_named(stw_runner *r, const char *name, int32_t rule, stw_r
 }
 
 static stw_status run_list(stw_runner *r, const char *methods, stw_result *result, stw_error *error) {
-    const int32_t rule = rule_of(&r->settings);
     char name[40];
     for (const char *word = methods; word != NULL;) {
         const char *comma = strchr(word, ',');
         const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word);
-        TRY(run_named(r, name, rule, result, error));
+        TRY(run_named(r, name, result, error));
         if (stw_runner_is_cancelled(r)) break;
         word = comma == NULL ? NULL : comma + 1;
     }

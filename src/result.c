@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "export/plan_file.h"
 #include "runner.h"
 
 void stw_result_destroy(stw_result *result) {
@@ -46,4 +47,33 @@ bool stw_result_is_optimal(const stw_result *result) { return result->optimal; }
 int32_t stw_result_ahead(const stw_result *result, int32_t *draws) {
     if (draws != NULL) *draws = result->draws;
     return result->ahead;
+}
+
+stw_status stw_result_write(const stw_result *result, const char *path, bool head_only, stw_error *error) {
+    static const char *const task_name[] = {"placement", "schedule"}; /* by bit */
+    const char *task[2];
+    stw_candidate candidate[STW_MAX_ENTRIES];
+    stw_plan_head head = {.simulator = result->simulator,
+                          .plan = stw_result_plan(result),
+                          .task = task,
+                          .seed = (int64_t)result->settings.seed,
+                          .objective = stw_objective_name[result->settings.objective],
+                          .value = NAN,
+                          .step_s = NAN,
+                          .bounds = result->bounds,
+                          .measured_share = result->measured_share,
+                          .candidate = candidate,
+                          .candidate_count = result->count};
+    for (int32_t k = 0; k < 2; k++) {
+        if (result->settings.tasks & (1u << k)) task[head.task_count++] = task_name[k];
+    }
+    for (int32_t k = 0; k < result->count; k++) stw_result_candidate(result, k, &candidate[k]);
+    if (result->best >= 0) {
+        const stw_candidate *best = &candidate[result->best];
+        head.value = best->value;
+        head.step_s = best->step_s;
+        head.valid = best->valid;
+        head.peak_bytes = best->peak_bytes;
+    }
+    return stw_plan_head_write(&head, path, head_only, error);
 }

@@ -93,11 +93,12 @@ static void on_found(void *context, const stw_plan *plan, const stw_score *score
 
 /* ---- running a method ---- */
 
-/* The valid plans so far, best first. */
+/* The plans so far, best first; those that lack memory come last. */
 static int32_t list_starts(const stw_result *result, const stw_plan **out) {
     int32_t index[STW_MAX_ENTRIES], count = 0;
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->plan == NULL || result->entry[k]->score.reason != STW_VALID) continue;
+        const stw_reason reason = result->entry[k]->score.reason;
+        if (result->entry[k]->plan == NULL || (reason != STW_VALID && reason != STW_INVALID_MEMORY)) continue;
         int32_t place = count++;
         for (; place > 0 && stw_score_is_better(&result->entry[k]->score, &result->entry[index[place - 1]]->score); place--)
             index[place] = index[place - 1];
@@ -111,6 +112,7 @@ static void fill_entry(stw_entry *entry, const stw_search *search, double began_
     entry->search_s = stw_now_s() - began_s;
     entry->evaluations = (int64_t)atomic_load(&search->evaluations);
     entry->repaired = search->repaired;
+    entry->proved = search->proved;
     memcpy(entry->note, search->note, sizeof entry->note);
     _Static_assert(sizeof entry->note == sizeof search->note, "notes are copied whole");
 }

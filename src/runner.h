@@ -15,6 +15,7 @@ typedef struct stw_entry { /* one method's outcome */
     double search_s;
     int64_t evaluations;
     bool repaired;
+    bool proved; /* no plan is better; without a plan: none is valid */
     char note[160];
     char reason[512]; /* why it is not valid, or empty */
 } stw_entry;
@@ -54,8 +55,8 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
 
-/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1. Start plans: the valid plans in the
- * result, best first, if `starts` is set. A method that can make no plan gets an entry that says why. */
+/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1. Start plans: those in the result,
+ * best first, if `starts` is set. A method that can make no plan gets an entry that says why. */
 stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error);
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */

@@ -9,7 +9,7 @@
 
 struct stw_session {
     stw_graph *graph;
-    stw_machine *machine; /* NULL when the plan brought its own */
+    stw_machine *machine; /* NULL when the plan or the graph brought one */
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
@@ -30,7 +30,7 @@ static stw_status set_memory(const stw_options *options, stw_machine *machine, s
 
 static stw_status open_machine(stw_session *s, const stw_options *options, stw_error *error) {
     const char *name = stw_options_get(options, "machine");
-    if (name == NULL) return STW_OK;
+    if (name == NULL) return s->graph->machine == NULL ? STW_OK : set_memory(options, s->graph->machine, error);
     TRY(stw_machine_open(name, &s->machine, error));
     return set_memory(options, s->machine, error);
 }
@@ -50,7 +50,7 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
-        return stw_fail(error, STW_ERROR_INPUT, "a machine is needed (option machine), unless the plan is a file");
+        return stw_fail(error, STW_ERROR_INPUT, "a machine is needed (option machine), unless the plan is a file or the graph brings one");
     TRY(stw_costs_create(s->graph, machine, stw_options_get(options, "costs"), &s->costs, error));
     add_remark(s, stw_costs_remark(s->costs));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
@@ -86,7 +86,8 @@ const stw_simulator *stw_session_simulator(const stw_session *session) { return 
 const stw_plan *stw_session_plan(const stw_session *session) { return session->plan; }
 
 const stw_machine *stw_session_machine(const stw_session *session) {
-    return session->plan != NULL ? stw_plan_machine(session->plan) : session->machine;
+    if (session->plan != NULL) return stw_plan_machine(session->plan);
+    return session->machine != NULL ? session->machine : session->graph->machine;
 }
 
 const char *stw_session_remark(const stw_session *session, int32_t index) {

@@ -1,69 +1,104 @@
 /* Writes the plan file: its head with the evaluation, then one entry per node (docs/formats/plan.md). */
+#include "export/plan_file.h"
+
 #include <math.h>
 
 #include "base/file.h"
-#include "base/json.h"
-#include "sim/sim.h"
+#include "plan/membership.h"
 
 static void write_key_double(stw_json_writer *w, const char *key, double value) {
     stw_json_write_key(w, key);
     stw_json_write_double(w, value);
 }
 
-static bool is_fused(const stw_plan *plan) {
-    for (int32_t k = 0; k < plan->graph->op_count; k++) {
-        const int32_t op = plan->graph->topological[k];
-        if (plan->group[op] != op) return true;
-    }
-    return false;
+static void write_key_int64(stw_json_writer *w, const char *key, int64_t value) {
+    stw_json_write_key(w, key);
+    stw_json_write_int64(w, value);
 }
 
-static void write_names(stw_json_writer *w, const stw_simulator *s, const stw_plan *plan) {
-    stw_json_write_key(w, "format");
-    stw_json_write_string(w, STW_STR("plan"));
-    stw_json_write_key(w, "version");
-    stw_json_write_int64(w, 1);
+static void write_key_bool(stw_json_writer *w, const char *key, bool value) {
+    stw_json_write_key(w, key);
+    stw_json_write_bool(w, value);
+}
+
+/* p NULL: null */
+static void write_key_text(stw_json_writer *w, const char *key, stw_str value) {
+    stw_json_write_key(w, key);
+    if (value.p == NULL) {
+        stw_json_write_null(w);
+    } else {
+        stw_json_write_string(w, value);
+    }
+}
+
+/* ---- the head ---- */
+
+/* Group numbers are free, so a plan is fused when it has fewer groups than ops. */
+static bool is_fused(const stw_plan *plan, const stw_membership *groups) {
+    return plan != NULL && groups->T != plan->graph->op_count;
+}
+
+static void write_names(stw_json_writer *w, const stw_plan_head *head, const stw_membership *groups) {
+    const stw_graph *graph = head->simulator->graph;
+    write_key_text(w, "format", STW_STR("plan"));
+    write_key_int64(w, "version", 1);
     stw_json_write_key(w, "graph");
     stw_json_begin_object(w);
-    stw_json_write_key(w, "name");
-    stw_json_write_string(w, s->graph->name);
-    stw_json_write_key(w, "fingerprint");
-    stw_json_write_string(w, stw_str_of(s->graph->fingerprint));
+    write_key_text(w, "name", graph->name);
+    write_key_text(w, "fingerprint", stw_str_of(graph->fingerprint));
     stw_json_end_object(w);
     stw_json_write_key(w, "machine");
-    stw_machine_write(s->machine, w);
+    stw_machine_write(head->simulator->machine, w);
     stw_json_write_key(w, "tasks");
     stw_json_begin_array(w);
-    stw_json_write_string(w, STW_STR("placement"));
-    stw_json_write_string(w, STW_STR("schedule"));
-    if (is_fused(plan)) stw_json_write_string(w, STW_STR("fusion"));
+    for (int32_t k = 0; k < head->task_count; k++) stw_json_write_string(w, stw_str_of(head->task[k]));
+    if (is_fused(head->plan, groups)) stw_json_write_string(w, STW_STR("fusion"));
     stw_json_end_array(w);
-    stw_json_write_key(w, "method");
-    stw_json_write_string(w, plan->method);
-    stw_json_write_key(w, "seed");
-    stw_json_write_int64(w, plan->seed);
+    write_key_text(w, "method", head->plan == NULL ? (stw_str){0} : head->plan->method);
+    write_key_int64(w, "seed", head->seed);
 }
 
-static void write_numbers(stw_json_writer *w, const stw_simulator *s, const stw_plan *plan, const stw_evaluation *result,
-                          const stw_bounds *bounds) {
-    const bool has_step = result->peak_bytes != NULL;
-    stw_json_write_key(w, "objective");
-    stw_json_write_string(w, STW_STR("time"));
-    write_key_double(w, "value", has_step ? result->step_s : HUGE_VAL);
-    write_key_double(w, "step_s", has_step ? result->step_s : HUGE_VAL);
-    stw_json_write_key(w, "valid");
-    stw_json_write_bool(w, result->reason == STW_VALID);
-    write_key_double(w, "lower_bound_s", bounds->plan_s);
-    write_key_double(w, "lower_bound_fusion_s", bounds->fusion_s);
-    write_key_double(w, "measured_share", stw_measured_share(s, plan));
+static void write_peaks(stw_json_writer *w, const int64_t *peak_bytes, int32_t device_count) {
     stw_json_write_key(w, "peak_bytes");
     stw_json_begin_array(w);
-    for (int32_t d = 0; has_step && d < s->machine->device_count; d++) stw_json_write_int64(w, result->peak_bytes[d]);
-    stw_json_end_array(w);
-    stw_json_write_key(w, "candidates");
-    stw_json_begin_array(w);
+    for (int32_t d = 0; peak_bytes != NULL && d < device_count; d++) stw_json_write_int64(w, peak_bytes[d]);
     stw_json_end_array(w);
 }
+
+void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int32_t device_count) {
+    stw_json_begin_object(w);
+    write_key_text(w, "method", stw_str_of(candidate->method));
+    write_key_double(w, "step_s", candidate->step_s);
+    write_key_double(w, "value", candidate->value);
+    write_key_bool(w, "valid", candidate->valid);
+    write_key_text(w, "reason", candidate->reason == NULL ? (stw_str){0} : stw_str_of(candidate->reason));
+    write_peaks(w, candidate->peak_bytes, device_count);
+    write_key_double(w, "search_s", candidate->search_s);
+    write_key_int64(w, "evaluations", candidate->evaluations);
+    write_key_int64(w, "seed", candidate->seed);
+    stw_json_end_object(w);
+}
+
+static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
+    const int32_t D = head->simulator->machine->device_count;
+    write_key_text(w, "objective", stw_str_of(head->objective));
+    write_key_double(w, "value", head->value);
+    write_key_double(w, "step_s", head->step_s);
+    write_key_bool(w, "valid", head->valid);
+    write_key_double(w, "lower_bound_s", head->bounds.plan_s);
+    write_key_double(w, "lower_bound_fusion_s", head->bounds.fusion_s);
+    write_key_double(w, "measured_share", head->measured_share);
+    write_peaks(w, head->peak_bytes, D);
+    stw_json_write_key(w, "candidates");
+    stw_json_begin_array(w);
+    for (int32_t k = 0; k < head->candidate_count; k++) {
+        stw_json_newline(w);
+        stw_candidate_write(w, &head->candidate[k], D);
+    }
+    stw_json_end_array(w);
+}
+
+/* ---- the lists per node ---- */
 
 static void write_order(stw_json_writer *w, const stw_plan *plan) {
     bool any = false;
@@ -84,7 +119,7 @@ static void write_order(stw_json_writer *w, const stw_plan *plan) {
     stw_json_end_array(w);
 }
 
-static void write_decisions(stw_json_writer *w, const stw_plan *plan) {
+static void write_devices(stw_json_writer *w, const stw_plan *plan) {
     const stw_graph *graph = plan->graph;
     stw_json_newline(w);
     stw_json_write_key(w, "device");
@@ -94,46 +129,94 @@ static void write_decisions(stw_json_writer *w, const stw_plan *plan) {
         stw_json_write_int64(w, stw_node_is_everywhere(graph->kind[root]) ? 0 : plan->device[root]);
     }
     stw_json_end_array(w);
+}
+
+static void write_priorities(stw_json_writer *w, const stw_plan *plan) {
     stw_json_newline(w);
     stw_json_write_key(w, "priority");
     stw_json_begin_array(w);
-    for (int32_t i = 0; i < graph->N; i++) {
+    for (int32_t i = 0; i < plan->graph->N; i++) {
         stw_json_write_double(w, isfinite(plan->priority[i]) ? plan->priority[i] : 0.0); /* of nodes where it is ignored */
     }
     stw_json_end_array(w);
+}
+
+/* A group is written as its smallest op, whatever number the plan gives it. */
+static void write_groups(stw_json_writer *w, const stw_plan *plan, const stw_membership *groups) {
     stw_json_newline(w);
     stw_json_write_key(w, "group");
     stw_json_begin_array(w);
-    for (int32_t i = 0; i < graph->N; i++) stw_json_write_int64(w, graph->kind[i] == STW_NODE_OP ? plan->group[i] : -1);
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        const bool written = plan->graph->kind[i] == STW_NODE_OP && plan->group[i] >= 0;
+        stw_json_write_int64(w, written ? groups->task_node[groups->task_of[i]] : -1);
+    }
     stw_json_end_array(w);
-    write_order(w, plan);
 }
 
-static stw_status evaluate(const stw_simulator *s, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *result,
-                           stw_bounds *bounds, stw_error *error) {
-    TRY(stw_simulate(s, plan, workspace, result, error));
-    return stw_lower_bounds(s, plan, bounds, error);
+/* ---- the file ---- */
+
+static void write_file(FILE *file, const stw_plan_head *head, const stw_membership *groups, bool head_only) {
+    stw_json_writer w;
+    stw_json_writer_init(&w, file);
+    stw_json_begin_object(&w);
+    write_names(&w, head, groups);
+    write_numbers(&w, head);
+    if (!head_only) {
+        write_devices(&w, head->plan);
+        write_priorities(&w, head->plan);
+        write_groups(&w, head->plan, groups);
+        write_order(&w, head->plan);
+    }
+    stw_json_end_object(&w);
+    fputc('\n', file);
+}
+
+static stw_status write_to(const stw_plan_head *head, const char *path, bool head_only, stw_arena *arena, stw_error *error) {
+    stw_membership groups = {0};
+    stw_output output;
+    const stw_plan *plan = head->plan;
+    if (plan != NULL) TRY(stw_membership_number(plan->graph, plan->group, arena, &groups, error));
+    TRY(stw_output_open(&output, path, error));
+    write_file(output.file, head, &groups, head_only);
+    return stw_output_commit(&output, error);
+}
+
+stw_status stw_plan_head_write(const stw_plan_head *head, const char *path, bool head_only, stw_error *error) {
+    if (head->plan == NULL && !head_only) return stw_fail(error, STW_ERROR_NO_PLAN, "there is no plan to write");
+    stw_arena arena;
+    TRY(stw_arena_create(&arena, error));
+    const stw_status status = write_to(head, path, head_only, &arena, error);
+    stw_arena_destroy(&arena);
+    return status;
+}
+
+/* ---- a plan of which nothing else is known ---- */
+
+static stw_status write_evaluated(const stw_simulator *s, const stw_plan *plan, const char *path, stw_workspace *workspace,
+                                  stw_error *error) {
+    static const char *const tasks[] = {"placement", "schedule"};
+    stw_evaluation result;
+    TRY(stw_simulate(s, plan, workspace, &result, error));
+    const double step_s = result.peak_bytes != NULL ? result.step_s : NAN;
+    stw_plan_head head = {.simulator = s,
+                          .plan = plan,
+                          .task = tasks,
+                          .task_count = 2,
+                          .seed = plan->seed,
+                          .objective = "time",
+                          .value = step_s,
+                          .step_s = step_s,
+                          .valid = result.reason == STW_VALID,
+                          .measured_share = stw_measured_share(s, plan),
+                          .peak_bytes = result.peak_bytes};
+    TRY(stw_lower_bounds(s, plan, &head.bounds, error));
+    return stw_plan_head_write(&head, path, false, error);
 }
 
 stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) {
-    stw_output output;
     stw_workspace *workspace;
-    stw_evaluation result;
-    stw_bounds bounds;
-    stw_json_writer writer;
     TRY(stw_workspace_create(simulator, &workspace, error));
-    stw_status status = evaluate(simulator, plan, workspace, &result, &bounds, error);
-    if (status == STW_OK) status = stw_output_open(&output, path, error);
-    if (status == STW_OK) {
-        stw_json_writer_init(&writer, output.file);
-        stw_json_begin_object(&writer);
-        write_names(&writer, simulator, plan);
-        write_numbers(&writer, simulator, plan, &result, &bounds);
-        write_decisions(&writer, plan);
-        stw_json_end_object(&writer);
-        fputc('\n', output.file);
-        status = stw_output_commit(&output, error);
-    }
+    const stw_status status = write_evaluated(simulator, plan, path, workspace, error);
     stw_workspace_destroy(workspace);
     return status;
 }

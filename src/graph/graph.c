@@ -32,12 +32,14 @@ stw_status stw_graph_finish(stw_graph *graph, stw_error *error) {
 
 void stw_graph_destroy(stw_graph *graph) {
     if (graph == NULL) return;
+    stw_machine_destroy(graph->machine);
     stw_arena arena = graph->arena; /* the graph itself lives in it */
     stw_arena_destroy(&arena);
 }
 
 const char *stw_graph_name(const stw_graph *graph) { return graph->name.p; }
 const char *stw_graph_fingerprint(const stw_graph *graph) { return graph->fingerprint; }
+const stw_machine *stw_graph_machine(const stw_graph *graph) { return graph->machine; }
 int32_t stw_graph_node_count(const stw_graph *graph) { return graph->N; }
 int32_t stw_graph_op_count(const stw_graph *graph) { return graph->op_count; }
 

@@ -29,6 +29,7 @@ struct stw_graph {
     int32_t op_count;
     int32_t loss; /* node id or -1 */
     char fingerprint[33];
+    stw_machine *machine; /* that came with the file, owned; else NULL */
 
     /* As read, per node. */
     stw_str *node_name;   /* (N) */

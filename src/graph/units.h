@@ -3,7 +3,8 @@
  * Level 0 are the atoms: what must be on one device anyway (views with their root, an update with its parameter, what the graph
  * asks to be together). Each further level merges units of the level before along chains and heavy edges, as long as the graph
  * of units stays acyclic, so that every unit is convex: no path leaves it and comes back. (Atoms that break this of themselves
- * are kept as they are: colocation is no choice.) Inputs and constants are in no unit. */
+ * are kept as they are: colocation is no choice.) A parameter or buffer that is free is an atom of its own, which at the next
+ * level is in the unit of its smallest reader. Inputs and constants are in no unit. */
 #ifndef STW_GRAPH_UNITS_H
 #define STW_GRAPH_UNITS_H
 
@@ -24,9 +25,9 @@ typedef struct stw_unit_levels {
     stw_units level[STW_MAX_UNIT_LEVELS]; /* from fine to coarse */
 } stw_unit_levels;
 
-/* Atoms, then a level for each wanted number of units (falling; what is not below the level before is left out; a level may
- * stop above the wanted number when nothing more can be merged). us: (N) time of each op, in microseconds, so that a unit does
- * not grow far beyond the mean. */
+/* Atoms, then a level for each wanted number of units (falling; what is not below the level before is left out, and so is what
+ * comes after STW_MAX_UNIT_LEVELS). A level has at most the wanted number: where edges do not suffice, neighbours in the order
+ * are merged. us: (N) time of each op, in microseconds, so that a unit does not grow far beyond the mean. */
 stw_status stw_units_build(const stw_graph *graph, const double *us, const int32_t *wanted, int32_t wanted_count,
                            stw_arena *arena, stw_unit_levels *out, stw_error *error);
 

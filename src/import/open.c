@@ -2,13 +2,17 @@
 #include "base/file.h"
 #include "import/import.h"
 
+static stw_status read_any(stw_str text, stw_arena scratch, stw_graph **out, stw_error *error) {
+    return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
+}
+
 stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena unpacked;
     stw_str text;
     TRY(stw_arena_create(&unpacked, error));
     stw_status status = stw_unpack((stw_str){bytes, (int64_t)size}, &unpacked, &text, error);
-    if (status == STW_OK) status = stw_opgraph_read(text, out, error);
+    if (status == STW_OK) status = read_any(text, unpacked, out, error);
     stw_arena_destroy(&unpacked);
     if (status != STW_OK) stw_error_prefix(error, label);
     return status;
@@ -21,7 +25,7 @@ stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
     TRY(stw_arena_create(&file, error));
     stw_status status = stw_file_read(path, &file, &text, error);
     if (status == STW_OK) {
-        status = stw_opgraph_read(text, out, error);
+        status = read_any(text, file, out, error);
         if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     }
     stw_arena_destroy(&file);

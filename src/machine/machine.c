@@ -33,7 +33,8 @@ stw_status stw_machine_create(int32_t device_count, stw_machine **out, stw_error
                              .device = device,
                              .link = link,
                              .class_device = class_device,
-                             .bus_name = bus_name};
+                             .bus_name = bus_name,
+                             .host = -1};
     *out = machine;
     return STW_OK;
 }
@@ -110,7 +111,7 @@ stw_status stw_machine_finish(stw_machine *machine, stw_error *error) {
 }
 
 bool stw_machine_equal(const stw_machine *a, const stw_machine *b) {
-    if (a->device_count != b->device_count || a->queues != b->queues) return false;
+    if (a->device_count != b->device_count || a->queues != b->queues || a->host != b->host) return false;
     for (int32_t d = 0; d < a->device_count; d++) {
         const stw_device *x = &a->device[d], *y = &b->device[d];
         if (!stw_str_equal(x->name, y->name) || x->memory_bytes != y->memory_bytes || !costs_equal(x, y)) return false;

@@ -39,6 +39,7 @@ struct stw_machine {
     int32_t bus_count;
     stw_str *bus_name;
     bool complete; /* every ordered pair has a link */
+    int32_t host;  /* transfers between other devices are staged through its memory; -1: none is */
 };
 
 static inline const stw_link *stw_machine_link(const stw_machine *machine, int32_t from, int32_t to) {

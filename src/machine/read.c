@@ -184,13 +184,14 @@ static bool read_link(stw_machine_reader *r, int32_t index, stw_error *error) {
 
 /* ---- The whole ------------------------------------------------------------------------------------------------------------- */
 
-enum { FORMAT, VERSION, MACHINE_NAME, CONTENTION, DEVICES, LINKS, MACHINE_KEY_COUNT };
-static const char *const machine_keys[MACHINE_KEY_COUNT] = {"format", "version", "name", "contention", "devices", "links"};
+enum { FORMAT, VERSION, MACHINE_NAME, CONTENTION, HOST, DEVICES, LINKS, MACHINE_KEY_COUNT };
+static const char *const machine_keys[MACHINE_KEY_COUNT] = {"format", "version", "name", "contention",
+                                                            "host",   "devices", "links"};
 
 typedef struct machine_head {
     uint32_t seen;
     bool queues;
-    stw_json section[MACHINE_KEY_COUNT]; /* where name, devices and links begin, if they are there */
+    stw_json section[MACHINE_KEY_COUNT]; /* where name, host, devices and links begin, if they are there */
 } machine_head;
 
 static bool read_head(stw_machine_reader *r, machine_head *out) {
@@ -236,6 +237,24 @@ static bool count_devices(stw_machine_reader *r, const machine_head *head, int32
     return !r->json->failed && (*count > 0 || stw_field_fail(r, NULL, "devices is empty; give at least one"));
 }
 
+/* What is staged through the host needs links to it and from it. */
+static bool read_host(stw_machine_reader *r, const machine_head *head) {
+    stw_machine *machine = r->machine;
+    if ((head->seen >> HOST & 1) == 0) return true;
+    snprintf(r->subject, sizeof r->subject, "machine");
+    *r->json = head->section[HOST];
+    const char *at = r->json->cursor;
+    machine->host = read_end(r, "host");
+    for (int32_t d = 0; machine->host >= 0 && d < machine->device_count; d++) {
+        if (d == machine->host || (stw_machine_link(machine, d, machine->host)->bandwidth > 0.0 &&
+                                   stw_machine_link(machine, machine->host, d)->bandwidth > 0.0))
+            continue;
+        return stw_field_fail(r, at, "host '%.*s' needs links to and from '%.*s'",
+                              STW_STR_SHOW(machine->device[machine->host].name), STW_STR_SHOW(machine->device[d].name));
+    }
+    return !r->json->failed;
+}
+
 static bool read_sections(stw_machine_reader *r, const machine_head *head, stw_error *error) {
     if ((head->seen >> MACHINE_NAME & 1) != 0) {
         *r->json = head->section[MACHINE_NAME];
@@ -250,7 +269,7 @@ static bool read_sections(stw_machine_reader *r, const machine_head *head, stw_e
             if (!read_link(r, i, error)) return false;
         }
     }
-    return !r->json->failed;
+    return !r->json->failed && read_host(r, head);
 }
 
 stw_status stw_machine_read(stw_json *json, stw_machine **out, stw_error *error) {

@@ -66,6 +66,7 @@ void stw_machine_write(const stw_machine *machine, stw_json_writer *writer) {
     stw_json_write_int64(writer, 1);
     write_text(writer, "name", machine->name);
     write_text(writer, "contention", machine->queues ? STW_STR("queue") : STW_STR("none"));
+    if (machine->host >= 0) write_text(writer, "host", machine->device[machine->host].name);
     stw_json_write_key(writer, "devices");
     stw_json_begin_array(writer);
     for (int32_t d = 0; d < machine->device_count; d++) {

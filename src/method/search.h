@@ -53,6 +53,7 @@ typedef struct stw_search {
     /* What the method reports. */
     atomic_llong evaluations; /* simulations so far */
     bool repaired;            /* the plan did not fit at first */
+    bool proved;              /* no plan is better; of a method that makes none: no plan is valid */
     char note[160];           /* how the plan was found, for people; or empty */
 
     /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */

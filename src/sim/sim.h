@@ -5,6 +5,7 @@
  * engine.c        the event loop
  * queues.h        its three priority queues
  * bounds.c        heads, tails and work: what no times can beat
+ * load.c          the load of each device
  * lower_bounds.c  the two bounds that stand beside every result */
 #ifndef STW_SIM_SIM_H
 #define STW_SIM_SIM_H
@@ -68,8 +69,11 @@ typedef struct stw_run_options {
 stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error);
 
-/* The largest load of a device in the last run, in seconds: its ops and the transfers that it sends and receives. What limits
- * steps that follow each other as in a pipeline. */
+/* load.c: the load of each device in the last run, (D) picoseconds: its ops and the transfers that it sends and receives. On a
+ * machine with a host, each end pays its own hop to or from the host, a value leaves its device once, and the host's load counts
+ * no transfers. */
+void stw_workspace_loads_ps(const stw_workspace *workspace, int64_t *load);
+/* The largest of them in seconds: what limits steps that follow each other as in a pipeline. */
 double stw_workspace_largest_load_s(const stw_workspace *workspace);
 
 /* The transfers of the last run; returns their number. */

@@ -91,21 +91,6 @@ void stw_workspace_destroy(stw_workspace *workspace) {
     stw_arena_destroy(&arena);
 }
 
-double stw_workspace_largest_load_s(const stw_workspace *workspace) {
-    const stw_timeline *timeline = &workspace->timeline;
-    int64_t load[STW_MAX_DEVICES], largest = 0;
-    for (int32_t d = 0; d < workspace->simulator->machine->device_count; d++) load[d] = timeline->busy_ps[d];
-    for (int32_t k = 0; k < timeline->transfer_count; k++) {
-        const stw_transfer *transfer = &timeline->transfer[k];
-        load[transfer->from] += transfer->end_ps - transfer->start_ps;
-        load[transfer->to] += transfer->end_ps - transfer->start_ps;
-    }
-    for (int32_t d = 0; d < workspace->simulator->machine->device_count; d++) {
-        if (load[d] > largest) largest = load[d];
-    }
-    return (double)largest / 1e12;
-}
-
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out) {
     *out = workspace->timeline.transfer;
     return workspace->timeline.transfer_count;

@@ -5,23 +5,32 @@
 The exit status is the verdict; the last line counts what passed and failed.
 """
 
+import csv
+import fcntl
 import gzip
+import io
 import json
 import os
 import pty
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GRAPH = os.path.join(ROOT, "data", "graphs", "unet.json.gz")
-COMMANDS = ["simulate", "inspect", "machine", "version", "help"]
+SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its bound: a search lasts as long as it may
+SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "units", "threads", "seed"]
+COMMANDS = ["optimize", "compare", "simulate", "inspect", "machine", "version", "help"]
 OPTIONS = {
-    "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", "help", "version"],
+    "optimize": ["machine", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "help", "version"],
+    "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "help", "version"],
+    "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "help", "version"],
     "inspect": ["format", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
     "version": ["help", "version"],
@@ -29,6 +38,12 @@ OPTIONS = {
 }
 SIMULATE_KEYS = ["graph", "machine", "step_s", "valid", "reason", "peak_bytes", "lower_bound_s", "lower_bound_fusion_s",
                  "measured_share", "devices", "links"]
+HEAD_KEYS = ["format", "version", "graph", "machine", "tasks", "method", "seed", "objective", "value", "step_s", "valid",
+             "lower_bound_s", "lower_bound_fusion_s", "measured_share", "peak_bytes", "candidates"]
+CANDIDATE_KEYS = ["method", "step_s", "value", "valid", "reason", "peak_bytes", "search_s", "evaluations", "seed"]
+COMPARE_KEYS = ["graph", "machine", "objective", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "methods"]
+CSV_KEYS = ["graph", "machine", "objective", "method", "step_s", "value", "valid", "reason", "worst_peak_bytes", "search_s",
+            "evaluations", "seed", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "note"]
 
 binary = os.environ.get("STOWAGE_BIN", "")
 
@@ -144,12 +159,16 @@ class Help(Case):
         for command in COMMANDS:
             self.assertEqual(complete("stowage", command, "--"), ["--" + name for name in OPTIONS[command]])
         self.assertEqual(complete("stowage", "simulate", "--format", ""), ["text", "json"])
+        self.assertEqual(complete("stowage", "machine", "-f", ""), ["text", "json"])
+        self.assertEqual(complete("stowage", "compare", "-f", ""), ["text", "json", "csv", "markdown"])
+        self.assertEqual(complete("stowage", "compare", "--methods", "op"), ["optimize"])
+        self.assertEqual(complete("stowage", "optimize", "--objective", ""), ["time", "memory", "throughput"])
         self.assertEqual(complete("stowage", "simulate", "-p", "sp"), ["spread"])
         self.assertEqual(complete("stowage", "inspect", "some"), [])
 
 
 class Man(Case):
-    PAGES = ["stowage", "stowage-simulate", "stowage-inspect", "stowage-machine"]
+    PAGES = ["stowage", "stowage-optimize", "stowage-compare", "stowage-simulate", "stowage-inspect", "stowage-machine"]
 
     def test_up_to_date(self):
         result = subprocess.run([os.path.join(ROOT, "scripts", "make_man.sh"), "--check", os.path.abspath(binary)],
@@ -202,7 +221,9 @@ class Usage(Case):
 
     def test_option_of_another_command(self):
         self.fault("inspect", GRAPH, "--trace", "t.json", says=["'--trace'", "inspect"])
-        self.fault("simulate", GRAPH, "--threads", "2", says=["'--threads'"])
+        self.fault("inspect", GRAPH, "--threads", "2", says=["'--threads'"])
+        self.fault("compare", GRAPH, "--output", "p.json", says=["'--output'", "compare"])
+        self.fault("optimize", GRAPH, "--methods", "single", says=["'--methods'"])
 
     def test_missing_value(self):
         self.fault("simulate", GRAPH, "--machine", says=["--machine needs a value"])
@@ -426,6 +447,287 @@ class Simulate(Case):
         self.assertEqual(os.listdir(self.folder), ["t.json"])
 
 
+def without_times(report):
+    """A report with the seconds that a search took left out: all that may differ between two runs."""
+    if isinstance(report, dict):
+        return {key: without_times(value) for key, value in report.items() if key != "search_s"}
+    return [without_times(value) for value in report] if isinstance(report, list) else report
+
+
+def markdown_rows(text):
+    """The cells of a Markdown table, bold or not; lines that are no table are passed over."""
+    rows = [[cell.strip().strip("*") for cell in line.strip("|").split(" |")] for line in text.splitlines() if line.startswith("|")]
+    return [row for row in rows if not all(set(cell) <= set("-: ") and cell for cell in row)]
+
+
+class Optimize(Case):
+    QUICK = ["-m", "h200x2", "--evaluations", "60"]
+
+    def head(self, *arguments, **more):
+        return json.loads(self.done("optimize", *arguments, "--format", "json", **more))
+
+    def plan_at(self, path):
+        with open(path) as file:
+            return json.load(file)
+
+    def test_json_is_the_head_of_the_plan(self):
+        path = self.path("plan.json")
+        head = self.head(GRAPH, *self.QUICK, "-o", path)
+        self.assertEqual(list(head), HEAD_KEYS)
+        plan = self.plan_at(path)
+        self.assertEqual(list(plan)[:len(HEAD_KEYS) + 3], [*HEAD_KEYS, "device", "priority", "group"])
+        self.assertEqual({key: plan[key] for key in HEAD_KEYS}, head)
+        self.assertEqual((head["graph"]["name"], head["machine"]["name"], head["valid"]), ("unet", "h200x2", True))
+        self.assertEqual((head["tasks"], head["objective"], head["seed"]), (["placement", "schedule"], "time", 1))
+        self.assertEqual(head["value"], head["step_s"])
+        self.assertEqual(len(head["peak_bytes"]), 2)
+        for candidate in head["candidates"]:
+            self.assertEqual(list(candidate), CANDIDATE_KEYS)
+        winner = [c for c in head["candidates"] if c["method"] == head["method"] and c["step_s"] == head["step_s"]]
+        self.assertTrue(winner, head["candidates"])
+
+    def test_never_worse_than_any_candidate(self):
+        for objective in ("time", "memory", "throughput"):
+            with self.subTest(objective=objective):
+                head = self.head(GRAPH, *self.QUICK, "--objective", objective)
+                self.assertEqual(head["objective"], objective)
+                self.assertEqual(head["candidates"][0]["method"], "single")
+                self.assertTrue(head["candidates"][0]["valid"])
+                self.assertEqual(head["value"], min(c["value"] for c in head["candidates"] if c["valid"]))
+                if objective == "memory":
+                    self.assertEqual(head["value"], max(head["peak_bytes"]))
+                self.assertGreaterEqual(head["step_s"], head["lower_bound_s"])
+
+    def test_the_default_is_what_simulate_says(self):
+        head = self.head(GRAPH, *self.QUICK)
+        default = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "-f", "json"))
+        self.assertEqual(head["candidates"][0]["step_s"], default["step_s"])
+        self.assertEqual(head["lower_bound_s"], default["lower_bound_s"])
+
+    def test_plan_is_read_back(self):
+        path, trace = self.path("plan.json"), self.path("t.json")
+        head = self.head(GRAPH, *self.QUICK, "-o", path, "--trace", trace)
+        report = json.loads(self.done("simulate", GRAPH, "-p", path, "-f", "json"))
+        for key in ("step_s", "valid", "peak_bytes", "lower_bound_s", "lower_bound_fusion_s", "measured_share"):
+            self.assertEqual(report[key], head[key], key)
+        self.assertEqual(json.loads(self.done("inspect", path, "-f", "json"))["step_s"], head["step_s"])
+        self.assertGreater(len(self.plan_at(trace)["traceEvents"]), 300)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["plan.json", "t.json"])
+
+    def test_formats_agree(self):
+        head = self.head(GRAPH, *self.QUICK)
+        rows = list(csv.DictReader(io.StringIO(self.done("optimize", GRAPH, *self.QUICK, "-f", "csv"))))
+        self.assertEqual(list(rows[0]), CSV_KEYS)
+        self.assertEqual(len(rows), len(head["candidates"]))
+        for row, candidate in zip(rows, head["candidates"]):
+            self.assertEqual((row["graph"], row["machine"], row["method"]), ("unet", "h200x2", candidate["method"]))
+            for key in ("step_s", "value", "evaluations", "seed"):
+                self.assertEqual(float(row[key]), candidate[key])
+            self.assertEqual((row["valid"], row["reason"]), (json.dumps(candidate["valid"]), candidate["reason"] or ""))
+            self.assertEqual(int(row["worst_peak_bytes"]), max(candidate["peak_bytes"]))
+        table = markdown_rows(self.done("optimize", GRAPH, *self.QUICK, "-f", "markdown"))
+        text = self.done("optimize", GRAPH, *self.QUICK)
+        self.assertEqual([row[0] for row in table[1:]],
+                         [c["method"] + (" (default)" if k == 0 else "") for k, c in enumerate(head["candidates"])])
+        for row in table[1:]:  # method, step time, speed-up
+            self.assertIn(row[1], text)
+        self.assertIn(f"by {head['method']}", text)
+        self.assertIn(f"{1e3 * head['step_s']:.3f} ms by {head['method']}", text)
+
+    def test_text(self):
+        text = self.done("optimize", GRAPH, *self.QUICK, "-o", "plan.json", "--trace", "t.json")
+        for word in ("unet on h200x2", "objective time", "budget 60 evaluations", "single (default)", "speed-up = t_ref / t",
+                     "reduction = 1 - t / t_ref", "lower bound", "% above it", "measured", "plan.json", "t.json", "\n  * "):
+            self.assertIn(word, text)
+        self.assertNotIn("do not repeat", text)
+        self.assertNotIn("\033", text)
+        self.assertFalse([line for line in text.splitlines() if line != line.rstrip()])
+        text = self.done("optimize", self.path("g.json", SMALL), "-m", "h200x2", "--budget", "200ms")
+        self.assertRegex(text, r"time budgets do not repeat exactly; those of --evaluations \d+ --seed 1 do")
+
+    def test_noise_is_told_when_there_is_something_to_compare(self):
+        graph = os.path.join(ROOT, "data", "graphs", "gnmt-2.json.gz")
+        text = self.done("optimize", graph, "-m", "h200x2", "--evaluations", "30")
+        self.assertRegex(text, r"ahead of the default in \d+ of 32 draws of 10 % noise on all costs")
+
+    def test_repeats_on_any_number_of_threads(self):
+        plans = []
+        for threads in ("1", "2", "8"):
+            path = self.path(f"plan-{threads}.json")
+            self.done("optimize", GRAPH, "-m", "h200x4", "--evaluations", "200", "--seed", "7", "--threads", threads, "-o", path)
+            plans.append(without_times(self.plan_at(path)))
+        self.assertEqual(plans[0]["seed"], 7)
+        self.assertEqual(plans[0], plans[1])
+        self.assertEqual(plans[0], plans[2])
+
+    def test_too_little_memory(self):
+        arguments = ["optimize", GRAPH, *self.QUICK, "--memory", "1MB", "-o", "plan.json"]
+        result = self.run_stowage(*arguments)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout.decode(), r"single \(default\).* memory .*h200:\d lacks \d+ bytes")
+        self.assertRegex(result.stderr.decode(), r"^stowage: there is no valid plan; .*\d+ bytes.*\n$")
+        self.assertEqual(os.listdir(self.folder), [])
+        head = self.head(*arguments[1:], status=1, stderr=None)
+        self.assertEqual(list(head), HEAD_KEYS)
+        self.assertEqual((head["valid"], head["method"], head["step_s"], head["value"], head["peak_bytes"], head["measured_share"]),
+                         (False, None, None, None, [], None))
+        self.assertTrue(all(not c["valid"] and c["reason"] for c in head["candidates"]))
+        self.assertIn("plan for unet", self.done("inspect", self.path("head.json", head)))
+
+    def test_memory_that_suffices_for_several_devices_only(self):
+        result = self.run_stowage("optimize", GRAPH, "-m", "h200x4", "--evaluations", "200", "--memory", "7GB", "-o", "plan.json")
+        text = result.stdout.decode()
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("not valid; memory", text)
+        self.assertNotIn("reduction", text)
+        self.assertTrue(json.loads(self.done("simulate", GRAPH, "-p", "plan.json", "-f", "json"))["valid"])
+
+    def test_wrong_usage(self):
+        for arguments, words in ((["-m", "h300x2"], ["h300x2", "built in are"]), ([], ["machine"]),
+                                 (["-m", "h200x2", "--budget", "10parsecs"], ["--budget", "10parsecs", "500ms"]),
+                                 (["-m", "h200x2", "--budget", "0s"], ["--budget", "0s"]),
+                                 (["-m", "h200x2", "--evaluations", "0"], ["--evaluations", "0"]),
+                                 (["-m", "h200x2", "--units", "few"], ["--units", "few", "off"]),
+                                 (["-m", "h200x2", "--tasks", "placement,cooking"], ["--tasks", "cooking"]),
+                                 (["-m", "h200x2", "--objective", "fun"], ["--objective", "fun", "time|memory|throughput"]),
+                                 (["-m", "h200x2", "--rule", "fi"], ["--rule", "fifo"]),
+                                 (["-m", "h200x2", "--format", "yaml"], ["text|json|csv|markdown"]),
+                                 (["-m", "h200x2", "-o", "-", "--trace", "-"], ["standard output"]),
+                                 (["-m", "h200x2", "-b", "100ms", "-o", "no/such/folder/p.json"], ["no/such/folder"])):
+            with self.subTest(arguments=arguments):
+                self.fault("optimize", GRAPH, *arguments, says=words)
+        self.fault("optimize", "-", "-m", "-", input=b"", says=["standard input", "once"])
+        self.fault("optimize", "none.json", "-m", "h200x2", says=["none.json"])
+
+    def test_standard_output_and_input(self):
+        with open(GRAPH, "rb") as file:
+            packed = file.read()
+        plan = json.loads(self.done("optimize", "-", *self.QUICK, "-o", "-", input=packed))
+        self.assertEqual((plan["format"], len(plan["device"])), ("plan", len(plan["group"])))
+        self.assertIn("traceEvents", json.loads(self.done("optimize", GRAPH, *self.QUICK, "--trace", "-")))
+        self.assertEqual(self.done("optimize", GRAPH, *self.QUICK, "--memory", "1MB", "-o", "-", status=1, stderr=None), "")
+
+    def test_graph_without_ops(self):
+        path = self.path("g.json", {"format": "opgraph", "version": 1, "name": "idle", "outputs": [0], "nodes": SMALL["nodes"][:2]})
+        for arguments in (["optimize", path, "-m", "h200x2", "-b", "100ms"],
+                          ["compare", path, path, "-m", "h200x2,h200x1", "-b", "100ms", "--methods", "single,spread"]):
+            for form in ("text", "json", "csv", "markdown"):
+                text = self.done(*arguments, "-f", form)
+                self.assertNotRegex(text, r"\b-?(nan|inf)\b")
+
+
+class Compare(Case):
+    GRAPHS = [GRAPH, os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")]
+    QUICK = ["--evaluations", "40", "--methods", "single,spread,optimize"]
+
+    def rows(self, *arguments, **more):
+        return json.loads(self.done("compare", *arguments, "--format", "json", **more))
+
+    def test_json_fields(self):
+        rows = self.rows(*self.GRAPHS, "-m", "h200x2,h200x4", *self.QUICK)
+        self.assertEqual([(row["graph"], row["machine"]) for row in rows],
+                         [("unet", "h200x2"), ("unet", "h200x4"), ("rnnlm-2", "h200x2"), ("rnnlm-2", "h200x4")])
+        for row in rows:
+            self.assertEqual(list(row), COMPARE_KEYS)
+            self.assertEqual((row["objective"], [m["method"] for m in row["methods"]]), ("time", ["single", "spread", "optimize"]))
+            for method in row["methods"]:
+                self.assertEqual(list(method), CANDIDATE_KEYS)
+                self.assertGreaterEqual(method["step_s"], row["lower_bound_s"])
+                self.assertLessEqual(method["evaluations"], 41)
+                self.assertEqual(len(method["peak_bytes"]), int(row["machine"][-1]))
+            self.assertLessEqual(row["methods"][2]["step_s"], row["methods"][1]["step_s"])
+
+    def test_formats_agree(self):
+        arguments = [*self.GRAPHS, "-m", "h200x2", *self.QUICK]
+        rows = self.rows(*arguments)
+        lines = list(csv.DictReader(io.StringIO(self.done("compare", *arguments, "-f", "csv"))))
+        self.assertEqual(list(lines[0]), CSV_KEYS)
+        methods = [(row, method) for row in rows for method in row["methods"]]
+        self.assertEqual(len(lines), len(methods))
+        for line, (row, method) in zip(lines, methods):
+            self.assertEqual((line["graph"], line["machine"], line["method"]), (row["graph"], row["machine"], method["method"]))
+            self.assertEqual((float(line["step_s"]), float(line["lower_bound_s"])), (method["step_s"], row["lower_bound_s"]))
+        text, markdown = self.done("compare", *arguments), self.done("compare", *arguments, "-f", "markdown")
+        table = markdown_rows(markdown)
+        self.assertEqual(table[0], ["graph", "machine", "lower bound", "single", "spread", "optimize"])
+        for cells, row in zip(table[1:], rows):
+            line = [line for line in text.splitlines() if line.split()[:1] == [row["graph"]]][0]
+            for cell, method in zip(cells[3:], row["methods"]):
+                self.assertIn(cell, line)
+                value, unit = cell.split()
+                self.assertAlmostEqual(float(value) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[unit] / method["step_s"], 1, places=3)
+        for k, name in enumerate(("single", "spread", "optimize")):
+            product = 1.0
+            for row in rows:
+                product *= row["methods"][k]["step_s"] / row["lower_bound_s"]
+            self.assertAlmostEqual(float(table[-1][3 + k]), product ** (1 / len(rows)), places=3, msg=name)
+        self.assertIn("geometric mean over the rows of t / lower bound", text)
+        self.assertIn("geometric mean over the rows of t / lower bound", markdown)
+
+    def test_the_best_is_marked(self):
+        arguments = [*self.GRAPHS, "-m", "h200x4", *self.QUICK]
+        for line, row in zip(self.done("compare", *arguments).splitlines()[1:], self.rows(*arguments)):
+            least = min(method["step_s"] for method in row["methods"])
+            marks = [word.startswith("*") for word in line.split()[4::2]]
+            self.assertEqual(marks, [method["step_s"] == least for method in row["methods"]], line)
+        self.assertIn("**", self.done("compare", *arguments, "-f", "markdown"))
+
+    def test_one_graph_has_the_whole_table(self):
+        text = self.done("compare", GRAPH, "-m", "h200x2", *self.QUICK)
+        for word in ("unet on h200x2", "t / bound", "peak memory", "search time", "evaluations", "\n  * ", "budget of each: 40 evaluations"):
+            self.assertIn(word, text)
+
+    def test_all_methods_unless_named(self):
+        rows = self.rows(self.path("g.json", SMALL), "-m", "h200x2", "--evaluations", "4")
+        names = [method["method"] for method in rows[0]["methods"]]
+        self.assertEqual((names[:2], names[-1]), (["single", "spread"], "optimize"))
+        self.assertNotIn("random", names)
+
+    def test_other_objectives(self):
+        for objective, ratio in (("memory", "peak / best of the row"), ("throughput", "load / best of the row")):
+            arguments = [*self.GRAPHS, "-m", "h200x2", "--objective", objective, *self.QUICK]
+            self.assertIn(ratio, self.done("compare", *arguments))
+            for row in self.rows(*arguments):
+                self.assertEqual(row["objective"], objective)
+                if objective == "memory":
+                    self.assertEqual([m["value"] for m in row["methods"]], [max(m["peak_bytes"]) for m in row["methods"]])
+
+    def test_repeats(self):
+        arguments = [*self.GRAPHS, "-m", "h200x4", "--methods", "spread,random,optimize", "--evaluations", "100", "--seed", "3"]
+        first = without_times(self.rows(*arguments, "--threads", "1"))
+        for threads in ("2", "8"):
+            self.assertEqual(without_times(self.rows(*arguments, "--threads", threads)), first)
+
+    def test_no_valid_plan(self):
+        arguments = [*self.GRAPHS, "-m", "h200x2", "--memory", "1MB", "--methods", "single,spread", "--evaluations", "10"]
+        result = self.run_stowage("compare", *arguments)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"- (m)", result.stdout)
+        self.assertIn(b"m: memory", result.stdout)
+        lines = result.stderr.decode().splitlines()
+        self.assertEqual([line.split(":")[1].strip() for line in lines], ["unet on h200x2", "rnnlm-2 on h200x2"])
+        for row in self.rows(*arguments, status=1, stderr=None):
+            self.assertIsNone(row["measured_share"])
+            self.assertTrue(all(not m["valid"] and m["reason"].startswith("memory") for m in row["methods"]))
+
+    def test_wrong_usage_is_told_before_anything_runs(self):
+        slow = ["--budget", "1h"]
+        for arguments, words in (([GRAPH, "-m", "h200x2", "--methods", "single,spred"], ["'spred'", "did you mean spread?"]),
+                                 ([GRAPH, "-m", "h200x2", "--methods", "optimise"], ["'optimise'", "did you mean optimize?"]),
+                                 ([GRAPH, "-m", "h200x2", "--methods", "zzz"], ["'zzz'", "single, spread"]),
+                                 ([GRAPH, "-m", "h200x2", "--methods", "single,,spread"], ["empty"]),
+                                 ([GRAPH, "-m", "h200x2", "--methods", "single,single"], ["'single' stands twice"]),
+                                 ([GRAPH, "-m", "h200x2,h300x2"], ["h300x2"]),
+                                 ([GRAPH], ["machine"]),
+                                 ([GRAPH, "none.json", "-m", "h200x2"], ["none.json"]),
+                                 ([GRAPH, "-m", "h200x2", "--units", "some"], ["--units"]),
+                                 ([GRAPH, "-", "-m", "h200x2,h200x4"], ["standard input", "once"])):
+            with self.subTest(arguments=arguments):
+                self.fault("compare", *arguments, *slow, says=words)
+        self.fault("compare", "-m", "h200x2", says=["GRAPH"])
+        self.fault("compare", GRAPH, "-m", "h200x2", "--budget", "soon", says=["--budget", "soon"])
+
+
 class Inspect(Case):
     def test_graph(self):
         path = self.path("g.json", SMALL)
@@ -612,19 +914,115 @@ class Streams(Case):
         self.assertIn("\033[", self.on_terminal(*arguments, NO_COLOR="")[1])
         self.assertEqual(self.on_terminal("inspect", "h200x2", "--format", "json")[1].count("\033"), 0)
 
-    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
-    def test_interrupt(self):
-        process = subprocess.Popen([binary, "inspect", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        for _ in range(1000):  # until the handler is there
+    def started(self, *arguments, until=signal.SIGINT):
+        """A process that has come as far as to catch this signal: SIGINT is caught by all, SIGTERM only while there is a search."""
+        process = subprocess.Popen([binary, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   cwd=self.folder, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        for _ in range(2000):
             with open(f"/proc/{process.pid}/status") as file:
                 caught = [int(line.split()[1], 16) for line in file if line.startswith("SigCgt")]
-            if caught and caught[0] >> (signal.SIGINT - 1) & 1:
+            if caught and caught[0] >> (until - 1) & 1:
                 break
             time.sleep(0.005)
+        return process
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupt(self):
+        process = self.started("inspect", "-")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.communicate(timeout=60), (b"", b""))
         self.assertEqual(process.returncode, 130)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupted_search_keeps_its_plan(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                process = self.started("optimize", SLOW, "-m", "h200x4", "--budget", "10min", "-o", "plan.json", until=signal.SIGTERM)
+                time.sleep(0.5)
+                self.assertIsNone(process.poll(), "the search is over before it is interrupted")
+                process.send_signal(number)
+                began = time.monotonic()
+                out, err = process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - began, 5)
+                self.assertEqual((process.returncode, err), (130, b""))
+                self.assertIn(b"interrupted, the best so far", out)
+                self.assertEqual(os.listdir(self.folder), ["plan.json"])
+                with open(self.path("plan.json")) as file:
+                    plan = json.load(file)
+                report = json.loads(self.done("simulate", SLOW, "-p", "plan.json", "-f", "json"))
+                self.assertEqual((report["step_s"], report["valid"]), (plan["step_s"], True))
+                os.unlink(self.path("plan.json"))
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupted_comparison_prints_what_is_done(self):
+        process = self.started("compare", SLOW, GRAPH, "-m", "h200x4", "--budget", "10min", "--methods", "single,optimize,spread",
+                               "-f", "json", until=signal.SIGTERM)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, b""))
+        rows = json.loads(out)
+        self.assertEqual([[method["method"] for method in row["methods"]] for row in rows], [["single", "optimize"]])
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_second_interrupt_ends_at_once(self):
+        process = self.started("optimize", SLOW, "-m", "h200x4", "--budget", "10min", until=signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertIn(process.returncode, (130, -signal.SIGINT))
+
+    def progress_of(self, *arguments, columns=None):
+        """Runs with standard error on a pseudo-terminal; returns output and what went to the terminal."""
+        master, slave = pty.openpty()
+        if columns is not None:
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with tempfile.TemporaryFile() as out:
+            process = subprocess.Popen([binary, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=slave,
+                                       env=dict(os.environ, TERM="xterm"))
+            os.close(slave)
+            chunks = []
+            while True:
+                try:
+                    chunk = os.read(master, 65536)
+                except OSError:
+                    break
+                if not chunk:
+                    break
+                chunks.append(chunk)
+            os.close(master)
+            self.assertEqual(process.wait(timeout=60), 0)
+            out.seek(0)
+            return out.read().decode(), b"".join(chunks).decode()
+
+    def test_progress(self):
+        arguments = ["optimize", GRAPH, "-m", "h200x4", "--budget", "700ms"]
+        out, drawn = self.progress_of(*arguments)
+        lines = drawn.split("\r")
+        self.assertRegex(drawn, r"\[[#.]{20}\] +\d+ %  \w+  best [\d.]+ ms  gap [\d.]+ %  \d+ s left")
+        self.assertTrue(any("###" in line for line in lines), drawn)
+        self.assertEqual((lines[-2].strip(), lines[-1]), ("", ""))  # wiped
+        self.assertGreaterEqual(len(lines[-2]), len(lines[-3].rstrip()))
+        self.assertNotIn("\n", drawn)
+        self.assertNotIn("\033", drawn)
+        self.assertLess(len(lines), 20)  # about ten times per second
+        self.assertTrue(all(len(line) < 80 for line in lines), lines)
+        self.assertIn("step time", out)
+        self.assertNotIn("\r", out)
+        out, drawn = self.progress_of("compare", GRAPH, "-m", "h200x4", "--methods", "optimize", "--evaluations", "500", columns=40)
+        self.assertTrue(all(len(line) < 40 for line in drawn.split("\r")), drawn)
+        self.assertIn("[", drawn)
+
+    def test_no_progress_elsewhere(self):
+        arguments = ["optimize", GRAPH, "-m", "h200x4", "--evaluations", "100"]
+        self.done(*arguments)  # standard error stays empty
+        status, out = self.on_terminal(*arguments, TERM="dumb")
+        self.assertEqual((status, out.count("\r")), (0, 0))
+
+    def test_pipe_closed_early(self):
+        code = f"'{binary}' optimize '{GRAPH}' -m h200x2 --evaluations 100 | head -1"
+        out = subprocess.run(code, shell=True, capture_output=True, timeout=60)
+        self.assertEqual((out.stdout.count(b"\n"), out.stderr), (1, b""))
 
 
 class Api(Case):

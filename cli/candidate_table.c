@@ -1,0 +1,110 @@
+/* The candidates of one graph on one machine as a table for people. */
+#include <math.h>
+#include <string.h>
+
+#include "search.h"
+
+/* Which columns there are; the order is that of the table. */
+typedef enum column { METHOD, STEP, VALUE, SPEEDUP, GAP, STATE, PEAK, SEARCH, EVALUATIONS, NOTE, COLUMN_COUNT } column;
+
+static const cli_column titles[COLUMN_COUNT] = {
+    [METHOD] = {"method", CLI_LEFT},     [STEP] = {"step time", CLI_RIGHT},     [VALUE] = {"largest load", CLI_RIGHT},
+    [SPEEDUP] = {"speed-up", CLI_RIGHT}, [GAP] = {"t / bound", CLI_RIGHT},      [STATE] = {"state", CLI_LEFT},
+    [PEAK] = {"peak memory", CLI_RIGHT}, [SEARCH] = {"search time", CLI_RIGHT}, [EVALUATIONS] = {"evaluations", CLI_RIGHT},
+    [NOTE] = {"note", CLI_LEFT},
+};
+
+typedef struct view {
+    const cli_row *row;
+    stw_objective objective;
+    bool first_is_default;
+    cli_format format;
+    column column[COLUMN_COUNT];
+    int32_t column_count;
+} view;
+
+static bool any_note(const cli_row *row) {
+    for (int32_t k = 0; k < row->candidate_count; k++) {
+        const stw_candidate *c = &row->candidate[k];
+        if (!c->valid || c->repaired || c->note[0] != '\0') return true;
+    }
+    return false;
+}
+
+static bool is_wanted(const view *v, column c) {
+    switch (c) {
+        case VALUE: return v->objective == STW_OBJECTIVE_THROUGHPUT; /* memory has its column anyway */
+        case SPEEDUP: return v->first_is_default;
+        case GAP: return !v->first_is_default && v->objective == STW_OBJECTIVE_TIME;
+        case NOTE: return any_note(v->row);
+        default: return true;
+    }
+}
+
+static void add_ratio(cli_table *table, cli_style style, double above, double below) {
+    if (above > 0.0 && below > 0.0) {
+        cli_table_add(table, style, "%.2f", above / below);
+    } else {
+        cli_table_add(table, style, "-");
+    }
+}
+
+static void add_method(const view *v, cli_table *table, cli_style style, int32_t index) {
+    const char *mark = v->format == CLI_MARKDOWN ? "" : index == v->row->best ? "* " : "  ";
+    const bool is_default = index == 0 && v->first_is_default;
+    cli_table_add(table, style, "%s%s%s", mark, v->row->candidate[index].method, is_default ? " (default)" : "");
+}
+
+static void add_note(cli_table *table, cli_style style, const stw_candidate *c) {
+    if (!c->valid) {
+        const char *word = cli_reason_word(c->reason);
+        const size_t said = strncmp(c->reason, word, strlen(word)) == 0 ? strlen(word) + 2 : 0; /* "memory: " is in its column */
+        cli_table_add(table, style, "%s", c->reason + (said < strlen(c->reason) ? said : 0));
+    } else {
+        cli_table_add(table, style, "%s%s%s", c->repaired ? "made to fit" : "", c->repaired && c->note[0] != '\0' ? "; " : "",
+                      c->note);
+    }
+}
+
+static void add_cell(const view *v, cli_table *table, column which, int32_t index) {
+    const stw_candidate *c = &v->row->candidate[index], *first = &v->row->candidate[0];
+    const cli_style style = index == v->row->best ? CLI_BOLD : CLI_PLAIN;
+    const int64_t peak = cli_candidate_peak(v->row, c);
+    switch (which) {
+        case METHOD: add_method(v, table, style, index); break;
+        case STEP: cli_table_add(table, style, "%s", cli_value(STW_OBJECTIVE_TIME, c->step_s, 5).text); break;
+        case VALUE: cli_table_add(table, style, "%s", cli_value(v->objective, c->value, 5).text); break;
+        case SPEEDUP: add_ratio(table, style, c->valid && first->valid ? first->step_s : NAN, c->step_s); break;
+        case GAP: add_ratio(table, style, c->valid ? c->step_s : NAN, v->row->bounds.plan_s); break;
+        case STATE:
+            cli_table_add(table, c->valid ? style : CLI_RED, "%s", c->valid ? "valid" : cli_reason_word(c->reason));
+            break;
+        case PEAK: cli_table_add(table, style, "%s", peak < 0 ? "-" : cli_bytes((double)peak).text); break;
+        case SEARCH: cli_table_add(table, style, "%s", cli_time(c->search_s, 3).text); break;
+        case EVALUATIONS: cli_table_add(table, style, "%s", cli_count(c->evaluations).text); break;
+        case NOTE: add_note(table, style, c); break;
+        case COLUMN_COUNT: break;
+    }
+}
+
+void cli_print_candidates(const cli_row *row, stw_objective objective, bool first_is_default, cli_format format,
+                          stw_arena arena) {
+    view v = {.row = row, .objective = objective, .first_is_default = first_is_default, .format = format};
+    cli_column columns[COLUMN_COUNT];
+    cli_table table;
+    for (column c = METHOD; c < COLUMN_COUNT; c++) {
+        if (!is_wanted(&v, c)) continue;
+        columns[v.column_count] = titles[c];
+        if (c == METHOD && format != CLI_MARKDOWN) columns[v.column_count].title = "  method";
+        v.column[v.column_count++] = c;
+    }
+    cli_table_begin(&table, &arena, columns, v.column_count);
+    for (int32_t k = 0; k < row->candidate_count; k++) {
+        for (int32_t c = 0; c < v.column_count; c++) add_cell(&v, &table, v.column[c], k);
+    }
+    if (format == CLI_MARKDOWN) {
+        cli_table_print_markdown(&table, stdout);
+    } else {
+        cli_table_print(&table, stdout);
+    }
+}

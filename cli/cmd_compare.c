@@ -1,0 +1,210 @@
+/* `stowage compare`: each method by itself, for every graph on every machine. */
+#include <string.h>
+
+#include "method/method.h"
+#include "search.h"
+
+enum { MAX_METHODS = 64 };
+
+typedef struct comparison {
+    const cli_call *call;
+    stw_arena arena;
+    stw_settings settings;
+    const char **method, **machine; /* as asked for; without --machine there is one, NULL */
+    int32_t method_count, machine_count;
+    cli_row *row; /* (graphs x machines) */
+    int32_t row_count;
+    cli_progress progress;
+    stw_watch watch;
+} comparison;
+
+/* ---- what is asked for ---- */
+
+/* "a,b,c" as words in the arena. */
+static stw_status split(const char *text, const char *option, stw_arena *arena, const char ***out, int32_t *count,
+                        stw_error *error) {
+    const stw_str all = stw_str_copy(arena, stw_str_of(text));
+    if (all.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    STW_TRY_NEW(arena, *out, all.length + 1, error);
+    *count = 0;
+    for (const char *word = text; word != NULL;) {
+        const char *comma = strchr(word, ',');
+        const int64_t length = comma == NULL ? (int64_t)strlen(word) : comma - word;
+        const stw_str copy = stw_str_copy(arena, (stw_str){word, length});
+        if (copy.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+        if (length == 0) return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' has an empty entry", option, text);
+        for (int32_t k = 0; k < *count; k++) {
+            if (strcmp((*out)[k], copy.p) == 0) {
+                return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' stands twice", option, copy.p);
+            }
+        }
+        (*out)[(*count)++] = copy.p;
+        word = comma == NULL ? NULL : comma + 1;
+    }
+    return STW_OK;
+}
+
+/* Without --methods: all that build plans for this objective, and optimize. Chance is no method. */
+static stw_status list_methods(comparison *c, stw_error *error) {
+    const stw_method *method;
+    STW_TRY_NEW(&c->arena, c->method, MAX_METHODS, error);
+    for (int32_t k = 0; (method = stw_method_at(k)) != NULL && c->method_count + 1 < MAX_METHODS; k++) {
+        if (method->kind != STW_METHOD_CONSTRUCTIVE || method == &stw_method_random) continue;
+        if (method == &stw_method_balance && c->settings.objective != STW_OBJECTIVE_THROUGHPUT) continue;
+        c->method[c->method_count++] = method->name;
+    }
+    c->method[c->method_count++] = "optimize";
+    return STW_OK;
+}
+
+static stw_status check_methods(comparison *c, stw_error *error) {
+    const char *list = stw_options_get(c->call->options, "methods");
+    if (list == NULL) return list_methods(c, error);
+    TRY(split(list, "methods", &c->arena, &c->method, &c->method_count, error));
+    if (c->method_count > MAX_METHODS) {
+        return stw_fail(error, STW_ERROR_INPUT, "--methods: %d methods; at most %d", c->method_count, MAX_METHODS);
+    }
+    for (int32_t m = 0; m < c->method_count; m++) {
+        if (stw_method_exists(c->method[m]) || strcmp(c->method[m], "optimize") == 0) continue;
+        char what[120];
+        snprintf(what, sizeof what, "--methods: unknown method '%.60s'", c->method[m]);
+        return cli_unknown_method(c->method[m], "optimize", what, error);
+    }
+    return STW_OK;
+}
+
+/* Each of them is opened, so that a slip is told now and not after minutes of work. */
+static stw_status check_machines(comparison *c, stw_error *error) {
+    static const char *none[] = {NULL};
+    const char *list = stw_options_get(c->call->options, "machine");
+    c->machine = none;
+    c->machine_count = 1;
+    if (list == NULL) return STW_OK;
+    TRY(split(list, "machine", &c->arena, &c->machine, &c->machine_count, error));
+    for (int32_t k = 0; k < c->machine_count; k++) {
+        stw_machine *machine;
+        if (cli_is_dash(c->machine[k])) continue;
+        TRY(stw_machine_open(c->machine[k], &machine, error));
+        stw_machine_destroy(machine);
+    }
+    return STW_OK;
+}
+
+/* Standard input is there once: for one graph with one machine, or one machine with one graph. */
+static stw_status check_standard_input(const comparison *c, stw_error *error) {
+    const int32_t graphs = c->call->operand_count, machines = c->machine_count;
+    int32_t reads = cli_is_dash(stw_options_get(c->call->options, "costs")) ? graphs * machines : 0;
+    for (int32_t g = 0; g < graphs; g++) reads += cli_is_dash(c->call->operand[g]) ? machines : 0;
+    for (int32_t m = 0; m < machines; m++) reads += cli_is_dash(c->machine[m]) ? graphs : 0;
+    if (reads <= 1) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
+}
+
+static stw_status set_machine(const comparison *c, int32_t index, stw_error *error) {
+    return c->machine[index] == NULL ? STW_OK : stw_options_set(c->call->options, "machine", c->machine[index], error);
+}
+
+/* Opens everything once before the first search begins, except what can be read only once. */
+static stw_status check_graphs(const comparison *c, stw_error *error) {
+    if (cli_is_dash(stw_options_get(c->call->options, "costs"))) return STW_OK;
+    for (int32_t g = 0; g < c->call->operand_count; g++) {
+        for (int32_t m = 0; m < c->machine_count; m++) {
+            stw_session *session;
+            if (cli_is_dash(c->call->operand[g]) || cli_is_dash(c->machine[m])) continue;
+            TRY(set_machine(c, m, error));
+            TRY(stw_session_open(c->call->operand[g], c->call->options, &session, error));
+            stw_session_destroy(session);
+        }
+    }
+    return STW_OK;
+}
+
+static stw_status check_arguments(comparison *c, stw_error *error) {
+    TRY(stw_settings_read(c->call->options, &c->settings, error));
+    TRY(check_methods(c, error));
+    TRY(check_machines(c, error));
+    TRY(check_standard_input(c, error));
+    STW_TRY_NEW(&c->arena, c->row, (int64_t)c->call->operand_count * c->machine_count, error);
+    const int64_t rows = (int64_t)c->call->operand_count * c->machine_count;
+    return rows > 1 ? check_graphs(c, error) : STW_OK; /* a single one is told at once anyway */
+}
+
+/* ---- the work ---- */
+
+static const char *join_methods(comparison *c) {
+    stw_str list = STW_STR("");
+    for (int32_t m = 0; m < c->method_count; m++) {
+        list = stw_str_format(&c->arena, "%s%s%s", m == 0 ? "" : list.p, m == 0 ? "" : ",", c->method[m]);
+        if (list.p == NULL) return NULL;
+    }
+    return list.p;
+}
+
+static stw_status run_session(comparison *c, const stw_session *session, const char *methods, stw_error *error) {
+    const int32_t rows = c->call->operand_count * c->machine_count;
+    stw_result *result;
+    char what[100];
+    snprintf(what, sizeof what, "%d/%d %.30s on %.30s", c->row_count + 1, rows, stw_graph_name(stw_session_graph(session)),
+             stw_machine_name(stw_session_machine(session)));
+    c->progress.what = what;
+    stw_status status = stw_compare(stw_session_simulator(session), methods, c->call->options, &c->watch, &result, error);
+    c->progress.what = NULL;
+    TRY(status);
+    status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
+    stw_result_destroy(result);
+    if (status == STW_OK) c->row_count++;
+    return status;
+}
+
+static bool is_interrupted(const comparison *c) { return c->row_count > 0 && c->row[c->row_count - 1].interrupted; }
+
+static stw_status run_all(comparison *c, stw_error *error) {
+    const char *methods = join_methods(c);
+    if (methods == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    for (int32_t g = 0; g < c->call->operand_count; g++) {
+        for (int32_t m = 0; m < c->machine_count && !is_interrupted(c); m++) {
+            stw_session *session;
+            TRY(set_machine(c, m, error));
+            TRY(cli_session_open(c->call, c->call->operand[g], &session, error));
+            const stw_status status = run_session(c, session, methods, error);
+            stw_session_destroy(session);
+            TRY(status);
+        }
+    }
+    return STW_OK;
+}
+
+static stw_status run(comparison *c, stw_error *error) {
+    cli_progress_begin(&c->progress, c->settings.objective);
+    c->watch = (stw_watch){.progress = cli_progress_draw, .context = &c->progress};
+    TRY(cli_interrupt_begin(&c->watch.cancel, error));
+    const stw_status status = run_all(c, error);
+    cli_progress_clear(&c->progress);
+    cli_interrupt_end(c->watch.cancel);
+    return status;
+}
+
+/* ---- the end ---- */
+
+static int report(const comparison *c) {
+    const cli_comparison all = {
+        .settings = &c->settings, .method = c->method, .method_count = c->method_count, .row = c->row, .row_count = c->row_count};
+    int status = CLI_DONE;
+    cli_report_comparison(&all, cli_format_of(c->call), c->arena);
+    for (int32_t r = 0; r < c->row_count; r++) {
+        stw_error error;
+        if (c->row[r].best >= 0) continue;
+        stw_fail(&error, STW_ERROR_NO_PLAN, "%s on %s: there is no valid plan; %s", c->row[r].graph, c->row[r].machine,
+                 c->row[r].lacking);
+        status = cli_fault(&error);
+    }
+    return is_interrupted(c) ? CLI_INTERRUPTED : status;
+}
+
+int cmd_compare(const cli_call *call) {
+    stw_error error;
+    comparison c = {.call = call, .arena = call->arena};
+    stw_status status = check_arguments(&c, &error);
+    if (status == STW_OK) status = run(&c, &error);
+    return status == STW_OK ? report(&c) : cli_fault(&error);
+}

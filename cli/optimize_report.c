@@ -1,0 +1,93 @@
+/* What `stowage optimize` tells people: the candidates, then the winner beside the default and beside what no plan can beat. */
+#include <math.h>
+
+#include "search.h"
+
+static void add_line(cli_table *table, const char *name, const char *text) {
+    cli_table_add(table, CLI_PLAIN, "%s", name);
+    cli_table_add(table, CLI_PLAIN, "%s", text);
+}
+
+static void add_default(cli_table *table, const cli_outcome *o) {
+    const stw_candidate *standard = &o->row->candidate[0];
+    const stw_objective objective = o->settings->objective;
+    cli_table_add(table, CLI_PLAIN, "default");
+    if (!standard->valid) {
+        cli_table_add(table, CLI_RED, "not valid; %s", standard->reason);
+    } else {
+        cli_table_add(table, CLI_PLAIN, "%s (single, topological order)", cli_value(objective, standard->value, 5).text);
+    }
+}
+
+/* Each ratio with its definition: the two are easily taken for each other. */
+static void add_ratios(cli_table *table, const cli_outcome *o) {
+    const stw_candidate *best = &o->row->candidate[o->row->best], *standard = &o->row->candidate[0];
+    if (!standard->valid || best->value <= 0.0 || standard->value <= 0.0) return;
+    const bool is_time = o->settings->objective != STW_OBJECTIVE_MEMORY;
+    if (is_time) {
+        cli_table_add(table, CLI_PLAIN, "speed-up");
+        cli_table_add(table, CLI_PLAIN, "%.3f (speed-up = t_ref / t, the default being t_ref)", standard->value / best->value);
+    }
+    cli_table_add(table, CLI_PLAIN, "reduction");
+    cli_table_add(table, CLI_PLAIN, "%s (reduction = 1 - %s)", cli_percent(1.0 - best->value / standard->value).text,
+                  is_time ? "t / t_ref" : "peak / peak of the default");
+}
+
+static void add_bound(cli_table *table, const char *name, double bound_s, double step_s) {
+    cli_table_add(table, CLI_PLAIN, "%s", name);
+    if (bound_s > 0.0) {
+        cli_table_add(table, CLI_PLAIN, "%s; the step is %s above it", cli_time(bound_s, 5).text,
+                      cli_percent(step_s / bound_s - 1.0).text);
+    } else {
+        cli_table_add(table, CLI_PLAIN, "%s", cli_time(bound_s, 5).text);
+    }
+}
+
+static void add_confidence(cli_table *table, const cli_outcome *o) {
+    if (o->optimal) add_line(table, "proved", "no plan is better");
+    if (o->draws > 0 && o->row->best > 0) {
+        cli_table_add(table, CLI_PLAIN, "noise");
+        cli_table_add(table, CLI_PLAIN, "ahead of the default in %d of %d draws of 10 %% noise on all costs", o->ahead, o->draws);
+    }
+    cli_table_add(table, CLI_PLAIN, "measured");
+    cli_table_add(table, CLI_PLAIN, "%s of the work", cli_percent(o->row->measured_share).text);
+}
+
+static void print_winner(const cli_outcome *o, stw_arena arena) {
+    static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_LEFT}};
+    static const char *const quantity[] = {"step time", "largest peak", "largest load"}; /* by objective */
+    const stw_candidate *best = &o->row->candidate[o->row->best];
+    const stw_objective objective = o->settings->objective;
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 2);
+    cli_table_add(&table, CLI_PLAIN, "%s", quantity[objective]);
+    cli_table_add(&table, CLI_BOLD, "%s by %s", cli_value(objective, best->value, 5).text, best->method);
+    add_default(&table, o);
+    add_ratios(&table, o);
+    if (objective != STW_OBJECTIVE_TIME) add_line(&table, "step time", cli_time(best->step_s, 5).text);
+    add_bound(&table, "lower bound", o->row->bounds.plan_s, best->step_s);
+    add_bound(&table, "  with any fusion", o->row->bounds.fusion_s, best->step_s);
+    add_confidence(&table, o);
+    if (o->output != NULL) add_line(&table, "plan", o->output);
+    if (o->trace != NULL) add_line(&table, "trace", o->trace);
+    cli_table_print(&table, stdout);
+}
+
+static void print_how_to_repeat(const cli_outcome *o) {
+    if (o->settings->budget_s == 0.0) return;
+    int64_t evaluations = 0;
+    for (int32_t k = 0; k < o->row->candidate_count; k++) evaluations += o->row->candidate[k].evaluations;
+    printf("\n  Results of time budgets do not repeat exactly; those of --evaluations %lld --seed %llu do.\n",
+           (long long)evaluations, (unsigned long long)o->settings->seed);
+}
+
+void cli_report_outcome(const cli_outcome *o, stw_arena arena) {
+    cli_heading("%s on %s: objective %s, budget %s%s", o->row->graph, o->row->machine, stw_objective_name[o->settings->objective],
+                cli_budget(o->settings).text, o->row->interrupted ? "; interrupted, the best so far" : "");
+    cli_print_candidates(o->row, o->settings->objective, true, CLI_TEXT, arena);
+    if (o->row->best >= 0) {
+        printf("\n");
+        print_winner(o, arena);
+    }
+    print_how_to_repeat(o);
+}

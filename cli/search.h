@@ -1,0 +1,79 @@
+/* What `stowage optimize` and `stowage compare` share: rows of candidates, how they are shown, progress and interrupts. */
+#ifndef STW_CLI_SEARCH_H
+#define STW_CLI_SEARCH_H
+
+#include "cli.h"
+#include "settings.h"
+
+typedef enum cli_format { CLI_TEXT, CLI_JSON, CLI_CSV, CLI_MARKDOWN } cli_format;
+
+typedef struct cli_row { /* what the methods came to for one graph on one machine */
+    const char *graph, *machine;
+    int32_t device_count;
+    stw_bounds bounds;
+    double measured_share; /* of the best plan; NaN: there is none */
+    const stw_candidate *candidate;
+    int32_t candidate_count;
+    int32_t best; /* index, or -1: no valid plan */
+    const char *lacking;
+    bool interrupted;
+} cli_row;
+
+/* search_row.c */
+cli_format cli_format_of(const cli_call *call);
+/* Everything is copied into the arena, so that session and result may go. */
+stw_status cli_row_create(const stw_session *session, const stw_result *result, stw_arena *arena, cli_row *out, stw_error *error);
+/* The session of a graph with the call's options; its remarks are printed. */
+stw_status cli_session_open(const cli_call *call, const char *graph, stw_session **out, stw_error *error);
+bool cli_is_dash(const char *path);
+int64_t cli_candidate_peak(const cli_row *row, const stw_candidate *candidate); /* the largest of a device; -1: none */
+/* A value of the objective: a time or bytes; "-" if there is none. */
+cli_text cli_value(stw_objective objective, double value, int digits);
+cli_text cli_budget(const stw_settings *settings); /* "10 s", "1,000 evaluations" */
+/* The stw_reason's name in a text "... memory: ..."; "no plan" if there is none. */
+const char *cli_reason_word(const char *reason);
+
+/* candidate_table.c: a row's candidates, one per line, the best in bold; `first_is_default` adds the speed-up over it. */
+void cli_print_candidates(const cli_row *row, stw_objective objective, bool first_is_default, cli_format format, stw_arena arena);
+
+/* candidate_csv.c: the same for programs. */
+void cli_print_csv_head(void);
+void cli_print_csv_row(const cli_row *row, stw_objective objective);
+
+/* optimize_report.c */
+typedef struct cli_outcome { /* of one optimize */
+    const cli_row *row;
+    const stw_settings *settings;
+    int32_t ahead, draws; /* of the noise check */
+    bool optimal;
+    const char *output, *trace; /* files that were written, or NULL */
+} cli_outcome;
+void cli_report_outcome(const cli_outcome *outcome, stw_arena arena);
+
+/* compare_report.c */
+typedef struct cli_comparison {
+    const stw_settings *settings;
+    const char *const *method; /* (method_count) as asked for */
+    int32_t method_count;
+    const cli_row *row;
+    int32_t row_count;
+} cli_comparison;
+void cli_report_comparison(const cli_comparison *comparison, cli_format format, stw_arena arena);
+
+/* progress.c: a line on standard error, if that is a terminal. */
+typedef struct cli_progress {
+    const char *what; /* goes in front, or NULL */
+    stw_objective objective;
+    bool shown;     /* standard error is a terminal */
+    double drawn_s; /* when; 0: never */
+    int32_t width;  /* of what stands there */
+} cli_progress;
+void cli_progress_begin(cli_progress *progress, stw_objective objective);
+void cli_progress_draw(void *progress, const stw_progress *now); /* for stw_watch.progress */
+void cli_progress_clear(cli_progress *progress);
+
+/* interrupt.c: Ctrl-C and SIGTERM ask for the end; the second one ends the program at once. */
+stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error);
+void cli_interrupt_end(stw_cancel *cancel);
+
+#endif

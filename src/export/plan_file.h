@@ -1,0 +1,29 @@
+/* The plan file (docs/formats/plan.md), for those who know how the plan was found. */
+#ifndef STW_EXPORT_PLAN_FILE_H
+#define STW_EXPORT_PLAN_FILE_H
+
+#include "base/json.h"
+#include "sim/sim.h"
+
+typedef struct stw_plan_head { /* what stands before the lists per node */
+    const stw_simulator *simulator;
+    const stw_plan *plan; /* NULL: none was found, and there are no lists */
+    const char *const *task;
+    int32_t task_count;
+    int64_t seed;
+    const char *objective;
+    double value, step_s; /* NaN: none */
+    bool valid;
+    stw_bounds bounds;
+    double measured_share;     /* NaN: there is no plan */
+    const int64_t *peak_bytes; /* (devices), or NULL */
+    const stw_candidate *candidate;
+    int32_t candidate_count;
+} stw_plan_head;
+
+/* Writes the file; `head_only` leaves out the lists per node. "-" is standard output. */
+stw_status stw_plan_head_write(const stw_plan_head *head, const char *path, bool head_only, stw_error *error);
+/* One candidate as an object, here and in `stowage compare`. */
+void stw_candidate_write(stw_json_writer *writer, const stw_candidate *candidate, int32_t device_count);
+
+#endif

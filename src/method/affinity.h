@@ -1,0 +1,13 @@
+/* Affinity clusters: atoms that exchange much, whatever the order in which they run. Unlike units they need not be convex: a
+ * parameter, the ops that read it and their gradients come together, however far apart in time. */
+#ifndef STW_METHOD_AFFINITY_H
+#define STW_METHOD_AFFINITY_H
+
+#include "graph/units.h"
+#include "sim/sim.h"
+
+/* Levels as in units.h: level 0 are the given atoms, then about `wanted` (falling) clusters each. */
+stw_status stw_affinity_build(const stw_simulator *simulator, const stw_units *atoms, const int32_t *wanted, int32_t wanted_count,
+                              stw_arena *arena, stw_unit_levels *out, stw_error *error);
+
+#endif

@@ -1,0 +1,280 @@
+/* `anneal`: local search from the best plans so far. Eight chains, whatever the number of threads; each has its own random numbers
+ * and its share of the evaluations. They meet at fixed counts: the chain that is worst goes on from the best plan. A change is
+ * kept if the plan becomes at most a little worse; how little falls to nothing by the end (threshold accepting). */
+#include "method/anneal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "method/affinity.h"
+#include "method/starts.h"
+#include "plan/plan.h"
+#include "sim/critical.h"
+
+enum { CHAINS = 8, ROUNDS = 48, LOOK_EVERY = 48 };
+static const double HEAT = 0.01;        /* of the hottest chains, at the beginning */
+static const double START_SHARE = 0.4; /* of the budget, for plans to begin with where none are given */
+
+typedef struct {
+    stw_annealing shared;
+    stw_chain chain[CHAINS];
+    double heat;   /* now, as a share of each chain's own */
+    int64_t quota; /* evaluations per chain in this round */
+    double began_s, until_s;
+} annealing;
+
+/* ---- one chain ---- */
+
+/* Looks at the plan as it is: its critical path, and what runs when. Counts as an evaluation. */
+static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
+    stw_search *search = a->search;
+    const stw_workspace *workspace = search->workspace[worker];
+    const int32_t T = search->simulator->unfused.T;
+    TRY(stw_search_evaluate(search, c->plan, worker, &c->score, &c->error));
+    c->since_look = 0;
+    c->critical_count = 0;
+    if (workspace->timeline.start_ps == NULL) return STW_OK;
+    memcpy(c->start_ps, workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
+    c->step_ps = (int64_t)(c->score.step_s * 1e12);
+    return stw_critical_path(workspace, c->critical, T, &c->critical_count, search->scratch[worker], &c->error);
+}
+
+/* Valid plans may become a little worse; others must come nearer to valid. */
+static bool accepts(const stw_chain *c, const stw_score *score, double heat) {
+    if (score->reason == STW_VALID && c->score.reason == STW_VALID)
+        return score->value <= c->score.value * (1.0 + heat * c->heat);
+    return !stw_score_is_better(&c->score, score);
+}
+
+static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_t worker) {
+    stw_score score = {0};
+    TRY(stw_anneal_change(a, c, a->search->scratch[worker]));
+    if (c->moved_count == 0 && !c->priorities_changed) return STW_OK;
+    TRY(stw_search_evaluate(a->search, c->plan, worker, &score, &c->error));
+    c->since_look++;
+    if (!accepts(c, &score, heat)) {
+        stw_anneal_take_back(c);
+        return STW_OK;
+    }
+    c->score = score;
+    if (!stw_score_is_better(&score, &c->best_score)) return STW_OK;
+    c->best_score = score;
+    return stw_plan_copy(c->best, c->plan, &c->error);
+}
+
+static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
+    const stw_search *search = a->shared.search;
+    const bool timed = search->budget.evaluations <= 0;
+    for (int64_t k = 0; k < a->quota; k++) {
+        if (timed && stw_search_is_over(search)) break;
+        if (c->since_look >= LOOK_EVERY) {
+            TRY(look(&a->shared, c, worker));
+        } else {
+            TRY(step(&a->shared, c, a->heat, worker));
+        }
+    }
+    return STW_OK;
+}
+
+static void work_on_chain(void *context, int64_t index, int32_t worker) {
+    annealing *a = context;
+    a->chain[index].status = run_chain(a, &a->chain[index], worker);
+}
+
+/* ---- meeting ---- */
+
+static int32_t best_chain(const annealing *a) {
+    int32_t best = 0;
+    for (int32_t k = 1; k < CHAINS; k++) {
+        if (stw_score_is_better(&a->chain[k].best_score, &a->chain[best].best_score)) best = k;
+    }
+    return best;
+}
+
+static int32_t worst_chain(const annealing *a) {
+    int32_t worst = 0;
+    for (int32_t k = 1; k < CHAINS; k++) {
+        if (stw_score_is_better(&a->chain[worst].score, &a->chain[k].score)) worst = k;
+    }
+    return worst;
+}
+
+static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
+    const stw_search *search = a->shared.search;
+    for (int32_t k = 0; k < CHAINS; k++) {
+        if (a->chain[k].status == STW_OK) continue;
+        if (error != NULL) *error = a->chain[k].error;
+        return a->chain[k].status;
+    }
+    const stw_chain *best = &a->chain[best_chain(a)];
+    stw_chain *worst = &a->chain[worst_chain(a)];
+    if (stw_score_is_better(&best->best_score, known)) {
+        *known = best->best_score;
+        if (search->found != NULL) search->found(search->watch_context, best->best, known);
+    }
+    if (stw_score_is_better(&best->best_score, &worst->score)) {
+        TRY(stw_plan_copy(worst->plan, best->best, error));
+        worst->score = best->best_score;
+        worst->since_look = LOOK_EVERY;
+    }
+    stw_search_tick(search);
+    return STW_OK;
+}
+
+/* ---- the rounds ---- */
+
+/* How much of the budget is gone, from 0 to 1. */
+static double progress_of(const annealing *a, int32_t round) {
+    if (a->shared.search->budget.evaluations > 0) return (double)round / ROUNDS;
+    return fmin(1.0, (stw_now_s() - a->began_s) / fmax(a->until_s - a->began_s, 1e-9));
+}
+
+/* Evaluations per chain for the next round: an equal share of what is left; by time, as many as the pace so far allows. */
+static int64_t next_quota(const annealing *a, int32_t round) {
+    const stw_search *search = a->shared.search;
+    const int64_t rounds_left = round < ROUNDS ? ROUNDS - round : 1;
+    if (search->budget.evaluations > 0) return stw_search_evaluations_left(search) / CHAINS / rounds_left;
+    if (round == 0) return 2;
+    const double now_s = stw_now_s(), pace = (double)atomic_load(&search->evaluations) / fmax(now_s - a->began_s, 1e-6);
+    return (int64_t)fmax(2.0, pace * (a->until_s - now_s) / (double)(rounds_left * CHAINS));
+}
+
+static stw_status run_rounds(annealing *a, stw_score *known, stw_error *error) {
+    const stw_search *search = a->shared.search;
+    const bool timed = search->budget.evaluations <= 0;
+    a->began_s = stw_now_s();
+    a->until_s = search->budget.until_s > 0.0 ? search->budget.until_s : a->began_s + 10.0;
+    for (int32_t round = 0; (timed || round < ROUNDS) && !stw_search_is_over(search); round++) {
+        a->heat = 1.0 - progress_of(a, round);
+        a->quota = next_quota(a, round);
+        if (timed && stw_now_s() >= a->until_s) break;
+        stw_pool_run(search->pool, CHAINS, work_on_chain, a);
+        TRY(meet(a, known, error));
+    }
+    return STW_OK;
+}
+
+/* ---- preparing ---- */
+
+static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t index, const stw_plan *start, stw_arena *arena,
+                               stw_error *error) {
+    const stw_simulator *s = search->simulator;
+    const int32_t N = s->graph->N, T = s->unfused.T;
+    const stw_rng seeded = stw_rng_create(search->seed);
+    const stw_rng mine = stw_rng_split(&seeded, 0x616e6e65616c); /* "anneal" */
+    c->rng = stw_rng_split(&mine, (uint64_t)index);
+    c->heat = HEAT * (index % 4 + 1) / 4;
+    c->since_look = LOOK_EVERY;
+    STW_TRY_NEW(arena, c->moved, N, error);
+    STW_TRY_NEW(arena, c->old_device, N, error);
+    STW_TRY_NEW(arena, c->old_priority, N, error);
+    STW_TRY_NEW(arena, c->critical, T, error);
+    STW_TRY_NEW(arena, c->start_ps, T, error);
+    STW_TRY_NEW(arena, c->mark, N, error);
+    STW_TRY_NEW(arena, c->queue, N, error);
+    STW_TRY_NEW(arena, c->plan_glue, T, error);
+    STW_TRY_NEW(arena, c->aversion, T, error);
+    STW_TRY_NEW(arena, c->steered, N, error);
+    TRY(stw_plan_create(s->graph, s->machine, &c->plan, error));
+    TRY(stw_plan_create(s->graph, s->machine, &c->best, error));
+    TRY(stw_plan_copy(c->plan, start, error));
+    return stw_plan_copy(c->best, start, error);
+}
+
+/* Chances of the kinds of moves: those that change what may not be changed get none. */
+static void weigh_moves(stw_annealing *a) {
+    static const double weight[STW_MOVE_COUNT] = {0.40, 0.18, 0.22, 0.10, 0.05, 0.01, 0.04};
+    const unsigned tasks = a->search->tasks;
+    double sum = 0.0;
+    for (int k = 0; k < STW_MOVE_COUNT; k++) {
+        const bool places = k <= STW_MOVE_STEER;
+        const bool may = places ? (tasks & STW_TASK_PLACEMENT) != 0 : (tasks & STW_TASK_SCHEDULE) != 0 && a->search->rule < 0;
+        a->weight[k] = may ? weight[k] : 0.0;
+        sum += a->weight[k];
+    }
+    for (int k = 0; k < STW_MOVE_COUNT && sum > 0.0; k++) a->weight[k] /= sum;
+}
+
+static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) {
+    static const int32_t sizes[] = {8192, 2048, 512, 128, 32};
+    const stw_search *search = a->search;
+    const stw_simulator *s = search->simulator;
+    const stw_units *atoms = &a->units.level[0];
+    const int32_t *wanted = search->unit_count == 0 ? NULL : sizes;
+    const int32_t count = search->unit_count == 0 ? 0 : sizeof sizes / sizeof sizes[0];
+    double *rank;
+    TRY(stw_units_build(s->graph, s->costs->us[0], wanted, count, arena, &a->units, error));
+    TRY(stw_affinity_build(s, atoms, wanted, count, arena, &a->affinity, error));
+    STW_TRY_NEW(arena, rank, s->unfused.T, error);
+    stw_rule_upward_ranks(s->costs, &s->unfused, NULL, rank);
+    for (int32_t t = 0; t < s->unfused.T; t++) a->largest_rank = fmax(a->largest_rank, rank[t]);
+    TRY(stw_board_prepare(s->costs, &s->unfused, atoms->of, atoms->count, rank, arena, &a->board, error));
+    for (int32_t i = 0; i < s->graph->N; i++) a->mean_us += s->costs->us[0][i] / s->graph->op_count;
+    a->affinity_share = 0.2;
+    weigh_moves(a);
+    return STW_OK;
+}
+
+/* Most chains begin with the best plan, some with the second and the third. */
+static stw_status create_chains(annealing *a, const stw_starts *starts, stw_arena *arena, stw_score *known, stw_error *error) {
+    static const int32_t start_of[CHAINS] = {0, 0, 0, 0, 0, 1, 1, 2};
+    stw_search *search = a->shared.search;
+    for (int32_t k = 0; k < CHAINS; k++) {
+        stw_chain *c = &a->chain[k];
+        const int32_t start = start_of[k] < starts->count ? start_of[k] : 0;
+        TRY(create_chain(search, c, k, starts->plan[start], arena, error));
+        TRY(stw_search_evaluate(search, c->plan, 0, &c->score, error));
+        c->best_score = c->score;
+    }
+    *known = a->chain[0].score;
+    return STW_OK;
+}
+
+static void write_note(stw_search *search, const stw_score *before, const stw_score *after) {
+    if (before->reason != STW_VALID) {
+        snprintf(search->note, sizeof search->note, "its start did not fit");
+        search->repaired = after->reason == STW_VALID;
+        return;
+    }
+    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * (1.0 - after->value / before->value));
+}
+
+static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan, stw_error *error) {
+    stw_search *search = a->shared.search;
+    stw_arena arena = search->arena;
+    stw_score known = {0};
+    TRY(prepare(&a->shared, &arena, error));
+    TRY(create_chains(a, starts, &arena, &known, error));
+    const stw_score before = known;
+    TRY(run_rounds(a, &known, error));
+    const stw_chain *best = &a->chain[best_chain(a)];
+    write_note(search, &before, &best->best_score);
+    TRY(stw_plan_copy(plan, best->best, error));
+    stw_plan_join(search->simulator, plan);
+    return STW_OK;
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    stw_starts starts;
+    TRY(stw_starts_open(search, START_SHARE, &starts, error));
+    annealing *a = calloc(1, sizeof *a);
+    stw_status status = a == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
+    const bool decided = search->simulator->machine->device_count == 1 || search->simulator->graph->op_count == 0;
+    if (status == STW_OK && decided) status = stw_plan_copy(plan, starts.plan[0], error);
+    if (status == STW_OK && !decided) {
+        a->shared.search = search;
+        status = anneal(a, &starts, plan, error);
+    }
+    for (int32_t k = 0; k < CHAINS && a != NULL; k++) {
+        stw_plan_destroy(a->chain[k].plan);
+        stw_plan_destroy(a->chain[k].best);
+    }
+    free(a);
+    stw_starts_close(&starts);
+    return status;
+}
+
+const stw_method stw_method_anneal = {"anneal", "local search from the best plans of the other methods, until the budget ends",
+                                      STW_METHOD_SEARCH, run};

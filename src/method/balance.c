@@ -1,0 +1,220 @@
+/* `balance`: makes the largest load of a device small, for steps that follow each other as in a pipeline. Contiguous splits of
+ * several orders, annealed in eight chains; whatever the number of threads, chain k computes the same. Loads are kept up to date
+ * move by move; the best placement of each round is judged by the simulator. */
+#include <math.h>
+#include <string.h>
+
+#include "method/balance.h"
+#include "method/method.h"
+#include "plan/plan.h"
+
+enum {
+    CHAINS = 8,
+    ROUNDS = 4,                   /* after each, chains may go on from the best of all */
+    MOVES_PER_EVALUATION = 10000, /* what moves cost when the budget is a number of evaluations */
+    DEFAULT_EVALUATIONS = 400,    /* without any budget */
+    CLUSTER_ROOM = 128
+};
+
+typedef struct {
+    int32_t *best;  /* (A) */
+    double best_us; /* its largest load; infinite: it does not fit */
+    stw_status status;
+    stw_error error;
+} chain;
+
+typedef struct {
+    stw_search *search;
+    stw_balance_model model;
+    chain chain[CHAINS];
+    int32_t *leader; /* (A) the best of all rounds so far */
+    double leader_us;
+    int32_t round;
+    int64_t moves;  /* of a chain in this round, or INT64_MAX */
+    double slice_s; /* of a chain in this round, or 0 */
+} balance;
+
+/* ---- one chain in one round ---- */
+
+/* Devices in random order: where slow ones stand matters, and equal ones lose nothing. */
+static void shuffle_devices(int32_t *sequence, int32_t D, stw_rng *rng, bool shuffled) {
+    for (int32_t d = 0; d < D; d++) sequence[d] = d;
+    for (int32_t d = D - 1; d > 0 && shuffled; d--) {
+        const int32_t other = (int32_t)stw_rng_below(rng, d + 1), swap = sequence[d];
+        sequence[d] = sequence[other];
+        sequence[other] = swap;
+    }
+}
+
+static stw_status make_split(const balance *b, int32_t kind, bool shuffled, stw_rng *rng, int32_t *device, stw_arena scratch,
+                             stw_error *error) {
+    int32_t sequence[STW_MAX_DEVICES], *order;
+    STW_TRY_NEW(&scratch, order, b->model.A, error);
+    shuffle_devices(sequence, b->model.D, rng, shuffled);
+    TRY(stw_balance_order(&b->model, kind, rng, order, scratch, error));
+    return stw_balance_split(&b->model, order, sequence, device, scratch, error);
+}
+
+static void keep_if_better(chain *c, const stw_balance_state *state) {
+    if (stw_balance_lacks(state) > 0.0 || stw_balance_largest(state) >= c->best_us) return;
+    c->best_us = stw_balance_largest(state);
+    memcpy(c->best, state->device, (size_t)state->model->A * sizeof *c->best);
+}
+
+/* How long the next annealing is: longer each time, and no longer than what is left. */
+static int64_t length_of_run(const balance *b, const stw_balance_limit *limit, int32_t run, double began_s) {
+    int64_t moves = ((int64_t)b->model.A * b->model.D * 40 + 4096) << (run < 12 ? run / 2 : 6);
+    if (limit->moves - limit->made < moves) moves = limit->moves - limit->made;
+    if (limit->until_s > 0.0 && limit->made > 0) {
+        const double now_s = stw_now_s(), rate = (double)limit->made / (now_s - began_s + 1e-9);
+        const double left = (limit->until_s - now_s) * rate * 1.02;
+        if (left < (double)moves) moves = left > 1.0 ? (int64_t)left : 1;
+    }
+    return moves;
+}
+
+static stw_status run_slice(balance *b, int32_t index, int32_t worker, stw_error *error) {
+    chain *c = &b->chain[index];
+    stw_arena scratch = b->search->scratch[worker];
+    const stw_rng seeded = stw_rng_create(b->search->seed), mine = stw_rng_split(&seeded, 0x62616c616e6365); /* "balance" */
+    stw_rng rng = stw_rng_split(&mine, (uint64_t)(b->round * CHAINS + index));
+    const double began_s = stw_now_s();
+    stw_balance_limit limit = {.search = b->search, .moves = b->moves, .until_s = b->slice_s > 0.0 ? began_s + b->slice_s : 0.0};
+    stw_balance_state state;
+    int32_t *start, *room;
+    TRY(stw_balance_state_create(&b->model, &scratch, &state, error));
+    STW_TRY_NEW(&scratch, start, b->model.A, error);
+    STW_TRY_NEW(&scratch, room, CLUSTER_ROOM, error);
+    for (int32_t run = 0; run == 0 || !stw_balance_limit_is_over(&limit); run++) {
+        const bool fresh = b->round == 0 ? run < 4 || run % 2 == 0 : run % 4 == 3;
+        const bool from_leader = !fresh && b->round > 0 && (index + run) % 2 == 0;
+        if (fresh) {
+            TRY(make_split(b, (index + run) % STW_BALANCE_ORDERS, run > 0 || index > 0, &rng, start, scratch, error));
+        } else {
+            memcpy(start, from_leader ? b->leader : c->best, (size_t)b->model.A * sizeof *start);
+        }
+        stw_balance_state_set(&state, start);
+        keep_if_better(c, &state);
+        const double temperature = fresh ? 0.1 : 0.003 * pow(10.0, stw_rng_uniform(&rng));
+        stw_balance_anneal(&state, temperature, length_of_run(b, &limit, run, began_s), &rng, &limit, room, c->best, &c->best_us);
+    }
+    return STW_OK;
+}
+
+static void work_on_chain(void *context, int64_t index, int32_t worker) {
+    balance *b = context;
+    chain *c = &b->chain[index];
+    c->status = run_slice(b, (int32_t)index, worker, &c->error);
+}
+
+/* ---- the exact judgement ---- */
+
+static void expand(const balance *b, const int32_t *atom_device, stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        const int32_t atom = b->model.atom_of[i];
+        plan->device[i] = atom < 0 ? 0 : atom_device[atom];
+    }
+    stw_plan_join(b->search->simulator, plan);
+}
+
+/* Where tensors did not fit beside the residents, residents get less room from now on. */
+static void learn_memory(balance *b, const stw_plan *plan) {
+    const stw_simulator *s = b->search->simulator;
+    const stw_timeline *timeline = &b->search->workspace[0]->timeline;
+    (void)plan;
+    for (int32_t d = 0; d < b->model.D; d++) {
+        const int64_t over = timeline->peak_bytes[d] - s->machine->device[d].memory_bytes;
+        if (over > 0) b->model.memory[d] = b->model.memory[d] > over ? b->model.memory[d] - over : 0;
+    }
+}
+
+static stw_status judge(balance *b, const int32_t *device, stw_plan *trial, stw_plan *plan, stw_score *best, bool *has_best,
+                        stw_error *error) {
+    stw_search *search = b->search;
+    stw_score score;
+    expand(b, device, trial);
+    const stw_rule rule = search->rule >= 0 ? (stw_rule)search->rule : STW_RULE_UPWARD_RANK;
+    TRY(stw_rule_apply(rule, search->simulator->costs, &search->simulator->unfused, trial, search->arena, error));
+    TRY(stw_search_evaluate(search, trial, 0, &score, error));
+    if (score.reason == STW_INVALID_MEMORY) learn_memory(b, trial);
+    if (*has_best && !stw_score_is_better(&score, best)) return STW_OK;
+    *best = score;
+    *has_best = true;
+    TRY(stw_plan_copy(plan, trial, error));
+    if (search->found != NULL) search->found(search->watch_context, plan, best);
+    return STW_OK;
+}
+
+/* ---- rounds ---- */
+
+static void share_budget(balance *b, int64_t evaluations, double began_s) {
+    static const double until[ROUNDS] = {0.5, 0.7, 0.85, 1.0}; /* share of the budget that is gone after each round */
+    const stw_search *search = b->search;
+    const double part = until[b->round] - (b->round > 0 ? until[b->round - 1] : 0.0);
+    const int32_t threads = stw_pool_threads(search->pool);
+    const int32_t turns = (CHAINS + threads - 1) / threads; /* chains that one thread runs one after the other */
+    b->moves = INT64_MAX;
+    b->slice_s = 0.0;
+    if (evaluations > 0) {
+        b->moves = (int64_t)(part * (double)evaluations * MOVES_PER_EVALUATION / CHAINS);
+    }
+    if (search->budget.until_s > 0.0) {
+        const double end_s = began_s + until[b->round] * (search->budget.until_s - began_s), left_s = end_s - stw_now_s();
+        b->slice_s = fmax(left_s / turns, 1e-6);
+    }
+}
+
+static stw_status run_round(balance *b, stw_plan *trial, stw_plan *plan, stw_score *best, bool *has_best, stw_error *error) {
+    stw_pool_run(b->search->pool, CHAINS, work_on_chain, b);
+    int32_t winner = 0;
+    for (int32_t k = 0; k < CHAINS; k++) {
+        if (b->chain[k].status != STW_OK) {
+            if (error != NULL) *error = b->chain[k].error;
+            return b->chain[k].status;
+        }
+        if (b->chain[k].best_us < b->chain[winner].best_us) winner = k;
+    }
+    const chain *c = &b->chain[winner];
+    if (*has_best && c->best_us >= b->leader_us) return STW_OK;
+    b->leader_us = c->best_us;
+    memcpy(b->leader, c->best, (size_t)b->model.A * sizeof *b->leader);
+    return judge(b, c->best, trial, plan, best, has_best, error);
+}
+
+static stw_status run_rounds(balance *b, stw_plan *trial, stw_plan *plan, stw_error *error) {
+    const stw_search *search = b->search;
+    const double began_s = stw_now_s();
+    int64_t evaluations = search->budget.evaluations > 0 ? stw_search_evaluations_left(search) : 0;
+    if (evaluations == 0 && search->budget.until_s <= 0.0) evaluations = DEFAULT_EVALUATIONS;
+    stw_score best = {0};
+    bool has_best = false;
+    for (b->round = 0; b->round < ROUNDS; b->round++) {
+        if (b->round > 0 && stw_search_is_over(search)) break;
+        share_budget(b, evaluations, began_s);
+        TRY(run_round(b, trial, plan, &best, &has_best, error));
+        stw_search_tick(search);
+    }
+    return STW_OK;
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    if (search->objective != STW_OBJECTIVE_THROUGHPUT) {
+        return stw_fail(error, STW_ERROR_NO_PLAN, "serves the objective throughput only");
+    }
+    stw_arena arena = search->arena;
+    balance b = {.search = search, .leader_us = HUGE_VAL};
+    TRY(stw_balance_model_build(search->simulator, &arena, &b.model, error));
+    STW_TRY_NEW(&arena, b.leader, b.model.A, error);
+    for (int32_t k = 0; k < CHAINS; k++) {
+        STW_TRY_NEW(&arena, b.chain[k].best, b.model.A, error);
+        b.chain[k].best_us = HUGE_VAL;
+    }
+    stw_plan *trial;
+    TRY(stw_plan_create(search->simulator->graph, search->simulator->machine, &trial, error));
+    const stw_status status = run_rounds(&b, trial, plan, error);
+    stw_plan_destroy(trial);
+    return status;
+}
+
+const stw_method stw_method_balance = {"balance", "contiguous splits, annealed, for the largest load (throughput)",
+                                       STW_METHOD_CONSTRUCTIVE, run};

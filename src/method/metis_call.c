@@ -1,0 +1,107 @@
+/* The one place that knows METIS: weights as its integers, its options, its faults.
+ *
+ * METIS seeds libc's rand() at the start of every call (with the seed option) and draws from it, so the stream is one for
+ * the whole process: two calls at a time would take numbers from each other. The lock makes every call see the same numbers
+ * whatever other threads partition. It also means that a caller's own rand() is seeded anew; nothing of ours uses it. */
+#include "method/metis_graph.h"
+
+#ifdef STW_HAVE_METIS
+
+#include <math.h>
+#include <metis.h>
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the only mutable state outside of objects: see above */
+
+bool stw_metis_is_there(void) { return true; }
+
+/* METIS adds up weights in 32 bits and does not notice when that overflows. */
+static const double most_weight = 1 << 30;
+
+/* Whole numbers of at least `least` whose sum over (count) stays below 2^30, in proportion to `weight`, `stride` apart. */
+static void to_integers(const double *weight, int64_t count, int32_t stride, int32_t least, idx_t *out) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < count; k++) sum += weight[k * stride];
+    const double room = most_weight - (double)(least + 1) * (double)count;
+    const double scale = sum > 0.0 && isfinite(sum) && room > 0.0 ? room / sum : 0.0;
+    for (int64_t k = 0; k < count; k++) out[k * stride] = (idx_t)(scale * weight[k * stride]) + least;
+}
+
+typedef struct {
+    idx_t vertices, constraints, parts;
+    idx_t *start, *neighbour, *vertex_weight, *edge_weight, *size;
+    real_t *share, *imbalance;
+    idx_t options[METIS_NOPTIONS];
+} arguments;
+
+static stw_status fill_graph(const stw_part_call *call, stw_arena *arena, arguments *a, stw_error *error) {
+    const stw_part_graph *graph = call->graph;
+    const int32_t M = graph->M, K = call->weights->K;
+    const int64_t E = graph->start[M];
+    STW_TRY_NEW(arena, a->start, (int64_t)M + 1, error);
+    STW_TRY_NEW(arena, a->neighbour, E + 1, error);
+    STW_TRY_NEW(arena, a->edge_weight, E + 1, error);
+    STW_TRY_NEW(arena, a->vertex_weight, (int64_t)M * K, error);
+    for (int32_t v = 0; v <= M; v++) a->start[v] = (idx_t)graph->start[v];
+    for (int64_t k = 0; k < E; k++) a->neighbour[k] = graph->neighbour[k];
+    to_integers(graph->cost, E, 1, 1, a->edge_weight); /* an edge of weight 0 is refused */
+    for (int32_t k = 0; k < K; k++) to_integers(call->weights->weight + k, M, K, K == 1 ? 1 : 0, a->vertex_weight + k);
+    if (!call->volume) return STW_OK;
+    /* What a vertex sends to each other part: the dearest of its edges, since one value mostly makes them all. */
+    STW_TRY_NEW(arena, a->size, M, error);
+    for (int32_t v = 0; v < M; v++) {
+        for (idx_t k = a->start[v]; k < a->start[v + 1]; k++) {
+            if (a->edge_weight[k] > a->size[v]) a->size[v] = a->edge_weight[k];
+        }
+    }
+    return STW_OK;
+}
+
+static stw_status fill_targets(const stw_part_call *call, stw_arena *arena, arguments *a, stw_error *error) {
+    const int32_t K = call->weights->K;
+    STW_TRY_NEW(arena, a->share, (int64_t)call->parts * K, error);
+    STW_TRY_NEW(arena, a->imbalance, K, error);
+    for (int32_t p = 0; p < call->parts; p++) {
+        for (int32_t k = 0; k < K; k++) a->share[p * K + k] = (real_t)call->share[p];
+    }
+    for (int32_t k = 0; k < K; k++) a->imbalance[k] = (real_t)call->imbalance;
+    METIS_SetDefaultOptions(a->options);
+    a->options[METIS_OPTION_SEED] = call->seed;
+    a->options[METIS_OPTION_NUMBERING] = 0;
+    if (call->volume) a->options[METIS_OPTION_OBJTYPE] = METIS_OBJTYPE_VOL;
+    return STW_OK;
+}
+
+stw_status stw_metis_call(const stw_part_call *call, int32_t *part, stw_arena scratch, stw_error *error) {
+    const int32_t M = call->graph->M;
+    arguments a = {.vertices = M, .constraints = call->weights->K, .parts = call->parts};
+    idx_t cut = 0, *result;
+    TRY(fill_graph(call, &scratch, &a, error));
+    TRY(fill_targets(call, &scratch, &a, error));
+    STW_TRY_NEW(&scratch, result, M, error);
+    int status;
+    pthread_mutex_lock(&lock);
+    if (call->recursive) {
+        status = METIS_PartGraphRecursive(&a.vertices, &a.constraints, a.start, a.neighbour, a.vertex_weight, NULL, a.edge_weight,
+                                          &a.parts, a.share, a.imbalance, a.options, &cut, result);
+    } else {
+        status = METIS_PartGraphKway(&a.vertices, &a.constraints, a.start, a.neighbour, a.vertex_weight, a.size, a.edge_weight,
+                                     &a.parts, a.share, a.imbalance, a.options, &cut, result);
+    }
+    pthread_mutex_unlock(&lock);
+    if (status == METIS_ERROR_MEMORY) return stw_fail(error, STW_ERROR_MEMORY, "METIS ran out of memory");
+    if (status != METIS_OK) return stw_fail(error, STW_ERROR_NO_PLAN, "METIS failed with status %d", status);
+    for (int32_t v = 0; v < M; v++) part[v] = (int32_t)result[v];
+    return STW_OK;
+}
+
+#else
+
+bool stw_metis_is_there(void) { return false; }
+
+stw_status stw_metis_call(const stw_part_call *call, int32_t *part, stw_arena scratch, stw_error *error) {
+    (void)call, (void)part, (void)scratch;
+    return stw_fail(error, STW_ERROR_NO_PLAN, "built without METIS; install libmetis-dev and build again");
+}
+
+#endif
