@@ -11,6 +11,7 @@
 #include "runner.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
+static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 enum { EXACT_OPS = 12, EXACT_DEVICES = 4 };
 
@@ -57,12 +58,23 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
     return STW_OK;
 }
 
+/* The last method may use up the share of the constructive ones; each before it leaves most of it to those that follow. */
+static stw_budget slice_for(const stw_runner *r, bool last) {
+    stw_budget budget = share_of(r, CONSTRUCTIVE_SHARE);
+    if (last) return budget;
+    const double now_s = stw_now_s();
+    if (budget.until_s > 0.0) budget.until_s = now_s + METHOD_SHARE * (budget.until_s - now_s);
+    if (budget.evaluations > 0) budget.evaluations = (int64_t)ceil(METHOD_SHARE * (double)budget.evaluations);
+    return budget;
+}
+
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method == &stw_method_single || !stw_method_serves(method, r->settings.objective)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
-        TRY(stw_runner_run(r, method, rule_of(&r->settings), share_of(r, CONSTRUCTIVE_SHARE), true, result, error));
+        const stw_budget slice = slice_for(r, method == &stw_method_steer);
+        TRY(stw_runner_run(r, method, rule_of(&r->settings), slice, true, result, error));
     }
     return STW_OK;
 }
@@ -71,7 +83,8 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
     const bool small = r->simulator->graph->op_count <= EXACT_OPS && r->simulator->machine->device_count <= EXACT_DEVICES;
     const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
-    if (!small || r->settings.objective != STW_OBJECTIVE_TIME || r->settings.tasks != both || r->settings.rule >= 0) return STW_OK;
+    if (!small || r->settings.objective != STW_OBJECTIVE_TIME || r->settings.tasks != both || r->settings.rule >= 0)
+        return STW_OK;
     if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
     TRY(stw_runner_run(r, &stw_method_exact, -1, share_of(r, EXACT_SHARE), true, result, error));
     result->optimal = result->entry[result->count - 1]->proved;

@@ -1,6 +1,6 @@
-/* `anneal`: local search from the best plans so far. Eight chains, whatever the number of threads; each has its own random numbers
- * and its share of the evaluations. They meet at fixed counts: the chain that is worst goes on from the best plan. A change is
- * kept if the plan becomes at most a little worse; how little falls to nothing by the end (threshold accepting). */
+/* `anneal`: local search from the best plans so far. Eight chains, whatever the number of threads; each has its own random
+ * numbers and its share of the evaluations. They meet at fixed counts: the chain that is worst goes on from the best plan. A
+ * change is kept if the plan becomes at most a little worse; how little falls to nothing by the end (threshold accepting). */
 #include "method/anneal.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "sim/critical.h"
 
 enum { CHAINS = 8, ROUNDS = 48, LOOK_EVERY = 48 };
-static const double HEAT = 0.01;        /* of the hottest chains, at the beginning */
+static const double HEAT = 0.01;       /* of the hottest chains, at the beginning */
 static const double START_SHARE = 0.4; /* of the budget, for plans to begin with where none are given */
 
 typedef struct {

@@ -13,8 +13,10 @@ enum {
     ROUNDS = 4,                   /* after each, chains may go on from the best of all */
     MOVES_PER_EVALUATION = 10000, /* what moves cost when the budget is a number of evaluations */
     DEFAULT_EVALUATIONS = 400,    /* without any budget */
+    MOVES_PER_SPLIT = 10000,      /* a split takes about as long */
     CLUSTER_ROOM = 128
 };
+static const double FRESH_HEAT = 0.1; /* the first temperature of a run from a new split, relative to the largest load */
 
 typedef struct {
     int32_t *best;  /* (A) */
@@ -73,6 +75,46 @@ static int64_t length_of_run(const balance *b, const stw_balance_limit *limit, i
     return moves;
 }
 
+/* The best of several splits into `start`. They take a tenth of the chain's slice, and there is at least one. */
+static stw_status start_from_splits(const balance *b, chain *c, int32_t index, stw_rng *rng, stw_balance_state *state,
+                                    stw_balance_limit *limit, int32_t *start, stw_arena scratch, stw_error *error) {
+    int32_t *device;
+    double best_us = HUGE_VAL;
+    const double began_s = stw_now_s();
+    STW_TRY_NEW(&scratch, device, b->model.A, error);
+    for (int32_t k = 0; k == 0 || !stw_balance_limit_is_over(limit); k++) {
+        if (k > 0 && (limit->moves < INT64_MAX ? limit->made >= limit->moves / 10 : stw_now_s() - began_s >= b->slice_s / 10.0))
+            break;
+        TRY(make_split(b, (index + k) % STW_BALANCE_ORDERS, k > 0 || index > 0, rng, device, scratch, error));
+        stw_balance_state_set(state, device);
+        keep_if_better(c, state);
+        limit->made += MOVES_PER_SPLIT;
+        const double value_us = stw_balance_largest(state) * (1.0 + stw_balance_lacks(state));
+        if (value_us >= best_us) continue;
+        best_us = value_us;
+        memcpy(start, device, (size_t)b->model.A * sizeof *start);
+    }
+    return STW_OK;
+}
+
+/* Chains begin with splits. Later they start from another split, from what they found best, or from the best of all. */
+static stw_status choose_start(const balance *b, chain *c, int32_t index, int32_t run, stw_rng *rng, stw_balance_state *state,
+                               stw_balance_limit *limit, int32_t *start, bool *fresh, stw_arena scratch, stw_error *error) {
+    *fresh = b->round == 0 ? run < 4 || run % 2 == 0 : run % 4 == 3;
+    if (b->round == 0 && run == 0) {
+        TRY(start_from_splits(b, c, index, rng, state, limit, start, scratch, error));
+    } else if (*fresh) {
+        TRY(make_split(b, (index + run) % STW_BALANCE_ORDERS, true, rng, start, scratch, error));
+        limit->made += MOVES_PER_SPLIT;
+    } else {
+        const bool from_leader = b->round > 0 && (index + run) % 2 == 0;
+        memcpy(start, from_leader ? b->leader : c->best, (size_t)b->model.A * sizeof *start);
+    }
+    stw_balance_state_set(state, start);
+    keep_if_better(c, state);
+    return STW_OK;
+}
+
 static stw_status run_slice(balance *b, int32_t index, int32_t worker, stw_error *error) {
     chain *c = &b->chain[index];
     stw_arena scratch = b->search->scratch[worker];
@@ -86,17 +128,11 @@ static stw_status run_slice(balance *b, int32_t index, int32_t worker, stw_error
     STW_TRY_NEW(&scratch, start, b->model.A, error);
     STW_TRY_NEW(&scratch, room, CLUSTER_ROOM, error);
     for (int32_t run = 0; run == 0 || !stw_balance_limit_is_over(&limit); run++) {
-        const bool fresh = b->round == 0 ? run < 4 || run % 2 == 0 : run % 4 == 3;
-        const bool from_leader = !fresh && b->round > 0 && (index + run) % 2 == 0;
-        if (fresh) {
-            TRY(make_split(b, (index + run) % STW_BALANCE_ORDERS, run > 0 || index > 0, &rng, start, scratch, error));
-        } else {
-            memcpy(start, from_leader ? b->leader : c->best, (size_t)b->model.A * sizeof *start);
-        }
-        stw_balance_state_set(&state, start);
-        keep_if_better(c, &state);
-        const double temperature = fresh ? 0.1 : 0.003 * pow(10.0, stw_rng_uniform(&rng));
-        stw_balance_anneal(&state, temperature, length_of_run(b, &limit, run, began_s), &rng, &limit, room, c->best, &c->best_us);
+        bool fresh = false;
+        TRY(choose_start(b, c, index, run, &rng, &state, &limit, start, &fresh, scratch, error));
+        const double temperature = fresh ? FRESH_HEAT : 0.003 * pow(10.0, stw_rng_uniform(&rng));
+        const int64_t moves = length_of_run(b, &limit, run, began_s);
+        stw_balance_anneal(&state, temperature, moves, &rng, &limit, room, c->best, &c->best_us);
     }
     return STW_OK;
 }

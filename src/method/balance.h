@@ -35,7 +35,8 @@ typedef struct stw_balance_model {
     double *work_us;   /* (A, D) */
     int64_t *resident; /* (A) bytes of parameters and buffers */
     int64_t resident_sum;
-    int32_t *first_op;      /* (A) place of its first op in the topological order; beyond all others without ops */
+    int32_t *first_op;      /* (A) place in the topological order of its first op that takes time, else of its last; beyond all
+                               others without ops */
     stw_balance_edge *edge; /* (E) by producer */
     int32_t *reader_atom;
     int32_t *made_start;   /* (A + 1) edges that an atom writes: made_start[a] .. made_start[a + 1] */

@@ -37,11 +37,15 @@ static stw_status number_atoms(const stw_simulator *s, stw_arena *arena, stw_bal
     STW_TRY_NEW(arena, m->resident, m->A, error);
     STW_TRY_NEW(arena, m->first_op, m->A, error);
     for (int32_t a = 0; a < m->A; a++) m->first_op[a] = INT32_MAX;
-    for (int32_t k = graph->op_count - 1; k >= 0; k--) {
+    for (int32_t k = graph->op_count - 1; k >= 0; k--) { /* backwards, so that the first of those that count stays */
         const int32_t op = graph->topological[k], a = m->atom_of[op];
-        m->first_op[a] = k;
-        for (int32_t d = 0; d < m->D; d++)
-            m->work_us[(int64_t)a * m->D + d] += s->costs->us[s->machine->device[d].cost_class][op];
+        double most_us = 0.0;
+        for (int32_t d = 0; d < m->D; d++) {
+            const double us = s->costs->us[s->machine->device[d].cost_class][op];
+            m->work_us[(int64_t)a * m->D + d] += us;
+            if (us > most_us) most_us = us;
+        }
+        if (most_us > 0.0 || m->first_op[a] == INT32_MAX) m->first_op[a] = k;
     }
     for (int32_t i = 0; i < graph->N; i++) {
         if (!stw_node_is_resident(graph->kind[i])) continue;

@@ -56,8 +56,8 @@ typedef struct {
 typedef struct {
     const stw_simulator *simulator;
     stw_layers mirrored, plain;
-    stw_device_set set[STW_MAX_DEVICE_SETS];
-    int32_t count;
+    stw_device_set set[STW_MAX_DEVICE_SETS]; /* (set_count) */
+    int32_t set_count, count;
     variant variant[STW_MAX_DEVICE_SETS * AVERSION_COUNT * WAY_COUNT]; /* (count) the most promising first */
 } expert;
 
@@ -87,12 +87,13 @@ static bool is_possible(const expert *e, const way *w) {
 enum { MOST_STAGES = 96 }; /* more cost time and bring nothing */
 
 static void list_variants(expert *e) {
-    const int32_t sets = stw_device_sets(e->simulator->costs, e->set);
+    int32_t of_set[STW_MAX_DEVICE_SETS] = {0};
     for (int32_t a = 0; a < AVERSION_COUNT; a++) {
-        for (int32_t s = 0; s < sets; s++) {
+        for (int32_t s = 0; s < e->set_count; s++) {
             for (int32_t w = 0; w < WAY_COUNT; w++) {
                 if (!is_possible(e, &ways[w]) || (a > 0 && ways[w].dealing != CUT)) continue;
                 if (ways[w].rounds > 1 && ways[w].rounds * e->set[s].count > MOST_STAGES) continue;
+                if (e->set[s].count == 1 && of_set[s]++ > 0) continue; /* one device: one way */
                 e->variant[e->count++] = (variant){&ways[w], &e->set[s], aversions[a]};
             }
         }
@@ -104,7 +105,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_arena arena = search->arena;
     expert e = {.simulator = s};
     int32_t best = 0;
-    const double *us = s->costs->us[s->machine->device[0].cost_class];
+    e.set_count = stw_device_sets(s->costs, e.set);
+    const double *us = s->costs->us[s->machine->device[e.set[0].device[0]].cost_class];
     TRY(stw_layers_build(s->graph, us, true, &arena, &e.mirrored, error));
     TRY(stw_layers_build(s->graph, us, false, &arena, &e.plain, error));
     list_variants(&e);

@@ -29,7 +29,7 @@ static void add(heft *h, variant v) {
 
 /* Links, if some are missing, only matter to free variants: an anchor that is valid knows them. */
 static void list_variants(heft *h) {
-    static const double glue[] = {2.0, 8.0, 0.5, 32.0};
+    static const double glue[] = {2.0, 8.0, 0.5, 32.0, 256.0}; /* the last for slow links */
     static const stw_home home[] = {STW_HOME_FIRST, STW_HOME_UPDATE, STW_HOME_LARGEST};
     for (int32_t k = 0; k < 3; k++) {
         add(h, (variant){.home = home[k], .queues = true, .allowed = h->list.linked, .anchor = -1});
@@ -37,9 +37,9 @@ static void list_variants(heft *h) {
     }
     for (int32_t k = 0; k < 3 && h->list.linked != 0; k++) add(h, (variant){.home = home[k], .queues = true, .anchor = -1});
     for (int32_t a = 0; a < h->anchor_count; a++) {
-        for (int32_t g = 0; g < 4; g++) {
+        for (int32_t g = 0; g < 5; g++) {
             add(h, (variant){.home = STW_HOME_GLUED, .queues = true, .anchor = a, .glue = glue[g]});
-            add(h, (variant){.home = STW_HOME_GLUED, .anchor = a, .glue = glue[g]});
+            if (g < 4) add(h, (variant){.home = STW_HOME_GLUED, .anchor = a, .glue = glue[g]});
         }
     }
 }
@@ -52,7 +52,8 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
                              .allowed = v->allowed,
                              .insertion = true,
                              .queues = v->queues,
-                             .memory = h->list.memory};
+                             .memory = h->list.memory && v->queues}; /* what this pass can tell is not exact: half without */
+    ;
     if (v->anchor >= 0) {
         const int32_t T = h->list.base.tasks->T;
         double *glue;

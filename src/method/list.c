@@ -96,8 +96,11 @@ static stw_status copy_starts(const stw_search *search, stw_plan **plan, int32_t
     return STW_OK;
 }
 
-/* Runs a method with a quarter of what is left; `plan` is fresh. */
-static stw_status run_within(stw_search *search, const stw_method *method, stw_plan *plan, stw_score *score, stw_error *error) {
+/* Runs a method with a quarter of what is left and the starts so far; `plan` is fresh. */
+static stw_status run_within(stw_search *search, const stw_method *method, stw_plan *const *start, int32_t start_count,
+                             stw_plan *plan, stw_score *score, stw_error *error) {
+    const stw_plan *starts[STW_LIST_STARTS];
+    for (int32_t k = 0; k < start_count; k++) starts[k] = start[k];
     stw_search part = {.simulator = search->simulator,
                        .objective = search->objective,
                        .tasks = search->tasks,
@@ -108,6 +111,8 @@ static stw_status run_within(stw_search *search, const stw_method *method, stw_p
                        .workspace = search->workspace,
                        .scratch = search->scratch,
                        .arena = search->arena,
+                       .start = starts,
+                       .start_count = start_count,
                        .cancelled = search->cancelled};
     if (search->budget.evaluations > 0) part.budget.evaluations = 1 + stw_search_evaluations_left(search) / 4;
     if (search->budget.until_s > 0.0) {
@@ -132,7 +137,7 @@ stw_status stw_list_starts(stw_search *search, const char *const *method, int32_
         stw_plan *made = NULL;
         stw_score worth = {0};
         TRY(stw_plan_create(search->simulator->graph, search->simulator->machine, &made, error));
-        const stw_status status = run_within(search, found, made, &worth, error);
+        const stw_status status = run_within(search, found, plan, *count, made, &worth, error);
         if (status != STW_OK || worth.reason != STW_VALID) {
             stw_plan_destroy(made);
             if (status == STW_OK || status == STW_ERROR_NO_PLAN) continue;

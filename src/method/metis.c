@@ -229,7 +229,7 @@ static void list_variants(context *c, uint64_t seed) {
     for (int32_t k = 0; k < SETTING_COUNT; k++) {
         for (int32_t s = 0; s < sets; s++) {
             const int32_t parts = c->set[s].count / settings[k].fraction;
-            if (settings[k].fraction > 1 && parts < 2) continue;
+            if (parts < 2 && (k > 0 || settings[k].fraction > 1)) continue; /* one part: nothing to choose */
             stw_rng own = stw_rng_split(&rng, (uint64_t)k);
             c->variant[c->count++] = (variant){&settings[k], &c->set[s], parts, (int32_t)stw_rng_below(&own, INT32_MAX)};
         }

@@ -2,7 +2,8 @@
  * ETF, in which a device that has run an op keeps itself free for its favourite child unless another op is urgent.
  *
  * The program is over units, since it grows with the square of what it is about: minimise w with s_i + p_i + c_ij x_ij <= s_j,
- * s_i + p_i <= w, and at most one x near 0 among the children of a unit, and among its parents. x_ij < 1/2: j is i's favourite. */
+ * s_i + p_i <= w, and at most one x near 0 among the children of a unit, and among its parents. x_ij < 1/2: j is i's favourite.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -104,8 +105,8 @@ static stw_status build_edges(sct *s, stw_arena *arena, stw_error *error) {
 
 /* ---- the program ---- */
 
-typedef struct {   /* by columns: x of each edge, s of each unit, w */
-    int32_t E, M;  /* rows: E edges, M lists of children, M of parents, M ends */
+typedef struct {  /* by columns: x of each edge, s of each unit, w */
+    int32_t E, M; /* rows: E edges, M lists of children, M of parents, M ends */
     CoinBigIndex *start, count;
     int *row;
     double *value;

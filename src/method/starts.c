@@ -42,7 +42,8 @@ static stw_budget share_of(const stw_search *search, double share) {
 }
 
 /* Runs a method within this one. Its evaluations count as ours. */
-static stw_status run_within(stw_search *outer, const stw_method *method, stw_budget budget, stw_starts *starts, stw_error *error) {
+static stw_status run_within(stw_search *outer, const stw_method *method, stw_budget budget, stw_starts *starts,
+                             stw_error *error) {
     const stw_simulator *s = outer->simulator;
     stw_search inner = {
         .simulator = s,

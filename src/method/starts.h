@@ -7,8 +7,8 @@
 enum { STW_MAX_STARTS = 16 };
 
 typedef struct stw_starts {
-    int32_t count;                         /* at least 1 */
-    const stw_plan *plan[STW_MAX_STARTS];  /* best first */
+    int32_t count;                        /* at least 1 */
+    const stw_plan *plan[STW_MAX_STARTS]; /* best first */
     stw_plan *owned[STW_MAX_STARTS];
     stw_score score[STW_MAX_STARTS]; /* of the owned ones */
 } stw_starts;

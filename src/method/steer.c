@@ -90,10 +90,8 @@ static stw_status prepare_order(steer *s, stw_arena *arena, stw_error *error) {
 
 static stw_status run_round(steer *s, stw_plan *plan, stw_arena arena, int32_t *best, stw_error *error) {
     TRY(prepare_order(s, &arena, error));
-    const stw_variants variants = {.count = GRID + (s->best != NULL),
-                                   .build = build,
-                                   .context = s,
-                                   .own_rule = STW_RULE_UPWARD_RANK};
+    const stw_variants variants = {
+        .count = GRID + (s->best != NULL), .build = build, .context = s, .own_rule = STW_RULE_UPWARD_RANK};
     return stw_search_variants(s->search, &variants, plan, best, error);
 }
 
@@ -138,7 +136,7 @@ static stw_status prepare_units(steer *s, stw_arena *arena, stw_unit_levels *lev
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    static const char *const beginnings[] = {"expert", "heft", "spread"};
+    static const char *const beginnings[] = {"expert", "etf", "heft"};
     if (!(search->tasks & STW_TASK_PLACEMENT)) return stw_list_keep_placement(search, plan, error);
     stw_arena arena = search->arena;
     stw_unit_levels *levels;

@@ -2,9 +2,6 @@
 
 #include <string.h>
 
-/* fmax() minds what is no number, and takes a call. */
-static inline double larger(double a, double b) { return a > b ? a : b; }
-
 /* ---- an empty board ---- */
 
 /* Atoms whose home another plan gives are bound from the start. */
@@ -39,10 +36,11 @@ stw_status stw_board_create(const stw_board_base *base, const stw_board_rules *r
     out->channel = STW_NEW_DIRTY(arena, stw_calendar, (int64_t)channels + 1);
     STW_TRY_NEW(arena, out->sent, (int64_t)channels + 1, error);
     STW_TRY_NEW(arena, out->sent_look, (int64_t)channels + 1, error);
-    out->arrival = STW_NEW_DIRTY(arena, double, (int64_t)tasks->V * D); /* rows are filled when values get a home */
-    if (out->device == NULL || out->channel == NULL || out->arrival == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    for (int32_t d = 0; d < D; d++) out->device[d].end = 0.0, out->device[d].gap_count = 0;
-    for (int32_t c = 0; c <= channels; c++) out->channel[c].end = 0.0, out->channel[c].gap_count = 0;
+    out->arrival = STW_NEW_DIRTY(arena, double, (int64_t)tasks->V *D); /* rows are filled when values get a home */
+    if (out->device == NULL || out->channel == NULL || out->arrival == NULL)
+        return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    for (int32_t d = 0; d < D; d++) stw_calendar_clear(&out->device[d]);
+    for (int32_t c = 0; c <= channels; c++) stw_calendar_clear(&out->channel[c]);
     memset(out->atom_device, -1, (size_t)base->atom_count * sizeof *out->atom_device);
     for (int32_t k = 0; k < tasks->source_count; k++) {
         out->value[tasks->source[k]].device = -1;
@@ -51,58 +49,6 @@ stw_status stw_board_create(const stw_board_base *base, const stw_board_rules *r
     if (rules->memory) count_readers(out);
     if (rules->home == STW_HOME_GLUED && rules->glued != NULL) bind_glued(out);
     return STW_OK;
-}
-
-/* ---- calendars ---- */
-
-/* The first gap that holds it, or -1. */
-static inline int32_t find_gap(const stw_calendar *c, double ready, double us) {
-    int32_t g = c->gap_count;
-    while (g > 0 && c->gap_to[g - 1] >= ready + us) g--; /* what ends before is of no use: mostly all but the last */
-    for (; g < c->gap_count; g++) {
-        if (larger(c->gap_from[g], ready) + us <= c->gap_to[g]) return g;
-    }
-    return -1;
-}
-
-static inline double first_start(const stw_calendar *c, bool insertion, double ready, double us) {
-    const int32_t gap = insertion ? find_gap(c, ready, us) : -1;
-    return larger(ready, gap < 0 ? c->end : c->gap_from[gap]);
-}
-
-static void remove_gap(stw_calendar *c, int32_t gap) {
-    const size_t after = (size_t)(--c->gap_count - gap) * sizeof(double);
-    memmove(&c->gap_from[gap], &c->gap_from[gap + 1], after);
-    memmove(&c->gap_to[gap], &c->gap_to[gap + 1], after);
-}
-
-static void insert_gap(stw_calendar *c, int32_t gap, double from, double to) {
-    if (to <= from) return;
-    if (c->gap_count == STW_CALENDAR_GAPS) {
-        if (gap == 0) return; /* it would be the oldest */
-        remove_gap(c, 0);
-        gap--;
-    }
-    const size_t after = (size_t)(c->gap_count++ - gap) * sizeof(double);
-    memmove(&c->gap_from[gap + 1], &c->gap_from[gap], after);
-    memmove(&c->gap_to[gap + 1], &c->gap_to[gap], after);
-    c->gap_from[gap] = from;
-    c->gap_to[gap] = to;
-}
-
-/* Takes the time and returns its end. */
-static double occupy(stw_calendar *c, bool insertion, double ready, double us) {
-    const int32_t gap = insertion ? find_gap(c, ready, us) : -1;
-    if (gap < 0) {
-        const double start = larger(ready, c->end);
-        if (insertion) insert_gap(c, c->gap_count, c->end, start);
-        return c->end = start + us;
-    }
-    const double from = c->gap_from[gap], to = c->gap_to[gap], start = larger(ready, from), end = start + us;
-    remove_gap(c, gap);
-    insert_gap(c, gap, end, to);
-    insert_gap(c, gap, from, start);
-    return end;
 }
 
 /* ---- looking ---- */
@@ -152,8 +98,8 @@ static void look_at_read(stw_board *b, const stw_board_read *read, bool alone, i
             if (b->rules.queues) {
                 const int32_t c = base->channel[links + d];
                 const int64_t look = b->look_count * STW_MAX_DEVICES + d;
-                begin = !alone && b->sent_look[c] == look ? larger(begin, b->sent[c])
-                                                          : first_start(&b->channel[c], b->rules.channel_gaps, begin, us);
+                begin = !alone && b->sent_look[c] == look ? stw_larger(begin, b->sent[c])
+                                                          : stw_calendar_start(&b->channel[c], b->rules.channel_gaps, begin, us);
                 if (!alone) {
                     b->sent[c] = begin + us;
                     b->sent_look[c] = look;
@@ -191,7 +137,7 @@ void stw_board_look(stw_board *b, int32_t task, int32_t first, int32_t last) {
     const stw_board_base *base = b->base;
     double waited = 0.0;
     for (int32_t w = base->wait_start[task]; w < base->wait_start[task + 1]; w++)
-        waited = larger(waited, b->task_end[base->wait[w]]);
+        waited = stw_larger(waited, b->task_end[base->wait[w]]);
     for (int32_t d = first; d <= last; d++) {
         b->ready[d] = waited;
         b->comm[d] = b->need[d] = 0.0;
@@ -205,7 +151,7 @@ void stw_board_look(stw_board *b, int32_t task, int32_t first, int32_t last) {
 }
 
 double stw_board_start(const stw_board *b, int32_t device, double ready, double us) {
-    return first_start(&b->device[device], b->rules.insertion, ready, us);
+    return stw_calendar_start(&b->device[device], b->rules.insertion, ready, us);
 }
 
 /* ---- placing ---- */
@@ -226,11 +172,12 @@ static double fetch(stw_board *b, const stw_board_read *read, int32_t device) {
     const bool linked = base->latency[link] < STW_FAR_US; /* if not, the plan is invalid anyway */
     const double us = linked ? (*there < 0.0 ? base->latency[link] : 0.0) + read->bytes * base->us_per_byte[link] : 0.0;
     double end = value->ready + us;
-    if (b->rules.queues && linked) end = occupy(&b->channel[base->channel[link]], b->rules.channel_gaps, value->ready, us);
+    if (b->rules.queues && linked)
+        end = stw_calendar_take(&b->channel[base->channel[link]], b->rules.channel_gaps, value->ready, us);
     b->held[device] += read->bytes;
     const int32_t row = base->piece_row[read->value];
     if (row >= 0) b->there[(int64_t)row * base->D + device] |= read->pieces;
-    return *there = larger(*there, end);
+    return *there = stw_larger(*there, end);
 }
 
 /* What nobody reads any more is given back on all devices. */
@@ -280,7 +227,8 @@ void stw_board_place(stw_board *b, int32_t task, int32_t device) {
     const stw_board_base *base = b->base;
     double ready = 0.0;
     bind_atom(b, base->atom[base->tasks->task_node[task]], device);
-    for (int32_t w = base->wait_start[task]; w < base->wait_start[task + 1]; w++) ready = larger(ready, b->task_end[base->wait[w]]);
+    for (int32_t w = base->wait_start[task]; w < base->wait_start[task + 1]; w++)
+        ready = stw_larger(ready, b->task_end[base->wait[w]]);
     for (int32_t r = base->read_start[task]; r < base->read_start[task + 1]; r++) {
         const stw_board_read *read = &base->read[r];
         int32_t home = home_of(b, read->value);
@@ -288,12 +236,12 @@ void stw_board_place(stw_board *b, int32_t task, int32_t device) {
             bind_atom(b, base->atom[base->tasks->value_node[read->value]], device);
             home = home_of(b, read->value);
         }
-        if (home >= 0) ready = larger(ready, fetch(b, read, device));
+        if (home >= 0) ready = stw_larger(ready, fetch(b, read, device));
     }
-    const double end = occupy(&b->device[device], b->rules.insertion, ready, stw_board_us(base, task, device));
+    const double end = stw_calendar_take(&b->device[device], b->rules.insertion, ready, stw_board_us(base, task, device));
     b->task_device[task] = device;
     b->task_end[task] = end;
-    b->end_us = larger(b->end_us, end);
+    b->end_us = stw_larger(b->end_us, end);
     publish(b, task, device, end);
     if (!b->rules.memory) return;
     hold_inputs(b, task, device);

@@ -6,6 +6,7 @@
 #ifndef STW_PLAN_BOARD_H
 #define STW_PLAN_BOARD_H
 
+#include "plan/calendar.h"
 #include "plan/tasks.h"
 
 typedef enum stw_home {                   /* where a parameter or buffer lives that no other rule binds */
@@ -30,17 +31,17 @@ typedef struct stw_board_base { /* T tasks, V values, D devices, C cost classes 
     int32_t *order;      /* (T) highest rank first, but nothing before what it needs */
     int32_t *read_start; /* (T + 1) into read */
     stw_board_read *read;
-    int32_t *wait_start;          /* (T + 1) into wait */
-    int32_t *wait;                /* tasks that must have finished */
-    double *us;                   /* (T, C) */
-    int32_t *piece_row;           /* (V) row in the table of pieces of a value that is read in several ways, else -1 */
+    int32_t *wait_start; /* (T + 1) into wait */
+    int32_t *wait;       /* tasks that must have finished */
+    double *us;          /* (T, C) */
+    int32_t *piece_row;  /* (V) row in the table of pieces of a value that is read in several ways, else -1 */
     int32_t piece_rows;
-    double *sent_bytes;           /* (V) that are sent to a device which reads it in all ways that there are */
-    int32_t *largest_reader;      /* (V) of parameters and buffers: the task that takes longest, or -1 */
-    double *atom_bytes;           /* (atoms) of parameters and buffers */
-    bool *atom_has_op;            /* (atoms) */
+    double *sent_bytes;            /* (V) that are sent to a device which reads it in all ways that there are */
+    int32_t *largest_reader;       /* (V) of parameters and buffers: the task that takes longest, or -1 */
+    double *atom_bytes;            /* (atoms) of parameters and buffers */
+    bool *atom_has_op;             /* (atoms) */
     double *latency, *us_per_byte; /* (D, D) a pair without link has STW_FAR_US */
-    int32_t *channel;             /* (D, D) 0 where there is none */
+    int32_t *channel;              /* (D, D) 0 where there is none */
     int32_t cost_class[STW_MAX_DEVICES];
 } stw_board_base;
 
@@ -50,14 +51,6 @@ typedef struct stw_board_base { /* T tasks, V values, D devices, C cost classes 
 stw_status stw_board_prepare(const stw_costs *costs, const stw_tasks *tasks, const int32_t *atom, int32_t atom_count,
                              const double *rank, stw_arena *arena, stw_board_base *out, stw_error *error);
 
-enum { STW_CALENDAR_GAPS = 24 };
-
-typedef struct stw_calendar { /* when a device or a channel is busy */
-    double end;               /* of what comes last */
-    int32_t gap_count;        /* free times before that, in order; the latest ones, others are forgotten */
-    double gap_from[STW_CALENDAR_GAPS], gap_to[STW_CALENDAR_GAPS];
-} stw_calendar;
-
 typedef struct stw_board_value {
     double ready;    /* when it is complete at home */
     int32_t device;  /* home; -1: not known yet */
@@ -66,10 +59,10 @@ typedef struct stw_board_value {
 
 typedef struct stw_board_rules {
     stw_home home;
-    bool insertion;    /* an op may start in a gap that earlier decisions left */
-    bool queues;       /* transfers wait for their channel, else they never wait: */
-    bool channel_gaps; /* in the order in which they are ready; else in that in which they are decided */
-    bool memory;       /* count what devices hold */
+    bool insertion;       /* an op may start in a gap that earlier decisions left */
+    bool queues;          /* transfers wait for their channel, else they never wait: */
+    bool channel_gaps;    /* in the order in which they are ready; else in that in which they are decided */
+    bool memory;          /* count what devices hold */
     const int32_t *glued; /* (N) for STW_HOME_GLUED */
 } stw_board_rules;
 
@@ -85,10 +78,10 @@ typedef struct stw_board {
     int32_t *task_device; /* (T) */
     double *task_end;     /* (T) */
     stw_board_value *value;
-    double *arrival;      /* (V, D) when a value is there; -1: it is not */
-    uint32_t *there;      /* (piece_rows, D) which pieces of it */
-    double *sent;         /* (channels) end of the last transfer that a look has thought of */
-    int64_t *sent_look;   /* (channels) the look that `sent` is of */
+    double *arrival;    /* (V, D) when a value is there; -1: it is not */
+    uint32_t *there;    /* (piece_rows, D) which pieces of it */
+    double *sent;       /* (channels) end of the last transfer that a look has thought of */
+    int64_t *sent_look; /* (channels) the look that `sent` is of */
     int64_t look_count;
 
     /* What the last look found, for the devices that it was asked for. */

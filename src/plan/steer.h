@@ -13,7 +13,8 @@
 
 #include "plan/board.h"
 
-#define STW_GLUE_FIXED 1e17 /* plan glue from here on: the op stays where the other plan has it, without a look at other devices */
+#define STW_GLUE_FIXED \
+    1e17 /* plan glue from here on: the op stays where the other plan has it, without a look at other devices */
 
 typedef struct stw_steer_input { /* T tasks, N nodes */
     /* What is decided about. With `base` (stw_board_prepare), which many passes can share, the rest of it is not looked at. */

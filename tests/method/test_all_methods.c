@@ -294,12 +294,15 @@ static stw_plan *run_for(const small *s, const char *method, setting how, bool *
     return plan;
 }
 
-/* For the step time, or for the first objective that the method serves. */
+/* For the step time, or for the first objective that the method serves; then with few evaluations, since `balance` makes
+ * thousands of moves for each. */
 static stw_plan *run(const small *s, const char *method, const char *evaluations, const char *threads) {
     static const char *const objectives[] = {"time", "throughput", "memory"};
     stw_plan *plan = NULL;
     bool refused = true;
-    for (int k = 0; k < 3 && refused; k++) plan = run_for(s, method, (setting){evaluations, threads, objectives[k]}, &refused);
+    for (int k = 0; k < 3 && refused; k++) {
+        plan = run_for(s, method, (setting){k == 0 ? evaluations : "4", threads, objectives[k]}, &refused);
+    }
     CHECK(!refused);
     return plan;
 }
@@ -457,7 +460,7 @@ TEST(all_methods, other_objectives) {
         for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
             test_context("problem %d, %s", number, method->name);
             bool refused;
-            stw_plan *plan = run_for(s, method->name, (setting){"100", "2", number % 4 < 2 ? "memory" : "throughput"}, &refused);
+            stw_plan *plan = run_for(s, method->name, (setting){"12", "2", number % 4 < 2 ? "memory" : "throughput"}, &refused);
             const bool is_valid = plan != NULL && check_plan(s, plan) < INT64_MAX;
             valid += is_valid;
             others += !is_valid;

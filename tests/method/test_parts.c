@@ -322,6 +322,16 @@ TEST(parts, missing_links_are_not_used) {
     test_context("%s", "");
 }
 
+TEST(parts, devices_that_cannot_talk) {
+    const char *const nodes = OP(0, "a", "[]", 1, 5) OP(1, "b", "[0]", 1, 5) OP(2, "c", "[1]", 1, 5);
+    for (int m = 0; m < 2; m++) {
+        if (!can_run(both[m])) continue;
+        small *s = small_open((small_text){.nodes = nodes, .device_count = 2, .links = ""});
+        if (run_method(s, both[m], "1000", "2")) CHECK_NEAR(s->result.step_s * 1e6, 15, 1e-9);
+        small_close(s);
+    }
+}
+
 TEST(parts, any_number_of_threads_gives_the_same_plan) {
     static const char *const threads[] = {"1", "2", "8"};
     for (int m = 0; m < 2; m++) {

@@ -2,6 +2,7 @@
 #include "plan/steer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,8 @@ static double steer(bench *b, stw_steer_input input) {
     stw_error error = {0};
     if (input.base == NULL) input.base = &b->list.base;
     CHECK_EQ_INT(stw_steer(&input, b->s->plan->device, &us, b->arena, &error), STW_OK);
-    CHECK_EQ_INT(stw_rule_apply(STW_RULE_UPWARD_RANK, b->s->costs, &b->s->simulator->unfused, b->s->plan, b->arena, &error), STW_OK);
+    CHECK_EQ_INT(stw_rule_apply(STW_RULE_UPWARD_RANK, b->s->costs, &b->s->simulator->unfused, b->s->plan, b->arena, &error),
+                 STW_OK);
     small_run(b->s);
     return us;
 }
@@ -58,8 +60,7 @@ static void check_devices(const bench *b, const char *devices) {
 
 /* ---- HEFT ---- */
 
-#define FORK_JOIN \
-    OP(0, "a", "[]", 1, 2) OP(1, "b", "[0]", 1, 3) OP(2, "c", "[0]", 1, 3) OP(3, "d", "[1,2]", 1, 1)
+#define FORK_JOIN OP(0, "a", "[]", 1, 2) OP(1, "b", "[0]", 1, 3) OP(2, "c", "[0]", 1, 3) OP(3, "d", "[1,2]", 1, 1)
 
 TEST(steer, heft_by_hand) {
     /*  d0: a[0,2) b[2,5)            b: ends at 5 on d0, at 6 on d1.  c: at 8 or, with a there at 3, at 6.
@@ -89,8 +90,8 @@ TEST(steer, without_a_base_it_makes_one) {
 
 TEST(steer, insertion_fills_gaps) {
     /* q must wait on d1 for p until 10; r (the least rank) fits before it. */
-    bench b = bench_of(small_open((small_text){
-        .nodes = OP(0, "p", "[]", 5, 5) OP(1, "q", "[0]", 0, 2) OP(2, "r", "[]", 0, 1), .device_count = 2}));
+    bench b = bench_of(small_open(
+        (small_text){.nodes = OP(0, "p", "[]", 5, 5) OP(1, "q", "[0]", 0, 2) OP(2, "r", "[]", 0, 1), .device_count = 2}));
     const int32_t other[] = {0, 1, 1};
     const double *glue = constant(&b, 2, 1e9);
     CHECK_NEAR(steer(&b, (stw_steer_input){.plan_glue = glue, .glued = other}), 13.0, 1e-9); /* q[10,12) r[12,13) */
@@ -125,26 +126,27 @@ TEST(steer, queues_matter) {
 }
 
 TEST(steer, transfers_may_use_gaps_of_their_channel) {
-    /* By rank a, slow, x, b, y: slow's output leaves at 20, b's could at 2, but it is decided later. */
-    bench b = bench_of(small_open((small_text){.nodes = OP(0, "slow", "[]", 4, 20) OP(1, "x", "[0]", 0, 9) OP(2, "b", "[]", 4, 2)
-                                                   OP(3, "y", "[2]", 0, 1),
-                                               .device_count = 3}));
-    const int32_t other[] = {0, 1, 0, 1};
-    const double *glue = constant(&b, 2, 1e9);
-    stw_steer_input input = {.plan_glue = glue, .glued = other, .queues = true, .insertion = true};
-    b.list.rank[2] = b.list.rank[1]; /* b before x is decided would hide it: x comes first, by its number */
-    CHECK_NEAR(steer(&b, input), 34.0, 1e-9); /* b[20,22): behind slow on d0; sent at 24 to 28; y[33,34) */
+    /* slow's output takes the bus from 20 to 24 and is decided first; a's could be sent from 2 to 6. */
+    bench b = bench_of(small_open(
+        (small_text){.nodes = OP(0, "slow", "[]", 4, 20) OP(1, "x", "[0]", 0, 9) OP(2, "a", "[]", 4, 2) OP(3, "y", "[2]", 0, 1),
+                     .device_count = 3,
+                     .links = LINK_WITH("d0", "d1", 1e6, 0, ",'bus':'b'") LINK_WITH("d2", "d1", 1e6, 0, ",'bus':'b'")}));
+    const int32_t other[] = {2, 1, 0, 1};
+    stw_steer_input input = {.plan_glue = constant(&b, 2, 1e9), .glued = other, .queues = true, .insertion = true};
+    CHECK_NEAR(steer(&b, input), 34.0, 1e-9); /* a is sent from 24 to 28, y[33,34) */
+    input.channel_gaps = true;
+    CHECK_NEAR(steer(&b, input), 33.0, 1e-9);
+    CHECK_STR(b.s->timeline, "d0: a[0,2)\nd1: y[6,7) x[24,33)\nd2: slow[0,20)\nd0>d1: a[2,6)\nd2>d1: slow[20,24)\n");
     bench_close(&b);
 }
 
 TEST(steer, unlike_devices_by_end_not_by_start) {
     /* b can start at once on the CPU (d1), but ends first on the H200 after a. */
-    bench b = bench_of(
-        small_open((small_text){.nodes = NODE(0, "a", "relu", "[]", 0, ",'us':{'h200':3,'cpu8':30}")
-                                    NODE(1, "b", "relu", "[]", 0, ",'us':{'h200':2,'cpu8':6}")
-                                        NODE(2, "c", "relu", "[]", 0, ",'us':{'h200':2,'cpu8':2}"),
-                                .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "cpu8", 99),
-                                .device_count = 2}));
+    bench b = bench_of(small_open((small_text){.nodes = NODE(0, "a", "relu", "[]", 0, ",'us':{'h200':3,'cpu8':30}")
+                                                   NODE(1, "b", "relu", "[]", 0, ",'us':{'h200':2,'cpu8':6}")
+                                                       NODE(2, "c", "relu", "[]", 0, ",'us':{'h200':2,'cpu8':2}"),
+                                               .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "cpu8", 99),
+                                               .device_count = 2}));
     CHECK_NEAR(steer(&b, (stw_steer_input){.insertion = true}), 5.0, 1e-9);
     check_devices(&b, "001");
     bench_close(&b);
@@ -178,7 +180,8 @@ TEST(steer, plan_glue_without_end_is_the_other_plan) {
     const stw_rng seeds = stw_rng_create(72);
     for (int number = 0; number < 100; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
-        small *s = random_open(&rng, (random_shape){.nodes = 60, .device_count = 1 + number % 6, .unlike = number % 3 == 0, .buses = true});
+        small *s = random_open(
+            &rng, (random_shape){.nodes = 60, .device_count = 1 + number % 6, .unlike = number % 3 == 0, .buses = true});
         bench b = bench_of(s);
         int32_t *other = STW_NEW(&b.arena, int32_t, s->graph->N);
         random_placement(&rng, s->simulator, s->plan);
@@ -200,9 +203,9 @@ TEST(steer, plan_glue_without_end_is_the_other_plan) {
 }
 
 TEST(steer, unit_glue_keeps_a_unit_together) {
-    bench b = bench_of(small_open((small_text){.nodes = OP(0, "a", "[]", 1, 5) OP(1, "b", "[]", 1, 4) OP(2, "c", "[]", 1, 3)
-                                                   OP(3, "d", "[]", 1, 2),
-                                               .device_count = 2}));
+    bench b = bench_of(small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 1, 5) OP(1, "b", "[]", 1, 4) OP(2, "c", "[]", 1, 3) OP(3, "d", "[]", 1, 2),
+                     .device_count = 2}));
     const int32_t unit[] = {0, 1, 0, 1}; /* without glue: a, b, c with b's device (ends at 7, not 8), d on a's */
     steer(&b, (stw_steer_input){.insertion = true});
     check_devices(&b, "0110");
@@ -212,26 +215,28 @@ TEST(steer, unit_glue_keeps_a_unit_together) {
 }
 
 TEST(steer, outlook_minds_the_readers) {
-    /* big (100 bytes) could run on d1 after small in is sent there, while d0 is busy; its reader stays on d0. */
+    /* By rank: in, busy, big, out. While d0 is busy, big ends at 165 there; on d1 at 61, and 1 byte has to be sent for it. But
+     * its 100 bytes are read on d0. */
     bench b = bench_of(small_open((small_text){
-        .nodes = OP(0, "in", "[]", 1, 1) OP(1, "busy", "[]", 0, 200) OP(2, "big", "[0]", 100, 50) OP(3, "out", "[2]", 0, 1),
+        .nodes = OP(0, "in", "[]", 1, 10) OP(1, "busy", "[]", 0, 105) OP(2, "big", "[0]", 100, 50) OP(3, "out", "[2]", 0, 1),
         .device_count = 2}));
     const int32_t other[] = {0, 0, 0, 0};
-    stw_steer_input input = {.aversion = constant(&b, 0, 10.0), .plan_glue = constant(&b, 2, 1.0), .glued = other};
+    stw_steer_input input = {.aversion = constant(&b, 0, 10.0), .plan_glue = constant(&b, 2, 1e6), .glued = other};
+    b.knob[2][2] = 1.0;
     steer(&b, input);
-    check_devices(&b, "0010"); /* busy and then in on d0? see the ranks: busy 200, in 152, big 151: big leaves */
+    check_devices(&b, "0010");
     input.outlook = true;
     steer(&b, input);
-    CHECK_EQ_INT(b.s->plan->device[2], 0);
+    check_devices(&b, "0000");
     bench_close(&b);
 }
 
 /* ---- values ---- */
 
 TEST(steer, views_are_charged_their_own_bytes) {
-    bench b = bench_of(small_open((small_text){.nodes = OP(0, "a", "[]", 10, 1) VIEW(1, "v", 0, 2) VIEW(2, "w", 0, 3)
-                                                   OP(3, "x", "[1]", 0, 1) OP(4, "y", "[2]", 0, 1),
-                                               .device_count = 2}));
+    bench b = bench_of(small_open((small_text){
+        .nodes = OP(0, "a", "[]", 10, 1) VIEW(1, "v", 0, 2) VIEW(2, "w", 0, 3) OP(3, "x", "[1]", 0, 1) OP(4, "y", "[2]", 0, 1),
+        .device_count = 2}));
     const int32_t other[] = {0, 0, 0, 1, 0};
     const double *glue = constant(&b, 2, 1e9);
     CHECK_NEAR(steer(&b, (stw_steer_input){.plan_glue = glue, .glued = other}), 4.0, 1e-9); /* x: 1 + 2, then 1 */
@@ -265,8 +270,8 @@ TEST(steer, memory_is_respected_where_it_can_be) {
     const char *const nodes = SOURCE(0, "p", "parameter", 40) SOURCE(1, "q", "parameter", 40) SOURCE(2, "r", "parameter", 40)
         SOURCE(3, "s", "parameter", 40) OP(4, "a", "[0]", 1, 1) OP(5, "b", "[4,1]", 1, 1) OP(6, "c", "[5,2]", 1, 1)
             OP(7, "d", "[6,3]", 1, 1);
-    bench b = bench_of(small_open((small_text){
-        .nodes = nodes, .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "h200", 100), .device_count = 2}));
+    bench b = bench_of(small_open(
+        (small_text){.nodes = nodes, .devices = DEVICE("d0", "h200", 100) DEVICE("d1", "h200", 100), .device_count = 2}));
     steer(&b, (stw_steer_input){.aversion = constant(&b, 0, 1e6)});
     CHECK_EQ_INT(b.s->result.reason, STW_INVALID_MEMORY);
     steer(&b, (stw_steer_input){.aversion = constant(&b, 0, 1e6), .memory = true});
@@ -277,11 +282,11 @@ TEST(steer, memory_is_respected_where_it_can_be) {
 
 TEST(steer, devices_that_cannot_talk_are_avoided) {
     /* d0 and d1 have no link, both talk to d2. a is on d0 by glue, b on d1: only d2 hears both. */
-    bench b = bench_of(small_open((small_text){
-        .nodes = OP(0, "a", "[]", 1, 1) OP(1, "b", "[]", 1, 1) OP(2, "c", "[0,1]", 1, 1),
-        .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99) DEVICE("d2", "h200", 99),
-        .device_count = 3,
-        .links = LINK("d0", "d2") LINK("d2", "d0") LINK("d1", "d2") LINK("d2", "d1")}));
+    bench b =
+        bench_of(small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1) OP(1, "b", "[]", 1, 1) OP(2, "c", "[0,1]", 1, 1),
+                                         .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99) DEVICE("d2", "h200", 99),
+                                         .device_count = 3,
+                                         .links = LINK("d0", "d2") LINK("d2", "d0") LINK("d1", "d2") LINK("d2", "d1")}));
     const int32_t other[] = {0, 1, 0};
     const double *glue = constant(&b, 2, 1e9);
     CHECK_NEAR(steer(&b, (stw_steer_input){.plan_glue = glue, .glued = other, .queues = true}), 3.0, 1e-9);
@@ -335,7 +340,8 @@ TEST(steer, any_ranks_give_a_possible_order) {
         const stw_tasks *tasks = &s->simulator->unfused;
         stw_board_base base;
         for (int32_t t = 0; t < tasks->T; t++) b.list.rank[t] = stw_rng_uniform(&rng);
-        CHECK_EQ_INT(stw_board_prepare(s->costs, tasks, b.list.atom, b.list.atom_count, b.list.rank, &b.arena, &base, NULL), STW_OK);
+        CHECK_EQ_INT(stw_board_prepare(s->costs, tasks, b.list.atom, b.list.atom_count, b.list.rank, &b.arena, &base, NULL),
+                     STW_OK);
         int32_t *place = STW_NEW(&b.arena, int32_t, tasks->T);
         for (int32_t k = 0; k < tasks->T; k++) place[base.order[k]] = k + 1;
         test_context("problem %d", number);
@@ -356,7 +362,8 @@ TEST(steer, any_ranks_give_a_possible_order) {
 }
 
 TEST(steer, nothing_to_do) {
-    bench b = bench_of(small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 4) SOURCE(1, "i", "input", 4), .device_count = 2}));
+    bench b =
+        bench_of(small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 4) SOURCE(1, "i", "input", 4), .device_count = 2}));
     CHECK_NEAR(steer(&b, (stw_steer_input){.memory = true, .queues = true, .insertion = true}), 0.0, 0.0);
     check_devices(&b, "00");
     bench_close(&b);
