@@ -181,6 +181,7 @@ static stw_status run(comparison *c, stw_error *error) {
     const stw_status status = run_all(c, error);
     cli_progress_clear(&c->progress);
     cli_interrupt_end(c->watch.cancel);
+    cli_release_interrupts();
     return status;
 }
 

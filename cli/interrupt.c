@@ -1,44 +1,62 @@
-/* Signals. A search ends early when it is interrupted, and what it has found is kept; files are written whole or not at all. */
-#define _POSIX_C_SOURCE 200809L /* sigaction, sigprocmask */
+/* Signals. A search ends early when it is interrupted, and what it has found is kept; files are written whole or not at all.
+ *
+ * Ctrl-C and SIGTERM are held back in all threads, and one thread waits for them. There are no handlers, because libraries may
+ * set their own: METIS takes SIGTERM for its errors and jumps, in whichever thread it comes. */
+#define _POSIX_C_SOURCE 200809L /* sigaction, pthread_sigmask */
+#include <pthread.h>
 #include <signal.h>
 
 #include "search.h"
 
-static stw_cancel *volatile to_cancel; /* what a signal handler can reach */
-
-static void on_signal(int number) {
-    (void)number;
-    if (to_cancel != NULL) stw_cancel_request(to_cancel);
+/* Who starts us with a signal ignored means it. */
+static sigset_t interrupts(void) {
+    static const int number[] = {SIGINT, SIGTERM};
+    struct sigaction current;
+    sigset_t set;
+    sigemptyset(&set);
+    for (int k = 0; k < 2; k++) {
+        if (sigaction(number[k], NULL, &current) == 0 && current.sa_handler != SIG_IGN) sigaddset(&set, number[k]);
+    }
+    return set;
 }
 
-/* Who starts us with a signal ignored means it. */
-static void catch_signal(int number) {
-    struct sigaction current;
-    struct sigaction request = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}; /* the second one kills */
-    sigemptyset(&request.sa_mask);
-    if (sigaction(number, NULL, &current) == 0 && current.sa_handler != SIG_IGN) sigaction(number, &request, NULL);
+void cli_hold_interrupts(void) {
+    const sigset_t set = interrupts();
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void cli_release_interrupts(void) {
+    const sigset_t set = interrupts();
+    if (sigismember(&set, SIGTERM) == 1) signal(SIGTERM, SIG_DFL); /* whatever a library has left there */
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static pthread_t waiting; /* one search at a time */
+
+/* The first one asks for the end, the second one ends the program at once. */
+static void *wait_for_interrupts(void *cancel) {
+    const sigset_t set = interrupts();
+    int number = 0;
+    if (sigwait(&set, &number) != 0) return NULL;
+    stw_cancel_request(cancel);
+    if (sigwait(&set, &number) != 0) return NULL;
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    return NULL;
 }
 
 stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error) {
     TRY(stw_cancel_create(out, error));
-    to_cancel = *out;
-    catch_signal(SIGINT);
-    catch_signal(SIGTERM);
-    return STW_OK;
+    cli_hold_interrupts();
+    if (pthread_create(&waiting, NULL, wait_for_interrupts, *out) == 0) return STW_OK;
+    cli_release_interrupts();
+    stw_cancel_destroy(*out);
+    return stw_fail(error, STW_ERROR_MEMORY, "no thread can be started");
 }
 
 void cli_interrupt_end(stw_cancel *cancel) {
-    to_cancel = NULL; /* handlers that are still set have nothing left to do */
+    pthread_cancel(waiting); /* in sigwait */
+    pthread_join(waiting, NULL);
     stw_cancel_destroy(cancel);
 }
-
-static void change_mask(int how) {
-    sigset_t interrupts;
-    sigemptyset(&interrupts);
-    sigaddset(&interrupts, SIGINT);
-    sigaddset(&interrupts, SIGTERM);
-    sigprocmask(how, &interrupts, NULL);
-}
-
-void cli_hold_interrupts(void) { change_mask(SIG_BLOCK); }
-void cli_release_interrupts(void) { change_mask(SIG_UNBLOCK); }

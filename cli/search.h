@@ -72,7 +72,8 @@ void cli_progress_begin(cli_progress *progress, stw_objective objective);
 void cli_progress_draw(void *progress, const stw_progress *now); /* for stw_watch.progress */
 void cli_progress_clear(cli_progress *progress);
 
-/* interrupt.c: Ctrl-C and SIGTERM ask for the end; the second one ends the program at once. */
+/* interrupt.c: from here to there Ctrl-C and SIGTERM ask for the end of a search; the second one ends the program at once.
+ * Afterwards they are held until cli_release_interrupts. */
 stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error);
 void cli_interrupt_end(stw_cancel *cancel);
 

@@ -13,7 +13,7 @@
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
 static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
-enum { EXACT_OPS = 12, EXACT_DEVICES = 4 };
+enum { EXACT_OPS = 20 }; /* more than that is seldom proved in the time that people wait */
 
 /* ---- the budget ---- */
 
@@ -81,7 +81,7 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
 
 /* Small graphs are solved; where that is proved, there is nothing left to do. */
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
-    const bool small = r->simulator->graph->op_count <= EXACT_OPS && r->simulator->machine->device_count <= EXACT_DEVICES;
+    const bool small = r->simulator->graph->op_count <= EXACT_OPS;
     const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
     if (!small || r->settings.objective != STW_OBJECTIVE_TIME || r->settings.tasks != both || r->settings.rule >= 0)
         return STW_OK;

@@ -27,6 +27,31 @@ typedef struct {
 
 /* ---- one chain ---- */
 
+typedef struct {
+    int64_t start_ps;
+    int32_t position; /* in topological order: what takes no time starts together with what it needs */
+    int32_t task;
+} begun;
+
+static int by_start(const void *left, const void *right) {
+    const begun *a = left, *b = right;
+    if (a->start_ps != b->start_ps) return a->start_ps < b->start_ps ? -1 : 1;
+    return a->position < b->position ? -1 : a->position > b->position;
+}
+
+static stw_status sort_by_start(const stw_simulator *s, stw_chain *c, stw_arena scratch) {
+    begun *all;
+    const int32_t T = s->unfused.T;
+    STW_TRY_NEW(&scratch, all, T, &c->error);
+    for (int32_t k = 0; k < T; k++) {
+        const int32_t task = s->unfused.task_of[s->graph->topological[k]];
+        all[k] = (begun){c->start_ps[task], k, task};
+    }
+    qsort(all, (size_t)T, sizeof *all, by_start);
+    for (int32_t k = 0; k < T; k++) c->order[k] = all[k].task;
+    return STW_OK;
+}
+
 /* Looks at the plan as it is: its critical path, and what runs when. Counts as an evaluation. */
 static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     stw_search *search = a->search;
@@ -38,6 +63,7 @@ static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     if (workspace->timeline.start_ps == NULL) return STW_OK;
     memcpy(c->start_ps, workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
     c->step_ps = (int64_t)(c->score.step_s * 1e12);
+    TRY(sort_by_start(search->simulator, c, search->scratch[worker]));
     return stw_critical_path(workspace, c->critical, T, &c->critical_count, search->scratch[worker], &c->error);
 }
 
@@ -172,6 +198,7 @@ static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t i
     STW_TRY_NEW(arena, c->old_priority, N, error);
     STW_TRY_NEW(arena, c->critical, T, error);
     STW_TRY_NEW(arena, c->start_ps, T, error);
+    STW_TRY_NEW(arena, c->order, T, error);
     STW_TRY_NEW(arena, c->mark, N, error);
     STW_TRY_NEW(arena, c->queue, N, error);
     STW_TRY_NEW(arena, c->plan_glue, T, error);
@@ -261,7 +288,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(stw_starts_open(search, START_SHARE, &starts, error));
     annealing *a = calloc(1, sizeof *a);
     stw_status status = a == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
-    const bool decided = search->simulator->machine->device_count == 1 || search->simulator->graph->op_count == 0;
+    const bool may_place = (search->tasks & STW_TASK_PLACEMENT) != 0,
+               may_order = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
+    const bool decided =
+        search->simulator->machine->device_count == 1 || search->simulator->graph->op_count == 0 || !(may_place || may_order);
     if (status == STW_OK && decided) status = stw_plan_copy(plan, starts.plan[0], error);
     if (status == STW_OK && !decided) {
         a->shared.search = search;

@@ -47,6 +47,7 @@ typedef struct stw_chain { /* N nodes, T tasks */
     int32_t critical_count;
     int32_t *critical; /* (T) tasks on the critical path */
     int64_t *start_ps; /* (T) */
+    int32_t *order;    /* (T) tasks as they began */
     int64_t step_ps;
     int32_t since_look; /* evaluations */
 

@@ -168,9 +168,11 @@ static stw_status steer(const stw_annealing *a, stw_chain *c, stw_arena scratch)
         .plan_glue = c->plan_glue,
         .glued = c->plan->device,
         .home = chance(c, 0.5) ? STW_HOME_GLUED : STW_HOME_FIRST,
+        .order = c->critical_count > 0 && chance(c, 0.7) ? c->order : NULL,
         .outlook = chance(c, 0.5),
         .insertion = true,
-        .queues = true,
+        .queues = s->machine->queues,
+        .channel_gaps = chance(c, 0.3),
     };
     TRY(stw_steer(&input, c->steered, NULL, scratch, &c->error));
     for (int32_t i = 0; i < s->graph->N; i++) {

@@ -27,6 +27,7 @@ typedef struct {
 
 typedef struct {
     stw_search *search;
+    stw_arena scratch; /* behind what is kept for the whole run */
     stw_balance_model model;
     chain chain[CHAINS];
     int32_t *leader; /* (A) the best of all rounds so far */
@@ -65,7 +66,7 @@ static void keep_if_better(chain *c, const stw_balance_state *state) {
 
 /* How long the next annealing is: longer each time, and no longer than what is left. */
 static int64_t length_of_run(const balance *b, const stw_balance_limit *limit, int32_t run, double began_s) {
-    int64_t moves = ((int64_t)b->model.A * b->model.D * 40 + 4096) << (run < 12 ? run / 2 : 6);
+    int64_t moves = ((int64_t)b->model.A * b->model.D * 160 + 4096) << (run < 12 ? run / 2 : 6);
     if (limit->moves - limit->made < moves) moves = limit->moves - limit->made;
     if (limit->until_s > 0.0 && limit->made > 0) {
         const double now_s = stw_now_s(), rate = (double)limit->made / (now_s - began_s + 1e-9);
@@ -132,7 +133,8 @@ static stw_status run_slice(balance *b, int32_t index, int32_t worker, stw_error
         TRY(choose_start(b, c, index, run, &rng, &state, &limit, start, &fresh, scratch, error));
         const double temperature = fresh ? FRESH_HEAT : 0.003 * pow(10.0, stw_rng_uniform(&rng));
         const int64_t moves = length_of_run(b, &limit, run, began_s);
-        stw_balance_anneal(&state, temperature, moves, &rng, &limit, room, c->best, &c->best_us);
+        const int32_t squarings = 2 + (index + run) % 3; /* soft and sharp norms find different things */
+        stw_balance_anneal(&state, squarings, temperature, moves, &rng, &limit, room, c->best, &c->best_us);
     }
     return STW_OK;
 }
@@ -153,15 +155,19 @@ static void expand(const balance *b, const int32_t *atom_device, stw_plan *plan)
     stw_plan_join(b->search->simulator, plan);
 }
 
-/* Where tensors did not fit beside the residents, residents get less room from now on. */
-static void learn_memory(balance *b, const stw_plan *plan) {
-    const stw_simulator *s = b->search->simulator;
-    const stw_timeline *timeline = &b->search->workspace[0]->timeline;
-    (void)plan;
+/* Where tensors did not fit beside the residents, as many bytes of residents have to go, and what was found so far does not
+ * count any more. */
+static void learn_memory(balance *b, const int32_t *device) {
+    const stw_machine *machine = b->search->simulator->machine;
+    const int64_t *peak_bytes = b->search->workspace[0]->timeline.peak_bytes;
+    int64_t resident[STW_MAX_DEVICES] = {0};
+    for (int32_t a = 0; a < b->model.A; a++) resident[device[a]] += b->model.resident[a];
     for (int32_t d = 0; d < b->model.D; d++) {
-        const int64_t over = timeline->peak_bytes[d] - s->machine->device[d].memory_bytes;
-        if (over > 0) b->model.memory[d] = b->model.memory[d] > over ? b->model.memory[d] - over : 0;
+        const int64_t over = peak_bytes[d] - machine->device[d].memory_bytes;
+        if (over > 0) b->model.memory[d] = resident[d] > over ? resident[d] - over : 0;
     }
+    for (int32_t k = 0; k < CHAINS; k++) b->chain[k].best_us = HUGE_VAL;
+    b->leader_us = HUGE_VAL;
 }
 
 static stw_status judge(balance *b, const int32_t *device, stw_plan *trial, stw_plan *plan, stw_score *best, bool *has_best,
@@ -170,9 +176,9 @@ static stw_status judge(balance *b, const int32_t *device, stw_plan *trial, stw_
     stw_score score;
     expand(b, device, trial);
     const stw_rule rule = search->rule >= 0 ? (stw_rule)search->rule : STW_RULE_UPWARD_RANK;
-    TRY(stw_rule_apply(rule, search->simulator->costs, &search->simulator->unfused, trial, search->arena, error));
+    TRY(stw_rule_apply(rule, search->simulator->costs, &search->simulator->unfused, trial, b->scratch, error));
     TRY(stw_search_evaluate(search, trial, 0, &score, error));
-    if (score.reason == STW_INVALID_MEMORY) learn_memory(b, trial);
+    if (score.reason == STW_INVALID_MEMORY) learn_memory(b, device);
     if (*has_best && !stw_score_is_better(&score, best)) return STW_OK;
     *best = score;
     *has_best = true;
@@ -230,12 +236,15 @@ static stw_status run_rounds(balance *b, stw_plan *trial, stw_plan *plan, stw_er
         TRY(run_round(b, trial, plan, &best, &has_best, error));
         stw_search_tick(search);
     }
-    return STW_OK;
+    return best.reason == STW_INVALID_MEMORY ? stw_search_repair(b->search, plan, &best, 0, error) : STW_OK;
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     if (search->objective != STW_OBJECTIVE_THROUGHPUT) {
         return stw_fail(error, STW_ERROR_NO_PLAN, "serves the objective throughput only");
+    }
+    if (!(search->tasks & STW_TASK_PLACEMENT)) {
+        return stw_fail(error, STW_ERROR_NO_PLAN, "decides the placement, which is not among the tasks");
     }
     stw_arena arena = search->arena;
     balance b = {.search = search, .leader_us = HUGE_VAL};
@@ -245,6 +254,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
         STW_TRY_NEW(&arena, b.chain[k].best, b.model.A, error);
         b.chain[k].best_us = HUGE_VAL;
     }
+    b.scratch = arena;
     stw_plan *trial;
     TRY(stw_plan_create(search->simulator->graph, search->simulator->machine, &trial, error));
     const stw_status status = run_rounds(&b, trial, plan, error);

@@ -30,11 +30,11 @@ typedef struct stw_balance_hop { /* us = bytes x us_per_byte + transfers x laten
 
 typedef struct stw_balance_model {
     int32_t A, E, D;
-    int32_t host;      /* device or -1 */
-    int32_t *atom_of;  /* (N) of ops, parameters, buffers and views of them; -1: on every device anyway */
-    double *work_us;   /* (A, D) */
-    int64_t *resident; /* (A) bytes of parameters and buffers */
-    int64_t resident_sum;
+    int32_t host;           /* device or -1 */
+    int32_t *atom_of;       /* (N) of ops, parameters, buffers and views of them; -1: on every device anyway */
+    double *work_us;        /* (A, D) */
+    int64_t *resident;      /* (A) bytes of parameters and buffers */
+    int64_t resident_sum;   /* of all, and 1: it is divided by */
     int32_t *first_op;      /* (A) place in the topological order of its first op that takes time, else of its last; beyond all
                                others without ops */
     stw_balance_edge *edge; /* (E) by producer */
@@ -88,9 +88,9 @@ typedef struct stw_balance_limit { /* of one chain's slice */
 } stw_balance_limit;
 bool stw_balance_limit_is_over(const stw_balance_limit *limit);
 
-/* Anneals the state for `moves` moves from a relative temperature, and leaves the best devices found in `best`, with its
- * largest load in *best_us, if that is better than what they hold. */
-void stw_balance_anneal(stw_balance_state *state, double temperature, int64_t moves, stw_rng *rng, stw_balance_limit *limit,
-                        int32_t *room, int32_t *best, double *best_us);
+/* Anneals the state for `moves` moves from a relative temperature, making the p-norm of the loads small (p = 2^squarings), and
+ * leaves the best devices found in `best`, with its largest load in *best_us, if that is better than what they hold. */
+void stw_balance_anneal(stw_balance_state *state, int32_t squarings, double temperature, int64_t moves, stw_rng *rng,
+                        stw_balance_limit *limit, int32_t *room, int32_t *best, double *best_us);
 
 #endif

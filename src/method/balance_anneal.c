@@ -5,7 +5,7 @@
 
 #include "method/balance.h"
 
-enum { NORM_SQUARINGS = 4, /* p = 2^4 = 16 */ CHECK_EVERY = 512, LARGEST_CLUSTER = 64 };
+enum { CHECK_EVERY = 512, LARGEST_CLUSTER = 64 };
 static const double COLD = 1e-5;          /* the last temperature, relative to the largest load */
 static const double LACKS_WEIGHT = 100.0; /* moving a hundredth of all residents away is worth the whole load */
 
@@ -18,6 +18,7 @@ bool stw_balance_limit_is_over(const stw_balance_limit *limit) {
 typedef struct {
     stw_balance_state *s;
     stw_rng *rng;
+    int32_t squarings;       /* the p of the norm is 2^squarings */
     double scale;            /* loads are taken relative to it, so that powers stay finite */
     int32_t *moved, *origin; /* (LARGEST_CLUSTER) of the move that is tried */
     int32_t moved_count;
@@ -30,11 +31,11 @@ static double energy(const annealer *n) {
     for (int32_t d = 0; d < m->D; d++) {
         const double load = n->s->load[d] / n->scale;
         double power = load;
-        for (int k = 0; k < NORM_SQUARINGS; k++) power *= power;
+        for (int k = 0; k < n->squarings; k++) power *= power;
         sum += power;
         total += load;
     }
-    for (int k = 0; k < NORM_SQUARINGS; k++) sum = sqrt(sum);
+    for (int k = 0; k < n->squarings; k++) sum = sqrt(sum);
     return sum + 0.02 * total / m->D + LACKS_WEIGHT * stw_balance_lacks(n->s);
 }
 
@@ -98,10 +99,15 @@ static void propose(annealer *n) {
     }
 }
 
-void stw_balance_anneal(stw_balance_state *s, double temperature, int64_t moves, stw_rng *rng, stw_balance_limit *limit,
-                        int32_t *room, int32_t *best, double *best_us) {
+void stw_balance_anneal(stw_balance_state *s, int32_t squarings, double temperature, int64_t moves, stw_rng *rng,
+                        stw_balance_limit *limit, int32_t *room, int32_t *best, double *best_us) {
     const size_t bytes = (size_t)s->model->A * sizeof *best;
-    annealer n = {.s = s, .rng = rng, .scale = stw_balance_largest(s), .moved = room, .origin = room + LARGEST_CLUSTER};
+    annealer n = {.s = s,
+                  .rng = rng,
+                  .squarings = squarings,
+                  .scale = stw_balance_largest(s),
+                  .moved = room,
+                  .origin = room + LARGEST_CLUSTER};
     if (s->model->A == 0 || s->model->D < 2 || !(n.scale > 0.0)) return;
     double now = energy(&n);
     double heat = temperature;

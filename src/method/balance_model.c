@@ -217,7 +217,7 @@ static stw_status build_hops(const stw_machine *machine, stw_arena *arena, stw_b
 }
 
 stw_status stw_balance_model_build(const stw_simulator *s, stw_arena *arena, stw_balance_model *out, stw_error *error) {
-    *out = (stw_balance_model){.D = s->machine->device_count};
+    *out = (stw_balance_model){.D = s->machine->device_count, .resident_sum = 1};
     TRY(number_atoms(s, arena, out, error));
     TRY(build_edges(s->graph, arena, out, error));
     return build_hops(s->machine, arena, out, error);

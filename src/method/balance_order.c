@@ -23,6 +23,7 @@ typedef struct {
     const stw_balance_model *m;
     int32_t *order; /* (A) the result, `done` long */
     int32_t done;
+    int32_t *sorted;         /* (A) the graph's own order */
     int32_t *place;          /* (A) in the graph's own order */
     int32_t *pending;        /* (A) edges from atoms earlier in the graph that are neither lazy nor in the order */
     int32_t *list;           /* (A) atoms that are ready */
@@ -39,6 +40,7 @@ static bool orders(const walk *w, int32_t producer, int32_t reader) { return w->
 
 static stw_status make_room(walk *w, stw_arena *arena, stw_error *error) {
     const stw_balance_model *m = w->m;
+    STW_TRY_NEW(arena, w->sorted, m->A, error);
     STW_TRY_NEW(arena, w->place, m->A, error);
     STW_TRY_NEW(arena, w->pending, m->A, error);
     STW_TRY_NEW(arena, w->list, m->A, error);
@@ -63,7 +65,7 @@ static bool is_lazy(const walk *w, int32_t atom) {
     return true;
 }
 
-/* The graph's own order into `order` for now; who is lazy; what must come before what. */
+/* The graph's own order; who is lazy; what must come before what. */
 static stw_status prepare(walk *w, stw_arena scratch, stw_error *error) {
     const stw_balance_model *m = w->m;
     graph_place *place;
@@ -71,10 +73,10 @@ static stw_status prepare(walk *w, stw_arena scratch, stw_error *error) {
     for (int32_t a = 0; a < m->A; a++) place[a] = (graph_place){m->first_op[a], a};
     if (m->A > 1) qsort(place, (size_t)m->A, sizeof *place, compare_places);
     for (int32_t k = 0; k < m->A; k++) {
-        w->order[k] = place[k].atom;
+        w->sorted[k] = place[k].atom;
         w->place[place[k].atom] = k;
     }
-    for (int32_t k = 0; k < m->A; k++) w->lazy[w->order[k]] = is_lazy(w, w->order[k]);
+    for (int32_t k = 0; k < m->A; k++) w->lazy[w->sorted[k]] = is_lazy(w, w->sorted[k]);
     for (int32_t e = 0; e < m->E; e++) {
         const stw_balance_edge *edge = &m->edge[e];
         w->left[e] = edge->reader_count;
@@ -178,7 +180,7 @@ static void shuffle(int32_t *list, int32_t count, stw_rng *rng) {
 /* All that is not lazy, each when all it needs has its place. */
 static void walk_all(walk *w, int32_t kind, stw_rng *rng) {
     for (int32_t k = w->m->A - 1; k >= 0; k--) { /* the graph's first lies on top */
-        const int32_t atom = w->order[k];
+        const int32_t atom = w->sorted[k];
         if (w->pending[atom] == 0 && !w->lazy[atom]) w->list[w->ready++] = atom;
     }
     shuffle(w->list, w->ready, rng);
@@ -197,9 +199,8 @@ stw_status stw_balance_order(const stw_balance_model *m, int32_t kind, stw_rng *
     TRY(make_room(&w, &scratch, error));
     TRY(prepare(&w, scratch, error));
     if (kind == 0) {
-        for (int32_t k = 0; k < m->A; k++) w.list[k] = order[k];
         for (int32_t k = 0; k < m->A; k++) {
-            if (!w.lazy[w.list[k]]) emit(&w, w.list[k]);
+            if (!w.lazy[w.sorted[k]]) emit(&w, w.sorted[k]);
         }
     } else {
         walk_all(&w, kind, rng);

@@ -36,13 +36,14 @@ static bool channels_are_alike(const swap *s, int32_t from, int32_t to) {
 static bool may_swap(const stw_machine *machine, int32_t a, int32_t b) {
     const swap s = {machine, a, b};
     const int32_t D = machine->device_count;
+    const bool shared = machine->queues && machine->bus_count > 0; /* else every link has a channel of its own */
     if (machine->device[a].cost_class != machine->device[b].cost_class) return false;
     if (machine->device[a].memory_bytes != machine->device[b].memory_bytes) return false;
     for (int32_t k = 0; k < 4 * D; k++) { /* links from and to a and b */
         const int32_t own = k & 1 ? a : b, other = k / 4, from = k & 2 ? own : other, to = k & 2 ? other : own;
         if (from == to) continue;
         if (!links_are_alike(&s, from, to)) return false;
-        if (stw_machine_link(machine, from, to)->bandwidth <= 0.0 || !machine->queues) continue;
+        if (stw_machine_link(machine, from, to)->bandwidth <= 0.0 || !shared) continue;
         if (!channels_are_alike(&s, from, to)) return false;
     }
     return true;

@@ -166,7 +166,7 @@ bool stw_exact_tighten(const stw_exact *x, stw_exact_model *m, stw_exact_times *
     while (found == SOMETHING_NEW) {
         walk(m, times);
         times->least_ps = bound_all(x, m, times);
-        if (times->least_ps + 1000000 >= x->beat_ps) return false;
+        if (times->least_ps >= x->beat_ps) return false;
         found = decide_pairs(x, m, times);
     }
     return found != HOPELESS && may_fit(x, m);

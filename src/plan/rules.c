@@ -113,7 +113,7 @@ void stw_rule_upward_ranks(const stw_costs *costs, const stw_tasks *tasks, const
 
 typedef struct {
     int64_t gain; /* bytes freed minus bytes taken */
-    int32_t age;  /* when it became possible or its gain rose; later first among equals */
+    int32_t age;  /* when it became possible or its gain rose; earlier first among equals: sums need their terms in order */
     int32_t task;
 } option;
 
@@ -123,10 +123,11 @@ typedef struct {
     int32_t count, age;
     int64_t *gain;    /* (T) */
     int32_t *pending; /* (T); -1: has run */
-    int32_t *readers; /* (V) that have not run */
+    int32_t *readers; /* (V) tasks that have not run; one that reads a value through several views counts once */
+    int32_t *left_by; /* (V) the last of them that has run, plus 1 */
 } sequence;
 
-static bool is_before(const option *a, const option *b) { return a->gain != b->gain ? a->gain > b->gain : a->age > b->age; }
+static bool is_before(const option *a, const option *b) { return a->gain != b->gain ? a->gain > b->gain : a->age < b->age; }
 
 static void push(sequence *s, int32_t task) {
     const option entry = {s->gain[task], s->age++, task};
@@ -157,7 +158,7 @@ static bool is_freed(const stw_tasks *tasks, int32_t value) {
     return tasks->value_task[value] >= 0 && !(tasks->value_flags[value] & (STW_VALUE_KEPT | STW_VALUE_IN_PLACE));
 }
 
-/* One reader of a value is left: it frees the value. (Several uses by one task count as one reader each; `readers` as well.) */
+/* One reader of a value is left: it frees the value. */
 static void credit_last(sequence *s, int32_t value) {
     const stw_tasks *tasks = s->tasks;
     for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
@@ -183,28 +184,51 @@ static void run_task(sequence *s, int32_t task) {
     for (int32_t w = tasks->waiter_start[task]; w < tasks->waiter_start[task + 1]; w++) release(s, tasks->waiter[w]);
     for (int32_t slot = tasks->input_start[task]; slot < tasks->input_start[task + 1]; slot++) {
         const int32_t value = tasks->slot_value[slot];
+        if (s->left_by[value] == task + 1) continue;
+        s->left_by[value] = task + 1;
         if (--s->readers[value] == 1 && is_freed(tasks, value)) credit_last(s, value);
+    }
+}
+
+/* counted: (T) zeroed scratch. */
+static void count_readers(sequence *s, int32_t *counted) {
+    const stw_tasks *tasks = s->tasks;
+    for (int32_t value = 0; value < tasks->V; value++) {
+        for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+            const int32_t task = tasks->use[u].task;
+            if (tasks->value_task[value] >= 0) s->pending[task]++;
+            if (counted[task] == value + 1) continue;
+            counted[task] = value + 1;
+            s->readers[value]++;
+        }
+    }
+    for (int32_t w = 0; w < tasks->waiter_start[tasks->T]; w++) s->pending[tasks->waiter[w]]++;
+}
+
+static void begin_sequence(sequence *s) {
+    const stw_tasks *tasks = s->tasks;
+    for (int32_t value = 0; value < tasks->V; value++) {
+        if (tasks->value_task[value] < 0) continue;
+        s->gain[tasks->value_task[value]] -= tasks->home_bytes[value];
+        if (s->readers[value] == 1 && is_freed(tasks, value))
+            s->gain[tasks->use[tasks->use_start[value]].task] += tasks->value_bytes[value];
+    }
+    for (int32_t t = 0; t < tasks->T; t++) {
+        if (s->pending[t] == 0) push(s, t);
     }
 }
 
 static stw_status run_sequence(const stw_tasks *tasks, double *priority, stw_arena scratch, stw_error *error) {
     sequence s = {.tasks = tasks};
+    int32_t *counted;
     STW_TRY_NEW(&scratch, s.heap, (int64_t)tasks->T + tasks->V + 1, error);
     STW_TRY_NEW(&scratch, s.gain, tasks->T, error);
     STW_TRY_NEW(&scratch, s.pending, tasks->T, error);
     STW_TRY_NEW(&scratch, s.readers, tasks->V, error);
-    for (int32_t value = 0; value < tasks->V; value++) {
-        s.readers[value] = tasks->use_start[value + 1] - tasks->use_start[value];
-        if (tasks->value_task[value] < 0) continue;
-        s.gain[tasks->value_task[value]] -= tasks->home_bytes[value];
-        for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) s.pending[tasks->use[u].task]++;
-        if (s.readers[value] == 1 && is_freed(tasks, value))
-            s.gain[tasks->use[tasks->use_start[value]].task] += tasks->value_bytes[value];
-    }
-    for (int32_t w = 0; w < tasks->waiter_start[tasks->T]; w++) s.pending[tasks->waiter[w]]++;
-    for (int32_t t = tasks->T - 1; t >= 0; t--) {
-        if (s.pending[t] == 0) push(&s, t);
-    }
+    STW_TRY_NEW(&scratch, s.left_by, tasks->V, error);
+    STW_TRY_NEW(&scratch, counted, tasks->T, error);
+    count_readers(&s, counted);
+    begin_sequence(&s);
     for (int32_t position = 0; s.count > 0;) {
         const option next = pop(&s);
         if (s.pending[next.task] < 0) continue;

@@ -9,7 +9,7 @@ typedef enum stw_rule {
     STW_RULE_TOPOLOGICAL,   /* what comes first in the graph */
     STW_RULE_UPWARD_RANK,   /* what has most to come after it, transfers of this placement included */
     STW_RULE_CRITICAL_PATH, /* what is on the longest path through the graph */
-    STW_RULE_DEPTH_FIRST,   /* what frees most memory; else what was made possible last */
+    STW_RULE_DEPTH_FIRST,   /* what frees most memory or takes least; else what was possible first */
     STW_RULE_COUNT
 } stw_rule;
 

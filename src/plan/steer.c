@@ -74,8 +74,9 @@ static int32_t choose(pass *p, int32_t task) {
 
 static void run(pass *p) {
     const stw_board_base *base = p->board.base;
+    const int32_t *order = p->input->order != NULL ? p->input->order : base->order;
     for (int32_t k = 0; k < base->tasks->T; k++) {
-        const int32_t task = base->order[k], bound = stw_board_bound(&p->board, task);
+        const int32_t task = order[k], bound = stw_board_bound(&p->board, task);
         const bool stays = p->input->plan_glue != NULL && p->input->plan_glue[task] >= STW_GLUE_FIXED;
         const int32_t device = bound >= 0 ? bound : stays ? p->input->glued[base->tasks->task_node[task]] : choose(p, task);
         stw_board_place(&p->board, task, device);

@@ -25,6 +25,8 @@ typedef struct stw_steer_input { /* T tasks, N nodes */
     int32_t atom_count;
     const double *rank; /* (T) higher first; what an op needs comes before it in any case */
 
+    const int32_t *order; /* (T) in which tasks are placed, nothing before what it needs; NULL: by rank */
+
     /* How. Knobs are finite and not negative. */
     const double *aversion;  /* (T) factor; NULL: 0 */
     const double *unit_glue; /* (T) microseconds; NULL: 0 */

@@ -12,27 +12,32 @@ typedef struct {
 typedef struct {
     const stw_simulator *s;
     const stw_tasks *tasks;
-    const int32_t *device;    /* (N) */
-    const int64_t *start_ps;  /* (T) forward */
+    const int32_t *device;   /* (N) */
+    const int64_t *start_ps; /* (T) forward */
     int64_t now;
-    int32_t *pending;         /* (T) */
-    int64_t *end;             /* (T) */
-    int32_t *slot_sending;    /* (U) the copy that a use reads, or -1: the value itself */
+    int32_t *pending;      /* (T) */
+    int64_t *end;          /* (T) */
+    int32_t *slot_sending; /* (U) the copy that a use reads, or -1: the value itself */
     int32_t sending_count;
     sending *sending;
-    stw_waiting *waiting;     /* (sendings) */
+    stw_waiting *waiting;                     /* (sendings) */
     int32_t *channel_queue, *channel_running; /* (channels) */
-    stw_ready_queue *ready;   /* (D) */
-    int32_t *running;         /* (D) */
+    stw_ready_queue *ready;                   /* (D) */
+    int32_t *running;                         /* (D) */
     stw_ending *ending;
     int32_t ending_count;
 } backward;
+
+/* Stays in range: a step backwards may take longer than the one forwards, of which it is known. now <= STW_MAX_STEP_PS. */
+static int64_t after(int64_t now, int64_t duration_ps) {
+    return duration_ps < STW_MAX_STEP_PS - now ? now + duration_ps : STW_MAX_STEP_PS;
+}
 
 static void start_device(backward *b, int32_t d) {
     if (b->running[d] >= 0 || stw_ready_is_empty(&b->ready[d])) return;
     const int32_t t = stw_ready_pop(&b->ready[d]);
     b->running[d] = t;
-    b->end[t] = b->now + b->tasks->duration_ps[b->s->machine->device[d].cost_class][t];
+    b->end[t] = after(b->now, b->tasks->duration_ps[b->s->machine->device[d].cost_class][t]);
     stw_ending_push(b->ending, &b->ending_count, (stw_ending){b->end[t], d});
 }
 
@@ -47,10 +52,13 @@ static void start_channel(backward *b, int32_t channel) {
     const int32_t k = b->channel_queue[channel];
     b->channel_queue[channel] = stw_waiting_pop(b->waiting, k);
     if (b->s->machine->queues) b->channel_running[channel] = k;
-    stw_ending_push(b->ending, &b->ending_count, (stw_ending){b->now + b->sending[k].duration_ps, b->s->machine->device_count + k});
+    stw_ending_push(b->ending, &b->ending_count,
+                    (stw_ending){after(b->now, b->sending[k].duration_ps), b->s->machine->device_count + k});
 }
 
-static int32_t channel_of(const backward *b, const sending *x) { return stw_machine_link(b->s->machine, x->from, x->to)->channel; }
+static int32_t channel_of(const backward *b, const sending *x) {
+    return stw_machine_link(b->s->machine, x->from, x->to)->channel;
+}
 
 static void queue_sending(backward *b, int32_t k) {
     const sending *x = &b->sending[k];

@@ -157,10 +157,22 @@ static outcome run_exact(const small *s, const char *evaluations) {
 
 /* ---- random problems ---- */
 
-typedef enum { AS_IT_IS, TIGHT, CUT } twist;
+typedef enum { AS_IT_IS, TIGHT, CUT, SUDDEN } twist;
+
+static void take_times(stw_rng *rng, small *s) {
+    for (int32_t i = 0; i < s->graph->N; i++) {
+        if (stw_rng_below(rng, 2) == 0) s->graph->bytes[i] = 0;
+        if (stw_rng_below(rng, 2) == 0) continue;
+        for (int32_t c = 0; c < s->machine->cost_class_count; c++) s->costs->us[c][i] = 0.0;
+    }
+    stw_workspace_destroy(s->workspace);
+    stw_simulator_destroy(s->simulator);
+    CHECK_EQ_INT(stw_simulator_create(s->costs, &s->simulator, NULL), STW_OK);
+    CHECK_EQ_INT(stw_workspace_create(s->simulator, &s->workspace, NULL), STW_OK);
+}
 
 /* Tight: memory between a fifth and all of what one device would need for everything, unlike for the devices at times. Cut: some
- * links are missing. */
+ * links are missing. Sudden: half of everything takes no time, so that much happens within one instant. */
 static void change(stw_rng *rng, small *s, twist how) {
     stw_machine *machine = s->machine;
     const int32_t D = machine->device_count;
@@ -176,6 +188,7 @@ static void change(stw_rng *rng, small *s, twist how) {
         machine->link[k].bandwidth = 0.0;
         machine->complete = false;
     }
+    if (how == SUDDEN) take_times(rng, s);
 }
 
 static small *open_problem(stw_rng *rng, int number, twist how) {
@@ -259,6 +272,11 @@ TEST(exact, equals_it_when_links_are_missing) {
     CHECK(sum.tried > 60 && sum.without == 0);
 }
 
+TEST(exact, equals_it_when_much_takes_no_time) {
+    const tally sum = check_problems(304, 300, SUDDEN);
+    CHECK(sum.tried > 100 && sum.without == 0);
+}
+
 /* ---- by hand ---- */
 
 TEST(exact, by_hand) {
@@ -300,6 +318,28 @@ TEST(exact, decides_which_transfer_goes_first) {
                                        .device_count = 2});
     const outcome found = run_exact(s, "1000000");
     CHECK_EQ_INT(found.step_ps, 14000000);
+    CHECK(found.proved);
+    small_close(s);
+}
+
+TEST(exact, copies_on_a_bus_go_by_device_number) {
+    /* Three devices alike on one bus, but not to be exchanged: copies of a, 4 us each, go to the device of the smaller number
+     * first, whatever the plan. a [0,1) and z are together; "long" must be on the first of the other two: [5,25), "short" after
+     * it [9,27). The other way round it would be 29. */
+    const char *const bus = ",'bus':'b'";
+    char links[1000] = "";
+    size_t length = 0;
+    for (int k = 0; k < 9; k++) {
+        if (k / 3 == k % 3) continue;
+        length += (size_t)snprintf(links + length, sizeof links - length,
+                                   "{'from':'d%d','to':'d%d','bandwidth_bytes_per_s':1e6,'latency_us':0%s},", k / 3, k % 3, bus);
+    }
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 4, 1) OP(1, "short", "[0]", 1, 18) OP(2, "long", "[0]", 1, 20)
+                                           OP_WITH(3, "z", "[]", 1, 20, ",'colocate':0"),
+                                       .device_count = 3,
+                                       .links = links});
+    const outcome found = run_exact(s, "1000000");
+    CHECK_EQ_INT(found.step_ps, 27000000);
     CHECK(found.proved);
     small_close(s);
 }
