@@ -71,7 +71,8 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
-        if (method == &stw_method_single || !stw_method_serves(method, r->settings.objective)) continue;
+        if (method == &stw_method_single && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
+        if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         const stw_budget slice = slice_for(r, method == &stw_method_steer);
         TRY(stw_runner_run(r, method, rule_of(&r->settings), slice, true, result, error));
@@ -140,6 +141,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(run_exact(r, result, error));
     if (!result->optimal) TRY(run_constructive(r, result, error));
     if (!result->optimal) TRY(run_search(r, result, end_of_search(r, result), error));
+    if (meets_bound(r, result)) result->optimal = true;
     if (result->best < 0) say_what_lacks(r, result);
     return STW_OK;
 }

@@ -283,15 +283,18 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
     return STW_OK;
 }
 
+/* Nothing to search: one device, no ops, or neither the placement nor the priorities are ours. */
+static bool is_decided(const stw_search *search) {
+    if (search->simulator->machine->device_count == 1 || search->simulator->graph->op_count == 0) return true;
+    return !(search->tasks & STW_TASK_PLACEMENT) && (!(search->tasks & STW_TASK_SCHEDULE) || search->rule >= 0);
+}
+
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_starts starts;
     TRY(stw_starts_open(search, START_SHARE, &starts, error));
     annealing *a = calloc(1, sizeof *a);
     stw_status status = a == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
-    const bool may_place = (search->tasks & STW_TASK_PLACEMENT) != 0,
-               may_order = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
-    const bool decided =
-        search->simulator->machine->device_count == 1 || search->simulator->graph->op_count == 0 || !(may_place || may_order);
+    const bool decided = is_decided(search);
     if (status == STW_OK && decided) status = stw_plan_copy(plan, starts.plan[0], error);
     if (status == STW_OK && !decided) {
         a->shared.search = search;

@@ -5,9 +5,10 @@
  * balance_order.c   linear orders of the atoms
  * balance_split.c   the best contiguous split of a linear order
  * balance_anneal.c  annealing
- * balance.c         chains, rounds, the exact judgement
+ * balance_chain.c   what one chain does in one round
+ * balance.c         levels, rounds, the exact judgement
  *
- * A atoms (sets of nodes that must be on one device), E edges, D devices. Times in microseconds. */
+ * A atoms (sets of nodes that are placed together), E edges, D devices. Times in microseconds. */
 #ifndef STW_METHOD_BALANCE_H
 #define STW_METHOD_BALANCE_H
 
@@ -32,6 +33,7 @@ typedef struct stw_balance_model {
     int32_t A, E, D;
     int32_t host;           /* device or -1 */
     int32_t *atom_of;       /* (N) of ops, parameters, buffers and views of them; -1: on every device anyway */
+    int32_t *node;          /* (A) the smallest node of each atom */
     double *work_us;        /* (A, D) */
     int64_t *resident;      /* (A) bytes of parameters and buffers */
     int64_t resident_sum;   /* of all, and 1: it is divided by */
@@ -43,12 +45,14 @@ typedef struct stw_balance_model {
     int32_t *read_start;   /* (A + 1) into read_edge */
     int32_t *read_edge;    /* edges that an atom reads */
     stw_balance_hop *link; /* (D, D) between devices, without a host */
-    stw_balance_hop *up;   /* (D) to the host, or the mean of the links to others */
+    stw_balance_hop *up;   /* (D) to the host, or the fastest link to another */
     stw_balance_hop *down; /* (D) from the host, likewise */
     int64_t *memory;       /* (D) what residents may take: less than the device has if other tensors need room */
 } stw_balance_model;
 
-stw_status stw_balance_model_build(const stw_simulator *simulator, stw_arena *arena, stw_balance_model *out, stw_error *error);
+/* `units`: the atoms to be; NULL: as fine as can be. */
+stw_status stw_balance_model_build(const stw_simulator *simulator, const stw_units *units, stw_arena *arena,
+                                   stw_balance_model *out, stw_error *error);
 
 static inline double stw_balance_hop_us(const stw_balance_hop *hop, const stw_balance_edge *edge) {
     return edge->bytes * hop->us_per_byte + edge->transfers * hop->latency_us;
@@ -92,5 +96,37 @@ bool stw_balance_limit_is_over(const stw_balance_limit *limit);
  * leaves the best devices found in `best`, with its largest load in *best_us, if that is better than what they hold. */
 void stw_balance_anneal(stw_balance_state *state, int32_t squarings, double temperature, int64_t moves, stw_rng *rng,
                         stw_balance_limit *limit, int32_t *room, int32_t *best, double *best_us);
+
+enum {
+    STW_BALANCE_CHAINS = 8,
+    STW_BALANCE_LEVELS = 3,
+    STW_BALANCE_MOVES_PER_EVALUATION = 10000 /* what moves cost when the budget is a number of evaluations */
+};
+
+typedef struct stw_balance_chain {
+    int32_t *best;  /* (A of the finest level) */
+    double best_us; /* its largest load; infinite: it does not fit */
+    int64_t made;   /* moves of the round */
+    stw_status status;
+    stw_error error;
+} stw_balance_chain;
+
+typedef struct stw_balance {
+    stw_search *search;
+    stw_arena scratch; /* behind what is kept for the whole run */
+    int32_t level_count;
+    stw_balance_model level[STW_BALANCE_LEVELS]; /* from coarse to fine */
+    const stw_balance_model *model;              /* the level of this round */
+    stw_balance_chain chain[STW_BALANCE_CHAINS];
+    int32_t *leader; /* (A of the finest level) the best of all rounds so far */
+    double leader_us;
+    int32_t round;
+    bool new_level; /* the round is the first of its level */
+    int64_t moves;  /* of a chain in this round, or INT64_MAX */
+    double slice_s; /* of a chain in this round, or 0 */
+} stw_balance;
+
+/* One chain in one round; work for a pool, context is the stw_balance. */
+void stw_balance_work_on_chain(void *context, int64_t index, int32_t worker);
 
 #endif

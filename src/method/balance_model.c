@@ -25,14 +25,28 @@ static int32_t leader_of(const stw_simulator *s, int32_t i) {
     return stw_node_is_resident(kind) && has_one_reader(s, node) ? s->follows[node] : node;
 }
 
-static stw_status number_atoms(const stw_simulator *s, stw_arena *arena, stw_balance_model *m, stw_error *error) {
+/* Without units every set of nodes that are placed together is an atom; with them, every unit is. */
+static stw_status number_atoms(const stw_simulator *s, const stw_units *units, stw_arena *arena, stw_balance_model *m,
+                               stw_error *error) {
     const stw_graph *graph = s->graph;
     STW_TRY_NEW(arena, m->atom_of, graph->N, error);
-    for (int32_t i = 0; i < graph->N; i++) m->atom_of[i] = leader_of(s, i) == i ? m->A++ : -1;
     for (int32_t i = 0; i < graph->N; i++) {
+        m->atom_of[i] = units != NULL ? units->of[i] : leader_of(s, i) == i ? m->A++ : -1;
+    }
+    if (units != NULL) m->A = units->count;
+    for (int32_t i = 0; i < graph->N && units == NULL; i++) {
         const int32_t leader = leader_of(s, i);
         if (leader >= 0) m->atom_of[i] = m->atom_of[leader];
     }
+    STW_TRY_NEW(arena, m->node, m->A, error);
+    for (int32_t i = graph->N - 1; i >= 0; i--) {
+        if (m->atom_of[i] >= 0) m->node[m->atom_of[i]] = i;
+    }
+    return STW_OK;
+}
+
+static stw_status weigh_atoms(const stw_simulator *s, stw_arena *arena, stw_balance_model *m, stw_error *error) {
+    const stw_graph *graph = s->graph;
     STW_TRY_NEW(arena, m->work_us, (int64_t)m->A * m->D, error);
     STW_TRY_NEW(arena, m->resident, m->A, error);
     STW_TRY_NEW(arena, m->first_op, m->A, error);
@@ -186,19 +200,15 @@ static stw_balance_hop hop_of(const stw_link *link) {
     return (stw_balance_hop){1e6 / link->bandwidth, link->latency_us, true};
 }
 
-/* The mean hop between a device and the others, for estimates that do not know the other end yet. */
-static stw_balance_hop mean_hop(const stw_balance_model *m, int32_t d, bool up) {
-    stw_balance_hop mean = {0};
-    int32_t count = 0;
+/* The fastest hop between a device and any other, for estimates that do not know the other end yet. */
+static stw_balance_hop fastest_hop(const stw_balance_model *m, int32_t d, bool up) {
+    stw_balance_hop best = {0};
     for (int32_t other = 0; other < m->D; other++) {
         const stw_balance_hop *hop = up ? &m->link[d * m->D + other] : &m->link[other * m->D + d];
         if (other == d || !hop->possible) continue;
-        mean.us_per_byte += hop->us_per_byte;
-        mean.latency_us += hop->latency_us;
-        count++;
+        if (!best.possible || hop->us_per_byte < best.us_per_byte) best = *hop;
     }
-    if (count == 0) return mean;
-    return (stw_balance_hop){mean.us_per_byte / count, mean.latency_us / count, true};
+    return best;
 }
 
 static stw_status build_hops(const stw_machine *machine, stw_arena *arena, stw_balance_model *m, stw_error *error) {
@@ -210,15 +220,17 @@ static stw_status build_hops(const stw_machine *machine, stw_arena *arena, stw_b
     for (int32_t i = 0; i < m->D * m->D; i++) m->link[i] = hop_of(&machine->link[i]);
     for (int32_t d = 0; d < m->D; d++) {
         m->memory[d] = machine->device[d].memory_bytes;
-        m->up[d] = m->host < 0 ? mean_hop(m, d, true) : d == m->host ? (stw_balance_hop){0} : m->link[d * m->D + m->host];
-        m->down[d] = m->host < 0 ? mean_hop(m, d, false) : d == m->host ? (stw_balance_hop){0} : m->link[m->host * m->D + d];
+        m->up[d] = m->host < 0 ? fastest_hop(m, d, true) : d == m->host ? (stw_balance_hop){0} : m->link[d * m->D + m->host];
+        m->down[d] = m->host < 0 ? fastest_hop(m, d, false) : d == m->host ? (stw_balance_hop){0} : m->link[m->host * m->D + d];
     }
     return STW_OK;
 }
 
-stw_status stw_balance_model_build(const stw_simulator *s, stw_arena *arena, stw_balance_model *out, stw_error *error) {
+stw_status stw_balance_model_build(const stw_simulator *s, const stw_units *units, stw_arena *arena, stw_balance_model *out,
+                                   stw_error *error) {
     *out = (stw_balance_model){.D = s->machine->device_count, .resident_sum = 1};
-    TRY(number_atoms(s, arena, out, error));
+    TRY(number_atoms(s, units, arena, out, error));
+    TRY(weigh_atoms(s, arena, out, error));
     TRY(build_edges(s->graph, arena, out, error));
     return build_hops(s->machine, arena, out, error);
 }

@@ -4,8 +4,9 @@
 
 #include "plan/plan.h"
 
-bool stw_method_serves(const stw_method *method, stw_objective objective) {
+bool stw_method_serves(const stw_method *method, stw_objective objective, unsigned tasks) {
     if (method->kind != STW_METHOD_CONSTRUCTIVE || method == &stw_method_random) return false;
+    if (!(tasks & STW_TASK_PLACEMENT)) return method == &stw_method_single; /* the default's placement, by the rule */
     return method != &stw_method_balance || objective == STW_OBJECTIVE_THROUGHPUT;
 }
 
@@ -94,7 +95,7 @@ stw_status stw_starts_open(stw_search *search, double share, stw_starts *out, st
     const stw_method *method;
     stw_status status = STW_OK;
     for (int32_t k = 0; status == STW_OK && (method = stw_method_at(k)) != NULL; k++) {
-        if (!stw_method_serves(method, search->objective)) continue;
+        if (!stw_method_serves(method, search->objective, search->tasks)) continue;
         if (out->count > 0 && is_spent(search, &whole, before)) break;
         stw_budget budget = whole;
         if (whole.evaluations > 0) {

@@ -17,7 +17,7 @@ typedef struct stw_starts {
 stw_status stw_starts_open(stw_search *search, double share, stw_starts *out, stw_error *error);
 void stw_starts_close(stw_starts *starts);
 
-/* True for the constructive methods that are worth trying for this objective. */
-bool stw_method_serves(const stw_method *method, stw_objective objective);
+/* True for the constructive methods that are worth trying for this objective and decide no more than the tasks. */
+bool stw_method_serves(const stw_method *method, stw_objective objective, unsigned tasks);
 
 #endif

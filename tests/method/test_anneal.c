@@ -1,10 +1,12 @@
 /* method: annealing keeps what it promises: never worse than its start, what it may not decide stays, the same plan from any
  * number of threads, and an end. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/method.h"
+#include "method/affinity.h"
+#include "method/anneal.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "support/random.h"
@@ -129,6 +131,25 @@ TEST(anneal, is_never_worse_than_its_start) {
     }
     test_context("%s", "");
     CHECK(better > 35);
+}
+
+/* A chain of 60 ops on one device: no plan is better, and each cut makes it worse by less than a thousandth. */
+TEST(anneal, a_good_start_is_kept) {
+    char nodes[60 * 120] = "";
+    for (int k = 0; k < 60; k++) {
+        const size_t used = strlen(nodes);
+        char input[20] = "";
+        if (k > 0) snprintf(input, sizeof input, "%d", k - 1);
+        snprintf(nodes + used, sizeof nodes - used,
+                 "{'id':%d,'name':'n%d','op':'relu','inputs':[%s],'dtype':'u8','shape':[1],'us':{'h200':50}},", k, k, input);
+    }
+    small *s = small_open((small_text){.nodes = nodes, .device_count = 4});
+    for (int64_t evaluations = 40; evaluations <= 320; evaluations *= 2) {
+        const outcome o = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = evaluations});
+        CHECK_NEAR(o.after.step_s, 3e-3, 1e-15);
+        stw_plan_destroy(o.plan);
+    }
+    small_close(s);
 }
 
 /* Two chains without a byte between them: the best is one on each device. */
@@ -367,15 +388,105 @@ TEST(anneal, devices_without_a_link) {
     small_close(s);
 }
 
+/* ---- single changes ---- */
+
+static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_arena *arena) {
+    static const int32_t wanted[] = {16, 4};
+    const stw_simulator *simulator = s->simulator;
+    const stw_tasks *tasks = &simulator->unfused;
+    const stw_units *atoms = &a->units.level[0];
+    const int32_t N = s->graph->N, T = tasks->T;
+    double *rank = STW_NEW(arena, double, T);
+    CHECK_EQ_INT(stw_units_build(s->graph, s->costs->us[0], wanted, 2, arena, &a->units, NULL), STW_OK);
+    CHECK_EQ_INT(stw_affinity_build(simulator, atoms, wanted, 2, arena, &a->affinity, NULL), STW_OK);
+    stw_rule_upward_ranks(s->costs, tasks, NULL, rank);
+    CHECK_EQ_INT(stw_board_prepare(s->costs, tasks, atoms->of, atoms->count, rank, arena, &a->board, NULL), STW_OK);
+    a->affinity_share = 0.5;
+    a->largest_rank = 10.0;
+    a->mean_us = 1.0;
+    c->plan = s->plan;
+    c->moved = STW_NEW(arena, int32_t, N);
+    c->old_device = STW_NEW(arena, int32_t, N);
+    c->old_priority = STW_NEW(arena, double, N);
+    c->critical = STW_NEW(arena, int32_t, T);
+    c->start_ps = STW_NEW(arena, int64_t, T);
+    c->order = STW_NEW(arena, int32_t, T);
+    c->mark = STW_NEW(arena, int32_t, N);
+    c->queue = STW_NEW(arena, int32_t, N);
+    c->plan_glue = STW_NEW(arena, double, T);
+    c->aversion = STW_NEW(arena, double, T);
+    c->steered = STW_NEW(arena, int32_t, N);
+    memcpy(c->start_ps, s->workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
+    c->step_ps = s->result.step_ps;
+}
+
+/* Makes the change, looks at it, takes it back. Returns whether it came to anything. */
+static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, bool places, stw_arena arena) {
+    CHECK_EQ_INT(stw_plan_copy(before, c->plan, NULL), STW_OK);
+    CHECK_EQ_INT(stw_anneal_change(a, c, arena), STW_OK);
+    const size_t N = (size_t)before->graph->N;
+    const bool moved = !are_placed_alike(before, c->plan), reordered = !have_equal_priorities(before, c->plan);
+    CHECK(!moved || (places && c->moved_count > 0));
+    CHECK(!reordered || c->priorities_changed);
+    CHECK(!reordered || !places || a->search->rule >= 0);
+    const stw_units *atoms = &a->units.level[0]; /* what must be together is */
+    for (int32_t m = 1; m < atoms->start[atoms->count]; m++) {
+        const int32_t x = atoms->member[m - 1], y = atoms->member[m];
+        if (atoms->of[x] == atoms->of[y]) CHECK_EQ_INT(c->plan->device[x], c->plan->device[y]);
+    }
+    stw_anneal_take_back(c);
+    CHECK(memcmp(before->device, c->plan->device, N * sizeof *before->device) == 0);
+    CHECK(have_equal_priorities(before, c->plan));
+    return moved || reordered;
+}
+
+TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
+    const stw_rng seeds = stw_rng_create(552);
+    int changes[STW_MOVE_COUNT] = {0};
+    for (int number = 0; number < 10; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_problem(&rng, number);
+        small_run(s);
+        stw_arena arena;
+        stw_plan *before;
+        stw_search search = {.simulator = s->simulator, .tasks = BOTH, .rule = number == 0 ? STW_RULE_UPWARD_RANK : -1};
+        stw_annealing *a = calloc(1, sizeof *a);
+        stw_chain *c = calloc(1, sizeof *c);
+        CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+        CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &before, NULL), STW_OK);
+        a->search = &search;
+        c->rng = stw_rng_split(&rng, 1);
+        prepare_changes(a, c, s, &arena);
+        for (int k = 0; k < 30 * STW_MOVE_COUNT; k++) {
+            const int move = k % STW_MOVE_COUNT;
+            test_context("problem %d, move %d", number, move);
+            memset(a->weight, 0, sizeof a->weight);
+            a->weight[move] = 1.0;
+            changes[move] += try_change(a, c, before, move <= STW_MOVE_STEER, arena);
+        }
+        stw_plan_destroy(before);
+        stw_arena_destroy(&arena);
+        free(a);
+        free(c);
+        small_close(s);
+    }
+    test_context("%s", "");
+    for (int k = 0; k < STW_MOVE_COUNT; k++) CHECK(changes[k] > 100);
+}
+
 /* ---- plans to begin with ---- */
 
 TEST(starts, are_the_given_ones_or_the_best_of_the_methods) {
-    CHECK(stw_method_serves(&stw_method_single, STW_OBJECTIVE_TIME));
-    CHECK(!stw_method_serves(&stw_method_random, STW_OBJECTIVE_TIME)); /* no use */
-    CHECK(!stw_method_serves(&stw_method_anneal, STW_OBJECTIVE_TIME)); /* itself a search */
-    CHECK(!stw_method_serves(&stw_method_exact, STW_OBJECTIVE_TIME));
-    CHECK(!stw_method_serves(&stw_method_balance, STW_OBJECTIVE_TIME) &&
-          stw_method_serves(&stw_method_balance, STW_OBJECTIVE_THROUGHPUT));
+    CHECK(stw_method_serves(&stw_method_single, STW_OBJECTIVE_TIME, BOTH));
+    CHECK(!stw_method_serves(&stw_method_random, STW_OBJECTIVE_TIME, BOTH)); /* no use */
+    CHECK(!stw_method_serves(&stw_method_anneal, STW_OBJECTIVE_TIME, BOTH)); /* itself a search */
+    CHECK(!stw_method_serves(&stw_method_exact, STW_OBJECTIVE_TIME, BOTH));
+    CHECK(!stw_method_serves(&stw_method_balance, STW_OBJECTIVE_TIME, BOTH));
+    CHECK(stw_method_serves(&stw_method_balance, STW_OBJECTIVE_THROUGHPUT, PLACEMENT));
+    CHECK(!stw_method_serves(&stw_method_balance, STW_OBJECTIVE_THROUGHPUT, SCHEDULE));
+    CHECK(stw_method_serves(&stw_method_metis, STW_OBJECTIVE_MEMORY, PLACEMENT));
+    CHECK(!stw_method_serves(&stw_method_metis, STW_OBJECTIVE_MEMORY, SCHEDULE));
+    CHECK(stw_method_serves(&stw_method_single, STW_OBJECTIVE_MEMORY, SCHEDULE));
     stw_rng rng = stw_rng_create(550);
     small *s = open_problem(&rng, 2);
     stw_arena scratch, arena;

@@ -20,6 +20,7 @@ static stw_status run_with(const stw_simulator *simulator, const char *objective
     CHECK_EQ_INT(stw_options_set(options, "objective", objective, error), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "evaluations", evaluations, error), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "threads", threads, error), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "units", "1", error), STW_OK); /* so that small problems have levels, too */
     const stw_status status = stw_method_run("balance", simulator, options, plan, error);
     stw_options_destroy(options);
     return status;
@@ -133,8 +134,8 @@ TEST(balance, other_objectives) {
 /* Sources, views, updates, control edges, buses: valid, and no worse than one device. */
 TEST(balance, random_problems) {
     stw_rng rng = stw_rng_create(3);
-    for (int round = 0; round < 30; round++) {
-        const random_shape shape = {.nodes = 40, .device_count = 1 + round % 5, .buses = true, .unlike = round % 3 == 0};
+    for (int round = 0; round < 20; round++) {
+        const random_shape shape = {.nodes = 100, .device_count = 1 + round % 5, .buses = true, .unlike = round % 3 == 0};
         small *s = random_open(&rng, shape);
         const double single = stw_workspace_largest_load_s(s->workspace) * 1e6; /* all on device 0 */
         test_context("round %d", round);
@@ -146,7 +147,7 @@ TEST(balance, random_problems) {
 
 TEST(balance, any_number_of_threads) {
     stw_rng rng = stw_rng_create(8);
-    small *s = random_open(&rng, (random_shape){.nodes = 60, .device_count = 4});
+    small *s = random_open(&rng, (random_shape){.nodes = 200, .device_count = 4});
     stw_plan *plan[2];
     stw_error error;
     for (int k = 0; k < 2; k++)
@@ -176,7 +177,7 @@ TEST(balance, sums_agree_with_the_simulator) {
         stw_balance_model model;
         stw_balance_state state;
         CHECK_EQ_INT(stw_arena_create(&arena, &error), STW_OK);
-        CHECK_EQ_INT(stw_balance_model_build(s->simulator, &arena, &model, &error), STW_OK);
+        CHECK_EQ_INT(stw_balance_model_build(s->simulator, NULL, &arena, &model, &error), STW_OK);
         CHECK_EQ_INT(stw_balance_state_create(&model, &arena, &state, &error), STW_OK);
         int32_t *device = STW_NEW(&arena, int32_t, model.A);
         for (int32_t a = 0; a < model.A; a++) device[a] = (int32_t)stw_rng_below(&rng, 4);
@@ -199,7 +200,7 @@ TEST(balance, orders) {
         stw_error error;
         stw_balance_model model;
         CHECK_EQ_INT(stw_arena_create(&arena, &error), STW_OK);
-        CHECK_EQ_INT(stw_balance_model_build(s->simulator, &arena, &model, &error), STW_OK);
+        CHECK_EQ_INT(stw_balance_model_build(s->simulator, NULL, &arena, &model, &error), STW_OK);
         int32_t *order = STW_NEW(&arena, int32_t, model.A), *seen = STW_NEW(&arena, int32_t, model.A);
         for (int32_t kind = 0; kind < STW_BALANCE_ORDERS; kind++) {
             CHECK_EQ_INT(stw_balance_order(&model, kind, &rng, order, arena, &error), STW_OK);

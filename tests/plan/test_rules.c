@@ -205,6 +205,13 @@ TEST(depth_first, the_last_of_several_readers_frees) {
                        NULL));
 }
 
+TEST(depth_first, a_reader_through_several_views_leaves_once) {
+    /* r reads v in two ways and goes first; a and d still need v, so a frees nothing. */
+    CHECK(!a_goes_first(OP(0, "v", "[]", 100, 1) VIEW(1, "v1", 0, 50) VIEW(2, "v2", 0, 50) OP(3, "r", "[1,2]", 1, 1)
+                            OP(4, "a", "[0]", 10, 1) B(5) OP(6, "d", "[0]", 200, 1),
+                        NULL));
+}
+
 TEST(depth_first, what_is_kept_is_not_freed) {
     CHECK(!a_goes_first(OP(0, "v", "[]", 100, 1) OP(1, "a", "[0]", 10, 1) B(2), "[0]"));
     CHECK(!a_goes_first(OP(0, "v", "[]", 100, 1) VIEW(1, "v1", 0, 50) OP(2, "a", "[0]", 10, 1) B(3), "[1]")); /* a view of it */

@@ -42,6 +42,15 @@ TEST(backward, a_chain_has_what_remains) {
     small_close(s);
 }
 
+TEST(backward, what_began_last_runs_first) {
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[]", 1, 3), .priority = "[1,2]"});
+    CHECK_STR(s->timeline, "d0: b[0,3) a[3,5)\n");
+    apply(s);
+    CHECK_NEAR(priority_of(s, "a"), 2.0, 1e-12);
+    CHECK_NEAR(priority_of(s, "b"), 5.0, 1e-12);
+    small_close(s);
+}
+
 TEST(backward, what_is_sent_is_what_is_read_there) {
     /* The two views of a that are read on d1 are 1 and 2 of its 9 bytes, and one copy. */
     small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 9, 1) VIEW(1, "v", 0, 1) VIEW(2, "w", 0, 2)
