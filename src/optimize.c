@@ -13,7 +13,7 @@
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
 static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
-enum { EXACT_OPS = 20 }; /* more than that is seldom proved in the time that people wait */
+enum { EXACT_OPS = 20 };                      /* more than that is seldom proved in the time that people wait */
 
 /* ---- the budget ---- */
 

@@ -42,7 +42,7 @@ const char *stw_result_lacking(const stw_result *result) { return result->lackin
 stw_bounds stw_result_bounds(const stw_result *result) { return result->bounds; }
 double stw_result_measured_share(const stw_result *result) { return result->measured_share; }
 bool stw_result_is_interrupted(const stw_result *result) { return result->interrupted; }
-bool stw_result_is_optimal(const stw_result *result) { return result->optimal; }
+bool stw_result_is_optimal(const stw_result *result) { return result->optimal && result->best >= 0; }
 
 int32_t stw_result_ahead(const stw_result *result, int32_t *draws) {
     if (draws != NULL) *draws = result->draws;

@@ -210,14 +210,18 @@ static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t i
     return stw_plan_copy(c->best, start, error);
 }
 
+static bool may_place(const stw_search *search) {
+    return (search->tasks & STW_TASK_PLACEMENT) != 0 && search->simulator->machine->device_count > 1;
+}
+
+static bool may_order(const stw_search *search) { return (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0; }
+
 /* Chances of the kinds of moves: those that change what may not be changed get none. */
 static void weigh_moves(stw_annealing *a) {
     static const double weight[STW_MOVE_COUNT] = {0.40, 0.18, 0.22, 0.10, 0.05, 0.01, 0.04};
-    const unsigned tasks = a->search->tasks;
     double sum = 0.0;
     for (int k = 0; k < STW_MOVE_COUNT; k++) {
-        const bool places = k <= STW_MOVE_STEER;
-        const bool may = places ? (tasks & STW_TASK_PLACEMENT) != 0 : (tasks & STW_TASK_SCHEDULE) != 0 && a->search->rule < 0;
+        const bool may = k <= STW_MOVE_STEER ? may_place(a->search) : may_order(a->search);
         a->weight[k] = may ? weight[k] : 0.0;
         sum += a->weight[k];
     }
@@ -283,10 +287,9 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
     return STW_OK;
 }
 
-/* Nothing to search: one device, no ops, or neither the placement nor the priorities are ours. */
+/* Nothing to search: no ops, or neither the placement nor the priorities are ours. */
 static bool is_decided(const stw_search *search) {
-    if (search->simulator->machine->device_count == 1 || search->simulator->graph->op_count == 0) return true;
-    return !(search->tasks & STW_TASK_PLACEMENT) && (!(search->tasks & STW_TASK_SCHEDULE) || search->rule >= 0);
+    return search->simulator->graph->op_count == 0 || (!may_place(search) && !may_order(search));
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
