@@ -274,7 +274,8 @@ STW_API stw_status stw_result_write(const stw_result *result, const char *path, 
 /* ---- Everything at once, by options ------------------------------------------------------------------------------------ */
 
 /* A graph with what the options say: "machine" and "memory", "costs", "plan" (a file or a method). "machine" may be left out when
- * the plan is a file or the graph brings its machine, "plan" when none is wanted yet. Whatever was opened is owned by the session. */
+ * the plan is a file or the graph brings its machine, "plan" when none is wanted yet. Whatever was opened is owned by the
+ * session. */
 typedef struct stw_session stw_session;
 
 STW_API stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out,

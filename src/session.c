@@ -50,7 +50,8 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
-        return stw_fail(error, STW_ERROR_INPUT, "a machine is needed (option machine), unless the plan is a file or the graph brings one");
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "a machine is needed (option machine), unless the plan is a file or the graph brings one");
     TRY(stw_costs_create(s->graph, machine, stw_options_get(options, "costs"), &s->costs, error));
     add_remark(s, stw_costs_remark(s->costs));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));

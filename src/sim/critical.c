@@ -51,7 +51,8 @@ static stw_status fill_tables(walk *w, stw_arena *arena, stw_error *error) {
     }
     for (int32_t k = 0; k < l->transfer_count; k++) {
         insert(&w->arrived, l->transfer[k].producer, l->transfer[k].to, k);
-        if (l->transfer[k].end_ps > l->transfer[k].start_ps) insert(&w->freed, channel_of(w, &l->transfer[k]), l->transfer[k].end_ps, k);
+        if (l->transfer[k].end_ps > l->transfer[k].start_ps)
+            insert(&w->freed, channel_of(w, &l->transfer[k]), l->transfer[k].end_ps, k);
     }
     return STW_OK;
 }
