@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cli.h"
+#include "import/import.h"
 
 /* The value of the key "format" of the object in the text; empty if there is none. */
 static stw_status find_format(stw_str text, stw_arena *arena, stw_str *out, stw_error *error) {
@@ -51,7 +52,7 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     }
     cli_call inner = *call; /* what is shown goes behind the text in the arena */
     inner.arena = arena;
-    if (stw_str_is(format, "opgraph")) return cli_show_graph(&inner, text, label, error);
+    if (stw_str_is(format, "opgraph") || stw_dnnpart_is(text, arena)) return cli_show_graph(&inner, text, label, error);
     if (stw_str_is(format, "machine")) return show_machine_file(&inner, text, label, error);
     if (stw_str_is(format, "plan")) return cli_show_plan(&inner, text, label, error);
     if (format.length == 0) {

@@ -29,10 +29,6 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
     if (a->plan == NULL) return stw_fail(error, STW_ERROR_INPUT, "simulate needs --plan FILE|METHOD, such as --plan spread");
     a->plan_is_method = stw_method_exists(a->plan);
     if (!a->plan_is_method && !is_dash(a->plan) && access(a->plan, F_OK) != 0) return fail_unknown_plan(a->plan, error);
-    if (a->plan_is_method && a->machine == NULL) {
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "simulate needs --machine NAME|FILE, such as --machine h200x4, unless --plan is a file");
-    }
     if (is_dash(a->graph) + is_dash(a->machine) + is_dash(a->plan) + is_dash(a->costs) > 1) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     }

@@ -190,7 +190,7 @@ TEST(units, no_path_leaves_and_comes_back) {
     small_close(s);
 }
 
-enum { MAX_OPS = 64, NODE_TEXT = 120 };
+enum { MAX_OPS = 64, NODE_TEXT = 160 };
 
 /* `count` ops of so many microseconds, one after the other or on their own. */
 static small *open_ops(int count, int us, bool chain) {
