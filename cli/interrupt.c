@@ -21,7 +21,8 @@ static sigset_t interrupts(void) {
 }
 
 void cli_hold_interrupts(void) {
-    const sigset_t set = interrupts();
+    sigset_t set = interrupts();
+    sigaddset(&set, SIGUSR1); /* see wait_for_interrupts; it stays blocked */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -33,13 +34,15 @@ void cli_release_interrupts(void) {
 
 static pthread_t waiting; /* one search at a time */
 
-/* The first one asks for the end, the second one ends the program at once. */
+/* SIGUSR1 comes from ourselves alone and says that the search has ended. The first of the others asks for its end, the second
+ * ends the program at once. */
 static void *wait_for_interrupts(void *cancel) {
-    const sigset_t set = interrupts();
+    sigset_t set = interrupts();
     int number = 0;
-    if (sigwait(&set, &number) != 0) return NULL;
+    sigaddset(&set, SIGUSR1);
+    if (sigwait(&set, &number) != 0 || number == SIGUSR1) return NULL;
     stw_cancel_request(cancel);
-    if (sigwait(&set, &number) != 0) return NULL;
+    if (sigwait(&set, &number) != 0 || number == SIGUSR1) return NULL;
     signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     raise(number);
@@ -56,7 +59,7 @@ stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error) {
 }
 
 void cli_interrupt_end(stw_cancel *cancel) {
-    pthread_cancel(waiting); /* in sigwait */
+    pthread_kill(waiting, SIGUSR1);
     pthread_join(waiting, NULL);
     stw_cancel_destroy(cancel);
 }

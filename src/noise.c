@@ -12,6 +12,7 @@ typedef struct {
     stw_runner *runner;
     const stw_plan *plan[2]; /* the best, the default */
     double value[DRAWS][2];  /* of the objective; infinite where a plan has become invalid */
+    bool done[DRAWS];        /* not, if somebody cancelled */
     stw_status status[DRAWS];
     stw_error error[DRAWS];
 } noise;
@@ -48,7 +49,8 @@ static stw_status draw(noise *n, int32_t index, int32_t worker, stw_error *error
 
 static void work(void *context, int64_t index, int32_t worker) {
     noise *n = context;
-    n->status[index] = draw(n, (int32_t)index, worker, &n->error[index]);
+    n->done[index] = !stw_runner_is_cancelled(n->runner);
+    if (n->done[index]) n->status[index] = draw(n, (int32_t)index, worker, &n->error[index]);
 }
 
 stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,
@@ -60,8 +62,10 @@ stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const 
             if (error != NULL) *error = n.error[k];
             return n.status[k];
         }
-        result->ahead += n.value[k][0] <= n.value[k][1];
+        if (n.done[k]) {
+            result->draws++;
+            result->ahead += isfinite(n.value[k][0]) && n.value[k][0] <= n.value[k][1];
+        }
     }
-    result->draws = DRAWS;
     return STW_OK;
 }

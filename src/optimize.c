@@ -22,7 +22,8 @@ static stw_budget share_of(const stw_runner *r, double share) {
     stw_budget budget = {0};
     if (r->settings.budget_s > 0.0) budget.until_s = r->began_s + share * r->settings.budget_s;
     if (r->settings.evaluations > 0) {
-        const int64_t left = (int64_t)(share * (double)r->settings.evaluations) - r->evaluations;
+        const int64_t all = r->settings.evaluations; /* too large for a double, perhaps */
+        const int64_t left = (share < 1.0 ? (int64_t)(share * (double)all) : all) - r->evaluations;
         budget.evaluations = left > 0 ? left : 1;
     }
     return budget;
@@ -50,12 +51,21 @@ static bool meets_bound(const stw_runner *r, const stw_result *result) {
     return result->entry[result->best]->score.value <= result->bounds.plan_s * (1.0 + 1e-9);
 }
 
-static stw_status run_default(stw_runner *r, stw_result *result, stw_error *error) {
-    TRY(stw_runner_run(r, &stw_method_single, STW_RULE_TOPOLOGICAL, share_of(r, CONSTRUCTIVE_SHARE), false, result, error));
-    const stw_plan *plan = result->entry[0]->plan;
-    TRY(stw_lower_bounds(r->simulator, plan, &result->bounds, error));
+static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
+    if (result->bounds.plan_s > 0.0) return STW_OK;
+    TRY(stw_lower_bounds(r->simulator, result->entry[0]->plan, &result->bounds, error));
     r->progress.lower_bound_s = result->bounds.plan_s;
     return STW_OK;
+}
+
+/* About 3 us per op. With little time, plans come first and the bound later. */
+static bool is_slow_to_bound(const stw_runner *r) {
+    return 3e-6 * r->simulator->graph->op_count > 0.05 * r->settings.budget_s && r->simulator->machine->device_count > 1;
+}
+
+static stw_status run_default(stw_runner *r, stw_result *result, stw_error *error) {
+    TRY(stw_runner_run(r, &stw_method_single, STW_RULE_TOPOLOGICAL, share_of(r, CONSTRUCTIVE_SHARE), false, result, error));
+    return r->settings.budget_s > 0.0 && is_slow_to_bound(r) ? STW_OK : find_bounds(r, result, error);
 }
 
 /* The last method may use up the share of the constructive ones; each before it leaves most of it to those that follow. */
@@ -103,7 +113,8 @@ static stw_status run_search(stw_runner *r, stw_result *result, double until, st
     return STW_OK;
 }
 
-/* The share of the budget after which the noise check begins: it takes 64 evaluations, and they count like all others. */
+/* The share of the budget of time after which the noise check begins, which takes 64 evaluations. (A budget of evaluations is
+ * for the search alone.) */
 static double end_of_search(const stw_runner *r, const stw_result *result) {
     if (r->settings.budget_s <= 0.0 || result->entry[0]->evaluations == 0) return 1.0;
     const double evaluation_s = result->entry[0]->search_s / (double)result->entry[0]->evaluations;
@@ -117,7 +128,8 @@ static void say_what_lacks(const stw_runner *r, stw_result *result) {
     const stw_entry *nearest = NULL;
     int64_t resident = 0, memory = 0;
     for (int32_t i = 0; i < graph->N; i++) resident += stw_node_is_resident(graph->kind[i]) ? graph->bytes[i] : 0;
-    for (int32_t d = 0; d < r->simulator->machine->device_count; d++) memory += r->simulator->machine->device[d].memory_bytes;
+    for (int32_t d = 0; d < r->simulator->machine->device_count && memory < resident; d++)
+        memory += r->simulator->machine->device[d].memory_bytes;
     if (resident > memory) {
         snprintf(result->lacking, sizeof result->lacking,
                  "parameters and buffers take %" PRId64 " bytes, all devices together hold %" PRId64 ": %" PRId64
@@ -140,6 +152,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(run_default(r, result, error));
     TRY(run_exact(r, result, error));
     if (!result->optimal) TRY(run_constructive(r, result, error));
+    TRY(find_bounds(r, result, error));
     if (!result->optimal) TRY(run_search(r, result, end_of_search(r, result), error));
     if (meets_bound(r, result)) result->optimal = true;
     if (result->best < 0) say_what_lacks(r, result);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/list.h"
 #include "plan/plan.h"
 
 struct stw_cancel {
@@ -71,7 +72,8 @@ void stw_runner_destroy(stw_runner *r) {
 
 static void report_progress(stw_runner *r) {
     if (r->watch->progress == NULL) return;
-    r->progress.elapsed_s = stw_now_s() - r->began_s;
+    r->reported_s = stw_now_s();
+    r->progress.elapsed_s = r->reported_s - r->began_s;
     r->progress.budget_s = r->settings.budget_s;
     r->progress.evaluation_budget = r->settings.evaluations;
     r->progress.evaluations = r->evaluations;
@@ -79,7 +81,10 @@ static void report_progress(stw_runner *r) {
     r->watch->progress(r->watch->context, &r->progress);
 }
 
-static void on_tick(void *context) { report_progress(context); }
+static void on_tick(void *context) {
+    stw_runner *r = context;
+    if (stw_now_s() - r->reported_s >= 0.1) report_progress(r);
+}
 
 static void on_found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_runner *r = context;
@@ -124,9 +129,12 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     r->progress.method = method->name;
     r->running = search;
     report_progress(r);
-    const stw_status status = method->run(search, entry->plan, &local);
+    const bool keeps =
+        method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && !(search->tasks & STW_TASK_PLACEMENT);
+    const stw_status status = (keeps ? stw_list_keep_placement : method->run)(search, entry->plan, &local);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
+    report_progress(r);
     fill_entry(entry, search, began_s);
     if (status == STW_OK) return STW_OK;
     stw_plan_destroy(entry->plan);
@@ -149,7 +157,7 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .simulator = r->simulator,
         .objective = r->settings.objective,
         .tasks = r->settings.tasks,
-        .rule = rule,
+        .rule = rule < 0 && !(r->settings.tasks & STW_TASK_SCHEDULE) ? STW_RULE_TOPOLOGICAL : rule,
         .seed = r->settings.seed,
         .unit_count = r->settings.unit_count,
         .budget = budget,

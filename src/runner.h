@@ -47,6 +47,7 @@ typedef struct stw_runner {
     double began_s;
     int64_t evaluations; /* of the methods that are done */
     stw_progress progress;
+    double reported_s;         /* when it was last told */
     const stw_search *running; /* or NULL */
 } stw_runner;
 
@@ -55,7 +56,8 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
 
-/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1. Start plans: those in the result,
+/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1; a schedule that
+ * is not ours to decide stays topological. Start plans: those in the result,
  * best first, if `starts` is set. A method that can make no plan gets an entry that says why. */
 stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error);

@@ -92,9 +92,8 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
 
 static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
     const stw_search *search = a->shared.search;
-    const bool timed = search->budget.evaluations <= 0;
-    for (int64_t k = 0; k < a->quota; k++) {
-        if (timed && stw_search_is_over(search)) break;
+    for (int64_t k = 0; k < a->quota && !stw_search_is_stopped(search); k++) {
+        if (worker == 0) stw_search_tick(search); /* the thread that runs the method */
         if (c->since_look >= LOOK_EVERY) {
             TRY(look(&a->shared, c, worker));
         } else {
@@ -127,6 +126,13 @@ static int32_t worst_chain(const annealing *a) {
     return worst;
 }
 
+static bool has_order(const stw_plan *plan) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) {
+        if (plan->order[d] != NULL) return true;
+    }
+    return false;
+}
+
 static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
     const stw_search *search = a->shared.search;
     for (int32_t k = 0; k < CHAINS; k++) {
@@ -140,7 +146,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
         *known = best->best_score;
         if (search->found != NULL) search->found(search->watch_context, best->best, known);
     }
-    if (stw_score_is_better(&best->best_score, &worst->score)) {
+    if (stw_score_is_better(&best->best_score, &worst->score) && !has_order(best->best)) {
         TRY(stw_plan_copy(worst->plan, best->best, error));
         worst->score = best->best_score;
         worst->since_look = LOOK_EVERY;
@@ -218,7 +224,7 @@ static bool may_order(const stw_search *search) { return (search->tasks & STW_TA
 
 /* Chances of the kinds of moves: those that change what may not be changed get none. */
 static void weigh_moves(stw_annealing *a) {
-    static const double weight[STW_MOVE_COUNT] = {0.40, 0.18, 0.22, 0.10, 0.05, 0.01, 0.04};
+    static const double weight[STW_MOVE_COUNT] = {0.42, 0.19, 0.23, 0.07, 0.04, 0.01, 0.04};
     double sum = 0.0;
     for (int k = 0; k < STW_MOVE_COUNT; k++) {
         const bool may = k <= STW_MOVE_STEER ? may_place(a->search) : may_order(a->search);
@@ -248,18 +254,38 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     return STW_OK;
 }
 
+/* Evaluates the start. A strict order would forbid nearly every move, so the chain goes on with priorities that say the same;
+ * the plan as it was remains the best. */
+static stw_status settle(stw_search *search, stw_chain *c, stw_error *error) {
+    const stw_tasks *tasks = &search->simulator->unfused;
+    TRY(stw_search_evaluate(search, c->best, 0, &c->best_score, error));
+    c->score = c->best_score;
+    const int64_t *start_ps = search->workspace[0]->timeline.start_ps;
+    if (!has_order(c->plan) || start_ps == NULL) return STW_OK;
+    for (int32_t t = 0; t < tasks->T; t++) c->plan->priority[tasks->task_node[t]] = -(double)start_ps[t] / 1e6;
+    for (int32_t d = 0; d < c->plan->machine->device_count; d++) TRY(stw_plan_set_order(c->plan, d, NULL, -1, error));
+    return stw_search_evaluate(search, c->plan, 0, &c->score, error);
+}
+
 /* Most chains begin with the best plan, some with the second and the third. */
-static stw_status create_chains(annealing *a, const stw_starts *starts, stw_arena *arena, stw_score *known, stw_error *error) {
+static stw_status create_chains(annealing *a, const stw_starts *starts, stw_arena *arena, stw_error *error) {
     static const int32_t start_of[CHAINS] = {0, 0, 0, 0, 0, 1, 1, 2};
     stw_search *search = a->shared.search;
+    int32_t first[3] = {-1, -1, -1}; /* chain that begins with this start */
     for (int32_t k = 0; k < CHAINS; k++) {
         stw_chain *c = &a->chain[k];
         const int32_t start = start_of[k] < starts->count ? start_of[k] : 0;
         TRY(create_chain(search, c, k, starts->plan[start], arena, error));
-        TRY(stw_search_evaluate(search, c->plan, 0, &c->score, error));
-        c->best_score = c->score;
+        if (first[start] < 0) {
+            first[start] = k;
+            TRY(settle(search, c, error));
+        } else {
+            const stw_chain *like = &a->chain[first[start]];
+            TRY(stw_plan_copy(c->plan, like->plan, error));
+            c->score = like->score;
+            c->best_score = like->best_score;
+        }
     }
-    *known = a->chain[0].score;
     return STW_OK;
 }
 
@@ -269,16 +295,17 @@ static void write_note(stw_search *search, const stw_score *before, const stw_sc
         search->repaired = after->reason == STW_VALID;
         return;
     }
-    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * (1.0 - after->value / before->value));
+    const double gain = before->value > 0.0 ? 1.0 - after->value / before->value : 0.0;
+    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * gain);
 }
 
 static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan, stw_error *error) {
     stw_search *search = a->shared.search;
     stw_arena arena = search->arena;
-    stw_score known = {0};
     TRY(prepare(&a->shared, &arena, error));
-    TRY(create_chains(a, starts, &arena, &known, error));
-    const stw_score before = known;
+    TRY(create_chains(a, starts, &arena, error));
+    const stw_score before = a->chain[0].best_score;
+    stw_score known = before;
     TRY(run_rounds(a, &known, error));
     const stw_chain *best = &a->chain[best_chain(a)];
     write_note(search, &before, &best->best_score);
@@ -287,9 +314,10 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
     return STW_OK;
 }
 
-/* Nothing to search: no ops, or neither the placement nor the priorities are ours. */
+/* Nothing to search: no ops, neither the placement nor the priorities are ours, or not even one evaluation for each chain. */
 static bool is_decided(const stw_search *search) {
-    return search->simulator->graph->op_count == 0 || (!may_place(search) && !may_order(search));
+    if (search->simulator->graph->op_count == 0 || stw_search_evaluations_left(search) < CHAINS) return true;
+    return !may_place(search) && !may_order(search);
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {

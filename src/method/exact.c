@@ -253,6 +253,7 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
     char nodes[40];
     stw_search *search = x->search;
     write_count(x->nodes, nodes, sizeof nodes);
+    atomic_fetch_add(&search->evaluations, x->nodes / STW_EXACT_NODES_PER_EVALUATION); /* as they were counted on the way */
     search->proved = !x->over;
     if (search->proved && (!x->has_best || x->score.reason != STW_VALID)) {
         return stw_fail(error, STW_ERROR_NO_PLAN,

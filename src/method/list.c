@@ -78,8 +78,11 @@ stw_status stw_list_prepare(const stw_search *search, stw_arena *arena, stw_list
 }
 
 stw_status stw_list_keep_placement(stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_simulator *s = search->simulator;
     if (search->start_count == 0) return stw_method_single.run(search, plan, error);
-    return stw_plan_copy(plan, search->start[0], error);
+    TRY(stw_plan_copy(plan, search->start[0], error));
+    if (search->rule < 0) return STW_OK;
+    return stw_rule_apply((stw_rule)search->rule, s->costs, &s->unfused, plan, search->arena, error);
 }
 
 /* ---- start plans ---- */

@@ -43,10 +43,13 @@ int64_t stw_search_evaluations_left(const stw_search *search) {
     return left > 0 ? left : 0;
 }
 
-bool stw_search_is_over(const stw_search *search) {
+bool stw_search_is_stopped(const stw_search *search) {
     if (search->cancelled != NULL && atomic_load(search->cancelled)) return true;
-    if (search->budget.until_s > 0.0 && stw_now_s() >= search->budget.until_s) return true;
-    return stw_search_evaluations_left(search) == 0;
+    return search->budget.until_s > 0.0 && stw_now_s() >= search->budget.until_s;
+}
+
+bool stw_search_is_over(const stw_search *search) {
+    return stw_search_is_stopped(search) || stw_search_evaluations_left(search) == 0;
 }
 
 void stw_search_tick(const stw_search *search) {
@@ -104,6 +107,9 @@ typedef struct {
 static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_t worker) {
     stw_search *search = b->search;
     const stw_simulator *s = search->simulator;
+    for (int32_t d = 0; d < s->machine->device_count; d++) { /* what the variant before has left */
+        TRY(stw_plan_set_order(place->plan, d, NULL, -1, &place->error));
+    }
     TRY(b->variants->build(b->variants->context, variant, place->plan, search->scratch[worker], &place->error));
     stw_plan_join(s, place->plan);
     if (!b->variants->sets_priority || search->rule >= 0) {
@@ -118,7 +124,7 @@ static void work_on_slot(void *context, int64_t index, int32_t worker) {
     slot *place = &b->slot[index];
     const int32_t variant = b->first + (int32_t)index;
     /* Evaluations were counted beforehand; only time and cancelling can end a batch early. */
-    place->done = variant == 0 || b->search->budget.evaluations > 0 || !stw_search_is_over(b->search);
+    place->done = variant == 0 || !stw_search_is_stopped(b->search);
     if (place->done) place->status = build_one(b, place, variant, worker);
 }
 

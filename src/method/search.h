@@ -64,6 +64,9 @@ typedef struct stw_search {
 
 /* True when the method should come to its end: time is up, evaluations are spent, or somebody cancelled. */
 bool stw_search_is_over(const stw_search *search);
+/* The part of it that depends on the clock or on other people: time is up, or somebody cancelled. A run that only counts
+ * evaluations is never ended by it of itself, so asking changes no result. */
+bool stw_search_is_stopped(const stw_search *search);
 /* Evaluations that are left; INT64_MAX without such a limit. */
 int64_t stw_search_evaluations_left(const stw_search *search);
 
