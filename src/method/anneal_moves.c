@@ -170,9 +170,9 @@ static stw_status steer(const stw_annealing *a, stw_chain *c, stw_arena scratch)
         .home = chance(c, 0.5) ? STW_HOME_GLUED : STW_HOME_FIRST,
         .order = c->critical_count > 0 && chance(c, 0.7) ? c->order : NULL,
         .outlook = chance(c, 0.5),
-        .insertion = true,
+        .insertion = chance(c, 0.3), /* in the order of a run there are few gaps */
         .queues = s->machine->queues,
-        .channel_gaps = chance(c, 0.3),
+        .channel_gaps = chance(c, 0.15),
     };
     TRY(stw_steer(&input, c->steered, NULL, scratch, &c->error));
     for (int32_t i = 0; i < s->graph->N; i++) {

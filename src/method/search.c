@@ -56,12 +56,19 @@ void stw_search_tick(const stw_search *search) {
     if (search->tick != NULL) search->tick(search->watch_context);
 }
 
-stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, double limit_s, int32_t worker, stw_score *out,
+                                      stw_error *error) {
     stw_evaluation evaluation;
+    const double limit_ps = limit_s * 1e12 + 1.0;
+    const stw_run_options options = {.stop_ps = limit_ps > 1.0 && limit_ps < (double)STW_MAX_STEP_PS ? (int64_t)limit_ps : 0};
     atomic_fetch_add(&search->evaluations, 1);
-    TRY(stw_simulate(search->simulator, plan, search->workspace[worker], &evaluation, error));
+    TRY(stw_simulate_with(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
     *out = stw_search_score(search, search->workspace[worker], &evaluation);
     return STW_OK;
+}
+
+stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+    return stw_search_evaluate_within(search, plan, 0.0, worker, out, error);
 }
 
 /* ---- plans ---- */

@@ -75,6 +75,9 @@ void stw_search_tick(const stw_search *search);
 
 /* One evaluation. The timeline is in the worker's workspace until its next run. */
 stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
+/* The same, given up as soon as the step is longer than `limit_s`: then the plan counts as invalid (overflow). */
+stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, double limit_s, int32_t worker, stw_score *out,
+                                      stw_error *error);
 /* The score of the run that `workspace` holds. */
 stw_score stw_search_score(const stw_search *search, const stw_workspace *workspace, const stw_evaluation *evaluation);
 

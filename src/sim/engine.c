@@ -29,7 +29,7 @@ typedef struct {
     int64_t *start, *end;                     /* (T) */
     int32_t finished;
     int64_t step;
-    bool overflow;
+    bool overflow, stopped;
 
     /* Devices. */
     stw_ready_queue ready[STW_MAX_DEVICES];
@@ -341,6 +341,10 @@ static void run(engine *e) {
     while (e->ending_count > 0) {
         const int64_t time = e->ending[0].time_ps;
         if (time > e->now) {
+            if (e->options->stop_ps > 0 && time > e->options->stop_ps && e->finished < e->tasks->T) {
+                e->stopped = true; /* what has not finished will end later still */
+                return;
+            }
             sample_peaks(e);
             e->now = time;
         }
@@ -480,8 +484,13 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     load(&e, input->task_device);
     begin(&e, input->plan);
     run(&e);
-    *out = (stw_engine_result){
-        .step_ps = e.step, .unfinished = e.tasks->T - e.finished, .stuck_task = -1, .missing_task = -1, .overflow = e.overflow};
+    *out = (stw_engine_result){.step_ps = e.step,
+                               .unfinished = e.tasks->T - e.finished,
+                               .stuck_task = -1,
+                               .missing_task = -1,
+                               .overflow = e.overflow,
+                               .stopped = e.stopped};
+    if (out->stopped) return STW_OK;
     if (out->unfinished > 0) out->stuck_task = find_stuck_task(&e);
     if (out->stuck_task >= 0) out->missing_task = find_missing_task(&e, out->stuck_task);
     return keep_timeline(&e, arena, error);

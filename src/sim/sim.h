@@ -62,6 +62,7 @@ struct stw_workspace {
 typedef struct stw_run_options {
     const int64_t *duration_ps;    /* (N) by task id, in place of the costs; or NULL */
     const double *transfer_factor; /* (N) by producer: what a transfer's time is multiplied with; or NULL */
+    int64_t stop_ps;               /* a step that takes longer is of no interest: the run ends there, invalid; 0: no limit */
     bool record_memory;            /* fill timeline.change */
 } stw_run_options;
 
@@ -105,6 +106,7 @@ typedef struct stw_engine_result {
     int32_t stuck_task;   /* one of them that a device waits for, or -1 */
     int32_t missing_task; /* what that one needs, or -1 */
     bool overflow;        /* above 2^62 ps */
+    bool stopped;         /* above options->stop_ps; nothing else counts then */
 } stw_engine_result;
 
 stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_timeline *timeline, stw_engine_result *out,

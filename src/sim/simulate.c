@@ -211,6 +211,11 @@ static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_
     stw_engine_result result;
     TRY(stw_engine_run(&input, &v->arena, timeline, &result, v->error));
     timeline->device = v->device;
+    if (result.stopped) {
+        out->reason = STW_INVALID_OVERFLOW;
+        SAY(v, "overflow: the step takes more than the %" PRId64 " ps that it may take", options->stop_ps);
+        return STW_OK;
+    }
     if (result.unfinished > 0) {
         out->reason = STW_INVALID_ORDER;
         say_stuck(v, result.stuck_task, result.missing_task);

@@ -208,6 +208,25 @@ static void check_repeat(stw_rng *rng, small *s) {
     stw_workspace_destroy(fresh);
 }
 
+/* A limit that the step keeps changes nothing; one picosecond less, and the run gives up. */
+static void check_stop(stw_rng *rng, small *s) {
+    (void)rng;
+    const int64_t step_ps = s->result.step_ps;
+    const uint64_t hash = hash_run(s->workspace, &s->result);
+    stw_error error;
+    stw_evaluation result;
+    if (step_ps < 2) return;
+    const stw_run_options enough = {.stop_ps = step_ps}, less = {.stop_ps = step_ps - 1};
+    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &enough, s->workspace, &result, &error), STW_OK);
+    CHECK(hash_run(s->workspace, &result) == hash);
+    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &less, s->workspace, &result, &error), STW_OK);
+    CHECK_EQ_INT(result.reason, STW_INVALID_OVERFLOW);
+    CHECK_CONTAINS(result.message, "may take");
+    CHECK(result.peak_bytes == NULL);
+}
+
+TEST(invariants, a_run_may_be_given_up) { for_all(19, check_stop); }
+
 TEST(invariants, same_input_same_bytes) { for_all(14, check_repeat); }
 
 /* ---- monotony: only with all orders held fixed and without queues; otherwise there are Graham's anomalies ---- */
