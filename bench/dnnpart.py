@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The largest load on the throughput inputs of dnn-partitioning, beside the published programs' (baselines.csv in the same folder).
 
-    bench/dnnpart.py FOLDER [--stowage build/stowage] [--budget 20s] [--seed 1] [NAME ...]
+    bench/dnnpart.py FOLDER [--stowage build/release/stowage] [--budget 20s] [--seed 1] [NAME ...]
 
 Runs `stowage optimize FILE --objective throughput` on each input and computes the load of the plan anew from the input file, with
 nothing but the definition: an accelerator is loaded with its nodes, with each output it reads from outside, once, and with each of
@@ -90,7 +90,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*", help="parts of the inputs' names; all without")
-    parser.add_argument("--stowage", default="build/stowage")
+    parser.add_argument("--stowage", default="build/release/stowage")
     parser.add_argument("--budget", default="20s")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_intermixed_args()

@@ -200,6 +200,7 @@ stw_status stw_optimize(const stw_simulator *simulator, const stw_options *optio
     if (status == STW_OK) finish(runner, result);
     if (status == STW_OK && result->best >= 0 && !result->interrupted) {
         status = stw_runner_try_noise(runner, result->entry[result->best]->plan, result->entry[0]->plan, result, error);
+        result->interrupted = stw_runner_is_cancelled(runner);
     }
     return conclude(runner, status, result, out);
 }
@@ -268,6 +269,7 @@ stw_status stw_compare(const stw_simulator *simulator, const char *methods, cons
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
+    if (methods == NULL) return stw_fail(error, STW_ERROR_INPUT, "compare needs the names of methods");
     TRY(create(simulator, options, watch, &runner, &result, error));
     stw_status status = run_list(runner, methods, result, error);
     if (status == STW_OK) finish(runner, result);

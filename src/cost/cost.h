@@ -12,6 +12,7 @@ struct stw_costs {
     const stw_graph *graph;
     const stw_machine *machine;
     double **us;         /* (C)(N) microseconds; 0 for views and sources */
+    double *least_us;    /* (N) on the class that is fastest at it */
     double **model_us;   /* (C)(N) what the model says of the same op */
     double **compute_us; /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
     bool **measured;     /* (C)(N) the time was measured for this very kind */

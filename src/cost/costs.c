@@ -252,6 +252,11 @@ static stw_status fill(stw_costs *costs, const char *csv_path, stw_arena *scratc
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = bytes_moved(graph, i);
     }
     for (int32_t c = 0; c < classes; c++) TRY(fill_class(costs, &m, c, error));
+    STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        costs->least_us[i] = costs->us[0][i];
+        for (int32_t c = 1; c < classes; c++) costs->least_us[i] = fmin(costs->least_us[i], costs->us[c][i]);
+    }
     return STW_OK;
 }
 

@@ -207,8 +207,8 @@ static stw_status build(const stw_simulator *s, const stw_units *atoms, const in
     STW_TRY_NEW(&work, c.work_us, atoms->count, error);
     for (int32_t atom = 0; atom < atoms->count; atom++) c.of[atom] = atom;
     for (int32_t i = 0; i < graph->N; i++) {
-        if (atoms->of[i] >= 0) c.work_us[atoms->of[i]] += s->costs->us[0][i];
-        total_us += s->costs->us[0][i];
+        if (atoms->of[i] >= 0) c.work_us[atoms->of[i]] += s->costs->least_us[i];
+        total_us += s->costs->least_us[i];
     }
     TRY(list_edges(s, atoms, &c, &work, error));
     for (int32_t k = 0; k < wanted_count && out->count < STW_MAX_UNIT_LEVELS; k++) {

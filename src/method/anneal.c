@@ -13,7 +13,7 @@
 #include "plan/plan.h"
 #include "sim/critical.h"
 
-enum { CHAINS = 8, ROUNDS = 48, LOOK_EVERY = 48 };
+enum { CHAINS = 8, ROUNDS = 48, LOOK_EVERY = 48, LEVELS = 5 };
 static const double HEAT = 0.01;       /* of the hottest chains, at the beginning */
 static const double START_SHARE = 0.4; /* of the budget, for plans to begin with where none are given */
 
@@ -183,7 +183,8 @@ static stw_status run_rounds(annealing *a, stw_score *known, stw_error *error) {
     a->began_s = stw_now_s();
     a->until_s = search->budget.until_s > 0.0 ? search->budget.until_s : a->began_s + 10.0;
     for (int32_t round = 0; (timed || round < ROUNDS) && !stw_search_is_over(search); round++) {
-        a->heat = 1.0 - progress_of(a, round);
+        a->shared.progress = progress_of(a, round);
+        a->heat = 1.0 - a->shared.progress;
         a->quota = next_quota(a, round);
         if (timed && stw_now_s() >= a->until_s) break;
         stw_pool_run(search->pool, CHAINS, work_on_chain, a);
@@ -239,20 +240,20 @@ static void weigh_moves(stw_annealing *a) {
 }
 
 static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) {
-    static const int32_t sizes[] = {8192, 2048, 512, 128, 32};
     const stw_search *search = a->search;
     const stw_simulator *s = search->simulator;
     const stw_units *atoms = &a->units.level[0];
-    const int32_t *wanted = search->unit_count == 0 ? NULL : sizes;
-    const int32_t count = search->unit_count == 0 ? 0 : sizeof sizes / sizeof sizes[0];
+    const int32_t count = search->unit_count == 0 ? 0 : LEVELS;
+    int32_t wanted[LEVELS]; /* from 16 times as many units as asked for to a sixteenth */
+    for (int32_t k = 0; k < count; k++) wanted[k] = (int32_t)fmin(fmax(ldexp(search->unit_count, 4 - 2 * k), 1.0), INT32_MAX);
     double *rank;
-    TRY(stw_units_build(s->graph, s->costs->us[0], wanted, count, arena, &a->units, error));
+    TRY(stw_units_build(s->graph, s->costs->least_us, wanted, count, arena, &a->units, error));
     TRY(stw_affinity_build(s, atoms, wanted, count, arena, &a->affinity, error));
     STW_TRY_NEW(arena, rank, s->unfused.T, error);
     stw_rule_upward_ranks(s->costs, &s->unfused, NULL, rank);
     for (int32_t t = 0; t < s->unfused.T; t++) a->largest_rank = fmax(a->largest_rank, rank[t]);
     TRY(stw_board_prepare(s->costs, &s->unfused, atoms->of, atoms->count, rank, arena, &a->board, error));
-    for (int32_t i = 0; i < s->graph->N; i++) a->mean_us += s->costs->us[0][i] / s->graph->op_count;
+    for (int32_t i = 0; i < s->graph->N; i++) a->mean_us += s->costs->least_us[i] / s->graph->op_count;
     a->affinity_share = 0.2;
     weigh_moves(a);
     return STW_OK;

@@ -27,6 +27,7 @@ typedef struct stw_annealing { /* shared by the chains, immutable while they run
     stw_board_base board;          /* for the list scheduler */
     double weight[STW_MOVE_COUNT]; /* chance of each kind; they add up to 1 */
     double affinity_share;         /* of the moves of units */
+    double progress;               /* of the budget, from 0 to 1; changes between rounds only */
     double largest_rank;           /* the scale of priorities */
     double mean_us;                /* of an op */
 } stw_annealing;
@@ -67,6 +68,8 @@ void stw_anneal_take_back(stw_chain *chain);
 
 /* An op: half of the time one on the critical path. */
 int32_t stw_anneal_choose_op(const stw_annealing *a, stw_chain *chain);
+/* A level of units: coarse ones first, finer ones later; half of the time any. */
+const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *chain, const stw_unit_levels *levels);
 /* anneal_priority.c */
 void stw_anneal_keep_priorities(stw_chain *chain);
 void stw_anneal_nudge(const stw_annealing *a, stw_chain *chain);

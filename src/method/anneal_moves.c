@@ -35,6 +35,13 @@ int32_t stw_anneal_choose_op(const stw_annealing *a, stw_chain *c) {
     return s->graph->topological[below(c, s->graph->op_count)];
 }
 
+const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *c, const stw_unit_levels *levels) {
+    const int32_t last = levels->count - 1;
+    if (chance(c, 0.5)) return &levels->level[below(c, levels->count)];
+    const double wanted = (1.0 - a->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
+    return &levels->level[wanted <= 0.0 ? 0 : wanted >= last ? last : (int32_t)(wanted + 0.5)];
+}
+
 static int32_t other_device(stw_chain *c, int32_t device) {
     const int32_t d = below(c, c->plan->machine->device_count - 1);
     return d < device ? d : d + 1;
@@ -75,7 +82,7 @@ static bool is_in(const interval *i, int64_t start_ps) { return (double)start_ps
 static void move_unit(const stw_annealing *a, stw_chain *c) {
     const int32_t op = stw_anneal_choose_op(a, c), from = c->plan->device[op];
     const stw_unit_levels *levels = chance(c, a->affinity_share) ? &a->affinity : &a->units;
-    const stw_units *units = &levels->level[below(c, levels->count)];
+    const stw_units *units = stw_anneal_choose_level(a, c, levels);
     const int32_t first = units->start[units->of[op]], end = units->start[units->of[op] + 1];
     int32_t member = units->member[first + below(c, end - first)];
     if (c->plan->device[member] != from) member = op;

@@ -11,7 +11,7 @@ void stw_anneal_keep_priorities(stw_chain *c) {
 
 void stw_anneal_nudge(const stw_annealing *a, stw_chain *c) {
     const int32_t op = stw_anneal_choose_op(a, c);
-    const stw_units *units = &a->units.level[stw_rng_below(&c->rng, a->units.count)];
+    const stw_units *units = stw_anneal_choose_level(a, c, &a->units);
     const int32_t unit = units->of[op];
     const double scale = ldexp(1.0, -2 - (int)stw_rng_below(&c->rng, 7));
     const double by = stw_rng_normal(&c->rng) * a->largest_rank * scale;

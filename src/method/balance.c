@@ -139,7 +139,7 @@ static stw_status build_levels(stw_balance *b, stw_arena *arena, stw_error *erro
     if (units > 0 && units < atoms.A / 4) {
         const bool two = units < atoms.A / 32;
         const int32_t wanted[2] = {two ? 8 * units : units, units};
-        TRY(stw_units_build(s->graph, s->costs->us[0], wanted, two ? 2 : 1, arena, &levels, error));
+        TRY(stw_units_build(s->graph, s->costs->least_us, wanted, two ? 2 : 1, arena, &levels, error));
     }
     for (int32_t k = levels.count - 1; k > 0 && b->level_count < STW_BALANCE_LEVELS - 1; k--) {
         TRY(stw_balance_model_build(s, &levels.level[k], arena, &b->level[b->level_count++], error));

@@ -1,6 +1,6 @@
 /* `exact`: branch and bound over placements of ops, parameters and buffers; exact.h tells the whole of it. Runs in one thread, so
- * that with a budget of evaluations the same search comes out every time. It serves the step time only, and sets its own order
- * and priorities whatever rule is asked for. */
+ * that with a budget of evaluations the same search comes out every time. It serves the step time only, and refuses a rule,
+ * since the order is its own. */
 #include "method/exact.h"
 
 #include <inttypes.h>
@@ -224,6 +224,9 @@ static stw_status check_size(const stw_search *search, stw_error *error) {
     if ((search->tasks & both) != both) {
         return stw_fail(error, STW_ERROR_NO_PLAN,
                         "exact decides placement and schedule together; --tasks leaves out one of them");
+    }
+    if (search->rule >= 0) {
+        return stw_fail(error, STW_ERROR_NO_PLAN, "exact decides the order itself; leave out --rule");
     }
     if (tasks->T > STW_EXACT_MAX_OPS) {
         return stw_fail(error, STW_ERROR_NO_PLAN, "exact is for graphs of at most %d ops; this one has %d", STW_EXACT_MAX_OPS,

@@ -71,7 +71,7 @@ stw_status stw_list_prepare(const stw_search *search, stw_arena *arena, stw_list
     stw_rule_upward_ranks(s->costs, &s->unfused, NULL, out->rank);
     TRY(stw_board_prepare(s->costs, &s->unfused, out->atom, out->atom_count, out->rank, arena, &out->base, error));
     for (int32_t t = 0; t < s->unfused.T; t++) {
-        for (int32_t c = 0; c < out->base.C; c++) out->mean_us += out->base.us[(int64_t)t * out->base.C + c] / out->base.C;
+        out->mean_us += s->costs->least_us[s->unfused.task_node[t]];
     }
     if (s->unfused.T > 0) out->mean_us /= s->unfused.T;
     return STW_OK;

@@ -246,7 +246,7 @@ static bool memory_is_tight(const stw_simulator *s) {
 
 static stw_status prepare(context *c, const stw_search *search, stw_arena *arena, stw_error *error) {
     const stw_simulator *s = search->simulator;
-    const int32_t wanted = search->unit_count > 0 ? search->unit_count : 1024;
+    const int32_t wanted = search->unit_count > 0 ? search->unit_count : INT32_MAX /* off: every atom */;
     c->simulator = s;
     list_variants(c, search->seed);
     c->tight = memory_is_tight(s);

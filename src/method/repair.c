@@ -197,7 +197,7 @@ static stw_status list_units(repair *r, stw_error *error) {
     const int32_t finest = s->graph->op_count > 2 * 2048 ? 2048 : s->graph->op_count / 2;
     const int32_t wanted[] = {finest, finest / 4, finest / 16, finest / 64};
     stw_unit_levels levels = {0};
-    TRY(stw_units_build(s->graph, s->costs->us[0], wanted, finest < 64 ? 2 : 4, &r->arena, &levels, error));
+    TRY(stw_units_build(s->graph, s->costs->least_us, wanted, finest < 64 ? 2 : 4, &r->arena, &levels, error));
     for (int32_t k = 0; k < levels.count; k++) r->units[r->units_count++] = levels.level[levels.count - 1 - k];
     return stw_repair_weights(s->graph, &levels.level[0], &r->arena, &r->units[r->units_count++], error);
 }

@@ -95,7 +95,7 @@ static stw_status build_edges(sct *s, stw_arena *arena, stw_error *error) {
         for (int32_t k = units->start[m]; k < units->start[m + 1]; k++) {
             const int32_t task = tasks->task_of[units->member[k]];
             if (task < 0) continue; /* a parameter */
-            s->unit_us[m] += s->list.base.us[(int64_t)task * s->list.base.C];
+            s->unit_us[m] += s->search->simulator->costs->least_us[units->member[k]];
             add_edges(s, task, first, last, bytes);
         }
     }

@@ -125,12 +125,9 @@ static stw_status run_rounds(steer *s, stw_plan *plan, stw_plan *kept, stw_arena
 }
 
 static stw_status prepare_units(steer *s, stw_arena *arena, stw_unit_levels *levels, stw_error *error) {
-    const stw_board_base *base = &s->list.base;
     const int32_t wanted = s->search->unit_count;
-    double *us;
-    STW_TRY_NEW(arena, us, s->search->simulator->graph->N, error);
-    for (int32_t t = 0; t < base->tasks->T; t++) us[base->tasks->task_node[t]] = base->us[(int64_t)t * base->C];
-    TRY(stw_units_build(s->search->simulator->graph, us, &wanted, wanted > 0 ? 1 : 0, arena, levels, error));
+    TRY(stw_units_build(s->search->simulator->graph, s->search->simulator->costs->least_us, &wanted, wanted > 0 ? 1 : 0, arena,
+                        levels, error));
     s->units = &levels->level[levels->count - 1];
     return STW_OK;
 }

@@ -15,7 +15,7 @@ enum { BY_MEMORY, BY_TIME, VARIANTS };
 /* What an op takes of a device's share: its output and the parameters that it is the first to read; or its time. `seen`: (N). */
 static double size_of(const stw_simulator *s, int32_t variant, int32_t op, bool *seen) {
     const stw_graph *graph = s->graph;
-    if (variant == BY_TIME) return s->costs->us[0][op];
+    if (variant == BY_TIME) return s->costs->least_us[op];
     double bytes = graph->updates[op] >= 0 ? 0.0 : (double)graph->bytes[op];
     for (int64_t r = graph->read_start[op]; r < graph->read_start[op + 1]; r++) {
         const int32_t from = graph->read[r].node;
@@ -26,12 +26,26 @@ static double size_of(const stw_simulator *s, int32_t variant, int32_t op, bool 
     return bytes;
 }
 
+/* A device's part of the speed of all that are used; equal parts if they are alike. */
+static double speed_share(const stw_simulator *s, const int32_t *use, int32_t count, int32_t turn) {
+    double all = 0.0, own = 0.0;
+    for (int32_t k = 0; k < count; k++) {
+        const double *us = s->costs->us[s->machine->device[use[k]].cost_class];
+        double sum = 0.0;
+        for (int32_t i = 0; i < s->graph->op_count; i++) sum += us[s->graph->topological[i]];
+        const double speed = sum > 0.0 ? 1.0 / sum : 1.0;
+        all += speed;
+        if (k == turn) own = speed;
+    }
+    return own / all;
+}
+
 static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error) {
     const problem *p = context;
     const stw_graph *graph = p->simulator->graph;
     const stw_machine *machine = p->simulator->machine;
     int32_t use[STW_MAX_DEVICES], count = 0, turn = 0;
-    double *size, total = 0.0, largest = 0.0, used = 0.0;
+    double *size, total = 0.0, largest = 0.0, used = 0.0, part;
     bool *seen;
     STW_TRY_NEW(&scratch, size, graph->op_count, error);
     STW_TRY_NEW(&scratch, seen, graph->N, error);
@@ -43,13 +57,15 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
         total += size[k];
         largest = fmax(largest, size[k]);
     }
+    part = speed_share(p->simulator, use, count, 0);
     for (int32_t k = 0; k < graph->op_count; k++) {
         double share = total / count + largest;
-        if (variant == BY_TIME) share = total / count;
+        if (variant == BY_TIME) share = total * part;
         if (variant == BY_MEMORY) share = fmin(share, (double)machine->device[use[turn]].memory_bytes);
         if (used + size[k] > share && turn + 1 < count) {
             turn++;
             used = 0.0;
+            part = speed_share(p->simulator, use, count, turn);
         }
         used += size[k];
         plan->device[graph->topological[k]] = use[turn];
@@ -64,7 +80,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     int32_t best = 0;
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = &p, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, &best, error));
-    snprintf(search->note, sizeof search->note, "equal shares of %s", share_name[best]);
+    snprintf(search->note, sizeof search->note, "shares of %s", share_name[best]);
     return STW_OK;
 }
 

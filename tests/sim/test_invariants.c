@@ -216,7 +216,7 @@ static void check_stop(stw_rng *rng, small *s) {
     stw_error error;
     stw_evaluation result;
     if (step_ps < 2) return;
-    const stw_run_options enough = {.stop_ps = step_ps}, less = {.stop_ps = step_ps - 1};
+    const stw_run_options enough = {.stop_ps = step_ps, .record_memory = true}, less = {.stop_ps = step_ps - 1};
     CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &enough, s->workspace, &result, &error), STW_OK);
     CHECK(hash_run(s->workspace, &result) == hash);
     CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &less, s->workspace, &result, &error), STW_OK);
