@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/list.h"
+#include "method/starts.h"
 #include "plan/plan.h"
 
 struct stw_cancel {
@@ -131,7 +131,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     report_progress(r);
     const bool keeps =
         method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && !(search->tasks & STW_TASK_PLACEMENT);
-    const stw_status status = (keeps ? stw_list_keep_placement : method->run)(search, entry->plan, &local);
+    const stw_status status = (keeps ? stw_starts_keep_placement : method->run)(search, entry->plan, &local);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);

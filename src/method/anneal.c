@@ -327,7 +327,8 @@ static bool is_decided(const stw_search *search) {
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_starts starts;
-    TRY(stw_starts_open(search, START_SHARE, &starts, error));
+    TRY(stw_starts_open(search, NULL, 0, START_SHARE, &starts, error));
+    if (starts.count == 0) return stw_fail(error, STW_ERROR_NO_PLAN, "there is no plan to begin with");
     annealing *a = calloc(1, sizeof *a);
     stw_status status = a == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
     const bool decided = is_decided(search);

@@ -233,7 +233,6 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     static const char *const home[] = {"their first reader", "their update", "their largest reader"};
-    if (!(search->tasks & STW_TASK_PLACEMENT)) return stw_list_keep_placement(search, plan, error);
     stw_arena arena = search->arena;
     problem p = {0};
     int32_t best = 0;

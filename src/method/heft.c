@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "method/list.h"
+#include "method/starts.h"
 
 enum { MAX_VARIANTS = 48, ANCHORS = 3 };
 
@@ -17,8 +18,7 @@ typedef struct {
 typedef struct {
     stw_search *search;
     stw_list list;
-    stw_plan *anchor[ANCHORS];
-    int32_t anchor_count;
+    stw_starts starts; /* to be anchored to */
     variant variant[MAX_VARIANTS];
     int32_t count;
 } heft;
@@ -36,7 +36,7 @@ static void list_variants(heft *h) {
         add(h, (variant){.home = home[k], .allowed = h->list.linked, .anchor = -1});
     }
     for (int32_t k = 0; k < 3 && h->list.linked != 0; k++) add(h, (variant){.home = home[k], .queues = true, .anchor = -1});
-    for (int32_t a = 0; a < h->anchor_count; a++) {
+    for (int32_t a = 0; a < h->starts.count && a < ANCHORS; a++) {
         for (int32_t g = 0; g < 5; g++) {
             add(h, (variant){.home = STW_HOME_GLUED, .queues = true, .anchor = a, .glue = glue[g]});
             if (g < 4) add(h, (variant){.home = STW_HOME_GLUED, .anchor = a, .glue = glue[g]});
@@ -59,7 +59,7 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
         STW_TRY_NEW(&scratch, glue, T, error);
         for (int32_t t = 0; t < T; t++) glue[t] = v->glue * h->list.mean_us;
         input.plan_glue = glue;
-        input.glued = h->anchor[v->anchor]->device;
+        input.glued = h->starts.plan[v->anchor]->device;
     }
     return stw_steer(&input, plan->device, NULL, scratch, error);
 }
@@ -71,7 +71,7 @@ static void write_note(const heft *h, const variant *v) {
     if (v->anchor < 0) {
         snprintf(search->note, sizeof search->note, "parameters with %s, %s", home[v->home], queues);
     } else {
-        const stw_str name = h->anchor[v->anchor]->method;
+        const stw_str name = h->starts.plan[v->anchor]->method;
         snprintf(search->note, sizeof search->note, "anchored to %.*s, glue %g, %s", STW_STR_SHOW(name), v->glue, queues);
     }
 }
@@ -86,8 +86,7 @@ static stw_status run_variants(heft *h, stw_plan *plan, stw_error *error) {
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    static const char *const anchors[] = {"expert", "metis"};
-    if (!(search->tasks & STW_TASK_PLACEMENT)) return stw_list_keep_placement(search, plan, error);
+    static const stw_method *const anchors[] = {&stw_method_expert, &stw_method_metis};
     stw_arena arena = search->arena;
     heft *h;
     STW_TRY_NEW(&arena, h, 1, error);
@@ -95,10 +94,11 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(stw_list_prepare(search, &arena, &h->list, error));
     const stw_arena before = search->arena;
     search->arena = arena; /* what runs within this method must not overwrite it */
-    stw_status status = stw_list_starts(search, anchors, 2, h->anchor, ANCHORS, &h->anchor_count, error);
+    const stw_status found = stw_starts_open(search, anchors, 2, 0.5, &h->starts, error);
     search->arena = before;
-    if (status == STW_OK) status = run_variants(h, plan, error);
-    stw_list_drop_starts(h->anchor, h->anchor_count);
+    TRY(found);
+    const stw_status status = run_variants(h, plan, error);
+    stw_starts_close(&h->starts);
     return status;
 }
 

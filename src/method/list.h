@@ -16,21 +16,10 @@ typedef struct stw_list {
     uint64_t linked; /* see stw_list_linked */
 } stw_list;
 
-enum { STW_LIST_STARTS = 6 }; /* start plans that are looked at */
-
 stw_status stw_list_prepare(const stw_search *search, stw_arena *arena, stw_list *out, stw_error *error);
 
 /* Where links are missing: the fastest devices that can all talk to each other, a bit each; else 0. */
 uint64_t stw_list_linked(const stw_simulator *simulator);
-
-/* For methods that decide placements, when placement is not theirs to decide: the best start plan as it is, else `single`. */
-stw_status stw_list_keep_placement(stw_search *search, stw_plan *plan, stw_error *error);
-
-/* Plans to begin with, best first: the search's own, at most `room` of them, or if it has none those that these methods make
- * within a quarter each of what is left of the budget. plan: (room) owned by the caller. */
-stw_status stw_list_starts(stw_search *search, const char *const *method, int32_t method_count, stw_plan **plan, int32_t room,
-                           int32_t *count, stw_error *error);
-void stw_list_drop_starts(stw_plan **plan, int32_t count);
 
 /* etf.c: an event clock. Always the op that can start first, on the device where it can; among equals the higher rank. */
 typedef struct stw_etf_input {

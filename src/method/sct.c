@@ -268,7 +268,6 @@ static stw_status prepare(sct *s, stw_arena *arena, stw_error *error) {
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    if (!(search->tasks & STW_TASK_PLACEMENT)) return stw_list_keep_placement(search, plan, error);
     stw_arena arena = search->arena;
     sct *s;
     STW_TRY_NEW(&arena, s, 1, error);

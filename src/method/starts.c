@@ -10,6 +10,8 @@ bool stw_method_serves(const stw_method *method, stw_objective objective, unsign
     return method != &stw_method_balance || objective == STW_OBJECTIVE_THROUGHPUT;
 }
 
+enum { LEAST_EVALUATIONS = 16 }; /* with fewer, nothing is spent on others' plans */
+
 /* Keeps the best first; what does not fit any more is dropped. */
 static void keep(stw_starts *starts, stw_plan *plan, const stw_score *score) {
     int32_t k = starts->count;
@@ -31,15 +33,18 @@ static void keep(stw_starts *starts, stw_plan *plan, const stw_score *score) {
     for (k = 0; k < starts->count; k++) starts->plan[k] = starts->owned[k];
 }
 
-static stw_budget share_of(const stw_search *search, double share) {
-    stw_budget budget = {0};
-    const double now_s = stw_now_s();
-    if (search->budget.until_s > 0.0) budget.until_s = now_s + share * (search->budget.until_s - now_s);
-    if (search->budget.evaluations > 0) {
-        const int64_t left = (int64_t)(share * (double)stw_search_evaluations_left(search));
-        budget.evaluations = left > 0 ? left : 1;
+/* An equal part of what is left, for each of the methods that are left. `used`: evaluations since the beginning. */
+static stw_budget slice_of(const stw_budget *whole, int64_t used, int32_t methods_left) {
+    stw_budget slice = {0};
+    if (whole->until_s > 0.0) {
+        const double now_s = stw_now_s();
+        slice.until_s = now_s + (whole->until_s - now_s) / methods_left;
     }
-    return budget;
+    if (whole->evaluations > 0) {
+        slice.evaluations = (whole->evaluations - used) / methods_left;
+        if (slice.evaluations < 1) slice.evaluations = 1;
+    }
+    return slice;
 }
 
 /* Runs a method within this one. Its evaluations count as ours. */
@@ -68,6 +73,7 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
     stw_plan *plan;
     stw_score score = {0};
     TRY(stw_plan_create(s->graph, s->machine, &plan, error));
+    plan->method = stw_str_of(method->name);
     stw_status status = method->run(&inner, plan, error);
     if (status == STW_OK) status = stw_search_evaluate(&inner, plan, 0, &score, error);
     atomic_fetch_add(&outer->evaluations, atomic_load(&inner.evaluations));
@@ -79,34 +85,45 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
     return STW_OK;
 }
 
-static bool is_spent(const stw_search *search, const stw_budget *budget, int64_t used_before) {
-    if (search->cancelled != NULL && atomic_load(search->cancelled)) return true;
-    if (budget->until_s > 0.0 && stw_now_s() >= budget->until_s) return true;
-    return budget->evaluations > 0 && (int64_t)atomic_load(&search->evaluations) - used_before >= budget->evaluations;
+static stw_status run_methods(stw_search *search, const stw_method *const *methods, int32_t count, double share, stw_starts *out,
+                              stw_error *error) {
+    const int64_t before = (int64_t)atomic_load(&search->evaluations);
+    stw_budget whole = {0};
+    const double now_s = stw_now_s();
+    if (search->budget.until_s > 0.0) whole.until_s = now_s + share * (search->budget.until_s - now_s);
+    if (search->budget.evaluations > 0) whole.evaluations = 1 + (int64_t)(share * (double)stw_search_evaluations_left(search));
+    for (int32_t k = 0; k < count; k++) {
+        const int64_t used = (int64_t)atomic_load(&search->evaluations) - before;
+        if (out->count > 0 && (stw_search_is_over(search) || (whole.evaluations > 0 && used >= whole.evaluations))) break;
+        TRY(run_within(search, methods[k], slice_of(&whole, used, count - k), out, error));
+    }
+    return STW_OK;
 }
 
-stw_status stw_starts_open(stw_search *search, double share, stw_starts *out, stw_error *error) {
+stw_status stw_starts_open(stw_search *search, const stw_method *const *methods, int32_t count, double share, stw_starts *out,
+                           stw_error *error) {
+    const stw_method *serving[STW_MAX_STARTS], *method;
+    int32_t serving_count = 0;
     memset(out, 0, sizeof *out);
     for (; out->count < search->start_count && out->count < STW_MAX_STARTS; out->count++)
         out->plan[out->count] = search->start[out->count];
     if (out->count > 0) return STW_OK;
-    const stw_budget whole = share_of(search, share);
-    const int64_t before = (int64_t)atomic_load(&search->evaluations);
-    const stw_method *method;
-    stw_status status = STW_OK;
-    for (int32_t k = 0; status == STW_OK && (method = stw_method_at(k)) != NULL; k++) {
-        if (!stw_method_serves(method, search->objective, search->tasks)) continue;
-        if (out->count > 0 && is_spent(search, &whole, before)) break;
-        stw_budget budget = whole;
-        if (whole.evaluations > 0) {
-            budget.evaluations = whole.evaluations - ((int64_t)atomic_load(&search->evaluations) - before);
-            if (budget.evaluations < 1) budget.evaluations = 1;
-        }
-        status = run_within(search, method, budget, out, error);
+    if (methods != NULL && stw_search_evaluations_left(search) < LEAST_EVALUATIONS) return STW_OK;
+    for (int32_t k = 0; (method = stw_method_at(k)) != NULL && serving_count < STW_MAX_STARTS; k++) {
+        if (stw_method_serves(method, search->objective, search->tasks)) serving[serving_count++] = method;
     }
-    if (status == STW_OK && out->count == 0) status = stw_fail(error, STW_ERROR_NO_PLAN, "there is no plan to begin with");
+    const stw_status status = methods == NULL ? run_methods(search, serving, serving_count, share, out, error)
+                                              : run_methods(search, methods, count, share, out, error);
     if (status != STW_OK) stw_starts_close(out);
     return status;
+}
+
+stw_status stw_starts_keep_placement(stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_simulator *s = search->simulator;
+    if (search->start_count == 0) return stw_method_single.run(search, plan, error);
+    TRY(stw_plan_copy(plan, search->start[0], error));
+    if (search->rule < 0) return STW_OK;
+    return stw_rule_apply((stw_rule)search->rule, s->costs, &s->unfused, plan, search->arena, error);
 }
 
 void stw_starts_close(stw_starts *starts) {

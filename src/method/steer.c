@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "method/list.h"
+#include "method/starts.h"
 
 /* Knobs: aversion exp(a0); glue in units of the mean op, exp(a1) and exp(a2). Listed so that the first of the grid are those
  * that were best most often. */
@@ -29,8 +30,7 @@ typedef struct {
     stw_search *search;
     stw_list list;
     const stw_units *units;
-    stw_plan *start[STARTS];
-    int32_t start_count;
+    stw_starts starts;
     stw_plan *best;         /* so far */
     const stw_plan *around; /* this round; or NULL: no other plan */
     stw_board_base base;    /* in this round's order */
@@ -43,7 +43,7 @@ static stw_status fill(double **out, int32_t count, double value, stw_arena *are
     return STW_OK;
 }
 
-/* Variant 0 is the best plan so far, so that no round loses it. */
+/* Variant 0 is the best placement so far, so that no round loses it. */
 static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error) {
     const steer *s = context;
     const stw_search *search = s->search;
@@ -105,17 +105,18 @@ static void write_note(const steer *s, int32_t variant) {
 
 /* Leaves the best in `plan`. s->best: a plan for use here, a copy since rounds write to `plan`. */
 static stw_status run_rounds(steer *s, stw_plan *plan, stw_plan *kept, stw_arena arena, stw_error *error) {
-    s->best = s->start_count > 0 ? kept : NULL;
+    const int32_t starts = s->starts.count < STARTS ? s->starts.count : STARTS;
+    s->best = starts > 0 ? kept : NULL;
     if (s->best != NULL) {
-        TRY(stw_plan_copy(kept, s->start[0], error));
-        snprintf(s->search->note, sizeof s->search->note, "as %.*s has it", STW_STR_SHOW(s->start[0]->method));
+        TRY(stw_plan_copy(kept, s->starts.plan[0], error));
+        snprintf(s->search->note, sizeof s->search->note, "as %.*s has it", STW_STR_SHOW(s->starts.plan[0]->method));
     }
     for (int32_t r = 0; r < ROUNDS; r++) {
         int32_t best = 0;
         s->rules = rounds[r];
         if (r > 0 && stw_search_is_over(s->search)) break;
-        if (r > 0 && s->rules.around >= s->start_count) continue;
-        s->around = s->rules.around < 0 ? s->best : s->start_count > 0 ? s->start[s->rules.around] : NULL;
+        if (r > 0 && s->rules.around >= starts) continue;
+        s->around = s->rules.around < 0 ? s->best : starts > 0 ? s->starts.plan[s->rules.around] : NULL;
         TRY(run_round(s, plan, arena, &best, error));
         write_note(s, best);
         s->best = kept;
@@ -133,8 +134,7 @@ static stw_status prepare_units(steer *s, stw_arena *arena, stw_unit_levels *lev
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    static const char *const beginnings[] = {"expert", "etf", "heft"};
-    if (!(search->tasks & STW_TASK_PLACEMENT)) return stw_list_keep_placement(search, plan, error);
+    static const stw_method *const beginnings[] = {&stw_method_expert, &stw_method_etf, &stw_method_heft};
     stw_arena arena = search->arena;
     stw_unit_levels *levels;
     steer *s;
@@ -145,13 +145,14 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(prepare_units(s, &arena, levels, error));
     const stw_arena before = search->arena;
     search->arena = arena; /* what runs within this method must not overwrite it */
-    stw_status status = stw_list_starts(search, beginnings, 3, s->start, STARTS, &s->start_count, error);
+    const stw_status found = stw_starts_open(search, beginnings, 3, 0.5, &s->starts, error);
     search->arena = before;
+    TRY(found);
     stw_plan *kept = NULL;
-    if (status == STW_OK) status = stw_plan_create(search->simulator->graph, search->simulator->machine, &kept, error);
+    stw_status status = stw_plan_create(search->simulator->graph, search->simulator->machine, &kept, error);
     if (status == STW_OK) status = run_rounds(s, plan, kept, arena, error);
     stw_plan_destroy(kept);
-    stw_list_drop_starts(s->start, s->start_count);
+    stw_starts_close(&s->starts);
     return status;
 }
 

@@ -75,7 +75,6 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    if (!(search->tasks & STW_TASK_PLACEMENT)) return stw_list_keep_placement(search, plan, error);
     problem p = {.simulator = search->simulator, .linked = stw_list_linked(search->simulator)};
     int32_t best = 0;
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = &p, .own_rule = STW_RULE_UPWARD_RANK};

@@ -505,7 +505,7 @@ TEST(starts, are_the_given_ones_or_the_best_of_the_methods) {
                          .scratch = &scratch,
                          .arena = arena};
     stw_starts starts;
-    if (CHECK_EQ_INT(stw_starts_open(&search, 0.5, &starts, NULL), STW_OK)) {
+    if (CHECK_EQ_INT(stw_starts_open(&search, NULL, 0, 0.5, &starts, NULL), STW_OK)) {
         CHECK(starts.count > 3 && starts.count <= STW_MAX_STARTS);
         CHECK(atomic_load(&search.evaluations) > starts.count);
         CHECK(atomic_load(&search.evaluations) <= 2000 + 2 * 10);
@@ -521,7 +521,7 @@ TEST(starts, are_the_given_ones_or_the_best_of_the_methods) {
     search.start = given;
     search.start_count = 1;
     atomic_store(&search.evaluations, 0);
-    if (CHECK_EQ_INT(stw_starts_open(&search, 0.5, &starts, NULL), STW_OK)) {
+    if (CHECK_EQ_INT(stw_starts_open(&search, NULL, 0, 0.5, &starts, NULL), STW_OK)) {
         CHECK_EQ_INT(starts.count, 1);
         CHECK(starts.plan[0] == s->plan);
         CHECK_EQ_INT(atomic_load(&search.evaluations), 0);
