@@ -14,7 +14,7 @@ PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev 
 PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy
 BIN := build/release/stowage
 
-.PHONY: all demo check check-all check-style tidy bench coverage fuzz format docs install setup setup-all clean
+.PHONY: all demo check check-all check-style tidy bench tables coverage fuzz format docs install setup setup-all clean
 
 all: setup
 	cmake --preset release >/dev/null
@@ -55,7 +55,12 @@ tidy: setup-all all
 
 bench: all
 	build/release/bench/bench_sim
+	build/release/bench/bench_methods
 	build/release/bench/fit_costs
+
+# The tables of the README: about half an hour, on an otherwise idle machine.
+tables: all
+	for table in paper all memory quality; do bench/tables.py $$table || exit 1; done
 
 coverage: setup-all
 	cmake --preset coverage >/dev/null

@@ -1,6 +1,7 @@
-/* Speed of the methods: seconds per plan that a constructive method builds, plans per second that annealing evaluates on one
- * core, and how well the list scheduler's own clock ranks plans (Spearman's rank correlation with the simulator). Absolute times
- * are for orientation: the machines are noisy.
+/* Speed of the methods: seconds per plan that a constructive method evaluates, plans per second that annealing tries on one core
+ * (those that it gives up early included), and how well what stands in for the simulator ranks plans (Spearman's rank
+ * correlation): the list scheduler's own clock, and the load that `balance` keeps up to date move by move. Absolute times are for
+ * orientation: the machines are noisy.
  *
  *     bench_methods [GRAPH MACHINE] */
 #include <math.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/balance.h"
 #include "method/list.h"
 
 static void check(stw_status status, const stw_error *error) {
@@ -123,15 +125,19 @@ static double correlation(const double *a, const double *b) {
     return xy / sqrt(xx * yy);
 }
 
-/* Sixty plans of the list scheduler with knobs from loose to tight, by its own clock and by the simulator. */
-static double correlate_clock(const setting *s) {
+/* Sixty plans of the list scheduler with knobs from loose to tight, by its own clock and by the simulator; their loads as
+ * `balance` sees them and by the simulator. */
+static void correlate(const setting *s, double *clock, double *load) {
     stw_error error;
     stw_arena arena;
     stw_list list;
     stw_plan *plan;
     stw_workspace *workspace;
     stw_evaluation result;
-    double clock_us[PLANS], step_s[PLANS];
+    stw_unit_levels atoms;
+    stw_balance_model model;
+    stw_balance_state state;
+    double clock_us[PLANS], step_s[PLANS], kept_us[PLANS], load_s[PLANS];
     const stw_search search = {.simulator = s->simulator, .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, .rule = -1};
     check(stw_arena_create(&arena, &error), &error);
     check(stw_list_prepare(&search, &arena, &list, &error), &error);
@@ -140,6 +146,10 @@ static double correlate_clock(const setting *s) {
     const int32_t T = s->simulator->unfused.T;
     double *aversion = STW_NEW(&arena, double, T), *glue = STW_NEW(&arena, double, T);
     int32_t *other = STW_NEW(&arena, int32_t, s->graph->N);
+    check(stw_units_build(s->graph, s->costs->least_us, NULL, 0, &arena, &atoms, &error), &error);
+    check(stw_balance_model_build(s->simulator, &atoms.level[0], &arena, &model, &error), &error);
+    check(stw_balance_state_create(&model, &arena, &state, &error), &error);
+    int32_t *atom_device = STW_NEW(&arena, int32_t, model.A);
     for (int k = 0; k < PLANS; k++) {
         for (int32_t t = 0; t < T; t++) {
             aversion[t] = exp(-2.0 + k % 10 * 0.5);
@@ -152,11 +162,18 @@ static double correlate_clock(const setting *s) {
         check(stw_rule_apply(STW_RULE_UPWARD_RANK, s->costs, &s->simulator->unfused, plan, arena, &error), &error);
         check(stw_simulate(s->simulator, plan, workspace, &result, &error), &error);
         step_s[k] = result.step_s;
+        load_s[k] = stw_workspace_largest_load_s(workspace);
+        for (int32_t i = 0; i < s->graph->N; i++) {
+            if (model.atom_of[i] >= 0) atom_device[model.atom_of[i]] = plan->device[i];
+        }
+        stw_balance_state_set(&state, atom_device);
+        kept_us[k] = stw_balance_largest(&state);
     }
     stw_workspace_destroy(workspace);
     stw_plan_destroy(plan);
     stw_arena_destroy(&arena);
-    return correlation(clock_us, step_s);
+    *clock = correlation(clock_us, step_s);
+    *load = correlation(kept_us, load_s);
 }
 
 int main(int count, char **argument) {
@@ -171,10 +188,13 @@ int main(int count, char **argument) {
     time_methods(&s);
     time_annealing(&s);
     close_setting(&s);
-    printf("the list scheduler's clock against the simulator, rank correlation over %d plans\n", PLANS);
+    printf("rank correlation with the simulator over %d plans\n  %-18s %-12s %22s %18s\n", PLANS, "", "",
+           "list scheduler's clock", "load of balance");
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         setting row = open_setting(rows[k][0], rows[k][1]);
-        printf("  %-18s %-12s %6.3f\n", rows[k][0], rows[k][1], correlate_clock(&row));
+        double clock = 0.0, load = 0.0;
+        correlate(&row, &clock, &load);
+        printf("  %-18s %-12s %22.3f %18.4f\n", rows[k][0], rows[k][1], clock, load);
         close_setting(&row);
     }
     return 0;

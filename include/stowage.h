@@ -203,7 +203,7 @@ STW_API double stw_measured_share(const stw_simulator *simulator, const stw_plan
 STW_API bool stw_method_list(int32_t index, const char **name, const char **description);
 STW_API bool stw_method_exists(const char *name);
 /* Runs one method. `options` (may be NULL): "budget" or "evaluations", "rule", "objective", "tasks", "units", "threads", "seed".
- */
+ * Where a method finds nothing that fits into memory, its plan says so when it is simulated; STW_ERROR_NO_PLAN: it made none. */
 STW_API stw_status stw_method_run(const char *method, const stw_simulator *simulator, const stw_options *options, stw_plan **out,
                                   stw_error *error) STW_CHECK_RESULT;
 
@@ -265,7 +265,8 @@ STW_API stw_bounds stw_result_bounds(const stw_result *result);
 STW_API double stw_result_measured_share(const stw_result *result);
 STW_API bool stw_result_is_interrupted(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
-/* How often the plan stays ahead of the default when all costs are off by about 10 %; *draws is 0 if this was not tried. */
+/* How often the plan stays ahead of the default, or level with it, when all costs are off by about 10 %; *draws is how often that
+ * was tried: 32, fewer after a cancel. */
 STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
 /* Writes the plan file with its candidates; `head_only` leaves out the lists per node. "-" is standard output. */
 STW_API stw_status stw_result_write(const stw_result *result, const char *path, bool head_only,

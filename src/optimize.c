@@ -1,4 +1,4 @@
-/* The whole flow: start reading here. The default first, then the constructive methods, then a search that improves the best of
+/* The search: the default first, then the constructive methods, then a search that improves the best of
  * them until the budget ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
 #include <inttypes.h>
 #include <math.h>
@@ -212,6 +212,7 @@ stw_status stw_optimize(const stw_simulator *simulator, const stw_options *optio
 static stw_status run_named(stw_runner *r, const char *name, stw_result *result, stw_error *error) {
     r->began_s = stw_now_s(); /* each method has the whole budget */
     r->evaluations = 0;
+    r->progress.has_plan = false;
     if (strcmp(name, "optimize") != 0) {
         const stw_method *method = stw_method_find(name);
         if (method == NULL) return stw_method_fail_unknown(name, error);
@@ -246,8 +247,19 @@ static stw_status run_named(stw_runner *r, const char *name, stw_result *result,
     return status;
 }
 
+/* The bounds do not depend on a plan whose ops are all alone. */
+static stw_status bound_any_plan(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_plan *any;
+    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
+    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
+    stw_plan_destroy(any);
+    r->progress.lower_bound_s = result->bounds.plan_s;
+    return status;
+}
+
 static stw_status run_list(stw_runner *r, const char *methods, stw_result *result, stw_error *error) {
     char name[40];
+    TRY(bound_any_plan(r, result, error));
     for (const char *word = methods; word != NULL;) {
         const char *comma = strchr(word, ',');
         const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
@@ -256,12 +268,8 @@ static stw_status run_list(stw_runner *r, const char *methods, stw_result *resul
         if (stw_runner_is_cancelled(r)) break;
         word = comma == NULL ? NULL : comma + 1;
     }
-    stw_plan *any;
-    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
-    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
-    stw_plan_destroy(any);
-    if (status == STW_OK && result->best < 0) say_what_lacks(r, result);
-    return status;
+    if (result->best < 0) say_what_lacks(r, result);
+    return STW_OK;
 }
 
 stw_status stw_compare(const stw_simulator *simulator, const char *methods, const stw_options *options, const stw_watch *watch,
