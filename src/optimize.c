@@ -207,44 +207,46 @@ stw_status stw_optimize(const stw_simulator *simulator, const stw_options *optio
 
 /* ---- methods by themselves ---- */
 
+/* The best of a whole search as one entry; the others go. */
+static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *result, stw_error *error) {
+    stw_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    entry->method = "optimize";
+    entry->search_s = stw_now_s() - r->began_s;
+    entry->evaluations = r->evaluations;
+    if (inner->best >= 0) {
+        stw_entry *best = inner->entry[inner->best];
+        entry->plan = best->plan;
+        best->plan = NULL;
+        entry->repaired = best->repaired;
+        snprintf(entry->note, sizeof entry->note, "%s: %.100s", best->method, best->note);
+    } else {
+        snprintf(entry->reason, sizeof entry->reason, "%.500s", inner->lacking);
+    }
+    return stw_runner_add(r, entry, result, error);
+}
+
+static stw_status run_optimize(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_result *inner = calloc(1, sizeof *inner);
+    if (inner == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    *inner = (stw_result){.simulator = r->simulator, .settings = r->settings, .best = -1};
+    stw_status status = stw_runner_optimize(r, inner, error);
+    if (status == STW_OK) status = add_best_of(r, inner, result, error);
+    stw_result_destroy(inner);
+    return status;
+}
+
 /* Constructive methods all get the same rule; a search that decides priorities itself keeps its freedom unless a rule was asked
  * for. */
 static stw_status run_named(stw_runner *r, const char *name, stw_result *result, stw_error *error) {
     r->began_s = stw_now_s(); /* each method has the whole budget */
     r->evaluations = 0;
     r->progress.has_plan = false;
-    if (strcmp(name, "optimize") != 0) {
-        const stw_method *method = stw_method_find(name);
-        if (method == NULL) return stw_method_fail_unknown(name, error);
-        const int32_t rule = method->kind == STW_METHOD_CONSTRUCTIVE ? rule_of(&r->settings) : r->settings.rule;
-        return stw_runner_run(r, method, rule, share_of(r, 1.0), false, result, error);
-    }
-    stw_result inner = {.simulator = r->simulator, .settings = r->settings, .best = -1};
-    stw_entry *entry = calloc(1, sizeof *entry);
-    stw_status status = entry == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
-    if (status == STW_OK) status = stw_runner_optimize(r, &inner, error);
-    if (status == STW_OK) {
-        entry->method = "optimize";
-        entry->search_s = stw_now_s() - r->began_s;
-        entry->evaluations = r->evaluations;
-        if (inner.best >= 0) {
-            stw_entry *best = inner.entry[inner.best];
-            entry->plan = best->plan;
-            best->plan = NULL;
-            entry->repaired = best->repaired;
-            snprintf(entry->note, sizeof entry->note, "%s: %.100s", best->method, best->note);
-        } else {
-            snprintf(entry->reason, sizeof entry->reason, "%.500s", inner.lacking);
-        }
-        status = stw_runner_add(r, entry, result, error);
-        entry = NULL;
-    }
-    free(entry);
-    for (int32_t k = 0; k < inner.count; k++) {
-        stw_plan_destroy(inner.entry[k]->plan);
-        free(inner.entry[k]);
-    }
-    return status;
+    if (strcmp(name, "optimize") == 0) return run_optimize(r, result, error);
+    const stw_method *method = stw_method_find(name);
+    if (method == NULL) return stw_method_fail_unknown(name, error);
+    const int32_t rule = method->kind == STW_METHOD_CONSTRUCTIVE ? rule_of(&r->settings) : r->settings.rule;
+    return stw_runner_run(r, method, rule, share_of(r, 1.0), false, result, error);
 }
 
 /* The bounds do not depend on a plan whose ops are all alone. */

@@ -131,15 +131,15 @@ static stw_status try_move(repair *r, const stw_peak *peak, const stw_units *uni
                            stw_error *error) {
     int32_t moved = 0;
     set_plan(r, r->from_device, r->from_priority);
-    stw_move move = {.simulator = r->search->simulator,
-                     .units = units,
-                     .peak = peak,
-                     .target = target,
-                     .wanted = (int64_t)((double)r->excess[peak->device] * share) + 1,
-                     .room = -r->excess[target],
-                     .most_units = share < 0.1 ? 1 : 1 + PICKS_WORK / (units->count + 1),
-                     .busy_us = r->busy_us[target],
-                     .step_us = r->score.step_s * 1e6};
+    stw_repair_move move = {.simulator = r->search->simulator,
+                            .units = units,
+                            .peak = peak,
+                            .target = target,
+                            .wanted = (int64_t)((double)r->excess[peak->device] * share) + 1,
+                            .room = -r->excess[target],
+                            .most_units = share < 0.1 ? 1 : 1 + PICKS_WORK / (units->count + 1),
+                            .busy_us = r->busy_us[target],
+                            .step_us = r->score.step_s * 1e6};
     TRY(stw_move_choose(&move, r->plan->device, &moved, r->arena, error));
     if (moved == 0) return STW_OK;
     if (r->rule >= 0) TRY(apply_rule(r, r->rule, error));

@@ -19,7 +19,7 @@ stw_status stw_peak_find(const stw_machine *machine, const stw_timeline *timelin
                          stw_arena *arena, stw_peak *out, stw_error *error);
 
 /* A batch of units, or of what of them is on the device of the peak, for another device. */
-typedef struct stw_move {
+typedef struct stw_repair_move {
     const stw_simulator *simulator;
     const stw_units *units; /* of any level */
     const stw_peak *peak;
@@ -29,11 +29,11 @@ typedef struct stw_move {
     int32_t most_units; /* at most so many */
     double busy_us;     /* of the target */
     double step_us;
-} stw_move;
+} stw_repair_move;
 
 /* Chooses units by bytes freed over time added, and gives their nodes in `device` (N) to the target. Returns in `moved` how many
  * units; 0 if none would free anything. */
-stw_status stw_move_choose(const stw_move *move, int32_t *device, int32_t *moved, stw_arena scratch, stw_error *error);
+stw_status stw_move_choose(const stw_repair_move *move, int32_t *device, int32_t *moved, stw_arena scratch, stw_error *error);
 
 /* repair_weights.c: units of everything that reads or writes the same parameter. Made of the atoms. */
 stw_status stw_repair_weights(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out, stw_error *error);

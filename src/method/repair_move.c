@@ -13,7 +13,7 @@ typedef struct {
 } seam; /* between two parts: what it costs to have them apart */
 
 typedef struct {
-    const stw_move *move;
+    const stw_repair_move *move;
     const stw_graph *graph;
     const stw_machine *machine;
     const int32_t *device; /* (N) as it is */
@@ -219,7 +219,7 @@ static void take(choice *c, int32_t part) {
 }
 
 static int32_t choose(choice *c) {
-    const stw_move *move = c->move;
+    const stw_repair_move *move = c->move;
     int32_t count = 0;
     while (count < move->most_units && c->freed < move->wanted && (count == 0 || c->freed < move->room)) {
         int32_t best = -1;
@@ -238,7 +238,7 @@ static int32_t choose(choice *c) {
     return count;
 }
 
-stw_status stw_move_choose(const stw_move *move, int32_t *device, int32_t *moved, stw_arena scratch, stw_error *error) {
+stw_status stw_move_choose(const stw_repair_move *move, int32_t *device, int32_t *moved, stw_arena scratch, stw_error *error) {
     choice c = {.move = move, .graph = move->simulator->graph, .machine = move->simulator->machine, .device = device};
     TRY(list_parts(&c, &scratch, error));
     TRY(list_seams(&c, &scratch, error));
