@@ -81,7 +81,7 @@ static int64_t output_bytes(const stw_dnnpart_node *node) {
 
 /* Sizes are blown up, by a million where there is room, so that outputs, whose bytes are only a measure of time, hardly count. */
 static bool choose_scale(stw_dnnpart *r, byte_scale *out) {
-    const double limit = (double)(STW_GRAPH_MAX_BYTES / 2);
+    const double limit = 0.5 * (double)STW_GRAPH_MAX_BYTES;
     double transfers = 0.0, sizes = 0.0;
     for (int64_t i = 0; i < r->node_count; i++) {
         if (r->node[i].transfer_ms > 0.0) transfers += r->node[i].transfer_ms * BYTES_PER_MS + 1.0;

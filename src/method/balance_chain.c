@@ -104,7 +104,7 @@ static stw_status run_slice(stw_balance *b, int32_t index, int32_t worker, stw_e
     stw_balance_chain *c = &b->chain[index];
     stw_arena scratch = b->search->scratch[worker];
     const stw_rng seeded = stw_rng_create(b->search->seed), mine = stw_rng_split(&seeded, 0x62616c616e6365); /* "balance" */
-    stw_rng rng = stw_rng_split(&mine, (uint64_t)(b->round * STW_BALANCE_CHAINS + index));
+    stw_rng rng = stw_rng_split(&mine, (uint64_t)b->round * STW_BALANCE_CHAINS + (uint64_t)index);
     const double began_s = stw_now_s();
     stw_balance_limit limit = {.search = b->search, .moves = b->moves, .until_s = b->slice_s > 0.0 ? began_s + b->slice_s : 0.0};
     stw_balance_state state;

@@ -151,7 +151,7 @@ static int32_t atom_of(const stw_exact *x, int32_t node) {
 static void find_turns(const stw_exact *x, const int32_t *atom, int64_t *turn) {
     const stw_graph *graph = x->s->graph;
     for (int32_t i = 0; i < graph->N; i++) turn[i] = INT64_MAX;
-    for (int32_t k = graph->op_count - 1; k >= 0; k--) turn[atom[graph->topological[k]]] = 2 * k;
+    for (int32_t k = graph->op_count - 1; k >= 0; k--) turn[atom[graph->topological[k]]] = 2 * (int64_t)k;
     for (int32_t k = graph->op_count - 1; k >= 0; k--) {
         const int32_t op = graph->topological[k];
         for (int64_t r = graph->read_start[op]; r < graph->read_start[op + 1]; r++) {

@@ -71,11 +71,10 @@ static int64_t look_at_value(look *l, int32_t value) {
     const bool running = task >= 0 && l->timeline->end_ps[task] > l->at_ps;
     const int32_t before = l->needs;
     add_late_readers(l, value);
-    if (task < 0 || running || (flags & STW_VALUE_KEPT) || l->leaving[value]) {
-        add_need(l, node); /* it is held for its own sake */
-    } else if (l->needs > before && !could_be_sent(l, l->timeline->end_ps[task], l->tasks->value_bytes[value])) {
-        add_need(l, node); /* it would still be there, on its way to those readers */
-    }
+    /* Held for its own sake; or it would still be there, on its way to those readers. */
+    const bool own = task < 0 || running || (flags & STW_VALUE_KEPT) || l->leaving[value];
+    if (own || (l->needs > before && !could_be_sent(l, l->timeline->end_ps[task], l->tasks->value_bytes[value])))
+        add_need(l, node);
     return l->tasks->home_bytes[value];
 }
 
