@@ -1,6 +1,9 @@
 #include "runner.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,4 +217,81 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
     if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
     on_found(r, entry->plan, &entry->score);
     return STW_OK;
+}
+
+/* ---- shares and rules ---- */
+
+stw_budget stw_runner_share(const stw_runner *r, double share) {
+    stw_budget budget = {0};
+    if (r->settings.budget_s > 0.0) budget.until_s = r->began_s + share * r->settings.budget_s;
+    if (r->settings.evaluations > 0) {
+        const int64_t all = r->settings.evaluations; /* too large for a double, perhaps */
+        const int64_t left = (share < 1.0 ? (int64_t)(share * (double)all) : all) - r->evaluations;
+        budget.evaluations = left > 0 ? left : 1;
+    }
+    return budget;
+}
+
+int32_t stw_runner_rule(const stw_runner *r) {
+    const stw_settings *settings = &r->settings;
+    if (settings->rule >= 0) return settings->rule;
+    if (!(settings->tasks & STW_TASK_SCHEDULE)) return STW_RULE_TOPOLOGICAL;
+    return settings->objective == STW_OBJECTIVE_MEMORY ? STW_RULE_DEPTH_FIRST : STW_RULE_UPWARD_RANK;
+}
+
+/* ---- no plan fits ---- */
+
+void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
+    const stw_graph *graph = r->simulator->graph;
+    const stw_entry *nearest = NULL;
+    int64_t resident = 0, memory = 0;
+    for (int32_t i = 0; i < graph->N; i++) resident += stw_node_is_resident(graph->kind[i]) ? graph->bytes[i] : 0;
+    for (int32_t d = 0; d < r->simulator->machine->device_count && memory < resident; d++)
+        memory += r->simulator->machine->device[d].memory_bytes;
+    if (resident > memory) {
+        snprintf(result->lacking, sizeof result->lacking,
+                 "parameters and buffers take %" PRId64 " bytes, all devices together hold %" PRId64 ": %" PRId64
+                 " bytes are missing",
+                 resident, memory, resident - memory);
+        return;
+    }
+    for (int32_t k = 0; k < result->count; k++) {
+        const stw_entry *entry = result->entry[k];
+        if (entry->plan == NULL || entry->score.reason != STW_INVALID_MEMORY) continue;
+        if (nearest == NULL || stw_score_is_better(&entry->score, &nearest->score)) nearest = entry;
+    }
+    if (nearest == NULL) nearest = result->entry[0];
+    snprintf(result->lacking, sizeof result->lacking, "the nearest plan (%s): %.400s", nearest->method, nearest->reason);
+}
+
+/* ---- from options to a result ---- */
+
+void stw_runner_finish(stw_runner *r, stw_result *result) {
+    result->interrupted = stw_runner_is_cancelled(r);
+    result->measured_share = result->best < 0 ? NAN : stw_measured_share(r->simulator, result->entry[result->best]->plan);
+}
+
+stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+                           stw_runner **runner, stw_result **result, stw_error *error) {
+    stw_settings settings;
+    *result = NULL;
+    TRY(stw_settings_read(options, &settings, error));
+    TRY(stw_runner_create(simulator, &settings, watch, runner, error));
+    *result = calloc(1, sizeof **result);
+    if (*result == NULL) {
+        stw_runner_destroy(*runner);
+        return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    }
+    **result = (stw_result){.simulator = simulator, .settings = settings, .best = -1};
+    return STW_OK;
+}
+
+stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out) {
+    stw_runner_destroy(runner);
+    if (status == STW_OK) {
+        *out = result;
+    } else {
+        stw_result_destroy(result);
+    }
+    return status;
 }

@@ -56,9 +56,25 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
 
-/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1; a schedule that
- * is not ours to decide stays topological. Start plans: those in the result,
- * best first, if `starts` is set. A method that can make no plan gets an entry that says why. */
+/* A runner with an empty result, as the options say; and the end of both: the runner goes, the result is handed out if `status`
+ * is OK. */
+stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+                           stw_runner **runner, stw_result **result, stw_error *error);
+stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out);
+/* Fills in what is known only at the end: interrupted or not, the measured share. */
+void stw_runner_finish(stw_runner *runner, stw_result *result);
+/* Says in result->lacking what stands between the plans and validity. */
+void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
+
+/* What may be used until `share` of the budget is gone. */
+stw_budget stw_runner_share(const stw_runner *runner, double share);
+/* The rule that goes with placements: the one that was asked for; the default if the schedule is not ours to decide; else what
+ * suits the objective. */
+int32_t stw_runner_rule(const stw_runner *runner);
+
+/* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1; a schedule that is not ours
+ * to decide stays topological. Start plans: those in the result, best first, if `starts` is set. A method that can make no plan
+ * gets an entry that says why. */
 stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error);
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */

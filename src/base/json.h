@@ -50,6 +50,9 @@ bool stw_json_bool(stw_json *json, bool *out);
 bool stw_json_null(stw_json *json);
 /* Any one value; *raw (if not NULL) is its text. */
 bool stw_json_skip(stw_json *json, stw_str *raw);
+/* The number of items of the list that comes, so that arrays can be made to measure. The reader does not move; an error counts as
+ * the end, since the reading that follows meets it again and reports it. */
+int64_t stw_json_count_items(const stw_json *json, stw_arena scratch);
 
 /* STW_OK if all was well and nothing but white space is left. */
 stw_status stw_json_finish(stw_json *json);

@@ -349,3 +349,18 @@ stw_status stw_json_finish(stw_json *json) {
     if (json->cursor != json->end) stw_json_fail(json, "text after the end of the JSON value; remove it");
     return json->failed ? STW_ERROR_INPUT : STW_OK;
 }
+
+int64_t stw_json_count_items(const stw_json *json, stw_arena scratch) {
+    stw_json ahead = *json;
+    stw_arena strings = scratch;
+    stw_error ignored;
+    ahead.strings = &strings;
+    ahead.error = &ignored;
+    int64_t count = 0;
+    if (!stw_json_array(&ahead)) return 0;
+    while (stw_json_item(&ahead) && stw_json_skip(&ahead, NULL)) {
+        strings = scratch;
+        count++;
+    }
+    return count;
+}

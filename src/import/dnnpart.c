@@ -51,22 +51,6 @@ static bool read_amount(stw_dnnpart *r, const char *key, double *out) {
     return *out >= 0.0 || stw_json_fail(&r->json, "%s is %g; it must be 0 or more", key, *out);
 }
 
-/* Counts the items of the list that comes, so that the arrays are made to measure. */
-static int64_t count_items(const stw_dnnpart *r) {
-    stw_json ahead = r->json;
-    stw_arena strings = r->scratch;
-    stw_error ignored; /* the second pass meets the same error and reports it */
-    ahead.strings = &strings;
-    ahead.error = &ignored;
-    int64_t count = 0;
-    if (!stw_json_array(&ahead)) return 0;
-    while (stw_json_item(&ahead) && stw_json_skip(&ahead, NULL)) {
-        strings = r->scratch;
-        count++;
-    }
-    return count;
-}
-
 /* The index of a key in a list of them, -1 if it is not there, -2 if it comes again (that is an error). */
 static int find_key(stw_dnnpart *r, stw_str key, const char *const *keys, int count, unsigned *seen) {
     int k = 0;
@@ -144,7 +128,7 @@ static bool read_node(stw_dnnpart *r, int64_t index, stw_dnnpart_node *node) {
 }
 
 static bool read_nodes(stw_dnnpart *r) {
-    const int64_t count = count_items(r);
+    const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 nodes");
     r->node = STW_NEW(&r->scratch, stw_dnnpart_node, count);
     if (r->node == NULL) return stw_json_fail(&r->json, "out of memory");
@@ -188,7 +172,7 @@ static bool read_edge(stw_dnnpart *r, int64_t index, stw_dnnpart_edge *edge) {
 }
 
 static bool read_edges(stw_dnnpart *r) {
-    const int64_t count = count_items(r);
+    const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 edges");
     r->edge = STW_NEW(&r->scratch, stw_dnnpart_edge, count);
     if (r->edge == NULL) return stw_json_fail(&r->json, "out of memory");

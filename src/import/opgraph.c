@@ -5,24 +5,8 @@
 
 #include "import/import.h"
 
-/* A first pass over the node list only counts, so that the arrays can be made to measure. */
-static int64_t count_nodes(const stw_opgraph_reader *r) {
-    stw_json ahead = r->json;
-    stw_arena strings = r->scratch;
-    stw_error ignored; /* the second pass meets the same error and reports it */
-    ahead.strings = &strings;
-    ahead.error = &ignored;
-    int64_t count = 0;
-    if (!stw_json_array(&ahead)) return 0;
-    while (stw_json_item(&ahead) && stw_json_skip(&ahead, NULL)) {
-        strings = r->scratch;
-        count++;
-    }
-    return count;
-}
-
 static bool read_nodes(stw_opgraph_reader *r) {
-    const int64_t count = count_nodes(r);
+    const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX) return stw_json_fail(&r->json, "more than 2^31 - 2 nodes");
     if (stw_graph_allocate(r->graph, count, NULL) != STW_OK) return stw_opgraph_out_of_memory(r);
     if (!stw_json_array(&r->json)) return false;

@@ -1,0 +1,106 @@
+/* Methods by themselves: one after the other, each with the whole budget; or just one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner.h"
+
+/* The best of a whole search as one entry; the others go. */
+static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *result, stw_error *error) {
+    stw_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    entry->method = "optimize";
+    entry->search_s = stw_now_s() - r->began_s;
+    entry->evaluations = r->evaluations;
+    if (inner->best >= 0) {
+        stw_entry *best = inner->entry[inner->best];
+        entry->plan = best->plan;
+        best->plan = NULL;
+        entry->repaired = best->repaired;
+        snprintf(entry->note, sizeof entry->note, "%s: %.100s", best->method, best->note);
+    } else {
+        snprintf(entry->reason, sizeof entry->reason, "%.500s", inner->lacking);
+    }
+    return stw_runner_add(r, entry, result, error);
+}
+
+static stw_status run_optimize(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_result *inner = calloc(1, sizeof *inner);
+    if (inner == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    *inner = (stw_result){.simulator = r->simulator, .settings = r->settings, .best = -1};
+    stw_status status = stw_runner_optimize(r, inner, error);
+    if (status == STW_OK) status = add_best_of(r, inner, result, error);
+    stw_result_destroy(inner);
+    return status;
+}
+
+/* Constructive methods all get the same rule; a search that decides priorities itself keeps its freedom unless a rule was asked
+ * for. */
+static stw_status run_named(stw_runner *r, const char *name, stw_result *result, stw_error *error) {
+    r->began_s = stw_now_s(); /* each method has the whole budget */
+    r->evaluations = 0;
+    r->progress.has_plan = false;
+    if (strcmp(name, "optimize") == 0) return run_optimize(r, result, error);
+    const stw_method *method = stw_method_find(name);
+    if (method == NULL) return stw_method_fail_unknown(name, error);
+    const int32_t rule = method->kind == STW_METHOD_CONSTRUCTIVE ? stw_runner_rule(r) : r->settings.rule;
+    return stw_runner_run(r, method, rule, stw_runner_share(r, 1.0), false, result, error);
+}
+
+/* The bounds do not depend on a plan whose ops are all alone. */
+static stw_status bound_any_plan(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_plan *any;
+    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
+    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
+    stw_plan_destroy(any);
+    r->progress.lower_bound_s = result->bounds.plan_s;
+    return status;
+}
+
+static stw_status run_list(stw_runner *r, const char *methods, stw_result *result, stw_error *error) {
+    char name[40];
+    TRY(bound_any_plan(r, result, error));
+    for (const char *word = methods; word != NULL;) {
+        const char *comma = strchr(word, ',');
+        const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word);
+        TRY(run_named(r, name, result, error));
+        if (stw_runner_is_cancelled(r)) break;
+        word = comma == NULL ? NULL : comma + 1;
+    }
+    if (result->best < 0) stw_runner_say_what_lacks(r, result);
+    return STW_OK;
+}
+
+stw_status stw_compare(const stw_simulator *simulator, const char *methods, const stw_options *options, const stw_watch *watch,
+                       stw_result **out, stw_error *error) {
+    stw_runner *runner;
+    stw_result *result;
+    *out = NULL;
+    if (methods == NULL) return stw_fail(error, STW_ERROR_INPUT, "compare needs the names of methods");
+    TRY(stw_runner_open(simulator, options, watch, &runner, &result, error));
+    stw_status status = run_list(runner, methods, result, error);
+    if (status == STW_OK) stw_runner_finish(runner, result);
+    return stw_runner_close(runner, status, result, out);
+}
+
+stw_status stw_method_run(const char *method, const stw_simulator *simulator, const stw_options *options, stw_plan **out,
+                          stw_error *error) {
+    stw_runner *runner;
+    stw_result *result;
+    *out = NULL;
+    const stw_method *found = stw_method_find(method);
+    if (found == NULL) return stw_method_fail_unknown(method, error);
+    TRY(stw_runner_open(simulator, options, NULL, &runner, &result, error));
+    stw_status status = stw_runner_run(runner, found, runner->settings.rule, stw_runner_share(runner, 1.0), false, result, error);
+    if (status == STW_OK && result->entry[0]->plan == NULL) {
+        status = stw_fail(error, STW_ERROR_NO_PLAN, "%s: %.400s", method, result->entry[0]->reason);
+    }
+    if (status == STW_OK) {
+        *out = result->entry[0]->plan;
+        result->entry[0]->plan = NULL;
+    }
+    stw_runner_destroy(runner);
+    stw_result_destroy(result);
+    return status;
+}
