@@ -1,0 +1,93 @@
+/* The GO network: features -> GraphSAGE -> segment-recurrent attention with modulation -> one recurrent attention block per task,
+ * with shared weights, each task conditioned on the decisions before it.
+ *
+ *   u    = features (M, unit + feedback columns), operator embedding, largest over devices of relu(pair features)
+ *   x0   = relu(u W)                                   (M, width)
+ *   x0   = sage(x0)                  sage_layers times
+ *   g    = mean over rows of x0                        the graph
+ *   x    = attention_l(x * 2 sigmoid(G_l g + b_l))     attention_layers times (modulation; starts as the identity)
+ *   h_1  = block(norm(x W_x))                          placement
+ *   a_1  = head_1(h_1)                                 (M, .)
+ *   h_2  = block(norm(h_1 W_x + action(a_1) W_a))      scheduling: K samples of a_1, so (K * M, width)
+ *   a_2  = head_2(h_2)
+ *
+ * block is one attention layer without the second half. The network knows neither graphs nor the simulator: plain arrays in,
+ * plain arrays out. Distributions over a_1 and a_2 are in distribution.h; what they mean for a plan is in train/decode.h.
+ *
+ * Heads of placement: `steer`: three real numbers per row (means of Gaussians); `device`: a softmax over the devices, each scored
+ * by <MLP(h), MLP(device features)>. Of scheduling: `nudge`: one real number per row; `class`: a softmax over priority classes.
+ */
+#ifndef STW_POLICY_POLICY_H
+#define STW_POLICY_POLICY_H
+
+#include "nn/layers.h"
+
+typedef enum stw_placement_head { STW_PLACEMENT_STEER, STW_PLACEMENT_DEVICE } stw_placement_head;
+typedef enum stw_schedule_head { STW_SCHEDULE_NUDGE, STW_SCHEDULE_CLASS } stw_schedule_head;
+
+enum { STW_STEER_KNOBS = 3 };
+
+/* The dimensions: what a checkpoint must agree on. All int32, so that they are written and read by one table (config.c). */
+typedef struct stw_policy_config {
+    int32_t feature_version;
+    int32_t unit_columns, feedback_columns, device_columns, pair_columns; /* feedback and pair 0: the network does without */
+    int32_t operators, operator_width;
+    int32_t width, pair_width;
+    int32_t sage_layers, attention_layers, heads, inner, segment;
+    int32_t modulation;  /* 0 or 1 */
+    int32_t placement;   /* stw_placement_head */
+    int32_t schedule;    /* stw_schedule_head */
+    int32_t classes;     /* of priority, for STW_SCHEDULE_CLASS */
+    int32_t score_width; /* of the device head */
+} stw_policy_config;
+
+/* Presets: "default" and "paper". False if unknown. Feature columns are left 0 for the caller to fill in. */
+bool stw_policy_preset(const char *name, stw_policy_config *out);
+/* Refuses dimensions that make no network or would not fit memory. */
+stw_status stw_policy_config_check(const stw_policy_config *config, stw_error *error);
+/* Name and place of each dimension, for files and messages; NULL past the last. */
+const char *stw_policy_config_field(int32_t index, stw_policy_config *config, int32_t **value);
+
+typedef struct stw_net stw_net;   /* the parameters; changed by updates only */
+typedef struct stw_pass stw_pass; /* one run of it: activations */
+
+stw_status stw_net_create(const stw_policy_config *config, stw_backend *backend, uint64_t seed, stw_net **out, stw_error *error);
+void stw_net_destroy(stw_net *net);
+const stw_policy_config *stw_net_config(const stw_net *net);
+stw_parameters *stw_net_parameters(stw_net *net);
+
+/* What the network sees; host arrays. */
+typedef struct stw_net_input {
+    int32_t M, D;
+    const double *unit;                       /* (M, unit_columns) */
+    const double *feedback;                   /* (M, feedback_columns) or NULL: zeros */
+    const double *pair;                       /* (M, D, pair_columns) or NULL: zeros */
+    const double *device;                     /* (D, device_columns); only for the head `device` */
+    const int32_t *operator_;                 /* (M) in [0, operators) */
+    const int32_t *producer_start, *producer; /* (M + 1), (.) */
+    const int32_t *reader_start, *reader;
+} stw_net_input;
+
+stw_status stw_pass_create(stw_net *net, stw_pass **out, stw_error *error);
+void stw_pass_destroy(stw_pass *pass);
+/* Makes the input known (copied to the backend); valid for any number of forward passes until the next call. */
+stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *input, stw_error *error);
+
+/* Numbers per row that the placement head gives: 3 (means of the knobs), or D (log probabilities). */
+int32_t stw_pass_placement_width(const stw_pass *pass);
+int32_t stw_pass_schedule_width(const stw_pass *pass); /* 1 or classes */
+
+/* Up to the placement head. out: (M, placement width). */
+stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error);
+/* The scheduling task for K samples of the placement; after stw_pass_placement. action: (K, M, 3) knobs, or (K, M) devices as
+ * doubles; out: (K, M, schedule width). Segments do not cross samples. */
+stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error);
+/* Adds the gradient of the loss by the outputs of the last forward passes to the net's gradient block. d_schedule may be NULL
+ * (then the scheduling task was not run or does not count). */
+stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const double *d_schedule, stw_error *error);
+
+/* Intermediates by name, for tests: "input", "sage.0", ..., "graph", "attention.0", ..., "placement.hidden", "placement.out",
+ * "schedule.hidden", "schedule.out". Returns rows and columns; false if unknown. `out` may be NULL (sizes only). */
+bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch);
+
+#endif
