@@ -25,10 +25,11 @@ static stw_status evaluate(const noise *n, const stw_plan *plan, const double *f
         duration_ps[op] = stw_cost_us_to_ps(s->costs->us[s->machine->device[plan->device[op]].cost_class][op] * factor[op]);
     }
     const stw_run_options options = {.duration_ps = duration_ps, .transfer_factor = factor + s->graph->N};
-    const stw_search view = {.simulator = s, .objective = n->runner->settings.objective};
     stw_evaluation evaluation;
     TRY(stw_simulate_with(s, plan, &options, n->runner->workspace[worker], &evaluation, error));
-    *out = evaluation.reason == STW_VALID ? stw_search_score(&view, n->runner->workspace[worker], &evaluation).value : INFINITY;
+    *out = evaluation.reason == STW_VALID
+               ? stw_score_of(n->runner->settings.objective, n->runner->workspace[worker], &evaluation).value
+               : INFINITY;
     return STW_OK;
 }
 

@@ -187,9 +187,8 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
 
 static stw_status judge_entry(stw_runner *r, stw_entry *entry, stw_error *error) {
     stw_evaluation evaluation;
-    const stw_search view = {.simulator = r->simulator, .objective = r->settings.objective};
     TRY(stw_simulate(r->simulator, entry->plan, r->workspace[0], &evaluation, error));
-    entry->score = stw_search_score(&view, r->workspace[0], &evaluation);
+    entry->score = stw_score_of(r->settings.objective, r->workspace[0], &evaluation);
     entry->has_step = evaluation.peak_bytes != NULL;
     if (entry->has_step) {
         memcpy(entry->peak_bytes, evaluation.peak_bytes, (size_t)r->simulator->machine->device_count * sizeof(int64_t));

@@ -6,35 +6,6 @@
 
 enum { BATCH = 8 }; /* variants that are judged together; no number of threads changes what comes out */
 
-/* ---- scores ---- */
-
-static int rank_of(stw_reason reason) { return reason == STW_VALID ? 0 : reason == STW_INVALID_MEMORY ? 1 : 2; }
-
-bool stw_score_is_better(const stw_score *a, const stw_score *b) {
-    const int x = rank_of(a->reason), y = rank_of(b->reason);
-    if (x != y) return x < y;
-    if (x == 2) return false;
-    if (a->lacks != b->lacks) return a->lacks < b->lacks;
-    if (a->value != b->value) return a->value < b->value;
-    return a->step_s < b->step_s;
-}
-
-stw_score stw_search_score(const stw_search *search, const stw_workspace *workspace, const stw_evaluation *evaluation) {
-    stw_score score = {.reason = evaluation->reason, .step_s = evaluation->step_s};
-    if (rank_of(score.reason) == 2) return score;
-    const stw_machine *machine = search->simulator->machine;
-    for (int32_t d = 0; d < machine->device_count; d++) {
-        const int64_t over = evaluation->peak_bytes[d] - machine->device[d].memory_bytes;
-        if (over > 0) score.lacks += (double)over;
-    }
-    switch (search->objective) {
-        case STW_OBJECTIVE_TIME: score.value = evaluation->step_s; break;
-        case STW_OBJECTIVE_MEMORY: score.value = (double)evaluation->worst_peak_bytes; break;
-        case STW_OBJECTIVE_THROUGHPUT: score.value = stw_workspace_largest_load_s(workspace); break;
-    }
-    return score;
-}
-
 /* ---- budget ---- */
 
 int64_t stw_search_evaluations_left(const stw_search *search) {
@@ -63,35 +34,12 @@ stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, 
     const stw_run_options options = {.stop_ps = limit_ps > 1.0 && limit_ps < (double)STW_MAX_STEP_PS ? (int64_t)limit_ps : 0};
     atomic_fetch_add(&search->evaluations, 1);
     TRY(stw_simulate_with(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
-    *out = stw_search_score(search, search->workspace[worker], &evaluation);
+    *out = stw_score_of(search->objective, search->workspace[worker], &evaluation);
     return STW_OK;
 }
 
 stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
     return stw_search_evaluate_within(search, plan, 0.0, worker, out, error);
-}
-
-/* ---- plans ---- */
-
-void stw_plan_join(const stw_simulator *simulator, stw_plan *plan) {
-    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = plan->device[simulator->together[i]];
-}
-
-void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan) {
-    for (int32_t i = 0; i < plan->graph->N; i++) {
-        plan->device[i] = simulator->follows[i] < 0 ? 0 : plan->device[simulator->follows[i]];
-    }
-}
-
-stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error) {
-    const size_t N = (size_t)from->graph->N;
-    memcpy(to->device, from->device, N * sizeof *to->device);
-    memcpy(to->priority, from->priority, N * sizeof *to->priority);
-    memcpy(to->group, from->group, N * sizeof *to->group);
-    for (int32_t d = 0; d < from->machine->device_count; d++) {
-        TRY(stw_plan_set_order(to, d, from->order[d], from->order[d] == NULL ? -1 : from->order_count[d], error));
-    }
-    return STW_OK;
 }
 
 /* ---- variants ---- */

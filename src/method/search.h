@@ -12,22 +12,12 @@
 #include "base/pool.h"
 #include "base/rng.h"
 #include "graph/units.h"
+#include "plan/plan.h"
 #include "plan/rules.h"
-#include "sim/sim.h"
-
-typedef enum stw_objective { STW_OBJECTIVE_TIME, STW_OBJECTIVE_MEMORY, STW_OBJECTIVE_THROUGHPUT } stw_objective;
+#include "sim/complete.h"
+#include "sim/score.h"
 
 enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2 }; /* what may be decided */
-
-/* What a plan is worth. Valid plans go by the objective, then by step time; then come those that only lack memory, by how much;
- * then the rest. */
-typedef struct stw_score {
-    stw_reason reason;
-    double value;  /* objective: seconds (time, throughput) or bytes (memory); of valid plans and those that lack memory */
-    double step_s; /* likewise */
-    double lacks;  /* bytes over the limits, summed over devices */
-} stw_score;
-bool stw_score_is_better(const stw_score *a, const stw_score *b); /* strictly */
 
 typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     int64_t evaluations;
@@ -78,9 +68,6 @@ stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t
 /* The same, given up as soon as the step is longer than `limit_s`: then the plan counts as invalid (overflow). */
 stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, double limit_s, int32_t worker, stw_score *out,
                                       stw_error *error);
-/* The score of the run that `workspace` holds. */
-stw_score stw_search_score(const stw_search *search, const stw_workspace *workspace, const stw_evaluation *evaluation);
-
 /* Fills devices of all nodes (and, if `sets_priority` is set, priorities) of variant k. `scratch` is the variant's own. Must
  * depend on `variant` alone, since any thread may call it. */
 typedef stw_status stw_build_variant(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error);
@@ -101,13 +88,5 @@ stw_status stw_search_variants(stw_search *search, const stw_variants *variants,
 /* repair.c: moves what costs least off devices whose memory does not suffice, until the plan is valid or nothing helps.
  * `*score` is the plan's on entry and on return. */
 stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error);
-
-/* Completes the devices: what must be together goes where the smallest op of it is, and views follow their root. */
-void stw_plan_join(const stw_simulator *simulator, stw_plan *plan);
-/* The same, and parameters and buffers that are free go to their smallest reader; what nobody reads, and what is on every
- * device anyway, to device 0. */
-void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan);
-/* Devices, priorities, groups and orders of one plan into another of the same graph and machine. */
-stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error);
 
 #endif

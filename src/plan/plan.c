@@ -66,6 +66,17 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
     return STW_OK;
 }
 
+stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error) {
+    const size_t N = (size_t)from->graph->N;
+    memcpy(to->device, from->device, N * sizeof *to->device);
+    memcpy(to->priority, from->priority, N * sizeof *to->priority);
+    memcpy(to->group, from->group, N * sizeof *to->group);
+    for (int32_t d = 0; d < from->machine->device_count; d++) {
+        TRY(stw_plan_set_order(to, d, from->order[d], from->order[d] == NULL ? -1 : from->order_count[d], error));
+    }
+    return STW_OK;
+}
+
 stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error) {
     const stw_graph *graph = plan->graph;
     stw_membership membership;

@@ -34,7 +34,7 @@ typedef struct {
 static stw_score score_of(const stw_search *search, const small *s, const stw_plan *plan) {
     stw_evaluation evaluation;
     CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &evaluation, NULL), STW_OK);
-    return stw_search_score(search, s->workspace, &evaluation);
+    return stw_score_of(search->objective, s->workspace, &evaluation);
 }
 
 /* Anneals from the plan of `s`, which stays as it is. */

@@ -33,7 +33,7 @@ static bench repair(small *s, unsigned tasks, int32_t rule, int64_t evaluations)
     CHECK_EQ_INT(stw_search_repair(&b.search, s->plan, &b.score, 0, &error), STW_OK);
     CHECK_STR(error.message, "");
     small_run(s);
-    const stw_score now = stw_search_score(&b.search, s->workspace, &s->result);
+    const stw_score now = stw_score_of(b.search.objective, s->workspace, &s->result);
     CHECK_EQ_INT(now.reason, b.score.reason); /* the score is the plan's */
     CHECK_NEAR(now.lacks, b.score.lacks, 0.0);
     CHECK_NEAR(now.step_s, b.score.step_s, 0.0);
