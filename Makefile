@@ -10,7 +10,7 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev python3 clang-format-14
+PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev libdnnl-dev python3 clang-format-14
 PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy
 BIN := build/release/stowage
 

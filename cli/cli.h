@@ -43,6 +43,7 @@ const cli_command *cli_command_find(stw_str name);
 
 int cmd_optimize(const cli_call *call);
 int cmd_compare(const cli_call *call);
+int cmd_train(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
 int cmd_machine(const cli_call *call);
@@ -131,6 +132,9 @@ void cli_release_interrupts(void);
 /* inspect_*.c: one kind of file each */
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);
 stw_status cli_show_plan(const cli_call *call, stw_str text, const char *label, stw_error *error);
+bool cli_is_policy(stw_str text); /* by its first bytes */
+stw_status cli_show_policy(const cli_call *call, stw_str text, const char *label, stw_error *error);
+stw_status cli_show_features(const cli_call *call, stw_error *error); /* of the graph that the operand names */
 void cli_show_machine(const stw_machine *machine, stw_arena *arena);
 void cli_write_machine_json(const stw_machine *machine, FILE *file);
 

@@ -45,14 +45,15 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     const char *label = strcmp(path, "-") == 0 ? "standard input" : path;
     stw_str text, format;
     TRY(stw_file_read(path, &arena, &text, error));
-    const stw_status status = find_format(text, &arena, &format, error);
+    cli_call inner = *call; /* what is shown goes behind the text in the arena */
+    inner.arena = arena;
+    if (cli_is_policy(text)) return cli_show_policy(&inner, text, label, error);
+    const stw_status status = find_format(text, &inner.arena, &format, error);
     if (status != STW_OK) {
         stw_error_prefix(error, label);
         return status;
     }
-    cli_call inner = *call; /* what is shown goes behind the text in the arena */
-    inner.arena = arena;
-    if (stw_str_is(format, "opgraph") || stw_dnnpart_is(text, arena)) return cli_show_graph(&inner, text, label, error);
+    if (stw_str_is(format, "opgraph") || stw_dnnpart_is(text, inner.arena)) return cli_show_graph(&inner, text, label, error);
     if (stw_str_is(format, "machine")) return show_machine_file(&inner, text, label, error);
     if (stw_str_is(format, "plan")) return cli_show_plan(&inner, text, label, error);
     if (format.length == 0) {
@@ -61,10 +62,28 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     return stw_fail(error, STW_ERROR_INPUT, "%s: format '%.*s' is none of opgraph, machine, plan", label, STW_STR_SHOW(format));
 }
 
+/* With --features the operand is a graph and nothing else. */
+static int show_features(const cli_call *call, stw_machine *machine) {
+    stw_error error = {0};
+    stw_status status = STW_OK;
+    if (machine != NULL) {
+        stw_machine_destroy(machine);
+        status = stw_fail(&error, STW_ERROR_INPUT, "--features needs a graph file, but '%s' is a machine", call->operand[0]);
+    }
+    if (status == STW_OK) status = cli_show_features(call, &error);
+    return status == STW_OK ? CLI_DONE : cli_fault(&error);
+}
+
 int cmd_inspect(const cli_call *call) {
     stw_error error = {0};
     stw_machine *machine;
+    const bool features = cli_is_set(call, "features");
+    if (!features && stw_options_get(call->options, "machine") != NULL) {
+        stw_fail(&error, STW_ERROR_INPUT, "--machine is for --features only; to see a machine: stowage inspect NAME|FILE");
+        return cli_fault(&error);
+    }
     if (stw_machine_build(stw_str_of(call->operand[0]), &machine, &error) != STW_OK) return cli_fault(&error);
+    if (features) return show_features(call, machine);
     if (machine == NULL) return show_file(call, call->operand[0], &error) == STW_OK ? CLI_DONE : cli_fault(&error);
     show_machine(call, machine);
     return CLI_DONE;

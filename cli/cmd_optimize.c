@@ -74,15 +74,6 @@ static stw_status finish(job *j, stw_error *error) {
     return print_report(j, error);
 }
 
-static int exit_status_of(const job *j) {
-    stw_error error;
-    if (j->row.best < 0) {
-        stw_fail(&error, STW_ERROR_NO_PLAN, "there is no valid plan; %s", j->row.lacking);
-        cli_fault(&error);
-    }
-    return j->row.interrupted ? CLI_INTERRUPTED : j->row.best < 0 ? CLI_NO_PLAN : CLI_DONE;
-}
-
 int cmd_optimize(const cli_call *call) {
     stw_error error;
     job j;
@@ -90,7 +81,7 @@ int cmd_optimize(const cli_call *call) {
     if (status == STW_OK) status = cli_session_open(call, j.graph, &j.session, &error);
     if (status == STW_OK) status = search(&j, &error);
     if (status == STW_OK) status = finish(&j, &error);
-    const int exit_status = status == STW_OK ? exit_status_of(&j) : cli_fault(&error);
+    const int exit_status = status == STW_OK ? cli_search_status(&j.row) : cli_fault(&error);
     stw_result_destroy(j.result);
     stw_session_destroy(j.session);
     return exit_status;

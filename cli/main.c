@@ -48,6 +48,28 @@ const cli_command cli_commands[] = {
          "then 130.",
      .examples = "stowage compare gnmt-4.json.gz --machine h200x4 --methods single,spread,optimize\tthree methods\n"
                  "stowage compare *.json.gz -m h200x2,h200x4 --budget 5s --format markdown\ta table for a report\n"},
+    {.name = "train",
+     .bit = STW_FOR_TRAIN,
+     .run = cmd_train,
+     .least_operands = 1,
+     .most_operands = 1,
+     .summary = "train a policy that builds plans for a graph",
+     .usage = "train GRAPH --machine NAME|FILE -o POLICY [OPTION...]",
+     .description =
+         "Trains a network that decides for every unit of ops where and when it runs, on this graph and machine alone, by what "
+         "the simulator says of the plans that it samples. 'stowage optimize' does the same for a share of its budget and "
+         "forgets the network; here it is kept, with the state of its training, in the file POLICY: every half minute, at the "
+         "end, and when it is interrupted.\n\n"
+         "Prints how far the training is, what the best plan that was seen is worth, and the learning curve: the plan of the "
+         "policy without noise, and the best so far. --curve has a line of CSV per update.\n\n"
+         "With --updates and --seed the policy repeats bit for bit, on any number of threads, and --resume goes on with a "
+         "training that was interrupted, given the same options. A training by --budget cannot be resumed, since its course "
+         "depends on the time that is left.\n\n"
+         "Ctrl-C ends the training: the policy, the curve and the best plan are written, and the exit status is 130. A second "
+         "Ctrl-C ends the program at once.",
+     .examples = "stowage train gnmt-4.json.gz --machine h200x4 -o policy.stw\ta minute of training\n"
+                 "stowage train gnmt-4.json.gz -m h200x4 -o policy.stw --updates 400 --curve curve.csv\tone that repeats\n"
+                 "stowage train gnmt-4.json.gz -m h200x4 -o policy.stw --updates 400 --resume\tgo on after Ctrl-C\n"},
     {.name = "simulate",
      .bit = STW_FOR_SIMULATE,
      .run = cmd_simulate,
@@ -75,16 +97,21 @@ const cli_command cli_commands[] = {
      .run = cmd_inspect,
      .least_operands = 1,
      .most_operands = 1,
-     .summary = "show what a graph, machine or plan file holds",
+     .summary = "show what a graph, machine, plan or policy file holds",
      .usage = "inspect FILE [OPTION...]",
      .description =
-         "Tells by the key \"format\" of the file whether it is a graph, a machine or a plan, and shows it. FILE may be packed "
-         "with gzip or zstd; '-' is standard input; the name of a built-in machine is allowed too.\n\n"
+         "Tells by the key \"format\" of the file whether it is a graph, a machine or a plan, by its first bytes whether it "
+         "is a policy, and shows it. FILE may be packed with gzip or zstd; '-' is standard input; the name of a built-in machine "
+         "is allowed too.\n\n"
          "Of a graph: nodes, bytes, arithmetic, measured times and the operator classes; operators that the operator table "
-         "does not know are listed. Of a plan: its head and how many nodes each device holds; the graph is not needed.",
+         "does not know are listed. Of a plan: its head and how many nodes each device holds; the graph is not needed. Of a "
+         "policy: its dimensions, its tensors and how far its training is.\n\n"
+         "With --features: of a graph on a machine, the numbers that a policy decides by.",
      .examples = "stowage inspect gnmt-4.json.gz\ta graph\n"
                  "stowage inspect h200x2+2\tthe devices and links of a built-in machine\n"
-                 "stowage inspect plan.json --format json\ta plan, for a script\n"},
+                 "stowage inspect plan.json --format json\ta plan, for a script\n"
+                 "stowage inspect policy.stw\ta policy that 'stowage train' wrote\n"
+                 "stowage inspect gnmt-4.json.gz --features --machine h200x4\twhat a policy sees of a graph\n"},
     {.name = "machine",
      .bit = STW_FOR_MACHINE,
      .run = cmd_machine,

@@ -1,5 +1,6 @@
 /* What `stowage optimize` tells people: the candidates, then the winner beside the default and beside what no plan can beat. */
 #include <math.h>
+#include <string.h>
 
 #include "search.h"
 
@@ -43,6 +44,34 @@ static void add_bound(cli_table *table, const char *name, double bound_s, double
     }
 }
 
+/* The best valid candidate before this one, or NULL. */
+static const stw_candidate *best_before(const cli_row *row, int32_t index) {
+    const stw_candidate *best = NULL;
+    for (int32_t k = 0; k < index; k++) {
+        const stw_candidate *c = &row->candidate[k];
+        if (c->valid && (best == NULL || c->value < best->value)) best = c;
+    }
+    return best;
+}
+
+/* Whether learning was worth its time. */
+static void add_policy(cli_table *table, const cli_outcome *o) {
+    const stw_objective objective = o->settings->objective;
+    for (int32_t k = 1; k < o->row->candidate_count; k++) {
+        const stw_candidate *policy = &o->row->candidate[k], *before = best_before(o->row, k);
+        if (strncmp(policy->method, "go-", 3) != 0 || before == NULL) continue;
+        cli_table_add(table, CLI_PLAIN, "policy");
+        if (policy->valid && policy->value < before->value) {
+            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %.2f %% (%s -> %s) in %s", policy->method,
+                          100.0 * (1.0 - policy->value / before->value), cli_value(objective, before->value, 4).text,
+                          cli_value(objective, policy->value, 4).text, cli_time(policy->search_s, 2).text);
+        } else {
+            cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s) in %s", policy->method, before->method,
+                          cli_value(objective, before->value, 4).text, cli_time(policy->search_s, 2).text);
+        }
+    }
+}
+
 static void add_confidence(cli_table *table, const cli_outcome *o) {
     if (o->optimal) add_line(table, "proved", "no plan is better");
     if (o->draws > 0 && o->row->best > 0) {
@@ -67,6 +96,7 @@ static void print_winner(const cli_outcome *o, stw_arena arena) {
     if (objective != STW_OBJECTIVE_TIME) add_line(&table, "step time", cli_time(best->step_s, 5).text);
     add_bound(&table, "lower bound", o->row->bounds.plan_s, best->step_s);
     add_bound(&table, "  with any fusion", o->row->bounds.fusion_s, best->step_s);
+    add_policy(&table, o);
     add_confidence(&table, o);
     if (o->output != NULL) add_line(&table, "plan", o->output);
     if (o->trace != NULL) add_line(&table, "trace", o->trace);

@@ -25,9 +25,10 @@ void cli_progress_begin(cli_progress *progress, stw_objective objective) {
 }
 
 /* The share of the budget that is gone; with two budgets, of the one that ends first. */
-static double share_done(const stw_progress *now) {
+static double share_done(const cli_progress *progress, const stw_progress *now) {
     double share = 0.0;
-    if (now->budget_s > 0.0) share = now->elapsed_s / now->budget_s;
+    if (progress->update_budget > 0) share = (double)progress->updates / (double)progress->update_budget;
+    if (now->budget_s > 0.0) share = fmax(share, now->elapsed_s / now->budget_s);
     if (now->evaluation_budget > 0) share = fmax(share, (double)now->evaluations / (double)now->evaluation_budget);
     return fmin(share, 1.0);
 }
@@ -67,6 +68,15 @@ static void add_best(line *l, const cli_progress *progress, const stw_progress *
     add(l, text);
 }
 
+static void add_updates(line *l, const cli_progress *progress) {
+    char text[100];
+    snprintf(text, sizeof text, "update %s", cli_count(progress->updates).text);
+    add(l, text);
+    if (isnan(progress->greedy)) return;
+    snprintf(text, sizeof text, "greedy %s", cli_value(progress->objective, progress->greedy, 4).text);
+    add(l, text);
+}
+
 static void add_rest(line *l, const stw_progress *now) {
     char text[100];
     if (now->budget_s > 0.0) {
@@ -83,9 +93,10 @@ void cli_progress_draw(void *context, const stw_progress *now) {
     if (!progress->shown || (progress->drawn_s > 0.0 && clock_s - progress->drawn_s < REDRAW_S)) return;
     progress->drawn_s = clock_s;
     line l = {.room = terminal_width() - 1}; /* the last column would wrap on some terminals */
-    add_bar(&l, share_done(now));
+    add_bar(&l, share_done(progress, now));
     if (progress->what != NULL) add(&l, progress->what);
-    if (now->method != NULL) add(&l, now->method);
+    if (now->method != NULL && !progress->trains) add(&l, now->method);
+    if (progress->trains) add_updates(&l, progress);
     add_best(&l, progress, now);
     add_rest(&l, now);
     fprintf(stderr, "\r%s%*s", l.text, progress->width > l.length ? progress->width - l.length : 0, "");

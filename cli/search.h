@@ -1,4 +1,4 @@
-/* What `stowage optimize` and `stowage compare` share: rows of candidates, how they are shown, progress and interrupts. */
+/* What `stowage optimize`, `compare` and `train` share: rows of candidates, how they are shown, progress and interrupts. */
 #ifndef STW_CLI_SEARCH_H
 #define STW_CLI_SEARCH_H
 
@@ -32,6 +32,8 @@ cli_text cli_value(stw_objective objective, double value, int digits);
 cli_text cli_budget(const stw_settings *settings); /* "10 s", "1,000 evaluations" */
 /* The stw_reason's name in a text "... memory: ..."; "no plan" if there is none. */
 const char *cli_reason_word(const char *reason);
+/* The exit status of a search; without a valid plan, says what lacks. */
+int cli_search_status(const cli_row *row);
 
 /* candidate_table.c: a row's candidates, one per line, the best in bold; `first_is_default` adds the speed-up over it. */
 void cli_print_candidates(const cli_row *row, stw_objective objective, bool first_is_default, cli_format format, stw_arena arena);
@@ -60,13 +62,41 @@ typedef struct cli_comparison {
 } cli_comparison;
 void cli_report_comparison(const cli_comparison *comparison, cli_format format, stw_arena arena);
 
+/* train_curve.c: the learning curve, in order of the updates */
+typedef struct cli_curve {
+    stw_arena *arena;
+    stw_curve_row *row; /* (count) */
+    int64_t count, capacity;
+} cli_curve;
+bool cli_curve_add(cli_curve *curve, const stw_curve_row *row); /* false: out of memory */
+void cli_curve_cut(cli_curve *curve, int64_t update);           /* leaves the rows before this update */
+/* CSV. A file that is not there has no rows. */
+stw_status cli_curve_read(cli_curve *curve, const char *path, stw_error *error);
+stw_status cli_curve_write(const cli_curve *curve, const char *path, stw_error *error);
+
+/* train_report.c */
+typedef struct cli_training { /* of one policy; the row has one candidate */
+    const cli_row *row;
+    const stw_settings *settings;
+    const stw_graph *graph;
+    const stw_machine *machine;
+    const cli_curve *curve;
+    int64_t updates;
+    const char *policy, *curve_file, *best_file; /* files that were written; the last two may be NULL */
+} cli_training;
+void cli_report_training(const cli_training *training, stw_arena arena);
+void cli_write_training(const cli_training *training); /* JSON */
+
 /* progress.c: a line on standard error, if that is a terminal. */
 typedef struct cli_progress {
     const char *what; /* goes in front, or NULL */
     stw_objective objective;
-    bool shown;     /* standard error is a terminal */
-    double drawn_s; /* when; 0: never */
-    int32_t width;  /* of what stands there */
+    bool shown;                     /* standard error is a terminal */
+    double drawn_s;                 /* when; 0: never */
+    int32_t width;                  /* of what stands there */
+    bool trains;                    /* a policy; then: */
+    int64_t updates, update_budget; /* so far; 0: no limit of updates */
+    double greedy;                  /* value of the policy's plan without noise; NaN: none yet */
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, stw_objective objective);
 void cli_progress_draw(void *progress, const stw_progress *now); /* for stw_watch.progress */

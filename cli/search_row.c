@@ -95,6 +95,15 @@ cli_text cli_budget(const stw_settings *settings) {
     return out;
 }
 
+int cli_search_status(const cli_row *row) {
+    stw_error error;
+    if (row->best < 0) {
+        stw_fail(&error, STW_ERROR_NO_PLAN, "there is no valid plan; %s", row->lacking);
+        cli_fault(&error);
+    }
+    return row->interrupted ? CLI_INTERRUPTED : row->best < 0 ? CLI_NO_PLAN : CLI_DONE;
+}
+
 const char *cli_reason_word(const char *reason) {
     for (int k = STW_VALID + 1; k <= STW_INVALID_MEMORY; k++) {
         const char *name = stw_reason_name((stw_reason)k), *place = strstr(reason, name);

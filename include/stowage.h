@@ -224,10 +224,28 @@ typedef struct stw_progress {
     double lower_bound_s; /* of the step time */
 } stw_progress;
 
+/* One update of a policy that learns: a row of its learning curve. Values in the unit of the objective; NaN where there is none.
+ */
+typedef struct stw_curve_row {
+    int64_t update;                      /* from 0 */
+    int64_t evaluations;                 /* so far */
+    int32_t round;                       /* of refinement */
+    double seconds;                      /* since this run began */
+    double greedy;                       /* of the plan without noise */
+    double mean;                         /* of the valid samples */
+    double best;                         /* so far */
+    double valid;                        /* share of the samples */
+    double entropy;                      /* of a placement decision, nats */
+    double sigma, rate;                  /* of the noise; of learning */
+    double gradient_norm, clipped, loss; /* of the last epoch; clipped: share of the decisions */
+    double spread;                       /* over units, of the first knob's mean; 0 for the head that names devices */
+} stw_curve_row;
+
 typedef struct stw_watch {                                         /* everything may be NULL */
     void (*progress)(void *context, const stw_progress *progress); /* called in the thread that called, some times per second */
     void *context;
     stw_cancel *cancel;
+    void (*curve)(void *context, const stw_curve_row *row); /* after each update of a policy; likewise */
 } stw_watch;
 
 typedef struct stw_candidate { /* what one method came to; strings and arrays are borrowed from the result */
@@ -254,6 +272,12 @@ STW_API stw_status stw_optimize(const stw_simulator *simulator, const stw_option
  * scheduling rule (upward-rank unless the options name one). */
 STW_API stw_status stw_compare(const stw_simulator *simulator, const char *methods, const stw_options *options,
                                const stw_watch *watch, stw_result **out, stw_error *error) STW_CHECK_RESULT;
+/* Trains a policy on this graph and machine and writes it to the option "output" (with the state of the training, now and then
+ * and at the end; written aside and renamed). Options besides those of stw_method_run: "preset", "updates" (the training repeats
+ * bit for bit; "budget" and "evaluations" are then not looked at), "resume" ("yes": goes on from the file "output"),
+ * "learning-rate", "reward", "start-plans", "warm-start". The result has one candidate: the best plan that was found. */
+STW_API stw_status stw_train(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
+                             stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_result_destroy(stw_result *result);
 
 STW_API const stw_plan *stw_result_plan(const stw_result *result);

@@ -1,11 +1,12 @@
-/* The search: the default first, then the constructive methods, then a search that improves the best of them until the budget
- * ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
+/* The search: the default first, then the constructive methods, then the policy, then a search that improves the best of them
+ * until the budget ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
 #include <math.h>
 
 #include "method/starts.h"
 #include "runner.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
+static const double POLICY_SHARE = 0.6;       /* until here the policy may learn */
 static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 enum { EXACT_OPS = 20 };                      /* more than that is seldom proved in the time that people wait */
@@ -78,11 +79,11 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
     return STW_OK;
 }
 
-/* Searches improve what there is; from a plan that only lacks memory they may still come to a valid one. */
-static stw_status run_search(stw_runner *r, stw_result *result, double until, stw_error *error) {
+/* Policies and searches improve what there is; from a plan that only lacks memory they may still come to a valid one. */
+static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind kind, double until, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
-        if (method->kind != STW_METHOD_SEARCH) continue;
+        if (method->kind != kind) continue;
         if (is_spent(r, until) || meets_bound(r, result)) break;
         TRY(stw_runner_run(r, method, r->settings.rule, stw_runner_share(r, until), true, result, error));
     }
@@ -104,7 +105,8 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(run_exact(r, result, error));
     if (!result->optimal) TRY(run_constructive(r, result, error));
     TRY(find_bounds(r, result, error));
-    if (!result->optimal) TRY(run_search(r, result, end_of_search(r, result), error));
+    if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_POLICY, POLICY_SHARE, error));
+    if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_SEARCH, end_of_search(r, result), error));
     if (meets_bound(r, result)) result->optimal = true;
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;

@@ -99,6 +99,11 @@ static void on_found(void *context, const stw_plan *plan, const stw_score *score
     report_progress(r);
 }
 
+static void on_curve(void *context, const stw_curve_row *row) {
+    const stw_runner *r = context;
+    r->watch->curve(r->watch->context, row);
+}
+
 /* ---- running a method ---- */
 
 /* The plans so far, best first; those that lack memory come last. */
@@ -172,7 +177,9 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .start_count = starts ? list_starts(result, start) : 0,
         .cancelled = r->watch->cancel == NULL ? NULL : &r->watch->cancel->requested,
         .found = on_found,
+        .policy = &r->settings.policy,
         .tick = on_tick,
+        .curve = r->watch->curve == NULL ? NULL : on_curve,
         .watch_context = r,
     };
     const stw_status status = run_search(r, method, &search, entry, error);

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "options.h"
@@ -51,6 +52,23 @@ static stw_status read_units(const char *text, int32_t *out, stw_error *error) {
     return STW_OK;
 }
 
+/* What is not given stays unset: the preset decides. */
+static stw_status read_policy(const stw_options *options, stw_policy_settings *out, stw_error *error) {
+    const char *preset = text_of(options, "preset"), *rate = text_of(options, "learning-rate");
+    const char *reward = text_of(options, "reward"), *starts = text_of(options, "start-plans");
+    const char *warm = text_of(options, "warm-start");
+    *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1};
+    if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);
+    if (rate != NULL &&
+        (!stw_str_to_double(stw_str_of(rate), &out->learning_rate) || !(out->learning_rate >= 0.0) || out->learning_rate > 1.0))
+        return stw_fail(error, STW_ERROR_INPUT, "--learning-rate: '%s' is not a number from 0 to 1", rate);
+    if (reward != NULL) out->reward = strcmp(reward, "sqrt") == 0;
+    if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
+    if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;
+    out->updates = integer_of(options, "updates", 0);
+    return STW_OK;
+}
+
 stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_error *error) {
     const char *objective = text_of(options, "objective"), *tasks = text_of(options, "tasks"), *rule = text_of(options, "rule");
     const char *units = text_of(options, "units"), *budget = text_of(options, "budget");
@@ -62,6 +80,7 @@ stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_
     if (units != NULL) TRY(read_units(units, &out->unit_count, error));
     stw_rule named = STW_RULE_FIFO;
     if (rule != NULL && stw_rule_find(stw_str_of(rule), &named)) out->rule = (int32_t)named;
+    TRY(read_policy(options, &out->policy, error));
     out->seed = (uint64_t)integer_of(options, "seed", 1);
     out->threads = (int32_t)integer_of(options, "threads", 0);
     out->evaluations = integer_of(options, "evaluations", 0);

@@ -13,6 +13,7 @@ typedef struct stw_settings {
     int32_t unit_count;  /* 0: off */
     double budget_s;     /* 0: no limit of time */
     int64_t evaluations; /* 0: no limit of evaluations */
+    stw_policy_settings policy;
 } stw_settings;
 
 /* `options` may be NULL: all defaults. */

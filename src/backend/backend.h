@@ -20,7 +20,7 @@ typedef struct stw_attention_shape {
 } stw_attention_shape;
 
 /* Rows that gather from other rows: row r from item[start[r]] ... item[start[r + 1] - 1]. `back_*` is the same relation turned
- * round, for the gradient: the rows that gather from row u. Both live on the backend. */
+ * round, for the gradient: the rows that gather from row u, ascending. Both live on the backend. */
 typedef struct stw_gathering {
     int32_t rows;                          /* that gather */
     int32_t sources;                       /* that are gathered from */
@@ -62,7 +62,7 @@ struct stw_backend {
                        void *d_table);
 
     /* y = (z - mean(z)) * inverse(z) * gain + bias per row, z = x + residual (residual may be NULL), inverse = 1 / sqrt(variance
-     * + 1e-5). Keeps `normal`: (rows, width) = (z - mean) * inverse, and `inverse`: (rows). */
+     * + 1e-5). Keeps `normal`: (rows, width) = (z - mean) * inverse, and `inverse`: (rows). y may be x. */
     void (*norm)(stw_backend *b, int32_t rows, int32_t width, const void *x, const void *residual, const void *gain,
                  const void *bias, void *y, void *normal, void *inverse);
     /* d_z: (rows, width), the gradient of x and of the residual alike. */

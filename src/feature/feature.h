@@ -35,6 +35,9 @@ typedef struct stw_features {
     const stw_tasks *tasks;
     const stw_units *units;
     double *unit_us; /* (M) time on the fastest class */
+    double *weight;  /* (N) of a node in the means over its unit: its time and a little more; without ops in the unit all are 1 */
+    int32_t *stand_in; /* (N) the task whose place in the graph a node shares: its own, or that of its first reader; -1: none */
+    const struct stw_crossings *crossings; /* what passes between units */
 } stw_features;
 
 /* tasks: every op a task of its own. */

@@ -24,6 +24,18 @@ typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     double until_s; /* on stw_now_s's clock */
 } stw_budget;
 
+/* How the methods go-* train. What is unset is as the preset says. */
+typedef struct stw_policy_settings {
+    char preset[16];      /* of the network and of the training; empty: "default" */
+    int64_t updates;      /* 0: as long as the budget lasts */
+    double learning_rate; /* negative: unset */
+    int32_t reward;       /* stw_reward, or -1: unset */
+    int32_t glue;         /* decisions are relative to plans that others made: 0, 1, or -1: unset */
+    int32_t warm_start;   /* 0, 1, or -1: unset */
+    const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
+    bool resume;          /* from that file */
+} stw_policy_settings;
+
 typedef struct stw_search {
     const stw_simulator *simulator;
     stw_objective objective;
@@ -38,7 +50,8 @@ typedef struct stw_search {
     stw_arena arena;                 /* for the thread that runs the method, on a copy */
     const stw_plan *const *start;    /* plans to begin with, best first; may be none */
     int32_t start_count;
-    const atomic_bool *cancelled; /* or NULL */
+    const atomic_bool *cancelled;      /* or NULL */
+    const stw_policy_settings *policy; /* or NULL: all unset */
 
     /* What the method reports. */
     atomic_llong evaluations; /* simulations so far */
@@ -49,6 +62,7 @@ typedef struct stw_search {
     /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */
     void (*found)(void *context, const stw_plan *plan, const stw_score *score);
     void (*tick)(void *context);
+    void (*curve)(void *context, const stw_curve_row *row);
     void *watch_context;
 } stw_search;
 

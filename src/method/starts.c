@@ -68,6 +68,7 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
         .cancelled = outer->cancelled,
         .found = outer->found,
         .tick = outer->tick,
+        .policy = outer->policy,
         .watch_context = outer->watch_context,
     };
     stw_plan *plan;

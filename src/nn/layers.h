@@ -13,6 +13,13 @@ stw_status stw_tape_create(stw_backend *backend, stw_tape **out, stw_error *erro
 void stw_tape_destroy(stw_tape *tape);
 void stw_tape_reset(stw_tape *tape);
 int64_t stw_tape_bytes(const stw_tape *tape); /* taken from the backend so far */
+/* A place in the tape, and back to it: what was taken since is free again. */
+typedef struct stw_tape_mark {
+    int32_t chunk;
+    int64_t used; /* bytes of it */
+} stw_tape_mark;
+stw_tape_mark stw_tape_here(const stw_tape *tape);
+void stw_tape_back(stw_tape *tape, stw_tape_mark mark);
 /* `count` reals (or int32), not zeroed. */
 stw_status stw_tape_reals(stw_tape *tape, int64_t count, void **out, stw_error *error);
 stw_status stw_tape_indices(stw_tape *tape, int64_t count, int32_t **out, stw_error *error);

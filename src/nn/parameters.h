@@ -48,7 +48,8 @@ static inline void *stw_parameter_gradient(const stw_parameters *p, int32_t inde
     return stw_parameter_in(p, index, p->gradient);
 }
 void stw_parameters_zero_gradient(stw_parameters *p);
-/* Adam on gradients cut to norm `clip` (0: as they are). Returns the norm before the cut. A rate of 0 changes nothing. */
+/* Adam (0.9, 0.999, 1e-8) on gradients cut to norm `clip` (0: as they are). Returns the norm before the cut. A rate of 0 or a
+ * norm that is not finite changes nothing. */
 double stw_parameters_update(stw_parameters *p, double rate, double clip);
 
 /* Between host doubles and reals on the backend. */

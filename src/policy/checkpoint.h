@@ -6,6 +6,7 @@
 #ifndef STW_POLICY_CHECKPOINT_H
 #define STW_POLICY_CHECKPOINT_H
 
+#include "base/str.h"
 #include "policy/policy.h"
 
 typedef enum stw_tensor_type { STW_TENSOR_F32, STW_TENSOR_F64, STW_TENSOR_I32, STW_TENSOR_I64 } stw_tensor_type;

@@ -31,7 +31,7 @@ OPTIONS = {
     "optimize": ["machine", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "help", "version"],
     "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "help", "version"],
     "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "help", "version"],
-    "inspect": ["format", "help", "version"],
+    "inspect": ["machine", "format", "units", "features", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
     "version": ["help", "version"],
     "help": ["man", "completion", "help", "version"],
@@ -760,6 +760,43 @@ class Inspect(Case):
             self.assertEqual(report["name"], name.removesuffix(".json.gz"))
             self.assertEqual(report["nodes"], sum(report[k] for k in ("ops", "views", "parameters", "buffers", "inputs", "constants")))
             self.assertEqual(sum(c["ops"] for c in report["classes"]), report["ops"])
+
+    def test_features(self):
+        path = self.path("g.json", SMALL)
+        text = self.done("inspect", path, "--features", "-m", "h200x2")
+        for word in ("features of small on h200x2", "class.matmul", "transfer_wait", "slot", "busy_then"):
+            self.assertIn(word, text)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
+        report = json.loads(self.done("inspect", path, "--features", "-m", "h200x2", "--units", "off", "-f", "json"))
+        self.assertEqual(list(report), ["graph", "machine", "version", "units", "devices", "plan", "unit", "feedback", "device", "pair",
+                                        "operator"])
+        self.assertEqual((report["units"], report["devices"], report["plan"]), (3, 2, "single"))
+        with open(os.path.join(ROOT, "docs", "features.md")) as file:
+            explained = file.read()
+        for name, rows in (("unit", 3), ("feedback", 3), ("device", 2), ("pair", 3)):
+            self.assertEqual(len(report[name]["rows"]), rows)
+            for column in report[name]["columns"]:
+                self.assertIn(f"| `{column}` |", explained)
+            for row in report[name]["rows"]:
+                for numbers in row if name == "pair" else [row]:
+                    self.assertEqual(len(numbers), len(report[name]["columns"]))
+                    self.assertTrue(all(isinstance(x, (int, float)) and -2 <= x <= 2 for x in numbers), numbers)
+        self.assertEqual(len(report["pair"]["rows"][0]), 2)
+        unknown = report["operator"].index(0)  # made_up_operator
+        self.assertEqual(report["unit"]["rows"][unknown][report["unit"]["columns"].index("class.opaque")], 1.0)
+        share = report["pair"]["columns"].index("share")
+        self.assertEqual([[device[share] for device in row] for row in report["pair"]["rows"]], [[1, 0]] * 3)
+        one = json.loads(self.done("inspect", GRAPH, "--features", "-m", "h200x1", "--units", "7", "-f", "json"))
+        self.assertEqual(one["units"], 7)
+
+    def test_features_faults(self):
+        path = self.path("g.json", SMALL)
+        self.fault("inspect", path, "--features", says=["--features needs a machine", "--machine h200x4"])
+        self.fault("inspect", path, "--features", "-m", "h200x2", "--units", "0", says=["--units", "'0'"])
+        self.fault("inspect", path, "--features", "-m", "nonesuch", says=["nonesuch"])
+        self.fault("inspect", "h200x2", "--features", says=["'h200x2' is a machine"])
+        self.fault("inspect", path, "--machine", "h200x2", says=["--machine is for --features"])
+        self.fault("inspect", "-", "--features", "-m", "-", says=["only once"])
 
     def test_empty_graph(self):
         path = self.path("g.json", {"format": "opgraph", "version": 1, "name": "empty", "outputs": [], "nodes": []})

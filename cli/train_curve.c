@@ -1,0 +1,137 @@
+/* The learning curve: rows in memory, and as CSV. One table of the columns serves reading and writing. */
+#define _POSIX_C_SOURCE 200809L /* access */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "search.h"
+
+typedef enum column_kind { COUNT, SHORT_COUNT, REAL } column_kind;
+
+#define COLUMN(kind, name) \
+    { #name, kind, offsetof(stw_curve_row, name) }
+static const struct column {
+    const char *name;
+    column_kind kind;
+    size_t offset;
+} columns[] = {COLUMN(COUNT, update), COLUMN(COUNT, evaluations), COLUMN(SHORT_COUNT, round), COLUMN(REAL, seconds),
+               COLUMN(REAL, greedy),  COLUMN(REAL, mean),         COLUMN(REAL, best),         COLUMN(REAL, valid),
+               COLUMN(REAL, entropy), COLUMN(REAL, sigma),        COLUMN(REAL, rate),         COLUMN(REAL, gradient_norm),
+               COLUMN(REAL, clipped), COLUMN(REAL, loss),         COLUMN(REAL, spread)};
+#undef COLUMN
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0] };
+
+/* ---- rows ---- */
+
+void cli_curve_cut(cli_curve *curve, int64_t update) {
+    while (curve->count > 0 && curve->row[curve->count - 1].update >= update) curve->count--;
+}
+
+bool cli_curve_add(cli_curve *curve, const stw_curve_row *row) {
+    if (curve->count == curve->capacity) {
+        const int64_t capacity = 2 * curve->capacity + 256;
+        stw_curve_row *larger = STW_NEW(curve->arena, stw_curve_row, capacity);
+        if (larger == NULL) return false;
+        if (curve->count > 0) memcpy(larger, curve->row, (size_t)curve->count * sizeof *larger);
+        curve->row = larger;
+        curve->capacity = capacity;
+    }
+    curve->row[curve->count++] = *row;
+    return true;
+}
+
+/* ---- out ---- */
+
+static void write_head(FILE *file) {
+    for (int c = 0; c < COLUMN_COUNT; c++) fprintf(file, "%s%s", c == 0 ? "" : ",", columns[c].name);
+    fputc('\n', file);
+}
+
+/* Nothing stands for what does not exist. */
+static void write_row(const stw_curve_row *row, FILE *file) {
+    for (int c = 0; c < COLUMN_COUNT; c++) {
+        const void *at = (const char *)row + columns[c].offset;
+        char text[32] = "";
+        if (c > 0) fputc(',', file);
+        switch (columns[c].kind) {
+            case COUNT: fprintf(file, "%" PRId64, *(const int64_t *)at); break;
+            case SHORT_COUNT: fprintf(file, "%" PRId32, *(const int32_t *)at); break;
+            case REAL:
+                if (isfinite(*(const double *)at)) stw_format_double(text, *(const double *)at);
+                fputs(text, file);
+                break;
+        }
+    }
+    fputc('\n', file);
+}
+
+stw_status cli_curve_write(const cli_curve *curve, const char *path, stw_error *error) {
+    stw_output output;
+    TRY(stw_output_open(&output, path, error));
+    write_head(output.file);
+    for (int64_t k = 0; k < curve->count; k++) write_row(&curve->row[k], output.file);
+    return stw_output_commit(&output, error);
+}
+
+/* ---- in ---- */
+
+/* Takes the text up to `end`, or all of it, and moves behind. */
+static stw_str cut_off(stw_str *rest, char end) {
+    const char *at = rest->length == 0 ? NULL : memchr(rest->p, end, (size_t)rest->length);
+    const stw_str piece = {rest->p, at == NULL ? rest->length : at - rest->p};
+    const int64_t used = piece.length + (at != NULL);
+    *rest = (stw_str){rest->p + used, rest->length - used};
+    return piece;
+}
+
+static bool read_cell(stw_str text, const struct column *column, stw_curve_row *row) {
+    void *at = (char *)row + column->offset;
+    int64_t count = 0;
+    if (column->kind == REAL) {
+        *(double *)at = NAN;
+        return text.length == 0 || stw_str_to_double(text, at);
+    }
+    if (!stw_str_to_int64(text, &count) || count < (column->kind == SHORT_COUNT ? INT32_MIN : 0)) return false;
+    if (column->kind == COUNT) *(int64_t *)at = count;
+    if (column->kind == SHORT_COUNT) *(int32_t *)at = (int32_t)count;
+    return column->kind == COUNT || count <= INT32_MAX;
+}
+
+static bool head_is_ours(stw_str line) {
+    for (int c = 0; c < COLUMN_COUNT; c++) {
+        if (!stw_str_is(cut_off(&line, ','), columns[c].name)) return false;
+    }
+    return line.length == 0;
+}
+
+static stw_status read_row(stw_str line, int64_t number, cli_curve *curve, stw_error *error) {
+    stw_curve_row row = {0};
+    for (int c = 0; c < COLUMN_COUNT; c++) {
+        const stw_str cell = cut_off(&line, ',');
+        if (!read_cell(cell, &columns[c], &row))
+            return stw_fail(error, STW_ERROR_INPUT, "line %" PRId64 ": '%.*s' is no %s", number, STW_STR_SHOW(cell),
+                            columns[c].name);
+    }
+    if (line.length > 0) return stw_fail(error, STW_ERROR_INPUT, "line %" PRId64 ": more than %d columns", number, COLUMN_COUNT);
+    if (curve->count > 0 && row.update <= curve->row[curve->count - 1].update)
+        return stw_fail(error, STW_ERROR_INPUT, "line %" PRId64 ": update %" PRId64 " is out of order", number, row.update);
+    return cli_curve_add(curve, &row) ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory for the learning curve");
+}
+
+static stw_status parse(stw_str text, cli_curve *curve, stw_error *error) {
+    if (!head_is_ours(cut_off(&text, '\n')))
+        return stw_fail(error, STW_ERROR_INPUT, "is no learning curve to go on with; give another file to --curve");
+    for (int64_t number = 2; text.length > 0; number++) TRY(read_row(cut_off(&text, '\n'), number, curve, error));
+    return STW_OK;
+}
+
+stw_status cli_curve_read(cli_curve *curve, const char *path, stw_error *error) {
+    stw_str text;
+    if (access(path, F_OK) != 0) return STW_OK; /* nothing to go on with */
+    TRY(stw_file_read(path, curve->arena, &text, error));
+    const stw_status status = parse(text, curve, error);
+    if (status != STW_OK) stw_error_prefix(error, path);
+    return status;
+}

@@ -1,0 +1,206 @@
+/* `go-one`: the policy network, trained on this graph alone for as long as the budget lasts. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "method/list.h"
+#include "method/starts.h"
+#include "train/trainer.h"
+
+static const double START_SHARE = 0.1; /* of the budget, for plans to begin with where none are given */
+static const double SAVE_S = 30.0;     /* between checkpoints */
+
+typedef struct {
+    stw_search *search;
+    stw_list list;
+    stw_problem problem;
+    stw_starts starts;
+    stw_train_settings settings;
+    stw_policy_config config;
+    stw_trainer *trainer;
+    double began_s, saved_s;
+    int64_t began_evaluations;
+    stw_score first; /* of the plan to begin with, if there is one */
+    bool has_first;
+} go;
+
+/* ---- what the trainer asks for ---- */
+
+static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+    const go *g = context;
+    return stw_search_evaluate(g->search, plan, worker, out, error);
+}
+
+static stw_status repair(void *context, stw_plan *plan, stw_score *score, stw_error *error) {
+    const go *g = context;
+    return stw_search_repair(g->search, plan, score, 0, error);
+}
+
+static bool is_stopped(void *context) { return stw_search_is_stopped(((const go *)context)->search); }
+static int64_t evaluations_left(void *context) { return stw_search_evaluations_left(((const go *)context)->search); }
+
+static double progress(void *context) {
+    const go *g = context;
+    const stw_budget *budget = &g->search->budget;
+    double share = 0.0;
+    if (budget->until_s > 0.0) share = (stw_now_s() - g->began_s) / fmax(budget->until_s - g->began_s, 1e-9);
+    if (budget->evaluations > 0) {
+        const double used = (double)(atomic_load(&g->search->evaluations) - g->began_evaluations);
+        share = fmax(share, used / fmax((double)(budget->evaluations - g->began_evaluations), 1.0));
+    }
+    return share;
+}
+
+static void found(void *context, const stw_plan *plan, const stw_score *score) {
+    const stw_search *search = ((const go *)context)->search;
+    if (search->found != NULL) search->found(search->watch_context, plan, score);
+}
+
+static void curve(void *context, const stw_curve_row *row) {
+    const stw_search *search = ((const go *)context)->search;
+    if (search->curve != NULL) search->curve(search->watch_context, row);
+}
+
+/* ---- settings ---- */
+
+static stw_status choose_settings(go *g, stw_error *error) {
+    static const stw_policy_settings unset = {.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1};
+    const stw_policy_settings *wish = g->search->policy != NULL ? g->search->policy : &unset;
+    const char *preset = wish->preset[0] != '\0' ? wish->preset : "default";
+    if (!stw_policy_preset(preset, &g->config) || !stw_train_preset(preset, &g->settings))
+        return stw_fail(error, STW_ERROR_INPUT, "unknown preset '%s'; known: default, paper", preset);
+    stw_train_settings *s = &g->settings;
+    s->seed = g->search->seed;
+    s->updates = wish->updates;
+    if (wish->learning_rate >= 0.0) {
+        s->rate_end *= s->rate > 0.0 ? wish->learning_rate / s->rate : 0.0;
+        s->rate = wish->learning_rate;
+    }
+    if (wish->reward >= 0) s->reward = (stw_reward)wish->reward;
+    if (wish->glue >= 0) s->glue = wish->glue == 1;
+    if (wish->warm_start == 0) s->imitations = 0;
+    const bool feedback = g->config.pair_width > 0;
+    g->config.feature_version = STW_FEATURE_VERSION;
+    g->config.unit_columns = stw_feature_count(STW_FEATURES_UNIT);
+    g->config.device_columns = stw_feature_count(STW_FEATURES_DEVICE);
+    g->config.feedback_columns = feedback ? stw_feature_count(STW_FEATURES_FEEDBACK) : 0;
+    g->config.pair_columns = feedback ? stw_feature_count(STW_FEATURES_PAIR) : 0;
+    return STW_OK;
+}
+
+/* Decisions that start plans play no part in begin from nothing. The head `device` imitates one, if it may. */
+static bool wants_starts(const go *g) {
+    if (!g->problem.places) return true;
+    return g->config.placement == STW_PLACEMENT_STEER ? g->settings.glue : g->settings.imitations > 0;
+}
+
+/* Every constructive method but `steer`, whose constants the policy tries itself. */
+static stw_status open_starts(go *g, stw_error *error) {
+    const stw_method *methods[STW_MAX_STARTS], *method;
+    int32_t count = 0;
+    for (int32_t k = 0; (method = stw_method_at(k)) != NULL && count < STW_MAX_STARTS; k++) {
+        if (method != &stw_method_steer && stw_method_serves(method, g->search->objective, g->search->tasks))
+            methods[count++] = method;
+    }
+    return stw_starts_open(g->search, methods, count, START_SHARE, &g->starts, error);
+}
+
+/* ---- training ---- */
+
+static stw_status save(go *g, stw_error *error) {
+    const stw_policy_settings *wish = g->search->policy;
+    if (wish == NULL || wish->file == NULL) return STW_OK;
+    g->saved_s = stw_now_s();
+    return stw_trainer_save(g->trainer, wish->file, error);
+}
+
+static stw_status train(go *g, stw_error *error) {
+    bool over = false;
+    if (g->search->policy != NULL && g->search->policy->resume)
+        TRY(stw_trainer_resume(g->trainer, g->search->policy->file, error));
+    g->saved_s = stw_now_s();
+    while (!over) {
+        TRY(stw_trainer_step(g->trainer, &over, error));
+        stw_search_tick(g->search);
+        if (!over && stw_now_s() - g->saved_s > SAVE_S) TRY(save(g, error));
+    }
+    return save(g, error);
+}
+
+static void write_note(const go *g, const stw_score *score) {
+    const stw_curve_row *row = stw_trainer_last_row(g->trainer);
+    const long long updates = (long long)stw_trainer_updates(g->trainer);
+    char *note = g->search->note;
+    const size_t size = sizeof g->search->note;
+    if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
+        snprintf(note, size,
+                 "%lld updates on %d units; %.1f %% below the plan it began with; the last greedy plan is at %.3f of it", updates,
+                 g->problem.M, 100.0 * (1.0 - score->value / g->first.value), row->greedy / g->first.value);
+    } else {
+        snprintf(note, size, "%lld updates on %d units, from nothing", updates, g->problem.M);
+    }
+}
+
+static stw_status run_trainer(go *g, stw_plan *plan, stw_error *error) {
+    const stw_environment environment = {.context = g,
+                                         .pool = g->search->pool,
+                                         .workspace = g->search->workspace,
+                                         .scratch = g->search->scratch,
+                                         .evaluate = evaluate,
+                                         .repair = repair,
+                                         .is_stopped = is_stopped,
+                                         .evaluations_left = evaluations_left,
+                                         .progress = progress,
+                                         .found = found,
+                                         .curve = curve};
+    const stw_plan *start = wants_starts(g) && g->starts.count > 0 ? g->starts.plan[0] : NULL;
+    if (start != NULL) TRY(stw_search_evaluate(g->search, start, 0, &g->first, error));
+    g->has_first = start != NULL;
+    g->began_s = stw_now_s();
+    g->began_evaluations = (int64_t)atomic_load(&g->search->evaluations);
+    TRY(stw_trainer_create(&g->problem, &environment, &g->config, &g->settings, start, &g->first, &g->trainer, error));
+    TRY(train(g, error));
+    stw_score score = {0};
+    const stw_plan *best = stw_trainer_best(g->trainer, &score);
+    if (best == NULL) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was made before the budget ended");
+    write_note(g, &score);
+    TRY(stw_plan_copy(plan, best, error));
+    return score.reason == STW_INVALID_MEMORY ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
+}
+
+static stw_status prepare(go *g, stw_arena *arena, stw_error *error) {
+    stw_search *search = g->search;
+    TRY(choose_settings(g, error));
+    TRY(stw_list_prepare(search, arena, &g->list, error));
+    const stw_listing listing = {.base = &g->list.base,
+                                 .atom = g->list.atom,
+                                 .atom_count = g->list.atom_count,
+                                 .mean_us = g->list.mean_us,
+                                 .memory = g->list.memory,
+                                 .allowed = g->list.linked};
+    TRY(stw_problem_build(search->simulator, search->objective, &listing, search->unit_count, arena, &g->problem, error));
+    g->problem.places = (search->tasks & STW_TASK_PLACEMENT) != 0;
+    g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
+    g->problem.rule = search->rule;
+    return STW_OK;
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    stw_arena arena = search->arena;
+    go *g;
+    STW_TRY_NEW(&arena, g, 1, error);
+    g->search = search;
+    TRY(prepare(g, &arena, error));
+    if (g->problem.M == 0 || (!g->problem.places && !g->problem.schedules)) return stw_starts_keep_placement(search, plan, error);
+    const stw_arena before = search->arena;
+    search->arena = arena; /* what runs within this method must not overwrite it */
+    stw_status status = wants_starts(g) ? open_starts(g, error) : STW_OK;
+    if (status == STW_OK) status = run_trainer(g, plan, error);
+    search->arena = before;
+    stw_trainer_destroy(g->trainer);
+    stw_starts_close(&g->starts);
+    return status;
+}
+
+const stw_method stw_method_go_one = {"go-one", "the policy network, trained on this graph alone while the budget lasts",
+                                      STW_METHOD_POLICY, run};

@@ -1,0 +1,105 @@
+#include "train/decode.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan/plan.h"
+#include "plan/rules.h"
+#include "sim/complete.h"
+
+/* Beyond these the decoder does nothing new: one device, or the other plan. */
+static const double knob_least[STW_STEER_KNOBS] = {-4, -4, -4}, knob_most[STW_STEER_KNOBS] = {5, 8, 9};
+static const double NUDGE_SHARE = 0.02; /* of the largest rank, for a nudge of 1 */
+
+static double knob(const stw_round *round, const double *action, int32_t k) {
+    return exp(fmin(fmax(round->offset[k] + action[k], knob_least[k]), knob_most[k]));
+}
+
+static stw_status steer(const stw_problem *p, const stw_round *round, const double *action, stw_plan *plan, stw_arena scratch,
+                        stw_error *error) {
+    const int32_t T = p->simulator->unfused.T;
+    double *aversion, *unit_glue, *plan_glue;
+    STW_TRY_NEW(&scratch, aversion, T, error);
+    STW_TRY_NEW(&scratch, unit_glue, T, error);
+    STW_TRY_NEW(&scratch, plan_glue, T, error);
+    double(*of_unit)[STW_STEER_KNOBS];
+    STW_TRY_NEW(&scratch, of_unit, p->M, error);
+    for (int32_t u = 0; u < p->M; u++) {
+        for (int32_t k = 0; k < STW_STEER_KNOBS; k++) of_unit[u][k] = knob(round, &action[(int64_t)u * STW_STEER_KNOBS], k);
+    }
+    for (int32_t t = 0; t < T; t++) {
+        const double *knobs = of_unit[p->task_unit[t]];
+        aversion[t] = knobs[0];
+        unit_glue[t] = knobs[1] * p->listing.mean_us;
+        plan_glue[t] = knobs[2] * p->listing.mean_us;
+    }
+    const stw_steer_input input = {.base = &round->base,
+                                   .aversion = aversion,
+                                   .unit_glue = unit_glue,
+                                   .unit = p->units.of,
+                                   .unit_count = p->units.count,
+                                   .plan_glue = plan_glue,
+                                   .glued = round->plan == NULL ? NULL : round->plan->device,
+                                   .home = round->plan == NULL ? STW_HOME_FIRST : round->home,
+                                   .allowed = p->listing.allowed,
+                                   .outlook = true,
+                                   .insertion = round->insertion,
+                                   .queues = p->simulator->machine->queues,
+                                   .channel_gaps = round->channel_gaps,
+                                   .memory = p->listing.memory};
+    return stw_steer(&input, plan->device, NULL, scratch, error);
+}
+
+static void place_units(const stw_problem *p, const double *device, stw_plan *plan) {
+    const stw_graph *graph = p->simulator->graph;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t unit = p->units.of[i];
+        plan->device[i] = unit < 0 ? 0 : (int32_t)device[unit];
+    }
+}
+
+static stw_status prioritise(const stw_problem *p, const stw_decisions *decisions, stw_plan *plan, stw_arena scratch,
+                             stw_error *error) {
+    const stw_simulator *s = p->simulator;
+    const bool by_class = decisions->schedule != NULL && !decisions->nudged;
+    if (!by_class) {
+        const stw_rule rule = p->rule >= 0 ? (stw_rule)p->rule : STW_RULE_UPWARD_RANK;
+        TRY(stw_rule_apply(rule, s->costs, &s->unfused, plan, scratch, error));
+    }
+    if (decisions->schedule == NULL) return STW_OK;
+    double scale = 1.0;
+    if (!by_class) {
+        double largest = 0.0;
+        for (int32_t t = 0; t < s->unfused.T; t++) largest = fmax(largest, plan->priority[s->unfused.task_node[t]]);
+        scale = NUDGE_SHARE * largest;
+    }
+    for (int32_t i = 0; i < s->graph->N; i++) {
+        const int32_t unit = p->units.of[i];
+        if (by_class) plan->priority[i] = 0.0;
+        if (unit >= 0) plan->priority[i] += scale * decisions->schedule[unit];
+    }
+    return STW_OK;
+}
+
+stw_status stw_decode(const stw_problem *p, const stw_round *round, const stw_decisions *decisions, stw_plan *plan,
+                      stw_arena scratch, stw_error *error) {
+    for (int32_t d = 0; d < p->simulator->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+    if (decisions->placement == NULL) {
+        memcpy(plan->device, round->plan->device, (size_t)p->simulator->graph->N * sizeof *plan->device);
+    } else if (decisions->steered) {
+        TRY(steer(p, round, decisions->placement, plan, scratch, error));
+    } else {
+        place_units(p, decisions->placement, plan);
+    }
+    stw_plan_join(p->simulator, plan);
+    return prioritise(p, decisions, plan, scratch, error);
+}
+
+stw_status stw_round_order(const stw_problem *p, const int64_t *start_ps, stw_arena *arena, stw_round *round, stw_error *error) {
+    const stw_tasks *tasks = &p->simulator->unfused;
+    double *rank;
+    STW_TRY_NEW(arena, rank, tasks->T, error);
+    for (int32_t t = 0; t < tasks->T; t++) rank[t] = -(double)start_ps[t];
+    return stw_board_prepare(p->simulator->costs, tasks, p->listing.atom, p->listing.atom_count, rank, arena, &round->base,
+                             error);
+}

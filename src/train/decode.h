@@ -1,0 +1,36 @@
+/* From decisions to a plan.
+ *
+ * `steer`: three numbers per unit are the knobs of the list scheduler (plan/steer.h): aversion exp(a0), glue within the unit and
+ * glue to the plan of the round in units of the mean op, exp(a1) and exp(a2). `device`: the device of the unit. `nudge`: the
+ * upward rank of an op plus a share of the largest one. `class`: the class is the priority. */
+#ifndef STW_TRAIN_DECODE_H
+#define STW_TRAIN_DECODE_H
+
+#include "policy/policy.h"
+#include "train/problem.h"
+
+/* What the decisions of a round are relative to. */
+typedef struct stw_round {
+    const stw_plan *plan; /* to which the plan glue pulls; NULL: none */
+    stw_board_base base;  /* in the order in which ops are placed */
+    bool insertion, channel_gaps;
+    stw_home home;
+    double offset[STW_STEER_KNOBS]; /* added to the knobs: the constants that were best */
+} stw_round;
+
+typedef struct stw_decisions { /* of one plan */
+    const double *placement;   /* (M, 3) knobs or (M) devices; NULL: the devices of the round's plan */
+    const double *schedule;    /* (M) nudges or classes; NULL: by the rule alone */
+    bool steered;              /* placement is knobs */
+    bool nudged;               /* schedule is nudges */
+} stw_decisions;
+
+/* Fills devices and priorities of all nodes. */
+stw_status stw_decode(const stw_problem *problem, const stw_round *round, const stw_decisions *decisions, stw_plan *plan,
+                      stw_arena scratch, stw_error *error);
+
+/* The order of the ops in a run of the round's plan: start_ps: (T). */
+stw_status stw_round_order(const stw_problem *problem, const int64_t *start_ps, stw_arena *arena, stw_round *round,
+                           stw_error *error);
+
+#endif

@@ -1,0 +1,17 @@
+/* Exploration: noise that units share. A step time says nothing about one unit among thousands; it does about a whole region that
+ * was decided differently. So the noise of a unit is that of the graph, of its group and its own. */
+#ifndef STW_TRAIN_EXPLORE_H
+#define STW_TRAIN_EXPLORE_H
+
+#include "base/rng.h"
+#include "train/problem.h"
+
+typedef struct stw_noise_shares { /* of the variance; they add up to 1 */
+    double graph, group, unit;
+} stw_noise_shares;
+
+/* noise: (M, dims), each of mean 0 and variance 1. The grouping is drawn too. */
+stw_status stw_explore(const stw_problem *problem, const stw_noise_shares *shares, stw_rng rng, int32_t dims, double *noise,
+                       stw_arena scratch, stw_error *error);
+
+#endif

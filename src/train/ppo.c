@@ -1,0 +1,49 @@
+#include "train/ppo.h"
+
+#include <math.h>
+
+/* weight[row] = d loss / d logp of the row. */
+static void weigh(const stw_ppo *ppo, double advantage, const double *logp, const double *logp_old, double *weight,
+                  stw_ppo_result *out) {
+    const double share = 1.0 / ((double)ppo->K * ppo->M);
+    for (int32_t u = 0; u < ppo->M; u++) {
+        const double ratio = exp(fmin(fmax(logp[u] - logp_old[u], -20.0), 20.0));
+        const double cut = fmin(fmax(ratio, 1.0 - ppo->clip), 1.0 + ppo->clip);
+        const bool is_cut = cut * advantage < ratio * advantage;
+        out->loss -= share * (is_cut ? cut * advantage : ratio * advantage);
+        out->clipped += is_cut ? share : 0.0;
+        weight[u] = is_cut ? 0.0 : -share * ratio * advantage;
+    }
+}
+
+/* Of the outputs themselves: once per sample, so that shared and own outputs are pulled alike. */
+static void regularise(const stw_ppo *ppo, const stw_distribution *d, double *d_out, stw_ppo_result *out) {
+    const double share = 1.0 / ((double)ppo->K * ppo->M);
+    for (int64_t k = 0; k < (int64_t)d->rows * d->dims; k++) {
+        if (!d->categorical) {
+            out->loss += share * ppo->pull * d->out[k] * d->out[k];
+            d_out[k] += share * 2.0 * ppo->pull * d->out[k];
+        } else if (ppo->entropy > 0.0) {
+            const double p = exp(d->out[k]);
+            out->loss += share * ppo->entropy * p * d->out[k];
+            d_out[k] += share * ppo->entropy * p * (d->out[k] + 1.0);
+        }
+    }
+}
+
+stw_status stw_ppo_loss(const stw_ppo *ppo, const stw_distribution *sample, const double *action, const double *logp_old,
+                        double *const *d_out, stw_ppo_result *out, stw_arena scratch, stw_error *error) {
+    double *logp, *weight;
+    *out = (stw_ppo_result){0};
+    STW_TRY_NEW(&scratch, logp, ppo->M, error);
+    STW_TRY_NEW(&scratch, weight, ppo->M, error);
+    for (int32_t k = 0; k < ppo->K; k++) {
+        const stw_distribution *d = &sample[k];
+        const double *taken = &action[(int64_t)k * ppo->M * stw_distribution_action_width(d)];
+        stw_distribution_log_density(d, taken, logp);
+        weigh(ppo, ppo->advantage[k], logp, &logp_old[(int64_t)k * ppo->M], weight, out);
+        stw_distribution_log_density_back(d, taken, weight, d_out[k]);
+        regularise(ppo, d, d_out[k], out);
+    }
+    return STW_OK;
+}

@@ -1,0 +1,156 @@
+/* Training to a file and back. What an update depends on: the network with Adam's moments, how far training is, the plan of the
+ * round with its constants, and the best plan. The rest follows from the problem and the settings. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "train/trainer_state.h"
+
+enum { EXTRA = 8 }; /* tensors beside the network's */
+
+static void add_tensor(stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t cols, const void *data) {
+    stw_tensor *tensor = &file->tensor[file->count++];
+    *tensor = (stw_tensor){.type = type, .rows = 1, .cols = cols, .data = data};
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+}
+
+static void add_dimension(stw_tensor_file *file, const char *name, int64_t value) {
+    const int32_t k = file->dimension_count++;
+    snprintf(file->dimension[k].name, sizeof file->dimension[k].name, "%s", name);
+    file->dimension[k].value = value;
+}
+
+/* A hash of what must be equal for training to go on: another seed or schedule would draw and decide differently. */
+static uint64_t settings_key(const stw_trainer *t) {
+    const stw_train_settings *s = &t->settings;
+    const double numbers[] = {(double)s->updates,
+                              s->rounds,
+                              s->samples,
+                              s->epochs,
+                              s->clip,
+                              s->rate,
+                              s->rate_end,
+                              s->warm_up,
+                              s->sigma,
+                              s->sigma_end,
+                              s->floor,
+                              s->limit,
+                              s->pull,
+                              s->gradient_norm,
+                              s->entropy,
+                              s->noise.graph,
+                              s->noise.group,
+                              s->noise.unit,
+                              s->reward,
+                              s->glue,
+                              s->imitations,
+                              s->imitation_rate,
+                              t->problem->M,
+                              t->problem->rule,
+                              t->problem->places,
+                              t->problem->schedules,
+                              t->problem->objective};
+    uint64_t hash = s->seed;
+    for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
+        uint64_t bits;
+        memcpy(&bits, &numbers[k], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) {
+    const int64_t N = t->problem->simulator->graph->N;
+    stw_arena scratch = t->round_index < 0 ? t->arena : t->round_arena;
+    stw_tensor_file file = {0};
+    STW_TRY_NEW(&scratch, file.tensor, 3 * STW_MAX_PARAMETERS + EXTRA, error);
+    TRY(stw_net_save(t->net, true, &scratch, &file, error));
+    const uint64_t key = settings_key(t);
+    add_dimension(&file, "train.settings", (int64_t)key);
+    add_dimension(&file, "train.update", t->update);
+    add_dimension(&file, "train.evaluations", t->evaluations);
+    add_dimension(&file, "train.round", t->round_index);
+    add_dimension(&file, "train.has_best", t->has_best);
+    add_dimension(&file, "train.reason", t->best_score.reason);
+    const double numbers[] = {t->reference,       t->best_score.value, t->best_score.step_s, t->best_score.lacks,
+                              t->round.offset[0], t->round.offset[1],  t->round.offset[2]};
+    add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
+    add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
+    add_tensor(&file, "train/origin.device", STW_TENSOR_I32, N, t->origin->device);
+    add_tensor(&file, "train/origin.priority", STW_TENSOR_F64, N, t->origin->priority);
+    add_tensor(&file, "train/best.device", STW_TENSOR_I32, N, t->best->device);
+    add_tensor(&file, "train/best.priority", STW_TENSOR_F64, N, t->best->priority);
+    return stw_tensor_file_write(&file, path, error);
+}
+
+static stw_status read_plan(const stw_tensor_file *file, const char *name, stw_plan *plan, stw_error *error) {
+    char full[64];
+    const stw_tensor *device, *priority;
+    const int32_t N = plan->graph->N, D = plan->machine->device_count;
+    snprintf(full, sizeof full, "train/%s.device", name);
+    TRY(stw_tensor_expect(file, full, STW_TENSOR_I32, 1, N, &device, error));
+    for (int32_t i = 0; i < N; i++) {
+        const int32_t d = ((const int32_t *)device->data)[i];
+        if (d < 0 || d >= D)
+            return stw_fail(error, STW_ERROR_INPUT, "%s: device %d of node %d; the machine has %d devices", full, d, i, D);
+    }
+    snprintf(full, sizeof full, "train/%s.priority", name);
+    TRY(stw_tensor_expect(file, full, STW_TENSOR_F64, 1, N, &priority, error));
+    for (int32_t i = 0; i < N; i++) {
+        if (!isfinite(((const double *)priority->data)[i]))
+            return stw_fail(error, STW_ERROR_INPUT, "%s: the priority of node %d is no number", full, i);
+    }
+    memcpy(plan->device, device->data, (size_t)N * sizeof *plan->device);
+    memcpy(plan->priority, priority->data, (size_t)N * sizeof *plan->priority);
+    return STW_OK;
+}
+
+static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
+    const stw_tensor *graph;
+    int64_t key = 0;
+    TRY(stw_tensor_expect(file, "train/graph", STW_TENSOR_I32, 1, 8, &graph, error));
+    if (memcmp(graph->data, t->problem->simulator->graph->fingerprint, 32) != 0)
+        return stw_fail(error, STW_ERROR_INPUT, "this training is of another graph; resume with that one, or begin anew");
+    if (!stw_tensor_file_dimension(file, "train.settings", &key) || (uint64_t)key != settings_key(t))
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "this training had another seed, machine, number of updates or other settings; resume with the same "
+                        "options, or begin anew");
+    return STW_OK;
+}
+
+static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
+    const stw_tensor *numbers;
+    int64_t round = -1, has_best = 0, reason = 0;
+    TRY(stw_tensor_expect(file, "train/numbers", STW_TENSOR_F64, 1, 7, &numbers, error));
+    const double *n = numbers->data;
+    if (!stw_tensor_file_dimension(file, "train.update", &t->update) ||
+        !stw_tensor_file_dimension(file, "train.evaluations", &t->evaluations) ||
+        !stw_tensor_file_dimension(file, "train.round", &round) ||
+        !stw_tensor_file_dimension(file, "train.has_best", &has_best) ||
+        !stw_tensor_file_dimension(file, "train.reason", &reason) || t->update < 0 || t->evaluations < 0 || round < -1 ||
+        round >= t->settings.rounds || reason < 0 || reason > STW_INVALID_MEMORY)
+        return stw_fail(error, STW_ERROR_INPUT, "the state of the training is incomplete; begin anew");
+    t->round_index = (int32_t)round;
+    t->has_best = has_best != 0;
+    t->reference = n[0];
+    t->best_score = (stw_score){.reason = (stw_reason)reason, .value = n[1], .step_s = n[2], .lacks = n[3]};
+    memcpy(t->round.offset, &n[4], sizeof t->round.offset);
+    TRY(read_plan(file, "origin", t->origin, error));
+    return read_plan(file, "best", t->best, error);
+}
+
+stw_status stw_trainer_resume(stw_trainer *t, const char *path, stw_error *error) {
+    stw_arena scratch = t->arena;
+    stw_tensor_file file;
+    TRY(stw_tensor_file_read(path, &scratch, &file, error));
+    stw_status status = check_owner(t, &file, error);
+    if (status == STW_OK) status = stw_net_load(t->net, &file, scratch, error);
+    if (status == STW_OK) status = restore(t, &file, error);
+    if (status != STW_OK) {
+        stw_error_prefix(error, path);
+        return status;
+    }
+    t->round_arena = t->arena;
+    return t->round_index < 0 ? STW_OK : stw_trainer_observe(t, error);
+}

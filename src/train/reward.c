@@ -1,0 +1,28 @@
+#include "train/reward.h"
+
+#include <math.h>
+
+void stw_rewards(stw_reward kind, double reference, const stw_score *score, int32_t count, double *reward) {
+    double worst = 0.0, most = 0.0; /* reward of a valid plan; bytes that are lacking */
+    bool any = false;
+    for (int32_t k = 0; k < count; k++) {
+        most = fmax(most, score[k].lacks);
+        if (score[k].reason != STW_VALID) continue;
+        const double value = fmax(score[k].value, 1e-300);
+        reward[k] = kind == STW_REWARD_LOG ? -log(value) : -sqrt(value / fmax(reference, 1e-300));
+        worst = any ? fmin(worst, reward[k]) : reward[k];
+        any = true;
+    }
+    for (int32_t k = 0; k < count; k++) {
+        if (score[k].reason == STW_VALID) continue;
+        const bool hopeless = score[k].reason != STW_INVALID_MEMORY;
+        reward[k] = worst - 1.0 - (hopeless ? 1.0 : most > 0.0 ? score[k].lacks / most : 0.0);
+    }
+}
+
+void stw_advantages(const double *reward, int32_t count, double floor, double limit, double *advantage) {
+    double mean = 0.0, square = 0.0;
+    for (int32_t k = 0; k < count; k++) mean += reward[k] / count;
+    for (int32_t k = 0; k < count; k++) square += (reward[k] - mean) * (reward[k] - mean) / count;
+    for (int32_t k = 0; k < count; k++) advantage[k] = fmin(fmax((reward[k] - mean) / (sqrt(square) + floor), -limit), limit);
+}

@@ -1,0 +1,177 @@
+/* The beginning of a round: what its decisions are relative to. */
+#include <math.h>
+#include <string.h>
+
+#include "sim/backward.h"
+#include "sim/critical.h"
+#include "train/trainer_state.h"
+
+/* How ops are placed, from round to round: plans that one way does not find, another may. */
+static const struct {
+    bool as_run; /* in the order in which the round's plan runs, else by upward rank */
+    bool insertion, channel_gaps;
+    stw_home home;
+} ways[] = {
+    {true, true, true, STW_HOME_FIRST},
+    {true, true, false, STW_HOME_GLUED},
+    {false, false, false, STW_HOME_GLUED},
+};
+enum { WAYS = sizeof ways / sizeof ways[0] };
+
+/* The grid of constants: knobs that are the same for all units. */
+static const double a0[] = {-1, 0, 1, 2}, a1[] = {-2, 0, 2}, a2[] = {-3, 0, 2, 4, 6};
+enum { A0 = 4, A1 = 3, A2 = 5, GRID = A0 * A1 * A2 };
+
+/* ---- the best plan ---- */
+
+/* Priorities from a run backwards, as long as they help. */
+static stw_status polish(stw_trainer *t, stw_error *error) {
+    const stw_environment *e = &t->environment;
+    const stw_simulator *s = t->problem->simulator;
+    stw_plan *trial = t->plan[0];
+    stw_score score;
+    for (int32_t k = 0; k < 3; k++) {
+        if (e->evaluations_left(e->context) < 2 || e->is_stopped(e->context)) return STW_OK;
+        TRY(e->evaluate(e->context, t->best, 0, &score, error));
+        t->evaluations += 2;
+        if (e->workspace[0]->timeline.tasks->T != s->unfused.T) return STW_OK;
+        TRY(stw_plan_copy(trial, t->best, error));
+        TRY(stw_backward_priorities(s, trial, e->workspace[0]->timeline.start_ps, e->scratch[0], error));
+        TRY(e->evaluate(e->context, trial, 0, &score, error));
+        if (!stw_score_is_better(&score, &t->best_score)) return STW_OK;
+        TRY(stw_plan_copy(t->best, trial, error));
+        t->best_score = score;
+    }
+    return STW_OK;
+}
+
+stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_score *score, stw_error *error) {
+    const bool usable = score->reason == STW_VALID || score->reason == STW_INVALID_MEMORY;
+    if (!usable || (t->has_best && !stw_score_is_better(score, &t->best_score))) return STW_OK;
+    TRY(stw_plan_copy(t->best, plan, error));
+    t->best_score = *score;
+    t->has_best = true;
+    if (t->problem->schedules && t->problem->rule < 0 && t->problem->objective == STW_OBJECTIVE_TIME && t->nudged)
+        TRY(polish(t, error));
+    t->environment.found(t->environment.context, t->best, &t->best_score);
+    return STW_OK;
+}
+
+/* ---- what the network sees ---- */
+
+static stw_status observe_run(stw_trainer *t, const stw_workspace *workspace, stw_error *error) {
+    const stw_timeline *timeline = &workspace->timeline;
+    stw_arena scratch = t->round_arena;
+    stw_feedback_input input = {.device = t->origin->device,
+                                .priority = t->origin->priority,
+                                .start_ps = timeline->start_ps,
+                                .end_ps = timeline->end_ps,
+                                .busy_ps = timeline->busy_ps};
+    int32_t *critical;
+    STW_TRY_NEW(&scratch, critical, timeline->tasks->T, error);
+    TRY(stw_critical_path(workspace, critical, timeline->tasks->T, &input.critical_count, scratch, error));
+    input.critical = critical;
+    for (int32_t k = 0; k < timeline->tasks->T; k++)
+        input.step_ps = timeline->end_ps[k] > input.step_ps ? timeline->end_ps[k] : input.step_ps;
+    return stw_features_feedback(&t->problem->features, &input, t->feedback, t->pair, scratch, error);
+}
+
+stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
+    const stw_problem *p = t->problem;
+    const stw_features *f = &p->features;
+    const stw_policy_config *config = stw_net_config(t->net);
+    const stw_workspace *workspace = t->environment.workspace[0];
+    const int32_t way = t->round_index % WAYS;
+    stw_score score;
+    TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
+    t->round.plan = t->settings.glue ? t->origin : NULL;
+    t->round.base = *p->listing.base;
+    t->round.insertion = ways[way].insertion;
+    t->round.channel_gaps = ways[way].channel_gaps;
+    t->round.home = ways[way].home;
+    const bool ran = (score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY) &&
+                     workspace->timeline.tasks->T == p->simulator->unfused.T;
+    if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, error));
+    if (ran && ways[way].as_run && t->settings.glue)
+        TRY(stw_round_order(p, workspace->timeline.start_ps, &t->round_arena, &t->round, error));
+    const stw_net_input input = {.M = p->M,
+                                 .D = f->D,
+                                 .unit = f->unit,
+                                 .feedback = config->feedback_columns > 0 ? t->feedback : NULL,
+                                 .pair = config->pair_columns > 0 ? t->pair : NULL,
+                                 .device = f->device,
+                                 .operator_ = f->operator_,
+                                 .producer_start = f->producer_start,
+                                 .producer = f->producer,
+                                 .reader_start = f->reader_start,
+                                 .reader = f->reader};
+    return stw_pass_set_input(t->pass, &input, error);
+}
+
+/* ---- constants ---- */
+
+static void fill_constant(stw_trainer *t, int32_t place, int32_t k) {
+    const double knobs[STW_STEER_KNOBS] = {a0[k % A0], a1[k / A0 % A1], t->settings.glue ? a2[k / (A0 * A1)] : 0.0};
+    double *action = &t->placement[(int64_t)place * t->problem->M * STW_STEER_KNOBS];
+    for (int32_t u = 0; u < t->problem->M; u++) memcpy(&action[(int64_t)u * STW_STEER_KNOBS], knobs, sizeof knobs);
+}
+
+/* The constants that give the best plan become the offset of the round: means of 0 stand for them. */
+static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
+    const stw_environment *e = &t->environment;
+    const int32_t count = t->settings.glue ? GRID : A0 * A1, room = t->settings.samples + 1;
+    double offset[STW_STEER_KNOBS] = {0, 0, 0};
+    stw_score best = {.reason = STW_INVALID_ORDER};
+    memset(t->round.offset, 0, sizeof t->round.offset);
+    for (int32_t first = 0; first < count && !*over; first += room) {
+        const int32_t size = count - first < room ? count - first : room;
+        bool complete = false;
+        if (e->evaluations_left(e->context) < size) {
+            *over = true;
+            break;
+        }
+        for (int32_t k = 0; k < size; k++) fill_constant(t, k, first + k);
+        TRY(stw_trainer_rollout(t, t->placement, NULL, size, &complete, error));
+        *over = !complete;
+        for (int32_t k = 0; k < size && complete; k++) {
+            if (!stw_score_is_better(&t->score[k], &best)) continue;
+            best = t->score[k];
+            memcpy(offset, &t->placement[(int64_t)k * t->problem->M * STW_STEER_KNOBS], sizeof offset);
+        }
+        int32_t winner = -1; /* kept last: keeping writes to the first of these plans */
+        for (int32_t k = 0; k < size && complete; k++)
+            if (winner < 0 || stw_score_is_better(&t->score[k], &t->score[winner])) winner = k;
+        if (winner >= 0) TRY(stw_trainer_keep(t, t->plan[winner], &t->score[winner], error));
+    }
+    memcpy(t->round.offset, offset, sizeof offset);
+    return STW_OK;
+}
+
+/* ---- the round ---- */
+
+/* Without a plan to begin with: one with all knobs at 1, without glue to any; of the head `device`, all on one device. */
+static stw_status make_origin(stw_trainer *t, stw_error *error) {
+    const stw_problem *p = t->problem;
+    stw_round nothing = {.base = *p->listing.base};
+    const stw_decisions decisions = {.placement = t->placement, .steered = t->steered};
+    stw_score score;
+    memset(t->placement, 0, (size_t)p->M * (size_t)t->A * sizeof *t->placement);
+    TRY(stw_decode(p, &nothing, &decisions, t->plan[1], t->environment.scratch[0], error));
+    TRY(t->environment.evaluate(t->environment.context, t->plan[1], 0, &score, error));
+    t->evaluations++;
+    TRY(stw_plan_copy(t->origin, t->plan[1], error));
+    return stw_trainer_keep(t, t->plan[1], &score, error);
+}
+
+stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error) {
+    t->round_arena = t->arena;
+    t->round_index++;
+    if (!t->has_best) TRY(make_origin(t, error));
+    if (t->has_best) TRY(stw_plan_copy(t->origin, t->best, error));
+    if (t->reference <= 0.0) t->reference = t->best_score.value;
+    TRY(stw_trainer_observe(t, error));
+    t->evaluations++;
+    if (t->steered && t->problem->places) return find_constants(t, over, error);
+    if (t->settings.imitations > 0 && t->round_index == 0 && !t->steered) return stw_trainer_imitate(t, error);
+    return STW_OK;
+}

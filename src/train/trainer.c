@@ -1,0 +1,150 @@
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "train/trainer_state.h"
+
+/* ---- presets ---- */
+
+static const stw_train_settings preset_default = {.rounds = 6,
+                                                  .samples = 16,
+                                                  .epochs = 3,
+                                                  .clip = 0.2,
+                                                  .rate = 1e-3,
+                                                  .rate_end = 1e-4,
+                                                  .warm_up = 20,
+                                                  .sigma = 0.7,
+                                                  .sigma_end = 0.35,
+                                                  .floor = 0.002,
+                                                  .limit = 2.5,
+                                                  .gradient_norm = 1.0,
+                                                  .pull = 1e-4,
+                                                  .noise = {.graph = 0.4, .group = 0.4, .unit = 0.2},
+                                                  .reward = STW_REWARD_LOG,
+                                                  .glue = true};
+static const stw_train_settings preset_paper = {.rounds = 1,
+                                                .samples = 16,
+                                                .epochs = 3,
+                                                .clip = 0.2,
+                                                .rate = 3e-4,
+                                                .rate_end = 3e-5,
+                                                .warm_up = 20,
+                                                .sigma = 0.7,
+                                                .sigma_end = 0.35,
+                                                .floor = 0.002,
+                                                .limit = 2.5,
+                                                .gradient_norm = 1.0,
+                                                .entropy = 0.0,
+                                                .noise = {.graph = 0.0, .group = 0.8, .unit = 0.2},
+                                                .reward = STW_REWARD_SQRT,
+                                                .imitations = 300,
+                                                .imitation_rate = 1e-3};
+
+bool stw_train_preset(const char *name, stw_train_settings *out) {
+    const bool paper = strcmp(name, "paper") == 0;
+    *out = paper ? preset_paper : preset_default;
+    return paper || strcmp(name, "default") == 0;
+}
+
+/* ---- making one ---- */
+
+static stw_status allocate_update(stw_trainer *t, stw_error *error) {
+    const stw_features *f = &t->problem->features;
+    const stw_policy_config *config = stw_net_config(t->net);
+    const int64_t M = t->problem->M, K = t->settings.samples;
+    t->steered = config->placement == STW_PLACEMENT_STEER;
+    t->nudged = config->schedule == STW_SCHEDULE_NUDGE;
+    t->P = t->steered ? STW_STEER_KNOBS : f->D;
+    t->S = t->nudged ? 1 : config->classes;
+    t->A = t->steered ? STW_STEER_KNOBS : 1;
+    STW_TRY_NEW(&t->arena, t->feedback, M * config->feedback_columns + 1, error);
+    STW_TRY_NEW(&t->arena, t->pair, M * f->D * config->pair_columns + 1, error);
+    STW_TRY_NEW(&t->arena, t->means, M * t->P, error);
+    STW_TRY_NEW(&t->arena, t->schedule_out, (K + 1) * M * t->S, error);
+    STW_TRY_NEW(&t->arena, t->placement, (K + 1) * M * t->A, error);
+    STW_TRY_NEW(&t->arena, t->schedule, (K + 1) * M, error);
+    STW_TRY_NEW(&t->arena, t->logp_placement, K * M, error);
+    STW_TRY_NEW(&t->arena, t->logp_schedule, K * M, error);
+    STW_TRY_NEW(&t->arena, t->d_placement, M * t->P, error);
+    STW_TRY_NEW(&t->arena, t->d_schedule, (K + 1) * M * t->S, error);
+    STW_TRY_NEW(&t->arena, t->noise, M * (t->P > t->S ? t->P : t->S), error);
+    STW_TRY_NEW(&t->arena, t->plan, K + 1, error);
+    STW_TRY_NEW(&t->arena, t->score, K + 1, error);
+    STW_TRY_NEW(&t->arena, t->reward, K, error);
+    STW_TRY_NEW(&t->arena, t->advantage, K, error);
+    return STW_OK;
+}
+
+static stw_status create_plans(stw_trainer *t, stw_error *error) {
+    const stw_simulator *s = t->problem->simulator;
+    TRY(stw_plan_create(s->graph, s->machine, &t->origin, error));
+    TRY(stw_plan_create(s->graph, s->machine, &t->best, error));
+    for (int32_t k = 0; k <= t->settings.samples; k++) TRY(stw_plan_create(s->graph, s->machine, &t->plan[k], error));
+    return STW_OK;
+}
+
+static stw_status fill(stw_trainer *t, const stw_policy_config *config, const stw_plan *start, const stw_score *score,
+                       stw_error *error) {
+    TRY(stw_arena_create(&t->arena, error));
+    TRY(stw_backend_cpu(t->environment.pool, &t->backend, error));
+    TRY(stw_net_create(config, t->backend, t->settings.seed, &t->net, error));
+    TRY(stw_pass_create(t->net, &t->pass, error));
+    TRY(allocate_update(t, error));
+    TRY(create_plans(t, error));
+    if (start == NULL) return STW_OK;
+    TRY(stw_plan_copy(t->best, start, error));
+    t->best_score = *score;
+    t->has_best = true;
+    return STW_OK;
+}
+
+stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
+                              const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
+                              stw_trainer **out, stw_error *error) {
+    *out = NULL;
+    stw_trainer *t = calloc(1, sizeof *t);
+    if (t == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    t->problem = problem;
+    t->environment = *environment;
+    t->settings = *settings;
+    t->round_index = -1;
+    t->began_s = stw_now_s();
+    t->rng = stw_rng_create(settings->seed);
+    const stw_status status = fill(t, config, start, score, error);
+    if (status == STW_OK) {
+        *out = t;
+    } else {
+        stw_trainer_destroy(t);
+    }
+    return status;
+}
+
+void stw_trainer_destroy(stw_trainer *t) {
+    if (t == NULL) return;
+    for (int32_t k = 0; t->plan != NULL && k <= t->settings.samples; k++) stw_plan_destroy(t->plan[k]);
+    stw_plan_destroy(t->origin);
+    stw_plan_destroy(t->best);
+    stw_pass_destroy(t->pass);
+    stw_net_destroy(t->net);
+    stw_backend_destroy(t->backend);
+    stw_arena_destroy(&t->arena);
+    free(t);
+}
+
+/* ---- looking at one ---- */
+
+const stw_plan *stw_trainer_best(const stw_trainer *t, stw_score *score) {
+    if (score != NULL) *score = t->best_score;
+    return t->has_best ? t->best : NULL;
+}
+
+int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
+stw_net *stw_trainer_net(stw_trainer *t) { return t->net; }
+const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }
+
+const double *stw_trainer_means(const stw_trainer *t, int32_t *width) {
+    *width = t->P;
+    return t->means;
+}

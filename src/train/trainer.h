@@ -1,0 +1,83 @@
+/* Training on one graph: rounds of updates. An update samples plans from the policy, decodes and evaluates them on all threads,
+ * and moves the policy towards those that were better (PPO). A round fixes the plan that decisions are relative to; the next one
+ * begins with the best plan so far.
+ *
+ * trainer.c   what a trainer has
+ * update.c    an update
+ * round.c     the beginning of a round: the plan, its feedback, the best constants
+ * rollout.c   samples -> plans -> scores
+ * imitate.c   the warm start of the head `device`
+ * resume.c    to a file and back, bit for bit */
+#ifndef STW_TRAIN_TRAINER_H
+#define STW_TRAIN_TRAINER_H
+
+#include "base/pool.h"
+#include "policy/checkpoint.h"
+#include "policy/distribution.h"
+#include "train/decode.h"
+#include "train/explore.h"
+#include "train/reward.h"
+
+typedef struct stw_train_settings {
+    uint64_t seed;
+    int64_t updates; /* 0: until the environment is over */
+    int32_t rounds;
+    int32_t samples, epochs; /* per update */
+    double clip;             /* of PPO's ratios */
+    double rate, rate_end;   /* Adam; falls linearly */
+    int32_t warm_up;         /* updates in which the rate rises */
+    double sigma, sigma_end; /* of the Gaussian decisions; falls linearly */
+    double floor, limit;     /* of the advantages */
+    double gradient_norm;
+    double pull;    /* of the means towards the constants */
+    double entropy; /* weight; falls linearly to 0 */
+    stw_noise_shares noise;
+    stw_reward reward;
+    bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
+    int32_t imitations; /* steps of the warm start; 0: none */
+    double imitation_rate;
+} stw_train_settings;
+
+/* "default" or "paper", to go with the network of that name (policy.h). False if unknown. */
+bool stw_train_preset(const char *name, stw_train_settings *out);
+
+/* What the trainer works in; its caller's. `repair` and `curve` may be NULL. */
+typedef struct stw_environment {
+    void *context;
+    stw_pool *pool;
+    stw_workspace *const *workspace; /* (threads) */
+    const stw_arena *scratch;        /* (threads) copies are scratch */
+    stw_status (*evaluate)(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
+    stw_status (*repair)(void *context, stw_plan *plan, stw_score *score, stw_error *error);
+    bool (*is_stopped)(void *context); /* time is up, or somebody cancelled */
+    int64_t (*evaluations_left)(void *context);
+    double (*progress)(void *context); /* of the budget, 0 to 1; used when `updates` is 0 */
+    void (*found)(void *context, const stw_plan *plan, const stw_score *score); /* a better plan */
+    void (*curve)(void *context, const stw_curve_row *row);
+} stw_environment;
+
+typedef struct stw_trainer stw_trainer;
+
+/* config: the network, its feature columns filled in. `start`: a plan to begin with, and what it is worth; NULL: none. */
+stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
+                              const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
+                              stw_trainer **out, stw_error *error);
+void stw_trainer_destroy(stw_trainer *trainer);
+
+/* One update, the beginning of a round included when it is time. `*over`: nothing was done, since budget or updates are spent. */
+stw_status stw_trainer_step(stw_trainer *trainer, bool *over, stw_error *error);
+/* The plan of the policy's means (without noise), decoded and evaluated. */
+stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *score, stw_error *error);
+
+const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
+int64_t stw_trainer_updates(const stw_trainer *trainer);
+stw_net *stw_trainer_net(stw_trainer *trainer);
+const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
+/* Means of the last update before it: (M, placement width). */
+const double *stw_trainer_means(const stw_trainer *trainer, int32_t *width);
+
+/* Writes everything that the next update depends on, and reads it into a trainer made with the same problem and settings. */
+stw_status stw_trainer_save(stw_trainer *trainer, const char *path, stw_error *error);
+stw_status stw_trainer_resume(stw_trainer *trainer, const char *path, stw_error *error);
+
+#endif

@@ -1,0 +1,60 @@
+/* The inside of a trainer, for the files of this folder. K samples and the greedy plan: K + 1 plans per update. */
+#ifndef STW_TRAIN_TRAINER_STATE_H
+#define STW_TRAIN_TRAINER_STATE_H
+
+#include "plan/plan.h"
+#include "train/ppo.h"
+#include "train/trainer.h"
+
+struct stw_trainer {
+    stw_arena arena, round_arena; /* of the trainer; of the round: a place in memory to begin again from */
+    const stw_problem *problem;
+    stw_environment environment;
+    stw_train_settings settings;
+    stw_backend *backend;
+    stw_net *net;
+    stw_pass *pass;
+    stw_rng rng;
+    double began_s;
+
+    int64_t update, evaluations;
+    int32_t round_index; /* -1: none has begun */
+    stw_round round;
+    stw_plan *origin; /* the plan that this round is relative to */
+    stw_plan *best;
+    stw_score best_score;
+    bool has_best;
+    double reference; /* value that rewards are relative to (sqrt) */
+    stw_curve_row row;
+
+    /* One update. P, S: width of the outputs of placement and schedule; A: of a placement action. */
+    int32_t P, S, A;
+    bool steered, nudged;
+    double *feedback, *pair;                /* (M, .), (M, D, .) */
+    double *means;                          /* (M, P) the placement head's outputs */
+    double *schedule_out;                   /* (K + 1, M, S) */
+    double *placement, *schedule;           /* (K + 1, M, A), (K + 1, M) actions */
+    double *logp_placement, *logp_schedule; /* (K, M) */
+    double *d_placement, *d_schedule;       /* (M, P), (K + 1, M, S) */
+    double *noise;                          /* (M, max(P, S)) */
+    stw_plan **plan;                        /* (K + 1) */
+    stw_score *score;                       /* (K + 1) */
+    double *reward, *advantage;             /* (K) */
+};
+
+/* round.c: begins the next round. `*over`: the budget does not suffice. */
+stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error);
+/* The plan of the round is known: its order, and what the network sees of it. */
+stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
+/* Keeps a plan that is better than the best, after a try at better priorities. */
+stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_score *score, stw_error *error);
+
+/* rollout.c: decodes and evaluates `count` plans from actions laid out as in the trainer. `*complete` is false if the time ran
+ * out: then some have no score. */
+stw_status stw_trainer_rollout(stw_trainer *t, const double *placement, const double *schedule, int32_t count, bool *complete,
+                               stw_error *error);
+
+/* imitate.c: trains the head `device` to name the devices of the round's plan. */
+stw_status stw_trainer_imitate(stw_trainer *t, stw_error *error);
+
+#endif

@@ -1,0 +1,207 @@
+/* An update: samples from the policy, their scores, and a step towards the better ones. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "train/trainer_state.h"
+
+static double progress(const stw_trainer *t) {
+    const double share = t->settings.updates > 0 ? (double)t->update / (double)t->settings.updates
+                                                 : t->environment.progress(t->environment.context);
+    return fmin(fmax(share, 0.0), 1.0);
+}
+
+static stw_distribution placement_of(const stw_trainer *t) {
+    return (stw_distribution){
+        .categorical = !t->steered, .rows = t->problem->M, .dims = t->P, .out = t->means, .sigma = t->row.sigma};
+}
+
+static stw_distribution schedule_of(const stw_trainer *t, int32_t k) {
+    return (stw_distribution){.categorical = !t->nudged,
+                              .rows = t->problem->M,
+                              .dims = t->S,
+                              .out = &t->schedule_out[(int64_t)k * t->problem->M * t->S],
+                              .sigma = t->row.sigma};
+}
+
+/* Sample `samples` is the greedy one. */
+static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const stw_distribution d = placement_of(t);
+    const int64_t M = t->problem->M;
+    for (int32_t k = 0; k <= t->settings.samples; k++) {
+        double *action = &t->placement[k * M * t->A];
+        if (k == t->settings.samples || !t->problem->places) {
+            stw_distribution_greedy(&d, action);
+            continue;
+        }
+        TRY(stw_explore(t->problem, &t->settings.noise, stw_rng_split(rng, 2 * (uint64_t)k), t->P, t->noise, t->round_arena,
+                        error));
+        stw_distribution_sample(&d, t->noise, action);
+        stw_distribution_log_density(&d, action, &t->logp_placement[k * M]);
+    }
+    return STW_OK;
+}
+
+static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const int64_t M = t->problem->M;
+    TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
+    for (int32_t k = 0; k <= t->settings.samples; k++) {
+        const stw_distribution d = schedule_of(t, k);
+        double *action = &t->schedule[k * M];
+        if (k == t->settings.samples) {
+            stw_distribution_greedy(&d, action);
+            continue;
+        }
+        TRY(stw_explore(t->problem, &t->settings.noise, stw_rng_split(rng, 2 * (uint64_t)k + 1), t->S, t->noise, t->round_arena,
+                        error));
+        stw_distribution_sample(&d, t->noise, action);
+        stw_distribution_log_density(&d, action, &t->logp_schedule[k * M]);
+    }
+    return STW_OK;
+}
+
+/* Gradient of both tasks by the network's outputs. */
+static stw_status find_gradient(stw_trainer *t, stw_error *error) {
+    const int64_t M = t->problem->M;
+    const int32_t K = t->settings.samples;
+    const stw_ppo ppo = {.K = K,
+                         .M = t->problem->M,
+                         .clip = t->settings.clip,
+                         .pull = t->settings.pull,
+                         .entropy = t->settings.entropy * (1.0 - progress(t)),
+                         .advantage = t->advantage};
+    stw_arena scratch = t->round_arena;
+    stw_distribution *d;
+    double **d_out;
+    stw_ppo_result placement = {0}, schedule = {0};
+    STW_TRY_NEW(&scratch, d, K, error);
+    STW_TRY_NEW(&scratch, d_out, K, error);
+    memset(t->d_placement, 0, (size_t)(M * t->P) * sizeof *t->d_placement);
+    memset(t->d_schedule, 0, (size_t)((K + 1) * M * t->S) * sizeof *t->d_schedule);
+    for (int32_t k = 0; k < K; k++) {
+        d[k] = placement_of(t);
+        d_out[k] = t->d_placement;
+    }
+    if (t->problem->places) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
+    for (int32_t k = 0; k < K; k++) {
+        d[k] = schedule_of(t, k);
+        d_out[k] = &t->d_schedule[k * M * t->S];
+    }
+    if (t->problem->schedules) TRY(stw_ppo_loss(&ppo, d, t->schedule, t->logp_schedule, d_out, &schedule, scratch, error));
+    t->row.loss = placement.loss + schedule.loss;
+    t->row.clipped = t->problem->places ? placement.clipped : schedule.clipped;
+    return STW_OK;
+}
+
+/* The first epoch uses the forward passes that the samples came from. */
+static stw_status learn(stw_trainer *t, stw_error *error) {
+    stw_parameters *parameters = stw_net_parameters(t->net);
+    for (int32_t epoch = 0; epoch < t->settings.epochs; epoch++) {
+        if (epoch > 0) {
+            TRY(stw_pass_placement(t->pass, t->means, error));
+            if (t->problem->schedules)
+                TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
+        }
+        TRY(find_gradient(t, error));
+        stw_parameters_zero_gradient(parameters);
+        TRY(stw_pass_backward(t->pass, t->d_placement, t->problem->schedules ? t->d_schedule : NULL, error));
+        t->row.gradient_norm = stw_parameters_update(parameters, t->row.rate, t->settings.gradient_norm);
+    }
+    return STW_OK;
+}
+
+/* The best plan of the update; one that lacks memory is repaired if there is none that fits. */
+static stw_status keep_best(stw_trainer *t, stw_error *error) {
+    int32_t best = 0;
+    for (int32_t k = 1; k <= t->settings.samples; k++)
+        if (stw_score_is_better(&t->score[k], &t->score[best])) best = k;
+    const bool fits = t->score[best].reason == STW_VALID || (t->has_best && t->best_score.reason == STW_VALID);
+    if (!fits && t->score[best].reason == STW_INVALID_MEMORY && t->environment.repair != NULL)
+        TRY(t->environment.repair(t->environment.context, t->plan[best], &t->score[best], error));
+    return stw_trainer_keep(t, t->plan[best], &t->score[best], error);
+}
+
+static void describe(stw_trainer *t) {
+    stw_curve_row *row = &t->row;
+    const stw_distribution d = placement_of(t);
+    const int32_t K = t->settings.samples;
+    double mean = 0.0, square = 0.0;
+    int32_t valid = 0;
+    row->mean = 0.0;
+    for (int32_t k = 0; k < K; k++) {
+        if (t->score[k].reason != STW_VALID) continue;
+        row->mean += t->score[k].value;
+        valid++;
+    }
+    row->mean = valid > 0 ? row->mean / valid : NAN;
+    row->valid = (double)valid / K;
+    row->greedy = t->score[K].reason == STW_VALID ? t->score[K].value : NAN;
+    row->entropy = stw_distribution_entropy(&d);
+    for (int32_t u = 0; t->steered && u < t->problem->M; u++) {
+        mean += t->means[(int64_t)u * t->P] / t->problem->M;
+        square += t->means[(int64_t)u * t->P] * t->means[(int64_t)u * t->P] / t->problem->M;
+    }
+    row->spread = sqrt(fmax(square - mean * mean, 0.0));
+}
+
+static void set_schedule_of_update(stw_trainer *t) {
+    const double p = progress(t);
+    const double ramp = t->settings.warm_up > 0 ? fmin(1.0, (double)(t->update + 1) / t->settings.warm_up) : 1.0;
+    t->row.sigma = t->settings.sigma + p * (t->settings.sigma_end - t->settings.sigma);
+    t->row.rate = ramp * (t->settings.rate + p * (t->settings.rate_end - t->settings.rate));
+}
+
+static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *error) {
+    const stw_rng rng = stw_rng_split(&t->rng, (uint64_t)t->update);
+    bool complete = false;
+    TRY(stw_pass_placement(t->pass, t->means, error));
+    TRY(sample_placement(t, &rng, error));
+    if (t->problem->schedules) TRY(sample_schedule(t, &rng, error));
+    TRY(stw_trainer_rollout(t, t->placement, t->problem->schedules ? t->schedule : NULL, t->settings.samples + 1, &complete,
+                            error));
+    *over = !complete;
+    return STW_OK;
+}
+
+stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
+    const stw_environment *e = &t->environment;
+    *over = (t->settings.updates > 0 && t->update >= t->settings.updates) || e->is_stopped(e->context);
+    if (*over) return STW_OK;
+    const int32_t due = (int32_t)fmin(progress(t) * t->settings.rounds, t->settings.rounds - 1);
+    if (t->round_index < due) TRY(stw_trainer_begin_round(t, over, error));
+    *over = *over || e->evaluations_left(e->context) < t->settings.samples + 1;
+    if (*over) return STW_OK;
+    set_schedule_of_update(t);
+    TRY(sample_and_evaluate(t, over, error));
+    if (*over) return STW_OK;
+    stw_rewards(t->settings.reward, t->reference, t->score, t->settings.samples, t->reward);
+    stw_advantages(t->reward, t->settings.samples, t->settings.floor, t->settings.limit, t->advantage);
+    describe(t);
+    TRY(keep_best(t, error));
+    if (t->settings.rate > 0.0) TRY(learn(t, error));
+    t->row.update = t->update++;
+    t->row.round = t->round_index;
+    t->row.evaluations = t->evaluations;
+    t->row.seconds = stw_now_s() - t->began_s;
+    t->row.best = t->has_best ? t->best_score.value : NAN;
+    if (e->curve != NULL) e->curve(e->context, &t->row);
+    return STW_OK;
+}
+
+stw_status stw_trainer_greedy(stw_trainer *t, stw_plan *plan, stw_score *score, stw_error *error) {
+    bool over = false, complete = false;
+    if (t->round_index < 0) TRY(stw_trainer_begin_round(t, &over, error));
+    set_schedule_of_update(t);
+    TRY(stw_pass_placement(t->pass, t->means, error));
+    const stw_distribution d = placement_of(t);
+    stw_distribution_greedy(&d, t->placement);
+    if (t->problem->schedules) {
+        TRY(stw_pass_schedule(t->pass, 1, t->placement, t->schedule_out, error));
+        const stw_distribution s = schedule_of(t, 0);
+        stw_distribution_greedy(&s, t->schedule);
+    }
+    TRY(stw_trainer_rollout(t, t->placement, t->problem->schedules ? t->schedule : NULL, 1, &complete, error));
+    if (!complete) return stw_fail(error, STW_ERROR_CANCELLED, "stopped before the greedy plan was evaluated");
+    *score = t->score[0];
+    return stw_plan_copy(plan, t->plan[0], error);
+}

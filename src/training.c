@@ -1,0 +1,46 @@
+/* stw_train: a policy for one graph on one machine, into a file. */
+#include <string.h>
+
+#include "base/file.h"
+#include "runner.h"
+
+/* The policy's own budget is the number of updates, if there is one; else it is that of any search. */
+static stw_status prepare(stw_runner *r, const stw_options *options, stw_error *error) {
+    stw_policy_settings *policy = &r->settings.policy;
+    const char *file = options == NULL ? NULL : stw_options_get(options, "output");
+    const char *resume = options == NULL ? NULL : stw_options_get(options, "resume");
+    if (file == NULL) return stw_fail(error, STW_ERROR_INPUT, "training needs a file for the policy: set output");
+    if (strcmp(file, "-") == 0) return stw_fail(error, STW_ERROR_INPUT, "a policy cannot be written to standard output");
+    policy->file = file;
+    policy->resume = resume != NULL && strcmp(resume, "yes") == 0;
+    if (policy->updates > 0) {
+        r->settings.budget_s = 0.0;
+        r->settings.evaluations = 0;
+    } else if (policy->resume) {
+        return stw_fail(error, STW_ERROR_INPUT, "resuming needs the number of updates that the training was begun with");
+    }
+    return STW_OK;
+}
+
+static stw_status train(stw_runner *r, const stw_options *options, stw_result *result, stw_error *error) {
+    stw_plan *any;
+    TRY(prepare(r, options, error));
+    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
+    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
+    stw_plan_destroy(any);
+    TRY(status);
+    r->progress.lower_bound_s = result->bounds.plan_s;
+    TRY(stw_runner_run(r, &stw_method_go_one, r->settings.rule, stw_runner_share(r, 1.0), false, result, error));
+    if (result->best < 0) stw_runner_say_what_lacks(r, result);
+    stw_runner_finish(r, result);
+    return STW_OK;
+}
+
+stw_status stw_train(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
+                     stw_error *error) {
+    stw_runner *runner;
+    stw_result *result;
+    *out = NULL;
+    TRY(stw_runner_open(simulator, options, watch, &runner, &result, error));
+    return stw_runner_close(runner, train(runner, options, result, error), result, out);
+}

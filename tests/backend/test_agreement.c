@@ -1,0 +1,124 @@
+/* backend: float and cpu against the reference in double, and the cpu's bits on 1, 2 and 3 threads. */
+#include "trials.h"
+
+static double worst_of(const double *found, const double *expected, int64_t count) {
+    double worst = 0.0, largest = 0.1; /* gradients that cancel to 0 keep the rounding of their terms */
+    for (int64_t k = 0; k < count; k++) {
+        worst = fmax(worst, isnan(found[k]) ? INFINITY : fabs(found[k] - expected[k]));
+        largest = fmax(largest, fabs(expected[k]));
+    }
+    return worst / largest;
+}
+
+static void check_near(const trial *t, const char *who, const results *found, const results *expected) {
+    for (int i = 0; i < t->outputs; i++) {
+        test_context("%s: %s, output %d", who, t->name, i);
+        CHECK_NEAR(worst_of(found->out[i], expected->out[i], t->out_size[i]), 0.0, 1e-5);
+    }
+    for (int i = 0; i < t->gradients; i++) {
+        test_context("%s: %s, gradient %d", who, t->name, i);
+        CHECK_NEAR(worst_of(found->gradient[i], expected->gradient[i], t->gradient_size[i]), 0.0, 1e-5);
+    }
+    if (t->forward != forward_gather) return;
+    test_context("%s: %s", who, t->name);
+    CHECK(memcmp(found->chosen, expected->chosen, sizeof(int32_t) * (size_t)(t->rows * t->width)) == 0);
+}
+
+static void check_same_bits(const trial *t, int threads, const results *found, const results *expected) {
+    for (int i = 0; i < t->outputs; i++) {
+        test_context("%d threads: %s, output %d", threads, t->name, i);
+        CHECK(memcmp(found->out[i], expected->out[i], sizeof(double) * (size_t)t->out_size[i]) == 0);
+    }
+    for (int i = 0; i < t->gradients; i++) {
+        test_context("%d threads: %s, gradient %d", threads, t->name, i);
+        CHECK(memcmp(found->gradient[i], expected->gradient[i], sizeof(double) * (size_t)t->gradient_size[i]) == 0);
+    }
+}
+
+typedef struct {
+    stw_arena arena;
+    stw_pool *pool[4];
+    stw_backend *exact, *plain, *cpu[4]; /* cpu[n]: of n threads, 0 without a pool */
+} backends;
+
+static bool open_all(backends *b) {
+    stw_error error = {0};
+    bool fine = CHECK_EQ_INT(stw_arena_create(&b->arena, &error), STW_OK);
+    fine &= CHECK_EQ_INT(stw_backend_reference(8, &b->exact, &error), STW_OK);
+    fine &= CHECK_EQ_INT(stw_backend_reference(4, &b->plain, &error), STW_OK);
+    for (int n = 0; n < 4; n++) {
+        if (n > 0) fine &= CHECK_EQ_INT(stw_pool_create(n, &b->pool[n], &error), STW_OK);
+        fine &= CHECK_EQ_INT(stw_backend_cpu(b->pool[n], &b->cpu[n], &error), STW_OK);
+    }
+    return fine;
+}
+
+static void close_all(backends *b) {
+    test_context("%s", "");
+    for (int n = 0; n < 4; n++) {
+        stw_backend_destroy(b->cpu[n]);
+        stw_pool_destroy(b->pool[n]);
+    }
+    stw_backend_destroy(b->exact);
+    stw_backend_destroy(b->plain);
+    stw_arena_destroy(&b->arena);
+}
+
+static void check_trial(backends *b, const trial *t, stw_arena scratch) {
+    const results expected = trial_run(t, b->exact, &scratch), plain = trial_run(t, b->plain, &scratch);
+    check_near(t, "float", &plain, &expected);
+    const results alone = trial_run(t, b->cpu[0], &scratch);
+    check_near(t, "cpu", &alone, &expected);
+    for (int n = 1; n < 4; n++) {
+        const results shared = trial_run(t, b->cpu[n], &scratch);
+        check_same_bits(t, n, &shared, &alone);
+    }
+}
+
+TEST(agreement, of_all_kernels) {
+    backends b = {0};
+    if (!open_all(&b)) return;
+    static const int32_t sizes[] = {1, 2, 17, 64, 333};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        trial t;
+        for (int index = 0;; index++) {
+            stw_arena scratch = b.arena;
+            if (!trial_at(index, sizes[s], &scratch, &t)) break;
+            check_trial(&b, &t, scratch);
+        }
+    }
+    close_all(&b);
+}
+
+/* Many blocks, and sizes like the network's. */
+TEST(agreement, of_large_trials) {
+    backends b = {0};
+    if (!open_all(&b)) return;
+    stw_rng rng = stw_rng_create(5);
+    for (int i = 0; i < 6; i++) {
+        stw_arena scratch = b.arena;
+        trial t = {0};
+        if (i == 0) t = linear_trial(&scratch, &rng, 2711, 32, 48, 14);
+        if (i == 1) t = norm_trial(&scratch, &rng, 3001, 64, true);
+        if (i == 2) t = gather_trial(&scratch, &rng, 3001, 2999, 64, true, true);
+        if (i == 3) t = attend_trial(&scratch, &rng, 700, 350, 100, 2, 32);
+        if (i == 4) t = rows_trial(&scratch, &rng, 0, 3001, 64, true);
+        if (i == 5) t = rows_trial(&scratch, &rng, 1, 3001, 64, true);
+        check_trial(&b, &t, scratch);
+    }
+    close_all(&b);
+}
+
+/* Large scores: what is far below the largest counts as nothing, and nothing overflows. */
+TEST(agreement, of_extreme_scores) {
+    backends b = {0};
+    if (!open_all(&b)) return;
+    stw_rng rng = stw_rng_create(6);
+    trial t = attend_trial(&b.arena, &rng, 30, 30, 10, 2, 8);
+    for (int64_t k = 0; k < t.in_size[0]; k++) t.in_value[0][k] *= 64.0;
+    check_trial(&b, &t, b.arena);
+    trial u = rows_trial(&b.arena, &rng, 3, 30, 8, false);
+    for (int64_t k = 0; k < u.in_size[0]; k++) u.in_value[0][k] *= 1024.0;
+    check_trial(&b, &u, b.arena);
+    close_all(&b);
+}

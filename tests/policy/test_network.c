@@ -1,0 +1,373 @@
+/* policy/: the whole network's gradients against differences of its loss, and what callers may rely on. */
+#include <math.h>
+#include <string.h>
+
+#include "policy/example.h"
+
+typedef struct {
+    stw_arena arena;
+    stw_backend *backend;
+    stw_net *net;
+    stw_pass *pass;
+    example e;
+    double *out[2], *weight[2]; /* of placement and schedule: the loss is their product */
+    int64_t size[2];
+} bench;
+
+static void open_bench(bench *b, const stw_policy_config *c, stw_backend *backend, int32_t M, int32_t K) {
+    stw_error error = {0};
+    *b = (bench){.backend = backend, .e = example_make(c, M, 3, K, 7)};
+    CHECK(stw_arena_create(&b->arena, &error) == STW_OK);
+    CHECK(stw_net_create(c, backend, 3, &b->net, &error) == STW_OK);
+    example_shake(b->net, 11, b->arena);
+    CHECK(stw_pass_create(b->net, &b->pass, &error) == STW_OK);
+    CHECK(stw_pass_set_input(b->pass, &b->e.input, &error) == STW_OK);
+    CHECK_STR(error.message, "");
+    b->size[0] = (int64_t)M * stw_pass_placement_width(b->pass);
+    b->size[1] = (int64_t)K * M * stw_pass_schedule_width(b->pass);
+    stw_rng rng = stw_rng_create(5);
+    for (int t = 0; t < 2; t++) {
+        b->out[t] = STW_NEW(&b->arena, double, b->size[t]);
+        b->weight[t] = example_normal(&rng, b->size[t]);
+    }
+}
+
+static void close_bench(bench *b) {
+    for (int t = 0; t < 2; t++) free(b->weight[t]);
+    example_free(&b->e);
+    stw_pass_destroy(b->pass);
+    stw_net_destroy(b->net);
+    stw_backend_destroy(b->backend);
+    stw_arena_destroy(&b->arena);
+    test_context("%s", "");
+}
+
+static double loss_of(bench *b) {
+    stw_error error = {0};
+    CHECK(stw_pass_placement(b->pass, b->out[0], &error) == STW_OK);
+    CHECK(stw_pass_schedule(b->pass, b->e.K, b->e.action, b->out[1], &error) == STW_OK);
+    double loss = 0.0;
+    for (int t = 0; t < 2; t++) {
+        for (int64_t i = 0; i < b->size[t]; i++) loss += b->weight[t][i] * b->out[t][i];
+    }
+    return loss;
+}
+
+static stw_backend *oracle(void) {
+    stw_backend *backend = NULL;
+    CHECK(stw_backend_reference(sizeof(double), &backend, NULL) == STW_OK);
+    return backend;
+}
+
+static stw_backend *cpu(stw_pool *pool) {
+    stw_backend *backend = NULL;
+    CHECK(stw_backend_cpu(pool, &backend, NULL) == STW_OK);
+    return backend;
+}
+
+/* Moves one number of a parameter by `by`. */
+static double nudged_loss(bench *b, double *value, double by) {
+    const double before = *value;
+    *value = before + by;
+    const double loss = loss_of(b);
+    *value = before;
+    return loss;
+}
+
+/* Some entries of every parameter. M fits one segment, because gradients end at the memory of the segment before and
+ * differences do not. */
+static void check_gradients(stw_policy_config c) {
+    bench b;
+    open_bench(&b, &c, oracle(), 9, 2);
+    stw_parameters *p = stw_net_parameters(b.net);
+    loss_of(&b);
+    stw_parameters_zero_gradient(p);
+    CHECK(stw_pass_backward(b.pass, b.weight[0], b.weight[1], NULL) == STW_OK);
+    const double by = 1e-6;
+    for (int32_t i = 0; i < p->count; i++) {
+        double *value = stw_parameter_value(p, i);
+        const double *gradient = stw_parameter_gradient(p, i);
+        const int32_t count = p->entry[i].rows * p->entry[i].cols;
+        double worst = 0.0, size = 0.0;
+        for (int32_t k = 0; k < count; k += 1 + count / 16) {
+            const double slope = (nudged_loss(&b, &value[k], by) - nudged_loss(&b, &value[k], -by)) / (2.0 * by);
+            worst = fmax(worst, fabs(slope - gradient[k]));
+            size = fmax(size, fabs(slope));
+        }
+        test_context("%s", p->entry[i].name);
+        CHECK_NEAR(worst, 0.0, 2e-7 * (1.0 + size));
+        if (strcmp(p->entry[i].name, "operator.table") != 0) CHECK(size > 1e-4); /* it counts; some operators do not occur */
+    }
+    close_bench(&b);
+}
+
+TEST(network, gradients_of_steer_and_nudge) { check_gradients(example_config(false, 16)); }
+TEST(network, gradients_of_device_and_class) { check_gradients(example_config(true, 16)); }
+
+TEST(network, gradients_of_mixed_heads) {
+    stw_policy_config c = example_config(false, 16);
+    c.schedule = STW_SCHEDULE_CLASS;
+    c.classes = 4;
+    check_gradients(c);
+    c = example_config(true, 16);
+    c.schedule = STW_SCHEDULE_NUDGE;
+    c.pair_columns = 2; /* pairs and devices at once */
+    c.pair_width = 3;
+    check_gradients(c);
+}
+
+TEST(network, gradients_without_stages) {
+    stw_policy_config c = example_config(false, 16);
+    c.sage_layers = 0;
+    c.modulation = 0;
+    check_gradients(c);
+    c.attention_layers = 0;
+    c.feedback_columns = c.pair_columns = c.pair_width = 0;
+    check_gradients(c);
+}
+
+/* The gradient of each task alone adds up to that of both. */
+TEST(network, tasks_add_up) {
+    const stw_policy_config c = example_config(true, 4);
+    bench b;
+    open_bench(&b, &c, oracle(), 11, 3);
+    stw_parameters *p = stw_net_parameters(b.net);
+    loss_of(&b);
+    double *both = example_normal(&(stw_rng){{1, 2, 3, 4}}, p->total);
+    stw_parameters_zero_gradient(p);
+    CHECK(stw_pass_backward(b.pass, b.weight[0], b.weight[1], NULL) == STW_OK);
+    memcpy(both, p->gradient, (size_t)p->total * sizeof *both);
+    stw_parameters_zero_gradient(p);
+    CHECK(stw_pass_backward(b.pass, b.weight[0], NULL, NULL) == STW_OK);
+    CHECK(stw_pass_backward(b.pass, NULL, b.weight[1], NULL) == STW_OK);
+    double worst = 0.0;
+    for (int64_t i = 0; i < p->total; i++) worst = fmax(worst, fabs(both[i] - ((double *)p->gradient)[i]));
+    CHECK_NEAR(worst, 0.0, 1e-11);
+    free(both);
+    close_bench(&b);
+}
+
+/* Samples do not see each other: each comes out as if it were alone. */
+TEST(network, samples_are_independent) {
+    const stw_policy_config c = example_config(false, 4);
+    bench b;
+    open_bench(&b, &c, oracle(), 11, 3);
+    loss_of(&b);
+    for (int32_t k = 0; k < 3; k++) {
+        double alone[11];
+        CHECK(stw_pass_schedule(b.pass, 1, b.e.action + k * 33, alone, NULL) == STW_OK);
+        CHECK(memcmp(alone, b.out[1] + k * 11, sizeof alone) == 0);
+    }
+    close_bench(&b);
+}
+
+/* Modulation starts as the identity: without it, the same numbers. */
+TEST(network, starts_without_modulation) {
+    stw_policy_config c = example_config(false, 4);
+    double out[2][33];
+    for (int32_t modulation = 0; modulation < 2; modulation++) {
+        c.modulation = modulation;
+        example e = example_make(&c, 11, 3, 1, 7);
+        stw_backend *backend = oracle();
+        stw_net *net = NULL;
+        stw_pass *pass = NULL;
+        CHECK(stw_net_create(&c, backend, 3, &net, NULL) == STW_OK && stw_pass_create(net, &pass, NULL) == STW_OK);
+        CHECK(stw_pass_set_input(pass, &e.input, NULL) == STW_OK);
+        CHECK(stw_pass_placement(pass, out[modulation], NULL) == STW_OK);
+        stw_pass_destroy(pass);
+        stw_net_destroy(net);
+        stw_backend_destroy(backend);
+        example_free(&e);
+    }
+    CHECK(memcmp(out[0], out[1], sizeof out[0]) == 0);
+    CHECK(out[0][0] != out[0][3]); /* rows differ */
+}
+
+/* Gradients and both outputs of one run, as doubles; the caller frees. */
+static double *run_once(bench *b, int64_t *count) {
+    stw_parameters *p = stw_net_parameters(b->net);
+    *count = p->total + b->size[0] + b->size[1];
+    double *all = calloc((size_t)*count, sizeof *all);
+    loss_of(b);
+    stw_parameters_zero_gradient(p);
+    CHECK(stw_pass_backward(b->pass, b->weight[0], b->weight[1], NULL) == STW_OK);
+    stw_reals_out(b->backend, all, p->gradient, p->total, b->arena);
+    memcpy(all + p->total, b->out[0], (size_t)b->size[0] * sizeof *all);
+    memcpy(all + p->total + b->size[0], b->out[1], (size_t)b->size[1] * sizeof *all);
+    return all;
+}
+
+/* Passes may be repeated, and threads change no bit. */
+static void check_same_bits(bool device) {
+    stw_policy_config c = example_config(device, 16);
+    c.width = 32;
+    double *first = NULL;
+    for (int32_t threads = 0; threads <= 2; threads++) { /* 0: no pool */
+        stw_pool *pool = NULL;
+        if (threads > 0) CHECK(stw_pool_create(threads, &pool, NULL) == STW_OK);
+        bench b;
+        open_bench(&b, &c, cpu(pool), 300, 4);
+        for (int32_t repeat = 0; repeat < 2; repeat++) {
+            int64_t count = 0;
+            double *all = run_once(&b, &count);
+            test_context("%d threads, repeat %d", threads, repeat);
+            if (first == NULL) {
+                first = all;
+                continue;
+            }
+            CHECK(memcmp(first, all, (size_t)count * sizeof *all) == 0);
+            free(all);
+        }
+        close_bench(&b);
+        stw_pool_destroy(pool);
+    }
+    free(first);
+}
+
+TEST(network, same_bits_steer) { check_same_bits(false); }
+TEST(network, same_bits_device) { check_same_bits(true); }
+
+/* Feedback and pairs that are not given are zeros. */
+TEST(network, absent_features_are_zeros) {
+    const stw_policy_config c = example_config(false, 4);
+    bench b;
+    open_bench(&b, &c, cpu(NULL), 11, 1);
+    double *zeros = calloc(200, sizeof *zeros), with[33], without[33];
+    stw_net_input input = b.e.input;
+    input.feedback = input.pair = zeros;
+    CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK && stw_pass_placement(b.pass, with, NULL) == STW_OK);
+    CHECK(stw_pass_set_input(b.pass, &b.e.input, NULL) == STW_OK && stw_pass_placement(b.pass, without, NULL) == STW_OK);
+    CHECK(memcmp(with, without, sizeof with) != 0);
+    input.feedback = input.pair = NULL;
+    CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK && stw_pass_placement(b.pass, without, NULL) == STW_OK);
+    CHECK(memcmp(with, without, sizeof with) == 0);
+    free(zeros);
+    close_bench(&b);
+}
+
+static void refused_input(stw_pass *pass, stw_net_input input, const char *part) {
+    stw_error error = {0};
+    CHECK(stw_pass_set_input(pass, &input, &error) == STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, part);
+}
+
+TEST(network, refuses_wrong_input) {
+    const stw_policy_config c = example_config(true, 4);
+    bench b;
+    open_bench(&b, &c, cpu(NULL), 11, 1);
+    stw_net_input input = b.e.input;
+    double out[33] = {0};
+    stw_error error = {0};
+    CHECK(stw_pass_schedule(b.pass, 1, b.e.action, out, &error) == STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "stw_pass_placement first");
+    CHECK(stw_pass_backward(b.pass, out, NULL, &error) == STW_ERROR_INPUT);
+    CHECK(stw_pass_placement(b.pass, out, NULL) == STW_OK);
+    CHECK(stw_pass_backward(b.pass, out, out, &error) == STW_ERROR_INPUT); /* nothing scheduled yet */
+    double action[11] = {0};
+    action[10] = 3.0;
+    CHECK(stw_pass_schedule(b.pass, 1, action, out, &error) == STW_ERROR_INPUT);
+    CHECK_STR(error.message, "sample 0, row 10: device 3; there are 3");
+    action[10] = NAN;
+    CHECK(stw_pass_schedule(b.pass, 1, action, out, &error) == STW_ERROR_INPUT);
+    CHECK(stw_pass_schedule(b.pass, 0, action, out, &error) == STW_ERROR_INPUT);
+
+    int32_t operator_[11] = {[4] = 5}, item[64] = {0};
+    input.operator_ = operator_;
+    refused_input(b.pass, input, "row 4 has operator 5; the network knows 0 to 4");
+    input = b.e.input;
+    item[0] = 11;
+    input.producer = item;
+    refused_input(b.pass, input, "include 11; rows are 0 to 10");
+    input = b.e.input;
+    input.device = NULL;
+    refused_input(b.pass, input, "lacks its features");
+    input = b.e.input;
+    input.M = 0;
+    refused_input(b.pass, input, "0 rows");
+    close_bench(&b);
+}
+
+/* What a producer named twice adds is counted once. */
+TEST(network, a_neighbour_named_twice_counts_once) {
+    const stw_policy_config c = example_config(false, 4);
+    bench b;
+    open_bench(&b, &c, oracle(), 4, 1);
+    const int32_t start[] = {0, 0, 1, 2, 3}, item[] = {0, 1, 1}, twice_start[] = {0, 0, 2, 4, 5}, twice[] = {0, 0, 1, 1, 1};
+    stw_parameters *p = stw_net_parameters(b.net);
+    double *once = example_normal(&(stw_rng){{1, 2, 3, 4}}, p->total);
+    for (int32_t round = 0; round < 2; round++) {
+        stw_net_input input = b.e.input;
+        input.producer_start = round == 0 ? start : twice_start;
+        input.producer = round == 0 ? item : twice;
+        CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK);
+        loss_of(&b);
+        stw_parameters_zero_gradient(p);
+        CHECK(stw_pass_backward(b.pass, b.weight[0], b.weight[1], NULL) == STW_OK);
+        if (round == 0) memcpy(once, p->gradient, (size_t)p->total * sizeof *once);
+    }
+    CHECK(memcmp(once, p->gradient, (size_t)p->total * sizeof *once) == 0);
+    free(once);
+    close_bench(&b);
+}
+
+TEST(network, looks) {
+    const stw_policy_config c = example_config(false, 4);
+    bench b;
+    open_bench(&b, &c, cpu(NULL), 11, 2);
+    int32_t rows = 0, cols = 0;
+    CHECK(!stw_pass_look(b.pass, "input", &rows, &cols, NULL, b.arena)); /* nothing was run */
+    loss_of(&b);
+    CHECK(stw_pass_look(b.pass, "graph", &rows, &cols, NULL, b.arena) && rows == 1 && cols == 8);
+    CHECK(stw_pass_look(b.pass, "schedule.hidden", &rows, &cols, NULL, b.arena) && rows == 22 && cols == 8);
+    CHECK(!stw_pass_look(b.pass, "sage.2", &rows, &cols, NULL, b.arena));
+    double out[33];
+    CHECK(stw_pass_look(b.pass, "placement.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[0], sizeof out) == 0);
+    close_bench(&b);
+}
+
+TEST(config, presets_and_bounds) {
+    stw_policy_config c;
+    stw_error error = {0};
+    CHECK(!stw_policy_preset("huge", &c));
+    const char *presets[] = {"default", "paper"};
+    for (int i = 0; i < 2; i++) {
+        CHECK(stw_policy_preset(presets[i], &c));
+        c.unit_columns = 20;
+        c.device_columns = 6;
+        CHECK(stw_policy_config_check(&c, &error) == STW_OK);
+        CHECK_EQ_INT(c.width, i == 0 ? 64 : 128);
+        int32_t *value = NULL, fields = 0;
+        while (stw_policy_config_field(fields, &c, &value) != NULL) { /* each has bounds */
+            const int32_t before = *value;
+            *value = -1;
+            CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
+            CHECK_CONTAINS(error.message, stw_policy_config_field(fields, NULL, NULL));
+            *value = before;
+            fields++;
+        }
+        CHECK_EQ_INT(fields * (int32_t)sizeof(int32_t), sizeof c);
+    }
+    c.pair_columns = 3;
+    CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "pair_width is 0 but there are 3 pair_columns");
+    c.pair_columns = 0;
+    c.heads = 7;
+    CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
+    CHECK_STR(error.message, "the network's width 128 is no multiple of its heads 7");
+}
+
+/* The largest network that is allowed has room in the table of parameters. */
+TEST(config, most_layers_fit) {
+    stw_policy_config c = example_config(true, 4);
+    c.sage_layers = c.attention_layers = 8;
+    c.pair_columns = c.pair_width = c.feedback_columns = 2;
+    stw_backend *backend = cpu(NULL);
+    stw_net *net = NULL;
+    stw_error error = {0};
+    CHECK(stw_net_create(&c, backend, 1, &net, &error) == STW_OK);
+    CHECK_STR(error.message, "");
+    stw_net_destroy(net);
+    c.width = 7;
+    CHECK(stw_net_create(&c, backend, 1, &net, &error) == STW_ERROR_INPUT && net == NULL);
+    stw_backend_destroy(backend);
+}

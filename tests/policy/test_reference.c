@@ -1,0 +1,268 @@
+/* policy/: the network against PyTorch (reference.py wrote the files): every intermediate, two losses with all gradients, and ten
+ * updates, in float on the backend `cpu` and in double on the backend `reference`. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "policy/checkpoint.h"
+#include "policy/distribution.h"
+#include "test.h"
+
+static const double SIGMA = 0.5, CLIP = 0.2, RATE = 1e-3;
+enum { UPDATES = 10 };
+
+/* Differences that are let pass, as a share of the largest element of the tensor. */
+typedef struct {
+    const char *begins; /* of the tensor's name */
+    double cpu, oracle; /* float, double. The file's gradients and parameters are float. */
+} tolerance;
+
+static const tolerance tolerances[] = {
+    {"look/input", 5e-7, 1e-14},     {"look/sage", 1e-6, 1e-14},      {"look/graph", 1e-6, 1e-14},
+    {"look/attention", 2e-6, 2e-14}, {"look/placement", 2e-6, 2e-14}, {"look/schedule", 3e-6, 2e-14},
+    {"loss/", 5e-6, 1e-13},          {"linear/", 3e-5, 1e-7},         {"ppo/", 3e-5, 1e-7},
+    {"norms", 1e-5, 1e-13},          {"after/", 5e-6, 1e-7},
+};
+
+static double tolerance_of(const char *name, bool cpu) {
+    for (size_t i = 0; i < sizeof tolerances / sizeof *tolerances; i++) {
+        if (strncmp(name, tolerances[i].begins, strlen(tolerances[i].begins)) == 0)
+            return cpu ? tolerances[i].cpu : tolerances[i].oracle;
+    }
+    return 0.0;
+}
+
+typedef struct {
+    stw_arena arena;
+    stw_tensor_file file;
+    stw_policy_config config;
+    stw_backend *backend;
+    stw_net *net;
+    stw_pass *pass;
+    bool cpu;
+    int32_t M, D, K;
+    double *placement, *schedule; /* the heads' outputs */
+} bench;
+
+static const stw_tensor *tensor(const bench *b, const char *name) {
+    const stw_tensor *t = stw_tensor_find(&b->file, name);
+    test_context("%s", name);
+    CHECK(t != NULL);
+    return t;
+}
+
+static const double *doubles(const bench *b, const char *name) { return tensor(b, name)->data; }
+
+static double expected(const stw_tensor *t, int64_t i) {
+    return t->type == STW_TENSOR_F32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
+}
+
+/* Compares with the tensor of the name; one check per tensor. */
+static void compare(const bench *b, const char *name, const double *found, int64_t count) {
+    const stw_tensor *t = tensor(b, name);
+    if (t == NULL || !CHECK_EQ_INT(t->rows * t->cols, count)) return;
+    double most = 1e-6, difference = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        most = fmax(most, fabs(expected(t, i)));
+        difference =
+            fabs(found[i] - expected(t, i)) > difference || isnan(found[i]) ? fabs(found[i] - expected(t, i)) : difference;
+    }
+    CHECK_NEAR(difference / most, 0.0, tolerance_of(name, b->cpu));
+}
+
+static int32_t dimension(const bench *b, const char *name) {
+    int64_t value = 0;
+    CHECK(stw_tensor_file_dimension(&b->file, name, &value));
+    return (int32_t)value;
+}
+
+static stw_net_input input_of(const bench *b) {
+    return (stw_net_input){.M = b->M,
+                           .D = b->D,
+                           .unit = doubles(b, "input/unit"),
+                           .feedback = doubles(b, "input/feedback"),
+                           .pair = doubles(b, "input/pair"),
+                           .device = doubles(b, "input/device"),
+                           .operator_ = tensor(b, "input/operator")->data,
+                           .producer_start = tensor(b, "input/producer_start")->data,
+                           .producer = tensor(b, "input/producer")->data,
+                           .reader_start = tensor(b, "input/reader_start")->data,
+                           .reader = tensor(b, "input/reader")->data};
+}
+
+static stw_status open_bench(bench *b, const char *name, bool cpu, stw_error *error) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/policy/data/%s.stw", STW_SOURCE_DIR, name);
+    *b = (bench){.cpu = cpu};
+    TRY(stw_arena_create(&b->arena, error));
+    TRY(stw_tensor_file_read(path, &b->arena, &b->file, error));
+    TRY(stw_net_config_of(&b->file, &b->config, error));
+    TRY(cpu ? stw_backend_cpu(NULL, &b->backend, error) : stw_backend_reference(sizeof(double), &b->backend, error));
+    TRY(stw_net_create(&b->config, b->backend, 1, &b->net, error));
+    TRY(stw_net_load(b->net, &b->file, b->arena, error));
+    TRY(stw_pass_create(b->net, &b->pass, error));
+    b->M = dimension(b, "rows");
+    b->D = dimension(b, "devices");
+    b->K = dimension(b, "samples");
+    const stw_net_input input = input_of(b);
+    TRY(stw_pass_set_input(b->pass, &input, error));
+    b->placement = STW_NEW(&b->arena, double, b->M *stw_pass_placement_width(b->pass));
+    b->schedule = STW_NEW(&b->arena, double, b->K * b->M * stw_pass_schedule_width(b->pass));
+    return STW_OK;
+}
+
+static void close_bench(bench *b) {
+    stw_pass_destroy(b->pass);
+    stw_net_destroy(b->net);
+    stw_backend_destroy(b->backend);
+    stw_arena_destroy(&b->arena);
+    test_context("%s", "");
+}
+
+static stw_status forward(bench *b, stw_error *error) {
+    TRY(stw_pass_placement(b->pass, b->placement, error));
+    return stw_pass_schedule(b->pass, b->K, doubles(b, "case/placement_action"), b->schedule, error);
+}
+
+static void compare_looks(bench *b) {
+    for (int32_t i = 0; i < b->file.count; i++) {
+        const char *name = b->file.tensor[i].name;
+        if (strncmp(name, "look/", 5) != 0) continue;
+        stw_arena scratch = b->arena;
+        int32_t rows = 0, cols = 0;
+        test_context("%s", name);
+        if (!CHECK(stw_pass_look(b->pass, name + 5, &rows, &cols, NULL, scratch))) continue;
+        CHECK_EQ_INT(rows, b->file.tensor[i].rows);
+        double *found = STW_NEW(&scratch, double, (int64_t)rows *cols);
+        CHECK(stw_pass_look(b->pass, name + 5, &rows, &cols, found, scratch));
+        compare(b, name, found, (int64_t)rows * cols);
+    }
+}
+
+/* A block of parameters against the tensors "<prefix>/<name>". */
+static void compare_block(bench *b, const char *prefix, void *block) {
+    const stw_parameters *p = stw_net_parameters(b->net);
+    for (int32_t i = 0; i < p->count; i++) {
+        stw_arena scratch = b->arena;
+        const int64_t count = (int64_t)p->entry[i].rows * p->entry[i].cols;
+        char name[64];
+        snprintf(name, sizeof name, "%.12s/%s", prefix, p->entry[i].name);
+        double *found = STW_NEW(&scratch, double, count);
+        stw_reals_out(b->backend, found, stw_parameter_in(p, i, block), count, scratch);
+        compare(b, name, found, count);
+    }
+}
+
+static stw_status check_linear(bench *b, stw_error *error) {
+    const double *w1 = doubles(b, "case/placement_weight"), *w2 = doubles(b, "case/schedule_weight");
+    double loss = 0.0;
+    for (int64_t i = 0; i < b->M * stw_pass_placement_width(b->pass); i++) loss += w1[i] * b->placement[i];
+    for (int64_t i = 0; i < b->K * b->M * stw_pass_schedule_width(b->pass); i++) loss += w2[i] * b->schedule[i];
+    compare(b, "loss/linear", &loss, 1);
+    stw_parameters *p = stw_net_parameters(b->net);
+    stw_parameters_zero_gradient(p);
+    TRY(stw_pass_backward(b->pass, w1, w2, error));
+    compare_block(b, "linear", p->gradient);
+    return STW_OK;
+}
+
+/* One task's part of the PPO loss, for sample k; its gradient is added to d_out. */
+static double ppo_part(const bench *b, const stw_distribution *d, const double *action, const double *old, double advantage,
+                       double *d_out) {
+    const double share = 1.0 / (b->K * b->M);
+    double new[64], weight[64] = {0}, loss = 0.0;
+    stw_distribution_log_density(d, action, new);
+    for (int32_t r = 0; r < d->rows; r++) {
+        const double ratio = exp(new[r] - old[r]), cut = fmin(fmax(ratio, 1.0 - CLIP), 1.0 + CLIP);
+        loss -= share * fmin(ratio * advantage, cut * advantage);
+        if (ratio * advantage <= cut * advantage) weight[r] = -share * ratio * advantage;
+    }
+    stw_distribution_log_density_back(d, action, weight, d_out);
+    return loss;
+}
+
+static stw_status ppo(bench *b, double *loss, stw_error *error) {
+    const int32_t wide1 = stw_pass_placement_width(b->pass), wide2 = stw_pass_schedule_width(b->pass), M = b->M;
+    stw_arena scratch = b->arena;
+    double *d1 = STW_NEW(&scratch, double, M *wide1), *d2 = STW_NEW(&scratch, double, b->K *M *wide2);
+    *loss = 0.0;
+    for (int32_t k = 0; k < b->K; k++) {
+        const stw_distribution placement = {b->config.placement == STW_PLACEMENT_DEVICE, M, wide1, b->placement, SIGMA};
+        const stw_distribution schedule = {b->config.schedule == STW_SCHEDULE_CLASS, M, wide2, b->schedule + k * M * wide2,
+                                           SIGMA};
+        const double advantage = doubles(b, "case/advantage")[k];
+        *loss += ppo_part(b, &placement, doubles(b, "case/placement_action") + k * M * stw_distribution_action_width(&placement),
+                          doubles(b, "case/placement_old") + k * M, advantage, d1);
+        *loss += ppo_part(b, &schedule, doubles(b, "case/schedule_action") + k * M * stw_distribution_action_width(&schedule),
+                          doubles(b, "case/schedule_old") + k * M, advantage, d2 + k * M * wide2);
+    }
+    stw_parameters_zero_gradient(stw_net_parameters(b->net));
+    return stw_pass_backward(b->pass, d1, d2, error);
+}
+
+static stw_status check_updates(bench *b, stw_error *error) {
+    stw_parameters *p = stw_net_parameters(b->net);
+    double norms[UPDATES] = {0};
+    for (int32_t u = 0; u < UPDATES; u++) {
+        double loss = 0.0;
+        TRY(forward(b, error));
+        TRY(ppo(b, &loss, error));
+        if (u == 0) {
+            compare(b, "loss/ppo", &loss, 1);
+            compare_block(b, "ppo", p->gradient);
+        }
+        norms[u] = stw_parameters_update(p, RATE, 1.0);
+    }
+    compare(b, "norms", norms, UPDATES);
+    compare_block(b, "after", p->value);
+    return STW_OK;
+}
+
+/* Saved and loaded into a network that began elsewhere: the same bits in parameters, moments and outputs. */
+static stw_status check_saving(bench *b, stw_error *error) {
+    char path[64];
+    snprintf(path, sizeof path, "policy-%d.stw", (int)getpid());
+    stw_parameters *p = stw_net_parameters(b->net);
+    stw_tensor_file file = {.tensor = STW_NEW(&b->arena, stw_tensor, 3 * STW_MAX_PARAMETERS)}, back;
+    TRY(stw_net_save(b->net, true, &b->arena, &file, error));
+    TRY(stw_tensor_file_write(&file, path, error));
+    const stw_status status = stw_tensor_file_read(path, &b->arena, &back, error);
+    unlink(path);
+    TRY(status);
+    stw_net *other = NULL;
+    TRY(stw_net_create(&b->config, b->backend, 99, &other, error));
+    const stw_parameters *q = stw_net_parameters(other);
+    const size_t bytes = (size_t)p->total * b->backend->real_bytes;
+    test_context("saving");
+    CHECK(memcmp(p->value, q->value, bytes) != 0);
+    CHECK(stw_net_load(other, &back, b->arena, error) == STW_OK);
+    CHECK(memcmp(p->value, q->value, bytes) == 0);
+    CHECK(memcmp(p->first, q->first, bytes) == 0);
+    CHECK(memcmp(p->second, q->second, bytes) == 0);
+    CHECK_EQ_INT(q->step, UPDATES);
+    stw_net_destroy(other);
+    return STW_OK;
+}
+
+static stw_status check_all(bench *b, const char *name, bool cpu, stw_error *error) {
+    TRY(open_bench(b, name, cpu, error));
+    TRY(forward(b, error));
+    compare_looks(b);
+    TRY(check_linear(b, error));
+    TRY(check_updates(b, error));
+    return check_saving(b, error);
+}
+
+static void check(const char *name, bool cpu) {
+    bench b = {0};
+    stw_error error = {0};
+    CHECK_EQ_INT(check_all(&b, name, cpu, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    close_bench(&b);
+}
+
+TEST(reference, steer_on_cpu) { check("steer", true); }
+TEST(reference, device_on_cpu) { check("device", true); }
+TEST(reference, steer_in_double) { check("steer", false); }
+TEST(reference, device_in_double) { check("device", false); }

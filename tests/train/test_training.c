@@ -1,0 +1,303 @@
+/* stw_train: the training repeats, goes on bit for bit after an interrupt, and refuses files that are not its own. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, nanosleep */
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "policy/checkpoint.h"
+#include "stowage.h"
+#include "test.h"
+
+enum { UPDATES = 7, STOP_AFTER = 3 };
+
+/* ---- what is trained on ---- */
+
+typedef struct bench {
+    stw_graph *graph;
+    stw_machine *machine;
+    stw_costs *costs;
+    stw_simulator *simulator;
+    char folder[64];
+} bench;
+
+static bench *open_bench(const char *graph, const char *machine) {
+    bench *b = calloc(1, sizeof *b);
+    char path[400];
+    stw_error error = {0};
+    snprintf(path, sizeof path, "%s/data/graphs/%s.json.gz", STW_SOURCE_DIR, graph);
+    CHECK_EQ_INT(stw_graph_open(path, &b->graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_machine_open(machine, &b->machine, &error), STW_OK);
+    CHECK_EQ_INT(stw_costs_create(b->graph, b->machine, NULL, &b->costs, &error), STW_OK);
+    CHECK_EQ_INT(stw_simulator_create(b->costs, &b->simulator, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    snprintf(b->folder, sizeof b->folder, "/tmp/stowage-training-XXXXXX");
+    CHECK(mkdtemp(b->folder) != NULL);
+    return b;
+}
+
+static const char *path_in(const bench *b, const char *name, char out[200]) {
+    snprintf(out, 200, "%s/%s", b->folder, name);
+    return out;
+}
+
+static void close_bench(bench *b) {
+    static const char *const names[] = {"whole", "parts", "other", "damaged"};
+    char path[200];
+    for (int k = 0; k < 4; k++) unlink(path_in(b, names[k], path));
+    CHECK_EQ_INT(rmdir(b->folder), 0); /* nothing else was left there */
+    stw_simulator_destroy(b->simulator);
+    stw_costs_destroy(b->costs);
+    stw_machine_destroy(b->machine);
+    stw_graph_destroy(b->graph);
+    free(b);
+}
+
+/* Few units and updates; names and values in turn, up to NULL, come on top. */
+static stw_options *options_of(const char *file, const char *name, ...) {
+    static const char *const usual[][2] = {{"updates", "7"}, {"units", "24"}, {"seed", "3"}, {"threads", "2"}};
+    stw_options *options;
+    stw_error error = {0};
+    va_list list;
+    CHECK_EQ_INT(stw_options_create(&options, &error), STW_OK);
+    for (int k = 0; k < 4; k++) CHECK_EQ_INT(stw_options_set(options, usual[k][0], usual[k][1], &error), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "output", file, &error), STW_OK);
+    va_start(list, name);
+    for (; name != NULL; name = va_arg(list, const char *))
+        CHECK_EQ_INT(stw_options_set(options, name, va_arg(list, const char *), &error), STW_OK);
+    va_end(list);
+    CHECK_STR(error.message, "");
+    return options;
+}
+
+/* ---- a run, watched ---- */
+
+typedef struct watcher {
+    stw_cancel *cancel;
+    int64_t stop_after; /* updates; -1: never */
+    int64_t first, count;
+    double best;
+    stw_candidate outcome; /* strings and arrays are gone */
+    bool interrupted;
+} watcher;
+
+static void on_update(void *context, const stw_curve_row *row) {
+    watcher *w = context;
+    if (w->count == 0) w->first = row->update;
+    CHECK_EQ_INT(row->update, w->first + w->count);
+    CHECK(w->count == 0 || row->best <= w->best);
+    CHECK(row->valid >= 0.0 && row->valid <= 1.0 && row->rate > 0.0 && row->sigma > 0.0 && isfinite(row->loss));
+    w->count++;
+    w->best = row->best;
+    if (w->stop_after >= 0 && row->update + 1 == w->stop_after) stw_cancel_request(w->cancel);
+}
+
+/* Takes the options over. */
+static watcher train(const bench *b, stw_options *options, int64_t stop_after) {
+    watcher w = {.stop_after = stop_after};
+    stw_error error = {0};
+    stw_result *result = NULL;
+    CHECK_EQ_INT(stw_cancel_create(&w.cancel, &error), STW_OK);
+    const stw_watch watch = {.context = &w, .curve = on_update, .cancel = w.cancel};
+    CHECK_EQ_INT(stw_train(b->simulator, options, &watch, &result, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    if (result != NULL) {
+        CHECK(stw_result_candidate(result, 0, &w.outcome));
+        w.interrupted = stw_result_is_interrupted(result);
+    }
+    stw_result_destroy(result);
+    stw_cancel_destroy(w.cancel);
+    stw_options_destroy(options);
+    return w;
+}
+
+/* Takes the options over; the message has these words. */
+static void check_refused(const bench *b, stw_options *options, const char *words) {
+    stw_error error = {0};
+    stw_result *result = NULL;
+    CHECK_EQ_INT(stw_train(b->simulator, options, NULL, &result, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, words);
+    CHECK(result == NULL);
+    stw_options_destroy(options);
+}
+
+/* ---- files ---- */
+
+typedef struct bytes {
+    char *data;
+    size_t size;
+} bytes;
+
+static bytes read_bytes(const char *path) {
+    bytes b = {0};
+    FILE *file = fopen(path, "rb");
+    if (!CHECK(file != NULL)) return b;
+    fseek(file, 0, SEEK_END);
+    b.size = (size_t)ftell(file);
+    rewind(file);
+    b.data = malloc(b.size + 1);
+    CHECK_EQ_INT(fread(b.data, 1, b.size, file), b.size);
+    fclose(file);
+    return b;
+}
+
+static void write_bytes(const char *path, bytes b) {
+    FILE *file = fopen(path, "wb");
+    if (!CHECK(file != NULL)) return;
+    CHECK_EQ_INT(fwrite(b.data, 1, b.size, file), b.size);
+    CHECK_EQ_INT(fclose(file), 0);
+}
+
+static bool files_are_equal(const char *path_a, const char *path_b) {
+    const bytes a = read_bytes(path_a), b = read_bytes(path_b);
+    const bool equal = a.size == b.size && a.size > 1000 && memcmp(a.data, b.data, a.size) == 0;
+    free(a.data);
+    free(b.data);
+    return equal;
+}
+
+/* ---- tests ---- */
+
+TEST(training, repeats_on_any_number_of_threads_and_follows_the_seed) {
+    bench *b = open_bench("wavenet-2x9", "h200x2");
+    char whole[200], other[200];
+    path_in(b, "whole", whole);
+    path_in(b, "other", other);
+    const watcher two = train(b, options_of(whole, NULL), -1);
+    const watcher one = train(b, options_of(other, "threads", "1", NULL), -1);
+    CHECK_EQ_INT(two.count, UPDATES);
+    CHECK(two.outcome.valid && !two.interrupted);
+    CHECK_NEAR(two.outcome.value, two.best, 0.0);
+    CHECK_NEAR(two.outcome.value, one.outcome.value, 0.0);
+    CHECK(files_are_equal(whole, other));
+    train(b, options_of(other, "seed", "4", NULL), -1);
+    CHECK(!files_are_equal(whole, other));
+    close_bench(b);
+}
+
+/* The file after an interrupt and another run is that of a run in one piece. */
+static void check_resume(const char *preset) {
+    bench *b = open_bench("wavenet-2x9", "h200x2");
+    char whole[200], parts[200];
+    path_in(b, "whole", whole);
+    path_in(b, "parts", parts);
+    const watcher all = train(b, options_of(whole, "preset", preset, NULL), -1);
+    const watcher before = train(b, options_of(parts, "preset", preset, NULL), STOP_AFTER);
+    CHECK_EQ_INT(before.count, STOP_AFTER);
+    CHECK(before.interrupted);
+    CHECK(!files_are_equal(whole, parts));
+    const watcher after = train(b, options_of(parts, "preset", preset, "resume", "yes", NULL), -1);
+    CHECK_EQ_INT(after.first, STOP_AFTER);
+    CHECK_EQ_INT(after.count, UPDATES - STOP_AFTER);
+    CHECK_NEAR(after.outcome.value, all.outcome.value, 0.0);
+    CHECK(files_are_equal(whole, parts));
+    /* One that is complete has nothing left to do, and keeps its best plan. */
+    const watcher again = train(b, options_of(parts, "preset", preset, "resume", "yes", NULL), -1);
+    CHECK_EQ_INT(again.count, 0);
+    CHECK_NEAR(again.outcome.value, all.outcome.value, 0.0);
+    CHECK(files_are_equal(whole, parts));
+    close_bench(b);
+}
+
+TEST(training, goes_on_bit_for_bit) { check_resume("default"); }
+TEST(training, goes_on_bit_for_bit_with_preset_paper) { check_resume("paper"); }
+
+typedef struct bell {
+    stw_cancel *cancel;
+    long wait_ns;
+} bell;
+
+static void *ring(void *context) {
+    const bell *b = context;
+    nanosleep(&(struct timespec){.tv_sec = b->wait_ns / 1000000000, .tv_nsec = b->wait_ns % 1000000000}, NULL);
+    stw_cancel_request(b->cancel);
+    return NULL;
+}
+
+/* One part of a training; false when it is complete. */
+static bool train_a_while(const bench *b, const char *file, bool resume, long wait_ns) {
+    stw_options *options = options_of(file, "resume", resume ? "yes" : "no", NULL);
+    stw_error error = {0};
+    stw_result *result = NULL;
+    bell alarm = {.wait_ns = wait_ns};
+    pthread_t thread;
+    CHECK_EQ_INT(stw_cancel_create(&alarm.cancel, &error), STW_OK);
+    CHECK_EQ_INT(pthread_create(&thread, NULL, ring, &alarm), 0);
+    const stw_watch watch = {.cancel = alarm.cancel};
+    CHECK_EQ_INT(stw_train(b->simulator, options, &watch, &result, &error), STW_OK);
+    pthread_join(thread, NULL);
+    const bool more = result != NULL && stw_result_is_interrupted(result);
+    stw_result_destroy(result);
+    stw_cancel_destroy(alarm.cancel);
+    stw_options_destroy(options);
+    return more;
+}
+
+/* An interrupt may come within an update, or before the first. */
+TEST(training, goes_on_bit_for_bit_wherever_it_was_interrupted) {
+    bench *b = open_bench("wavenet-2x9", "h200x2");
+    char whole[200], parts[200];
+    path_in(b, "whole", whole);
+    path_in(b, "parts", parts);
+    train(b, options_of(whole, NULL), -1);
+    bool more = train_a_while(b, parts, false, 0);
+    for (long k = 1; k < 12; k++) more = train_a_while(b, parts, true, k * 20000000);
+    if (more) train(b, options_of(parts, "resume", "yes", NULL), -1);
+    CHECK(files_are_equal(whole, parts));
+    close_bench(b);
+}
+
+TEST(training, refuses_what_is_not_its_own) {
+    bench *b = open_bench("wavenet-2x9", "h200x2"), *other_graph = open_bench("unet", "h200x2");
+    bench *other_machine = open_bench("wavenet-2x9", "h200x4");
+    char whole[200], other[200], damaged[200];
+    path_in(b, "whole", whole);
+    path_in(b, "other", other);
+    path_in(b, "damaged", damaged);
+    train(b, options_of(whole, NULL), 2);
+    check_refused(b, options_of(other, "resume", "yes", NULL), other); /* there is none */
+    check_refused(b, options_of(whole, "resume", "yes", "seed", "4", NULL), "seed");
+    check_refused(b, options_of(whole, "resume", "yes", "updates", "9", NULL), "updates");
+    check_refused(b, options_of(whole, "resume", "yes", "learning-rate", "0.5", NULL), "settings");
+    check_refused(b, options_of(whole, "resume", "yes", "units", "20", NULL), "settings");
+    check_refused(b, options_of(whole, "resume", "yes", "preset", "paper", NULL), whole);
+    check_refused(b, options_of("-", NULL), "standard output");
+    check_refused(other_graph, options_of(whole, "resume", "yes", NULL), "graph");
+    check_refused(other_machine, options_of(whole, "resume", "yes", NULL), "machine");
+    bytes content = read_bytes(whole);
+    content.data[content.size / 2] ^= 1;
+    write_bytes(damaged, content);
+    check_refused(b, options_of(damaged, "resume", "yes", NULL), "checksum");
+    content.size /= 2;
+    write_bytes(damaged, content);
+    check_refused(b, options_of(damaged, "resume", "yes", NULL), damaged);
+    free(content.data);
+    close_bench(b);
+    close_bench(other_graph);
+    close_bench(other_machine);
+}
+
+/* Without a number of updates the budget ends it; a budget's course cannot be taken up again. */
+TEST(training, ends_with_its_budget) {
+    bench *b = open_bench("wavenet-2x9", "h200x2");
+    stw_options *options, *resume;
+    stw_error error = {0};
+    char whole[200];
+    path_in(b, "whole", whole);
+    CHECK_EQ_INT(stw_options_create(&options, &error), STW_OK);
+    CHECK_EQ_INT(stw_options_create(&resume, &error), STW_OK);
+    static const char *const value[][2] = {{"units", "24"}, {"evaluations", "400"}};
+    for (int k = 0; k < 2; k++) CHECK_EQ_INT(stw_options_set(options, value[k][0], value[k][1], &error), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "output", whole, &error), STW_OK);
+    CHECK_EQ_INT(stw_options_set(resume, "output", whole, &error), STW_OK);
+    CHECK_EQ_INT(stw_options_set(resume, "resume", "yes", &error), STW_OK);
+    const watcher w = train(b, options, -1);
+    CHECK(w.count > 0 && w.outcome.valid && !w.interrupted);
+    CHECK(w.outcome.evaluations <= 400);
+    check_refused(b, resume, "number of updates");
+    close_bench(b);
+}
