@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "policy/checkpoint.h"
-#include "stowage.h"
+#include "support/random.h"
 #include "test.h"
 
 enum { UPDATES = 7, STOP_AFTER = 3 };
@@ -18,26 +18,35 @@ enum { UPDATES = 7, STOP_AFTER = 3 };
 /* ---- what is trained on ---- */
 
 typedef struct bench {
-    stw_graph *graph;
-    stw_machine *machine;
-    stw_costs *costs;
-    stw_simulator *simulator;
+    small *problem;
+    const stw_simulator *simulator;
     char folder[64];
 } bench;
 
-static bench *open_bench(const char *graph, const char *machine) {
+static bench *make_bench(small *problem) {
     bench *b = calloc(1, sizeof *b);
-    char path[400];
-    stw_error error = {0};
-    snprintf(path, sizeof path, "%s/data/graphs/%s.json.gz", STW_SOURCE_DIR, graph);
-    CHECK_EQ_INT(stw_graph_open(path, &b->graph, &error), STW_OK);
-    CHECK_EQ_INT(stw_machine_open(machine, &b->machine, &error), STW_OK);
-    CHECK_EQ_INT(stw_costs_create(b->graph, b->machine, NULL, &b->costs, &error), STW_OK);
-    CHECK_EQ_INT(stw_simulator_create(b->costs, &b->simulator, &error), STW_OK);
-    CHECK_STR(error.message, "");
+    b->problem = problem;
+    b->simulator = b->problem->simulator;
     snprintf(b->folder, sizeof b->folder, "/tmp/stowage-training-XXXXXX");
     CHECK(mkdtemp(b->folder) != NULL);
     return b;
+}
+
+/* The seed decides about the graph. */
+static bench *open_bench(uint64_t seed) {
+    stw_rng rng = stw_rng_create(seed);
+    return make_bench(random_open(&rng, (random_shape){.nodes = 70, .device_count = 3}));
+}
+
+static bench *open_real_bench(void) {
+    small *s = calloc(1, sizeof *s);
+    stw_error error = {0};
+    CHECK_EQ_INT(stw_graph_open(STW_SOURCE_DIR "/data/graphs/wavenet-2x9.json.gz", &s->graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_machine_open("h200x2", &s->machine, &error), STW_OK);
+    CHECK_EQ_INT(stw_costs_create(s->graph, s->machine, NULL, &s->costs, &error), STW_OK);
+    CHECK_EQ_INT(stw_simulator_create(s->costs, &s->simulator, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    return make_bench(s);
 }
 
 static const char *path_in(const bench *b, const char *name, char out[200]) {
@@ -50,10 +59,7 @@ static void close_bench(bench *b) {
     char path[200];
     for (int k = 0; k < 4; k++) unlink(path_in(b, names[k], path));
     CHECK_EQ_INT(rmdir(b->folder), 0); /* nothing else was left there */
-    stw_simulator_destroy(b->simulator);
-    stw_costs_destroy(b->costs);
-    stw_machine_destroy(b->machine);
-    stw_graph_destroy(b->graph);
+    small_close(b->problem);
     free(b);
 }
 
@@ -163,7 +169,7 @@ static bool files_are_equal(const char *path_a, const char *path_b) {
 /* ---- tests ---- */
 
 TEST(training, repeats_on_any_number_of_threads_and_follows_the_seed) {
-    bench *b = open_bench("wavenet-2x9", "h200x2");
+    bench *b = open_bench(1);
     char whole[200], other[200];
     path_in(b, "whole", whole);
     path_in(b, "other", other);
@@ -179,57 +185,68 @@ TEST(training, repeats_on_any_number_of_threads_and_follows_the_seed) {
     close_bench(b);
 }
 
-/* The file after an interrupt and another run is that of a run in one piece. */
-static void check_resume(const char *preset) {
-    bench *b = open_bench("wavenet-2x9", "h200x2");
+/* The file after an interrupt and another run is that of a run in one piece. Takes the bench over. */
+static void check_resume(bench *b, const char *name, const char *value) {
     char whole[200], parts[200];
     path_in(b, "whole", whole);
     path_in(b, "parts", parts);
-    const watcher all = train(b, options_of(whole, "preset", preset, NULL), -1);
-    const watcher before = train(b, options_of(parts, "preset", preset, NULL), STOP_AFTER);
+    const watcher all = train(b, options_of(whole, name, value, NULL), -1);
+    const watcher before = train(b, options_of(parts, name, value, NULL), STOP_AFTER);
     CHECK_EQ_INT(before.count, STOP_AFTER);
     CHECK(before.interrupted);
     CHECK(!files_are_equal(whole, parts));
-    const watcher after = train(b, options_of(parts, "preset", preset, "resume", "yes", NULL), -1);
+    const watcher after = train(b, options_of(parts, name, value, "resume", "yes", NULL), -1);
     CHECK_EQ_INT(after.first, STOP_AFTER);
     CHECK_EQ_INT(after.count, UPDATES - STOP_AFTER);
     CHECK_NEAR(after.outcome.value, all.outcome.value, 0.0);
     CHECK(files_are_equal(whole, parts));
     /* One that is complete has nothing left to do, and keeps its best plan. */
-    const watcher again = train(b, options_of(parts, "preset", preset, "resume", "yes", NULL), -1);
+    const watcher again = train(b, options_of(parts, name, value, "resume", "yes", NULL), -1);
     CHECK_EQ_INT(again.count, 0);
     CHECK_NEAR(again.outcome.value, all.outcome.value, 0.0);
     CHECK(files_are_equal(whole, parts));
     close_bench(b);
 }
 
-TEST(training, goes_on_bit_for_bit) { check_resume("default"); }
-TEST(training, goes_on_bit_for_bit_with_preset_paper) { check_resume("paper"); }
+TEST(training, goes_on_bit_for_bit) { check_resume(open_bench(1), "preset", "default"); }
+TEST(training, goes_on_bit_for_bit_with_preset_paper) { check_resume(open_bench(1), "preset", "paper"); }
+TEST(training, goes_on_bit_for_bit_with_memory_as_objective) { check_resume(open_bench(1), "objective", "memory"); }
+TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_bench(), "start-plans", "no"); }
+
+/* ---- interrupts from another thread ---- */
 
 typedef struct bell {
     stw_cancel *cancel;
-    long wait_ns;
+    pthread_t thread;
+    bool rings;
+    long wait_ns; /* from the first update of this part on */
 } bell;
 
 static void *ring(void *context) {
     const bell *b = context;
-    nanosleep(&(struct timespec){.tv_sec = b->wait_ns / 1000000000, .tv_nsec = b->wait_ns % 1000000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = b->wait_ns}, NULL);
     stw_cancel_request(b->cancel);
     return NULL;
 }
 
-/* One part of a training; false when it is complete. */
-static bool train_a_while(const bench *b, const char *file, bool resume, long wait_ns) {
-    stw_options *options = options_of(file, "resume", resume ? "yes" : "no", NULL);
+static void wind_up(void *context, const stw_curve_row *row) {
+    bell *b = context;
+    (void)row;
+    if (!b->rings) b->rings = pthread_create(&b->thread, NULL, ring, b) == 0;
+}
+
+/* One part of a training; wait_ns -1: it is interrupted before it begins. False when it is complete. */
+static bool train_a_while(const bench *b, const char *file, long wait_ns) {
+    stw_options *options = options_of(file, "start-plans", "no", "resume", access(file, F_OK) == 0 ? "yes" : "no", NULL);
     stw_error error = {0};
     stw_result *result = NULL;
     bell alarm = {.wait_ns = wait_ns};
-    pthread_t thread;
     CHECK_EQ_INT(stw_cancel_create(&alarm.cancel, &error), STW_OK);
-    CHECK_EQ_INT(pthread_create(&thread, NULL, ring, &alarm), 0);
-    const stw_watch watch = {.cancel = alarm.cancel};
+    if (wait_ns < 0) stw_cancel_request(alarm.cancel);
+    const stw_watch watch = {.cancel = alarm.cancel, .curve = wind_up, .context = &alarm};
     CHECK_EQ_INT(stw_train(b->simulator, options, &watch, &result, &error), STW_OK);
-    pthread_join(thread, NULL);
+    CHECK_STR(error.message, "");
+    if (alarm.rings) pthread_join(alarm.thread, NULL);
     const bool more = result != NULL && stw_result_is_interrupted(result);
     stw_result_destroy(result);
     stw_cancel_destroy(alarm.cancel);
@@ -237,27 +254,31 @@ static bool train_a_while(const bench *b, const char *file, bool resume, long wa
     return more;
 }
 
-/* An interrupt may come within an update, or before the first. */
+/* Before the first update there is nothing to keep; an interrupt within an update lets it come to its end. */
 TEST(training, goes_on_bit_for_bit_wherever_it_was_interrupted) {
-    bench *b = open_bench("wavenet-2x9", "h200x2");
+    bench *b = open_bench(1);
     char whole[200], parts[200];
     path_in(b, "whole", whole);
     path_in(b, "parts", parts);
-    train(b, options_of(whole, NULL), -1);
-    bool more = train_a_while(b, parts, false, 0);
-    for (long k = 1; k < 12; k++) more = train_a_while(b, parts, true, k * 20000000);
-    if (more) train(b, options_of(parts, "resume", "yes", NULL), -1);
+    train(b, options_of(whole, "start-plans", "no", NULL), -1);
+    CHECK(train_a_while(b, parts, -1));
+    CHECK(access(parts, F_OK) != 0);
+    int32_t count = 1;
+    while (train_a_while(b, parts, count * 2000000) && count < 2 * UPDATES) count++;
+    CHECK(count > 1 && count <= UPDATES);
+    train(b, options_of(parts, "start-plans", "no", "resume", "yes", NULL), -1); /* the last part may have been cut short */
     CHECK(files_are_equal(whole, parts));
     close_bench(b);
 }
 
 TEST(training, refuses_what_is_not_its_own) {
-    bench *b = open_bench("wavenet-2x9", "h200x2"), *other_graph = open_bench("unet", "h200x2");
-    bench *other_machine = open_bench("wavenet-2x9", "h200x4");
+    bench *b = open_bench(1), *other_graph = open_bench(2);
+    bench *other_machine = open_bench(1);
     char whole[200], other[200], damaged[200];
     path_in(b, "whole", whole);
     path_in(b, "other", other);
     path_in(b, "damaged", damaged);
+    CHECK_EQ_INT(stw_machine_set_memory(other_machine->problem->machine, (int64_t)1 << 50, NULL), STW_OK);
     train(b, options_of(whole, NULL), 2);
     check_refused(b, options_of(other, "resume", "yes", NULL), other); /* there is none */
     check_refused(b, options_of(whole, "resume", "yes", "seed", "4", NULL), "seed");
@@ -283,7 +304,7 @@ TEST(training, refuses_what_is_not_its_own) {
 
 /* Without a number of updates the budget ends it; a budget's course cannot be taken up again. */
 TEST(training, ends_with_its_budget) {
-    bench *b = open_bench("wavenet-2x9", "h200x2");
+    bench *b = open_bench(1);
     stw_options *options, *resume;
     stw_error error = {0};
     char whole[200];
