@@ -125,7 +125,9 @@ void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /
 void cli_field_double(stw_json_writer *writer, const char *key, double value); /* NaN: null */
 void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
 
-/* interrupt.c: from here to there Ctrl-C and SIGTERM wait, so that files are written whole */
+/* interrupt.c: main's first call; ends what holds signals while libraries are loaded */
+void cli_interrupts_loaded(void);
+/* From here to there Ctrl-C and SIGTERM wait, so that files are written whole */
 void cli_hold_interrupts(void);
 void cli_release_interrupts(void);
 

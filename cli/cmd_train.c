@@ -117,7 +117,7 @@ static void print_report(const job *j) {
                                    .machine = stw_session_machine(j->session),
                                    .curve = &j->curve,
                                    .updates = j->updates,
-                                   .policy = j->policy,
+                                   .policy = j->updates > 0 ? j->policy : NULL,
                                    .curve_file = j->curve_file,
                                    .best_file = stw_result_plan(j->result) == NULL ? NULL : j->best_file};
     if (cli_wants_json(j->call)) {
@@ -127,12 +127,22 @@ static void print_report(const job *j) {
     }
 }
 
+/* Nothing is written before the first update; the file may then be an older one. */
+static stw_status find_updates(job *j, stw_error *error) {
+    const bool wrote = j->resumes || j->curve.count > 0 || j->curve_is_cut;
+    if (wrote) return count_updates(j, &j->updates, error);
+    if (!j->row.interrupted)
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "%s: no policy was written, since there was nothing to decide or no time for an update", j->policy);
+    cli_warn("interrupted before the first update: there is no policy yet");
+    return STW_OK;
+}
+
 /* Interrupts are held since the search: the files must be whole before the program can be ended. */
 static stw_status finish(job *j, stw_error *error) {
     TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
     TRY(write_files(j, error));
-    if (count_updates(j, &j->updates, error) != STW_OK)
-        return stw_fail(error, STW_ERROR_INPUT, "%s: no policy was written; these options leave it nothing to decide", j->policy);
+    TRY(find_updates(j, error));
     cli_release_interrupts();
     if (j->curve_is_cut) cli_warn("out of memory: the learning curve is not complete");
     if (!cli_is_dash(j->curve_file) && !cli_is_dash(j->best_file)) print_report(j); /* it would spoil that file */

@@ -8,6 +8,26 @@
 
 #include "search.h"
 
+/* Some libraries start threads while they are loaded (OpenBLAS does), which would take our signals. The executable's own
+ * .preinit_array comes before them, so that these threads inherit a mask that leaves the signals to us. */
+static sigset_t mask_of_caller;
+
+__attribute__((unused)) static void hold_while_loading(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, &mask_of_caller);
+}
+
+void cli_interrupts_loaded(void) {
+#ifdef __ELF__
+    __attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(void) = hold_while_loading;
+    pthread_sigmask(SIG_SETMASK, &mask_of_caller, NULL);
+#endif
+}
+
 /* Who starts us with a signal ignored means it. */
 static sigset_t interrupts(void) {
     static const int number[] = {SIGINT, SIGTERM};

@@ -68,8 +68,8 @@ const cli_command cli_commands[] = {
          "Ctrl-C ends the training: the policy, the curve and the best plan are written, and the exit status is 130. A second "
          "Ctrl-C ends the program at once.",
      .examples = "stowage train gnmt-4.json.gz --machine h200x4 -o policy.stw\ta minute of training\n"
-                 "stowage train gnmt-4.json.gz -m h200x4 -o policy.stw --updates 400 --curve curve.csv\tone that repeats\n"
-                 "stowage train gnmt-4.json.gz -m h200x4 -o policy.stw --updates 400 --resume\tgo on after Ctrl-C\n"},
+                 "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --curve c.csv\tone that repeats\n"
+                 "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --resume\tgo on after Ctrl-C\n"},
     {.name = "simulate",
      .bit = STW_FOR_SIMULATE,
      .run = cmd_simulate,
@@ -224,6 +224,7 @@ static stw_status choose_command(int count, char **argument, const cli_command *
 
 int main(int count, char **argument) {
     set_signals();
+    cli_interrupts_loaded();
     stw_error error;
     cli_call call = {0};
     int status = CLI_DONE;

@@ -82,7 +82,7 @@ typedef struct cli_training { /* of one policy; the row has one candidate */
     const stw_machine *machine;
     const cli_curve *curve;
     int64_t updates;
-    const char *policy, *curve_file, *best_file; /* files that were written; the last two may be NULL */
+    const char *policy, *curve_file, *best_file; /* files that were written, or NULL */
 } cli_training;
 void cli_report_training(const cli_training *training, stw_arena arena);
 void cli_write_training(const cli_training *training); /* JSON */

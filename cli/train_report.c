@@ -103,7 +103,7 @@ void cli_report_training(const cli_training *t, stw_arena arena) {
     add_line(&table, "evaluations", cli_count(best->evaluations).text);
     if (best->note[0] != '\0') add_line(&table, "course", best->note);
     if (t->row->best >= 0) add_outcome(&table, t);
-    add_line(&table, "policy", t->policy);
+    if (t->policy != NULL) add_line(&table, "policy", t->policy);
     if (t->curve_file != NULL) add_line(&table, "curve", t->curve_file);
     if (t->best_file != NULL) add_line(&table, "best plan", t->best_file);
     cli_table_print(&table, stdout);
@@ -168,7 +168,7 @@ void cli_write_training(const cli_training *t) {
     cli_field_double(&w, "search_s", candidate_of(t)->search_s);
     write_flag(&w, "interrupted", t->row->interrupted);
     cli_field_text(&w, "note", stw_str_of(candidate_of(t)->note));
-    cli_field_text(&w, "policy", stw_str_of(t->policy));
+    cli_field_text(&w, "policy", text_or_null(t->policy));
     cli_field_text(&w, "curve", text_or_null(t->curve_file));
     cli_field_text(&w, "best", text_or_null(t->best_file));
     stw_json_end_object(&w);

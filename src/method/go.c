@@ -109,7 +109,7 @@ static stw_status open_starts(go *g, stw_error *error) {
 
 static stw_status save(go *g, stw_error *error) {
     const stw_policy_settings *wish = g->search->policy;
-    if (wish == NULL || wish->file == NULL) return STW_OK;
+    if (wish == NULL || wish->file == NULL || stw_trainer_updates(g->trainer) == 0) return STW_OK; /* nothing is learnt yet */
     g->saved_s = stw_now_s();
     return stw_trainer_save(g->trainer, wish->file, error);
 }

@@ -52,8 +52,7 @@ static stw_status fill(stw_parameters *p, const stw_rng *rng, stw_arena *arena, 
 }
 
 stw_status stw_parameters_allocate(stw_parameters *p, const stw_rng *rng, stw_error *error) {
-    if (p->total < 0)
-        return stw_fail(error, STW_ERROR_INPUT, "a network of more than %d parameters", STW_MAX_PARAMETERS);
+    if (p->total < 0) return stw_fail(error, STW_ERROR_INPUT, "a network of more than %d parameters", STW_MAX_PARAMETERS);
     for (int32_t i = 0; i < p->count; i++) {
         if (stw_parameters_find(p, p->entry[i].name) != i)
             return stw_fail(error, STW_ERROR_INPUT, "two parameters are named %s", p->entry[i].name);

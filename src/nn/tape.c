@@ -41,9 +41,7 @@ int64_t stw_tape_bytes(const stw_tape *tape) {
     return bytes;
 }
 
-static int64_t left_in(const stw_tape *tape) {
-    return tape->chunks[tape->next.chunk].bytes - tape->next.used;
-}
+static int64_t left_in(const stw_tape *tape) { return tape->chunks[tape->next.chunk].bytes - tape->next.used; }
 
 /* Each chunk is at least a quarter of all before it, so that there are few. */
 static stw_status add_chunk(stw_tape *tape, int64_t bytes, stw_error *error) {

@@ -62,6 +62,7 @@ static stw_status prioritise(const stw_problem *p, const stw_decisions *decision
                              stw_error *error) {
     const stw_simulator *s = p->simulator;
     const bool by_class = decisions->schedule != NULL && !decisions->nudged;
+    memset(plan->priority, 0, (size_t)s->graph->N * sizeof *plan->priority); /* rules leave views as they are */
     if (!by_class) {
         const stw_rule rule = p->rule >= 0 ? (stw_rule)p->rule : STW_RULE_UPWARD_RANK;
         TRY(stw_rule_apply(rule, s->costs, &s->unfused, plan, scratch, error));
@@ -75,7 +76,6 @@ static stw_status prioritise(const stw_problem *p, const stw_decisions *decision
     }
     for (int32_t i = 0; i < s->graph->N; i++) {
         const int32_t unit = p->units.of[i];
-        if (by_class) plan->priority[i] = 0.0;
         if (unit >= 0) plan->priority[i] += scale * decisions->schedule[unit];
     }
     return STW_OK;

@@ -55,7 +55,7 @@ static stw_status find_labels(const stw_trainer *t, double *label, stw_arena scr
     return STW_OK;
 }
 
-stw_status stw_trainer_imitate(stw_trainer *t, stw_error *error) {
+stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error) {
     const int32_t M = t->problem->M;
     stw_arena scratch = t->round_arena;
     stw_parameters *parameters = stw_net_parameters(t->net);
@@ -66,7 +66,8 @@ stw_status stw_trainer_imitate(stw_trainer *t, stw_error *error) {
     TRY(find_labels(t, label, scratch, error));
     for (int32_t u = 0; u < M; u++) weight[u] = -1.0 / M; /* the loss is the mean of -log p */
     for (int32_t step = 0; step < t->settings.imitations; step++) {
-        if (t->environment.is_stopped(t->environment.context)) break;
+        *over = t->environment.is_stopped(t->environment.context);
+        if (*over) break;
         double loss = 0.0;
         TRY(stw_pass_placement(t->pass, t->means, error));
         const stw_distribution d = {.categorical = true, .rows = M, .dims = t->P, .out = t->means};

@@ -20,6 +20,29 @@ static void add_dimension(stw_tensor_file *file, const char *name, int64_t value
     file->dimension[k].value = value;
 }
 
+static uint64_t mix(uint64_t hash, double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* Devices, links and costs: what the simulator's answers depend on. */
+static uint64_t machine_key(const stw_simulator *s, uint64_t hash) {
+    const stw_machine *m = s->machine;
+    const int64_t D = m->device_count;
+    hash = mix(hash, (double)D);
+    hash = mix(hash, m->queues);
+    for (int64_t d = 0; d < D; d++) hash = mix(mix(hash, (double)m->device[d].memory_bytes), m->device[d].cost_class);
+    for (int64_t k = 0; k < D * D; k++) {
+        hash = mix(mix(hash, m->link[k].bandwidth), m->link[k].latency_us);
+        hash = mix(hash, m->link[k].channel);
+    }
+    for (int32_t c = 0; c < m->cost_class_count; c++)
+        for (int32_t i = 0; i < s->graph->N; i++) hash = mix(hash, s->costs->us[c][i]);
+    return hash;
+}
+
 /* A hash of what must be equal for training to go on: another seed or schedule would draw and decide differently. */
 static uint64_t settings_key(const stw_trainer *t) {
     const stw_train_settings *s = &t->settings;
@@ -50,13 +73,8 @@ static uint64_t settings_key(const stw_trainer *t) {
                               t->problem->places,
                               t->problem->schedules,
                               t->problem->objective};
-    uint64_t hash = s->seed;
-    for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
-        uint64_t bits;
-        memcpy(&bits, &numbers[k], sizeof bits);
-        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
+    uint64_t hash = machine_key(t->problem->simulator, s->seed);
+    for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) hash = mix(hash, numbers[k]);
     return hash;
 }
 

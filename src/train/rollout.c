@@ -24,7 +24,7 @@ static stw_status decode_and_evaluate(rollout *r, int64_t k, int32_t worker) {
 
 static void work(void *context, int64_t k, int32_t worker) {
     rollout *r = context;
-    if (r->t->environment.is_stopped(r->t->environment.context)) atomic_store(&r->stopped, true);
+    if (stw_trainer_may_stop(r->t)) atomic_store(&r->stopped, true);
     if (atomic_load(&r->stopped)) return;
     r->status[k] = decode_and_evaluate(r, k, worker);
 }

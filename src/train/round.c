@@ -31,7 +31,7 @@ static stw_status polish(stw_trainer *t, stw_error *error) {
     stw_plan *trial = t->plan[0];
     stw_score score;
     for (int32_t k = 0; k < 3; k++) {
-        if (e->evaluations_left(e->context) < 2 || e->is_stopped(e->context)) return STW_OK;
+        if (e->evaluations_left(e->context) < 2 || stw_trainer_may_stop(t)) return STW_OK;
         TRY(e->evaluate(e->context, t->best, 0, &score, error));
         t->evaluations += 2;
         if (e->workspace[0]->timeline.tasks->T != s->unfused.T) return STW_OK;
@@ -172,6 +172,6 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
     TRY(stw_trainer_observe(t, error));
     t->evaluations++;
     if (t->steered && t->problem->places) return find_constants(t, over, error);
-    if (t->settings.imitations > 0 && t->round_index == 0 && !t->steered) return stw_trainer_imitate(t, error);
+    if (t->settings.imitations > 0 && t->round_index == 0 && !t->steered) return stw_trainer_imitate(t, over, error);
     return STW_OK;
 }

@@ -42,6 +42,12 @@ struct stw_trainer {
     double *reward, *advantage;             /* (K) */
 };
 
+/* Within an update. One that repeats (a number of updates) is completed once it has begun, so that whatever is saved is the state
+ * between two. */
+static inline bool stw_trainer_may_stop(const stw_trainer *t) {
+    return t->settings.updates == 0 && t->environment.is_stopped(t->environment.context);
+}
+
 /* round.c: begins the next round. `*over`: the budget does not suffice. */
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error);
 /* The plan of the round is known: its order, and what the network sees of it. */
@@ -54,7 +60,7 @@ stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_scor
 stw_status stw_trainer_rollout(stw_trainer *t, const double *placement, const double *schedule, int32_t count, bool *complete,
                                stw_error *error);
 
-/* imitate.c: trains the head `device` to name the devices of the round's plan. */
-stw_status stw_trainer_imitate(stw_trainer *t, stw_error *error);
+/* imitate.c: trains the head `device` to name the devices of the round's plan. `*over`: stopped on the way. */
+stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error);
 
 #endif

@@ -337,6 +337,8 @@ static inline bool trial_at(int index, int32_t rows, stw_arena *arena, trial *ou
         *out = attend_trial(arena, &rng, rows, 1, 1, 2, 4);
     else if (index == 36)
         *out = attend_trial(arena, &rng, rows, rows, rows, 4, 32);
+    else if (index == 37)
+        *out = attend_trial(arena, &rng, rows, rows, segment, 1, 32);
     else
         return false;
     return true;

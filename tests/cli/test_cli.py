@@ -25,12 +25,17 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GRAPH = os.path.join(ROOT, "data", "graphs", "unet.json.gz")
 SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its bound: a search lasts as long as it may
-SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "units", "threads", "seed"]
-COMMANDS = ["optimize", "compare", "simulate", "inspect", "machine", "version", "help"]
+SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "units"]
+POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
+LAST_OPTIONS = ["threads", "seed", "help", "version"]
+COMMANDS = ["optimize", "compare", "train", "simulate", "inspect", "machine", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "help", "version"],
-    "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "help", "version"],
-    "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "help", "version"],
+    "optimize": ["machine", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
+                 *LAST_OPTIONS],
+    "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, *LAST_OPTIONS],
+    "train": ["machine", "memory", "costs", "output", "resume", "curve", "best", "format", "budget", "objective", "tasks", "rule",
+              "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
+    "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "inspect": ["machine", "format", "units", "features", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
     "version": ["help", "version"],
@@ -41,6 +46,9 @@ SIMULATE_KEYS = ["graph", "machine", "step_s", "valid", "reason", "peak_bytes", 
 HEAD_KEYS = ["format", "version", "graph", "machine", "tasks", "method", "seed", "objective", "value", "step_s", "valid",
              "lower_bound_s", "lower_bound_fusion_s", "measured_share", "peak_bytes", "candidates"]
 CANDIDATE_KEYS = ["method", "step_s", "value", "valid", "reason", "peak_bytes", "search_s", "evaluations", "seed"]
+TRAINING_KEYS = [*HEAD_KEYS[:-1], "preset", "updates", "evaluations", "search_s", "interrupted", "note", "policy", "curve", "best"]
+CURVE_KEYS = ["update", "evaluations", "round", "seconds", "greedy", "mean", "best", "valid", "entropy", "sigma", "rate",
+              "gradient_norm", "clipped", "loss", "spread"]
 COMPARE_KEYS = ["graph", "machine", "objective", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "methods"]
 CSV_KEYS = ["graph", "machine", "objective", "method", "step_s", "value", "valid", "reason", "worst_peak_bytes", "search_s",
             "evaluations", "seed", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "note"]
@@ -168,7 +176,7 @@ class Help(Case):
 
 
 class Man(Case):
-    PAGES = ["stowage", "stowage-optimize", "stowage-compare", "stowage-simulate", "stowage-inspect", "stowage-machine"]
+    PAGES = ["stowage", "stowage-optimize", "stowage-compare", "stowage-train", "stowage-simulate", "stowage-inspect", "stowage-machine"]
 
     def test_up_to_date(self):
         result = subprocess.run([os.path.join(ROOT, "scripts", "make_man.sh"), "--check", os.path.abspath(binary)],
@@ -545,6 +553,17 @@ class Optimize(Case):
         text = self.done("optimize", self.path("g.json", SMALL), "-m", "h200x2", "--budget", "200ms")
         self.assertRegex(text, r"time budgets do not repeat exactly. As much work that does: --evaluations \d+ --seed 1")
 
+    def test_tells_whether_the_policy_helped(self):
+        head = self.head(SLOW, "-m", "h200x2", "--evaluations", "1500")
+        text = self.done("optimize", SLOW, "-m", "h200x2", "--evaluations", "1500")
+        names = [c["method"] for c in head["candidates"]]
+        policy = names.index("go-one")
+        before = min((c for c in head["candidates"][:policy] if c["valid"]), key=lambda c: c["value"])
+        if head["candidates"][policy]["value"] < before["value"]:
+            self.assertRegex(text, r"\n  policy +go-one improved the best plan by [\d.]+ % \([\d.]+ ms -> [\d.]+ ms\) in [\d.]+ m?s\n")
+        else:
+            self.assertRegex(text, rf"\n  policy +go-one did not improve on {before['method']} \([\d.]+ ms\) in [\d.]+ m?s\n")
+
     def test_noise_is_told_when_there_is_something_to_compare(self):
         graph = os.path.join(ROOT, "data", "graphs", "gnmt-2.json.gz")
         text = self.done("optimize", graph, "-m", "h200x2", "--evaluations", "30")
@@ -726,6 +745,140 @@ class Compare(Case):
                 self.fault("compare", *arguments, *slow, says=words)
         self.fault("compare", "-m", "h200x2", says=["GRAPH"])
         self.fault("compare", GRAPH, "-m", "h200x2", "--budget", "soon", says=["--budget", "soon"])
+
+
+class Train(Case):
+    QUICK = ["-m", "h200x2", "--units", "24", "--start-plans", "no"]
+
+    def curve(self, path):
+        with open(path, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def bytes_of(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_text(self):
+        text = self.done("train", GRAPH, *self.QUICK, "--updates", "3", "-o", "p.stw", "--curve", "c.csv", "--best", "b.json")
+        for word in ("unet on h200x2", "objective time", "preset       default", "updates      3", "course", "from nothing",
+                     "step time", "lower bound", "p.stw", "c.csv", "b.json", "* plan of the policy", "- best plan so far"):
+            self.assertIn(word, text)
+        self.assertFalse([line for line in text.splitlines() if line != line.rstrip() or len(line) > 100])
+        plot = [line for line in text.splitlines() if " |" in line]
+        self.assertEqual(len(plot), 12)
+        self.assertEqual([bool(line.split("|")[0].strip()) for line in plot], [k in (0, 6, 11) for k in range(12)])
+        self.assertTrue(all(any(len(line) > c + 16 and line[c + 16] != " " for line in plot) for c in range(60)), text)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["b.json", "c.csv", "p.stw"])
+
+    def test_json_and_files_agree(self):
+        report = json.loads(self.done("train", GRAPH, *self.QUICK, "--updates", "3", "-o", "p.stw", "--curve", "c.csv", "--best",
+                                      "b.json", "--seed", "5", "-f", "json"))
+        self.assertEqual(list(report), TRAINING_KEYS)
+        self.assertEqual((report["format"], report["method"], report["valid"], report["seed"]), ("training", "go-one", True, 5))
+        self.assertEqual((report["preset"], report["updates"], report["interrupted"]), ("default", 3, False))
+        self.assertEqual((report["policy"], report["curve"], report["best"]), ("p.stw", "c.csv", "b.json"))
+        rows = self.curve(self.path("c.csv"))
+        self.assertEqual(list(rows[0]), CURVE_KEYS)
+        self.assertEqual([row["update"] for row in rows], ["0", "1", "2"])
+        self.assertEqual(float(rows[-1]["best"]), report["value"])
+        self.assertEqual(min(float(row["best"]) for row in rows), report["value"])
+        plan = json.loads(self.done("simulate", GRAPH, "-p", "b.json", "-f", "json"))
+        self.assertEqual((plan["step_s"], plan["peak_bytes"], plan["valid"]), (report["step_s"], report["peak_bytes"], True))
+        self.assertGreaterEqual(report["step_s"], report["lower_bound_s"])
+
+    def test_inspect(self):
+        self.done("train", GRAPH, *self.QUICK, "--updates", "3", "-o", "p.stw")
+        text = self.done("inspect", "p.stw")
+        for word in ("policy of", "parameters", "placement: steer, schedule: nudge", "3 updates", "feature_version", "best step time",
+                     "parameter/head.steer.weight", "f32", "of Adam's moments"):
+            self.assertIn(word, text)
+        report = json.loads(self.done("inspect", "p.stw", "-f", "json"))
+        self.assertEqual(list(report), ["format", "version", "bytes", "parameters", "placement_head", "schedule_head", "dimensions",
+                                        "training", "tensors"])
+        self.assertEqual((report["format"], report["version"], report["bytes"]), ("policy", 1, os.path.getsize(self.path("p.stw"))))
+        self.assertEqual(report["parameters"], sum(t["rows"] * t["columns"] for t in report["tensors"]
+                                                   if t["name"].startswith("parameter/")))
+        self.assertEqual((report["training"]["updates"], report["dimensions"]["heads"]), (3, 4))
+        self.assertEqual(report["training"]["fingerprint"], json.loads(self.done("inspect", GRAPH, "-f", "json"))["fingerprint"])
+        packed = self.path("p.stw.gz", gzip.compress(self.bytes_of(self.path("p.stw"))))
+        self.assertEqual(dict(json.loads(self.done("inspect", packed, "-f", "json"))), report)
+        content = self.bytes_of(self.path("p.stw"))
+        for damaged in (content[:-1], content[:len(content) // 2], content[:8], content[:20] + b"x" + content[21:], content + b"x"):
+            self.fault("inspect", self.path("d.stw", damaged), says=["d.stw"])
+
+    def test_standard_output(self):
+        out = self.done("train", GRAPH, *self.QUICK, "--updates", "2", "-o", "p.stw", "--curve", "-")
+        self.assertEqual([row["update"] for row in csv.DictReader(io.StringIO(out))], ["0", "1"])
+        plan = json.loads(self.done("train", GRAPH, *self.QUICK, "--updates", "2", "-o", "p.stw", "--best", "-"))
+        self.assertEqual((plan["format"], plan["method"]), ("plan", "go-one"))
+
+    def test_budget(self):
+        self.done("train", GRAPH, *self.QUICK, "--budget", "1s", "-o", "p.stw", "--curve", "c.csv")
+        self.assertGreater(len(self.curve(self.path("c.csv"))), 0)
+        self.fault("train", GRAPH, *self.QUICK, "-o", "p.stw", "--resume", says=["--resume needs --updates"])
+
+    def test_wrong_usage(self):
+        quick = [GRAPH, *self.QUICK, "--updates", "2"]
+        for arguments, words in (([], ["-o FILE"]), (["-o", "-"], ["standard output"]), (["-o", "nowhere/p.stw"], ["nowhere/p.stw"]),
+                                 (["-o", "p.stw", "--curve", "nowhere/c.csv"], ["nowhere/c.csv"]),
+                                 (["-o", "p.stw", "--curve", "-", "--best", "-"], ["--curve", "--best"]),
+                                 (["-o", "p.stw", "--preset", "big"], ["--preset", "big", "default|paper"]),
+                                 (["-o", "p.stw", "--learning-rate", "x"], ["--learning-rate", "'x'"]),
+                                 (["-o", "p.stw", "--learning-rate", "-1"], ["--learning-rate", "'-1'"]),
+                                 (["-o", "p.stw", "--reward", "cubic"], ["--reward", "log|sqrt"]),
+                                 (["-o", "p.stw", "--updates", "0"], ["--updates"]),
+                                 (["-o", "p.stw", "--evaluations", "9"], ["'--evaluations'"]),
+                                 (["-o", "p.stw", "--resume=yes"], ["--resume takes no value"]),
+                                 (["-o", "p.stw", "--resume"], ["p.stw"])):
+            with self.subTest(arguments=arguments):
+                self.fault("train", *quick, *arguments, says=words)
+        self.fault("train", "-m", "h200x2", "-o", "p.stw", says=["train needs an argument"])
+        self.fault("train", GRAPH, "-m", "h200x2", "-o", "p.stw", "--tasks", "schedule", "--rule", "fifo", "--updates", "2",
+                   says=["nothing to decide"])
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_resume_with_something_else(self):
+        options = ["--updates", "2", "-o", "p.stw", "--resume"]
+        self.done("train", GRAPH, *self.QUICK, *options[:-1])
+        content = self.bytes_of(self.path("p.stw"))
+        self.fault("train", SLOW, *self.QUICK, *options, says=["p.stw", "another graph"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "--seed", "2", says=["p.stw", "seed"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "--updates", "4", says=["p.stw", "updates"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "-m", "h200x4", says=["p.stw", "machine"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "--curve", self.path("c.csv", "a,b\n1,2\n"), says=["c.csv"])
+        self.assertEqual(self.bytes_of(self.path("p.stw")), content)
+        self.path("p.stw", content[:-9] + b"x" + content[-8:])
+        self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "checksum"])
+        self.path("p.stw", b"{}")
+        self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "no policy file"])
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupt_and_resume(self):
+        updates = "100000"  # more than there is time for
+        arguments = ["train", GRAPH, *self.QUICK, "--updates", updates, "--threads", "1", "--format", "json"]
+        process = Streams.started(self, *arguments, "-o", "p.stw", "--curve", "c.csv", "--best", "b.json")
+        time.sleep(2)
+        self.assertIsNone(process.poll(), "the training is over before it is interrupted")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, b""))
+        done = json.loads(out)["updates"]
+        self.assertTrue(0 < done < int(updates), done)
+        self.assertTrue(json.loads(out)["interrupted"])
+        rows = self.curve(self.path("c.csv"))
+        self.assertEqual(len(rows), done)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["b.json", "c.csv", "p.stw"])
+        with open(self.path("c.csv"), "a") as file:  # a row of an update that the policy does not have
+            file.write(",".join([str(done + 5), *["1"] * 14]) + "\n")
+        process = Streams.started(self, *arguments, "-o", "p.stw", "--curve", "c.csv", "--resume")
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, b""))
+        more = self.curve(self.path("c.csv"))
+        self.assertEqual([int(row["update"]) for row in more], list(range(json.loads(out)["updates"])))
+        self.assertEqual(more[:done], rows)
+        self.assertGreater(len(more), done)
 
 
 class Inspect(Case):
@@ -1049,6 +1202,13 @@ class Streams(Case):
         out, drawn = self.progress_of("compare", GRAPH, "-m", "h200x4", "--methods", "optimize", "--evaluations", "500", columns=40)
         self.assertTrue(all(len(line) < 40 for line in drawn.split("\r")), drawn)
         self.assertIn("[", drawn)
+
+    def test_progress_of_training(self):
+        out, drawn = self.progress_of("train", GRAPH, "-m", "h200x2", "--units", "24", "--start-plans", "no", "--updates", "8", "-o",
+                                      self.path("p.stw"), columns=120)
+        self.assertRegex(drawn, r"\[[#.]{20}\] +\d+ %  update \d  greedy [\d.]+ ms  best [\d.]+ ms  gap [\d.]+ %  \d+ evaluations")
+        self.assertEqual([line.strip() for line in drawn.split("\r")[-2:]], ["", ""])
+        self.assertIn("step time", out)
 
     def test_no_progress_elsewhere(self):
         arguments = ["optimize", GRAPH, "-m", "h200x4", "--evaluations", "100"]

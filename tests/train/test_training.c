@@ -65,12 +65,13 @@ static void close_bench(bench *b) {
 
 /* Few units and updates; names and values in turn, up to NULL, come on top. */
 static stw_options *options_of(const char *file, const char *name, ...) {
-    static const char *const usual[][2] = {{"updates", "7"}, {"units", "24"}, {"seed", "3"}, {"threads", "2"}};
+    static const char *const usual[][2] = {
+        {"updates", "7"}, {"units", "24"}, {"seed", "3"}, {"threads", "2"}, {"start-plans", "no"}};
     stw_options *options;
     stw_error error = {0};
     va_list list;
     CHECK_EQ_INT(stw_options_create(&options, &error), STW_OK);
-    for (int k = 0; k < 4; k++) CHECK_EQ_INT(stw_options_set(options, usual[k][0], usual[k][1], &error), STW_OK);
+    for (int k = 0; k < 5; k++) CHECK_EQ_INT(stw_options_set(options, usual[k][0], usual[k][1], &error), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "output", file, &error), STW_OK);
     va_start(list, name);
     for (; name != NULL; name = va_arg(list, const char *))
@@ -173,8 +174,8 @@ TEST(training, repeats_on_any_number_of_threads_and_follows_the_seed) {
     char whole[200], other[200];
     path_in(b, "whole", whole);
     path_in(b, "other", other);
-    const watcher two = train(b, options_of(whole, NULL), -1);
-    const watcher one = train(b, options_of(other, "threads", "1", NULL), -1);
+    const watcher two = train(b, options_of(whole, "start-plans", "yes", NULL), -1);
+    const watcher one = train(b, options_of(other, "start-plans", "yes", "threads", "1", NULL), -1);
     CHECK_EQ_INT(two.count, UPDATES);
     CHECK(two.outcome.valid && !two.interrupted);
     CHECK_NEAR(two.outcome.value, two.best, 0.0);
@@ -208,10 +209,9 @@ static void check_resume(bench *b, const char *name, const char *value) {
     close_bench(b);
 }
 
-TEST(training, goes_on_bit_for_bit) { check_resume(open_bench(1), "preset", "default"); }
+TEST(training, goes_on_bit_for_bit) { check_resume(open_bench(1), "start-plans", "yes"); }
 TEST(training, goes_on_bit_for_bit_with_preset_paper) { check_resume(open_bench(1), "preset", "paper"); }
-TEST(training, goes_on_bit_for_bit_with_memory_as_objective) { check_resume(open_bench(1), "objective", "memory"); }
-TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_bench(), "start-plans", "no"); }
+TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_bench(), "start-plans", "yes"); }
 
 /* ---- interrupts from another thread ---- */
 
@@ -237,7 +237,7 @@ static void wind_up(void *context, const stw_curve_row *row) {
 
 /* One part of a training; wait_ns -1: it is interrupted before it begins. False when it is complete. */
 static bool train_a_while(const bench *b, const char *file, long wait_ns) {
-    stw_options *options = options_of(file, "start-plans", "no", "resume", access(file, F_OK) == 0 ? "yes" : "no", NULL);
+    stw_options *options = options_of(file, "resume", access(file, F_OK) == 0 ? "yes" : "no", NULL);
     stw_error error = {0};
     stw_result *result = NULL;
     bell alarm = {.wait_ns = wait_ns};
@@ -260,13 +260,13 @@ TEST(training, goes_on_bit_for_bit_wherever_it_was_interrupted) {
     char whole[200], parts[200];
     path_in(b, "whole", whole);
     path_in(b, "parts", parts);
-    train(b, options_of(whole, "start-plans", "no", NULL), -1);
+    train(b, options_of(whole, NULL), -1);
     CHECK(train_a_while(b, parts, -1));
     CHECK(access(parts, F_OK) != 0);
     int32_t count = 1;
     while (train_a_while(b, parts, count * 2000000) && count < 2 * UPDATES) count++;
     CHECK(count > 1 && count <= UPDATES);
-    train(b, options_of(parts, "start-plans", "no", "resume", "yes", NULL), -1); /* the last part may have been cut short */
+    train(b, options_of(parts, "resume", "yes", NULL), -1); /* the last part may have been cut short */
     CHECK(files_are_equal(whole, parts));
     close_bench(b);
 }

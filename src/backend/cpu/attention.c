@@ -1,24 +1,28 @@
 /* Attention by segment and head: scores of a few rows at a time, so that they stay in the second cache and nothing of the size
  * rows x segment is kept; the backward pass computes them again. */
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/clones.h"
+STW_FUSE
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/exp.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/heads.h"
+#include "backend/cpu/lanes.h"
 
-enum { BLOCK_ROWS = 64, LANES = 16 };
+enum { BLOCK_ROWS = 64 };
 
 typedef struct {
     const stw_attention_shape *shape;
     int64_t segments; /* of a sequence */
     int64_t size;     /* of a head */
     float scale;
+    bool fast; /* the kernels of heads.h */
     const float *q, *k, *v, *y, *peak, *d_y;
     float *out, *out_peak;                          /* forward */
     float *d_q, *d_k, *d_v, *d_k_later, *d_v_later; /* backward */
-    float *scratch;                                 /* (threads, scratch_size) */
-    int64_t scratch_size;
+    float *scratch;                                 /* (threads, desk_size) */
 } attention;
 
 typedef struct {             /* one segment and head */
@@ -36,121 +40,184 @@ static part part_of(const attention *a, int64_t index) {
     return p;
 }
 
+typedef struct {                /* a thread's scratch: numbers of one head without gaps */
+    float *k, *v, *d_k, *d_v;   /* (seen, size) */
+    float *turned_k, *turned_v; /* (size, seen); only if fast */
+    float *q, *y, *d_y;         /* (BLOCK_ROWS, size) */
+    float *share, *d_score;     /* (BLOCK_ROWS, seen) */
+    float *sum;                 /* (BLOCK_ROWS) */
+} desk;
+
+static int64_t seen_at_most(const stw_attention_shape *s) {
+    return s->segment < s->sequence ? 2 * (int64_t)s->segment : s->sequence;
+}
+
+static int64_t desk_size(const stw_attention_shape *s) {
+    const int64_t seen = seen_at_most(s), size = s->width / s->heads;
+    return (6 * seen * size + 3 * BLOCK_ROWS * size + 2 * BLOCK_ROWS * seen + BLOCK_ROWS + 15) / 16 * 16;
+}
+
+static desk desk_of(const attention *a, int32_t worker) {
+    const int64_t seen = seen_at_most(a->shape);
+    float *next = a->scratch + worker * desk_size(a->shape);
+    desk d;
+    float **wide[] = {&d.k, &d.v, &d.d_k, &d.d_v, &d.turned_k, &d.turned_v}, **narrow[] = {&d.q, &d.y, &d.d_y},
+          **square[] = {&d.share, &d.d_score};
+    for (int i = 0; i < 6; i++, next += seen * a->size) *wide[i] = next;
+    for (int i = 0; i < 3; i++, next += BLOCK_ROWS * a->size) *narrow[i] = next;
+    for (int i = 0; i < 2; i++, next += BLOCK_ROWS * seen) *square[i] = next;
+    d.sum = next;
+    return d;
+}
+
+/* Rows of one head from one matrix to another, with other distances between rows. */
+static void move_rows(int64_t rows, int64_t size, const float *from, int64_t from_step, float *to, int64_t to_step) {
+    for (int64_t r = 0; r < rows; r++, from += from_step, to += to_step) {
+        int64_t c = 0;
+        for (; c + STW_LANES <= size; c += STW_LANES) memcpy(to + c, from + c, STW_LANES * sizeof(float)); /* needs no call */
+        for (; c < size; c++) to[c] = from[c];
+    }
+}
+
+/* A head's columns of some rows to the desk, and back: rows a power of two apart would fall into few sets of the cache. */
+static void take_head(const attention *a, const part *p, int64_t row, int64_t rows, const float *from, float *to) {
+    move_rows(rows, a->size, from + row * a->shape->width + p->column, a->shape->width, to, a->size);
+}
+
+static void put_head(const attention *a, const part *p, int64_t row, int64_t rows, const float *from, float *to) {
+    move_rows(rows, a->size, from, a->size, to + row * a->shape->width + p->column, a->shape->width);
+}
+
+/* The same of all rows that the part sees, and turned round if that is of use. */
+static void take_seen(const attention *a, const part *p, const float *from, float *to, float *turned) {
+    const int64_t seen = p->end - p->begin;
+    take_head(a, p, p->begin, seen, from, to);
+    for (int64_t u = 0; a->fast && u < seen; u++) {
+        for (int64_t c = 0; c < a->size; c++) turned[c * seen + u] = to[u * a->size + c];
+    }
+}
+
+/* out: (rows, seen) = scale * left memory^T. */
+static void score(const attention *a, int64_t rows, int64_t seen, float scale, const float *left, const float *memory,
+                  const float *turned, float *out) {
+    if (a->fast)
+        stw_heads_score(rows, seen, a->size, scale, left, turned, out);
+    else
+        stw_gemm(false, true, rows, seen, a->size, scale, left, a->size, memory, a->size, 0.0f, out, seen);
+}
+
+/* out: (rows, size) = scale * weight memory, weight: (rows, seen). */
+static void mix(const attention *a, int64_t rows, int64_t seen, float scale, const float *weight, const float *memory,
+                float *out) {
+    if (a->fast)
+        stw_heads_mix(rows, seen, a->size, scale, weight, seen, 1, memory, false, out);
+    else
+        stw_gemm(false, false, rows, a->size, seen, scale, weight, seen, memory, a->size, 0.0f, out, a->size);
+}
+
+/* out: (seen, size) = scale * weight^T from (+ out, if add), weight: (rows, seen). */
+static void mix_back(const attention *a, int64_t rows, int64_t seen, float scale, const float *weight, const float *from,
+                     bool add, float *out) {
+    if (a->fast)
+        stw_heads_mix(seen, rows, a->size, scale, weight, 1, seen, from, add, out);
+    else
+        stw_gemm(true, false, seen, a->size, rows, scale, weight, seen, from, a->size, add ? 1.0f : 0.0f, out, a->size);
+}
+
 /* Scores become exp(score - largest of the row); the row's sum goes to `sum`, log of the sum of exp to `peak`. */
 STW_CLONES static void exp_rows(int64_t rows, int64_t seen, int64_t heads, float *restrict score, float *restrict sum,
                                 float *restrict peak) {
     for (int64_t r = 0; r < rows; r++) {
         float *row = score + r * seen;
-        float largest = row[0], top[LANES], part_sum[LANES] = {0}, total = 0.0f;
-        for (int l = 0; l < LANES; l++) top[l] = row[0];
-        int64_t u = 0;
-        for (; u + LANES <= seen; u += LANES)
-            for (int l = 0; l < LANES; l++) top[l] = row[u + l] > top[l] ? row[u + l] : top[l];
-        for (; u < seen; u++) largest = row[u] > largest ? row[u] : largest;
-        for (int l = 0; l < LANES; l++) largest = top[l] > largest ? top[l] : largest;
-        for (u = 0; u + LANES <= seen; u += LANES) {
-            for (int l = 0; l < LANES; l++) {
-                const float e = stw_exp(row[u + l] - largest);
-                row[u + l] = e;
-                part_sum[l] += e;
-            }
-        }
-        for (; u < seen; u++) {
-            row[u] = stw_exp(row[u] - largest);
-            total += row[u];
-        }
-        for (int l = 0; l < LANES; l++) total += part_sum[l];
-        sum[r] = total;
-        peak[r * heads] = largest + logf(total);
+        const float largest = stw_largest(seen, row);
+        for (int64_t u = 0; u < seen; u++) row[u] = stw_exp(row[u] - largest);
+        sum[r] = stw_sum(seen, row);
+        peak[r * heads] = largest + logf(sum[r]);
     }
 }
 
 static void forward_part(void *context, int64_t index, int32_t worker) {
     const attention *a = context;
     const part p = part_of(a, index);
-    const int64_t width = a->shape->width, heads = a->shape->heads, seen = p.end - p.begin;
-    float *score = a->scratch + worker * a->scratch_size, *sum = score + BLOCK_ROWS * seen;
+    const desk d = desk_of(a, worker);
+    const int64_t width = a->shape->width, heads = a->shape->heads, size = a->size, seen = p.end - p.begin;
+    take_seen(a, &p, a->k, d.k, d.turned_k);
+    take_head(a, &p, p.begin, seen, a->v, d.v);
     for (int64_t r = p.own; r < p.end; r += BLOCK_ROWS) {
         const int64_t rows = p.end - r < BLOCK_ROWS ? p.end - r : BLOCK_ROWS;
-        float *y = a->out + r * width + p.column;
-        stw_gemm(false, true, rows, seen, a->size, a->scale, a->q + r * width + p.column, width,
-                 a->k + p.begin * width + p.column, width, 0.0f, score, seen);
-        exp_rows(rows, seen, heads, score, sum, a->out_peak + r * heads + p.column / a->size);
-        stw_gemm(false, false, rows, a->size, seen, 1.0f, score, seen, a->v + p.begin * width + p.column, width, 0.0f, y, width);
+        take_head(a, &p, r, rows, a->q, d.q);
+        score(a, rows, seen, a->scale, d.q, d.k, d.turned_k, d.share);
+        exp_rows(rows, seen, heads, d.share, d.sum, a->out_peak + r * heads + p.column / size);
+        mix(a, rows, seen, 1.0f, d.share, d.v, d.y);
         for (int64_t i = 0; i < rows; i++) {
-            for (int64_t c = 0; c < a->size; c++) y[i * width + c] /= sum[i];
+            const float factor = 1.0f / d.sum[i];
+            for (int64_t c = 0; c < size; c++) a->out[(r + i) * width + p.column + c] = d.y[i * size + c] * factor;
         }
     }
 }
 
-/* Scores become shares, exp(score - peak). */
-STW_CLONES static void share_rows(int64_t rows, int64_t seen, int64_t heads, const float *restrict peak, float *restrict score) {
+/* Scores become shares, exp(score - peak), and gradients of shares become gradients of scores; mean: <d_y, y> of the row. */
+STW_CLONES static void share_rows(int64_t rows, int64_t seen, int64_t heads, const float *restrict peak,
+                                  const float *restrict mean, float *restrict score, float *restrict d_share) {
     for (int64_t r = 0; r < rows; r++) {
-        const float top = peak[r * heads];
-        for (int64_t u = 0; u < seen; u++) score[r * seen + u] = stw_exp(score[r * seen + u] - top);
+        const float top = peak[r * heads], m = mean[r];
+        for (int64_t u = r * seen; u < (r + 1) * seen; u++) {
+            const float share = stw_exp(score[u] - top);
+            score[u] = share;
+            d_share[u] = share * (d_share[u] - m);
+        }
     }
 }
 
-/* Gradients of shares become gradients of scores; mean: <d_y, y> of the row. */
-STW_CLONES static void score_rows(int64_t rows, int64_t seen, const float *restrict share, const float *restrict mean,
-                                  float *restrict d_share) {
-    for (int64_t r = 0; r < rows; r++) {
-        const float m = mean[r];
-        for (int64_t u = 0; u < seen; u++) d_share[r * seen + u] = share[r * seen + u] * (d_share[r * seen + u] - m);
-    }
+static void zero_rows(const attention *a, int64_t column, int64_t begin, int64_t end, float *x) {
+    for (int64_t r = begin; r < end; r++) memset(x + r * a->shape->width + column, 0, (size_t)a->size * sizeof(float));
 }
 
-static void zero_rows(int64_t begin, int64_t end, const attention *a, int64_t column, float *x) {
-    for (int64_t r = begin; r < end; r++) {
-        for (int64_t c = 0; c < a->size; c++) x[r * a->shape->width + column + c] = 0.0f;
-    }
+/* Gradients of keys or values go apart: those of the segment before, those of the own. */
+static void part_memory(const attention *a, const part *p, const float *from, float *later, float *own) {
+    put_head(a, p, p->begin, p->own - p->begin, from, later);
+    put_head(a, p, p->own, p->end - p->own, from + (p->own - p->begin) * a->size, own);
 }
 
-/* Adds a few rows' part to the gradients of the keys and values that they see: to[u] += alpha * weight^T from. */
-static void add_to_memory(const attention *a, const part *p, int64_t rows, float alpha, const float *weight, const float *from,
-                          bool fresh, float *own, float *later) {
-    const int64_t width = a->shape->width, seen = p->end - p->begin, before = p->own - p->begin;
-    const float beta = fresh ? 0.0f : 1.0f;
-    if (before > 0)
-        stw_gemm(true, false, before, a->size, rows, alpha, weight, seen, from, width, beta, later + p->begin * width + p->column,
-                 width);
-    stw_gemm(true, false, seen - before, a->size, rows, alpha, weight + before, seen, from, width, beta,
-             own + p->own * width + p->column, width);
+static void backward_rows(const attention *a, const part *p, const desk *d, int64_t r, int64_t rows) {
+    const int64_t heads = a->shape->heads, size = a->size, seen = p->end - p->begin;
+    take_head(a, p, r, rows, a->q, d->q);
+    take_head(a, p, r, rows, a->d_y, d->d_y);
+    take_head(a, p, r, rows, a->y, d->y);
+    for (int64_t i = 0; i < rows; i++) {
+        d->sum[i] = 0.0f;
+        for (int64_t c = 0; c < size; c++) d->sum[i] += d->d_y[i * size + c] * d->y[i * size + c];
+    }
+    score(a, rows, seen, a->scale, d->q, d->k, d->turned_k, d->share);
+    score(a, rows, seen, 1.0f, d->d_y, d->v, d->turned_v, d->d_score);
+    share_rows(rows, seen, heads, a->peak + r * heads + p->column / size, d->sum, d->share, d->d_score);
+    mix(a, rows, seen, a->scale, d->d_score, d->k, d->y);
+    put_head(a, p, r, rows, d->y, a->d_q);
+    mix_back(a, rows, seen, a->scale, d->d_score, d->q, r > p->own, d->d_k);
+    mix_back(a, rows, seen, 1.0f, d->share, d->d_y, r > p->own, d->d_v);
 }
 
 static void backward_part(void *context, int64_t index, int32_t worker) {
     const attention *a = context;
     const part p = part_of(a, index);
-    const int64_t width = a->shape->width, heads = a->shape->heads, seen = p.end - p.begin, first = p.begin * width + p.column;
-    float *share = a->scratch + worker * a->scratch_size, *d_score = share + BLOCK_ROWS * seen;
-    float *mean = d_score + BLOCK_ROWS * seen;
-    for (int64_t r = p.own; r < p.end; r += BLOCK_ROWS) {
-        const int64_t rows = p.end - r < BLOCK_ROWS ? p.end - r : BLOCK_ROWS, at = r * width + p.column;
-        stw_gemm(false, true, rows, seen, a->size, a->scale, a->q + at, width, a->k + first, width, 0.0f, share, seen);
-        share_rows(rows, seen, heads, a->peak + r * heads + p.column / a->size, share);
-        stw_gemm(false, true, rows, seen, a->size, 1.0f, a->d_y + at, width, a->v + first, width, 0.0f, d_score, seen);
-        for (int64_t i = 0; i < rows; i++) {
-            mean[i] = 0.0f;
-            for (int64_t c = 0; c < a->size; c++) mean[i] += a->d_y[at + i * width + c] * a->y[at + i * width + c];
-        }
-        score_rows(rows, seen, share, mean, d_score);
-        stw_gemm(false, false, rows, a->size, seen, a->scale, d_score, seen, a->k + first, width, 0.0f, a->d_q + at, width);
-        add_to_memory(a, &p, rows, a->scale, d_score, a->q + at, r == p.own, a->d_k, a->d_k_later);
-        add_to_memory(a, &p, rows, 1.0f, share, a->d_y + at, r == p.own, a->d_v, a->d_v_later);
-    }
-    if (p.end % a->shape->sequence == 0) { /* no segment comes after it */
-        zero_rows(p.own, p.end, a, p.column, a->d_k_later);
-        zero_rows(p.own, p.end, a, p.column, a->d_v_later);
-    }
+    const desk d = desk_of(a, worker);
+    take_seen(a, &p, a->k, d.k, d.turned_k);
+    take_seen(a, &p, a->v, d.v, d.turned_v);
+    for (int64_t r = p.own; r < p.end; r += BLOCK_ROWS)
+        backward_rows(a, &p, &d, r, p.end - r < BLOCK_ROWS ? p.end - r : BLOCK_ROWS);
+    part_memory(a, &p, d.d_k, a->d_k_later, a->d_k);
+    part_memory(a, &p, d.d_v, a->d_v_later, a->d_v);
+    if (p.end % a->shape->sequence != 0) return;
+    zero_rows(a, p.column, p.own, p.end, a->d_k_later); /* no segment comes after it */
+    zero_rows(a, p.column, p.own, p.end, a->d_v_later);
 }
 
 static attention prepare(stw_backend *b, const stw_attention_shape *shape, stw_arena *scratch) {
-    const int64_t seen = shape->segment < shape->sequence ? 2 * (int64_t)shape->segment : shape->sequence;
     attention a = {.shape = shape, .size = shape->width / shape->heads};
     a.segments = (shape->sequence + (int64_t)shape->segment - 1) / shape->segment;
     a.scale = 1.0f / sqrtf((float)a.size);
-    a.scratch_size = (2 * BLOCK_ROWS * seen + BLOCK_ROWS + 15) / 16 * 16;
-    a.scratch = stw_cpu_reals(scratch, stw_cpu_of(b)->threads * a.scratch_size);
+    a.fast = stw_heads_fit(a.size);
+    a.scratch = stw_cpu_reals(scratch, stw_cpu_of(b)->threads * desk_size(shape));
     return a;
 }
 

@@ -40,7 +40,7 @@ void stw_cpu_add_parts(stw_backend *b, int64_t count, int64_t times, const float
 enum { STW_SUM_ROWS = 160, STW_SUM_BLOCKS = 16 };
 
 void stw_cpu_use_linear(stw_backend *b);    /* linear.c */
-void stw_cpu_use_attention(stw_backend *b); /* attention.c */
+void stw_cpu_use_attention(stw_backend *b); /* attention.c, heads.c */
 void stw_cpu_use_norm(stw_backend *b);      /* norm.c */
 void stw_cpu_use_gather(stw_backend *b);    /* gather.c: embed, gather_max */
 void stw_cpu_use_rows(stw_backend *b);      /* rows.c: gate, mean, repeat, log_softmax */

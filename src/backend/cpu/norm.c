@@ -3,8 +3,9 @@
 
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/lanes.h"
 
-enum { BLOCK_ROWS = 128, LANES = 16 }; /* sums run in LANES parts side by side, so that they fill a vector */
+enum { BLOCK_ROWS = 128 };
 
 typedef struct {
     stw_blocks blocks;
@@ -13,36 +14,22 @@ typedef struct {
     float *y, *normal, *inverse;
 } forward;
 
-static inline float add_up(const float *lane) {
-    float sum = 0.0f;
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
-}
-
 STW_CLONES static void norm_rows(int64_t begin, int64_t end, int64_t width, const forward *f) {
     const float *restrict gain = f->gain, *restrict bias = f->bias;
     for (int64_t r = begin; r < end; r++) {
         const float *x = f->x + r * width, *residual = f->residual == NULL ? NULL : f->residual + r * width;
         float *normal = f->normal + r * width, *y = f->y + r * width;
-        float sum[LANES] = {0}, square[LANES] = {0};
         if (residual != NULL)
             for (int64_t i = 0; i < width; i++) normal[i] = x[i] + residual[i];
         else
             memcpy(normal, x, (size_t)width * sizeof(float));
-        int64_t i = 0;
-        for (; i + LANES <= width; i += LANES)
-            for (int l = 0; l < LANES; l++) sum[l] += normal[i + l];
-        for (; i < width; i++) sum[0] += normal[i];
-        const float mean = add_up(sum) / (float)width;
-        for (i = 0; i + LANES <= width; i += LANES)
-            for (int l = 0; l < LANES; l++) square[l] += (normal[i + l] - mean) * (normal[i + l] - mean);
-        for (; i < width; i++) square[0] += (normal[i] - mean) * (normal[i] - mean);
-        const float scale = 1.0f / sqrtf(add_up(square) / (float)width + 1e-5f);
+        const float mean = stw_sum(width, normal) / (float)width;
+        for (int64_t i = 0; i < width; i++) normal[i] -= mean;
+        const float scale = 1.0f / sqrtf(stw_dot(width, normal, normal) / (float)width + 1e-5f);
         f->inverse[r] = scale;
-        for (i = 0; i < width; i++) {
-            const float value = (normal[i] - mean) * scale;
-            normal[i] = value;
-            y[i] = value * gain[i] + bias[i];
+        for (int64_t i = 0; i < width; i++) {
+            normal[i] *= scale;
+            y[i] = normal[i] * gain[i] + bias[i];
         }
     }
 }
@@ -73,42 +60,31 @@ typedef struct {
     const float *normal, *inverse, *gain, *d_y;
     float *d_z;
     float *gain_parts, *bias_parts; /* (blocks, width) */
+    float *scratch;                 /* (threads, width): d_y * gain of a row */
 } backward;
 
-STW_CLONES static void back_rows(int64_t begin, int64_t end, int64_t width, const backward *f, float *restrict gain_sum,
-                                 float *restrict bias_sum) {
+STW_CLONES static void back_rows(int64_t begin, int64_t end, int64_t width, const backward *f, float *restrict g,
+                                 float *restrict gain_sum, float *restrict bias_sum) {
     const float *restrict gain = f->gain;
     for (int64_t i = 0; i < width; i++) gain_sum[i] = bias_sum[i] = 0.0f;
     for (int64_t r = begin; r < end; r++) {
         const float *normal = f->normal + r * width, *d_y = f->d_y + r * width;
         float *d_z = f->d_z + r * width;
-        float sum[LANES] = {0}, along[LANES] = {0};
-        int64_t i = 0;
-        for (; i + LANES <= width; i += LANES) {
-            for (int l = 0; l < LANES; l++) {
-                const float g = d_y[i + l] * gain[i + l];
-                sum[l] += g;
-                along[l] += g * normal[i + l];
-            }
-        }
-        for (; i < width; i++) {
-            sum[0] += d_y[i] * gain[i];
-            along[0] += d_y[i] * gain[i] * normal[i];
-        }
-        const float mean = add_up(sum) / (float)width, slope = add_up(along) / (float)width, scale = f->inverse[r];
-        for (i = 0; i < width; i++) {
+        for (int64_t i = 0; i < width; i++) g[i] = d_y[i] * gain[i];
+        const float mean = stw_sum(width, g) / (float)width, slope = stw_dot(width, g, normal) / (float)width;
+        const float scale = f->inverse[r];
+        for (int64_t i = 0; i < width; i++) {
             gain_sum[i] += d_y[i] * normal[i];
             bias_sum[i] += d_y[i];
         }
-        for (i = 0; i < width; i++) d_z[i] = scale * (d_y[i] * gain[i] - mean - normal[i] * slope);
+        for (int64_t i = 0; i < width; i++) d_z[i] = scale * (g[i] - mean - normal[i] * slope);
     }
 }
 
 static void back_block(void *context, int64_t index, int32_t worker) {
-    (void)worker;
     const backward *f = context;
-    back_rows(stw_block_begin(&f->blocks, index), stw_block_end(&f->blocks, index), f->width, f, f->gain_parts + index * f->width,
-              f->bias_parts + index * f->width);
+    back_rows(stw_block_begin(&f->blocks, index), stw_block_end(&f->blocks, index), f->width, f, f->scratch + worker * f->width,
+              f->gain_parts + index * f->width, f->bias_parts + index * f->width);
 }
 
 static void norm_back(stw_backend *b, int32_t rows, int32_t width, const void *normal, const void *inverse, const void *gain,
@@ -123,6 +99,7 @@ static void norm_back(stw_backend *b, int32_t rows, int32_t width, const void *n
                   .d_z = d_z};
     f.gain_parts = stw_cpu_reals(&scratch, f.blocks.count * width);
     f.bias_parts = stw_cpu_reals(&scratch, f.blocks.count * width);
+    f.scratch = stw_cpu_reals(&scratch, (int64_t)stw_cpu_of(b)->threads * width);
     stw_cpu_run(b, f.blocks.count, back_block, &f);
     stw_cpu_add_parts(b, width, f.blocks.count, f.gain_parts, d_gain);
     stw_cpu_add_parts(b, width, f.blocks.count, f.bias_parts, d_bias);
