@@ -4,7 +4,7 @@
     bench/nn_torch.py [--threads N] [--seconds S] [--bench build/release/bench/bench_nn]
 
 With --bench it runs that program before and after itself and prints how many times faster it is. Absolute times are for
-orientation; on a busy machine only the ratios of one run say something.
+orientation; on a busy machine only the ratios of processor time say something.
 """
 import argparse
 import math

@@ -56,7 +56,8 @@ static void declare_heads(stw_net *net) {
     const stw_policy_config *c = &net->config;
     stw_parameters *p = &net->p;
     if (c->placement == STW_PLACEMENT_STEER) {
-        net->steer = stw_linear_declare(p, "head.steer", c->width, STW_STEER_KNOBS, true, false, SMALL);
+        net->steer = stw_linear_declare(p, "head.steer", c->width, STW_STEER_KNOBS, false, false, LINEAR);
+        net->steer_common = stw_linear_declare(p, "common.steer", c->width, 2 * STW_STEER_KNOBS, true, false, 0.0);
     } else {
         net->query[0] = stw_linear_declare(p, "head.query.0", c->width, c->score_width, true, true, RELU);
         net->query[1] = stw_linear_declare(p, "head.query.1", c->score_width, c->score_width, true, false, SMALL);
@@ -64,7 +65,8 @@ static void declare_heads(stw_net *net) {
         net->device[1] = stw_linear_declare(p, "head.device.1", c->score_width, c->score_width, true, false, LINEAR);
     }
     if (c->schedule == STW_SCHEDULE_NUDGE) {
-        net->nudge = stw_linear_declare(p, "head.nudge", c->width, 1, true, false, SMALL);
+        net->nudge = stw_linear_declare(p, "head.nudge", c->width, 1, false, false, LINEAR);
+        net->nudge_common = stw_linear_declare(p, "common.nudge", c->width, 2, true, false, 0.0);
     } else {
         net->class_ = stw_linear_declare(p, "head.class", c->width, c->classes, true, false, SMALL);
     }

@@ -24,7 +24,8 @@ struct stw_net {
     stw_linear_layer action; /* knobs, or what a device is like, -> width */
     /* The heads; those that the config does not name are not declared. */
     stw_linear_layer steer, nudge, class_;
-    stw_linear_layer query[2], device[2]; /* -> score_width -> score_width */
+    stw_linear_layer steer_common, nudge_common; /* of the graph: what all rows have in common (spread.c) */
+    stw_linear_layer query[2], device[2];        /* -> score_width -> score_width */
 };
 
 typedef struct stw_held_input { /* on the backend */
@@ -63,7 +64,7 @@ struct stw_pass {
     void *gated[STW_NET_MAX_LAYERS]; /* (M, width) */
     stw_attention_kept attention[STW_NET_MAX_LAYERS];
     stw_task_kept placement;
-    void *placement_out;                   /* (M, 3), or (M, D) log probabilities */
+    void *placement_out;                   /* (M, 3) before they are spread, or (M, D) log probabilities */
     void *query_hidden, *query;            /* (M, score_width) */
     void *device_hidden, *device, *scaled; /* (D, score_width); scaled: device / sqrt(score_width) */
     /* Kept by the scheduling pass; rows: K * M. */
@@ -73,7 +74,8 @@ struct stw_pass {
     void *embedded;     /* (K * M, width), or (D, width) */
     void *device_terms; /* (D, width) what each device adds */
     stw_task_kept schedule;
-    void *schedule_out; /* (K * M, 1), or (K * M, classes) log probabilities */
+    void *schedule_out; /* (K * M, 1) before they are spread, or (K * M, classes) log probabilities */
+    void *d_graph;      /* (1, width) in a backward pass: the gradient of the graph vector */
 };
 
 /* The output of the trunk, (M, width). */
@@ -95,6 +97,12 @@ stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error);
 stw_status stw_placement_head_backward(stw_pass *pass, void *d_out, void *d_h, void *d_device, stw_error *error);
 stw_status stw_schedule_head_forward(stw_pass *pass, stw_error *error);
 stw_status stw_schedule_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
+/* spread.c: raw: (sequences * M, dims) on the backend, out: the same on the host. Backward: from d_out on the host; takes d_raw
+ * from the tape of the backward pass and adds to d_graph. */
+stw_status stw_spread_forward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,
+                              double *out, stw_error *error);
+stw_status stw_spread_backward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,
+                               const double *d_out, void *d_graph, void **d_raw, stw_error *error);
 /* The devices' embedding, which the head and the second task share. d_device is overwritten. */
 stw_status stw_device_forward(stw_pass *pass, stw_error *error);
 stw_status stw_device_backward(stw_pass *pass, void *d_device, stw_error *error);

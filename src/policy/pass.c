@@ -54,6 +54,24 @@ int32_t stw_pass_schedule_width(const stw_pass *pass) {
     return pass->net->config.schedule == STW_SCHEDULE_NUDGE ? 1 : pass->net->config.classes;
 }
 
+static stw_status placement_on_host(stw_pass *pass, double *out, stw_error *error) {
+    const stw_net *net = pass->net;
+    const int32_t width = stw_pass_placement_width(pass);
+    if (net->config.placement == STW_PLACEMENT_STEER)
+        return stw_spread_forward(pass, &net->steer_common, pass->placement_out, 1, width, out, error);
+    stw_reals_out(net->backend, out, pass->placement_out, (int64_t)pass->input.M * width, pass->scratch);
+    return STW_OK;
+}
+
+static stw_status schedule_on_host(stw_pass *pass, double *out, stw_error *error) {
+    const stw_net *net = pass->net;
+    const int32_t width = stw_pass_schedule_width(pass);
+    if (net->config.schedule == STW_SCHEDULE_NUDGE)
+        return stw_spread_forward(pass, &net->nudge_common, pass->schedule_out, pass->K, width, out, error);
+    stw_reals_out(net->backend, out, pass->schedule_out, (int64_t)pass->K * pass->input.M * width, pass->scratch);
+    return STW_OK;
+}
+
 stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error) {
     if (!pass->has_input) return stw_fail(error, STW_ERROR_INPUT, "the network has no input; call stw_pass_set_input first");
     pass->placed = false;
@@ -63,9 +81,7 @@ stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error) {
     TRY(stw_placement_forward(pass, error));
     TRY(stw_placement_head_forward(pass, error));
     pass->placed = true;
-    const int64_t count = (int64_t)pass->input.M * stw_pass_placement_width(pass);
-    stw_reals_out(pass->net->backend, out, pass->placement_out, count, pass->scratch);
-    return STW_OK;
+    return placement_on_host(pass, out, error);
 }
 
 static stw_status schedule(stw_pass *pass, const double *action, stw_error *error) {
@@ -85,9 +101,7 @@ stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, do
         pass->K = 0;
         return status;
     }
-    const int64_t count = (int64_t)K * pass->input.M * stw_pass_schedule_width(pass);
-    stw_reals_out(pass->net->backend, out, pass->schedule_out, count, pass->scratch);
-    return STW_OK;
+    return schedule_on_host(pass, out, error);
 }
 
 /* A gradient from the host. */
@@ -100,7 +114,12 @@ static stw_status bring(stw_pass *pass, const double *from, int64_t count, void 
 static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *d_h1, void *d_device, stw_error *error) {
     const int64_t rows = (int64_t)pass->K * pass->input.M;
     void *d_out = NULL, *d_h = NULL;
-    TRY(bring(pass, d_schedule, rows * stw_pass_schedule_width(pass), &d_out, error));
+    if (pass->net->config.schedule == STW_SCHEDULE_NUDGE) {
+        TRY(stw_spread_backward(pass, &pass->net->nudge_common, pass->schedule_out, pass->K, 1, d_schedule, pass->d_graph, &d_out,
+                                error));
+    } else {
+        TRY(bring(pass, d_schedule, rows * stw_pass_schedule_width(pass), &d_out, error));
+    }
     TRY(stw_tape_reals(pass->back_tape, rows * pass->net->config.width, &d_h, error));
     TRY(stw_schedule_head_backward(pass, d_out, d_h, error));
     return stw_schedule_backward(pass, d_h, d_h1, d_device, error);
@@ -118,10 +137,16 @@ stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const do
     stw_tape_reset(pass->back_tape);
     TRY(stw_tape_zeros(b, pass->back_tape, size, &d_h1, error));
     TRY(stw_tape_reals(pass->back_tape, size, &d_x, error));
+    TRY(stw_tape_zeros(b, pass->back_tape, net->config.width, &pass->d_graph, error));
     if (device) TRY(stw_tape_zeros(b, pass->back_tape, D * net->config.score_width, &d_device, error));
     if (d_schedule != NULL) TRY(schedule_back(pass, d_schedule, d_h1, d_device, error));
     if (d_placement != NULL) {
-        TRY(bring(pass, d_placement, M * stw_pass_placement_width(pass), &d_out, error));
+        if (device) {
+            TRY(bring(pass, d_placement, M * D, &d_out, error));
+        } else {
+            TRY(stw_spread_backward(pass, &net->steer_common, pass->placement_out, 1, STW_STEER_KNOBS, d_placement, pass->d_graph,
+                                    &d_out, error));
+        }
         TRY(stw_placement_head_backward(pass, d_out, d_h1, d_device, error));
     }
     if (device) TRY(stw_device_backward(pass, d_device, error));

@@ -134,12 +134,11 @@ stw_status stw_trunk_backward(stw_pass *pass, void *d_x, stw_error *error) {
     const stw_held_input *in = &pass->input;
     stw_backend *b = net->backend;
     walk w = {.here = d_x};
-    void *d_gate = NULL, *d_graph = NULL;
+    void *d_gate = NULL;
     TRY(stw_tape_reals(pass->back_tape, (int64_t)in->M * c->width, &w.there, error));
     TRY(stw_tape_reals(pass->back_tape, c->width, &d_gate, error));
-    TRY(stw_tape_zeros(b, pass->back_tape, c->width, &d_graph, error));
-    for (int32_t l = c->attention_layers - 1; l >= 0; l--) TRY(attention_back(pass, l, &w, d_gate, d_graph, error));
-    if (c->modulation != 0 && c->attention_layers > 0) b->mean_back(b, in->M, c->width, d_graph, true, w.here);
+    for (int32_t l = c->attention_layers - 1; l >= 0; l--) TRY(attention_back(pass, l, &w, d_gate, pass->d_graph, error));
+    b->mean_back(b, in->M, c->width, pass->d_graph, true, w.here);
     for (int32_t l = c->sage_layers - 1; l >= 0; l--) {
         stw_tape_reset(pass->layer_tape);
         TRY(stw_sage_backward(&net->sage[l], &net->p, &in->producers, &in->readers, &pass->sage[l], w.here, w.there,
