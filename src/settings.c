@@ -38,17 +38,18 @@ static stw_status read_tasks(const char *text, unsigned *out, stw_error *error) 
     return STW_OK;
 }
 
-static stw_status read_units(const char *text, int32_t *out, stw_error *error) {
+static stw_status read_units(const char *text, stw_settings *out, stw_error *error) {
     int64_t count = 0;
+    if (strcmp(text, "auto") == 0) return STW_OK;
     if (strcmp(text, "off") == 0) {
-        *out = 0;
+        out->unit_count = out->policy.unit_count = 0;
         return STW_OK;
     }
     if (!stw_str_to_int64(stw_str_of(text), &count) || count < 1 || count > INT32_MAX) {
-        return stw_fail(error, STW_ERROR_INPUT, "--units: '%s' is neither 'off' nor a whole number from 1 to %d", text,
+        return stw_fail(error, STW_ERROR_INPUT, "--units: '%s' is neither 'off', 'auto' nor a whole number from 1 to %d", text,
                         INT32_MAX);
     }
-    *out = (int32_t)count;
+    out->unit_count = out->policy.unit_count = (int32_t)count;
     return STW_OK;
 }
 
@@ -57,7 +58,7 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     const char *preset = text_of(options, "preset"), *rate = text_of(options, "learning-rate");
     const char *reward = text_of(options, "reward"), *starts = text_of(options, "start-plans");
     const char *warm = text_of(options, "warm-start");
-    *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1};
+    *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
     if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);
     if (rate != NULL &&
         (!stw_str_to_double(stw_str_of(rate), &out->learning_rate) || !(out->learning_rate >= 0.0) || out->learning_rate > 1.0))
@@ -77,10 +78,10 @@ stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_
         if (objective != NULL && strcmp(objective, stw_objective_name[k]) == 0) out->objective = (stw_objective)k;
     }
     if (tasks != NULL) TRY(read_tasks(tasks, &out->tasks, error));
-    if (units != NULL) TRY(read_units(units, &out->unit_count, error));
     stw_rule named = STW_RULE_FIFO;
     if (rule != NULL && stw_rule_find(stw_str_of(rule), &named)) out->rule = (int32_t)named;
     TRY(read_policy(options, &out->policy, error));
+    if (units != NULL) TRY(read_units(units, out, error));
     out->seed = (uint64_t)integer_of(options, "seed", 1);
     out->threads = (int32_t)integer_of(options, "threads", 0);
     out->evaluations = integer_of(options, "evaluations", 0);

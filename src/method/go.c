@@ -8,7 +8,8 @@
 #include "train/trainer.h"
 
 static const double START_SHARE = 0.1; /* of the budget, for plans to begin with where none are given */
-static const double SAVE_S = 30.0;     /* between checkpoints */
+enum { OPS_PER_UNIT = 32 };
+static const double SAVE_S = 30.0; /* between checkpoints */
 
 typedef struct {
     stw_search *search;
@@ -18,6 +19,7 @@ typedef struct {
     stw_train_settings settings;
     stw_policy_config config;
     stw_trainer *trainer;
+    int32_t unit_count;
     double began_s, saved_s;
     int64_t began_evaluations;
     stw_score first; /* of the plan to begin with, if there is one */
@@ -63,9 +65,16 @@ static void curve(void *context, const stw_curve_row *row) {
 
 /* ---- settings ---- */
 
+/* A plan of few ops is decoded in less time than the network takes for many units. */
+static int32_t units_for(int32_t ops) {
+    return ops < 128 * OPS_PER_UNIT ? 128 : ops < 512 * OPS_PER_UNIT ? ops / OPS_PER_UNIT : 512;
+}
+
 static stw_status choose_settings(go *g, stw_error *error) {
-    static const stw_policy_settings unset = {.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1};
+    static const stw_policy_settings unset = {
+        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
     const stw_policy_settings *wish = g->search->policy != NULL ? g->search->policy : &unset;
+    g->unit_count = wish->unit_count >= 0 ? wish->unit_count : units_for(g->search->simulator->graph->op_count);
     const char *preset = wish->preset[0] != '\0' ? wish->preset : "default";
     if (!stw_policy_preset(preset, &g->config) || !stw_train_preset(preset, &g->settings))
         return stw_fail(error, STW_ERROR_INPUT, "unknown preset '%s'; known: default, paper", preset);
@@ -178,7 +187,7 @@ static stw_status prepare(go *g, stw_arena *arena, stw_error *error) {
                                  .mean_us = g->list.mean_us,
                                  .memory = g->list.memory,
                                  .allowed = g->list.linked};
-    TRY(stw_problem_build(search->simulator, search->objective, &listing, search->unit_count, arena, &g->problem, error));
+    TRY(stw_problem_build(search->simulator, search->objective, &listing, g->unit_count, arena, &g->problem, error));
     g->problem.places = (search->tasks & STW_TASK_PLACEMENT) != 0;
     g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
     g->problem.rule = search->rule;

@@ -31,6 +31,7 @@ typedef struct stw_policy_settings {
     double learning_rate; /* negative: unset */
     int32_t reward;       /* stw_reward, or -1: unset */
     int32_t glue;         /* decisions are relative to plans that others made: 0, 1, or -1: unset */
+    int32_t unit_count;   /* 0: one per op; -1: by the size of the graph */
     int32_t warm_start;   /* 0, 1, or -1: unset */
     const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
     bool resume;          /* from that file */

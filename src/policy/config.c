@@ -62,7 +62,7 @@ bool stw_policy_preset(const char *name, stw_policy_config *out) {
                                                .attention_layers = 2,
                                                .heads = 4,
                                                .inner = 128,
-                                               .segment = 128,
+                                               .segment = 64,
                                                .modulation = 1,
                                                .placement = STW_PLACEMENT_STEER,
                                                .schedule = STW_SCHEDULE_NUDGE,

@@ -9,10 +9,12 @@
 
 /* Beyond these the decoder does nothing new: one device, or the other plan. */
 static const double knob_least[STW_STEER_KNOBS] = {-4, -4, -4}, knob_most[STW_STEER_KNOBS] = {5, 8, 9};
+/* Glue to the plan goes from nothing to everything over a wide range; noise must be able to cross it. */
+const double stw_knob_scale[STW_STEER_KNOBS] = {1, 1, 3};
 static const double NUDGE_SHARE = 0.02; /* of the largest rank, for a nudge of 1 */
 
 static double knob(const stw_round *round, const double *action, int32_t k) {
-    return exp(fmin(fmax(round->offset[k] + action[k], knob_least[k]), knob_most[k]));
+    return exp(fmin(fmax(round->offset[k] + stw_knob_scale[k] * action[k], knob_least[k]), knob_most[k]));
 }
 
 static stw_status steer(const stw_problem *p, const stw_round *round, const double *action, stw_plan *plan, stw_arena scratch,

@@ -1,8 +1,9 @@
 /* From decisions to a plan.
  *
  * `steer`: three numbers per unit are the knobs of the list scheduler (plan/steer.h): aversion exp(a0), glue within the unit and
- * glue to the plan of the round in units of the mean op, exp(a1) and exp(a2). `device`: the device of the unit. `nudge`: the
- * upward rank of an op plus a share of the largest one. `class`: the class is the priority. */
+ * glue to the plan of the round in units of the mean op, exp(a1) and exp(3 a2), all relative to the constants of the round.
+ * `device`: the device of the unit. `nudge`: the upward rank of an op plus a share of the largest one. `class`: the class is the
+ * priority. */
 #ifndef STW_TRAIN_DECODE_H
 #define STW_TRAIN_DECODE_H
 
@@ -24,6 +25,9 @@ typedef struct stw_decisions { /* of one plan */
     bool steered;              /* placement is knobs */
     bool nudged;               /* schedule is nudges */
 } stw_decisions;
+
+/* How much a knob's exponent changes with a decision of 1. */
+extern const double stw_knob_scale[STW_STEER_KNOBS];
 
 /* Fills devices and priorities of all nodes. */
 stw_status stw_decode(const stw_problem *problem, const stw_round *round, const stw_decisions *decisions, stw_plan *plan,

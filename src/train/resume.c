@@ -47,7 +47,7 @@ static uint64_t machine_key(const stw_simulator *s, uint64_t hash) {
 static uint64_t settings_key(const stw_trainer *t) {
     const stw_train_settings *s = &t->settings;
     const double numbers[] = {(double)s->updates,
-                              s->rounds,
+                              s->patience,
                               s->samples,
                               s->epochs,
                               s->clip,
@@ -65,6 +65,7 @@ static uint64_t settings_key(const stw_trainer *t) {
                               s->noise.group,
                               s->noise.unit,
                               s->reward,
+                              s->loss_weight,
                               s->glue,
                               s->imitations,
                               s->imitation_rate,
@@ -89,6 +90,7 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     add_dimension(&file, "train.update", t->update);
     add_dimension(&file, "train.evaluations", t->evaluations);
     add_dimension(&file, "train.round", t->round_index);
+    add_dimension(&file, "train.last_better", t->last_better);
     add_dimension(&file, "train.has_best", t->has_best);
     add_dimension(&file, "train.reason", t->best_score.reason);
     const double numbers[] = {t->reference,       t->best_score.value, t->best_score.step_s, t->best_score.lacks,
@@ -145,9 +147,10 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
     if (!stw_tensor_file_dimension(file, "train.update", &t->update) ||
         !stw_tensor_file_dimension(file, "train.evaluations", &t->evaluations) ||
         !stw_tensor_file_dimension(file, "train.round", &round) ||
+        !stw_tensor_file_dimension(file, "train.last_better", &t->last_better) ||
         !stw_tensor_file_dimension(file, "train.has_best", &has_best) ||
         !stw_tensor_file_dimension(file, "train.reason", &reason) || t->update < 0 || t->evaluations < 0 || round < -1 ||
-        round >= t->settings.rounds || reason < 0 || reason > STW_INVALID_MEMORY)
+        round > INT32_MAX || t->last_better < 0 || reason < 0 || reason > STW_INVALID_MEMORY)
         return stw_fail(error, STW_ERROR_INPUT, "the state of the training is incomplete; begin anew");
     t->round_index = (int32_t)round;
     t->has_best = has_best != 0;

@@ -2,14 +2,19 @@
 
 #include <math.h>
 
-void stw_rewards(stw_reward kind, double reference, const stw_score *score, int32_t count, double *reward) {
+static double reward_of(const stw_reward_rule *rule, double value) {
+    const double t = fmax(value, 1e-300), reference = fmax(rule->reference, 1e-300);
+    const double gain = rule->kind == STW_REWARD_LOG ? log(reference / t) : 1.0 - sqrt(t / reference);
+    return gain < 0.0 ? rule->loss_weight * gain : gain;
+}
+
+void stw_rewards(const stw_reward_rule *rule, const stw_score *score, int32_t count, double *reward) {
     double worst = 0.0, most = 0.0; /* reward of a valid plan; bytes that are lacking */
     bool any = false;
     for (int32_t k = 0; k < count; k++) {
         most = fmax(most, score[k].lacks);
         if (score[k].reason != STW_VALID) continue;
-        const double value = fmax(score[k].value, 1e-300);
-        reward[k] = kind == STW_REWARD_LOG ? -log(value) : -sqrt(value / fmax(reference, 1e-300));
+        reward[k] = reward_of(rule, score[k].value);
         worst = any ? fmin(worst, reward[k]) : reward[k];
         any = true;
     }

@@ -20,6 +20,7 @@ enum { WAYS = sizeof ways / sizeof ways[0] };
 
 /* The grid of constants: knobs that are the same for all units. */
 static const double a0[] = {-1, 0, 1, 2}, a1[] = {-2, 0, 2}, a2[] = {-3, 0, 2, 4, 6};
+static const double LEAST_CHANGE = 0.002; /* of the nodes */
 enum { A0 = 4, A1 = 3, A2 = 5, GRID = A0 * A1 * A2 };
 
 /* ---- the best plan ---- */
@@ -51,6 +52,7 @@ stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_scor
     TRY(stw_plan_copy(t->best, plan, error));
     t->best_score = *score;
     t->has_best = true;
+    t->last_better = t->update;
     if (t->problem->schedules && t->problem->rule < 0 && t->problem->objective == STW_OBJECTIVE_TIME && t->nudged)
         TRY(polish(t, error));
     t->environment.found(t->environment.context, t->best, &t->best_score);
@@ -110,13 +112,30 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
 
 /* ---- constants ---- */
 
-static void fill_constant(stw_trainer *t, int32_t place, int32_t k) {
-    const double knobs[STW_STEER_KNOBS] = {a0[k % A0], a1[k / A0 % A1], t->settings.glue ? a2[k / (A0 * A1)] : 0.0};
-    double *action = &t->placement[(int64_t)place * t->problem->M * STW_STEER_KNOBS];
-    for (int32_t u = 0; u < t->problem->M; u++) memcpy(&action[(int64_t)u * STW_STEER_KNOBS], knobs, sizeof knobs);
+static void constant_at(const stw_trainer *t, int32_t k, double *knobs) {
+    knobs[0] = a0[k % A0];
+    knobs[1] = a1[k / A0 % A1];
+    knobs[2] = t->settings.glue ? a2[k / (A0 * A1)] : 0.0;
 }
 
-/* The constants that give the best plan become the offset of the round: means of 0 stand for them. */
+static void fill_constant(stw_trainer *t, int32_t place, int32_t constant) {
+    double knobs[STW_STEER_KNOBS], *action = &t->placement[(int64_t)place * t->problem->M * STW_STEER_KNOBS];
+    constant_at(t, constant, knobs);
+    for (int64_t u = 0; u < t->problem->M; u++) {
+        for (int32_t k = 0; k < STW_STEER_KNOBS; k++) action[u * STW_STEER_KNOBS + k] = knobs[k] / stw_knob_scale[k];
+    }
+}
+
+/* A plan that is the round's plan all over again says nothing about how to leave it. */
+static bool is_a_change(const stw_trainer *t, const stw_plan *plan) {
+    const int32_t N = plan->graph->N;
+    int32_t moved = 0;
+    if (t->round.plan == NULL) return true;
+    for (int32_t i = 0; i < N; i++) moved += plan->device[i] != t->origin->device[i];
+    return moved > LEAST_CHANGE * N;
+}
+
+/* The constants that give the best new plan become the offset of the round: means of 0 stand for them. */
 static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
     const stw_environment *e = &t->environment;
     const int32_t count = t->settings.glue ? GRID : A0 * A1, room = t->settings.samples + 1;
@@ -134,9 +153,9 @@ static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
         TRY(stw_trainer_rollout(t, t->placement, NULL, size, &complete, error));
         *over = !complete;
         for (int32_t k = 0; k < size && complete; k++) {
-            if (!stw_score_is_better(&t->score[k], &best)) continue;
+            if (!is_a_change(t, t->plan[k]) || !stw_score_is_better(&t->score[k], &best)) continue;
             best = t->score[k];
-            memcpy(offset, &t->placement[(int64_t)k * t->problem->M * STW_STEER_KNOBS], sizeof offset);
+            constant_at(t, first + k, offset);
         }
         int32_t winner = -1; /* kept last: keeping writes to the first of these plans */
         for (int32_t k = 0; k < size && complete; k++)
@@ -168,7 +187,8 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
     t->round_index++;
     if (!t->has_best) TRY(make_origin(t, error));
     if (t->has_best) TRY(stw_plan_copy(t->origin, t->best, error));
-    if (t->reference <= 0.0) t->reference = t->best_score.value;
+    t->reference = t->best_score.value;
+    t->last_better = t->update;
     TRY(stw_trainer_observe(t, error));
     t->evaluations++;
     if (t->steered && t->problem->places) return find_constants(t, over, error);

@@ -8,7 +8,7 @@
 
 /* ---- presets ---- */
 
-static const stw_train_settings preset_default = {.rounds = 6,
+static const stw_train_settings preset_default = {.patience = 50,
                                                   .samples = 16,
                                                   .epochs = 3,
                                                   .clip = 0.2,
@@ -21,10 +21,11 @@ static const stw_train_settings preset_default = {.rounds = 6,
                                                   .limit = 2.5,
                                                   .gradient_norm = 1.0,
                                                   .pull = 1e-4,
-                                                  .noise = {.graph = 0.4, .group = 0.4, .unit = 0.2},
+                                                  .noise = {.graph = 0.05, .group = 0.8, .unit = 0.15},
                                                   .reward = STW_REWARD_LOG,
+                                                  .loss_weight = 0.2,
                                                   .glue = true};
-static const stw_train_settings preset_paper = {.rounds = 1,
+static const stw_train_settings preset_paper = {.patience = 0,
                                                 .samples = 16,
                                                 .epochs = 3,
                                                 .clip = 0.2,
@@ -39,6 +40,7 @@ static const stw_train_settings preset_paper = {.rounds = 1,
                                                 .entropy = 0.0,
                                                 .noise = {.graph = 0.0, .group = 0.8, .unit = 0.2},
                                                 .reward = STW_REWARD_SQRT,
+                                                .loss_weight = 1.0,
                                                 .imitations = 300,
                                                 .imitation_rate = 1e-3};
 

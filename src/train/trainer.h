@@ -20,8 +20,8 @@
 
 typedef struct stw_train_settings {
     uint64_t seed;
-    int64_t updates; /* 0: until the environment is over */
-    int32_t rounds;
+    int64_t updates;         /* 0: until the environment is over */
+    int32_t patience;        /* updates without a better plan after which the next round begins; 0: there is one round */
     int32_t samples, epochs; /* per update */
     double clip;             /* of PPO's ratios */
     double rate, rate_end;   /* Adam; falls linearly */
@@ -33,6 +33,7 @@ typedef struct stw_train_settings {
     double entropy; /* weight; falls linearly to 0 */
     stw_noise_shares noise;
     stw_reward reward;
+    double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
     int32_t imitations; /* steps of the warm start; 0: none */
     double imitation_rate;

@@ -19,12 +19,13 @@ struct stw_trainer {
 
     int64_t update, evaluations;
     int32_t round_index; /* -1: none has begun */
+    int64_t last_better; /* the update that found the best plan, or began the round */
     stw_round round;
     stw_plan *origin; /* the plan that this round is relative to */
     stw_plan *best;
     stw_score best_score;
     bool has_best;
-    double reference; /* value that rewards are relative to (sqrt) */
+    double reference; /* value of the round's plan */
     stw_curve_row row;
 
     /* One update. P, S: width of the outputs of placement and schedule; A: of a placement action. */

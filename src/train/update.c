@@ -167,14 +167,15 @@ stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
     const stw_environment *e = &t->environment;
     *over = (t->settings.updates > 0 && t->update >= t->settings.updates) || e->is_stopped(e->context);
     if (*over) return STW_OK;
-    const int32_t due = (int32_t)fmin(progress(t) * t->settings.rounds, t->settings.rounds - 1);
-    if (t->round_index < due) TRY(stw_trainer_begin_round(t, over, error));
+    const bool stale = t->settings.patience > 0 && t->update - t->last_better >= t->settings.patience;
+    if (t->round_index < 0 || stale) TRY(stw_trainer_begin_round(t, over, error));
     *over = *over || e->evaluations_left(e->context) < t->settings.samples + 1;
     if (*over) return STW_OK;
     set_schedule_of_update(t);
     TRY(sample_and_evaluate(t, over, error));
     if (*over) return STW_OK;
-    stw_rewards(t->settings.reward, t->reference, t->score, t->settings.samples, t->reward);
+    const stw_reward_rule rule = {t->settings.reward, t->reference, t->settings.loss_weight};
+    stw_rewards(&rule, t->score, t->settings.samples, t->reward);
     stw_advantages(t->reward, t->settings.samples, t->settings.floor, t->settings.limit, t->advantage);
     describe(t);
     TRY(keep_best(t, error));
