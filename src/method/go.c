@@ -20,6 +20,7 @@ typedef struct {
     stw_policy_config config;
     stw_trainer *trainer;
     int32_t unit_count;
+    bool has_identities;
     double began_s, saved_s;
     int64_t began_evaluations;
     stw_score first; /* of the plan to begin with, if there is one */
@@ -89,6 +90,7 @@ static stw_status choose_settings(go *g, stw_error *error) {
     if (wish->glue >= 0) s->glue = wish->glue == 1;
     if (wish->warm_start == 0) s->imitations = 0;
     const bool feedback = g->config.pair_width > 0;
+    g->has_identities = g->config.placement == STW_PLACEMENT_STEER; /* GO as published has none */
     g->config.feature_version = STW_FEATURE_VERSION;
     g->config.unit_columns = stw_feature_count(STW_FEATURES_UNIT);
     g->config.device_columns = stw_feature_count(STW_FEATURES_DEVICE);
@@ -188,6 +190,7 @@ static stw_status prepare(go *g, stw_arena *arena, stw_error *error) {
                                  .memory = g->list.memory,
                                  .allowed = g->list.linked};
     TRY(stw_problem_build(search->simulator, search->objective, &listing, g->unit_count, arena, &g->problem, error));
+    if (g->has_identities) g->config.identities = g->problem.M;
     g->problem.places = (search->tasks & STW_TASK_PLACEMENT) != 0;
     g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
     g->problem.rule = search->rule;

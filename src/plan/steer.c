@@ -11,8 +11,23 @@ typedef struct {
     stw_board board;
     int32_t *unit_device; /* (units) of the last placed op; -1: none */
     uint64_t allowed;
-    uint64_t *readers_at; /* (V) a bit per device where the other plan has readers; NULL: no outlook */
+    uint64_t *readers_at;             /* (V) a bit per device where the other plan has readers; NULL: no outlook */
+    int32_t devices[STW_MAX_DEVICES]; /* in the order in which they are looked at: the first of equals is chosen */
 } pass;
+
+/* By their first op in the other plan, so that the names of like devices do not matter; else by number. */
+static void order_devices(pass *p, const int32_t *order) {
+    const stw_board_base *base = p->board.base;
+    uint64_t left = base->D == STW_MAX_DEVICES ? UINT64_MAX : (1ull << base->D) - 1;
+    int32_t count = 0;
+    for (int32_t k = 0; p->input->glued != NULL && k < base->tasks->T && left != 0; k++) {
+        const int32_t device = p->input->glued[base->tasks->task_node[order[k]]];
+        if (left >> device & 1u) p->devices[count++] = device;
+        left &= ~(1ull << device);
+    }
+    for (int32_t d = 0; d < base->D; d++)
+        if (left >> d & 1u) p->devices[count++] = d;
+}
 
 static stw_status look_out(pass *p, stw_arena *arena, stw_error *error) {
     const stw_tasks *tasks = p->board.base->tasks;
@@ -44,7 +59,7 @@ static double penalty_of_memory(const stw_board *board, int32_t device) {
     return lacks > 0.0 ? LACKS_US + lacks : 0.0;
 }
 
-/* Where a task costs least; among equals where least is sent, then the smaller device. */
+/* Where a task costs least; among equals where least is sent, then the first in order. */
 static int32_t choose(pass *p, int32_t task) {
     const stw_steer_input *input = p->input;
     const stw_board_base *base = p->board.base;
@@ -57,7 +72,8 @@ static int32_t choose(pass *p, int32_t task) {
     int32_t best = -1;
     double best_cost = 0.0;
     stw_board_look(&p->board, task, 0, base->D - 1);
-    for (int32_t d = 0; d < base->D; d++) {
+    for (int32_t k = 0; k < base->D; k++) {
+        const int32_t d = p->devices[k];
         if (!(p->allowed >> d & 1u)) continue;
         const double us = stw_board_us(base, task, d);
         double cost = stw_board_start(&p->board, d, p->board.ready[d], us) + us + aversion * p->board.comm[d];
@@ -75,6 +91,7 @@ static int32_t choose(pass *p, int32_t task) {
 static void run(pass *p) {
     const stw_board_base *base = p->board.base;
     const int32_t *order = p->input->order != NULL ? p->input->order : base->order;
+    order_devices(p, order);
     for (int32_t k = 0; k < base->tasks->T; k++) {
         const int32_t task = order[k], bound = stw_board_bound(&p->board, task);
         const bool stays = p->input->plan_glue != NULL && p->input->plan_glue[task] >= STW_GLUE_FIXED;

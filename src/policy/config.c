@@ -8,6 +8,7 @@ enum {
     MOST_WIDTH = 1024,
     MOST_INNER = 4096,
     MOST_OPERATORS = 65536,
+    MOST_IDENTITIES = 1 << 22,
     MOST_CLASSES = 1024,
     MOST_SEGMENT = 65536
 };
@@ -29,6 +30,7 @@ static const field fields[] = {
     FIELD(pair_columns, 0, MOST_COLUMNS),
     FIELD(operators, 1, MOST_OPERATORS),
     FIELD(operator_width, 1, MOST_WIDTH),
+    FIELD(identities, 0, MOST_IDENTITIES),
     FIELD(width, 1, MOST_WIDTH),
     FIELD(pair_width, 0, MOST_WIDTH),
     FIELD(sage_layers, 0, MOST_LAYERS),

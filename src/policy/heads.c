@@ -57,6 +57,7 @@ stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error) {
     TRY(take(pass->placement_tape, pass->input.M, stw_pass_placement_width(pass), &pass->placement_out, error));
     if (net->config.placement == STW_PLACEMENT_DEVICE) return score_devices(pass, error);
     stw_linear_forward(&net->steer, &net->p, pass->input.M, pass->placement.block.y, false, pass->placement_out);
+    stw_linear_forward(&net->steer_own, &net->p, pass->input.M, pass->x0, true, pass->placement_out);
     return STW_OK;
 }
 
@@ -82,6 +83,7 @@ stw_status stw_placement_head_backward(stw_pass *pass, void *d_out, void *d_h, v
     stw_net *net = pass->net;
     if (net->config.placement == STW_PLACEMENT_DEVICE) return scores_back(pass, d_out, d_h, d_device, error);
     stw_linear_backward(&net->steer, &net->p, pass->input.M, pass->placement.block.y, NULL, d_out, true, d_h);
+    stw_linear_backward(&net->steer_own, &net->p, pass->input.M, pass->x0, NULL, d_out, true, pass->d_x0);
     return STW_OK;
 }
 

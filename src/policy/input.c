@@ -113,6 +113,8 @@ static stw_status hold_pairs(stw_pass *pass, int32_t M, int32_t D, stw_gathering
 stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *in, stw_error *error) {
     const stw_policy_config *c = &pass->net->config;
     TRY(check(in, c, error));
+    if (c->identities > 0 && in->M != c->identities)
+        return stw_fail(error, STW_ERROR_INPUT, "%d rows; this policy was made for one graph, of %d rows", in->M, c->identities);
     pass->has_input = pass->placed = false;
     pass->K = 0;
     stw_tape_reset(pass->input_tape);

@@ -23,6 +23,8 @@ static void declare_input(stw_net *net) {
     net->unit = piece(net, "input.unit", c->unit_columns, all, true, false);
     if (c->feedback_columns > 0) net->feedback = piece(net, "input.feedback", c->feedback_columns, all, false, false);
     if (pair > 0) net->pair = piece(net, "input.pair", pair, all, false, false);
+    if (c->identities > 0)
+        net->identity = stw_parameters_declare(&net->p, c->identities, c->width, STW_START_NORMAL, 0.5, "input.identity");
     net->operator_ = piece(net, "input.operator", c->operator_width, all, false, true);
 }
 
@@ -57,6 +59,7 @@ static void declare_heads(stw_net *net) {
     stw_parameters *p = &net->p;
     if (c->placement == STW_PLACEMENT_STEER) {
         net->steer = stw_linear_declare(p, "head.steer", c->width, STW_STEER_KNOBS, false, false, LINEAR);
+        net->steer_own = stw_linear_declare(p, "head.steer.own", c->width, STW_STEER_KNOBS, false, false, LINEAR);
         net->steer_common = stw_linear_declare(p, "common.steer", c->width, 2 * STW_STEER_KNOBS, true, false, 0.0);
     } else {
         net->query[0] = stw_linear_declare(p, "head.query.0", c->width, c->score_width, true, true, RELU);

@@ -14,6 +14,7 @@ struct stw_net {
     int32_t operator_table; /* (operators, operator_width) */
     stw_linear_layer pool;  /* pair_columns -> pair_width */
     stw_linear_layer unit, feedback, pair, operator_;
+    int32_t identity; /* (identities, width) is added to x0 */
     stw_sage_layer sage[STW_NET_MAX_LAYERS];
     stw_linear_layer modulation[STW_NET_MAX_LAYERS];
     stw_attention_layer attention[STW_NET_MAX_LAYERS];
@@ -24,6 +25,7 @@ struct stw_net {
     stw_linear_layer action; /* knobs, or what a device is like, -> width */
     /* The heads; those that the config does not name are not declared. */
     stw_linear_layer steer, nudge, class_;
+    stw_linear_layer steer_own;                  /* x0 -> knobs: what a row is, beside what it sees */
     stw_linear_layer steer_common, nudge_common; /* of the graph: what all rows have in common (spread.c) */
     stw_linear_layer query[2], device[2];        /* -> score_width -> score_width */
 };
@@ -68,13 +70,14 @@ struct stw_pass {
     void *query_hidden, *query;            /* (M, score_width) */
     void *device_hidden, *device, *scaled; /* (D, score_width); scaled: device / sqrt(score_width) */
     /* Kept by the scheduling pass; rows: K * M. */
-    void *base;         /* (M, width) h_1 W_x + h_1 */
-    void *knobs;        /* (K * M, 3) */
-    int32_t *choice;    /* (K * M) devices */
-    void *embedded;     /* (K * M, width), or (D, width) */
-    void *device_terms; /* (D, width) what each device adds */
+    void *base;                    /* (M, width) h_1 W_x + h_1 */
+    void *knobs;                   /* (K * M, 3) */
+    void *knob_weight, *knob_bias; /* (width, 3), (width): of the two layers in one */
+    int32_t *choice;               /* (K * M) devices */
+    void *embedded, *device_terms; /* (D, width) the devices, and what each adds */
     stw_task_kept schedule;
     void *schedule_out; /* (K * M, 1) before they are spread, or (K * M, classes) log probabilities */
+    void *d_x0;         /* (M, width) likewise: by the head alone */
     void *d_graph;      /* (1, width) in a backward pass: the gradient of the graph vector */
 };
 

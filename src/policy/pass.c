@@ -111,7 +111,15 @@ static stw_status bring(stw_pass *pass, const double *from, int64_t count, void 
     return STW_OK;
 }
 
-static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *d_h1, void *d_device, stw_error *error) {
+/* Samples up to the last with a gradient; those after it, as the greedy one, need no way back. */
+static int32_t samples_that_count(const stw_pass *pass, const double *d_schedule) {
+    const int64_t each = (int64_t)pass->input.M * stw_pass_schedule_width(pass);
+    int64_t count = pass->K * each;
+    while (count > 0 && d_schedule[count - 1] == 0.0) count--;
+    return (int32_t)((count + each - 1) / each);
+}
+
+static stw_status samples_back(stw_pass *pass, const double *d_schedule, void *d_h1, void *d_device, stw_error *error) {
     const int64_t rows = (int64_t)pass->K * pass->input.M;
     void *d_out = NULL, *d_h = NULL;
     if (pass->net->config.schedule == STW_SCHEDULE_NUDGE) {
@@ -123,6 +131,17 @@ static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *
     TRY(stw_tape_reals(pass->back_tape, rows * pass->net->config.width, &d_h, error));
     TRY(stw_schedule_head_backward(pass, d_out, d_h, error));
     return stw_schedule_backward(pass, d_h, d_h1, d_device, error);
+}
+
+static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *d_h1, void *d_device, stw_error *error) {
+    const int32_t K = pass->K;
+    int32_t *rows = &pass->schedule.block.shape.rows;
+    pass->K = samples_that_count(pass, d_schedule);
+    *rows = pass->K * pass->input.M;
+    const stw_status status = pass->K > 0 ? samples_back(pass, d_schedule, d_h1, d_device, error) : STW_OK;
+    pass->K = K;
+    *rows = K * pass->input.M;
+    return status;
 }
 
 stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const double *d_schedule, stw_error *error) {
@@ -138,6 +157,7 @@ stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const do
     TRY(stw_tape_zeros(b, pass->back_tape, size, &d_h1, error));
     TRY(stw_tape_reals(pass->back_tape, size, &d_x, error));
     TRY(stw_tape_zeros(b, pass->back_tape, net->config.width, &pass->d_graph, error));
+    TRY(stw_tape_zeros(b, pass->back_tape, size, &pass->d_x0, error));
     if (device) TRY(stw_tape_zeros(b, pass->back_tape, D * net->config.score_width, &d_device, error));
     if (d_schedule != NULL) TRY(schedule_back(pass, d_schedule, d_h1, d_device, error));
     if (d_placement != NULL) {
@@ -179,10 +199,12 @@ static bool find(const stw_pass *pass, const char *name, view *out) {
     if (attention >= 0) out->at = pass->attention[attention].y;
     if (strcmp(name, "graph") == 0) *out = (view){pass->graph, 1, c->width};
     if (strcmp(name, "placement.hidden") == 0) out->at = pass->placement.block.y;
-    if (strcmp(name, "placement.out") == 0) *out = (view){pass->placement_out, M, stw_pass_placement_width(pass)};
+    if (strcmp(name, "placement.out") == 0 || (strcmp(name, "placement.raw") == 0 && c->placement == STW_PLACEMENT_STEER))
+        *out = (view){pass->placement_out, M, stw_pass_placement_width(pass)};
     if (pass->K == 0) return out->at != NULL;
     if (strcmp(name, "schedule.hidden") == 0) *out = (view){pass->schedule.block.y, pass->K * M, c->width};
-    if (strcmp(name, "schedule.out") == 0) *out = (view){pass->schedule_out, pass->K * M, stw_pass_schedule_width(pass)};
+    if (strcmp(name, "schedule.out") == 0 || (strcmp(name, "schedule.raw") == 0 && c->schedule == STW_SCHEDULE_NUDGE))
+        *out = (view){pass->schedule_out, pass->K * M, stw_pass_schedule_width(pass)};
     return out->at != NULL;
 }
 
@@ -191,6 +213,11 @@ bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_
     if (!pass->placed || !find(pass, name, &v)) return false;
     *rows = v.rows;
     *cols = v.cols;
-    if (out != NULL) stw_reals_out(pass->net->backend, out, v.at, (int64_t)v.rows * v.cols, scratch);
+    if (out == NULL) return true;
+    stw_pass copy = *pass; /* because the heads' last step uses the tape of a layer */
+    copy.scratch = scratch;
+    if (strcmp(name, "placement.out") == 0) return placement_on_host(&copy, out, NULL) == STW_OK;
+    if (strcmp(name, "schedule.out") == 0) return schedule_on_host(&copy, out, NULL) == STW_OK;
+    stw_reals_out(pass->net->backend, out, v.at, (int64_t)v.rows * v.cols, scratch);
     return true;
 }

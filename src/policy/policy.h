@@ -6,16 +6,23 @@
  *   x0   = sage(x0)                  sage_layers times
  *   g    = mean over rows of x0                        the graph
  *   x    = attention_l(x * 2 sigmoid(G_l g + b_l))     attention_layers times (modulation; starts as the identity)
- *   h_1  = block(norm(x W_x))                          placement
- *   a_1  = head_1(h_1)                                 (M, .)
- *   h_2  = block(norm(h_1 W_x + action(a_1) W_a))      scheduling: K samples of a_1, so (K * M, width)
- *   a_2  = head_2(h_2)
+ *   h_1  = block(norm(x W_x + x))                      placement
+ *   a_1  = head_1(h_1)                                 (M, .); real numbers are spread by g
+ *   h_2  = block(norm(h_1 W_x + h_1 + action(a_1) W_a))  scheduling: K samples of a_1, so (K * M, width)
+ *   a_2  = head_2(h_2)                                 likewise
+ *
+ *   spread(z), of a head that gives real numbers; per dimension, over the M rows of a sequence (spread.c):
+ *   z    = h W                                         (M, dims), no bias
+ *   n    = (z - mean z) / deviation of z               0 where all rows are equal
+ *   s, l = halves of C g + c                           (dims) each; both start as 0
+ *   a    = s + 0.3 exp(l) n                            l cut to [-5, 3]
  *
  * block is one attention layer without the second half. The network knows neither graphs nor the simulator: plain arrays in,
  * plain arrays out. Distributions over a_1 and a_2 are in distribution.h; what they mean for a plan is in train/decode.h.
  *
- * Heads of placement: `steer`: three real numbers per row (means of Gaussians); `device`: a softmax over the devices, each scored
- * by <MLP(h), MLP(device features)>. Of scheduling: `nudge`: one real number per row; `class`: a softmax over priority classes.
+ * Heads of placement: `steer`: three real numbers per row (means of Gaussians), spread; `device`: a softmax over the devices,
+ * each scored by <MLP(h), MLP(device features)>. Of scheduling: `nudge`: one real number per row, spread; `class`: a softmax over
+ * priority classes.
  */
 #ifndef STW_POLICY_POLICY_H
 #define STW_POLICY_POLICY_H
@@ -32,6 +39,7 @@ typedef struct stw_policy_config {
     int32_t feature_version;
     int32_t unit_columns, feedback_columns, device_columns, pair_columns; /* feedback and pair 0: the network does without */
     int32_t operators, operator_width;
+    int32_t identities; /* rows with a vector of their own: a policy for one graph, M rows; 0: a policy that transfers */
     int32_t width, pair_width;
     int32_t sage_layers, attention_layers, heads, inner, segment;
     int32_t modulation;  /* 0 or 1 */
@@ -87,7 +95,8 @@ stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, do
 stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const double *d_schedule, stw_error *error);
 
 /* Intermediates by name, for tests: "input", "sage.0", ..., "graph", "attention.0", ..., "placement.hidden", "placement.out",
- * "schedule.hidden", "schedule.out". Returns rows and columns; false if unknown. `out` may be NULL (sizes only). */
+ * "schedule.hidden", "schedule.out", which are what the forward passes gave; of heads that are spread also "placement.raw" and
+ * "schedule.raw", which are what they were before. Returns rows and columns; false if unknown. `out` may be NULL (sizes only). */
 bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch);
 
 #endif

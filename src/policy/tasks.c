@@ -38,15 +38,21 @@ stw_status stw_placement_backward(stw_pass *pass, void *d_h, void *d_x, stw_erro
     return STW_OK;
 }
 
-/* Adds what the knobs say to x: (K * M, width). */
+/* Adds what the knobs say to x: (K * M, width). Both layers are linear, so that one takes their place, with the weights W_a A and
+ * W_a a, where W_a is that of `task_action`, A and a those of `action`. */
 static stw_status add_knobs(stw_pass *pass, const double *action, void *x, stw_error *error) {
     const stw_net *net = pass->net;
-    const int32_t rows = pass->K * pass->input.M;
+    stw_backend *b = net->backend;
+    const int32_t rows = pass->K * pass->input.M, width = net->config.width;
+    void *outer = stw_parameter_value(&net->p, net->task_action.weight),
+         *inner = stw_parameter_value(&net->p, net->action.weight);
     TRY(stw_tape_reals(pass->schedule_tape, (int64_t)rows * STW_STEER_KNOBS, &pass->knobs, error));
-    TRY(stw_tape_reals(pass->schedule_tape, (int64_t)rows * net->config.width, &pass->embedded, error));
-    stw_reals_in(net->backend, pass->knobs, action, (int64_t)rows * STW_STEER_KNOBS, pass->scratch);
-    stw_linear_forward(&net->action, &net->p, rows, pass->knobs, false, pass->embedded);
-    stw_linear_forward(&net->task_action, &net->p, rows, pass->embedded, true, x);
+    TRY(stw_tape_reals(pass->schedule_tape, (int64_t)width * STW_STEER_KNOBS, &pass->knob_weight, error));
+    TRY(stw_tape_reals(pass->schedule_tape, width, &pass->knob_bias, error));
+    stw_reals_in(b, pass->knobs, action, (int64_t)rows * STW_STEER_KNOBS, pass->scratch);
+    b->linear_back(b, width, STW_STEER_KNOBS, width, inner, inner, NULL, false, outer, false, pass->knob_weight, NULL, NULL);
+    b->linear(b, 1, width, width, stw_parameter_value(&net->p, net->action.bias), outer, NULL, false, false, pass->knob_bias);
+    b->linear(b, rows, STW_STEER_KNOBS, width, pass->knobs, pass->knob_weight, pass->knob_bias, true, false, x);
     return STW_OK;
 }
 
@@ -110,11 +116,21 @@ stw_status stw_schedule_forward(stw_pass *pass, const double *action, stw_error 
 
 static stw_status knobs_back(stw_pass *pass, void *d_x, stw_error *error) {
     stw_net *net = pass->net;
-    const int32_t rows = pass->K * pass->input.M;
-    void *d_embedded = NULL;
-    TRY(stw_tape_reals(pass->layer_tape, (int64_t)rows * net->config.width, &d_embedded, error));
-    stw_linear_backward(&net->task_action, &net->p, rows, pass->embedded, NULL, d_x, false, d_embedded);
-    stw_linear_backward(&net->action, &net->p, rows, pass->knobs, NULL, d_embedded, false, NULL);
+    stw_backend *b = net->backend;
+    const int32_t rows = pass->K * pass->input.M, width = net->config.width;
+    void *outer = stw_parameter_value(&net->p, net->task_action.weight),
+         *inner = stw_parameter_value(&net->p, net->action.weight);
+    void *d_outer = stw_parameter_gradient(&net->p, net->task_action.weight);
+    void *d_weight = NULL, *d_bias = NULL;
+    TRY(stw_tape_zeros(b, pass->layer_tape, (int64_t)width * STW_STEER_KNOBS, &d_weight, error));
+    TRY(stw_tape_zeros(b, pass->layer_tape, width, &d_bias, error));
+    b->linear_back(b, rows, STW_STEER_KNOBS, width, pass->knobs, pass->knob_weight, NULL, false, d_x, false, NULL, d_weight,
+                   d_bias);
+    b->linear(b, width, STW_STEER_KNOBS, width, d_weight, inner, NULL, true, false, d_outer);
+    b->linear_back(b, width, STW_STEER_KNOBS, width, d_weight, inner, NULL, false, outer, false, NULL,
+                   stw_parameter_gradient(&net->p, net->action.weight), NULL);
+    b->linear_back(b, 1, width, width, stw_parameter_value(&net->p, net->action.bias), outer, NULL, false, d_bias, true,
+                   stw_parameter_gradient(&net->p, net->action.bias), d_outer, NULL);
     return STW_OK;
 }
 

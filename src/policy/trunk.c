@@ -26,6 +26,8 @@ static stw_status project(stw_pass *pass, stw_error *error) {
     stw_linear_forward(&net->unit, &net->p, in->M, in->unit, false, pass->x0);
     if (c->feedback_columns > 0) stw_linear_forward(&net->feedback, &net->p, in->M, in->feedback, true, pass->x0);
     if (c->pair_columns > 0) stw_linear_forward(&net->pair, &net->p, in->M, pass->pair, true, pass->x0);
+    if (c->identities > 0)
+        b->add_scaled(b, (int64_t)in->M * c->width, 1.0, stw_parameter_value(&net->p, net->identity), pass->x0);
     stw_linear_forward(&net->operator_, &net->p, in->M, pass->operator_, true, pass->x0);
     return STW_OK;
 }
@@ -42,6 +44,7 @@ static stw_status project_back(stw_pass *pass, void *d_x0, stw_error *error) {
     stw_linear_backward(&net->operator_, &net->p, in->M, pass->operator_, pass->x0, d_x0, false, d_operator);
     b->embed_back(b, in->M, c->operator_width, c->operators, in->operator_, d_operator,
                   stw_parameter_gradient(&net->p, net->operator_table));
+    if (c->identities > 0) b->add_scaled(b, (int64_t)in->M * c->width, 1.0, d_x0, stw_parameter_gradient(&net->p, net->identity));
     stw_linear_backward(&net->unit, &net->p, in->M, in->unit, NULL, d_x0, false, NULL);
     if (c->feedback_columns > 0) stw_linear_backward(&net->feedback, &net->p, in->M, in->feedback, NULL, d_x0, false, NULL);
     if (c->pair_columns == 0) return STW_OK;
@@ -145,5 +148,6 @@ stw_status stw_trunk_backward(stw_pass *pass, void *d_x, stw_error *error) {
                               pass->layer_tape, error));
         step(&w);
     }
+    b->add_scaled(b, (int64_t)in->M * c->width, 1.0, pass->d_x0, w.here);
     return project_back(pass, w.here, error);
 }

@@ -8,12 +8,12 @@
 
 /* ---- presets ---- */
 
-static const stw_train_settings preset_default = {.patience = 50,
+static const stw_train_settings preset_default = {.patience = 25,
                                                   .samples = 16,
-                                                  .epochs = 3,
+                                                  .epochs = 2,
                                                   .clip = 0.2,
-                                                  .rate = 1e-3,
-                                                  .rate_end = 1e-4,
+                                                  .rate = 2e-3,
+                                                  .rate_end = 2e-4,
                                                   .warm_up = 20,
                                                   .sigma = 0.7,
                                                   .sigma_end = 0.35,

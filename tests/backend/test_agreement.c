@@ -95,7 +95,7 @@ TEST(agreement, of_large_trials) {
     backends b = {0};
     if (!open_all(&b)) return;
     stw_rng rng = stw_rng_create(5);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 9; i++) {
         stw_arena scratch = b.arena;
         trial t = {0};
         if (i == 0) t = linear_trial(&scratch, &rng, 2711, 32, 48, 14);
@@ -104,6 +104,9 @@ TEST(agreement, of_large_trials) {
         if (i == 3) t = attend_trial(&scratch, &rng, 700, 350, 100, 2, 32);
         if (i == 4) t = rows_trial(&scratch, &rng, 0, 3001, 64, true);
         if (i == 5) t = rows_trial(&scratch, &rng, 1, 3001, 64, true);
+        if (i == 6) t = linear_trial(&scratch, &rng, 611, 160, 96, 15); /* too large for narrow.c */
+        if (i == 7) t = linear_trial(&scratch, &rng, 611, 64, 64, 3);
+        if (i == 8) t = attend_trial(&scratch, &rng, 3 * 150, 150, 64, 4, 64);
         check_trial(&b, &t, scratch);
     }
     close_all(&b);
@@ -114,9 +117,11 @@ TEST(agreement, of_extreme_scores) {
     backends b = {0};
     if (!open_all(&b)) return;
     stw_rng rng = stw_rng_create(6);
-    trial t = attend_trial(&b.arena, &rng, 30, 30, 10, 2, 8);
-    for (int64_t k = 0; k < t.in_size[0]; k++) t.in_value[0][k] *= 64.0;
-    check_trial(&b, &t, b.arena);
+    for (int32_t width = 8; width <= 32; width += 24) { /* heads of 4, and of a whole vector */
+        trial t = attend_trial(&b.arena, &rng, 30, 30, 10, 2, width);
+        for (int64_t k = 0; k < t.in_size[0]; k++) t.in_value[0][k] *= 64.0;
+        check_trial(&b, &t, b.arena);
+    }
     trial u = rows_trial(&b.arena, &rng, 3, 30, 8, false);
     for (int64_t k = 0; k < u.in_size[0]; k++) u.in_value[0][k] *= 1024.0;
     check_trial(&b, &u, b.arena);

@@ -103,13 +103,15 @@ def parameter_shapes(c):
     attention("task.block", 0)
     linear("action", 3 if c["placement"] == 0 else c["score_width"], width)
     if c["placement"] == 0:
-        linear("head.steer", width, 3)
+        linear("head.steer", width, 3, False)
+        linear("common.steer", width, 6)
     else:
         for part, inputs in (("query", width), ("device", c["device_columns"])):
             linear(f"head.{part}.0", inputs, c["score_width"])
             linear(f"head.{part}.1", c["score_width"], c["score_width"])
     if c["schedule"] == 0:
-        linear("head.nudge", width, 1)
+        linear("head.nudge", width, 1, False)
+        linear("common.nudge", width, 2)
     else:
         linear("head.class", width, c["classes"])
     return shapes
@@ -124,6 +126,8 @@ class Network:
             value *= 1.0 / math.sqrt(shape[1]) if name.endswith(".weight") else 0.3
             if name.endswith(".gain"):
                 value += 1.0
+            if name == "common.steer.bias":
+                value[0, 5] = -8.0  # the last gain is at its lower bound
             self.p[name] = value.float().double().requires_grad_()  # representable in the float of the file
 
     def linear(self, name, x):
@@ -163,6 +167,13 @@ class Network:
             return a
         return self.norm(name + ".norm2", a + self.linear(name + ".down", torch.relu(self.linear(name + ".up", a))))
 
+    def spread(self, name, raw, sequences):
+        """Each dimension to mean 0 and deviation 1 over the rows of a sequence, then times a gain and plus a shift of the graph's."""
+        shift, gain = self.linear(name, self.graph).chunk(2, 1)
+        z = raw.reshape(sequences, ROWS, -1)
+        normal = (z - z.mean(1, keepdim=True)) / torch.sqrt(z.var(1, unbiased=False, keepdim=True) + 1e-8)
+        return shift + 0.3 * torch.exp(gain.clamp(-5.0, 3.0)) * normal.reshape(raw.shape)
+
     def placement(self, i, look):
         c = self.c
         u = self.linear("input.unit", i["unit"]) + self.linear("input.operator", self.p["operator.table"][i["operator"]])
@@ -174,14 +185,15 @@ class Network:
         x = look["input"] = torch.relu(u)
         for l in range(c["sage_layers"]):
             x = look[f"sage.{l}"] = self.sage(f"sage.{l}", x, i["producers"], i["readers"])
-        graph = look["graph"] = x.mean(0, keepdim=True)
+        graph = self.graph = look["graph"] = x.mean(0, keepdim=True)
         for l in range(c["attention_layers"]):
             gate = 2 * torch.sigmoid(self.linear(f"modulation.{l}", graph))
             x = look[f"attention.{l}"] = self.attention(f"attention.{l}", x * gate, c["inner"])
         h = self.attention("task.block", self.norm("task.norm", self.linear("task.self", x) + x), 0)
         look["placement.hidden"] = h
         if c["placement"] == 0:
-            out = self.linear("head.steer", h)
+            look["placement.raw"] = self.linear("head.steer", h)
+            out = self.spread("common.steer", look["placement.raw"], 1)
         else:
             mlp = lambda name, t: self.linear(name + ".1", torch.relu(self.linear(name + ".0", t)))
             self.devices = mlp("head.device", i["device"])
@@ -197,7 +209,11 @@ class Network:
             mixed = self.linear("task.self", h) + self.linear("task.action", self.linear("action", chosen)) + h
             hidden.append(self.attention("task.block", self.norm("task.norm", mixed), 0))
         h = look["schedule.hidden"] = torch.cat(hidden)
-        out = self.linear("head.nudge", h) if self.c["schedule"] == 0 else torch.log_softmax(self.linear("head.class", h), 1)
+        if self.c["schedule"] == 0:
+            look["schedule.raw"] = self.linear("head.nudge", h)
+            out = self.spread("common.nudge", look["schedule.raw"], SAMPLES)
+        else:
+            out = torch.log_softmax(self.linear("head.class", h), 1)
         look["schedule.out"] = out
         return out
 

@@ -205,7 +205,7 @@ TEST(checkpoint, networks) {
     memcpy(before, q->value, (size_t)q->total * sizeof *before);
     file.count--;
     CHECK(stw_net_load(other, &file, p.arena, &error) == STW_ERROR_INPUT);
-    CHECK_CONTAINS(error.message, "the file has no tensor parameter/head.nudge.bias");
+    CHECK_CONTAINS(error.message, "the file has no tensor parameter/common.nudge.bias");
     CHECK(memcmp(before, q->value, (size_t)q->total * sizeof *before) == 0);
     file.count++;
     CHECK(stw_net_load(other, &file, p.arena, &error) == STW_OK);

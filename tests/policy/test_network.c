@@ -2,87 +2,16 @@
 #include <math.h>
 #include <string.h>
 
-#include "policy/example.h"
-
-typedef struct {
-    stw_arena arena;
-    stw_backend *backend;
-    stw_net *net;
-    stw_pass *pass;
-    example e;
-    double *out[2], *weight[2]; /* of placement and schedule: the loss is their product */
-    int64_t size[2];
-} bench;
-
-static void open_bench(bench *b, const stw_policy_config *c, stw_backend *backend, int32_t M, int32_t K) {
-    stw_error error = {0};
-    *b = (bench){.backend = backend, .e = example_make(c, M, 3, K, 7)};
-    CHECK(stw_arena_create(&b->arena, &error) == STW_OK);
-    CHECK(stw_net_create(c, backend, 3, &b->net, &error) == STW_OK);
-    example_shake(b->net, 11, b->arena);
-    CHECK(stw_pass_create(b->net, &b->pass, &error) == STW_OK);
-    CHECK(stw_pass_set_input(b->pass, &b->e.input, &error) == STW_OK);
-    CHECK_STR(error.message, "");
-    b->size[0] = (int64_t)M * stw_pass_placement_width(b->pass);
-    b->size[1] = (int64_t)K * M * stw_pass_schedule_width(b->pass);
-    stw_rng rng = stw_rng_create(5);
-    for (int t = 0; t < 2; t++) {
-        b->out[t] = STW_NEW(&b->arena, double, b->size[t]);
-        b->weight[t] = example_normal(&rng, b->size[t]);
-    }
-}
-
-static void close_bench(bench *b) {
-    for (int t = 0; t < 2; t++) free(b->weight[t]);
-    example_free(&b->e);
-    stw_pass_destroy(b->pass);
-    stw_net_destroy(b->net);
-    stw_backend_destroy(b->backend);
-    stw_arena_destroy(&b->arena);
-    test_context("%s", "");
-}
-
-static double loss_of(bench *b) {
-    stw_error error = {0};
-    CHECK(stw_pass_placement(b->pass, b->out[0], &error) == STW_OK);
-    CHECK(stw_pass_schedule(b->pass, b->e.K, b->e.action, b->out[1], &error) == STW_OK);
-    double loss = 0.0;
-    for (int t = 0; t < 2; t++) {
-        for (int64_t i = 0; i < b->size[t]; i++) loss += b->weight[t][i] * b->out[t][i];
-    }
-    return loss;
-}
-
-static stw_backend *oracle(void) {
-    stw_backend *backend = NULL;
-    CHECK(stw_backend_reference(sizeof(double), &backend, NULL) == STW_OK);
-    return backend;
-}
-
-static stw_backend *cpu(stw_pool *pool) {
-    stw_backend *backend = NULL;
-    CHECK(stw_backend_cpu(pool, &backend, NULL) == STW_OK);
-    return backend;
-}
-
-/* Moves one number of a parameter by `by`. */
-static double nudged_loss(bench *b, double *value, double by) {
-    const double before = *value;
-    *value = before + by;
-    const double loss = loss_of(b);
-    *value = before;
-    return loss;
-}
+#include "policy/bench.h"
 
 /* Some entries of every parameter. M fits one segment, because gradients end at the memory of the segment before and
  * differences do not. */
 static void check_gradients(stw_policy_config c) {
     bench b;
     open_bench(&b, &c, oracle(), 9, 2);
-    stw_parameters *p = stw_net_parameters(b.net);
+    const stw_parameters *p = stw_net_parameters(b.net);
     loss_of(&b);
-    stw_parameters_zero_gradient(p);
-    CHECK(stw_pass_backward(b.pass, b.weight[0], b.weight[1], NULL) == STW_OK);
+    back_of(&b);
     const double by = 1e-6;
     for (int32_t i = 0; i < p->count; i++) {
         double *value = stw_parameter_value(p, i);
@@ -90,7 +19,7 @@ static void check_gradients(stw_policy_config c) {
         const int32_t count = p->entry[i].rows * p->entry[i].cols;
         double worst = 0.0, size = 0.0;
         for (int32_t k = 0; k < count; k += 1 + count / 16) {
-            const double slope = (nudged_loss(&b, &value[k], by) - nudged_loss(&b, &value[k], -by)) / (2.0 * by);
+            const double slope = slope_of(&b, &value[k], by);
             worst = fmax(worst, fabs(slope - gradient[k]));
             size = fmax(size, fabs(slope));
         }
@@ -322,6 +251,29 @@ TEST(network, looks) {
     CHECK(!stw_pass_look(b.pass, "sage.2", &rows, &cols, NULL, b.arena));
     double out[33];
     CHECK(stw_pass_look(b.pass, "placement.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[0], sizeof out) == 0);
+    CHECK(rows == 11 && cols == 3);
+    CHECK(stw_pass_look(b.pass, "schedule.out", &rows, &cols, out, b.arena));
+    CHECK(rows == 22 && cols == 1 && memcmp(out, b.out[1], 22 * sizeof *out) == 0);
+    CHECK(stw_pass_look(b.pass, "schedule.raw", &rows, &cols, out, b.arena));
+    CHECK(rows == 22 && cols == 1 && memcmp(out, b.out[1], 22 * sizeof *out) != 0);
+    CHECK(stw_pass_placement(b.pass, b.out[0], NULL) == STW_OK);
+    CHECK(stw_pass_look(b.pass, "placement.raw", &rows, &cols, NULL, b.arena) && rows == 11 && cols == 3);
+    CHECK(!stw_pass_look(b.pass, "schedule.raw", &rows, &cols, NULL, b.arena)); /* nothing scheduled since */
+    close_bench(&b);
+}
+
+/* What is not spread has no value from before. */
+TEST(network, looks_at_log_probabilities) {
+    const stw_policy_config c = example_config(true, 4);
+    bench b;
+    open_bench(&b, &c, cpu(NULL), 11, 1);
+    int32_t rows = 0, cols = 0;
+    double out[33];
+    loss_of(&b);
+    CHECK(!stw_pass_look(b.pass, "placement.raw", &rows, &cols, NULL, b.arena));
+    CHECK(!stw_pass_look(b.pass, "schedule.raw", &rows, &cols, NULL, b.arena));
+    CHECK(stw_pass_look(b.pass, "placement.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[0], sizeof out) == 0);
+    CHECK(stw_pass_look(b.pass, "schedule.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[1], sizeof out) == 0);
     close_bench(&b);
 }
 
@@ -336,6 +288,7 @@ TEST(config, presets_and_bounds) {
         c.device_columns = 6;
         CHECK(stw_policy_config_check(&c, &error) == STW_OK);
         CHECK_EQ_INT(c.width, i == 0 ? 64 : 128);
+        CHECK_EQ_INT(c.segment, i == 0 ? 64 : 128);
         int32_t *value = NULL, fields = 0;
         while (stw_policy_config_field(fields, &c, &value) != NULL) { /* each has bounds */
             const int32_t before = *value;

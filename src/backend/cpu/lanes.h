@@ -13,6 +13,16 @@ typedef int32_t stw_lane_mask __attribute__((vector_size(STW_LANES * sizeof(floa
 /* A macro, since functions of such types would be called differently on each generation. */
 #define STW_LANES_LOAD(lanes, from) memcpy(&(lanes), (from), sizeof(lanes))
 
+/* Halves upon halves: four steps that wait for each other, not sixteen. */
+__attribute__((always_inline)) static inline float stw_add_lanes(const stw_lanes *lanes) {
+    float part[STW_LANES];
+    memcpy(part, lanes, sizeof part);
+    for (int half = STW_LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) part[l] += part[l + half];
+    }
+    return part[0];
+}
+
 __attribute__((always_inline)) static inline float stw_sum(int64_t count, const float *x) {
     stw_lanes sum = {0}, next;
     float total = 0.0f;
@@ -22,8 +32,7 @@ __attribute__((always_inline)) static inline float stw_sum(int64_t count, const 
         sum += next;
     }
     for (; i < count; i++) total += x[i];
-    for (int l = 0; l < STW_LANES; l++) total += sum[l];
-    return total;
+    return total + stw_add_lanes(&sum);
 }
 
 /* Sum of a * b. */
@@ -37,8 +46,7 @@ __attribute__((always_inline)) static inline float stw_dot(int64_t count, const 
         sum += left * right;
     }
     for (; i < count; i++) total += a[i] * b[i];
-    for (int l = 0; l < STW_LANES; l++) total += sum[l];
-    return total;
+    return total + stw_add_lanes(&sum);
 }
 
 /* count > 0. */

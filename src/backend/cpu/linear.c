@@ -1,16 +1,31 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/lanes.h"
+#include "backend/cpu/narrow.h"
 
 enum { FORWARD_ROWS = 192, BACKWARD_ROWS = 256 }; /* of a block: its numbers stay in the second cache */
+enum { FEW_ROWS = 8, FEW_COLUMNS = 4 };           /* fewer: one product of vectors after the other */
 
 typedef struct {
     stw_blocks blocks;
     int64_t in, out;
     const float *x, *w, *bias;
     bool add, relu;
+    bool few;            /* rows or columns */
+    const float *turned; /* (in, out), or NULL: not narrow */
     float *y;
 } forward;
+
+/* Products of vectors, one by one. */
+STW_CLONES static void multiply_few(int64_t rows, int64_t in, int64_t out, const float *x, const float *w, bool add, float *y) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t o = 0; o < out; o++) {
+            const float sum = stw_dot(in, x + r * in, w + o * in);
+            y[r * out + o] = add ? y[r * out + o] + sum : sum;
+        }
+    }
+}
 
 STW_CLONES static void add_bias(int64_t rows, int64_t out, const float *restrict bias, float *restrict y) {
     for (int64_t r = 0; r < rows; r++) {
@@ -35,8 +50,17 @@ static void forward_block(void *context, int64_t index, int32_t worker) {
     (void)worker;
     const forward *f = context;
     const int64_t begin = stw_block_begin(&f->blocks, index), rows = stw_block_end(&f->blocks, index) - begin;
+    const float *x = f->x + begin * f->in;
     float *y = f->y + begin * f->out;
-    stw_gemm(false, true, rows, f->out, f->in, 1.0f, f->x + begin * f->in, f->in, f->w, f->in, f->add ? 1.0f : 0.0f, y, f->out);
+    if (f->turned != NULL) {
+        const stw_narrow_end end = {.scale = 1.0f, .add = f->add, .relu = f->relu, .bias = f->bias};
+        stw_narrow(rows, f->out, f->in, (stw_narrow_left){x, f->in, 1}, f->turned, f->out, &end, y, f->out);
+        return;
+    }
+    if (f->few)
+        multiply_few(rows, f->in, f->out, x, f->w, f->add, y);
+    else
+        stw_gemm(false, true, rows, f->out, f->in, 1.0f, x, f->in, f->w, f->in, f->add ? 1.0f : 0.0f, y, f->out);
     if (f->bias != NULL && f->relu)
         add_bias_and_cut(rows, f->out, f->bias, y);
     else if (f->bias != NULL)
@@ -55,7 +79,14 @@ static void linear(stw_backend *b, int32_t rows, int32_t in, int32_t out, const 
                  .bias = bias,
                  .add = add,
                  .relu = relu,
+                 .few = rows < FEW_ROWS || out < FEW_COLUMNS,
                  .y = y};
+    stw_arena scratch = stw_cpu_of(b)->scratch;
+    if (!f.few && stw_narrow_fits(in, out)) {
+        float *turned = stw_cpu_reals(&scratch, (int64_t)in * out);
+        stw_turn(out, in, w, in, turned, out);
+        f.turned = turned;
+    }
     stw_cpu_run(b, f.blocks.count, forward_block, &f);
 }
 
@@ -63,7 +94,7 @@ typedef struct {
     stw_blocks blocks;
     int64_t in, out;
     const float *x, *w, *y;
-    bool relu, add;
+    bool relu, add, narrow;
     float *d_y, *d_x;
     float *d_w, *d_bias;         /* the first block adds to these */
     float *w_parts, *bias_parts; /* (blocks - 1, out, in), (blocks - 1, out): the others write theirs */
@@ -87,6 +118,14 @@ static void backward_rows(const backward *f, int64_t begin, int64_t rows, bool f
     if (d_bias != NULL) {
         for (int64_t o = 0; fresh && o < f->out; o++) d_bias[o] = 0.0f;
         add_columns(rows, f->out, d_y, d_bias);
+    }
+    if (f->narrow) {
+        const stw_narrow_end end_w = {.scale = 1.0f, .add = !fresh}, end_x = {.scale = 1.0f, .add = f->add};
+        if (d_w != NULL) stw_narrow(f->out, f->in, rows, (stw_narrow_left){d_y, 1, f->out}, x, f->in, &end_w, d_w, f->in);
+        if (f->d_x != NULL)
+            stw_narrow(rows, f->in, f->out, (stw_narrow_left){d_y, f->out, 1}, f->w, f->in, &end_x, f->d_x + begin * f->in,
+                       f->in);
+        return;
     }
     if (d_w != NULL) stw_gemm(true, false, f->out, f->in, rows, 1.0f, d_y, f->out, x, f->in, fresh ? 0.0f : 1.0f, d_w, f->in);
     if (f->d_x != NULL)
@@ -119,6 +158,7 @@ static void linear_back(stw_backend *b, int32_t rows, int32_t in, int32_t out, c
                   .y = y,
                   .relu = relu,
                   .add = add,
+                  .narrow = stw_narrow_fits(in, out),
                   .d_y = d_y,
                   .d_x = d_x,
                   .d_w = d_w,

@@ -1,6 +1,7 @@
 /* What runs over whole blocks of numbers: sums and the step of training. */
 #include <math.h>
 
+#include "backend/cpu/avx512.h"
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 
@@ -76,10 +77,42 @@ STW_CLONES static void adam_range(const adam_step *a, int64_t begin, int64_t end
     }
 }
 
+#if defined(__x86_64__)
+
+/* The same by whole vectors: compilers leave roots single, because they may set errno. Returns where it ended. */
+STW_AVX512 static int64_t adam_vectors(const adam_step *a, int64_t begin, int64_t end) {
+    const __m512 beta1 = _mm512_set1_ps(a->beta1), rest1 = _mm512_set1_ps(1.0f - a->beta1), beta2 = _mm512_set1_ps(a->beta2);
+    const __m512 rest2 = _mm512_set1_ps(1.0f - a->beta2), rate = _mm512_set1_ps(a->rate), root = _mm512_set1_ps(a->root);
+    const __m512 epsilon = _mm512_set1_ps(a->epsilon), factor = _mm512_set1_ps(a->factor);
+    int64_t k = begin;
+    for (; k + LANES <= end; k += LANES) {
+        const __m512 g = _mm512_mul_ps(factor, _mm512_loadu_ps(a->gradient + k));
+        const __m512 first = _mm512_fmadd_ps(beta1, _mm512_loadu_ps(a->first + k), _mm512_mul_ps(rest1, g));
+        const __m512 second = _mm512_fmadd_ps(beta2, _mm512_loadu_ps(a->second + k), _mm512_mul_ps(rest2, _mm512_mul_ps(g, g)));
+        const __m512 below = _mm512_fmadd_ps(root, _mm512_sqrt_ps(second), epsilon);
+        const __m512 step = _mm512_div_ps(_mm512_mul_ps(rate, first), below);
+        _mm512_storeu_ps(a->first + k, first);
+        _mm512_storeu_ps(a->second + k, second);
+        _mm512_storeu_ps(a->value + k, _mm512_sub_ps(_mm512_loadu_ps(a->value + k), step));
+    }
+    return k;
+}
+
+#else
+
+static int64_t adam_vectors(const adam_step *a, int64_t begin, int64_t end) {
+    (void)a;
+    (void)end;
+    return begin;
+}
+
+#endif
+
 static void adam_block(void *context, int64_t index, int32_t worker) {
     (void)worker;
     const adam_step *a = context;
-    adam_range(a, stw_block_begin(&a->blocks, index), stw_block_end(&a->blocks, index));
+    const int64_t begin = stw_block_begin(&a->blocks, index), end = stw_block_end(&a->blocks, index);
+    adam_range(a, stw_has_avx512() ? adam_vectors(a, begin, end) : begin, end);
 }
 
 static void adam(stw_backend *b, int64_t count, const stw_adam *s, double factor, const void *gradient, void *first, void *second,
