@@ -8,7 +8,7 @@
 
 /* ---- presets ---- */
 
-static const stw_train_settings preset_default = {.patience = 25,
+static const stw_train_settings preset_default = {.patience = 100,
                                                   .samples = 16,
                                                   .epochs = 2,
                                                   .clip = 0.2,
