@@ -2,17 +2,17 @@
  * with shared weights, each task conditioned on the decisions before it.
  *
  *   u    = features (M, unit + feedback columns), operator embedding, largest over devices of relu(pair features)
- *   x0   = relu(u W)                                   (M, width)
- *   x0   = sage(x0)                  sage_layers times
- *   g    = mean over rows of x0                        the graph
+ *   x0   = relu(u W + v)                               (M, width); v: a vector per row, where the policy is for one graph
+ *   x    = sage(x0)                  sage_layers times
+ *   g    = mean over rows of x                         the graph
  *   x    = attention_l(x * 2 sigmoid(G_l g + b_l))     attention_layers times (modulation; starts as the identity)
  *   h_1  = block(norm(x W_x + x))                      placement
- *   a_1  = head_1(h_1)                                 (M, .); real numbers are spread by g
+ *   a_1  = head_1(h_1, x0)                             (M, .); real numbers are spread by g
  *   h_2  = block(norm(h_1 W_x + h_1 + action(a_1) W_a))  scheduling: K samples of a_1, so (K * M, width)
  *   a_2  = head_2(h_2)                                 likewise
  *
  *   spread(z), of a head that gives real numbers; per dimension, over the M rows of a sequence (spread.c):
- *   z    = h W                                         (M, dims), no bias
+ *   z    = h W, of placement h_1 W + x0 W_own          (M, dims), no bias; what a row sees, and what it is
  *   n    = (z - mean z) / deviation of z               0 where all rows are equal
  *   s, l = halves of C g + c                           (dims) each; both start as 0
  *   a    = s + 0.3 exp(l) n                            l cut to [-5, 3]

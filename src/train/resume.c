@@ -6,7 +6,7 @@
 
 #include "train/trainer_state.h"
 
-enum { EXTRA = 8 }; /* tensors beside the network's */
+enum { EXTRA = 10 }; /* tensors beside the network's */
 
 static void add_tensor(stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t cols, const void *data) {
     stw_tensor *tensor = &file->tensor[file->count++];
@@ -67,6 +67,7 @@ static uint64_t settings_key(const stw_trainer *t) {
                               s->reward,
                               s->loss_weight,
                               s->glue,
+                              s->elite,
                               s->imitations,
                               s->imitation_rate,
                               t->problem->M,
@@ -92,15 +93,19 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     add_dimension(&file, "train.round", t->round_index);
     add_dimension(&file, "train.last_better", t->last_better);
     add_dimension(&file, "train.has_best", t->has_best);
+    add_dimension(&file, "train.has_elite", t->has_elite);
     add_dimension(&file, "train.reason", t->best_score.reason);
-    const double numbers[] = {t->reference,       t->best_score.value, t->best_score.step_s, t->best_score.lacks,
-                              t->round.offset[0], t->round.offset[1],  t->round.offset[2]};
+    const double numbers[] = {t->reference,        t->best_score.value,  t->best_score.step_s,
+                              t->best_score.lacks, t->round.offset[0],   t->round.offset[1],
+                              t->round.offset[2],  t->elite_score.value, t->elite_score.step_s};
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
     add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
     add_tensor(&file, "train/origin.device", STW_TENSOR_I32, N, t->origin->device);
     add_tensor(&file, "train/origin.priority", STW_TENSOR_F64, N, t->origin->priority);
     add_tensor(&file, "train/best.device", STW_TENSOR_I32, N, t->best->device);
     add_tensor(&file, "train/best.priority", STW_TENSOR_F64, N, t->best->priority);
+    add_tensor(&file, "train/elite.placement", STW_TENSOR_F64, (int64_t)t->problem->M * t->A, t->elite_placement);
+    add_tensor(&file, "train/elite.schedule", STW_TENSOR_F64, t->problem->M, t->elite_schedule);
     return stw_tensor_file_write(&file, path, error);
 }
 
@@ -126,6 +131,16 @@ static stw_status read_plan(const stw_tensor_file *file, const char *name, stw_p
     return STW_OK;
 }
 
+static stw_status read_reals(const stw_tensor_file *file, const char *name, int64_t count, double *out, stw_error *error) {
+    const stw_tensor *tensor;
+    TRY(stw_tensor_expect(file, name, STW_TENSOR_F64, 1, count, &tensor, error));
+    for (int64_t k = 0; k < count; k++) {
+        out[k] = ((const double *)tensor->data)[k];
+        if (!isfinite(out[k])) return stw_fail(error, STW_ERROR_INPUT, "%s: entry %" PRId64 " is no number", name, k);
+    }
+    return STW_OK;
+}
+
 static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
     const stw_tensor *graph;
     int64_t key = 0;
@@ -141,19 +156,24 @@ static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file,
 
 static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
     const stw_tensor *numbers;
-    int64_t round = -1, has_best = 0, reason = 0;
-    TRY(stw_tensor_expect(file, "train/numbers", STW_TENSOR_F64, 1, 7, &numbers, error));
+    int64_t round = -1, has_best = 0, has_elite = 0, reason = 0;
+    TRY(stw_tensor_expect(file, "train/numbers", STW_TENSOR_F64, 1, 9, &numbers, error));
     const double *n = numbers->data;
     if (!stw_tensor_file_dimension(file, "train.update", &t->update) ||
         !stw_tensor_file_dimension(file, "train.evaluations", &t->evaluations) ||
         !stw_tensor_file_dimension(file, "train.round", &round) ||
         !stw_tensor_file_dimension(file, "train.last_better", &t->last_better) ||
         !stw_tensor_file_dimension(file, "train.has_best", &has_best) ||
+        !stw_tensor_file_dimension(file, "train.has_elite", &has_elite) ||
         !stw_tensor_file_dimension(file, "train.reason", &reason) || t->update < 0 || t->evaluations < 0 || round < -1 ||
         round > INT32_MAX || t->last_better < 0 || reason < 0 || reason > STW_INVALID_MEMORY)
         return stw_fail(error, STW_ERROR_INPUT, "the state of the training is incomplete; begin anew");
     t->round_index = (int32_t)round;
     t->has_best = has_best != 0;
+    t->has_elite = has_elite != 0;
+    t->elite_score = (stw_score){.reason = STW_VALID, .value = n[7], .step_s = n[8]};
+    TRY(read_reals(file, "train/elite.placement", (int64_t)t->problem->M * t->A, t->elite_placement, error));
+    TRY(read_reals(file, "train/elite.schedule", t->problem->M, t->elite_schedule, error));
     t->reference = n[0];
     t->best_score = (stw_score){.reason = (stw_reason)reason, .value = n[1], .step_s = n[2], .lacks = n[3]};
     memcpy(t->round.offset, &n[4], sizeof t->round.offset);

@@ -189,6 +189,7 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
     if (t->has_best) TRY(stw_plan_copy(t->origin, t->best, error));
     t->reference = t->best_score.value;
     t->last_better = t->update;
+    t->has_elite = false; /* its decisions were relative to another plan */
     TRY(stw_trainer_observe(t, error));
     t->evaluations++;
     if (t->steered && t->problem->places) return find_constants(t, over, error);

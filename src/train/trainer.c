@@ -12,8 +12,8 @@ static const stw_train_settings preset_default = {.patience = 100,
                                                   .samples = 16,
                                                   .epochs = 2,
                                                   .clip = 0.2,
-                                                  .rate = 2e-3,
-                                                  .rate_end = 2e-4,
+                                                  .rate = 4e-3,
+                                                  .rate_end = 4e-4,
                                                   .warm_up = 20,
                                                   .sigma = 0.7,
                                                   .sigma_end = 0.35,
@@ -24,6 +24,7 @@ static const stw_train_settings preset_default = {.patience = 100,
                                                   .noise = {.graph = 0.05, .group = 0.8, .unit = 0.15},
                                                   .reward = STW_REWARD_LOG,
                                                   .loss_weight = 0.2,
+                                                  .elite = true,
                                                   .glue = true};
 static const stw_train_settings preset_paper = {.patience = 0,
                                                 .samples = 16,
@@ -67,15 +68,17 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->schedule_out, (K + 1) * M * t->S, error);
     STW_TRY_NEW(&t->arena, t->placement, (K + 1) * M * t->A, error);
     STW_TRY_NEW(&t->arena, t->schedule, (K + 1) * M, error);
-    STW_TRY_NEW(&t->arena, t->logp_placement, K * M, error);
-    STW_TRY_NEW(&t->arena, t->logp_schedule, K * M, error);
+    STW_TRY_NEW(&t->arena, t->logp_placement, (K + 1) * M, error);
+    STW_TRY_NEW(&t->arena, t->logp_schedule, (K + 1) * M, error);
     STW_TRY_NEW(&t->arena, t->d_placement, M * t->P, error);
     STW_TRY_NEW(&t->arena, t->d_schedule, (K + 1) * M * t->S, error);
     STW_TRY_NEW(&t->arena, t->noise, M * (t->P > t->S ? t->P : t->S), error);
     STW_TRY_NEW(&t->arena, t->plan, K + 1, error);
     STW_TRY_NEW(&t->arena, t->score, K + 1, error);
-    STW_TRY_NEW(&t->arena, t->reward, K, error);
-    STW_TRY_NEW(&t->arena, t->advantage, K, error);
+    STW_TRY_NEW(&t->arena, t->reward, K + 1, error);
+    STW_TRY_NEW(&t->arena, t->advantage, K + 1, error);
+    STW_TRY_NEW(&t->arena, t->elite_placement, M * t->A, error);
+    STW_TRY_NEW(&t->arena, t->elite_schedule, M, error);
     return STW_OK;
 }
 

@@ -34,6 +34,7 @@ typedef struct stw_train_settings {
     stw_noise_shares noise;
     stw_reward reward;
     double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
+    bool elite;         /* the best sample of the round is learnt from again in every update */
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
     int32_t imitations; /* steps of the warm start; 0: none */
     double imitation_rate;

@@ -35,12 +35,18 @@ struct stw_trainer {
     double *means;                          /* (M, P) the placement head's outputs */
     double *schedule_out;                   /* (K + 1, M, S) */
     double *placement, *schedule;           /* (K + 1, M, A), (K + 1, M) actions */
-    double *logp_placement, *logp_schedule; /* (K, M) */
+    double *logp_placement, *logp_schedule; /* (K + 1, M) */
     double *d_placement, *d_schedule;       /* (M, P), (K + 1, M, S) */
     double *noise;                          /* (M, max(P, S)) */
     stw_plan **plan;                        /* (K + 1) */
     stw_score *score;                       /* (K + 1) */
-    double *reward, *advantage;             /* (K) */
+    double *reward, *advantage;             /* (K + 1) */
+
+    /* The best sample of the round, from which every update learns beside its own: then it takes the place of the greedy one. */
+    bool has_elite;
+    stw_score elite_score;
+    double *elite_placement, *elite_schedule; /* (M, A), (M) */
+    int32_t learnt;                           /* samples that this update learns from */
 };
 
 /* Within an update. One that repeats (a number of updates) is completed once it has begun, so that whatever is saved is the state

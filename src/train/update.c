@@ -63,7 +63,7 @@ static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error 
 /* Gradient of both tasks by the network's outputs. */
 static stw_status find_gradient(stw_trainer *t, stw_error *error) {
     const int64_t M = t->problem->M;
-    const int32_t K = t->settings.samples;
+    const int32_t K = t->learnt;
     const stw_ppo ppo = {.K = K,
                          .M = t->problem->M,
                          .clip = t->settings.clip,
@@ -77,7 +77,7 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&scratch, d, K, error);
     STW_TRY_NEW(&scratch, d_out, K, error);
     memset(t->d_placement, 0, (size_t)(M * t->P) * sizeof *t->d_placement);
-    memset(t->d_schedule, 0, (size_t)((K + 1) * M * t->S) * sizeof *t->d_schedule);
+    memset(t->d_schedule, 0, (size_t)((t->settings.samples + 1) * M * t->S) * sizeof *t->d_schedule);
     for (int32_t k = 0; k < K; k++) {
         d[k] = placement_of(t);
         d_out[k] = t->d_placement;
@@ -93,15 +93,40 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
     return STW_OK;
 }
 
-/* The first epoch uses the forward passes that the samples came from. */
+/* Keeps the best sample of the round, and puts it in the place of the greedy one for learning. */
+static void stand_elite(stw_trainer *t) {
+    const int64_t M = t->problem->M, K = t->settings.samples;
+    for (int64_t k = 0; k <= K; k++) {
+        if (t->score[k].reason != STW_VALID || (t->has_elite && !stw_score_is_better(&t->score[k], &t->elite_score))) continue;
+        t->has_elite = true;
+        t->elite_score = t->score[k];
+        memcpy(t->elite_placement, &t->placement[k * M * t->A], (size_t)(M * t->A) * sizeof *t->placement);
+        memcpy(t->elite_schedule, &t->schedule[k * M], (size_t)M * sizeof *t->schedule);
+    }
+    t->learnt = (int32_t)K + (t->settings.elite && t->has_elite);
+    if (t->learnt == K) return;
+    t->score[K] = t->elite_score;
+    memcpy(&t->placement[K * M * t->A], t->elite_placement, (size_t)(M * t->A) * sizeof *t->placement);
+    memcpy(&t->schedule[K * M], t->elite_schedule, (size_t)M * sizeof *t->schedule);
+}
+
+/* What the policy as it is says of the elite, so that its ratios begin at 1 like those of the samples. */
+static void score_elite(stw_trainer *t) {
+    const int64_t M = t->problem->M, K = t->settings.samples;
+    const stw_distribution placement = placement_of(t), schedule = schedule_of(t, (int32_t)K);
+    stw_distribution_log_density(&placement, &t->placement[K * M * t->A], &t->logp_placement[K * M]);
+    if (t->problem->schedules) stw_distribution_log_density(&schedule, &t->schedule[K * M], &t->logp_schedule[K * M]);
+}
+
+/* Without an elite, the first epoch uses the forward passes that the samples came from. */
 static stw_status learn(stw_trainer *t, stw_error *error) {
     stw_parameters *parameters = stw_net_parameters(t->net);
+    const bool elite = t->learnt > t->settings.samples;
     for (int32_t epoch = 0; epoch < t->settings.epochs; epoch++) {
-        if (epoch > 0) {
-            TRY(stw_pass_placement(t->pass, t->means, error));
-            if (t->problem->schedules)
-                TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
-        }
+        if (epoch > 0) TRY(stw_pass_placement(t->pass, t->means, error));
+        if ((epoch > 0 || elite) && t->problem->schedules)
+            TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
+        if (epoch == 0 && elite) score_elite(t);
         TRY(find_gradient(t, error));
         stw_parameters_zero_gradient(parameters);
         TRY(stw_pass_backward(t->pass, t->d_placement, t->problem->schedules ? t->d_schedule : NULL, error));
@@ -175,10 +200,11 @@ stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
     TRY(sample_and_evaluate(t, over, error));
     if (*over) return STW_OK;
     const stw_reward_rule rule = {t->settings.reward, t->reference, t->settings.loss_weight};
-    stw_rewards(&rule, t->score, t->settings.samples, t->reward);
-    stw_advantages(t->reward, t->settings.samples, t->settings.floor, t->settings.limit, t->advantage);
     describe(t);
     TRY(keep_best(t, error));
+    stand_elite(t);
+    stw_rewards(&rule, t->score, t->learnt, t->reward);
+    stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
     if (t->settings.rate > 0.0) TRY(learn(t, error));
     t->row.update = t->update++;
     t->row.round = t->round_index;

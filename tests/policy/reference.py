@@ -19,9 +19,9 @@ SIGMA, CLIP, RATE, UPDATES = 0.5, 0.2, 1e-3, 10
 
 COMMON = dict(feature_version=1, unit_columns=5, operators=7, operator_width=4, width=12, heads=3, inner=16, segment=8, modulation=1)
 CONFIGS = {
-    "steer": dict(COMMON, feedback_columns=2, device_columns=0, pair_columns=4, pair_width=6, sage_layers=1, attention_layers=2,
+    "steer": dict(COMMON, identities=ROWS, feedback_columns=2, device_columns=0, pair_columns=4, pair_width=6, sage_layers=1, attention_layers=2,
                   placement=0, schedule=0, classes=0, score_width=0),
-    "device": dict(COMMON, feedback_columns=0, device_columns=3, pair_columns=0, pair_width=0, sage_layers=2, attention_layers=1,
+    "device": dict(COMMON, identities=0, feedback_columns=0, device_columns=3, pair_columns=0, pair_width=0, sage_layers=2, attention_layers=1,
                    placement=1, schedule=1, classes=4, score_width=6),
 }
 
@@ -91,6 +91,8 @@ def parameter_shapes(c):
     if pair:
         linear("pair.pool", c["pair_columns"], pair)
         linear("input.pair", pair, width, False)
+    if c["identities"]:
+        shapes["input.identity"] = (c["identities"], width)
     for l in range(c["sage_layers"]):
         for part, bias in (("pool_in", True), ("pool_out", True), ("self", True), ("from_in", False), ("from_out", False)):
             linear(f"sage.{l}.{part}", width, width, bias)
@@ -104,6 +106,7 @@ def parameter_shapes(c):
     linear("action", 3 if c["placement"] == 0 else c["score_width"], width)
     if c["placement"] == 0:
         linear("head.steer", width, 3, False)
+        linear("head.steer.own", width, 3, False)
         linear("common.steer", width, 6)
     else:
         for part, inputs in (("query", width), ("device", c["device_columns"])):
@@ -182,7 +185,9 @@ class Network:
         if c["pair_columns"]:
             pooled = torch.relu(self.linear("pair.pool", i["pair"])).reshape(ROWS, DEVICES, -1)
             u = u + self.linear("input.pair", pooled.max(1).values)
-        x = look["input"] = torch.relu(u)
+        if c["identities"]:
+            u = u + self.p["input.identity"]
+        x = own = look["input"] = torch.relu(u)
         for l in range(c["sage_layers"]):
             x = look[f"sage.{l}"] = self.sage(f"sage.{l}", x, i["producers"], i["readers"])
         graph = self.graph = look["graph"] = x.mean(0, keepdim=True)
@@ -192,7 +197,7 @@ class Network:
         h = self.attention("task.block", self.norm("task.norm", self.linear("task.self", x) + x), 0)
         look["placement.hidden"] = h
         if c["placement"] == 0:
-            look["placement.raw"] = self.linear("head.steer", h)
+            look["placement.raw"] = self.linear("head.steer", h) + self.linear("head.steer.own", own)
             out = self.spread("common.steer", look["placement.raw"], 1)
         else:
             mlp = lambda name, t: self.linear(name + ".1", torch.relu(self.linear(name + ".0", t)))

@@ -218,3 +218,77 @@ TEST(checkpoint, networks) {
     stw_backend_destroy(backend);
     end(&p);
 }
+
+static stw_tensor_file saved(place *p, const stw_policy_config *c, stw_backend *backend, stw_net **net) {
+    stw_tensor_file file = {.tensor = STW_NEW(&p->arena, stw_tensor, 3 * STW_MAX_PARAMETERS)};
+    CHECK(stw_net_create(c, backend, 1, net, NULL) == STW_OK);
+    CHECK(stw_net_save(*net, true, &p->arena, &file, NULL) == STW_OK);
+    return file;
+}
+
+static void check_refused(const stw_tensor_file *file, const stw_policy_config *c, stw_backend *backend, stw_arena scratch,
+                          const char *message) {
+    stw_net *net = NULL;
+    stw_error error = {0};
+    CHECK(stw_net_create(c, backend, 2, &net, NULL) == STW_OK);
+    CHECK(stw_net_load(net, file, scratch, &error) == STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, message);
+    stw_net_destroy(net);
+}
+
+/* A network for one graph: through the file bit for bit, and into none for another graph, or for any. */
+TEST(checkpoint, networks_for_one_graph) {
+    place p = begin();
+    stw_error error = {0};
+    stw_backend *backend = NULL;
+    stw_net *net = NULL, *other = NULL;
+    stw_policy_config c = example_config(false, 4), stated;
+    c.identities = 9;
+    CHECK(stw_backend_cpu(NULL, &backend, NULL) == STW_OK);
+    const stw_tensor_file file = saved(&p, &c, backend, &net);
+    stw_tensor_file back;
+    written(&p, &file);
+    CHECK(stw_tensor_file_read(p.path, &p.arena, &back, &error) == STW_OK);
+    CHECK(stw_net_config_of(&back, &stated, &error) == STW_OK);
+    CHECK(memcmp(&stated, &c, sizeof c) == 0);
+    const stw_tensor *t = NULL;
+    CHECK(stw_tensor_expect(&back, "parameter/input.identity", STW_TENSOR_F32, 9, 8, &t, &error) == STW_OK);
+    CHECK(stw_tensor_expect(&back, "second/input.identity", STW_TENSOR_F32, 9, 8, &t, &error) == STW_OK);
+    CHECK(stw_tensor_expect(&back, "parameter/head.steer.own.weight", STW_TENSOR_F32, 3, 8, &t, &error) == STW_OK);
+    CHECK(stw_net_create(&stated, backend, 2, &other, NULL) == STW_OK);
+    const stw_parameters *a = stw_net_parameters(net), *b = stw_net_parameters(other);
+    CHECK(memcmp(a->value, b->value, (size_t)a->total * sizeof(float)) != 0);
+    CHECK(stw_net_load(other, &back, p.arena, &error) == STW_OK);
+    CHECK(memcmp(a->value, b->value, (size_t)a->total * sizeof(float)) == 0);
+
+    c.identities = 10;
+    check_refused(&back, &c, backend, p.arena, "the file's network has identities 9, this one 10");
+    c.identities = 0;
+    check_refused(&back, &c, backend, p.arena, "the file's network has identities 9, this one 0");
+    stw_net_destroy(other);
+    stw_net_destroy(net);
+    stw_backend_destroy(backend);
+    end(&p);
+}
+
+/* A file that says nothing of identities, as those from before there were any, or that lacks what it says. */
+TEST(checkpoint, identities_that_are_not_there) {
+    place p = begin();
+    stw_backend *backend = NULL;
+    stw_net *net = NULL;
+    stw_policy_config c = example_config(false, 4);
+    c.identities = 9;
+    CHECK(stw_backend_cpu(NULL, &backend, NULL) == STW_OK);
+    stw_tensor_file file = saved(&p, &c, backend, &net);
+    for (int32_t i = 0; i < file.count; i++) {
+        if (strcmp(file.tensor[i].name, "parameter/input.identity") == 0) strcpy(file.tensor[i].name, "parameter/other");
+    }
+    check_refused(&file, &c, backend, p.arena, "the file has no tensor parameter/input.identity");
+    for (int32_t i = 0; i < file.dimension_count; i++) {
+        if (strcmp(file.dimension[i].name, "identities") == 0) strcpy(file.dimension[i].name, "other");
+    }
+    check_refused(&file, &c, backend, p.arena, "the file does not state identities");
+    stw_net_destroy(net);
+    stw_backend_destroy(backend);
+    end(&p);
+}

@@ -55,9 +55,22 @@ TEST(network, gradients_without_stages) {
     check_gradients(c);
 }
 
+/* Rows with a vector of their own; without a stage between, these are what the second head of placement sees. */
+TEST(network, gradients_with_identities) {
+    for (int32_t device = 0; device < 2; device++) {
+        stw_policy_config c = example_config(device == 1, 16);
+        c.identities = 9;
+        check_gradients(c);
+        c.sage_layers = c.attention_layers = 0;
+        c.feedback_columns = c.pair_columns = c.pair_width = 0;
+        check_gradients(c);
+    }
+}
+
 /* The gradient of each task alone adds up to that of both. */
-TEST(network, tasks_add_up) {
-    const stw_policy_config c = example_config(true, 4);
+static void check_tasks_add_up(bool device) {
+    stw_policy_config c = example_config(device, 4);
+    c.identities = device ? 0 : 11;
     bench b;
     open_bench(&b, &c, oracle(), 11, 3);
     stw_parameters *p = stw_net_parameters(b.net);
@@ -74,6 +87,28 @@ TEST(network, tasks_add_up) {
     CHECK_NEAR(worst, 0.0, 1e-11);
     free(both);
     close_bench(&b);
+}
+
+TEST(network, tasks_add_up_steer) { check_tasks_add_up(false); }
+TEST(network, tasks_add_up_device) { check_tasks_add_up(true); }
+
+/* A second backward pass adds as much again, to every parameter. */
+TEST(network, gradients_are_added) {
+    for (int32_t device = 0; device < 2; device++) {
+        stw_policy_config c = example_config(device == 1, 4);
+        c.identities = 11;
+        bench b;
+        open_bench(&b, &c, oracle(), 11, 3);
+        const stw_parameters *p = stw_net_parameters(b.net);
+        loss_of(&b);
+        back_of(&b);
+        double *once = STW_NEW(&b.arena, double, p->total), worst = 0.0;
+        memcpy(once, p->gradient, (size_t)p->total * sizeof *once);
+        CHECK(stw_pass_backward(b.pass, b.weight[0], b.weight[1], NULL) == STW_OK);
+        for (int64_t i = 0; i < p->total; i++) worst = fmax(worst, fabs(2.0 * once[i] - ((double *)p->gradient)[i]));
+        CHECK_NEAR(worst, 0.0, 1e-11);
+        close_bench(&b);
+    }
 }
 
 /* Samples do not see each other: each comes out as if it were alone. */
@@ -130,6 +165,7 @@ static double *run_once(bench *b, int64_t *count) {
 static void check_same_bits(bool device) {
     stw_policy_config c = example_config(device, 16);
     c.width = 32;
+    c.identities = device ? 0 : 300;
     double *first = NULL;
     for (int32_t threads = 0; threads <= 2; threads++) { /* 0: no pool */
         stw_pool *pool = NULL;
@@ -275,52 +311,4 @@ TEST(network, looks_at_log_probabilities) {
     CHECK(stw_pass_look(b.pass, "placement.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[0], sizeof out) == 0);
     CHECK(stw_pass_look(b.pass, "schedule.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[1], sizeof out) == 0);
     close_bench(&b);
-}
-
-TEST(config, presets_and_bounds) {
-    stw_policy_config c;
-    stw_error error = {0};
-    CHECK(!stw_policy_preset("huge", &c));
-    const char *presets[] = {"default", "paper"};
-    for (int i = 0; i < 2; i++) {
-        CHECK(stw_policy_preset(presets[i], &c));
-        c.unit_columns = 20;
-        c.device_columns = 6;
-        CHECK(stw_policy_config_check(&c, &error) == STW_OK);
-        CHECK_EQ_INT(c.width, i == 0 ? 64 : 128);
-        CHECK_EQ_INT(c.segment, i == 0 ? 64 : 128);
-        int32_t *value = NULL, fields = 0;
-        while (stw_policy_config_field(fields, &c, &value) != NULL) { /* each has bounds */
-            const int32_t before = *value;
-            *value = -1;
-            CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
-            CHECK_CONTAINS(error.message, stw_policy_config_field(fields, NULL, NULL));
-            *value = before;
-            fields++;
-        }
-        CHECK_EQ_INT(fields * (int32_t)sizeof(int32_t), sizeof c);
-    }
-    c.pair_columns = 3;
-    CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
-    CHECK_CONTAINS(error.message, "pair_width is 0 but there are 3 pair_columns");
-    c.pair_columns = 0;
-    c.heads = 7;
-    CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
-    CHECK_STR(error.message, "the network's width 128 is no multiple of its heads 7");
-}
-
-/* The largest network that is allowed has room in the table of parameters. */
-TEST(config, most_layers_fit) {
-    stw_policy_config c = example_config(true, 4);
-    c.sage_layers = c.attention_layers = 8;
-    c.pair_columns = c.pair_width = c.feedback_columns = 2;
-    stw_backend *backend = cpu(NULL);
-    stw_net *net = NULL;
-    stw_error error = {0};
-    CHECK(stw_net_create(&c, backend, 1, &net, &error) == STW_OK);
-    CHECK_STR(error.message, "");
-    stw_net_destroy(net);
-    c.width = 7;
-    CHECK(stw_net_create(&c, backend, 1, &net, &error) == STW_ERROR_INPUT && net == NULL);
-    stw_backend_destroy(backend);
 }

@@ -14,8 +14,9 @@ static double *gradient_of(bench *b, int32_t K, const double *d_schedule) {
 }
 
 static void check_samples(bool device) {
-    const stw_policy_config c = example_config(device, 4);
     enum { ROWS = 9, SAMPLES = 3 };
+    stw_policy_config c = example_config(device, 4);
+    c.identities = device ? 0 : ROWS;
     stw_backend *backend = NULL;
     CHECK(stw_backend_reference(8, &backend, NULL) == STW_OK);
     bench b;

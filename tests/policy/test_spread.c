@@ -106,6 +106,8 @@ static void check_common(double gain, bool bounded) {
     double size[2];
     check_slopes(&b, "head.steer.weight", 1e-6, size); /* a gain at its bound still passes gradients on to the rows */
     CHECK(size[0] > 1e-4 && size[1] > 1e-4);
+    check_slopes(&b, "head.steer.own.weight", 1e-6, size);
+    CHECK(size[0] > 1e-4 && size[1] > 1e-4);
     close_bench(&b);
 }
 
@@ -172,10 +174,27 @@ TEST(spread, equal_rows_are_the_shift) {
         CHECK_NEAR(gradient(&b, "common.steer.bias")[0], sum, 1e-12);
         CHECK(gradient(&b, "common.steer.bias")[KNOBS] == 0.0);
         CHECK(gradient(&b, "common.nudge.bias")[1] == 0.0);
-        for (int32_t i = 0; i < KNOBS * c.width; i++) CHECK(gradient(&b, "head.steer.weight")[i] == 0.0);
+        for (int32_t i = 0; i < KNOBS * c.width; i++) {
+            CHECK(gradient(&b, "head.steer.weight")[i] == 0.0);
+            CHECK(gradient(&b, "head.steer.own.weight")[i] == 0.0);
+        }
         CHECK(largest_gradient(&b) < 100.0);
         close_bench(&b);
     }
+}
+
+/* Equal rows with vectors of their own are told apart, each knob over the whole spread. */
+TEST(spread, identities_tell_equal_rows_apart) {
+    stw_policy_config c = example_config(false, 16);
+    c.identities = ROWS;
+    bench b;
+    open_bench(&b, &c, oracle(), ROWS, SAMPLES);
+    make_alike(&b, &c, 0.0);
+    set_common(&b, 0.7, 0.0);
+    loss_of(&b);
+    for (int32_t k = 0; k < KNOBS; k++) check_moments(b.out[0] + k, KNOBS, 0.7, 0.3);
+    for (int32_t r = 1; r < ROWS; r++) CHECK(b.out[1][r] != b.out[1][0]);
+    close_bench(&b);
 }
 
 /* Down to the rounding of floats: what the rows' small differences make of outputs and gradients is bounded, and in the end they
@@ -213,6 +232,7 @@ TEST(spread, gradients_of_nearly_equal_rows) {
     back_of(&b);
     double size[2];
     check_slopes(&b, "head.steer.weight", 1e-5, size);
+    check_slopes(&b, "head.steer.own.weight", 1e-5, size);
     check_slopes(&b, "head.nudge.weight", 1e-5, size);
     CHECK(size[0] > 1e-3);
     check_slopes(&b, "common.steer.bias", 1e-5, size);
