@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "policy/tensor.h"
+#include "train/trainer.h"
 
 typedef struct policy_head {
     stw_tensor_file file;
@@ -31,7 +32,7 @@ static const stw_tensor *find(const stw_tensor_file *file, const char *name, stw
 /* Other versions of the training may keep other things: what is not there is not shown. */
 static void read_training(policy_head *head) {
     const stw_tensor *graph = find(&head->file, "train/graph", STW_TENSOR_I32, 8);
-    const stw_tensor *numbers = find(&head->file, "train/numbers", STW_TENSOR_F64, 7);
+    const stw_tensor *numbers = find(&head->file, "train/numbers", STW_TENSOR_F64, STW_TRAINING_NUMBERS);
     int64_t has_best = 0;
     head->trained = stw_tensor_file_dimension(&head->file, "train.update", &head->updates);
     stw_tensor_file_dimension(&head->file, "train.evaluations", &head->evaluations);
@@ -40,7 +41,7 @@ static void read_training(policy_head *head) {
     if (graph != NULL) memcpy(head->graph, graph->data, sizeof head->graph - 1);
     cli_hide_controls(head->graph);
     if (stw_str_of(head->graph).length != 32) head->graph[0] = '\0';
-    head->best_step_s = has_best != 0 && numbers != NULL ? ((const double *)numbers->data)[2] : NAN;
+    head->best_step_s = has_best != 0 && numbers != NULL ? ((const double *)numbers->data)[STW_TRAINING_BEST_STEP] : NAN;
 }
 
 static stw_status read_head(stw_str text, const char *label, stw_arena *arena, policy_head *head, stw_error *error) {

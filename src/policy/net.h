@@ -77,7 +77,7 @@ struct stw_pass {
     void *embedded, *device_terms; /* (D, width) the devices, and what each adds */
     stw_task_kept schedule;
     void *schedule_out; /* (K * M, 1) before they are spread, or (K * M, classes) log probabilities */
-    void *d_x0;         /* (M, width) likewise: by the head alone */
+    void *d_x0;         /* (M, width) in a backward pass: by the head alone */
     void *d_graph;      /* (1, width) in a backward pass: the gradient of the graph vector */
 };
 

@@ -98,6 +98,7 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     const double numbers[] = {t->reference,        t->best_score.value,  t->best_score.step_s,
                               t->best_score.lacks, t->round.offset[0],   t->round.offset[1],
                               t->round.offset[2],  t->elite_score.value, t->elite_score.step_s};
+    _Static_assert(sizeof numbers / sizeof numbers[0] == STW_TRAINING_NUMBERS, "as many as are read");
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
     add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
     add_tensor(&file, "train/origin.device", STW_TENSOR_I32, N, t->origin->device);
@@ -157,7 +158,7 @@ static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file,
 static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
     const stw_tensor *numbers;
     int64_t round = -1, has_best = 0, has_elite = 0, reason = 0;
-    TRY(stw_tensor_expect(file, "train/numbers", STW_TENSOR_F64, 1, 9, &numbers, error));
+    TRY(stw_tensor_expect(file, "train/numbers", STW_TENSOR_F64, 1, STW_TRAINING_NUMBERS, &numbers, error));
     const double *n = numbers->data;
     if (!stw_tensor_file_dimension(file, "train.update", &t->update) ||
         !stw_tensor_file_dimension(file, "train.evaluations", &t->evaluations) ||

@@ -78,6 +78,8 @@ const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
 /* Means of the last update before it: (M, placement width). */
 const double *stw_trainer_means(const stw_trainer *trainer, int32_t *width);
 
+/* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
+enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 9 };
 /* Writes everything that the next update depends on, and reads it into a trainer made with the same problem and settings. */
 stw_status stw_trainer_save(stw_trainer *trainer, const char *path, stw_error *error);
 stw_status stw_trainer_resume(stw_trainer *trainer, const char *path, stw_error *error);
