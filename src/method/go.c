@@ -143,10 +143,14 @@ static void write_note(const go *g, const stw_score *score) {
     const long long updates = (long long)stw_trainer_updates(g->trainer);
     char *note = g->search->note;
     const size_t size = sizeof g->search->note;
-    if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
+    const bool compares = g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0;
+    if (compares && row->greedy > 0.0) { /* it is 0 before an update of this run, and no number where the plan was not valid */
         snprintf(note, size,
                  "%lld updates on %d units; %.1f %% below the plan it began with; the last greedy plan is at %.3f of it", updates,
                  g->problem.M, 100.0 * (1.0 - score->value / g->first.value), row->greedy / g->first.value);
+    } else if (compares) {
+        snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,
+                 100.0 * (1.0 - score->value / g->first.value));
     } else {
         snprintf(note, size, "%lld updates on %d units, from nothing", updates, g->problem.M);
     }

@@ -86,7 +86,7 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     const int32_t way = t->round_index % WAYS;
     stw_score score;
     TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
-    t->round.plan = t->settings.glue ? t->origin : NULL;
+    t->round.plan = t->settings.glue || !p->places ? t->origin : NULL; /* devices that are not decided are those of the plan */
     t->round.base = *p->listing.base;
     t->round.insertion = ways[way].insertion;
     t->round.channel_gaps = ways[way].channel_gaps;

@@ -322,3 +322,32 @@ TEST(training, ends_with_its_budget) {
     check_refused(b, resume, "number of updates");
     close_bench(b);
 }
+
+/* Every choice of tasks with every way to begin. */
+TEST(training, any_tasks_with_any_preset_and_start) {
+    static const char *const tasks[] = {"placement", "schedule", "placement,schedule"}, *const preset[] = {"default", "paper"},
+                             *const yes_no[] = {"yes", "no"};
+    bench *b = open_bench(1);
+    for (int k = 0; k < 3 * 2 * 2 * 2; k++) {
+        const char *const value[][2] = {{"tasks", tasks[k % 3]},
+                                        {"preset", preset[k / 3 % 2]},
+                                        {"start-plans", yes_no[k / 6 % 2]},
+                                        {"warm-start", yes_no[k / 12]},
+                                        {"units", "24"},
+                                        {"updates", "2"}};
+        stw_options *options;
+        stw_error error = {0};
+        char path[200];
+        path_in(b, "whole", path);
+        test_context("%s, %s, start plans %s, warm start %s", value[0][1], value[1][1], value[2][1], value[3][1]);
+        CHECK_EQ_INT(stw_options_create(&options, &error), STW_OK);
+        for (size_t o = 0; o < sizeof value / sizeof value[0]; o++)
+            CHECK_EQ_INT(stw_options_set(options, value[o][0], value[o][1], &error), STW_OK);
+        CHECK_EQ_INT(stw_options_set(options, "output", path, &error), STW_OK);
+        const watcher w = train(b, options, -1);
+        CHECK_EQ_INT(w.count, 2);
+        CHECK(w.outcome.valid);
+    }
+    test_context("%s", "");
+    close_bench(b);
+}

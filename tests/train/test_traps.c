@@ -245,3 +245,42 @@ TEST(traps, names_of_devices_are_learnt_after_imitation) {
     stw_plan_destroy(split);
     bench_close(b);
 }
+
+/* ---- what a plan sends ---- */
+
+static double bytes_sent(bench *b, const stw_plan *plan) {
+    const stw_transfer *transfer;
+    double bytes = 0.0;
+    CHECK_EQ_INT(score_of(b, plan).reason, STW_VALID);
+    const int32_t count = stw_workspace_transfers(b->workspace[0], &transfer);
+    for (int32_t k = 0; k < count; k++) bytes += (double)transfer[k].bytes;
+    return bytes;
+}
+
+/* A policy that decides every op by itself may cut a graph everywhere. The greedy plan of a steered one sends hardly more than
+ * the plan that it began with where that one is good, and far less where that one cuts every edge. */
+TEST(traps, greedy_plans_do_not_send_more_than_the_plan_they_began_with) {
+    int32_t start[64] = {0}, scattered[64];
+    bench *b = open_chains(start);
+    stw_plan *good = plan_with(b, start);
+    for (int32_t i = 0; i < 64; i++) scattered[i] = i % LIKE;
+    stw_plan *bad = plan_with(b, scattered);
+    const double good_bytes = bytes_sent(b, good), bad_bytes = bytes_sent(b, bad);
+    const stw_policy_config config = config_of("default");
+    CHECK(bad_bytes > 4.0 * good_bytes && good_bytes > 0.0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const stw_train_settings settings = settings_of("default", seed, 40);
+        test_context("seed %d", (int)seed);
+        for (int from = 0; from < 2; from++) {
+            stw_trainer *trainer = trainer_of(b, &config, &settings, from == 0 ? good : bad);
+            train(trainer);
+            greedy_s(b, trainer);
+            CHECK(bytes_sent(b, b->s->plan) <= (from == 0 ? 1.25 * good_bytes : 0.5 * bad_bytes));
+            stw_trainer_destroy(trainer);
+        }
+    }
+    test_context("%s", "");
+    stw_plan_destroy(good);
+    stw_plan_destroy(bad);
+    bench_close(b);
+}
