@@ -105,7 +105,8 @@ static stw_status train(job *j, stw_error *error) {
 /* ---- afterwards ---- */
 
 static stw_status write_files(const job *j, stw_error *error) {
-    if (j->curve_file != NULL) TRY(cli_curve_write(&j->curve, j->curve_file, error));
+    const bool learnt = j->curve.count > 0; /* else an older curve, like an older policy, stays as it is */
+    if (j->curve_file != NULL && (learnt || cli_is_dash(j->curve_file))) TRY(cli_curve_write(&j->curve, j->curve_file, error));
     if (j->best_file == NULL || stw_result_plan(j->result) == NULL) return STW_OK;
     return stw_result_write(j->result, j->best_file, false, error);
 }

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L /* sigaction, pthread_sigmask */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "search.h"
 
@@ -53,16 +54,25 @@ void cli_release_interrupts(void) {
 }
 
 static pthread_t waiting; /* one search at a time */
+static atomic_bool ended;
 
-/* SIGUSR1 comes from ourselves alone and says that the search has ended. The first of the others asks for its end, the second
- * ends the program at once. */
+/* The next signal; false once the search has ended, which SIGUSR1 from ourselves says. One from elsewhere says nothing. */
+static bool next_signal(const sigset_t *set, int *number) {
+    while (sigwait(set, number) == 0) {
+        if (*number != SIGUSR1) return true;
+        if (atomic_load(&ended)) return false;
+    }
+    return false;
+}
+
+/* The first asks for the end of the search, the second ends the program at once. */
 static void *wait_for_interrupts(void *cancel) {
     sigset_t set = interrupts();
     int number = 0;
     sigaddset(&set, SIGUSR1);
-    if (sigwait(&set, &number) != 0 || number == SIGUSR1) return NULL;
+    if (!next_signal(&set, &number)) return NULL;
     stw_cancel_request(cancel);
-    if (sigwait(&set, &number) != 0 || number == SIGUSR1) return NULL;
+    if (!next_signal(&set, &number)) return NULL;
     signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     raise(number);
@@ -71,6 +81,7 @@ static void *wait_for_interrupts(void *cancel) {
 
 stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error) {
     TRY(stw_cancel_create(out, error));
+    atomic_store(&ended, false);
     cli_hold_interrupts();
     if (pthread_create(&waiting, NULL, wait_for_interrupts, *out) == 0) return STW_OK;
     cli_release_interrupts();
@@ -79,6 +90,7 @@ stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error) {
 }
 
 void cli_interrupt_end(stw_cancel *cancel) {
+    atomic_store(&ended, true);
     pthread_kill(waiting, SIGUSR1);
     pthread_join(waiting, NULL);
     stw_cancel_destroy(cancel);

@@ -147,7 +147,8 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     if (status == STW_OK) return STW_OK;
     stw_plan_destroy(entry->plan);
     entry->plan = NULL;
-    if (status == STW_ERROR_NO_PLAN) { /* that is an outcome */
+    const bool too_large = status == STW_ERROR_MEMORY && method->kind == STW_METHOD_POLICY; /* a network for every op */
+    if (status == STW_ERROR_NO_PLAN || too_large) {                                         /* that is an outcome */
         memcpy(entry->reason, local.message, sizeof local.message);
         return STW_OK;
     }

@@ -133,7 +133,7 @@ static stw_status train(go *g, stw_error *error) {
     while (!over) {
         TRY(stw_trainer_step(g->trainer, &over, error));
         stw_search_tick(g->search);
-        if (!over && stw_now_s() - g->saved_s > SAVE_S) TRY(save(g, error));
+        if (!over && stw_now_s() - g->saved_s > SAVE_S) (void)save(g, NULL); /* the next time, perhaps; the last one counts */
     }
     return save(g, error);
 }
@@ -151,6 +151,8 @@ static void write_note(const go *g, const stw_score *score) {
     } else if (compares) {
         snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,
                  100.0 * (1.0 - score->value / g->first.value));
+    } else if (g->has_first) {
+        snprintf(note, size, "%lld updates on %d units", updates, g->problem.M);
     } else {
         snprintf(note, size, "%lld updates on %d units, from nothing", updates, g->problem.M);
     }
@@ -168,6 +170,7 @@ static stw_status run_trainer(go *g, stw_plan *plan, stw_error *error) {
                                          .progress = progress,
                                          .found = found,
                                          .curve = curve};
+    if (!g->problem.places && g->starts.count == 0) return stw_starts_keep_placement(g->search, plan, error);
     const stw_plan *start = wants_starts(g) && g->starts.count > 0 ? g->starts.plan[0] : NULL;
     if (start != NULL) TRY(stw_search_evaluate(g->search, start, 0, &g->first, error));
     g->has_first = start != NULL;

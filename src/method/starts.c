@@ -129,4 +129,5 @@ stw_status stw_starts_keep_placement(stw_search *search, stw_plan *plan, stw_err
 
 void stw_starts_close(stw_starts *starts) {
     for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(starts->owned[k]);
+    memset(starts, 0, sizeof *starts); /* closing twice does no harm */
 }

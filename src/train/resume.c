@@ -32,7 +32,7 @@ static uint64_t machine_key(const stw_simulator *s, uint64_t hash) {
     const stw_machine *m = s->machine;
     const int64_t D = m->device_count;
     hash = mix(hash, (double)D);
-    hash = mix(hash, m->queues);
+    hash = mix(mix(hash, m->queues), m->host);
     for (int64_t d = 0; d < D; d++) hash = mix(mix(hash, (double)m->device[d].memory_bytes), m->device[d].cost_class);
     for (int64_t k = 0; k < D * D; k++) {
         hash = mix(mix(hash, m->link[k].bandwidth), m->link[k].latency_us);

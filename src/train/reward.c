@@ -8,13 +8,22 @@ static double reward_of(const stw_reward_rule *rule, double value) {
     return gain < 0.0 ? rule->loss_weight * gain : gain;
 }
 
+/* Without a plan to improve on, the best of the samples. */
+static double reference_of(const stw_reward_rule *rule, const stw_score *score, int32_t count) {
+    double best = INFINITY;
+    if (rule->reference > 0.0) return rule->reference;
+    for (int32_t k = 0; k < count; k++) best = score[k].reason == STW_VALID ? fmin(best, score[k].value) : best;
+    return isfinite(best) ? best : 1.0;
+}
+
 void stw_rewards(const stw_reward_rule *rule, const stw_score *score, int32_t count, double *reward) {
+    const stw_reward_rule against = {rule->kind, reference_of(rule, score, count), rule->loss_weight};
     double worst = 0.0, most = 0.0; /* reward of a valid plan; bytes that are lacking */
     bool any = false;
     for (int32_t k = 0; k < count; k++) {
         most = fmax(most, score[k].lacks);
         if (score[k].reason != STW_VALID) continue;
-        reward[k] = reward_of(rule, score[k].value);
+        reward[k] = reward_of(&against, score[k].value);
         worst = any ? fmin(worst, reward[k]) : reward[k];
         any = true;
     }

@@ -34,11 +34,12 @@ static stw_status polish(stw_trainer *t, stw_error *error) {
     for (int32_t k = 0; k < 3; k++) {
         if (e->evaluations_left(e->context) < 2 || stw_trainer_may_stop(t)) return STW_OK;
         TRY(e->evaluate(e->context, t->best, 0, &score, error));
-        t->evaluations += 2;
+        t->evaluations++;
         if (e->workspace[0]->timeline.tasks->T != s->unfused.T) return STW_OK;
         TRY(stw_plan_copy(trial, t->best, error));
         TRY(stw_backward_priorities(s, trial, e->workspace[0]->timeline.start_ps, e->scratch[0], error));
         TRY(e->evaluate(e->context, trial, 0, &score, error));
+        t->evaluations++;
         if (!stw_score_is_better(&score, &t->best_score)) return STW_OK;
         TRY(stw_plan_copy(t->best, trial, error));
         t->best_score = score;
@@ -93,6 +94,8 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     t->round.home = ways[way].home;
     const bool ran = (score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY) &&
                      workspace->timeline.tasks->T == p->simulator->unfused.T;
+    memset(t->feedback, 0, (size_t)((int64_t)p->M * config->feedback_columns) * sizeof *t->feedback);
+    memset(t->pair, 0, (size_t)((int64_t)p->M * f->D * config->pair_columns) * sizeof *t->pair);
     if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, error));
     if (ran && ways[way].as_run && t->settings.glue)
         TRY(stw_round_order(p, workspace->timeline.start_ps, &t->round_arena, &t->round, error));
@@ -183,6 +186,8 @@ static stw_status make_origin(stw_trainer *t, stw_error *error) {
 }
 
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error) {
+    *over = t->has_best && t->environment.evaluations_left(t->environment.context) < 2;
+    if (*over) return STW_OK;
     t->round_arena = t->arena;
     t->round_index++;
     if (!t->has_best) TRY(make_origin(t, error));

@@ -122,7 +122,7 @@ static void score_elite(stw_trainer *t) {
 static stw_status learn(stw_trainer *t, stw_error *error) {
     stw_parameters *parameters = stw_net_parameters(t->net);
     const bool elite = t->learnt > t->settings.samples;
-    for (int32_t epoch = 0; epoch < t->settings.epochs; epoch++) {
+    for (int32_t epoch = 0; epoch < t->settings.epochs && !stw_trainer_may_stop(t); epoch++) {
         if (epoch > 0) TRY(stw_pass_placement(t->pass, t->means, error));
         if ((epoch > 0 || elite) && t->problem->schedules)
             TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
@@ -135,15 +135,19 @@ static stw_status learn(stw_trainer *t, stw_error *error) {
     return STW_OK;
 }
 
-/* The best plan of the update; one that lacks memory is repaired if there is none that fits. */
-static stw_status keep_best(stw_trainer *t, stw_error *error) {
+/* The best plan of the update; one that lacks memory is repaired if there is none that fits. (The score of its decisions stays
+ * what it is.) `*over`: the repair was broken off, so that an update that must repeat does not count. */
+static stw_status keep_best(stw_trainer *t, bool *over, stw_error *error) {
     int32_t best = 0;
     for (int32_t k = 1; k <= t->settings.samples; k++)
         if (stw_score_is_better(&t->score[k], &t->score[best])) best = k;
     const bool fits = t->score[best].reason == STW_VALID || (t->has_best && t->best_score.reason == STW_VALID);
-    if (!fits && t->score[best].reason == STW_INVALID_MEMORY && t->environment.repair != NULL)
-        TRY(t->environment.repair(t->environment.context, t->plan[best], &t->score[best], error));
-    return stw_trainer_keep(t, t->plan[best], &t->score[best], error);
+    stw_score score = t->score[best];
+    if (!fits && score.reason == STW_INVALID_MEMORY && t->environment.repair != NULL) {
+        TRY(t->environment.repair(t->environment.context, t->plan[best], &score, error));
+        *over = t->settings.updates > 0 && t->environment.is_stopped(t->environment.context);
+    }
+    return *over ? STW_OK : stw_trainer_keep(t, t->plan[best], &score, error);
 }
 
 static void describe(stw_trainer *t) {
@@ -181,6 +185,7 @@ static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *err
     bool complete = false;
     TRY(stw_pass_placement(t->pass, t->means, error));
     TRY(sample_placement(t, &rng, error));
+    if ((*over = stw_trainer_may_stop(t))) return STW_OK; /* what follows takes longest if every op decides */
     if (t->problem->schedules) TRY(sample_schedule(t, &rng, error));
     TRY(stw_trainer_rollout(t, t->placement, t->problem->schedules ? t->schedule : NULL, t->settings.samples + 1, &complete,
                             error));
@@ -196,12 +201,17 @@ stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
     if (t->round_index < 0 || stale) TRY(stw_trainer_begin_round(t, over, error));
     *over = *over || e->evaluations_left(e->context) < t->settings.samples + 1;
     if (*over) return STW_OK;
+    const int64_t before = t->evaluations;
     set_schedule_of_update(t);
     TRY(sample_and_evaluate(t, over, error));
     if (*over) return STW_OK;
     const stw_reward_rule rule = {t->settings.reward, t->reference, t->settings.loss_weight};
     describe(t);
-    TRY(keep_best(t, error));
+    TRY(keep_best(t, over, error));
+    if (*over) {
+        t->evaluations = before;
+        return STW_OK;
+    }
     stand_elite(t);
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
