@@ -56,6 +56,8 @@ tidy: setup-all all
 bench: all
 	build/release/bench/bench_sim
 	build/release/bench/bench_methods
+	build/release/bench/bench_nn
+	build/release/bench/bench_policy
 	build/release/bench/fit_costs
 
 # The tables of the README: about half an hour, on an otherwise idle machine.

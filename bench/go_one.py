@@ -404,7 +404,7 @@ def print_anneal(machines):
 
 
 def print_paper(rows):
-    print("## The preset `paper`\n\nA device for every op, as GO was published, without and with imitation of the best plan of other "
+    print("## The preset `paper`\n\nA device for every unit of ops, named by the network as GO was published, without and with imitation of the best plan of other "
           "methods at the beginning. Step time in ms; evaluations in brackets.\n")
     body = []
     for row in rows:
