@@ -301,6 +301,12 @@ class Row:
         above = self.average(base)
         return above / below if above and below else None
 
+    def room(self, limit):
+        """What there is to gain over the better of single and expert: `best`, or `bound`, divided by it."""
+        bounds = [record["bound_s"] for record in self.records("constructive")]
+        value = self.best if limit == "best" else bounds[0] if bounds else None
+        return value / self.naive() if value and self.naive() else None
+
     def control_is_cut_short(self):
         control, build = self.entries("control"), self.records("constructive")
         if not control or not build:
@@ -369,6 +375,11 @@ def goal(text, rows, what, limit, goals):
 def print_goals(machines):
     print("## Goals\n\ngo-one divided by each, geometric mean over the rows of the mean of the seeds.\n")
     goals = []
+    for kind, rows in machines.items():
+        best, bound = [mean_of(rows, lambda row, limit=limit: row.room(limit))[0] for limit in ("best", "bound")]
+        if best and bound:
+            print(f"Over the better of single and expert on {kind}, the best plans known gain {100 * (1 - best):.1f} %, and no plan can gain "
+                  f"more than {100 * (1 - bound):.1f} % (the lower bounds).\n")
     for kind, rows in machines.items():
         goal(f"{kind}, the better of single and expert" + (" (at most 0.75)" if kind == "h200xN" else ""), rows, "naive",
              0.75 if kind == "h200xN" else None, goals)
