@@ -28,9 +28,9 @@ static stw_status find_common(stw_pass *pass, const stw_linear_layer *layer, int
     void *numbers = NULL;
     double host[2 * MAX_DIMS];
     stw_tape_reset(pass->layer_tape);
-    TRY(stw_tape_reals(pass->layer_tape, 2 * dims, &numbers, error));
+    TRY(stw_tape_reals(pass->layer_tape, (int64_t)2 * dims, &numbers, error));
     stw_linear_forward(layer, &net->p, 1, pass->graph, false, numbers);
-    stw_reals_out(net->backend, host, numbers, 2 * dims, pass->scratch);
+    stw_reals_out(net->backend, host, numbers, (int64_t)2 * dims, pass->scratch);
     for (int32_t k = 0; k < dims; k++) {
         out->shift[k] = host[k];
         out->gain[k] = GAIN * exp(fmin(fmax(host[dims + k], LOWEST), HIGHEST));
@@ -107,9 +107,9 @@ stw_status stw_spread_backward(stw_pass *pass, const stw_linear_layer *layer, co
     }
     void *d_numbers = NULL;
     TRY(stw_tape_reals(pass->back_tape, count, d_raw, error));
-    TRY(stw_tape_reals(pass->back_tape, 2 * dims, &d_numbers, error));
+    TRY(stw_tape_reals(pass->back_tape, (int64_t)2 * dims, &d_numbers, error));
     stw_reals_in(b, *d_raw, d, count, scratch);
-    stw_reals_in(b, d_numbers, d_common, 2 * dims, scratch);
+    stw_reals_in(b, d_numbers, d_common, (int64_t)2 * dims, scratch);
     stw_linear_backward(layer, &net->p, 1, pass->graph, NULL, d_numbers, true, d_graph);
     return STW_OK;
 }

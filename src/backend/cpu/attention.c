@@ -36,7 +36,7 @@ typedef struct {              /* a thread's scratch: numbers of one head without
 
 static int64_t desk_size(const stw_attention_shape *s) {
     const int64_t seen = stw_seen_at_most(s), size = s->width / s->heads;
-    return (4 * seen * size + 3 * BLOCK_ROWS * size + 2 * BLOCK_ROWS * seen + BLOCK_ROWS + 15) / 16 * 16;
+    return (4 * seen * size + (int64_t)3 * BLOCK_ROWS * size + (int64_t)2 * BLOCK_ROWS * seen + BLOCK_ROWS + 15) / 16 * 16;
 }
 
 static desk desk_of(const attention *a, int32_t worker) {

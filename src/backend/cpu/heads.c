@@ -21,7 +21,7 @@ typedef struct {                /* numbers of one head without gaps: rows a powe
 
 int64_t stw_heads_desk(const stw_attention_shape *shape) {
     const int64_t step = step_of(stw_seen_at_most(shape)), size = shape->width / shape->heads;
-    return 4 * step * size + 2 * BLOCK_ROWS * step;
+    return 4 * step * size + (int64_t)2 * BLOCK_ROWS * step;
 }
 
 static desk desk_at(float *next, int64_t step, int64_t size) {

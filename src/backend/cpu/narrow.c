@@ -1,5 +1,7 @@
 #include "backend/cpu/narrow.h"
 
+#include <stddef.h>
+
 #include "backend/cpu/avx512.h"
 
 enum { MOST_NUMBERS = 128 * 64 }; /* 32 KiB, the first cache; with more, libraries are as fast */
@@ -21,7 +23,8 @@ typedef struct {
 } place;
 
 STW_AVX512_INLINE __m512 load(const int v, const int vectors, __mmask16 last, const float *from) {
-    return v + 1 < vectors ? _mm512_loadu_ps(from + v * LANES) : _mm512_maskz_loadu_ps(last, from + v * LANES);
+    return v + 1 < vectors ? _mm512_loadu_ps(from + (ptrdiff_t)v * LANES)
+                           : _mm512_maskz_loadu_ps(last, from + (ptrdiff_t)v * LANES);
 }
 
 /* From the sums to c, one step for all after the other, so that the choices are made once. */
@@ -52,8 +55,8 @@ STW_AVX512_INLINE void finish(const int height, const int vectors, const place *
     for (int i = 0; i < height; i++) {
         float *c = p->c + i * p->c_step;
         STW_UNROLL
-        for (int v = 0; v + 1 < vectors; v++) _mm512_storeu_ps(c + v * LANES, sum[i][v]);
-        _mm512_mask_storeu_ps(c + (vectors - 1) * LANES, p->last, sum[i][vectors - 1]);
+        for (int v = 0; v + 1 < vectors; v++) _mm512_storeu_ps(c + (ptrdiff_t)v * LANES, sum[i][v]);
+        _mm512_mask_storeu_ps(c + (ptrdiff_t)(vectors - 1) * LANES, p->last, sum[i][vectors - 1]);
     }
 }
 
@@ -102,8 +105,9 @@ STW_AVX512 static void columns_4(int64_t m, const place *p) { columns(6, 4, m, *
 
 void stw_narrow(int64_t m, int64_t n, int64_t k, stw_narrow_left a, const float *b, int64_t b_step, const stw_narrow_end *end,
                 float *c, int64_t c_step) {
-    for (int64_t j = 0; j < n; j += MOST_VECTORS * LANES) {
-        const int64_t left = n - j < MOST_VECTORS * LANES ? n - j : MOST_VECTORS * LANES, vectors = (left + LANES - 1) / LANES;
+    const int64_t most = (int64_t)MOST_VECTORS * LANES; /* columns at a time */
+    for (int64_t j = 0; j < n; j += most) {
+        const int64_t left = n - j < most ? n - j : most, vectors = (left + LANES - 1) / LANES;
         const place p = {.a = a,
                          .b = b + j,
                          .bias = end->bias == NULL ? NULL : end->bias + j,
