@@ -240,7 +240,7 @@ TEST(feedback, refuses_devices_that_are_not_there) {
 
 /* ---- the graphs that ship ---- */
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SLOW = 20 }; /* times as slow as it should be */
 #else
 enum { SLOW = 1 };
