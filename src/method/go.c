@@ -9,7 +9,10 @@
 
 static const double START_SHARE = 0.1; /* of the budget, for plans to begin with where none are given */
 enum { OPS_PER_UNIT = 32 };
-static const double SAVE_S = 30.0; /* between checkpoints */
+static const double NOTHING_SHARE = 0.4; /* of the budget at most, for plans built from nothing */
+static const double PROBE_SHARE = 0.3;   /* of that, before they must be good */
+static const double NEAR_ENOUGH = 1.0;   /* times the first plan */
+static const double SAVE_S = 30.0;       /* between checkpoints */
 
 typedef struct {
     stw_search *search;
@@ -21,7 +24,9 @@ typedef struct {
     stw_trainer *trainer;
     int32_t unit_count;
     bool has_identities;
-    double began_s, saved_s;
+    double saved_s;
+    stw_budget phase; /* the end of what trains now, on the search's clock and count */
+    double began_s;   /* its beginning */
     int64_t began_evaluations;
     stw_score first; /* of the plan to begin with, if there is one */
     bool has_first;
@@ -39,12 +44,20 @@ static stw_status repair(void *context, stw_plan *plan, stw_score *score, stw_er
     return stw_search_repair(g->search, plan, score, 0, error);
 }
 
-static bool is_stopped(void *context) { return stw_search_is_stopped(((const go *)context)->search); }
-static int64_t evaluations_left(void *context) { return stw_search_evaluations_left(((const go *)context)->search); }
+static bool is_stopped(void *context) {
+    const go *g = context;
+    return stw_search_is_stopped(g->search) || (g->phase.until_s > 0.0 && stw_now_s() >= g->phase.until_s);
+}
+
+static int64_t evaluations_left(void *context) {
+    const go *g = context;
+    const int64_t left = g->phase.evaluations - (int64_t)atomic_load(&g->search->evaluations);
+    return g->phase.evaluations <= 0 ? INT64_MAX : left > 0 ? left : 0;
+}
 
 static double progress(void *context) {
     const go *g = context;
-    const stw_budget *budget = &g->search->budget;
+    const stw_budget *budget = &g->phase;
     double share = 0.0;
     if (budget->until_s > 0.0) share = (stw_now_s() - g->began_s) / fmax(budget->until_s - g->began_s, 1e-9);
     if (budget->evaluations > 0) {
@@ -105,6 +118,13 @@ static bool wants_starts(const go *g) {
     return g->config.placement == STW_PLACEMENT_STEER ? g->settings.glue : g->settings.imitations > 0;
 }
 
+/* A training that is kept has one course; and nobody asked for glue or for none. */
+static bool tries_nothing(const go *g) {
+    const stw_policy_settings *wish = g->search->policy;
+    const bool free = wish == NULL || (wish->glue < 0 && wish->updates == 0 && wish->file == NULL);
+    return free && g->problem.places && g->config.placement == STW_PLACEMENT_STEER;
+}
+
 /* Every constructive method but `steer`, whose constants the policy tries itself. */
 static stw_status open_starts(go *g, stw_error *error) {
     const stw_method *methods[STW_MAX_STARTS], *method;
@@ -158,6 +178,45 @@ static void write_note(const go *g, const stw_score *score) {
     }
 }
 
+/* From now until `share` of what is left of the budget is gone. */
+static void begin_phase(go *g, double share) {
+    const stw_budget *whole = &g->search->budget;
+    g->began_s = stw_now_s();
+    g->began_evaluations = (int64_t)atomic_load(&g->search->evaluations);
+    g->phase = (stw_budget){0};
+    if (whole->until_s > 0.0) g->phase.until_s = g->began_s + share * (whole->until_s - g->began_s);
+    if (whole->evaluations > 0)
+        g->phase.evaluations = g->began_evaluations + (int64_t)(share * (double)stw_search_evaluations_left(g->search));
+}
+
+/* Plans built from nothing, for as long as they are about as good as the one that others made: what is far from that plan is out
+ * of reach once decisions are relative to it. Leaves the best in `plan` if it is better. */
+static stw_status try_from_nothing(go *g, const stw_environment *environment, stw_plan *plan, stw_score *score,
+                                   stw_error *error) {
+    stw_train_settings settings = g->settings;
+    stw_score found_score = {0};
+    bool over = false;
+    settings.glue = false;
+    begin_phase(g, NOTHING_SHARE);
+    TRY(stw_trainer_create(&g->problem, environment, &g->config, &settings, NULL, NULL, &g->trainer, error));
+    stw_status status = STW_OK;
+    while (!over && status == STW_OK) {
+        status = stw_trainer_step(g->trainer, &over, error);
+        stw_search_tick(g->search);
+        const stw_plan *best = stw_trainer_best(g->trainer, &found_score);
+        const bool good = best != NULL && found_score.reason == STW_VALID && found_score.value < NEAR_ENOUGH * score->value;
+        if (!good && progress(g) > PROBE_SHARE) break;
+    }
+    const stw_plan *best = stw_trainer_best(g->trainer, &found_score);
+    if (status == STW_OK && best != NULL && stw_score_is_better(&found_score, score)) {
+        *score = found_score;
+        status = stw_plan_copy(plan, best, error);
+    }
+    stw_trainer_destroy(g->trainer);
+    g->trainer = NULL;
+    return status;
+}
+
 static stw_status run_trainer(go *g, stw_plan *plan, stw_error *error) {
     const stw_environment environment = {.context = g,
                                          .pool = g->search->pool,
@@ -174,9 +233,14 @@ static stw_status run_trainer(go *g, stw_plan *plan, stw_error *error) {
     const stw_plan *start = wants_starts(g) && g->starts.count > 0 ? g->starts.plan[0] : NULL;
     if (start != NULL) TRY(stw_search_evaluate(g->search, start, 0, &g->first, error));
     g->has_first = start != NULL;
-    g->began_s = stw_now_s();
-    g->began_evaluations = (int64_t)atomic_load(&g->search->evaluations);
-    TRY(stw_trainer_create(&g->problem, &environment, &g->config, &g->settings, start, &g->first, &g->trainer, error));
+    stw_score begin = g->first;
+    if (start != NULL && tries_nothing(g)) {
+        TRY(stw_plan_copy(plan, start, error));
+        TRY(try_from_nothing(g, &environment, plan, &begin, error));
+        start = plan;
+    }
+    begin_phase(g, 1.0);
+    TRY(stw_trainer_create(&g->problem, &environment, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(train(g, error));
     stw_score score = {0};
     const stw_plan *best = stw_trainer_best(g->trainer, &score);
