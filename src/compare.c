@@ -47,19 +47,9 @@ static stw_status run_named(stw_runner *r, const char *name, stw_result *result,
     return stw_runner_run(r, method, rule, stw_runner_share(r, 1.0), false, result, error);
 }
 
-/* The bounds do not depend on a plan whose ops are all alone. */
-static stw_status bound_any_plan(stw_runner *r, stw_result *result, stw_error *error) {
-    stw_plan *any;
-    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
-    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
-    stw_plan_destroy(any);
-    r->progress.lower_bound_s = result->bounds.plan_s;
-    return status;
-}
-
 static stw_status run_list(stw_runner *r, const char *methods, stw_result *result, stw_error *error) {
     char name[40];
-    TRY(bound_any_plan(r, result, error));
+    TRY(stw_runner_bound(r, result, error));
     for (const char *word = methods; word != NULL;) {
         const char *comma = strchr(word, ',');
         const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);

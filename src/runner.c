@@ -246,6 +246,17 @@ int32_t stw_runner_rule(const stw_runner *r) {
     return settings->objective == STW_OBJECTIVE_MEMORY ? STW_RULE_DEPTH_FIRST : STW_RULE_UPWARD_RANK;
 }
 
+/* ---- bounds ---- */
+
+stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_plan *any;
+    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
+    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
+    stw_plan_destroy(any);
+    r->progress.lower_bound_s = result->bounds.plan_s;
+    return status;
+}
+
 /* ---- no plan fits ---- */
 
 void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {

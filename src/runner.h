@@ -63,6 +63,8 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
 stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out);
 /* Fills in what is known only at the end: interrupted or not, the measured share. */
 void stw_runner_finish(stw_runner *runner, stw_result *result);
+/* Fills in the lower bounds, which do not depend on a plan whose ops are all alone. */
+stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
 /* Says in result->lacking what stands between the plans and validity. */
 void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
 

@@ -23,13 +23,8 @@ static stw_status prepare(stw_runner *r, const stw_options *options, stw_error *
 }
 
 static stw_status train(stw_runner *r, const stw_options *options, stw_result *result, stw_error *error) {
-    stw_plan *any;
     TRY(prepare(r, options, error));
-    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
-    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
-    stw_plan_destroy(any);
-    TRY(status);
-    r->progress.lower_bound_s = result->bounds.plan_s;
+    TRY(stw_runner_bound(r, result, error));
     TRY(stw_runner_run(r, &stw_method_go_one, r->settings.rule, stw_runner_share(r, 1.0), false, result, error));
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     stw_runner_finish(r, result);

@@ -146,10 +146,4 @@ const stw_plan *stw_trainer_best(const stw_trainer *t, stw_score *score) {
 }
 
 int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
-stw_net *stw_trainer_net(stw_trainer *t) { return t->net; }
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }
-
-const double *stw_trainer_means(const stw_trainer *t, int32_t *width) {
-    *width = t->P;
-    return t->means;
-}

@@ -73,10 +73,7 @@ stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *s
 
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
 int64_t stw_trainer_updates(const stw_trainer *trainer);
-stw_net *stw_trainer_net(stw_trainer *trainer);
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
-/* Means of the last update before it: (M, placement width). */
-const double *stw_trainer_means(const stw_trainer *trainer, int32_t *width);
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
 enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 9 };
