@@ -66,7 +66,7 @@ struct stw_pass {
     void *gated[STW_NET_MAX_LAYERS]; /* (M, width) */
     stw_attention_kept attention[STW_NET_MAX_LAYERS];
     stw_task_kept placement;
-    void *placement_out;                   /* (M, 3) before they are spread, or (M, D) log probabilities */
+    void *placement_out;                   /* (M, 4) before they are spread, or (M, D) log probabilities */
     void *query_hidden, *query;            /* (M, score_width) */
     void *device_hidden, *device, *scaled; /* (D, score_width); scaled: device / sqrt(score_width) */
     /* Kept by the scheduling pass; rows: K * M. */

@@ -20,7 +20,7 @@
  * block is one attention layer without the second half. The network knows neither graphs nor the simulator: plain arrays in,
  * plain arrays out. Distributions over a_1 and a_2 are in distribution.h; what they mean for a plan is in train/decode.h.
  *
- * Heads of placement: `steer`: three real numbers per row (means of Gaussians), spread; `device`: a softmax over the devices,
+ * Heads of placement: `steer`: four real numbers per row (means of Gaussians), spread; `device`: a softmax over the devices,
  * each scored by <MLP(h), MLP(device features)>. Of scheduling: `nudge`: one real number per row, spread; `class`: a softmax over
  * priority classes.
  */
@@ -32,7 +32,7 @@
 typedef enum stw_placement_head { STW_PLACEMENT_STEER, STW_PLACEMENT_DEVICE } stw_placement_head;
 typedef enum stw_schedule_head { STW_SCHEDULE_NUDGE, STW_SCHEDULE_CLASS } stw_schedule_head;
 
-enum { STW_STEER_KNOBS = 3 };
+enum { STW_STEER_KNOBS = 4 };
 
 /* The dimensions: what a checkpoint must agree on. All int32, so that they are written and read by one table (config.c). */
 typedef struct stw_policy_config {
@@ -81,13 +81,13 @@ void stw_pass_destroy(stw_pass *pass);
 /* Makes the input known (copied to the backend); valid for any number of forward passes until the next call. */
 stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *input, stw_error *error);
 
-/* Numbers per row that the placement head gives: 3 (means of the knobs), or D (log probabilities). */
+/* Numbers per row that the placement head gives: 4 (means of the knobs), or D (log probabilities). */
 int32_t stw_pass_placement_width(const stw_pass *pass);
 int32_t stw_pass_schedule_width(const stw_pass *pass); /* 1 or classes */
 
 /* Up to the placement head. out: (M, placement width). */
 stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error);
-/* The scheduling task for K samples of the placement; after stw_pass_placement. action: (K, M, 3) knobs, or (K, M) devices as
+/* The scheduling task for K samples of the placement; after stw_pass_placement. action: (K, M, 4) knobs, or (K, M) devices as
  * doubles; out: (K, M, schedule width). Segments do not cross samples. */
 stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error);
 /* Adds the gradient of the loss by the outputs of the last forward passes to the net's gradient block. d_schedule may be NULL

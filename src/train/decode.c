@@ -8,13 +8,34 @@
 #include "sim/complete.h"
 
 /* Beyond these the decoder does nothing new: one device, or the other plan. */
-static const double knob_least[STW_STEER_KNOBS] = {-4, -4, -4}, knob_most[STW_STEER_KNOBS] = {5, 8, 9};
+static const double knob_least[] = {-4, -4, -4}, knob_most[] = {5, 8, 9};
 /* Glue to the plan goes from nothing to everything over a wide range; noise must be able to cross it. */
-const double stw_knob_scale[STW_STEER_KNOBS] = {1, 1, 3};
+const double stw_knob_scale[STW_STEER_KNOBS] = {1, 1, 3, 1};
+enum { EXPONENTS = 3, CHOICE = 3 };     /* knobs that are exponents; the one that chooses a plan */
+static const double CHOICE_LEAST = 0.8; /* of a decision for the other plan: one in eight at first */
+static const double CHOICE_GLUE = 55.0; /* at least, in mean ops */
 static const double NUDGE_SHARE = 0.02; /* of the largest rank, for a nudge of 1 */
 
 static double knob(const stw_round *round, const double *action, int32_t k) {
     return exp(fmin(fmax(round->offset[k] + stw_knob_scale[k] * action[k], knob_least[k]), knob_most[k]));
+}
+
+static bool takes_other(const stw_round *round, const double *action, int32_t unit) {
+    return round->other != NULL && unit >= 0 && action[(int64_t)unit * STW_STEER_KNOBS + CHOICE] > CHOICE_LEAST;
+}
+
+/* (N) the device that each node is pulled to; NULL: none. */
+static stw_status find_glued(const stw_problem *p, const stw_round *round, const double *action, stw_arena *arena,
+                             const int32_t **out, stw_error *error) {
+    const int32_t N = p->simulator->graph->N;
+    int32_t *glued;
+    *out = round->plan == NULL ? NULL : round->plan->device;
+    if (round->plan == NULL || round->other == NULL) return STW_OK;
+    STW_TRY_NEW(arena, glued, N, error);
+    for (int32_t i = 0; i < N; i++)
+        glued[i] = takes_other(round, action, p->units.of[i]) ? round->other[i] : round->plan->device[i];
+    *out = glued;
+    return STW_OK;
 }
 
 static stw_status steer(const stw_problem *p, const stw_round *round, const double *action, stw_plan *plan, stw_arena scratch,
@@ -24,10 +45,13 @@ static stw_status steer(const stw_problem *p, const stw_round *round, const doub
     STW_TRY_NEW(&scratch, aversion, T, error);
     STW_TRY_NEW(&scratch, unit_glue, T, error);
     STW_TRY_NEW(&scratch, plan_glue, T, error);
-    double(*of_unit)[STW_STEER_KNOBS];
+    const int32_t *glued;
+    TRY(find_glued(p, round, action, &scratch, &glued, error));
+    double(*of_unit)[EXPONENTS];
     STW_TRY_NEW(&scratch, of_unit, p->M, error);
     for (int32_t u = 0; u < p->M; u++) {
-        for (int32_t k = 0; k < STW_STEER_KNOBS; k++) of_unit[u][k] = knob(round, &action[(int64_t)u * STW_STEER_KNOBS], k);
+        for (int32_t k = 0; k < EXPONENTS; k++) of_unit[u][k] = knob(round, &action[(int64_t)u * STW_STEER_KNOBS], k);
+        if (takes_other(round, action, u)) of_unit[u][2] = fmax(of_unit[u][2], CHOICE_GLUE);
     }
     for (int32_t t = 0; t < T; t++) {
         const double *knobs = of_unit[p->task_unit[t]];
@@ -41,7 +65,7 @@ static stw_status steer(const stw_problem *p, const stw_round *round, const doub
                                    .unit = p->units.of,
                                    .unit_count = p->units.count,
                                    .plan_glue = plan_glue,
-                                   .glued = round->plan == NULL ? NULL : round->plan->device,
+                                   .glued = glued,
                                    .home = round->plan == NULL ? STW_HOME_FIRST : round->home,
                                    .allowed = p->listing.allowed,
                                    .outlook = true,

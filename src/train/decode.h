@@ -1,9 +1,9 @@
 /* From decisions to a plan.
  *
- * `steer`: three numbers per unit are the knobs of the list scheduler (plan/steer.h): aversion exp(a0), glue within the unit and
- * glue to the plan of the round in units of the mean op, exp(a1) and exp(3 a2), all relative to the constants of the round.
- * `device`: the device of the unit. `nudge`: the upward rank of an op plus a share of the largest one. `class`: the class is the
- * priority. */
+ * `steer`: four numbers per unit. Three are the knobs of the list scheduler (plan/steer.h): aversion exp(a0), glue within the
+ * unit and glue to the plan of the round in units of the mean op, exp(a1) and exp(3 a2), all relative to the constants of the
+ * round. The fourth says which plan that is: the other one (proposal.h), with much glue, if a3 is large. `device`: the device of
+ * the unit. `nudge`: the upward rank of an op plus a share of the largest one. `class`: the class is the priority. */
 #ifndef STW_TRAIN_DECODE_H
 #define STW_TRAIN_DECODE_H
 
@@ -13,6 +13,7 @@
 /* What the decisions of a round are relative to. */
 typedef struct stw_round {
     const stw_plan *plan; /* to which the plan glue pulls; NULL: none */
+    const int32_t *other; /* (N) devices that units may be pulled to instead; NULL: none */
     stw_board_base base;  /* in the order in which ops are placed */
     bool insertion, channel_gaps;
     stw_home home;
@@ -20,7 +21,7 @@ typedef struct stw_round {
 } stw_round;
 
 typedef struct stw_decisions { /* of one plan */
-    const double *placement;   /* (M, 3) knobs or (M) devices; NULL: the devices of the round's plan */
+    const double *placement;   /* (M, 4) knobs or (M) devices; NULL: the devices of the round's plan */
     const double *schedule;    /* (M) nudges or classes; NULL: by the rule alone */
     bool steered;              /* placement is knobs */
     bool nudged;               /* schedule is nudges */

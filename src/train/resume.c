@@ -68,6 +68,9 @@ static uint64_t settings_key(const stw_trainer *t) {
                               s->loss_weight,
                               s->glue,
                               s->elite,
+                              s->proposals,
+                              s->wander,
+                              s->noise.sparse,
                               s->imitations,
                               s->imitation_rate,
                               t->problem->M,
@@ -94,10 +97,12 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     add_dimension(&file, "train.last_better", t->last_better);
     add_dimension(&file, "train.has_best", t->has_best);
     add_dimension(&file, "train.has_elite", t->has_elite);
+    add_dimension(&file, "train.has_beside", t->has_beside);
     add_dimension(&file, "train.reason", t->best_score.reason);
-    const double numbers[] = {t->reference,        t->best_score.value,  t->best_score.step_s,
-                              t->best_score.lacks, t->round.offset[0],   t->round.offset[1],
-                              t->round.offset[2],  t->elite_score.value, t->elite_score.step_s};
+    const double numbers[] = {
+        t->reference,       t->best_score.value,   t->best_score.step_s,  t->best_score.lacks,   t->round.offset[0],
+        t->round.offset[1], t->round.offset[2],    t->elite_score.value,  t->elite_score.step_s, t->round.offset[3],
+        t->least,           t->beside_score.value, t->beside_score.step_s};
     _Static_assert(sizeof numbers / sizeof numbers[0] == STW_TRAINING_NUMBERS, "as many as are read");
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
     add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
@@ -105,6 +110,8 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     add_tensor(&file, "train/origin.priority", STW_TENSOR_F64, N, t->origin->priority);
     add_tensor(&file, "train/best.device", STW_TENSOR_I32, N, t->best->device);
     add_tensor(&file, "train/best.priority", STW_TENSOR_F64, N, t->best->priority);
+    add_tensor(&file, "train/beside.device", STW_TENSOR_I32, N, t->beside->device);
+    add_tensor(&file, "train/beside.priority", STW_TENSOR_F64, N, t->beside->priority);
     add_tensor(&file, "train/elite.placement", STW_TENSOR_F64, (int64_t)t->problem->M * t->A, t->elite_placement);
     add_tensor(&file, "train/elite.schedule", STW_TENSOR_F64, t->problem->M, t->elite_schedule);
     return stw_tensor_file_write(&file, path, error);
@@ -157,7 +164,7 @@ static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file,
 
 static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
     const stw_tensor *numbers;
-    int64_t round = -1, has_best = 0, has_elite = 0, reason = 0;
+    int64_t round = -1, has_best = 0, has_elite = 0, has_beside = 0, reason = 0;
     TRY(stw_tensor_expect(file, "train/numbers", STW_TENSOR_F64, 1, STW_TRAINING_NUMBERS, &numbers, error));
     const double *n = numbers->data;
     if (!stw_tensor_file_dimension(file, "train.update", &t->update) ||
@@ -166,6 +173,7 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
         !stw_tensor_file_dimension(file, "train.last_better", &t->last_better) ||
         !stw_tensor_file_dimension(file, "train.has_best", &has_best) ||
         !stw_tensor_file_dimension(file, "train.has_elite", &has_elite) ||
+        !stw_tensor_file_dimension(file, "train.has_beside", &has_beside) ||
         !stw_tensor_file_dimension(file, "train.reason", &reason) || t->update < 0 || t->evaluations < 0 || round < -1 ||
         round > INT32_MAX || t->last_better < 0 || reason < 0 || reason > STW_INVALID_MEMORY)
         return stw_fail(error, STW_ERROR_INPUT, "the state of the training is incomplete; begin anew");
@@ -177,8 +185,13 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
     TRY(read_reals(file, "train/elite.schedule", t->problem->M, t->elite_schedule, error));
     t->reference = n[0];
     t->best_score = (stw_score){.reason = (stw_reason)reason, .value = n[1], .step_s = n[2], .lacks = n[3]};
-    memcpy(t->round.offset, &n[4], sizeof t->round.offset);
+    memcpy(t->round.offset, &n[4], 3 * sizeof t->round.offset[0]);
+    t->round.offset[3] = n[9];
+    t->least = n[10];
+    t->has_beside = has_beside != 0;
+    t->beside_score = (stw_score){.reason = STW_VALID, .value = n[11], .step_s = n[12]};
     TRY(read_plan(file, "origin", t->origin, error));
+    TRY(read_plan(file, "beside", t->beside, error));
     return read_plan(file, "best", t->best, error);
 }
 

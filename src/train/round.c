@@ -4,6 +4,7 @@
 
 #include "sim/backward.h"
 #include "sim/critical.h"
+#include "train/proposal.h"
 #include "train/trainer_state.h"
 
 /* How ops are placed, from round to round: plans that one way does not find, another may. */
@@ -17,6 +18,7 @@ static const struct {
     {false, false, false, STW_HOME_GLUED},
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };
+static const uint64_t PROPOSALS = UINT64_C(1) << 62; /* of the generator's parts, beyond those of the updates */
 
 /* The grid of constants: knobs that are the same for all units. */
 static const double a0[] = {-1, 0, 1, 2}, a1[] = {-2, 0, 2}, a2[] = {-3, 0, 2, 4, 6};
@@ -89,6 +91,12 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
     t->round.plan = t->settings.glue || !p->places ? t->origin : NULL; /* devices that are not decided are those of the plan */
     t->round.base = *p->listing.base;
+    t->round.other = NULL;
+    if (t->round.plan != NULL && t->settings.proposals && t->steered && p->places) {
+        const stw_rng rng = stw_rng_split(&t->rng, PROPOSALS + (uint64_t)t->round_index);
+        TRY(stw_propose(p, t->origin, rng, t->other, t->round_arena, error));
+        t->round.other = t->other;
+    }
     t->round.insertion = ways[way].insertion;
     t->round.channel_gaps = ways[way].channel_gaps;
     t->round.home = ways[way].home;
@@ -119,6 +127,7 @@ static void constant_at(const stw_trainer *t, int32_t k, double *knobs) {
     knobs[0] = a0[k % A0];
     knobs[1] = a1[k / A0 % A1];
     knobs[2] = t->settings.glue ? a2[k / (A0 * A1)] : 0.0;
+    knobs[3] = 0.0;
 }
 
 static void fill_constant(stw_trainer *t, int32_t place, int32_t constant) {
@@ -138,11 +147,24 @@ static bool is_a_change(const stw_trainer *t, const stw_plan *plan) {
     return moved > LEAST_CHANGE * N;
 }
 
+stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error) {
+    int32_t best = -1;
+    for (int32_t k = 0; k < count; k++) {
+        const stw_score *than = best >= 0 ? &t->score[best] : t->has_beside ? &t->beside_score : NULL;
+        const bool better = t->score[k].reason == STW_VALID && (than == NULL || stw_score_is_better(&t->score[k], than));
+        if (better && is_a_change(t, t->plan[k])) best = k;
+    }
+    if (best < 0 || t->settings.wander <= 0.0) return STW_OK;
+    t->has_beside = true;
+    t->beside_score = t->score[best];
+    return stw_plan_copy(t->beside, t->plan[best], error);
+}
+
 /* The constants that give the best new plan become the offset of the round: means of 0 stand for them. */
 static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
     const stw_environment *e = &t->environment;
     const int32_t count = t->settings.glue ? GRID : A0 * A1, room = t->settings.samples + 1;
-    double offset[STW_STEER_KNOBS] = {0, 0, 0};
+    double offset[STW_STEER_KNOBS] = {0, 0, 0, 0};
     stw_score best = {.reason = STW_INVALID_ORDER};
     memset(t->round.offset, 0, sizeof t->round.offset);
     for (int32_t first = 0; first < count && !*over; first += room) {
@@ -185,14 +207,25 @@ static stw_status make_origin(stw_trainer *t, stw_error *error) {
     return stw_trainer_keep(t, t->plan[1], &score, error);
 }
 
+/* The best plan; after a round in which nothing was better, one beside it if there is one that is nearly as good. */
+static stw_status choose_origin(stw_trainer *t, stw_error *error) {
+    const bool stuck = t->round_index > 0 && t->has_best && t->best_score.value >= t->least;
+    const double limit = t->best_score.value * (1.0 + t->settings.wander * (1.0 - stw_trainer_progress(t)));
+    const bool wanders = stuck && t->has_beside && t->beside_score.value < limit;
+    t->reference = wanders ? t->beside_score.value : t->best_score.value;
+    t->least = t->best_score.value;
+    t->has_beside = false;
+    if (!t->has_best) return STW_OK;
+    return stw_plan_copy(t->origin, wanders ? t->beside : t->best, error);
+}
+
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error) {
     *over = t->has_best && t->environment.evaluations_left(t->environment.context) < 2;
     if (*over) return STW_OK;
     t->round_arena = t->arena;
     t->round_index++;
     if (!t->has_best) TRY(make_origin(t, error));
-    if (t->has_best) TRY(stw_plan_copy(t->origin, t->best, error));
-    t->reference = t->best_score.value;
+    TRY(choose_origin(t, error));
     t->last_better = t->update;
     t->has_elite = false; /* its decisions were relative to another plan */
     TRY(stw_trainer_observe(t, error));

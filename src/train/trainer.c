@@ -8,7 +8,7 @@
 
 /* ---- presets ---- */
 
-static const stw_train_settings preset_default = {.patience = 100,
+static const stw_train_settings preset_default = {.patience = 40,
                                                   .samples = 16,
                                                   .epochs = 2,
                                                   .clip = 0.2,
@@ -21,10 +21,12 @@ static const stw_train_settings preset_default = {.patience = 100,
                                                   .limit = 2.5,
                                                   .gradient_norm = 1.0,
                                                   .pull = 1e-4,
-                                                  .noise = {.graph = 0.05, .group = 0.8, .unit = 0.15},
+                                                  .noise = {.graph = 0.05, .group = 0.8, .unit = 0.15, .sparse = 0.5},
                                                   .reward = STW_REWARD_LOG,
                                                   .loss_weight = 0.2,
                                                   .elite = true,
+                                                  .proposals = true,
+                                                  .wander = 0.02,
                                                   .glue = true};
 static const stw_train_settings preset_paper = {.patience = 0,
                                                 .samples = 16,
@@ -79,6 +81,7 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->advantage, K + 1, error);
     STW_TRY_NEW(&t->arena, t->elite_placement, M * t->A, error);
     STW_TRY_NEW(&t->arena, t->elite_schedule, M, error);
+    STW_TRY_NEW(&t->arena, t->other, t->problem->simulator->graph->N, error);
     return STW_OK;
 }
 
@@ -86,6 +89,7 @@ static stw_status create_plans(stw_trainer *t, stw_error *error) {
     const stw_simulator *s = t->problem->simulator;
     TRY(stw_plan_create(s->graph, s->machine, &t->origin, error));
     TRY(stw_plan_create(s->graph, s->machine, &t->best, error));
+    TRY(stw_plan_create(s->graph, s->machine, &t->beside, error));
     for (int32_t k = 0; k <= t->settings.samples; k++) TRY(stw_plan_create(s->graph, s->machine, &t->plan[k], error));
     return STW_OK;
 }
@@ -131,6 +135,7 @@ void stw_trainer_destroy(stw_trainer *t) {
     for (int32_t k = 0; t->plan != NULL && k <= t->settings.samples; k++) stw_plan_destroy(t->plan[k]);
     stw_plan_destroy(t->origin);
     stw_plan_destroy(t->best);
+    stw_plan_destroy(t->beside);
     stw_pass_destroy(t->pass);
     stw_net_destroy(t->net);
     stw_backend_destroy(t->backend);

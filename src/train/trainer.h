@@ -1,10 +1,11 @@
 /* Training on one graph: rounds of updates. An update samples plans from the policy, decodes and evaluates them on all threads,
  * and moves the policy towards those that were better (PPO). A round fixes the plan that decisions are relative to; the next one
- * begins with the best plan so far.
+ * begins with the best plan so far, or with one beside it when that was no use.
  *
  * trainer.c   what a trainer has
  * update.c    an update
  * round.c     the beginning of a round: the plan, its feedback, the best constants
+ * proposal.c  the other plan of a round
  * rollout.c   samples -> plans -> scores
  * imitate.c   the warm start of the head `device`
  * resume.c    to a file and back, bit for bit */
@@ -35,6 +36,9 @@ typedef struct stw_train_settings {
     stw_reward reward;
     double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
     bool elite;         /* the best sample of the round is learnt from again in every update */
+    bool proposals;     /* units may take the devices of another plan, drawn for each round (proposal.h) */
+    double wander;      /* a round that found nothing better is followed by one from the best other plan that it saw, if that is
+                         * worse by less than this share; falls linearly to 0 */
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
     int32_t imitations; /* steps of the warm start; 0: none */
     double imitation_rate;
@@ -76,7 +80,7 @@ int64_t stw_trainer_updates(const stw_trainer *trainer);
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
-enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 9 };
+enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 13 };
 /* Writes everything that the next update depends on, and reads it into a trainer made with the same problem and settings. */
 stw_status stw_trainer_save(stw_trainer *trainer, const char *path, stw_error *error);
 stw_status stw_trainer_resume(stw_trainer *trainer, const char *path, stw_error *error);

@@ -26,6 +26,11 @@ struct stw_trainer {
     stw_score best_score;
     bool has_best;
     double reference; /* value of the round's plan */
+    double least;     /* of the best plan when the round began */
+    stw_plan *beside; /* the best of the round's samples that is not the round's plan all over again */
+    stw_score beside_score;
+    bool has_beside;
+    int32_t *other; /* (N) the devices that the round proposes */
     stw_curve_row row;
 
     /* One update. P, S: width of the outputs of placement and schedule; A: of a placement action. */
@@ -59,6 +64,10 @@ static inline bool stw_trainer_may_stop(const stw_trainer *t) {
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error);
 /* The plan of the round is known: its order, and what the network sees of it. */
 stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
+/* Remembers the best of the first `count` plans to wander to. */
+stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error);
+/* 0 to 1: of the updates if they are counted, else of the budget. */
+double stw_trainer_progress(const stw_trainer *t);
 /* Keeps a plan that is better than the best, after a try at better priorities. */
 stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_score *score, stw_error *error);
 

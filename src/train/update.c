@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "train/trainer_state.h"
 
-static double progress(const stw_trainer *t) {
+double stw_trainer_progress(const stw_trainer *t) {
     const double share = t->settings.updates > 0 ? (double)t->update / (double)t->settings.updates
                                                  : t->environment.progress(t->environment.context);
     return fmin(fmax(share, 0.0), 1.0);
@@ -68,7 +68,7 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
                          .M = t->problem->M,
                          .clip = t->settings.clip,
                          .pull = t->settings.pull,
-                         .entropy = t->settings.entropy * (1.0 - progress(t)),
+                         .entropy = t->settings.entropy * (1.0 - stw_trainer_progress(t)),
                          .advantage = t->advantage};
     stw_arena scratch = t->round_arena;
     stw_distribution *d;
@@ -174,7 +174,7 @@ static void describe(stw_trainer *t) {
 }
 
 static void set_schedule_of_update(stw_trainer *t) {
-    const double p = progress(t);
+    const double p = stw_trainer_progress(t);
     const double ramp = t->settings.warm_up > 0 ? fmin(1.0, (double)(t->update + 1) / t->settings.warm_up) : 1.0;
     t->row.sigma = t->settings.sigma + p * (t->settings.sigma_end - t->settings.sigma);
     t->row.rate = ramp * (t->settings.rate + p * (t->settings.rate_end - t->settings.rate));
@@ -207,6 +207,7 @@ stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
     if (*over) return STW_OK;
     const stw_reward_rule rule = {t->settings.reward, t->reference, t->settings.loss_weight};
     describe(t);
+    TRY(stw_trainer_look_beside(t, t->settings.samples + 1, error));
     TRY(keep_best(t, over, error));
     if (*over) {
         t->evaluations = before;

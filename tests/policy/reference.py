@@ -16,6 +16,8 @@ import torch
 DATA = pathlib.Path(__file__).resolve().parent / "data"
 ROWS, DEVICES, SAMPLES = 23, 3, 4  # with segments of 8: three, the last one short
 SIGMA, CLIP, RATE, UPDATES = 0.5, 0.2, 1e-3, 10
+KNOBS = 4  # of the head `steer`
+SEEDS = {"steer": 3, "device": 2}  # with which no loss is a small difference of large numbers
 
 COMMON = dict(feature_version=1, unit_columns=5, operators=7, operator_width=4, width=12, heads=3, inner=16, segment=8, modulation=1)
 CONFIGS = {
@@ -103,11 +105,11 @@ def parameter_shapes(c):
     linear("task.action", width, width, False)
     norm("task.norm")
     attention("task.block", 0)
-    linear("action", 3 if c["placement"] == 0 else c["score_width"], width)
+    linear("action", KNOBS if c["placement"] == 0 else c["score_width"], width)
     if c["placement"] == 0:
-        linear("head.steer", width, 3, False)
-        linear("head.steer.own", width, 3, False)
-        linear("common.steer", width, 6)
+        linear("head.steer", width, KNOBS, False)
+        linear("head.steer.own", width, KNOBS, False)
+        linear("common.steer", width, 2 * KNOBS)
     else:
         for part, inputs in (("query", width), ("device", c["device_columns"])):
             linear(f"head.{part}.0", inputs, c["score_width"])
@@ -317,8 +319,8 @@ def ten_updates(net, i, case):
 def main():
     torch.set_num_threads(1)
     DATA.mkdir(exist_ok=True)
-    for seed, (name, c) in enumerate(CONFIGS.items()):
-        g = torch.Generator().manual_seed(seed + 1)
+    for name, c in CONFIGS.items():
+        g = torch.Generator().manual_seed(SEEDS[name])
         net = Network(c, g)
         i = make_input(c, g)
         case = make_case(net, i, g)

@@ -254,7 +254,7 @@ TEST(checkpoint, networks_for_one_graph) {
     const stw_tensor *t = NULL;
     CHECK(stw_tensor_expect(&back, "parameter/input.identity", STW_TENSOR_F32, 9, 8, &t, &error) == STW_OK);
     CHECK(stw_tensor_expect(&back, "second/input.identity", STW_TENSOR_F32, 9, 8, &t, &error) == STW_OK);
-    CHECK(stw_tensor_expect(&back, "parameter/head.steer.own.weight", STW_TENSOR_F32, 3, 8, &t, &error) == STW_OK);
+    CHECK(stw_tensor_expect(&back, "parameter/head.steer.own.weight", STW_TENSOR_F32, STW_STEER_KNOBS, 8, &t, &error) == STW_OK);
     CHECK(stw_net_create(&stated, backend, 2, &other, NULL) == STW_OK);
     const stw_parameters *a = stw_net_parameters(net), *b = stw_net_parameters(other);
     CHECK(memcmp(a->value, b->value, (size_t)a->total * sizeof(float)) != 0);

@@ -119,7 +119,7 @@ TEST(network, samples_are_independent) {
     loss_of(&b);
     for (int32_t k = 0; k < 3; k++) {
         double alone[11];
-        CHECK(stw_pass_schedule(b.pass, 1, b.e.action + k * 33, alone, NULL) == STW_OK);
+        CHECK(stw_pass_schedule(b.pass, 1, b.e.action + k * 11 * STW_STEER_KNOBS, alone, NULL) == STW_OK);
         CHECK(memcmp(alone, b.out[1] + k * 11, sizeof alone) == 0);
     }
     close_bench(&b);

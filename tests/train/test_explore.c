@@ -40,8 +40,12 @@ static moments *measure(const stw_problem *p, stw_noise_shares shares, uint64_t 
     return m;
 }
 
-static const stw_noise_shares cases[] = {{0.05, 0.8, 0.15}, {0.4, 0.4, 0.2}, {0.0, 0.0, 1.0},
-                                         {1.0, 0.0, 0.0},   {0.0, 1.0, 0.0}, {0.0, 0.8, 0.2}};
+static const stw_noise_shares cases[] = {{.graph = 0.05, .group = 0.8, .unit = 0.15},
+                                         {.graph = 0.4, .group = 0.4, .unit = 0.2},
+                                         {.unit = 1.0},
+                                         {.graph = 1.0},
+                                         {.group = 1.0},
+                                         {.group = 0.8, .unit = 0.2}};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 /* 20,000 draws: a mean of products is off by 0.01 once in three times, and by 0.05 never. */
@@ -119,7 +123,7 @@ typedef struct {
 
 static void draw(void *context, int64_t k, int32_t worker) {
     const draws *d = context;
-    const stw_noise_shares shares = {0.05, 0.8, 0.15};
+    const stw_noise_shares shares = {.graph = 0.05, .group = 0.8, .unit = 0.15};
     stw_error error = {0};
     need(stw_explore(&d->b->problem, &shares, stw_rng_split(&d->seeds, (uint64_t)k), 3, &d->noise[k * d->b->problem.M * 3],
                      d->b->scratch[worker], &error),

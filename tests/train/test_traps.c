@@ -170,8 +170,8 @@ TEST(traps, shared_noise_learns_where_independent_noise_does_not) {
     bench *b = open_forks();
     double shared = 0.0, independent = 0.0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        shared += gain_with(b, (stw_noise_shares){0.05, 0.8, 0.15}, seed) / SEEDS;
-        independent += gain_with(b, (stw_noise_shares){0.0, 0.0, 1.0}, seed) / SEEDS;
+        shared += gain_with(b, (stw_noise_shares){.graph = 0.05, .group = 0.8, .unit = 0.15}, seed) / SEEDS;
+        independent += gain_with(b, (stw_noise_shares){.unit = 1.0}, seed) / SEEDS;
     }
     CHECK(shared < 0.5);
     CHECK(independent > 0.65);
