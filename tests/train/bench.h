@@ -122,7 +122,7 @@ static inline void decode(bench *b, const stw_round *round, const stw_decisions 
     small_run(b->s);
 }
 
-/* Actions that give all units these knobs, in exponents: (M, 3). */
+/* Actions that give all units these knobs, in exponents, and leave the round's plan to them: (M, 4). */
 static inline double *constant_knobs(bench *b, double a0, double a1, double a2) {
     double *action = STW_NEW(&b->arena, double, (int64_t)b->problem.M *STW_STEER_KNOBS);
     const double knobs[STW_STEER_KNOBS] = {a0, a1, a2};

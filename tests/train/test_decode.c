@@ -100,6 +100,52 @@ TEST(decode, glue_without_end_is_the_plan_of_the_round) {
     test_context("%s", "");
 }
 
+/* With glue without end, units that choose it are where the other plan has them, the rest where the round's plan has them. */
+TEST(decode, units_may_choose_the_other_plan) {
+    const stw_rng seeds = stw_rng_create(45);
+    int32_t moved = 0;
+    for (int number = 0; number < 40; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        bench *b = bench_open(web(&rng, 40, 3, NULL), 10, 1);
+        const stw_units *units = &b->problem.units;
+        random_placement(&rng, b->s->simulator, b->s->plan);
+        stw_plan *plan = plan_with(b, NULL);
+        random_placement(&rng, b->s->simulator, b->s->plan);
+        stw_plan *other = plan_with(b, NULL);
+        stw_round round = round_of(b, plan);
+        double *action = constant_knobs(b, 0.0, 0.0, 1e3);
+        for (int32_t u = 0; u < b->problem.M; u++)
+            action[(int64_t)u * STW_STEER_KNOBS + 3] = stw_rng_below(&rng, 2) == 1 ? 1.0 : 0.0;
+        test_context("problem %d", number);
+        steer(b, &round, action); /* there is no other plan: the choice says nothing */
+        for (int32_t i = 0; i < b->s->graph->N; i++) CHECK_EQ_INT(b->s->plan->device[i], plan->device[i]);
+        round.other = other->device;
+        steer(b, &round, action);
+        for (int32_t i = 0; i < b->s->graph->N; i++) {
+            const bool chooses = action[(int64_t)units->of[i] * STW_STEER_KNOBS + 3] > 0.5;
+            CHECK_EQ_INT(b->s->plan->device[i], (chooses ? other : plan)->device[i]);
+            moved += b->s->plan->device[i] != plan->device[i];
+        }
+        for (int32_t u = 0; u < b->problem.M; u++)
+            action[(int64_t)u * STW_STEER_KNOBS + 2] = -1e3; /* it brings glue of its own */
+        round.offset[0] = -4.0;
+        steer(b, &round, action);
+        check_complete(b, b->s->plan);
+        int32_t there = 0, all = 0;
+        for (int32_t i = 0; i < b->s->graph->N; i++) {
+            if (action[(int64_t)units->of[i] * STW_STEER_KNOBS + 3] < 0.5) continue;
+            there += b->s->plan->device[i] == other->device[i];
+            all++;
+        }
+        CHECK(there >= 0.9 * all);
+        stw_plan_destroy(other);
+        stw_plan_destroy(plan);
+        bench_close(b);
+    }
+    CHECK(moved > 100);
+    test_context("%s", "");
+}
+
 TEST(decode, aversion_without_end_is_one_device) {
     const stw_rng seeds = stw_rng_create(43);
     int32_t spread = 0;

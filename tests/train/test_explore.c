@@ -88,6 +88,40 @@ TEST(explore, every_grouping_is_drawn_alike) {
     check_moments(group, 20);
 }
 
+/* Whole groups are silent, never all of them, and those that are not have the variance that they have otherwise. */
+TEST(explore, sparse_samples_explore_in_some_groups) {
+    int32_t group[STW_GROUPINGS][UNITS];
+    for (int32_t g = 0; g < STW_GROUPINGS; g++)
+        for (int32_t u = 0; u < UNITS; u++) group[g][u] = u % GROUPS;
+    const stw_problem p = make_units(group);
+    const stw_noise_shares shares = {.graph = 0.05, .group = 0.8, .unit = 0.15, .sparse = 0.5};
+    const stw_rng seeds = stw_rng_create(30);
+    stw_arena arena;
+    stw_error error = {0};
+    need(stw_arena_create(&arena, &error), &error);
+    double noise[UNITS * DIMS], square = 0.0;
+    int32_t dense = 0, heard = 0, by_count[GROUPS + 1] = {0};
+    for (int32_t n = 0; n < DRAWS; n++) {
+        CHECK_EQ_INT(stw_explore(&p, &shares, stw_rng_split(&seeds, (uint64_t)n), DIMS, noise, arena, &error), STW_OK);
+        int32_t groups = 0;
+        for (int32_t u = 0; u < UNITS; u++) {
+            const bool on = noise[u * DIMS] != 0.0;
+            CHECK(on == (noise[u % GROUPS * DIMS] != 0.0) && on == (noise[u * DIMS + 1] != 0.0));
+            groups += on && u < GROUPS;
+            heard += on;
+            square += noise[u * DIMS] * noise[u * DIMS];
+        }
+        by_count[groups]++;
+        dense += groups == GROUPS;
+    }
+    CHECK_EQ_INT(by_count[0], 0);
+    CHECK_NEAR(square / heard, 1.0, TOLERANCE);
+    for (int32_t k = 1; k < GROUPS; k++) CHECK(by_count[k] > DRAWS / 50);
+    CHECK(by_count[1] > by_count[2] && by_count[2] > by_count[3]); /* few are as likely as many, on a scale of ratios */
+    CHECK(dense > DRAWS / 2 && dense < 7 * DRAWS / 10);
+    stw_arena_destroy(&arena);
+}
+
 /* ---- on a real problem ---- */
 
 TEST(explore, groups_of_a_problem_are_in_range_and_nested_in_the_order) {
