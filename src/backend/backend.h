@@ -51,8 +51,8 @@ struct stw_backend {
      */
     void (*linear)(stw_backend *b, int32_t rows, int32_t in, int32_t out, const void *x, const void *w, const void *bias,
                    bool add, bool relu, void *y);
-    /* d_x: (rows, in) or NULL, added to if `add`; d_w: (out, in) or NULL; d_bias: (out) or NULL. With relu, y is the output of
-     * the forward pass, and d_y is set to 0 in place where y is 0. */
+    /* d_x: (rows, in) or NULL, added to if `add`; d_w: (out, in) or NULL: x may be NULL too; d_bias: (out) or NULL. With relu, y
+     * is the output of the forward pass, and d_y is set to 0 in place where y is 0. */
     void (*linear_back)(stw_backend *b, int32_t rows, int32_t in, int32_t out, const void *x, const void *w, const void *y,
                         bool relu, void *d_y, bool add, void *d_x, void *d_w, void *d_bias);
 
@@ -84,6 +84,25 @@ struct stw_backend {
     void (*attend_back)(stw_backend *b, const stw_attention_shape *shape, const void *q, const void *k, const void *v,
                         const void *y, const void *peak, const void *d_y, void *d_q, void *d_k, void *d_v, void *d_k_later,
                         void *d_v_later);
+
+    /* Additive attention: each of K queries on `items` keys of its own. score[j] = <v, tanh(key[j] + query)>, weight = softmax of
+     * the scores, y = sum of weight[j] value[j]. key: (K, items, width), query: (K, width), v: (width), value: (K, items, depth),
+     * y: (K, depth); keeps weight: (K, items). */
+    void (*point)(stw_backend *b, int32_t K, int32_t items, int32_t width, int32_t depth, const void *key, const void *query,
+                  const void *v, const void *value, void *y, void *weight);
+    /* d_key, d_value and d_v are added to (many queries share them), d_query is written. */
+    void (*point_back)(stw_backend *b, int32_t K, int32_t items, int32_t width, int32_t depth, const void *key, const void *query,
+                       const void *v, const void *value, const void *weight, const void *d_y, void *d_key, void *d_query,
+                       void *d_v, void *d_value);
+
+    /* A step of an LSTM: c = forget * c_before + input * cell, h = output * tanh(c). gates: (rows, 4 width): input, forget, cell,
+     * output side by side, sums on entry, squashed on return (tanh the cell, sigmoid the others). c_before: (rows, width) or
+     * NULL: zeros. c, h: (rows, width). */
+    void (*lstm)(stw_backend *b, int32_t rows, int32_t width, void *gates, const void *c_before, void *c, void *h);
+    /* gates as squashed. d_c: on entry the gradient by c of the steps that follow, on return that by c_before. d_gates: by the
+     * sums, (rows, 4 width), written. */
+    void (*lstm_back)(stw_backend *b, int32_t rows, int32_t width, const void *gates, const void *c_before, const void *c,
+                      const void *d_h, void *d_c, void *d_gates);
 
     /* y = x * 2 sigmoid(gate), the gate the same for all rows. gate: (width). */
     void (*gate)(stw_backend *b, int32_t rows, int32_t width, const void *x, const void *gate, void *y);

@@ -29,12 +29,13 @@ static uint64_t key_of(const char *name) { /* FNV-1a */
     return hash;
 }
 
-static double start_value(const stw_parameter *entry, stw_rng *rng) {
+static double start_value(const stw_parameter *entry, int64_t k, stw_rng *rng) {
     switch (entry->start) {
         case STW_START_ZERO: return 0.0;
         case STW_START_ONE: return 1.0;
         case STW_START_UNIFORM: return entry->scale * (2.0 * stw_rng_uniform(rng) - 1.0) / sqrt((double)entry->cols);
         case STW_START_NORMAL: return entry->scale * stw_rng_normal(rng);
+        case STW_START_FORGET: return k / (entry->cols / 4) == 1 ? 1.0 : 0.0;
     }
     return 0.0;
 }
@@ -45,7 +46,7 @@ static stw_status fill(stw_parameters *p, const stw_rng *rng, stw_arena *arena, 
     for (int32_t i = 0; i < p->count; i++) {
         const stw_parameter *entry = &p->entry[i];
         stw_rng own = stw_rng_split(rng, key_of(entry->name));
-        for (int64_t k = 0; k < (int64_t)entry->rows * entry->cols; k++) value[entry->offset + k] = start_value(entry, &own);
+        for (int64_t k = 0; k < (int64_t)entry->rows * entry->cols; k++) value[entry->offset + k] = start_value(entry, k, &own);
     }
     stw_reals_in(p->backend, p->value, value, p->total, *arena);
     return STW_OK;

@@ -11,7 +11,8 @@ typedef enum stw_start { /* what a parameter is before training */
                          STW_START_ZERO,
                          STW_START_ONE,
                          STW_START_UNIFORM, /* in [-scale, scale] / sqrt(cols) */
-                         STW_START_NORMAL   /* scale * N(0, 1) */
+                         STW_START_NORMAL,  /* scale * N(0, 1) */
+                         STW_START_FORGET   /* of an LSTM's four gates' biases, side by side: the second 1, the others 0 */
 } stw_start;
 
 typedef struct stw_parameter {

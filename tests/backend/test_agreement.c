@@ -95,7 +95,7 @@ TEST(agreement, of_large_trials) {
     backends b = {0};
     if (!open_all(&b)) return;
     stw_rng rng = stw_rng_create(5);
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 15; i++) {
         stw_arena scratch = b.arena;
         trial t = {0};
         if (i == 0) t = linear_trial(&scratch, &rng, 2711, 32, 48, 14);
@@ -107,6 +107,12 @@ TEST(agreement, of_large_trials) {
         if (i == 6) t = linear_trial(&scratch, &rng, 611, 160, 96, 15); /* too large for narrow.c */
         if (i == 7) t = linear_trial(&scratch, &rng, 611, 64, 64, 3);
         if (i == 8) t = attend_trial(&scratch, &rng, 3 * 150, 150, 64, 4, 64);
+        if (i == 9) t = linear_trial(&scratch, &rng, 19, 520, 517, 15); /* by wide.c, few rows */
+        if (i == 10) t = linear_trial(&scratch, &rng, 3, 520, 517, 4);
+        if (i == 11) t = linear_trial(&scratch, &rng, 70, 520, 517, 6);
+        if (i == 12) t = lstm_trial(&scratch, &rng, 70, 501, true);
+        if (i == 13) t = point_trial(&scratch, &rng, 5, 90, 333, 256);
+        if (i == 14) t = point_trial(&scratch, &rng, 1, 160, 256, 300);
         check_trial(&b, &t, scratch);
     }
     close_all(&b);
@@ -125,5 +131,43 @@ TEST(agreement, of_extreme_scores) {
     trial u = rows_trial(&b.arena, &rng, 3, 30, 8, false);
     for (int64_t k = 0; k < u.in_size[0]; k++) u.in_value[0][k] *= 1024.0;
     check_trial(&b, &u, b.arena);
+    close_all(&b);
+}
+
+/* The last digits, which the trials' tolerance does not see: gates in [-80, 80], some of them tiny. */
+TEST(agreement, of_squashing) {
+    backends b = {0};
+    if (!open_all(&b)) return;
+    enum { HALF = 8000, COUNT = 2 * HALF + 1, GATES = 4 * COUNT };
+    double *sums = STW_NEW(&b.arena, double, GATES), worst = 0.0;
+    for (int k = 0; k < GATES; k++) {
+        const double x = (double)(k % COUNT - HALF) * 0.01;
+        sums[k] = exact(k % 7 == 0 ? x * x * x * 1e-9 : x);
+    }
+    double *gates[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        stw_backend *backend = i == 0 ? b.exact : b.cpu[0];
+        void *c = reals_of(backend, NULL, COUNT, &b.arena), *h = reals_of(backend, NULL, COUNT, &b.arena);
+        void *squashed = reals_of(backend, sums, GATES, &b.arena);
+        backend->lstm(backend, 1, COUNT, squashed, NULL, c, h);
+        gates[i] = doubles_of(backend, squashed, GATES, &b.arena);
+    }
+    for (int k = 0; k < GATES; k++) {
+        if (gates[0][k] != 0.0) worst = fmax(worst, fabs(gates[1][k] / gates[0][k] - 1.0));
+    }
+    CHECK_NEAR(worst, 0.0, 5e-7);
+    close_all(&b);
+}
+
+/* What overflows elsewhere ends at 0 or 1 here. */
+TEST(agreement, of_squashing_without_end) {
+    backends b = {0};
+    if (!open_all(&b)) return;
+    const double sums[8] = {-INFINITY, INFINITY, -1e30, 1e30, -INFINITY, INFINITY, -1e30, 1e30}; /* two of each gate */
+    void *c = reals_of(b.cpu[0], NULL, 2, &b.arena), *h = reals_of(b.cpu[0], NULL, 2, &b.arena);
+    void *gates = reals_of(b.cpu[0], sums, 8, &b.arena);
+    b.cpu[0]->lstm(b.cpu[0], 1, 2, gates, NULL, c, h);
+    const double *found = doubles_of(b.cpu[0], gates, 8, &b.arena), expected[8] = {0, 1, 0, 1, -1, 1, 0, 1};
+    for (int k = 0; k < 8; k++) CHECK_NEAR(found[k], expected[k], 2e-7);
     close_all(&b);
 }

@@ -312,6 +312,63 @@ static inline trial rows_trial(stw_arena *arena, stw_rng *rng, int which, int32_
     return t;
 }
 
+/* Loss by h and c alike: output 0 is both, one after the other. The kernel works in the gates' place, so they are copied first.
+ */
+static inline void *second_half(const trial *t, stw_backend *b, void *both) {
+    return (char *)both + (int64_t)t->rows * t->width * (int64_t)b->real_bytes;
+}
+static inline void forward_lstm(const trial *t, stw_backend *b, void **in, void **out, int32_t *chosen) {
+    (void)chosen;
+    b->copy(b, out[1], in[0], t->in_size[0] * (int64_t)b->real_bytes);
+    b->lstm(b, t->rows, t->width, out[1], t->bias ? in[1] : NULL, second_half(t, b, out[0]), out[0]);
+}
+static inline void backward_lstm(const trial *t, stw_backend *b, void **in, void **out, const int32_t *chosen, void *d_y,
+                                 void **d) {
+    (void)chosen;
+    void *d_c = second_half(t, b, d_y);
+    b->lstm_back(b, t->rows, t->width, out[1], t->bias ? in[1] : NULL, second_half(t, b, out[0]), d_y, d_c, d[0]);
+    if (t->bias) b->copy(b, d[1], d_c, t->in_size[1] * (int64_t)b->real_bytes);
+}
+static inline trial lstm_trial(stw_arena *arena, stw_rng *rng, int32_t rows, int32_t width, bool before) {
+    trial t = {.rows = rows, .width = width, .bias = before, .outputs = 2, .smooth = true};
+    snprintf(t.name, sizeof t.name, "lstm %d x %d%s", rows, width, before ? " with a state" : "");
+    t.inputs = t.gradients = before ? 2 : 1;
+    t.in_size[0] = t.out_size[1] = (int64_t)rows * 4 * width;
+    t.in_size[1] = (int64_t)rows * width;
+    t.out_size[0] = (int64_t)rows * 2 * width;
+    t.forward = forward_lstm;
+    t.backward = backward_lstm;
+    trial_fill(&t, arena, rng, 0.0);
+    return t;
+}
+
+/* times: items; in: depth. */
+static inline void forward_point(const trial *t, stw_backend *b, void **in, void **out, int32_t *chosen) {
+    (void)chosen;
+    b->point(b, t->rows, t->times, t->width, t->in, in[0], in[1], in[2], in[3], out[0], out[1]);
+}
+static inline void backward_point(const trial *t, stw_backend *b, void **in, void **out, const int32_t *chosen, void *d_y,
+                                  void **d) {
+    (void)chosen;
+    b->point_back(b, t->rows, t->times, t->width, t->in, in[0], in[1], in[2], in[3], out[1], d_y, d[0], d[1], d[2], d[3]);
+}
+static inline trial point_trial(stw_arena *arena, stw_rng *rng, int32_t K, int32_t items, int32_t width, int32_t depth) {
+    trial t = {.rows = K, .times = items, .width = width, .in = depth, .inputs = 4, .outputs = 2, .gradients = 4, .smooth = true};
+    snprintf(t.name, sizeof t.name, "point %d on %d x %d, depth %d", K, items, width, depth);
+    t.in_size[0] = (int64_t)K * items * width;
+    t.in_size[1] = (int64_t)K * width;
+    t.in_size[2] = width;
+    t.in_size[3] = (int64_t)K * items * depth;
+    t.out_size[0] = (int64_t)K * depth;
+    t.out_size[1] = (int64_t)K * items;
+    t.adds[0] = t.adds[2] = t.adds[3] = true;
+    t.forward = forward_point;
+    t.backward = backward_point;
+    trial_fill(&t, arena, rng, 0.0);
+    for (int32_t i = 0; i < width; i++) t.in_value[2][i] = exact(t.in_value[2][i] / sqrt((double)width)); /* scores of about 1 */
+    return t;
+}
+
 /* Trial `index` of those of about `rows` rows; false past the last. */
 static inline bool trial_at(int index, int32_t rows, stw_arena *arena, trial *out) {
     stw_rng rng = stw_rng_create((uint64_t)index * 1000003 + (uint64_t)rows);
@@ -339,6 +396,10 @@ static inline bool trial_at(int index, int32_t rows, stw_arena *arena, trial *ou
         *out = attend_trial(arena, &rng, rows, rows, rows, 4, 32);
     else if (index == 37)
         *out = attend_trial(arena, &rng, rows, rows, segment, 1, 32);
+    else if (index < 40)
+        *out = lstm_trial(arena, &rng, rows, index == 38 ? 3 : 37, index == 38);
+    else if (index < 42)
+        *out = point_trial(arena, &rng, index == 40 ? 1 : 3, rows, index == 40 ? 17 : 6, index == 40 ? 4 : 35);
     else
         return false;
     return true;

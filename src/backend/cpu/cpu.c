@@ -79,6 +79,8 @@ stw_status stw_backend_cpu(stw_pool *pool, stw_backend **out, stw_error *error) 
     stw_cpu_use_linear(b);
     stw_cpu_use_attention(b);
     stw_cpu_use_norm(b);
+    stw_cpu_use_point(b);
+    stw_cpu_use_lstm(b);
     stw_cpu_use_gather(b);
     stw_cpu_use_rows(b);
     stw_cpu_use_step(b);

@@ -42,6 +42,8 @@ enum { STW_SUM_ROWS = 160, STW_SUM_BLOCKS = 16 };
 void stw_cpu_use_linear(stw_backend *b);    /* linear.c */
 void stw_cpu_use_attention(stw_backend *b); /* attention.c, heads.c */
 void stw_cpu_use_norm(stw_backend *b);      /* norm.c */
+void stw_cpu_use_point(stw_backend *b);     /* point.c */
+void stw_cpu_use_lstm(stw_backend *b);      /* lstm.c */
 void stw_cpu_use_gather(stw_backend *b);    /* gather.c: embed, gather_max */
 void stw_cpu_use_rows(stw_backend *b);      /* rows.c: gate, mean, repeat, log_softmax */
 void stw_cpu_use_step(stw_backend *b);      /* step.c: add_scaled, square_sum, adam */

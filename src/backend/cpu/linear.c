@@ -3,6 +3,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lanes.h"
 #include "backend/cpu/narrow.h"
+#include "backend/cpu/wide.h"
 
 enum { FORWARD_ROWS = 192, BACKWARD_ROWS = 256 }; /* of a block: its numbers stay in the second cache */
 enum { FEW_ROWS = 8, FEW_COLUMNS = 4 };           /* fewer: one product of vectors after the other */
@@ -46,6 +47,15 @@ STW_CLONES static void add_bias_and_cut(int64_t rows, int64_t out, const float *
     }
 }
 
+static void finish(int64_t rows, int64_t out, const float *bias, bool relu, float *y) {
+    if (bias != NULL && relu)
+        add_bias_and_cut(rows, out, bias, y);
+    else if (bias != NULL)
+        add_bias(rows, out, bias, y);
+    else if (relu)
+        cut(rows * out, y);
+}
+
 static void forward_block(void *context, int64_t index, int32_t worker) {
     (void)worker;
     const forward *f = context;
@@ -61,16 +71,16 @@ static void forward_block(void *context, int64_t index, int32_t worker) {
         multiply_few(rows, f->in, f->out, x, f->w, f->add, y);
     else
         stw_gemm(false, true, rows, f->out, f->in, 1.0f, x, f->in, f->w, f->in, f->add ? 1.0f : 0.0f, y, f->out);
-    if (f->bias != NULL && f->relu)
-        add_bias_and_cut(rows, f->out, f->bias, y);
-    else if (f->bias != NULL)
-        add_bias(rows, f->out, f->bias, y);
-    else if (f->relu)
-        cut(rows * f->out, y);
+    finish(rows, f->out, f->bias, f->relu, y);
 }
 
 static void linear(stw_backend *b, int32_t rows, int32_t in, int32_t out, const void *x, const void *w, const void *bias,
                    bool add, bool relu, void *y) {
+    if (stw_wide_fits(in, out) && stw_wide_few(rows)) {
+        stw_wide_forward(b, rows, in, out, x, w, add, y);
+        finish(rows, out, bias, relu, y);
+        return;
+    }
     forward f = {.blocks = stw_blocks_of(rows, FORWARD_ROWS, rows),
                  .in = in,
                  .out = out,
@@ -112,7 +122,7 @@ STW_CLONES static void add_columns(int64_t rows, int64_t out, const float *restr
 
 /* A part of a block; `fresh`: the sums begin with it. */
 static void backward_rows(const backward *f, int64_t begin, int64_t rows, bool fresh, float *d_w, float *d_bias) {
-    const float *x = f->x + begin * f->in;
+    const float *x = f->x == NULL ? NULL : f->x + begin * f->in; /* the gradient of x alone needs none */
     float *d_y = f->d_y + begin * f->out;
     if (f->relu) stop_where_cut(rows * f->out, f->y + begin * f->out, d_y);
     if (d_bias != NULL) {
@@ -150,6 +160,7 @@ static void backward_block(void *context, int64_t index, int32_t worker) {
 static void linear_back(stw_backend *b, int32_t rows, int32_t in, int32_t out, const void *x, const void *w, const void *y,
                         bool relu, void *d_y, bool add, void *d_x, void *d_w, void *d_bias) {
     stw_arena scratch = stw_cpu_of(b)->scratch;
+    const bool wide = stw_wide_fits(in, out), wide_x = wide && stw_wide_few(rows);
     backward f = {.blocks = stw_blocks_of(rows, STW_SUM_ROWS, STW_SUM_BLOCKS),
                   .in = in,
                   .out = out,
@@ -160,15 +171,17 @@ static void linear_back(stw_backend *b, int32_t rows, int32_t in, int32_t out, c
                   .add = add,
                   .narrow = stw_narrow_fits(in, out),
                   .d_y = d_y,
-                  .d_x = d_x,
-                  .d_w = d_w,
+                  .d_x = wide_x ? NULL : d_x,
+                  .d_w = wide ? NULL : d_w,
                   .d_bias = d_bias};
     const int64_t parts = f.blocks.count - 1;
-    if (d_w != NULL) f.w_parts = stw_cpu_reals(&scratch, parts * out * in);
+    if (f.d_w != NULL) f.w_parts = stw_cpu_reals(&scratch, parts * out * in);
     if (d_bias != NULL) f.bias_parts = stw_cpu_reals(&scratch, parts * out);
-    stw_cpu_run(b, f.blocks.count, backward_block, &f);
-    if (d_w != NULL) stw_cpu_add_parts(b, (int64_t)out * in, parts, f.w_parts, d_w);
+    if (relu || f.d_x != NULL || f.d_w != NULL || d_bias != NULL) stw_cpu_run(b, f.blocks.count, backward_block, &f);
+    if (f.d_w != NULL) stw_cpu_add_parts(b, (int64_t)out * in, parts, f.w_parts, d_w);
     if (d_bias != NULL) stw_cpu_add_parts(b, out, parts, f.bias_parts, d_bias);
+    if (wide_x && d_x != NULL) stw_wide_back(b, rows, in, out, w, d_y, add, d_x);
+    if (wide && d_w != NULL) stw_wide_weights(b, rows, in, out, x, d_y, d_w);
 }
 
 void stw_cpu_use_linear(stw_backend *b) {

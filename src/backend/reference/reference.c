@@ -9,6 +9,7 @@
 #define NAME(name) name##_float
 #include "backend/reference/attention.inc"
 #include "backend/reference/dense.inc"
+#include "backend/reference/recurrent.inc"
 #include "backend/reference/rows.inc"
 #undef REAL
 #undef NAME
@@ -17,6 +18,7 @@
 #define NAME(name) name##_double
 #include "backend/reference/attention.inc"
 #include "backend/reference/dense.inc"
+#include "backend/reference/recurrent.inc"
 #include "backend/reference/rows.inc"
 #undef REAL
 #undef NAME
@@ -33,6 +35,10 @@
         (b)->gather_max_back = gather_max_back_##type;   \
         (b)->attend = attend_##type;                     \
         (b)->attend_back = attend_back_##type;           \
+        (b)->point = point_##type;                       \
+        (b)->point_back = point_back_##type;             \
+        (b)->lstm = lstm_##type;                         \
+        (b)->lstm_back = lstm_back_##type;               \
         (b)->gate = gate_##type;                         \
         (b)->gate_back = gate_back_##type;               \
         (b)->mean = mean_##type;                         \
