@@ -44,6 +44,7 @@ const cli_command *cli_command_find(stw_str name);
 int cmd_optimize(const cli_call *call);
 int cmd_compare(const cli_call *call);
 int cmd_train(const cli_call *call);
+int cmd_bench(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
 int cmd_machine(const cli_call *call);
@@ -61,6 +62,8 @@ void cli_print_completion(void);
 stw_status cli_parse(cli_call *call, int count, char **argument, stw_error *error);
 bool cli_is_set(const cli_call *call, const char *flag);
 bool cli_wants_json(const cli_call *call);
+/* "a,b,c" as words in the arena, each once. */
+stw_status cli_split(const char *text, const char *option, stw_arena *arena, const char ***out, int32_t *count, stw_error *error);
 /* The word nearest to `word` among the candidates seen so far, if it is near enough to be a slip of the pen. */
 typedef struct cli_suggestion {
     stw_str word;
@@ -130,6 +133,8 @@ void cli_interrupts_loaded(void);
 /* From here to there Ctrl-C and SIGTERM wait, so that files are written whole */
 void cli_hold_interrupts(void);
 void cli_release_interrupts(void);
+/* Waits so long while they are held; true if one came, which is then taken. */
+bool cli_interrupted_within(double seconds);
 
 /* inspect_*.c: one kind of file each */
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);

@@ -20,30 +20,6 @@ typedef struct comparison {
 
 /* ---- what is asked for ---- */
 
-/* "a,b,c" as words in the arena. */
-static stw_status split(const char *text, const char *option, stw_arena *arena, const char ***out, int32_t *count,
-                        stw_error *error) {
-    const stw_str all = stw_str_copy(arena, stw_str_of(text));
-    if (all.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    STW_TRY_NEW(arena, *out, all.length + 1, error);
-    *count = 0;
-    for (const char *word = text; word != NULL;) {
-        const char *comma = strchr(word, ',');
-        const int64_t length = comma == NULL ? (int64_t)strlen(word) : comma - word;
-        const stw_str copy = stw_str_copy(arena, (stw_str){word, length});
-        if (copy.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-        if (length == 0) return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' has an empty entry", option, text);
-        for (int32_t k = 0; k < *count; k++) {
-            if (strcmp((*out)[k], copy.p) == 0) {
-                return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' stands twice", option, copy.p);
-            }
-        }
-        (*out)[(*count)++] = copy.p;
-        word = comma == NULL ? NULL : comma + 1;
-    }
-    return STW_OK;
-}
-
 /* Without --methods: all that build plans for this objective, and optimize. Chance is no method. */
 static stw_status list_methods(comparison *c, stw_error *error) {
     const stw_method *method;
@@ -60,7 +36,7 @@ static stw_status list_methods(comparison *c, stw_error *error) {
 static stw_status check_methods(comparison *c, stw_error *error) {
     const char *list = stw_options_get(c->call->options, "methods");
     if (list == NULL) return list_methods(c, error);
-    TRY(split(list, "methods", &c->arena, &c->method, &c->method_count, error));
+    TRY(cli_split(list, "methods", &c->arena, &c->method, &c->method_count, error));
     if (c->method_count > MAX_METHODS) {
         return stw_fail(error, STW_ERROR_INPUT, "--methods: %d methods; at most %d", c->method_count, MAX_METHODS);
     }
@@ -80,7 +56,7 @@ static stw_status check_machines(comparison *c, stw_error *error) {
     c->machine = none;
     c->machine_count = 1;
     if (list == NULL) return STW_OK;
-    TRY(split(list, "machine", &c->arena, &c->machine, &c->machine_count, error));
+    TRY(cli_split(list, "machine", &c->arena, &c->machine, &c->machine_count, error));
     for (int32_t k = 0; k < c->machine_count; k++) {
         stw_machine *machine;
         if (cli_is_dash(c->machine[k])) continue;

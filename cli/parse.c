@@ -117,6 +117,29 @@ stw_status cli_parse(cli_call *call, int count, char **argument, stw_error *erro
     return STW_OK;
 }
 
+stw_status cli_split(const char *text, const char *option, stw_arena *arena, const char ***out, int32_t *count,
+                     stw_error *error) {
+    const stw_str all = stw_str_copy(arena, stw_str_of(text));
+    if (all.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    STW_TRY_NEW(arena, *out, all.length + 1, error);
+    *count = 0;
+    for (const char *word = text; word != NULL;) {
+        const char *comma = strchr(word, ',');
+        const int64_t length = comma == NULL ? (int64_t)strlen(word) : comma - word;
+        const stw_str copy = stw_str_copy(arena, (stw_str){word, length});
+        if (copy.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+        if (length == 0) return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' has an empty entry", option, text);
+        for (int32_t k = 0; k < *count; k++) {
+            if (strcmp((*out)[k], copy.p) == 0) {
+                return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' stands twice", option, copy.p);
+            }
+        }
+        (*out)[(*count)++] = copy.p;
+        word = comma == NULL ? NULL : comma + 1;
+    }
+    return STW_OK;
+}
+
 bool cli_is_set(const cli_call *call, const char *flag) {
     const char *value = stw_options_get(call->options, flag);
     return value != NULL && strcmp(value, "yes") == 0;

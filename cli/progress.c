@@ -87,21 +87,43 @@ static void add_rest(line *l, const stw_progress *now) {
     add(l, text);
 }
 
+/* True when it is time to draw the line again. */
+static bool is_due(cli_progress *progress) {
+    const double clock_s = stw_now_s();
+    if (!progress->shown || (progress->drawn_s > 0.0 && clock_s - progress->drawn_s < REDRAW_S)) return false;
+    progress->drawn_s = clock_s;
+    return true;
+}
+
+static line begin_line(double share) {
+    line l = {.room = terminal_width() - 1}; /* the last column would wrap on some terminals */
+    add_bar(&l, share);
+    return l;
+}
+
+static void show_line(cli_progress *progress, const line *l) {
+    fprintf(stderr, "\r%s%*s", l->text, progress->width > l->length ? progress->width - l->length : 0, "");
+    fflush(stderr);
+    progress->width = l->length;
+}
+
 void cli_progress_draw(void *context, const stw_progress *now) {
     cli_progress *progress = context;
-    const double clock_s = stw_now_s();
-    if (!progress->shown || (progress->drawn_s > 0.0 && clock_s - progress->drawn_s < REDRAW_S)) return;
-    progress->drawn_s = clock_s;
-    line l = {.room = terminal_width() - 1}; /* the last column would wrap on some terminals */
-    add_bar(&l, share_done(progress, now));
+    if (!is_due(progress)) return;
+    line l = begin_line(share_done(progress, now));
     if (progress->what != NULL) add(&l, progress->what);
     if (now->method != NULL && !progress->trains) add(&l, now->method);
     if (progress->trains) add_updates(&l, progress);
     add_best(&l, progress, now);
     add_rest(&l, now);
-    fprintf(stderr, "\r%s%*s", l.text, progress->width > l.length ? progress->width - l.length : 0, "");
-    fflush(stderr);
-    progress->width = l.length;
+    show_line(progress, &l);
+}
+
+void cli_progress_say(cli_progress *progress, double share, const char *text) {
+    if (!is_due(progress)) return;
+    line l = begin_line(share);
+    add(&l, text);
+    show_line(progress, &l);
 }
 
 void cli_progress_clear(cli_progress *progress) {

@@ -74,6 +74,20 @@ void cli_curve_cut(cli_curve *curve, int64_t update);           /* leaves the ro
 stw_status cli_curve_read(cli_curve *curve, const char *path, stw_error *error);
 stw_status cli_curve_write(const cli_curve *curve, const char *path, stw_error *error);
 
+/* plot.c: two curves in characters; where they meet, the second is seen */
+typedef struct cli_plot {
+    stw_objective objective;
+    struct cli_series {
+        char sign;
+        const char *name;
+        const double *value; /* (count); NaN: none */
+    } series[2];
+    int64_t count;
+    const char *axis;
+    int64_t first, last; /* what stands at the ends of the axis */
+} cli_plot;
+void cli_plot_print(const cli_plot *plot, FILE *file); /* nothing if there is no value */
+
 /* train_report.c */
 typedef struct cli_training { /* of one policy; the row has one candidate */
     const cli_row *row;
@@ -99,7 +113,8 @@ typedef struct cli_progress {
     double greedy;                  /* value of the policy's plan without noise; NaN: none yet */
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, stw_objective objective);
-void cli_progress_draw(void *progress, const stw_progress *now); /* for stw_watch.progress */
+void cli_progress_draw(void *progress, const stw_progress *now);               /* for stw_watch.progress */
+void cli_progress_say(cli_progress *progress, double share, const char *text); /* a bar and these words */
 void cli_progress_clear(cli_progress *progress);
 
 /* interrupt.c: from here to there Ctrl-C and SIGTERM ask for the end of a search; the second one ends the program at once.

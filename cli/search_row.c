@@ -37,6 +37,10 @@ static stw_status copy_candidate(const stw_candidate *from, int32_t device_count
     TRY(copy_text(arena, from->method, &out->method, error));
     TRY(copy_text(arena, from->reason, &out->reason, error));
     TRY(copy_text(arena, from->note, &out->note, error));
+    stw_found *found;
+    STW_TRY_NEW(arena, found, from->found_count, error);
+    if (from->found_count > 0) memcpy(found, from->found, (size_t)from->found_count * sizeof *found);
+    out->found = found;
     if (from->peak_bytes == NULL) return STW_OK;
     int64_t *peak_bytes;
     STW_TRY_NEW(arena, peak_bytes, device_count, error);

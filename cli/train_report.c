@@ -4,68 +4,11 @@
 
 #include "search.h"
 
-enum { PLOT_LINES = 12, PLOT_COLUMNS = 60 };
-
 static const char *preset_of(const cli_training *t) {
     return t->settings->policy.preset[0] != '\0' ? t->settings->policy.preset : "default";
 }
 
 static const stw_candidate *candidate_of(const cli_training *t) { return &t->row->candidate[0]; }
-
-/* ---- the plot ---- */
-
-typedef struct plot {
-    const cli_curve *curve;
-    double low, high; /* of all values */
-    char cell[PLOT_LINES][PLOT_COLUMNS + 1];
-} plot;
-
-static void widen(plot *p, double value) {
-    if (!isfinite(value)) return;
-    p->low = fmin(p->low, value);
-    p->high = fmax(p->high, value);
-}
-
-static void mark(plot *p, int column, double value, char sign) {
-    if (!isfinite(value)) return;
-    const double share = p->high > p->low ? (p->high - value) / (p->high - p->low) : 1.0;
-    p->cell[lround(share * (PLOT_LINES - 1))][column] = sign;
-}
-
-/* A column stands for the last of its rows; few rows are several columns wide. */
-static void fill_plot(plot *p, const cli_curve *curve) {
-    *p = (plot){.curve = curve, .low = INFINITY, .high = -INFINITY};
-    for (int line = 0; line < PLOT_LINES; line++) memset(p->cell[line], ' ', PLOT_COLUMNS);
-    for (int64_t k = 0; k < curve->count; k++) {
-        widen(p, curve->row[k].greedy);
-        widen(p, curve->row[k].best);
-    }
-    for (int column = 0; column < PLOT_COLUMNS && curve->count > 0; column++) {
-        const int64_t k = ((column + 1) * curve->count + PLOT_COLUMNS - 1) / PLOT_COLUMNS - 1;
-        mark(p, column, curve->row[k].best, '-');
-        mark(p, column, curve->row[k].greedy, '*');
-    }
-}
-
-static void print_line(const plot *p, stw_objective objective, int line) {
-    const double value = p->high - (p->high - p->low) * line / (PLOT_LINES - 1);
-    const bool labelled = line == 0 || line == PLOT_LINES / 2 || line == PLOT_LINES - 1;
-    int length = PLOT_COLUMNS;
-    while (length > 0 && p->cell[line][length - 1] == ' ') length--;
-    printf("  %12s |%.*s\n", labelled ? cli_value(objective, value, 5).text : "", length, p->cell[line]);
-}
-
-static void print_plot(const cli_curve *curve, stw_objective objective) {
-    plot p;
-    char rule[PLOT_COLUMNS + 1] = "";
-    fill_plot(&p, curve);
-    if (!(p.low <= p.high)) return; /* no plan was valid */
-    memset(rule, '-', PLOT_COLUMNS);
-    printf("\n  %12s  * plan of the policy without noise   - best plan so far\n", "");
-    for (int line = 0; line < PLOT_LINES; line++) print_line(&p, objective, line);
-    const cli_text first = cli_count(curve->row[0].update + 1), last = cli_count(curve->row[curve->count - 1].update + 1);
-    printf("  %12s +%s\n  %12s  %-*s%s\n", "", rule, "update", PLOT_COLUMNS - (int)strlen(last.text), first.text, last.text);
-}
 
 /* ---- for people ---- */
 
@@ -91,6 +34,23 @@ static void add_outcome(cli_table *table, const cli_training *t) {
     }
 }
 
+static void print_curve(const cli_training *t, stw_arena arena) {
+    const cli_curve *curve = t->curve;
+    double *best = STW_NEW(&arena, double, curve->count), *greedy = STW_NEW(&arena, double, curve->count);
+    if (best == NULL || greedy == NULL || curve->count == 0) return;
+    for (int64_t k = 0; k < curve->count; k++) {
+        best[k] = curve->row[k].best;
+        greedy[k] = curve->row[k].greedy;
+    }
+    cli_plot_print(&(cli_plot){.objective = t->settings->objective,
+                               .series = {{'-', "best plan so far", best}, {'*', "plan of the policy without noise", greedy}},
+                               .count = curve->count,
+                               .axis = "update",
+                               .first = curve->row[0].update + 1,
+                               .last = curve->row[curve->count - 1].update + 1},
+                   stdout);
+}
+
 void cli_report_training(const cli_training *t, stw_arena arena) {
     static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_LEFT}};
     const stw_candidate *best = candidate_of(t);
@@ -107,7 +67,7 @@ void cli_report_training(const cli_training *t, stw_arena arena) {
     if (t->curve_file != NULL) add_line(&table, "curve", t->curve_file);
     if (t->best_file != NULL) add_line(&table, "best plan", t->best_file);
     cli_table_print(&table, stdout);
-    if (t->curve->count > 0) print_plot(t->curve, t->settings->objective);
+    print_curve(t, arena);
 }
 
 /* ---- for programs ---- */

@@ -248,6 +248,12 @@ typedef struct stw_watch {                                         /* everything
     void (*curve)(void *context, const stw_curve_row *row); /* after each update of a policy; likewise */
 } stw_watch;
 
+typedef struct stw_found { /* a valid plan that was better than those before it */
+    double seconds;        /* since the method's run began */
+    int64_t evaluations;   /* so far */
+    double value;          /* of the objective */
+} stw_found;
+
 typedef struct stw_candidate { /* what one method came to; strings and arrays are borrowed from the result */
     const char *method;
     bool valid;
@@ -258,8 +264,10 @@ typedef struct stw_candidate { /* what one method came to; strings and arrays ar
     double search_s;
     int64_t evaluations;
     int64_t seed;
-    bool repaired;    /* its first plan did not fit into memory */
-    const char *note; /* how the plan was found, or "" */
+    bool repaired;          /* its first plan did not fit into memory */
+    const char *note;       /* how the plan was found, or "" */
+    const stw_found *found; /* (found_count) in order, the last being the plan itself; of thousands, some are left out */
+    int32_t found_count;
 } stw_candidate;
 
 typedef struct stw_result stw_result; /* immutable; the simulator must outlive it */

@@ -18,7 +18,7 @@ new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 
 status=0
-for page in stowage stowage-optimize stowage-compare stowage-train stowage-simulate stowage-inspect stowage-machine; do
+for page in stowage stowage-optimize stowage-compare stowage-train stowage-bench stowage-simulate stowage-inspect stowage-machine; do
   command=${page#stowage}
   command=${command#-}
   "$binary" help --man ${command:+"$command"} > "$new"

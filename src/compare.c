@@ -10,8 +10,15 @@ static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *resu
     stw_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     entry->method = "optimize";
+    entry->began_s = r->began_s;
     entry->search_s = stw_now_s() - r->began_s;
     entry->evaluations = r->evaluations;
+    int64_t evaluations = 0;
+    for (int32_t k = 0; k < inner->count; k++) {
+        const stw_entry *part = inner->entry[k];
+        stw_trail_append(&entry->trail, &part->trail, part->began_s - r->began_s, evaluations);
+        evaluations += part->evaluations;
+    }
     if (inner->best >= 0) {
         stw_entry *best = inner->entry[inner->best];
         entry->plan = best->plan;

@@ -7,10 +7,7 @@
 
 void stw_result_destroy(stw_result *result) {
     if (result == NULL) return;
-    for (int32_t k = 0; k < result->count; k++) {
-        stw_plan_destroy(result->entry[k]->plan);
-        free(result->entry[k]);
-    }
+    for (int32_t k = 0; k < result->count; k++) stw_entry_destroy(result->entry[k]);
     free(result);
 }
 
@@ -34,6 +31,8 @@ bool stw_result_candidate(const stw_result *result, int32_t index, stw_candidate
         .seed = (int64_t)result->settings.seed,
         .repaired = entry->repaired,
         .note = entry->note,
+        .found = entry->trail.found,
+        .found_count = entry->trail.count,
     };
     return true;
 }

@@ -89,9 +89,18 @@ static void on_tick(void *context) {
     if (stw_now_s() - r->reported_s >= 0.1) report_progress(r);
 }
 
+/* A method tells what it found while it runs. */
+static void note_found(stw_runner *r, const stw_score *score) {
+    if (r->running == NULL || score->reason != STW_VALID) return;
+    stw_trail_add(&r->entry->trail, (stw_found){.seconds = stw_now_s() - r->entry->began_s,
+                                                .evaluations = (int64_t)atomic_load(&r->running->evaluations),
+                                                .value = score->value});
+}
+
 static void on_found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_runner *r = context;
     (void)plan;
+    note_found(r, score);
     if (score->reason != STW_VALID || (r->progress.has_plan && r->progress.best_value <= score->value)) return;
     r->progress.has_plan = true;
     r->progress.best_step_s = score->step_s;
@@ -121,8 +130,8 @@ static int32_t list_starts(const stw_result *result, const stw_plan **out) {
     return count;
 }
 
-static void fill_entry(stw_entry *entry, const stw_search *search, double began_s) {
-    entry->search_s = stw_now_s() - began_s;
+static void fill_entry(stw_entry *entry, const stw_search *search) {
+    entry->search_s = stw_now_s() - entry->began_s;
     entry->evaluations = (int64_t)atomic_load(&search->evaluations);
     entry->repaired = search->repaired;
     entry->proved = search->proved;
@@ -133,9 +142,10 @@ static void fill_entry(stw_entry *entry, const stw_search *search, double began_
 static stw_status run_search(stw_runner *r, const stw_method *method, stw_search *search, stw_entry *entry, stw_error *error) {
     TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error));
     stw_error local = {0};
-    const double began_s = stw_now_s();
+    entry->began_s = stw_now_s();
     r->progress.method = method->name;
     r->running = search;
+    r->entry = entry;
     report_progress(r);
     const bool keeps =
         method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && !(search->tasks & STW_TASK_PLACEMENT);
@@ -143,12 +153,13 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
-    fill_entry(entry, search, began_s);
+    fill_entry(entry, search);
     if (status == STW_OK) return STW_OK;
     stw_plan_destroy(entry->plan);
     entry->plan = NULL;
-    const bool too_large = status == STW_ERROR_MEMORY && method->kind == STW_METHOD_POLICY; /* a network for every op */
-    if (status == STW_ERROR_NO_PLAN || too_large) {                                         /* that is an outcome */
+    const bool too_large = status == STW_ERROR_MEMORY &&
+                           (method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_RIVAL); /* a network for every op */
+    if (status == STW_ERROR_NO_PLAN || too_large) {                                                 /* that is an outcome */
         memcpy(entry->reason, local.message, sizeof local.message);
         return STW_OK;
     }
@@ -185,13 +196,19 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
     };
     const stw_status status = run_search(r, method, &search, entry, error);
     if (status != STW_OK) {
-        free(entry);
+        stw_entry_destroy(entry);
         return status;
     }
     return stw_runner_add(r, entry, result, error);
 }
 
 /* ---- entries ---- */
+
+void stw_entry_destroy(stw_entry *entry) {
+    stw_plan_destroy(entry->plan);
+    stw_trail_free(&entry->trail);
+    free(entry);
+}
 
 static stw_status judge_entry(stw_runner *r, stw_entry *entry, stw_error *error) {
     stw_evaluation evaluation;
@@ -214,14 +231,14 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
         status = judge_entry(r, entry, error);
     }
     if (status != STW_OK) {
-        stw_plan_destroy(entry->plan);
-        free(entry);
+        stw_entry_destroy(entry);
         return status;
     }
     const int32_t k = result->count++;
     result->entry[k] = entry;
     if (entry->plan == NULL || entry->score.reason != STW_VALID) return STW_OK;
     if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
+    stw_trail_add(&entry->trail, (stw_found){entry->search_s, entry->evaluations, entry->score.value});
     on_found(r, entry->plan, &entry->score);
     return STW_OK;
 }

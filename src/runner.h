@@ -6,18 +6,26 @@
 #include "method/method.h"
 #include "settings.h"
 
+typedef struct stw_trail { /* how a method's best value fell */
+    stw_found *found;      /* (count) owned; NULL: none */
+    int32_t count, capacity;
+    int64_t total;  /* that were found */
+    int64_t stride; /* each of these is kept, and the last */
+} stw_trail;
+
 typedef struct stw_entry { /* one method's outcome */
     const char *method;    /* a literal */
     stw_plan *plan;        /* NULL if it made none */
     stw_score score;
     int64_t peak_bytes[STW_MAX_DEVICES];
     bool has_step; /* score and peaks have numbers */
-    double search_s;
+    double began_s, search_s;
     int64_t evaluations;
     bool repaired;
     bool proved; /* no plan is better; without a plan: none is valid */
     char note[160];
     char reason[512]; /* why it is not valid, or empty */
+    stw_trail trail;
 } stw_entry;
 
 enum { STW_MAX_ENTRIES = 64 };
@@ -48,7 +56,8 @@ typedef struct stw_runner {
     int64_t evaluations; /* of the methods that are done */
     stw_progress progress;
     double reported_s;         /* when it was last told */
-    const stw_search *running; /* or NULL */
+    const stw_search *running; /* or NULL; then: */
+    stw_entry *entry;          /* its outcome so far */
 } stw_runner;
 
 stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
@@ -81,6 +90,15 @@ stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t 
                           stw_result *result, stw_error *error);
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */
 stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *result, stw_error *error);
+
+/* An entry that was made with calloc, with all that it owns. */
+void stw_entry_destroy(stw_entry *entry);
+
+/* trail.c: what is not better than the last is passed over. */
+void stw_trail_add(stw_trail *trail, stw_found found);
+/* What another found, `seconds` and `evaluations` later. */
+void stw_trail_append(stw_trail *trail, const stw_trail *other, double seconds, int64_t evaluations);
+void stw_trail_free(stw_trail *trail);
 
 /* optimize.c: the flow, into an empty result. The budget counts from now. */
 stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error *error);

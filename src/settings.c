@@ -67,6 +67,7 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
     if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;
     out->updates = integer_of(options, "updates", 0);
+    out->group_count = (int32_t)integer_of(options, "groups", 0);
     return STW_OK;
 }
 

@@ -7,6 +7,7 @@
 typedef enum stw_method_kind {
     STW_METHOD_CONSTRUCTIVE, /* builds a plan, or some variants, and is done */
     STW_METHOD_POLICY,       /* learns to build plans as long as its budget lasts */
+    STW_METHOD_RIVAL,        /* the same, from elsewhere: runs only where it is named */
     STW_METHOD_SEARCH,       /* improves plans as long as its budget lasts */
     STW_METHOD_EXACT         /* for small graphs only */
 } stw_method_kind;
@@ -21,7 +22,7 @@ typedef struct stw_method {
 
 extern const stw_method stw_method_single, stw_method_spread, stw_method_random, stw_method_expert, stw_method_topo,
     stw_method_etf, stw_method_heft, stw_method_sct, stw_method_metis, stw_method_steer, stw_method_balance, stw_method_anneal,
-    stw_method_exact, stw_method_go_one;
+    stw_method_exact, stw_method_go_one, stw_method_hdp;
 
 /* The i-th method in the order of the table, cheapest first; NULL past the last. */
 const stw_method *stw_method_at(int32_t index);

@@ -24,7 +24,7 @@ typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     double until_s; /* on stw_now_s's clock */
 } stw_budget;
 
-/* How the methods go-* train. What is unset is as the preset says. */
+/* How the methods go-* and hdp train. What is unset is as the preset says. */
 typedef struct stw_policy_settings {
     char preset[16];      /* of the network and of the training; empty: "default" */
     int64_t updates;      /* 0: as long as the budget lasts */
@@ -32,6 +32,7 @@ typedef struct stw_policy_settings {
     int32_t reward;       /* stw_reward, or -1: unset */
     int32_t glue;         /* decisions are relative to plans that others made: 0, 1, or -1: unset */
     int32_t unit_count;   /* 0: one per op; -1: by the size of the graph */
+    int32_t group_count;  /* of hdp; 0: unset */
     int32_t warm_start;   /* 0, 1, or -1: unset */
     const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
     bool resume;          /* from that file */

@@ -28,13 +28,15 @@ SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its b
 SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "units"]
 POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
-COMMANDS = ["optimize", "compare", "train", "simulate", "inspect", "machine", "version", "help"]
+COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "inspect", "machine", "version", "help"]
 OPTIONS = {
     "optimize": ["machine", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
                  *LAST_OPTIONS],
-    "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, *LAST_OPTIONS],
+    "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
     "train": ["machine", "memory", "costs", "output", "resume", "curve", "best", "format", "budget", "objective", "tasks", "rule",
               "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
+    "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp-limit", "deadline", "jobs",
+              "commit", "format", "threads", "help", "version"],
     "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "inspect": ["machine", "format", "units", "features", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
@@ -176,7 +178,8 @@ class Help(Case):
 
 
 class Man(Case):
-    PAGES = ["stowage", "stowage-optimize", "stowage-compare", "stowage-train", "stowage-simulate", "stowage-inspect", "stowage-machine"]
+    PAGES = ["stowage", "stowage-optimize", "stowage-compare", "stowage-train", "stowage-bench", "stowage-simulate",
+             "stowage-inspect", "stowage-machine"]
 
     def test_up_to_date(self):
         result = subprocess.run([os.path.join(ROOT, "scripts", "make_man.sh"), "--check", os.path.abspath(binary)],

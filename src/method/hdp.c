@@ -1,0 +1,131 @@
+/* `hdp`: the hierarchical planner of Mirhoseini et al. (ICLR 2018), trained on this graph alone: what `go-one` is compared with.
+ */
+#include <stdio.h>
+
+#include "method/list.h"
+#include "method/starts.h"
+#include "plan/plan.h"
+#include "train/reinforce.h"
+
+typedef struct {
+    stw_search *search;
+    stw_grouping_problem problem;
+    stw_reinforce_settings settings;
+    stw_reinforce *trainer;
+} planner;
+
+static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+    return stw_search_evaluate(((const planner *)context)->search, plan, worker, out, error);
+}
+
+static bool is_stopped(void *context) { return stw_search_is_stopped(((const planner *)context)->search); }
+
+static int64_t evaluations_left(void *context) { return stw_search_evaluations_left(((const planner *)context)->search); }
+
+static void found(void *context, const stw_plan *plan, const stw_score *score) {
+    const stw_search *search = ((const planner *)context)->search;
+    if (search->found != NULL) search->found(search->watch_context, plan, score);
+}
+
+static void curve(void *context, const stw_curve_row *row) {
+    const stw_search *search = ((const planner *)context)->search;
+    if (search->curve != NULL) search->curve(search->watch_context, row);
+}
+
+static stw_status choose_settings(planner *h, stw_error *error) {
+    static const stw_policy_settings unset = {.learning_rate = -1.0};
+    const stw_policy_settings *wish = h->search->policy != NULL ? h->search->policy : &unset;
+    const char *preset = wish->preset[0] != '\0' ? wish->preset : "default";
+    if (!stw_reinforce_preset(preset, &h->settings))
+        return stw_fail(error, STW_ERROR_INPUT, "unknown preset '%s'; known: default, paper", preset);
+    h->settings.seed = h->search->seed;
+    h->settings.updates = wish->updates;
+    if (wish->learning_rate >= 0.0) h->settings.rate = wish->learning_rate;
+    if (wish->group_count > 0) h->settings.groups = wish->group_count;
+    return STW_OK;
+}
+
+/* What everything on the fastest device is worth, whether it fits or not: the unit in which plans cost. Leaves that plan. */
+static stw_status measure_single(planner *h, stw_plan *plan, double *out, stw_error *error) {
+    const stw_simulator *s = h->search->simulator;
+    stw_score score = {0};
+    double least = 0.0;
+    int32_t fastest = -1;
+    for (int32_t d = 0; d < s->machine->device_count; d++) {
+        const double *us = s->costs->us[s->machine->device[d].cost_class];
+        double sum = 0.0;
+        for (int32_t k = 0; k < s->graph->op_count; k++) sum += us[s->graph->topological[k]];
+        if (fastest < 0 || sum < least) {
+            fastest = d;
+            least = sum;
+        }
+    }
+    for (int32_t i = 0; i < s->graph->N; i++) plan->device[i] = fastest;
+    TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
+    const bool has_value = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
+    *out = has_value && score.value > 0.0 ? score.value : 1.0;
+    return STW_OK;
+}
+
+static stw_status train(planner *h, stw_reinforce_end *end, stw_error *error) {
+    *end = STW_REINFORCE_GOES_ON;
+    while (*end == STW_REINFORCE_GOES_ON) {
+        TRY(stw_reinforce_step(h->trainer, end, error));
+        stw_search_tick(h->search);
+    }
+    return STW_OK;
+}
+
+static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
+    const stw_environment environment = {.context = h,
+                                         .pool = h->search->pool,
+                                         .workspace = h->search->workspace,
+                                         .scratch = h->search->scratch,
+                                         .evaluate = evaluate,
+                                         .is_stopped = is_stopped,
+                                         .evaluations_left = evaluations_left,
+                                         .found = found,
+                                         .curve = curve};
+    stw_score score = {0};
+    stw_reinforce_end end = STW_REINFORCE_GOES_ON;
+    double reference = 0.0;
+    TRY(measure_single(h, plan, &reference, error));
+    const int64_t left = stw_search_evaluations_left(h->search);
+    if (left < h->settings.samples) h->settings.samples = left > 1 ? (int32_t)left : 1;
+    TRY(stw_reinforce_create(&h->problem, &environment, &h->settings, reference, &h->trainer, error));
+    TRY(train(h, &end, error));
+    const stw_plan *best = stw_reinforce_best(h->trainer, &score);
+    if (best == NULL) { /* the plan is still what was measured first */
+        snprintf(h->search->note, sizeof h->search->note, "everything on one device: the budget ended before the first update");
+        return STW_OK;
+    }
+    const int32_t groups = stw_reinforce_groups(&h->settings, h->problem.D, h->problem.N);
+    char ending[80] = "";
+    if (end == STW_REINFORCE_STALE)
+        snprintf(ending, sizeof ending, "; ended after %lld updates without a better plan", (long long)h->settings.patience);
+    snprintf(h->search->note, sizeof h->search->note, "%lld updates, %d groups of %d ops%s",
+             (long long)stw_reinforce_updates(h->trainer), groups, h->problem.N, ending);
+    TRY(stw_plan_copy(plan, best, error));
+    return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    stw_arena arena = search->arena;
+    planner *h;
+    if ((search->tasks & STW_TASK_PLACEMENT) == 0) return stw_starts_keep_placement(search, plan, error);
+    STW_TRY_NEW(&arena, h, 1, error);
+    h->search = search;
+    TRY(choose_settings(h, error));
+    TRY(stw_grouping_problem_build(search->simulator, stw_list_linked(search->simulator), &arena, &h->problem, error));
+    h->problem.rule = search->rule;
+    if (h->problem.N == 0) return stw_starts_keep_placement(search, plan, error);
+    const stw_arena before = search->arena;
+    search->arena = arena; /* what runs within this method must not overwrite it */
+    const stw_status status = run_trainer(h, plan, error);
+    search->arena = before;
+    stw_reinforce_destroy(h->trainer);
+    return status;
+}
+
+const stw_method stw_method_hdp = {"hdp", "the hierarchical planner: ops into groups, groups onto devices, learnt on this graph",
+                                   STW_METHOD_RIVAL, run};

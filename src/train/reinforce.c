@@ -1,0 +1,239 @@
+#include "train/reinforce.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "plan/plan.h"
+
+struct stw_reinforce {
+    stw_arena arena;
+    const stw_grouping_problem *problem;
+    stw_environment environment;
+    stw_reinforce_settings settings;
+    stw_backend *backend;
+    stw_hdp *hdp;
+    stw_rng rng;
+    double began_s, reference;
+    int32_t G, E;
+    int64_t update, evaluations, last_better;
+    stw_baseline baseline;
+    stw_plan *best;
+    stw_score best_score;
+    bool has_best;
+    stw_curve_row row;
+
+    /* One update. */
+    int32_t *group, *device;         /* (K, N), (K, G) */
+    double *embedding;               /* (G, K, E) */
+    double *group_logp, *place_logp; /* (K) */
+    double *cost, *weight;           /* (K) */
+    bool *valid;                     /* (K) */
+    stw_plan **plan;                 /* (K) */
+    stw_score *score;                /* (K) */
+    stw_status *status;              /* (K) */
+    stw_error *error;                /* (K) */
+    atomic_bool stopped;
+};
+
+/* ---- making one ---- */
+
+static stw_status make_room(stw_reinforce *r, stw_error *error) {
+    const int64_t K = r->settings.samples;
+    const stw_simulator *s = r->problem->simulator;
+    STW_TRY_NEW(&r->arena, r->group, K * r->problem->N, error);
+    STW_TRY_NEW(&r->arena, r->device, K * r->G, error);
+    STW_TRY_NEW(&r->arena, r->embedding, r->G * K * r->E, error);
+    STW_TRY_NEW(&r->arena, r->group_logp, K, error);
+    STW_TRY_NEW(&r->arena, r->place_logp, K, error);
+    STW_TRY_NEW(&r->arena, r->cost, K, error);
+    STW_TRY_NEW(&r->arena, r->weight, K, error);
+    STW_TRY_NEW(&r->arena, r->valid, K, error);
+    STW_TRY_NEW(&r->arena, r->plan, K, error);
+    STW_TRY_NEW(&r->arena, r->score, K, error);
+    STW_TRY_NEW(&r->arena, r->status, K, error);
+    STW_TRY_NEW(&r->arena, r->error, K, error);
+    TRY(stw_plan_create(s->graph, s->machine, &r->best, error));
+    for (int64_t k = 0; k < K; k++) TRY(stw_plan_create(s->graph, s->machine, &r->plan[k], error));
+    return STW_OK;
+}
+
+static stw_status fill(stw_reinforce *r, stw_error *error) {
+    const stw_reinforce_settings *s = &r->settings;
+    r->G = stw_reinforce_groups(s, r->problem->D, r->problem->N);
+    r->E = stw_hdp_embedding_columns(&r->problem->ops, r->G);
+    const stw_hdp_config config = {.columns = r->problem->columns,
+                                   .hidden = s->hidden,
+                                   .groups = r->G,
+                                   .devices = r->problem->D,
+                                   .embedding = r->E,
+                                   .width = s->width,
+                                   .bound = s->bound,
+                                   .sharpness = s->sharpness};
+    TRY(stw_arena_create(&r->arena, error));
+    TRY(stw_backend_cpu(r->environment.pool, &r->backend, error));
+    TRY(stw_hdp_create(&config, r->backend, r->environment.pool, s->seed, &r->hdp, error));
+    TRY(stw_hdp_set_input(r->hdp, r->problem->N, r->problem->feature, error));
+    return make_room(r, error);
+}
+
+stw_status stw_reinforce_create(const stw_grouping_problem *problem, const stw_environment *environment,
+                                const stw_reinforce_settings *settings, double reference, stw_reinforce **out, stw_error *error) {
+    *out = NULL;
+    stw_reinforce *r = calloc(1, sizeof *r);
+    if (r == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    r->problem = problem;
+    r->environment = *environment;
+    r->settings = *settings;
+    r->reference = reference;
+    r->began_s = stw_now_s();
+    r->rng = stw_rng_create(settings->seed);
+    const stw_status status = fill(r, error);
+    if (status != STW_OK) {
+        stw_reinforce_destroy(r);
+        return status;
+    }
+    *out = r;
+    return STW_OK;
+}
+
+void stw_reinforce_destroy(stw_reinforce *r) {
+    if (r == NULL) return;
+    for (int32_t k = 0; r->plan != NULL && k < r->settings.samples; k++) stw_plan_destroy(r->plan[k]);
+    stw_plan_destroy(r->best);
+    stw_hdp_destroy(r->hdp);
+    stw_backend_destroy(r->backend);
+    stw_arena_destroy(&r->arena);
+    free(r);
+}
+
+/* ---- an update ---- */
+
+/* A number of updates repeats exactly: one that has begun is completed. */
+static bool may_stop(const stw_reinforce *r) {
+    return r->settings.updates == 0 && r->environment.is_stopped(r->environment.context);
+}
+
+static void embed(void *context, int64_t k, int32_t worker) {
+    const stw_reinforce *r = context;
+    (void)worker;
+    stw_hdp_embed(&r->problem->ops, r->G, &r->group[k * r->problem->N], &r->embedding[k * r->E],
+                  (int64_t)r->settings.samples * r->E);
+}
+
+static stw_status draw(stw_reinforce *r, stw_error *error) {
+    const stw_reinforce_settings *s = &r->settings;
+    const stw_rng rng = stw_rng_split(&r->rng, (uint64_t)r->update);
+    const bool noisy = s->noise_until == 0 || r->update < s->noise_until;
+    const bool samples = s->sampling_until == 0 || r->update < s->sampling_until;
+    stw_hdp_draw d = {.K = s->samples, .noise = noisy ? s->noise : 0.0, .rng = stw_rng_split(&rng, 0)};
+    TRY(stw_hdp_group(r->hdp, &d, r->group, r->group_logp, error));
+    stw_pool_run(r->environment.pool, s->samples, embed, r);
+    d.rng = stw_rng_split(&rng, 1);
+    if (!samples) d.choice = STW_HDP_LIKELY;
+    return stw_hdp_place(r->hdp, &d, r->embedding, r->device, r->place_logp, error);
+}
+
+static void evaluate(void *context, int64_t k, int32_t worker) {
+    stw_reinforce *r = context;
+    const stw_environment *e = &r->environment;
+    if (may_stop(r)) atomic_store(&r->stopped, true);
+    if (atomic_load(&r->stopped)) return;
+    r->status[k] = stw_grouping_decode(r->problem, &r->group[k * r->problem->N], &r->device[k * r->G], r->plan[k],
+                                       e->scratch[worker], &r->error[k]);
+    if (r->status[k] == STW_OK) r->status[k] = e->evaluate(e->context, r->plan[k], worker, &r->score[k], &r->error[k]);
+}
+
+static stw_status evaluate_all(stw_reinforce *r, bool *complete, stw_error *error) {
+    const int32_t K = r->settings.samples;
+    atomic_store(&r->stopped, false);
+    for (int32_t k = 0; k < K; k++) r->status[k] = STW_OK;
+    stw_pool_run(r->environment.pool, K, evaluate, r);
+    for (int32_t k = 0; k < K; k++) {
+        if (r->status[k] == STW_OK) continue;
+        if (error != NULL) *error = r->error[k];
+        return r->status[k];
+    }
+    *complete = !atomic_load(&r->stopped);
+    if (*complete) r->evaluations += K;
+    return STW_OK;
+}
+
+static stw_status keep_best(stw_reinforce *r, stw_error *error) {
+    for (int32_t k = 0; k < r->settings.samples; k++) {
+        if (r->has_best && !stw_score_is_better(&r->score[k], &r->best_score)) continue;
+        TRY(stw_plan_copy(r->best, r->plan[k], error));
+        r->best_score = r->score[k];
+        r->has_best = true;
+        r->last_better = r->update;
+        if (r->score[k].reason == STW_VALID) r->environment.found(r->environment.context, r->best, &r->best_score);
+    }
+    return STW_OK;
+}
+
+static stw_status learn(stw_reinforce *r, stw_error *error) {
+    stw_parameters *parameters = stw_hdp_parameters(r->hdp);
+    r->row.rate = stw_reinforce_rate(&r->settings, r->update);
+    r->row.loss = 0.0;
+    for (int32_t k = 0; k < r->settings.samples; k++) {
+        r->valid[k] = r->score[k].reason == STW_VALID;
+        r->cost[k] = stw_reinforce_cost(&r->settings, &r->score[k], r->reference);
+    }
+    stw_reinforce_weights(&r->settings, r->update, r->cost, r->valid, &r->baseline, r->weight);
+    for (int32_t k = 0; k < r->settings.samples; k++) r->row.loss += r->weight[k] * (r->group_logp[k] + r->place_logp[k]);
+    if (r->settings.rate <= 0.0) return STW_OK;
+    stw_parameters_zero_gradient(parameters);
+    TRY(stw_hdp_backward(r->hdp, r->weight, r->group, r->device, error));
+    r->row.gradient_norm = stw_parameters_update(parameters, r->row.rate, r->settings.gradient_norm);
+    return STW_OK;
+}
+
+static void describe(stw_reinforce *r) {
+    stw_curve_row *row = &r->row;
+    int32_t valid = 0;
+    row->mean = 0.0;
+    for (int32_t k = 0; k < r->settings.samples; k++) {
+        if (!r->valid[k]) continue;
+        row->mean += r->score[k].value;
+        valid++;
+    }
+    row->mean = valid > 0 ? row->mean / valid : NAN;
+    row->valid = (double)valid / r->settings.samples;
+    row->greedy = NAN;
+    row->entropy = stw_hdp_device_entropy(r->hdp);
+    row->evaluations = r->evaluations;
+    row->seconds = stw_now_s() - r->began_s;
+    row->best = r->has_best && r->best_score.reason == STW_VALID ? r->best_score.value : NAN;
+}
+
+stw_status stw_reinforce_step(stw_reinforce *r, stw_reinforce_end *end, stw_error *error) {
+    const stw_environment *e = &r->environment;
+    const stw_reinforce_settings *s = &r->settings;
+    bool complete = false;
+    *end = STW_REINFORCE_SPENT;
+    if ((s->updates > 0 && r->update >= s->updates) || e->is_stopped(e->context)) return STW_OK;
+    if (e->evaluations_left(e->context) < s->samples) return STW_OK;
+    if (s->patience > 0 && r->update - r->last_better > s->patience) {
+        *end = STW_REINFORCE_STALE;
+        return STW_OK;
+    }
+    TRY(draw(r, error));
+    TRY(evaluate_all(r, &complete, error));
+    if (!complete) return STW_OK;
+    *end = STW_REINFORCE_GOES_ON;
+    TRY(keep_best(r, error));
+    TRY(learn(r, error));
+    describe(r);
+    r->row.update = r->update++;
+    if (e->curve != NULL) e->curve(e->context, &r->row);
+    return STW_OK;
+}
+
+const stw_plan *stw_reinforce_best(const stw_reinforce *r, stw_score *score) {
+    if (score != NULL) *score = r->best_score;
+    return r->has_best ? r->best : NULL;
+}
+
+int64_t stw_reinforce_updates(const stw_reinforce *r) { return r->update; }
+const stw_curve_row *stw_reinforce_last_row(const stw_reinforce *r) { return &r->row; }

@@ -1,0 +1,98 @@
+/* REINFORCE for the hierarchical planner (policy/hdp.h) on one graph. An update draws K groupings and placements, evaluates their
+ * plans on all threads, and makes those that cost less than usual more likely.
+ *
+ * reinforce.c          an update
+ * reinforce_problem.c  a graph as the planner sees it
+ * reinforce_rules.c    costs, baseline, weights, schedules; the presets */
+#ifndef STW_TRAIN_REINFORCE_H
+#define STW_TRAIN_REINFORCE_H
+
+#include "policy/hdp.h"
+#include "policy/hdp_embedding.h"
+#include "train/trainer.h"
+
+typedef struct stw_reinforce_settings {
+    uint64_t seed;
+    int64_t updates;     /* 0: until the environment is over */
+    int64_t patience;    /* ends after so many updates without a better plan; 0: never */
+    int32_t samples;     /* K */
+    int32_t groups;      /* G; 0: as the next two say */
+    int32_t per_device;  /* groups per device */
+    int32_t most_groups; /* and no more than that */
+    double rate;         /* of Adam */
+    double decay;        /* what the rate is multiplied with every decay_every updates from decay_from on */
+    int64_t decay_from, decay_every;
+    double gradient_norm;   /* gradients are cut to it */
+    double failing;         /* time of a plan that is not valid, in units of the reference */
+    double keep;            /* of the baseline, a moving mean of costs that begins as the cost of failing */
+    bool own_baseline;      /* no moving mean: the mean of the update itself */
+    double noise;           /* on logits, of their root mean square */
+    int64_t noise_until;    /* update; 0: to the end */
+    int64_t sampling_until; /* from this update on the placer takes the most likely device; 0: never */
+    int64_t failures_until; /* from this update on plans that are not valid teach nothing; 0: never */
+    double bound;           /* of the placer's logits; 0: none */
+    double sharpness;       /* of the grouper, at first */
+    int32_t hidden, width;  /* of the network */
+} stw_reinforce_settings;
+
+/* "default" or "paper". False if unknown. */
+bool stw_reinforce_preset(const char *name, stw_reinforce_settings *out);
+/* No more than there are ops. */
+int32_t stw_reinforce_groups(const stw_reinforce_settings *settings, int32_t devices, int32_t ops);
+
+/* ---- the rules ---- */
+
+/* Square root of the time over the reference. */
+double stw_reinforce_cost(const stw_reinforce_settings *settings, const stw_score *score, double reference);
+double stw_reinforce_rate(const stw_reinforce_settings *settings, int64_t update);
+
+typedef struct stw_baseline {
+    double value;
+    bool begun;
+} stw_baseline;
+/* cost: (K), valid: (K). Fills weight: (K), the cost of each sample less the baseline, a share of the update each; moves the
+ * baseline. */
+void stw_reinforce_weights(const stw_reinforce_settings *settings, int64_t update, const double *cost, const bool *valid,
+                           stw_baseline *baseline, double *weight);
+
+/* ---- the problem ---- */
+
+typedef struct stw_grouping_problem { /* N rows: ops that must be together are one; parameters go with their reader */
+    const stw_simulator *simulator;
+    int32_t N, columns;
+    double *feature; /* (N, columns) */
+    int32_t *row;    /* (nodes) of each op, or -1 */
+    int32_t D;
+    int32_t device[STW_MAX_DEVICES]; /* (D) that may be used */
+    stw_hdp_ops ops;                 /* edges and contents: ops of each class, summed output shapes */
+    int32_t rule;                    /* stw_rule of the plans; -1: upward rank */
+} stw_grouping_problem;
+/* allowed: devices, a bit each; 0: all. Everything lives in the arena. */
+stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t allowed, stw_arena *arena,
+                                      stw_grouping_problem *out, stw_error *error);
+/* group: (N), device: (G) in [0, D). Fills devices and priorities of all nodes. */
+stw_status stw_grouping_decode(const stw_grouping_problem *problem, const int32_t *group, const int32_t *device, stw_plan *plan,
+                               stw_arena scratch, stw_error *error);
+
+/* ---- training ---- */
+
+typedef enum stw_reinforce_end {
+    STW_REINFORCE_GOES_ON,
+    STW_REINFORCE_SPENT, /* the budget or the updates */
+    STW_REINFORCE_STALE  /* `patience` updates brought nothing */
+} stw_reinforce_end;
+
+typedef struct stw_reinforce stw_reinforce;
+
+/* Of the environment, `repair` and `progress` are not used. reference: the value that counts as 1. */
+stw_status stw_reinforce_create(const stw_grouping_problem *problem, const stw_environment *environment,
+                                const stw_reinforce_settings *settings, double reference, stw_reinforce **out, stw_error *error);
+void stw_reinforce_destroy(stw_reinforce *r);
+/* One update. If *end says so, nothing was done. */
+stw_status stw_reinforce_step(stw_reinforce *r, stw_reinforce_end *end, stw_error *error);
+
+const stw_plan *stw_reinforce_best(const stw_reinforce *r, stw_score *score); /* NULL: none yet */
+int64_t stw_reinforce_updates(const stw_reinforce *r);
+const stw_curve_row *stw_reinforce_last_row(const stw_reinforce *r);
+
+#endif

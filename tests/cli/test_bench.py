@@ -1,0 +1,409 @@
+"""`stowage bench`: runs, the store, and the figures of the table.
+
+    python3 tests/cli/test_bench.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
+"""
+
+import fcntl
+import gzip
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import test_cli
+from test_cli import ROOT, Case, node
+
+DATA = os.path.join(ROOT, "data", "graphs")
+WHAT = ["random", "expert", "metis", "constructive", "steer", "hdp", "go-one", "go-one-alone", "anneal"]
+FIELDS = ["bench", "row", "devices", "machine", "what", "seed", "threads", "budget_s", "jobs", "step_s", "valid", "method", "search_s",
+          "evaluations", "note", "found", "version", "commit", "date", "processor", "cores"]
+QUICK = ["--quick", "--data", DATA]
+
+
+def chains(width, length):
+    """Some chains side by side, which meet at the end: enough to decide, little to compute."""
+    nodes = [node(0, "input", [])]
+    for _ in range(width):
+        for step in range(length):
+            nodes.append(node(len(nodes), "mul", [len(nodes) - 1 if step else 0], flops=256, us={"h200": 50.0}))
+    ends = [length * (chain + 1) for chain in range(width)]
+    nodes.append(node(len(nodes), "add", ends, flops=256, us={"h200": 5.0}))
+    return {"format": "opgraph", "version": 1, "name": "chains", "outputs": [len(nodes) - 1], "nodes": nodes}
+
+
+def record(row, what, seed, step_ms, found=(), **more):
+    search = what in ("hdp", "go-one", "go-one-alone", "anneal")
+    seconds = (600 if what == "hdp" else 60) if search else 20
+    return {"bench": "table2", "row": row, "devices": int(row[-1]), "machine": f"h200x{row[-1]}", "what": what, "seed": seed,
+            "threads": 1, "jobs": 1, "budget_s": seconds, "step_s": step_ms and step_ms / 1e3, "valid": step_ms is not None,
+            "method": what, "search_s": seconds / 2, "evaluations": 1000, "note": "",
+            "found": [[at, ms / 1e3] for at, ms in found], "version": "0.1.0", "commit": "abc", "date": "2026-11-15",
+            "processor": "some", "cores": 4, **more}
+
+
+class Bench(Case):
+    def bench(self, *arguments, store="store.jsonl", **more):
+        return self.run_stowage("bench", "table2", "--store", store, *arguments, **more)
+
+    def store(self, *records, name="store.jsonl"):
+        return self.path(name, "".join(json.dumps(one) + "\n" for one in records))
+
+    def records(self, name="store.jsonl"):
+        with open(self.path(name)) as file:
+            return [json.loads(line) for line in file]
+
+    def data(self):
+        """A folder where all graphs of the table are small."""
+        folder = self.path("data")
+        os.makedirs(folder, exist_ok=True)
+        for row in ("rnnlm-2", "rnnlm-4", "gnmt-4"):
+            with open(os.path.join(folder, row + ".json.gz"), "wb") as file:
+                file.write(gzip.compress(json.dumps(chains(4, 10)).encode()))
+        return folder
+
+    def table(self, *arguments, status=0, **more):
+        result = self.bench("--table", "--format", "json", *arguments, **more)
+        self.assertEqual((result.returncode, result.stderr), (status, b""))
+        return json.loads(result.stdout)
+
+
+class Usage(Bench):
+    def test_unknown_bench(self):
+        self.fault("bench", "table3", says=["unknown bench 'table3'", "known: table2"])
+        self.fault("bench", says=["bench needs an argument"])
+
+    def test_bad_values(self):
+        for arguments, says in ((["--rows", "rnnlm-3"], ["--rows", "rnnlm-3", "did you mean rnnlm-2?"]),
+                                (["--rows", "zzzzzz"], ["'zzzzzz' is not one of rnnlm-2, rnnlm-4"]),
+                                (["--what", "hpd"], ["--what", "did you mean hdp?"]),
+                                (["--what", "hdp,hdp"], ["'hdp' stands twice"]),
+                                (["--seeds", "1,x"], ["--seeds", "'x'"]), (["--seeds", "-1"], ["--seeds"]),
+                                (["--seeds", ",".join(map(str, range(65)))], ["at most 64"]),
+                                (["--budget-scale", "0"], ["--budget-scale"]), (["--hdp-limit", "many"], ["--hdp-limit"]),
+                                (["--jobs", "0"], ["--jobs"]), (["--threads", "0"], ["--threads"]), (["--link", "wire"], ["nvlink|pcie"]),
+                                (["--store", "-"], ["--store"]), (["--deadline", "soon"], ["--deadline"])):
+            self.fault("bench", "table2", *arguments, says=says)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_files_are_checked_first(self):
+        self.fault("bench", "table2", "--data", "nowhere", says=["nowhere/rnnlm-2.json.gz", "--data"])
+        self.fault("bench", "table2", "--table", "-o", "no/such/table.md", says=["no/such/table.md"])
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Store(Bench):
+    GOOD = record("rnnlm-2", "expert", 1, 10)
+
+    def test_bad(self):
+        self.path("text", "a line\nand another\n")
+        self.store(self.GOOD, {"bench": "table2", "row": "rnnlm-2"}, self.GOOD, name="keys")
+        self.store(record("rnnlm-2", "hdp", 1, 10, found=[(1, 10)], curve=[[1, 2, 3]]), self.GOOD, name="curve")
+        self.store(record("rnnlm-2", "hdp", 1, 10, threads=-1), self.GOOD, name="range")
+        for name, says in (("text", ["text: run 1"]), ("keys", ["keys: run 2", "keys are missing"]), ("curve", ["run 1", "missing"]),
+                           ("range", ["run 1", "range"]), (".", ["."])):
+            before = self.content(name)
+            for more in (["--table"], ["--data", DATA]):
+                self.fault("bench", "table2", "--store", name, *more, says=says)
+            self.assertEqual(self.content(name), before)
+
+    def content(self, name):
+        if name == ".":
+            return None
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def test_broken_last_line(self):
+        path = self.store(self.GOOD)
+        with open(path, "a") as file:
+            file.write(json.dumps(record("rnnlm-2", "expert", 2, 10))[:-40])
+        before = self.content("store.jsonl")
+        result = self.bench("--table", "--rows", "rnnlm-2", "--format", "json")
+        self.assertEqual((result.returncode, json.loads(result.stdout)["present"]), (0, 1))
+        self.assertIn("warning: the last line of the store is not whole", result.stderr.decode())
+        self.assertEqual(self.content("store.jsonl"), before)
+        result = self.bench("--rows", "rnnlm-2", "--what", "random", "--seeds", "1", "--data", self.data())
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual([one["what"] for one in self.records()], ["expert", "random"])
+
+    def test_last_line_without_an_end(self):
+        self.path("store.jsonl", json.dumps(self.GOOD))
+        self.assertEqual(self.bench("--rows", "rnnlm-2", "--what", "random", "--seeds", "1", "--data", self.data()).returncode, 0)
+        self.assertEqual([one["what"] for one in self.records()], ["expert", "random"])
+
+    def test_others_are_kept_but_not_counted(self):
+        others = [dict(self.GOOD, bench="table9"), dict(self.GOOD, row="resnet"), dict(self.GOOD, what="magic"),
+                  dict(self.GOOD, threads=2), dict(self.GOOD, budget_s=5), dict(self.GOOD, machine="h200x2-pcie")]
+        self.store(*others)
+        self.assertEqual(self.table()["present"], 0)
+        self.assertEqual(self.table("--link", "pcie")["present"], 1)
+        self.assertEqual(self.table("--threads", "2")["present"], 1)
+        self.assertEqual(self.table("--budget-scale", "0.25")["present"], 1)
+
+    def test_packed_store_is_read_only(self):
+        self.path("packed", gzip.compress((json.dumps(self.GOOD) + "\n").encode()))
+        self.assertEqual(self.table(store="packed")["present"], 1)
+        self.fault("bench", "table2", "--store", "packed", "--data", DATA, says=["packed store"])
+
+    def test_one_writer(self):
+        with open(self.store(self.GOOD)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.fault("bench", "table2", "--store", "store.jsonl", "--data", DATA, says=["store.jsonl", "another bench is at work"])
+            self.assertEqual(self.table()["present"], 1)
+
+
+class Table(Bench):
+    def example(self):
+        two, four = "rnnlm-2", "rnnlm-4"
+        both = [record(row, what, seed, step) for seed in (1, 2)
+                for row, what, step in ((two, "expert", 10), (two, "random", 20), (four, "expert", 20), (four, "metis", None))]
+        return self.store(
+            *both, record(two, "constructive", 1, 9, method="heft"),
+            record(two, "hdp", 1, 8, [(10, 9), (100, 8)], curve=[[0, 4, 0.5, 0.02, 0.01], [9, 40, 5.0, None, 0.008]]),
+            record(two, "hdp", 2, 12, [(90, 12)]),
+            record(four, "hdp", 1, 16, [(40, 16)]), record(four, "hdp", 2, 16, [(40, 16)]),
+            record(two, "go-one", 1, 4, [(1, 9), (2, 7), (5, 4)]), record(two, "go-one", 2, 6, [(3, 12), (9, 6)]),
+            record(four, "go-one", 1, 16, [(10, 16)]), record(four, "go-one", 2, 16, [(40, 16)]),
+            record(two, "go-one-alone", 1, 8, [(20, 8)]), record(two, "go-one-alone", 2, 8, [(30, 8)]),
+            record(four, "go-one-alone", 1, 18, [(1, 18)]), record(four, "go-one-alone", 2, 18, [(1, 18)]),
+            record(two, "expert", 1, 1))  # of equal runs the first counts
+
+    ARGUMENTS = ["--seeds", "1,2", "--rows", "rnnlm-2,rnnlm-4"]
+
+    def near(self, value, expected):
+        self.assertTrue(math.isclose(value, expected, rel_tol=1e-12), (value, expected))
+
+    def test_figures(self):
+        self.example()
+        table = self.table(*self.ARGUMENTS)
+        self.assertEqual((table["runs"], table["present"]), (2 * 2 * 9, 21))
+        self.assertEqual([place["runs"] for place in table["made"]], [21])
+        two, four = table["rows"]
+        hdp = two["what"]["hdp"]
+        self.assertEqual((hdp["runs"], hdp["valid"]), (2, 2))
+        for key, value in (("step_s", 0.010), ("low_s", 0.008), ("high_s", 0.012), ("search_s", 300)):
+            self.near(hdp[key], value)
+        self.assertEqual(four["what"]["metis"]["runs"], 2)
+        self.assertEqual((four["what"]["metis"]["valid"], four["what"]["metis"]["step_s"]), (0, None))
+        self.assertEqual((four["what"]["random"]["runs"], four["hdp_over_random"]), (0, None))
+        self.near(two["hdp_over_random"], 0.5)
+        self.assertEqual(two["what"]["constructive"]["method"], "heft")
+        self.assertEqual(two["curve"], [[0, 4, 0.5, 0.02, 0.01], [9, 40, 5.0, None, 0.008]])
+        for row, subject, reference, speedup in ((two, "go-one", "expert", 2), (two, "go-one", "hdp", 2), (four, "go-one", "expert", 1.25),
+                                                 (four, "go-one", "hdp", 1), (two, "go-one-alone", "hdp", 1.25),
+                                                 (four, "go-one-alone", "hdp", 16 / 18)):
+            versus = row["versus"][subject][reference]
+            self.near(versus["speedup"], speedup)
+            self.assertAlmostEqual(versus["reduction"], 1 - 1 / speedup, 12)
+        mean = table["means"]["versus"]["go-one"]["expert"]
+        self.near(mean["speedup"], math.sqrt(2 * 1.25))
+        self.near(mean["reduction"], 1 - 1 / math.sqrt(2 * 1.25))
+        self.assertEqual(mean["rows"], 2)
+
+    def test_search_speedup(self):
+        self.example()
+        table = self.table(*self.ARGUMENTS)
+        two, four = table["rows"]
+        self.near(two["hdp_last_s"], 95)
+        self.near(two["search"]["go-one"]["speedup"], math.sqrt(100 / 2 * 90 / 3))
+        self.near(two["search"]["go-one"]["reach_s"], 2.5)
+        self.near(four["search"]["go-one"]["speedup"], 2)
+        self.near(table["means"]["search"]["go-one"]["speedup"], math.sqrt(math.sqrt(1500) * 2))
+        self.assertEqual(four["search"]["go-one-alone"], {"speedup": None, "pairs": 2, "reached": 0, "reach_s": None, "never": [1, 2]})
+        alone = table["means"]["search"]["go-one-alone"]
+        self.near(alone["speedup"], math.sqrt(15))
+        self.assertEqual([alone[key] for key in ("pairs", "reached", "rows", "compared")], [4, 2, 1, 2])
+
+    def test_goals(self):
+        self.example()
+        goals = self.table(*self.ARGUMENTS)["goals"]
+        self.assertEqual({key: goal["met"] for key, goal in goals.items()},
+                         {"go_one_alone_below_hdp": False, "search_speedup": False, "hdp_below_random": None})
+        self.near(goals["go_one_alone_below_hdp"]["value"], 1 - 1 / math.sqrt(1.25 * 16 / 18))
+        goals = self.table("--seeds", "1", "--rows", "rnnlm-2")["goals"]
+        self.assertEqual([goal["met"] for goal in goals.values()], [False, False, True])
+        self.store(record("rnnlm-2", "random", 1, 9), record("rnnlm-2", "hdp", 1, 9, [(30, 9)]),
+                   record("rnnlm-2", "go-one-alone", 1, 7, [(2, 9), (9, 7)]))
+        goals = self.table("--seeds", "1", "--rows", "rnnlm-2")["goals"]
+        self.assertEqual([goal["met"] for goal in goals.values()], [True, True, False])
+        self.assertEqual([goal["met"] for goal in self.table()["goals"].values()], [None, None, False])
+
+    def test_paper(self):
+        table = self.table()
+        self.assertEqual((table["present"], len(table["rows"])), (0, 14))
+        paper = table["means"]["paper"]
+        self.assertEqual([round(100 * paper[key], 1) for key in ("reduction_to_human", "reduction_to_hdp")], [20.5, 19.7])
+        self.assertEqual(round(paper["search_speedup"], 1), 16.0)
+
+    def test_text(self):
+        self.example()
+        text = self.bench("--table", *self.ARGUMENTS).stdout.decode()
+        for line in ("21 of 36 runs are present", "- 21 runs: 2026-11-15, some, 4 cores, 1 at a time, stowage 0.1.0, commit abc",
+                     "go-one alone has a plan as good as HDP's last in 2 of 4 pairs of runs. 2 are not in the means: rnnlm-4 (seed 1 2; never).",
+                     "Runs are missing: 15 of 36.", "P100", "rnnlm-2 on h200x2, seed 1:"):
+            self.assertIn(line, text)
+        rows = [line.split("  ") for line in text.splitlines() if line.startswith("  rnnlm-2 ")]
+        self.assertEqual([cell.strip() for cell in rows[0] if cell.strip()],
+                         ["rnnlm-2", "10", "-", "10 (8 to 12)", "9 heft, 1 of 2", "-", "-", "5 (4 to 6)", "8"])
+        self.assertIn("no plan", text)
+        self.assertIn("NOT met", text)
+        self.assertIn(" open\n", text)
+
+    def test_markdown_into_a_file(self):
+        self.example()
+        self.assertEqual(self.bench("--table", *self.ARGUMENTS, "-f", "markdown", "-o", "table.md").stdout, b"")
+        with open(self.path("table.md")) as file:
+            text = file.read()
+        self.assertTrue(text.startswith("# GO's table 2 on h200xN\n\n`stowage bench table2 --link nvlink --rows rnnlm-2,rnnlm-4"), text)
+        tables = [block for block in text.split("\n\n") if block.startswith("|")]
+        self.assertEqual(len(tables), 7)
+        for table in tables:
+            self.assertEqual(len({line.count("|") for line in table.splitlines()}), 1, table)
+
+
+class Runs(Bench):
+    CHEAP = ["--rows", "rnnlm-2,gnmt-4", "--what", "random,expert,anneal", "--seeds", "1,2", "--budget-scale", "0.002"]
+
+    def keys(self, name="store.jsonl"):
+        return sorted((one["row"], one["machine"], one["what"], one["seed"], one["budget_s"]) for one in self.records(name))
+
+    def test_quick(self):
+        """Everything once on a real graph, with hardly any time; then nothing is left to do."""
+        arguments = [*QUICK, "--rows", "rnnlm-2", "--budget-scale", "0.01", "--commit", "1234abc", "-f", "json"]
+        result = self.bench(*arguments)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(len(result.stderr.splitlines()), 9)
+        table = json.loads(result.stdout)
+        self.assertEqual((table["runs"], table["present"]), (9, 9))
+        self.assertEqual({one["commit"] for one in table["made"]}, {"1234abc"})
+        self.assertEqual(sorted(one["what"] for one in self.records()), sorted(WHAT))
+        for one in self.records():
+            self.assertEqual([key for key in one if key != "curve"], FIELDS)
+            self.assertEqual("curve" in one, one["what"] == "hdp")
+            self.assertTrue(one["valid"], one)
+            self.assertEqual(one["found"][-1][1], one["step_s"])
+            self.assertEqual(one["budget_s"], {"hdp": 1.2, "go-one": 0.6, "go-one-alone": 0.6, "anneal": 0.6}.get(one["what"], 0.2))
+        curve = next(one["curve"] for one in self.records() if one["what"] == "hdp")
+        self.assertTrue(0 < len(curve) <= 200 and all(len(row) == 5 for row in curve))
+        before = self.records()
+        again = self.bench(*arguments)
+        self.assertEqual((again.returncode, again.stderr, again.stdout), (0, b"", result.stdout))
+        self.assertEqual(self.records(), before)
+
+    def test_resume_makes_no_run_twice(self):
+        data = self.data()
+        result = self.bench(*self.CHEAP, "--what", "random", "--data", data)
+        self.assertEqual((result.returncode, len(self.records())), (0, 4))
+        first = self.records()
+        result = self.bench(*self.CHEAP, "--data", data)
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (0, 8))
+        self.assertEqual(self.records()[:4], first)
+        self.assertEqual(len(set(self.keys())), 12)
+        self.assertEqual(len(self.keys()), 12)
+
+    def test_jobs_make_the_same_runs(self):
+        data = self.data()
+        for jobs in ("1", "2", "20"):
+            self.assertEqual(self.bench(*self.CHEAP, "--data", data, "--jobs", jobs, store=jobs).returncode, 0)
+        self.assertEqual(self.keys("1"), self.keys("2"))
+        self.assertEqual(self.keys("1"), self.keys("20"))
+        same = [[(one["row"], one["seed"], one["step_s"]) for one in self.records(jobs) if one["what"] == "expert"] for jobs in ("1", "2")]
+        self.assertEqual(sorted(same[0]), sorted(same[1]))
+
+    def test_run_that_fails(self):
+        data = self.data()
+        with open(os.path.join(data, "rnnlm-2.json.gz"), "wb") as file:
+            file.write(b"{")
+        result = self.bench(*self.CHEAP, "--data", data, "-f", "json")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(json.loads(result.stdout)["present"], 6)
+        warnings = [line for line in result.stderr.decode().splitlines() if "warning" in line]
+        self.assertEqual(len(warnings), 6)
+        self.assertIn("rnnlm-2 on h200x2, random, seed 1: ", warnings[0])
+        self.assertIn("line 1", warnings[0])
+
+    def test_no_valid_plan_is_a_result(self):
+        data = self.data()
+        graph = chains(2, 2)
+        graph["nodes"].insert(1, dict(node(1, "parameter", []), shape=[1 << 40], bytes=1 << 42))
+        for index, one in enumerate(graph["nodes"]):
+            one.update(id=index, inputs=[source + (source > 0) for source in one["inputs"]] if index > 1 else [])
+        graph["outputs"] = [len(graph["nodes"]) - 1]
+        graph["nodes"][-1]["inputs"].append(1)
+        with open(os.path.join(data, "rnnlm-2.json.gz"), "wb") as file:
+            file.write(gzip.compress(json.dumps(graph).encode()))
+        result = self.bench("--rows", "rnnlm-2", "--what", "expert", "--seeds", "1", "--data", data)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn(b"no valid plan", result.stderr)
+        one, = self.records()
+        self.assertEqual((one["valid"], one["step_s"], one["found"]), (False, None, []))
+        self.assertIn("bytes are missing", one["note"])
+
+    def test_deadline(self):
+        result = self.bench("--rows", "rnnlm-2", "--deadline", "30s", "--what", "random,go-one,hdp", "--seeds", "1", "--data", self.data())
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual([one["what"] for one in self.records()], ["random"])
+        self.assertIn(b"2 runs were not begun", result.stderr)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupt(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            name = f"store{int(number)}"
+            process = subprocess.Popen([test_cli.binary, "bench", "table2", "--store", name, "--data", DATA, "--rows", "rnnlm-2",
+                                        "--seeds", "1,2", "--what", "random,anneal", "--jobs", "2", "-f", "json"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            children = []
+            for _ in range(1000):
+                time.sleep(0.02)
+                with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+                    children = file.read().split()
+                if os.path.exists(self.path(name)) and len(self.records(name)) == 2 and len(children) == 2:
+                    break
+            self.assertEqual(len(children), 2)
+            began = time.monotonic()
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - began, 5)
+            self.assertEqual(process.returncode, 130, err)
+            self.assertEqual([one["what"] for one in self.records(name)], ["random", "random"])
+            self.assertEqual(json.loads(out)["present"], 2)
+            for child in children:
+                self.assertFalse(os.path.exists(f"/proc/{child}"))
+
+    def test_progress(self):
+        arguments = ["bench", "table2", "--store", self.path("store.jsonl"), *self.CHEAP, "--what", "anneal", "--budget-scale", "0.005",
+                     "--data", self.data()]
+        out, drawn = test_cli.Streams.progress_of(self, *arguments)
+        self.assertIn("GO's table 2", out)
+        self.assertNotIn("\n", drawn)
+        self.assertRegex(drawn, r"\r\[#*\.*\] +[0-9]+ %  [0-3]/4 runs  (rnnlm-2 on h200x2|gnmt-4 on h200x4), anneal, seed [12]")
+        self.assertTrue(drawn.endswith("\r"))  # it is wiped
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_killed_parent_leaves_no_process(self):
+        process = subprocess.Popen([test_cli.binary, "bench", "table2", "--data", DATA, "--rows", "rnnlm-2", "--what", "anneal"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
+        child = ""
+        for _ in range(500):
+            time.sleep(0.02)
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+                child = file.read().strip()
+            if child:
+                break
+        self.assertNotEqual(child, "")
+        process.kill()
+        process.wait()
+        for _ in range(250):
+            if not os.path.exists(f"/proc/{child}") or open(f"/proc/{child}/stat").read().split()[2] == "Z":
+                break
+            time.sleep(0.02)
+        else:
+            self.fail("the run goes on")
+
+
+if __name__ == "__main__":
+    sys.exit(test_cli.main())
