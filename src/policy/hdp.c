@@ -82,16 +82,12 @@ void stw_hdp_destroy(stw_hdp *hdp) {
 
 stw_parameters *stw_hdp_parameters(stw_hdp *hdp) { return &hdp->p; }
 
-double stw_hdp_log_softmax(int32_t count, double *logits) {
-    double most = logits[0], sum = 0.0, entropy = 0.0;
+void stw_hdp_log_softmax(int32_t count, double *logits) {
+    double most = logits[0], sum = 0.0;
     for (int32_t i = 1; i < count; i++) most = fmax(most, logits[i]);
     for (int32_t i = 0; i < count; i++) sum += exp(logits[i] - most);
     const double shift = most + log(sum);
-    for (int32_t i = 0; i < count; i++) {
-        logits[i] -= shift;
-        entropy -= exp(logits[i]) * logits[i];
-    }
-    return entropy;
+    for (int32_t i = 0; i < count; i++) logits[i] -= shift;
 }
 
 stw_status stw_hdp_backward(stw_hdp *hdp, const double *weight, const int32_t *group, const int32_t *device, stw_error *error) {

@@ -64,8 +64,7 @@ stw_status stw_hdp_place(stw_hdp *hdp, const stw_hdp_draw *draw, const double *e
  * draws, whose decisions these are. Goes back through each draw once: the next one needs a new draw. */
 stw_status stw_hdp_backward(stw_hdp *hdp, const double *weight, const int32_t *group, const int32_t *device, stw_error *error);
 
-/* Mean entropies of the last draws' decisions, in nats. */
-double stw_hdp_group_entropy(const stw_hdp *hdp);
+/* Mean entropy of the last draw's decisions about devices, in nats. */
 double stw_hdp_device_entropy(const stw_hdp *hdp);
 
 #endif

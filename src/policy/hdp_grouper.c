@@ -19,7 +19,6 @@ stw_status stw_hdp_set_input(stw_hdp *hdp, int32_t N, const double *feature, stw
     hdp->N = N;
     hdp->desk_count = (int64_t)(ROWS + 1) * c->groups;
     STW_TRY_NEW(&hdp->arena, hdp->desk, threads * hdp->desk_count, error);
-    STW_TRY_NEW(&hdp->arena, hdp->block_entropy, blocks_of(hdp), error);
     stw_reals_in(hdp->backend, hdp->feature, feature, (int64_t)N * c->columns, hdp->arena);
     return STW_OK;
 }
@@ -59,19 +58,16 @@ static double cheap_normal(stw_rng *rng) {
     return 1.7320508075688772 * (sum / 65535.0 - 2.0);
 }
 
-/* Logits -> probabilities, in place; their sums from the left; returns the entropy. */
-static double softmax(int32_t count, double *logit, double *below) {
-    double most = logit[0], sum = 0.0, mean = 0.0;
+/* Logits -> probabilities, in place; `below`: sums of them from the left, times a factor. */
+static void softmax(int32_t count, double *logit, double *below) {
+    double most = logit[0], sum = 0.0;
     for (int32_t g = 1; g < count; g++) most = logit[g] > most ? logit[g] : most;
     for (int32_t g = 0; g < count; g++) {
-        const double shifted = logit[g] - most;
-        logit[g] = exp(shifted);
+        logit[g] = exp(logit[g] - most);
         sum += logit[g];
-        mean += logit[g] * shifted;
         below[g] = sum;
     }
     for (int32_t g = 0; g < count; g++) logit[g] /= sum;
-    return log(sum) - mean / sum;
 }
 
 /* The first whose sum from the left is above `at`. */
@@ -100,13 +96,13 @@ static void draw_rows(void *context, int64_t block, int32_t worker) {
     const stw_hdp *hdp = w->hdp;
     const int32_t G = hdp->config.groups, K = w->draw->K;
     const int64_t first = block * ROWS, rows = rows_of(hdp, first);
-    double *desk = hdp->desk + worker * hdp->desk_count, *below = desk + (int64_t)ROWS * G, entropy = 0.0;
+    double *desk = hdp->desk + worker * hdp->desk_count, *below = desk + (int64_t)ROWS * G;
     stw_rng rng = stw_rng_split(&w->draw->rng, (uint64_t)block);
     stw_reals_out(hdp->backend, desk, rows_at(hdp, first), rows * G, hdp->arena);
     for (int64_t i = 0; w->deviation > 0.0 && i < rows * G; i++) desk[i] += w->deviation * cheap_normal(&rng);
     for (int64_t r = 0; r < rows; r++) {
         double *p = &desk[r * G];
-        entropy += softmax(G, p, below);
+        softmax(G, p, below);
         const int32_t likely = w->draw->choice == STW_HDP_LIKELY ? largest(G, p) : 0;
         for (int64_t k = 0; k < K; k++) {
             int32_t *group = &w->group[k * hdp->N + first + r];
@@ -115,7 +111,6 @@ static void draw_rows(void *context, int64_t block, int32_t worker) {
             w->logp[block * K + k] += log(fmax(p[*group], LEAST));
         }
     }
-    hdp->block_entropy[block] = entropy;
     stw_reals_in(hdp->backend, rows_at(hdp, first), desk, rows * G, hdp->arena);
 }
 
@@ -161,10 +156,4 @@ void stw_hdp_grouper_backward(stw_hdp *hdp, const double *weight, const int32_t 
     run(&w, gradient_rows);
     stw_linear_backward(&hdp->group, &hdp->p, hdp->N, hdp->hidden, NULL, hdp->chance, false, hdp->d_hidden);
     stw_linear_backward(&hdp->hide, &hdp->p, hdp->N, hdp->feature, NULL, hdp->d_hidden, false, NULL);
-}
-
-double stw_hdp_group_entropy(const stw_hdp *hdp) {
-    double sum = 0.0;
-    for (int32_t block = 0; block < blocks_of(hdp); block++) sum += hdp->block_entropy[block];
-    return sum / hdp->N;
 }

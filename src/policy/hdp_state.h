@@ -28,7 +28,6 @@ struct stw_hdp {
     int32_t K;                         /* of the last draws */
     double *desk;                      /* (threads, desk_count) where workers have rows of `chance` */
     int64_t desk_count;
-    double *block_entropy; /* (blocks) */
 
     /* The placer, one draw. */
     stw_tape *place_tape, *back_tape;
@@ -54,7 +53,7 @@ static inline void *stw_hdp_at(const stw_hdp *hdp, void *block, int64_t t, int64
 void stw_hdp_grouper_backward(stw_hdp *hdp, const double *weight, const int32_t *group);
 stw_status stw_hdp_placer_backward(stw_hdp *hdp, const double *weight, const int32_t *device, stw_error *error);
 
-/* Log probabilities of `count` logits, in place; returns their entropy. */
-double stw_hdp_log_softmax(int32_t count, double *logits);
+/* Log probabilities of `count` logits, in place. */
+void stw_hdp_log_softmax(int32_t count, double *logits);
 
 #endif
