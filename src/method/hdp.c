@@ -18,6 +18,10 @@ static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, 
     return stw_search_evaluate(((const planner *)context)->search, plan, worker, out, error);
 }
 
+static stw_status repair(void *context, stw_plan *plan, stw_score *score, stw_error *error) {
+    return stw_search_repair(((const planner *)context)->search, plan, score, 0, error);
+}
+
 static bool is_stopped(void *context) { return stw_search_is_stopped(((const planner *)context)->search); }
 
 static int64_t evaluations_left(void *context) { return stw_search_evaluations_left(((const planner *)context)->search); }
@@ -33,7 +37,7 @@ static void curve(void *context, const stw_curve_row *row) {
 }
 
 static stw_status choose_settings(planner *h, stw_error *error) {
-    static const stw_policy_settings unset = {.learning_rate = -1.0};
+    static const stw_policy_settings unset = {.learning_rate = -1.0, .unit_count = -1};
     const stw_policy_settings *wish = h->search->policy != NULL ? h->search->policy : &unset;
     const char *preset = wish->preset[0] != '\0' ? wish->preset : "default";
     if (!stw_reinforce_preset(preset, &h->settings))
@@ -42,6 +46,7 @@ static stw_status choose_settings(planner *h, stw_error *error) {
     h->settings.updates = wish->updates;
     if (wish->learning_rate >= 0.0) h->settings.rate = wish->learning_rate;
     if (wish->group_count > 0) h->settings.groups = wish->group_count;
+    if (wish->unit_count >= 0) h->settings.units = wish->unit_count;
     return STW_OK;
 }
 
@@ -61,6 +66,8 @@ static stw_status measure_single(planner *h, stw_plan *plan, double *out, stw_er
         }
     }
     for (int32_t i = 0; i < s->graph->N; i++) plan->device[i] = fastest;
+    const stw_rule rule = h->search->rule >= 0 ? (stw_rule)h->search->rule : STW_RULE_UPWARD_RANK;
+    TRY(stw_rule_apply(rule, s->costs, &s->unfused, plan, h->search->scratch[0], error));
     TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
     const bool has_value = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
     *out = has_value && score.value > 0.0 ? score.value : 1.0;
@@ -82,6 +89,7 @@ static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
                                          .workspace = h->search->workspace,
                                          .scratch = h->search->scratch,
                                          .evaluate = evaluate,
+                                         .repair = repair,
                                          .is_stopped = is_stopped,
                                          .evaluations_left = evaluations_left,
                                          .found = found,
@@ -97,14 +105,15 @@ static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
     const stw_plan *best = stw_reinforce_best(h->trainer, &score);
     if (best == NULL) { /* the plan is still what was measured first */
         snprintf(h->search->note, sizeof h->search->note, "everything on one device: the budget ended before the first update");
-        return STW_OK;
+        TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
+        return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
     }
     const int32_t groups = stw_reinforce_groups(&h->settings, h->problem.D, h->problem.N);
     char ending[80] = "";
     if (end == STW_REINFORCE_STALE)
         snprintf(ending, sizeof ending, "; ended after %lld updates without a better plan", (long long)h->settings.patience);
-    snprintf(h->search->note, sizeof h->search->note, "%lld updates, %d groups of %d ops%s",
-             (long long)stw_reinforce_updates(h->trainer), groups, h->problem.N, ending);
+    snprintf(h->search->note, sizeof h->search->note, "%lld updates, %d groups of %d %s%s",
+             (long long)stw_reinforce_updates(h->trainer), groups, h->problem.N, h->settings.units > 0 ? "units" : "ops", ending);
     TRY(stw_plan_copy(plan, best, error));
     return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
 }
@@ -116,7 +125,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     STW_TRY_NEW(&arena, h, 1, error);
     h->search = search;
     TRY(choose_settings(h, error));
-    TRY(stw_grouping_problem_build(search->simulator, stw_list_linked(search->simulator), &arena, &h->problem, error));
+    TRY(stw_grouping_problem_build(search->simulator, stw_list_linked(search->simulator), h->settings.units, &arena, &h->problem,
+                                   error));
     h->problem.rule = search->rule;
     if (h->problem.N == 0) return stw_starts_keep_placement(search, plan, error);
     const stw_arena before = search->arena;

@@ -53,6 +53,8 @@ typedef struct stw_hdp_draw {
     int32_t K;
     double noise; /* on the logits: its deviation over their root mean square; 0: none. The samples share the grouper's. */
     stw_rng rng;  /* decides all that is drawn */
+    bool (*is_stopped)(void *context); /* asked for each group: true ends the draw with STW_ERROR_CANCELLED; NULL: never */
+    void *context;
 } stw_hdp_draw;
 
 /* group: (K, N), logp: (K), the log probabilities of all N decisions together. */

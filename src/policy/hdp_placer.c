@@ -153,6 +153,8 @@ static stw_status decode(stw_hdp *hdp, const stw_hdp_draw *draw, int32_t *device
         logp[k] = 0.0;
     }
     for (int32_t t = 0; t < c->groups; t++) {
+        if (draw->is_stopped != NULL && draw->is_stopped(draw->context))
+            return stw_fail(error, STW_ERROR_CANCELLED, "stopped while groups were placed");
         step(hdp, t, before);
         decide(hdp, draw, t, device, logp);
         for (int32_t k = 0; k < hdp->K; k++) before[k] = device[(int64_t)k * c->groups + t];

@@ -111,7 +111,8 @@ void stw_reinforce_destroy(stw_reinforce *r) {
 /* ---- an update ---- */
 
 /* A number of updates repeats exactly: one that has begun is completed. */
-static bool may_stop(const stw_reinforce *r) {
+static bool may_stop(void *context) {
+    const stw_reinforce *r = context;
     return r->settings.updates == 0 && r->environment.is_stopped(r->environment.context);
 }
 
@@ -132,6 +133,8 @@ static stw_status draw(stw_reinforce *r, stw_error *error) {
     stw_pool_run(r->environment.pool, s->samples, embed, r);
     d.rng = stw_rng_split(&rng, 1);
     if (!samples) d.choice = STW_HDP_LIKELY;
+    d.is_stopped = may_stop;
+    d.context = r;
     return stw_hdp_place(r->hdp, &d, r->embedding, r->device, r->place_logp, error);
 }
 
@@ -160,6 +163,23 @@ static stw_status evaluate_all(stw_reinforce *r, bool *complete, stw_error *erro
     return STW_OK;
 }
 
+/* As long as no plan fits, the best of the update is made to fit. */
+static stw_status repair_best(stw_reinforce *r, stw_error *error) {
+    const stw_environment *e = &r->environment;
+    int32_t best = 0;
+    for (int32_t k = 1; k < r->settings.samples; k++)
+        if (stw_score_is_better(&r->score[k], &r->score[best])) best = k;
+    if (e->repair == NULL || r->best_score.reason == STW_VALID || r->score[best].reason != STW_INVALID_MEMORY) return STW_OK;
+    stw_score score = r->score[best];
+    TRY(e->repair(e->context, r->plan[best], &score, error));
+    if (!stw_score_is_better(&score, &r->best_score)) return STW_OK;
+    r->best_score = score;
+    r->last_better = r->update;
+    TRY(stw_plan_copy(r->best, r->plan[best], error));
+    if (score.reason == STW_VALID) e->found(e->context, r->best, &score);
+    return STW_OK;
+}
+
 static stw_status keep_best(stw_reinforce *r, stw_error *error) {
     for (int32_t k = 0; k < r->settings.samples; k++) {
         if (r->has_best && !stw_score_is_better(&r->score[k], &r->best_score)) continue;
@@ -169,7 +189,7 @@ static stw_status keep_best(stw_reinforce *r, stw_error *error) {
         r->last_better = r->update;
         if (r->score[k].reason == STW_VALID) r->environment.found(r->environment.context, r->best, &r->best_score);
     }
-    return STW_OK;
+    return repair_best(r, error);
 }
 
 static stw_status learn(stw_reinforce *r, stw_error *error) {
@@ -182,7 +202,7 @@ static stw_status learn(stw_reinforce *r, stw_error *error) {
     }
     stw_reinforce_weights(&r->settings, r->update, r->cost, r->valid, &r->baseline, r->weight);
     for (int32_t k = 0; k < r->settings.samples; k++) r->row.loss += r->weight[k] * (r->group_logp[k] + r->place_logp[k]);
-    if (r->settings.rate <= 0.0) return STW_OK;
+    if (r->settings.rate <= 0.0 || may_stop(r)) return STW_OK;
     stw_parameters_zero_gradient(parameters);
     TRY(stw_hdp_backward(r->hdp, r->weight, r->group, r->device, error));
     r->row.gradient_norm = stw_parameters_update(parameters, r->row.rate, r->settings.gradient_norm);
@@ -218,7 +238,12 @@ stw_status stw_reinforce_step(stw_reinforce *r, stw_reinforce_end *end, stw_erro
         *end = STW_REINFORCE_STALE;
         return STW_OK;
     }
-    TRY(draw(r, error));
+    const stw_status drawn = draw(r, error);
+    if (drawn == STW_ERROR_CANCELLED) {
+        if (error != NULL) *error = (stw_error){0};
+        return STW_OK;
+    }
+    TRY(drawn);
     TRY(evaluate_all(r, &complete, error));
     if (!complete) return STW_OK;
     *end = STW_REINFORCE_GOES_ON;

@@ -16,6 +16,7 @@ typedef struct stw_reinforce_settings {
     int64_t updates;     /* 0: until the environment is over */
     int64_t patience;    /* ends after so many updates without a better plan; 0: never */
     int32_t samples;     /* K */
+    int32_t units;       /* that ops are put together into beforehand, about so many rows; 0: each op is a row */
     int32_t groups;      /* G; 0: as the next two say */
     int32_t per_device;  /* groups per device */
     int32_t most_groups; /* and no more than that */
@@ -57,7 +58,7 @@ void stw_reinforce_weights(const stw_reinforce_settings *settings, int64_t updat
 
 /* ---- the problem ---- */
 
-typedef struct stw_grouping_problem { /* N rows: ops that must be together are one; parameters go with their reader */
+typedef struct stw_grouping_problem { /* N rows: ops, or units of ops; parameters go with their reader */
     const stw_simulator *simulator;
     int32_t N, columns;
     double *feature; /* (N, columns) */
@@ -67,8 +68,9 @@ typedef struct stw_grouping_problem { /* N rows: ops that must be together are o
     stw_hdp_ops ops;                 /* edges and contents: ops of each class, summed output shapes */
     int32_t rule;                    /* stw_rule of the plans; -1: upward rank */
 } stw_grouping_problem;
-/* allowed: devices, a bit each; 0: all. Everything lives in the arena. */
-stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t allowed, stw_arena *arena,
+/* allowed: devices, a bit each; 0: all. units: as in the settings; ops that must be together are one row in any case. Everything
+ * lives in the arena. */
+stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t allowed, int32_t units, stw_arena *arena,
                                       stw_grouping_problem *out, stw_error *error);
 /* group: (N), device: (G) in [0, D). Fills devices and priorities of all nodes. */
 stw_status stw_grouping_decode(const stw_grouping_problem *problem, const int32_t *group, const int32_t *device, stw_plan *plan,
@@ -84,7 +86,7 @@ typedef enum stw_reinforce_end {
 
 typedef struct stw_reinforce stw_reinforce;
 
-/* Of the environment, `repair` and `progress` are not used. reference: the value that counts as 1. */
+/* Of the environment, `progress` is not used. reference: the value that counts as 1. */
 stw_status stw_reinforce_create(const stw_grouping_problem *problem, const stw_environment *environment,
                                 const stw_reinforce_settings *settings, double reference, stw_reinforce **out, stw_error *error);
 void stw_reinforce_destroy(stw_reinforce *r);

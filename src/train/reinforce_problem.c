@@ -7,17 +7,17 @@
 
 enum { SHAPE = 5, CONTENTS = STW_CLASS_COUNT + SHAPE };
 
-/* Atoms that hold an op, in their order. unit_row: (M), -1 for the others; row: (nodes). */
-static void number_rows(stw_grouping_problem *p, const stw_units *atoms, int32_t *unit_row) {
+/* Units that hold an op, in their order. unit_row: (M), -1 for the others; row: (nodes). */
+static void number_rows(stw_grouping_problem *p, const stw_units *rows, int32_t *unit_row) {
     const stw_graph *graph = p->simulator->graph;
-    for (int32_t u = 0; u < atoms->count; u++) {
+    for (int32_t u = 0; u < rows->count; u++) {
         unit_row[u] = -1;
-        for (int32_t m = atoms->start[u]; m < atoms->start[u + 1]; m++) {
-            if (graph->kind[atoms->member[m]] == STW_NODE_OP) unit_row[u] = p->N;
+        for (int32_t m = rows->start[u]; m < rows->start[u + 1]; m++) {
+            if (graph->kind[rows->member[m]] == STW_NODE_OP) unit_row[u] = p->N;
         }
         p->N += unit_row[u] >= 0;
     }
-    for (int32_t i = 0; i < graph->N; i++) p->row[i] = atoms->of[i] < 0 ? -1 : unit_row[atoms->of[i]];
+    for (int32_t i = 0; i < graph->N; i++) p->row[i] = rows->of[i] < 0 ? -1 : unit_row[rows->of[i]];
 }
 
 static stw_status list_edges(stw_grouping_problem *p, const stw_features *f, const int32_t *unit_row, stw_arena *arena,
@@ -55,7 +55,7 @@ static stw_status sum_contents(stw_grouping_problem *p, stw_arena *arena, stw_er
     return STW_OK;
 }
 
-stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t allowed, stw_arena *arena,
+stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t allowed, int32_t units, stw_arena *arena,
                                       stw_grouping_problem *out, stw_error *error) {
     *out = (stw_grouping_problem){.simulator = simulator, .columns = stw_feature_count(STW_FEATURES_UNIT), .rule = -1};
     for (int32_t d = 0; d < simulator->machine->device_count; d++) {
@@ -66,14 +66,14 @@ stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t a
     int32_t *unit_row;
     STW_TRY_NEW(arena, levels, 1, error);
     STW_TRY_NEW(arena, features, 1, error);
-    TRY(stw_units_build(simulator->graph, simulator->costs->least_us, NULL, 0, arena, levels, error));
-    const stw_units *atoms = &levels->level[0];
-    TRY(stw_features_build(simulator->costs, &simulator->unfused, atoms, arena, features, error));
-    STW_TRY_NEW(arena, unit_row, atoms->count, error);
+    TRY(stw_units_build(simulator->graph, simulator->costs->least_us, &units, units > 0, arena, levels, error));
+    const stw_units *rows = &levels->level[levels->count - 1];
+    TRY(stw_features_build(simulator->costs, &simulator->unfused, rows, arena, features, error));
+    STW_TRY_NEW(arena, unit_row, rows->count, error);
     STW_TRY_NEW(arena, out->row, simulator->graph->N, error);
-    number_rows(out, atoms, unit_row);
+    number_rows(out, rows, unit_row);
     STW_TRY_NEW(arena, out->feature, (int64_t)out->N * out->columns, error);
-    for (int32_t u = 0; u < atoms->count; u++) {
+    for (int32_t u = 0; u < rows->count; u++) {
         if (unit_row[u] < 0) continue;
         memcpy(&out->feature[(int64_t)unit_row[u] * out->columns], &features->unit[(int64_t)u * out->columns],
                (size_t)out->columns * sizeof *out->feature);

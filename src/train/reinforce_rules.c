@@ -24,7 +24,8 @@ static const stw_reinforce_settings preset_paper = {.patience = 200,
                                                     .width = 512};
 static const stw_reinforce_settings preset_default = {.patience = 200,
                                                       .samples = 16,
-                                                      .per_device = 5,
+                                                      .units = 128,
+                                                      .per_device = 20,
                                                       .most_groups = 256,
                                                       .rate = 3e-4,
                                                       .decay = 0.95,
@@ -34,7 +35,7 @@ static const stw_reinforce_settings preset_default = {.patience = 200,
                                                       .failing = 100.0,
                                                       .own_baseline = true,
                                                       .failures_until = 1000,
-                                                      .sharpness = 100.0,
+                                                      .sharpness = 1.0,
                                                       .hidden = 64,
                                                       .width = 512};
 

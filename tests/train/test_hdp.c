@@ -90,7 +90,7 @@ TEST(hdp_problem, rows_are_ops_and_parameters_go_with_their_first_reader) {
     stw_arena arena = {0};
     stw_grouping_problem p;
     need(stw_arena_create(&arena, &error), &error);
-    CHECK_EQ_INT(stw_grouping_problem_build(s->simulator, 5, &arena, &p, &error), STW_OK); /* devices 0 and 2 */
+    CHECK_EQ_INT(stw_grouping_problem_build(s->simulator, 5, 0, &arena, &p, &error), STW_OK); /* devices 0 and 2 */
     CHECK_EQ_INT(p.N, 3);
     CHECK_EQ_INT(p.D, 2);
     CHECK_EQ_INT(p.ops.edge_count, 2);
@@ -148,7 +148,7 @@ TEST(hdp_learning, two_chains_come_to_two_devices_and_not_without_learning) {
     stw_error error = {0};
     stw_reinforce_end end = STW_REINFORCE_GOES_ON;
     int32_t reached = 0, chance = 0;
-    need(stw_grouping_problem_build(b->s->simulator, 0, &b->arena, &p, &error), &error);
+    need(stw_grouping_problem_build(b->s->simulator, 0, 0, &b->arena, &p, &error), &error);
     for (uint64_t seed = 1; seed <= 5; seed++) {
         stw_reinforce_settings s = preset("default");
         s.seed = seed;
@@ -176,7 +176,7 @@ TEST(hdp_learning, ends_when_nothing_better_comes) {
     stw_grouping_problem p;
     stw_error error = {0};
     stw_reinforce_end end = STW_REINFORCE_GOES_ON;
-    need(stw_grouping_problem_build(b->s->simulator, 0, &b->arena, &p, &error), &error);
+    need(stw_grouping_problem_build(b->s->simulator, 0, 0, &b->arena, &p, &error), &error);
     stw_reinforce_settings s = preset("default");
     s.width = 16;
     s.patience = 20;
@@ -196,7 +196,7 @@ TEST(hdp_learning, threads_change_nothing) {
         stw_error error = {0};
         stw_reinforce_end end = STW_REINFORCE_GOES_ON;
         stw_reinforce_settings s = preset("paper");
-        need(stw_grouping_problem_build(b->s->simulator, 0, &b->arena, &p, &error), &error);
+        need(stw_grouping_problem_build(b->s->simulator, 0, 0, &b->arena, &p, &error), &error);
         s.width = 64;
         s.samples = 3;
         s.seed = 7;
