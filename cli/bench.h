@@ -92,6 +92,7 @@ typedef struct bench_record { /* a finished run; strings are never NULL */
     bool valid;
     double search_s;
     int64_t evaluations;
+    bool converged;            /* hdp: it ended of itself, not at its limit of time */
     const char *method, *note; /* whose plan it is; how it was found, or why it is not valid */
     const char *version, *commit, *date, *processor;
     const bench_point *found; /* (found_count) */
@@ -108,10 +109,10 @@ typedef struct bench_store {
 } bench_store;
 
 /* bench_store.c */
-/* A file that is not there is an empty store. `to_add`: runs can be added then, by nobody else at the same time, and a broken
- * last line is cut off. */
+/* `to_add`: runs can be added then, by nobody else at the same time; a file that is not there is made, and a last line that
+ * another writer began and did not end is cut off. */
 stw_status bench_store_open(bench_store *store, const char *path, bool to_add, stw_error *error);
-/* Adds the text of one record: to the file, then to memory. */
+/* Adds the text of one record: to memory first, so that a line that cannot be read again never gets into the file. */
 stw_status bench_store_add(bench_store *store, stw_str line, stw_error *error);
 void bench_store_close(bench_store *store);
 const bench_record *bench_store_find(const bench_store *store, const bench_run *run); /* or NULL */
@@ -119,12 +120,17 @@ const bench_record *bench_store_find(const bench_store *store, const bench_run *
 /* bench_record.c: one line of the store */
 void bench_record_write(const bench_record *record, FILE *file);
 void bench_curve_write(const bench_record *record, stw_json_writer *writer); /* the key "curve" and its list */
+/* The beginning of a line as it is written here, or a part of that beginning. */
+bool bench_record_is_begun(stw_str line);
 /* *is_ours is false for the runs of another bench, or of rows that are not known here. */
 stw_status bench_record_read(stw_str line, stw_arena *arena, bench_record *out, bool *is_ours, stw_error *error);
 
 /* ---- runs ---- */
 
-/* bench_run.c: makes one run and writes its record. */
+/* bench_run.c */
+/* A search looks at the time only while it goes on: one that ends before its budget has ended of itself. */
+bool bench_ends_of_itself(const bench_run *run, double search_s);
+/* Makes one run and writes its record. */
 stw_status bench_make_run(const bench_setup *setup, const bench_run *run, stw_arena arena, FILE *file, stw_error *error);
 /* bench_jobs.c: makes those of the runs that the store lacks, several at a time, each in a process of its own. */
 typedef struct bench_outcome {
@@ -138,15 +144,17 @@ stw_status bench_make_runs(const bench_setup *setup, bench_store *store, const b
 
 typedef struct bench_cell {  /* what one method came to in a row; means over the seeds */
     int32_t runs, count;     /* in the store; with a valid plan */
+    int32_t converged;       /* hdp: ended of themselves */
     double mean, low, high;  /* step time; NaN: none */
     double search_s;         /* NaN: no run */
     double evaluations;      /* likewise */
     const bench_record *one; /* the first valid one, or NULL */
 } bench_cell;
 
-typedef struct bench_versus { /* NaN: one of them is missing */
+typedef struct bench_versus { /* of the seeds where both have a valid plan; NaN: there is none */
     double reduction;         /* 1 - t / t_ref; mean: 1 - geometric mean of t / t_ref */
     double speedup;           /* t_ref / t; mean: geometric */
+    int32_t seeds, lost;      /* such seeds; seeds where only the reference has a valid plan */
     int32_t rows;             /* of a mean: how many it is over */
 } bench_versus;
 
@@ -154,9 +162,10 @@ typedef struct bench_versus { /* NaN: one of them is missing */
 typedef struct bench_race {
     int32_t pairs, reached;         /* seeds with both runs; seeds where it came to that */
     double reach_s;                 /* mean over the seeds where it did; NaN: none */
-    double speedup;                 /* geometric mean over them of hdp's time / its time */
+    double speedup;                 /* geometric mean over the pairs of hdp's time / its time, or, where it never came to that,
+                                     * / its whole search, which is an upper bound */
     int64_t never[BENCH_MAX_SEEDS]; /* (pairs - reached) seeds where it did not */
-    int32_t rows, compared;         /* of a mean over rows: those in it, those with runs */
+    int32_t rows;                   /* of a mean over rows: those in it */
 } bench_race;
 
 enum { BENCH_SUBJECTS = 2, BENCH_REFERENCES = 2, BENCH_GOALS = 3 };
@@ -168,8 +177,8 @@ typedef struct bench_line { /* a row of the table */
     bench_cell cell[BENCH_WHAT_COUNT];
     bench_versus versus[BENCH_SUBJECTS][BENCH_REFERENCES];
     bench_race race[BENCH_SUBJECTS];
-    double hdp_last_s;      /* when hdp had its last plan, mean over the seeds; NaN: none */
-    double hdp_over_random; /* NaN: one is missing */
+    double hdp_last_s; /* when hdp had its last plan, mean over the seeds; NaN: none */
+    bench_versus hdp_to_random;
 } bench_line;
 
 typedef enum bench_verdict { BENCH_OPEN, BENCH_MET, BENCH_NOT_MET } bench_verdict;
@@ -177,7 +186,7 @@ typedef enum bench_verdict { BENCH_OPEN, BENCH_MET, BENCH_NOT_MET } bench_verdic
 typedef struct bench_goal {
     const char *key, *text;
     double value, least; /* NaN: no runs */
-    int32_t rows;        /* that count */
+    int32_t rows;        /* where every seed of both sides is present */
     bench_verdict verdict;
 } bench_goal;
 
@@ -191,6 +200,7 @@ typedef struct bench_figures {
     bench_versus mean[BENCH_SUBJECTS][BENCH_REFERENCES];
     bench_race race[BENCH_SUBJECTS];
     bench_goal goal[BENCH_GOALS];
+    int32_t hdp_runs, hdp_converged;
 } bench_figures;
 
 /* bench_figures.c */
@@ -228,7 +238,8 @@ void bench_print_goals(bench_text *text);
 void bench_print_heading(const bench_text *text, const char *heading);
 void bench_print_paragraph(const bench_text *text, const char *words); /* and an empty line */
 void bench_print_table(const bench_text *text, const cli_table *table);
-void bench_add_number(cli_table *table, cli_style style, double value); /* NaN: "-" */
+void bench_add_number(cli_table *table, cli_style style, double value);            /* NaN: "-" */
+void bench_add_speedup(cli_table *table, cli_style style, const bench_race *race); /* "<": an upper bound */
 void bench_add_percent(cli_table *table, cli_style style, double share);
 
 /* bench_json.c */

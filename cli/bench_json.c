@@ -72,6 +72,7 @@ static void write_cell(stw_json_writer *w, bench_what what, const bench_cell *ce
     cli_field_double(w, "high_s", cell->high);
     cli_field_double(w, "search_s", cell->search_s);
     cli_field_double(w, "evaluations", cell->evaluations);
+    if (what == BENCH_HDP) cli_field_int(w, "converged", cell->converged);
     cli_field_text(w, "method", cell->one == NULL ? (stw_str){0} : stw_str_of(cell->one->method));
     stw_json_end_object(w);
 }
@@ -84,7 +85,7 @@ static void write_versus(stw_json_writer *w, const bench_versus versus[BENCH_SUB
             begin(w, reference_key[r]);
             cli_field_double(w, "reduction", versus[s][r].reduction);
             cli_field_double(w, "speedup", versus[s][r].speedup);
-            if (is_mean) cli_field_int(w, "rows", versus[s][r].rows);
+            cli_field_int(w, is_mean ? "rows" : "seeds", is_mean ? versus[s][r].rows : versus[s][r].seeds);
             stw_json_end_object(w);
         }
         stw_json_end_object(w);
@@ -101,7 +102,6 @@ static void write_races(stw_json_writer *w, const bench_race race[BENCH_SUBJECTS
         cli_field_int(w, "reached", race[s].reached);
         if (is_mean) {
             cli_field_int(w, "rows", race[s].rows);
-            cli_field_int(w, "compared", race[s].compared);
         } else {
             cli_field_double(w, "reach_s", race[s].reach_s);
             stw_json_write_key(w, "never");
@@ -140,7 +140,7 @@ static void write_line(stw_json_writer *w, const bench_line *line) {
     write_versus(w, line->versus, false);
     write_races(w, line->race, false);
     cli_field_double(w, "hdp_last_s", line->hdp_last_s);
-    cli_field_double(w, "hdp_over_random", line->hdp_over_random);
+    cli_field_double(w, "hdp_over_random", 1.0 / line->hdp_to_random.speedup);
     write_paper(w, row);
     if (row->is_plotted && line->cell[BENCH_HDP].one != NULL)
         bench_curve_write(line->cell[BENCH_HDP].one, w); /* the first seed's */

@@ -58,6 +58,10 @@ void bench_record_write(const bench_record *r, FILE *file) {
     cli_field_double(&w, "step_s", r->step_s);
     stw_json_write_key(&w, "valid");
     stw_json_write_bool(&w, r->valid);
+    if (r->run.what == BENCH_HDP) {
+        stw_json_write_key(&w, "converged");
+        stw_json_write_bool(&w, r->converged);
+    }
     cli_field_text(&w, "method", stw_str_of(r->method));
     cli_field_double(&w, "search_s", to_microseconds(r->search_s));
     cli_field_int(&w, "evaluations", r->evaluations);
@@ -75,11 +79,20 @@ void bench_record_write(const bench_record *r, FILE *file) {
 
 /* ---- in ---- */
 
+bool bench_record_is_begun(stw_str line) {
+    static const char beginning[] = "{\"bench\":\"table2\",\"row\":\"";
+    const size_t length = sizeof beginning - 1, have = (size_t)line.length;
+    return memcmp(line.p, beginning, have < length ? have : length) == 0;
+}
+
+static const double MOST_S = 1e12;                           /* of any time in the store: sums stay finite */
+static const int64_t MOST_COUNT = INT64_C(1000000000000000); /* 1e15: a double has room for its sums */
+
 typedef struct reader {
     stw_json json;
     stw_arena *arena;
     bench_record *out;
-    bool is_bench, knows_row, knows_what;
+    bool knows_row, knows_what, knows_converged;
     uint32_t seen; /* bit per key that a run is known by */
 } reader;
 
@@ -92,6 +105,13 @@ static void read_text(reader *r, const char **out) {
     if (*out == NULL) stw_json_fail(&r->json, "out of memory");
 }
 
+/* From 0 on. */
+static bool read_count(reader *r, int64_t *out) {
+    if (!stw_json_int64(&r->json, out)) return false;
+    if (*out >= 0 && *out <= MOST_COUNT) return true;
+    return stw_json_fail(&r->json, "%lld is out of range", (long long)*out);
+}
+
 static void read_int(reader *r, int32_t *out) {
     int64_t value = 0;
     if (!stw_json_int64(&r->json, &value)) return;
@@ -99,14 +119,21 @@ static void read_int(reader *r, int32_t *out) {
     *out = (int32_t)value;
 }
 
+/* A time since something began may be 0. */
+static bool read_seconds(reader *r, double *out) {
+    if (!stw_json_double(&r->json, out)) return false;
+    return (*out >= 0.0 && *out <= MOST_S) || stw_json_fail(&r->json, "%g s is out of range", *out);
+}
+
+static bool read_step(reader *r, double *out) {
+    if (!read_seconds(r, out)) return false;
+    return *out > 0.0 || stw_json_fail(&r->json, "a time of 0 s");
+}
+
 /* null is NaN */
-static void read_double(reader *r, double *out) {
+static bool read_or_null(reader *r, bool (*read)(reader *, double *), double *out) {
     *out = NAN;
-    if (stw_json_peek(&r->json) == STW_JSON_NULL) {
-        stw_json_null(&r->json);
-    } else {
-        stw_json_double(&r->json, out);
-    }
+    return stw_json_peek(&r->json) == STW_JSON_NULL ? stw_json_null(&r->json) : read(r, out);
 }
 
 static void read_row(reader *r) {
@@ -143,26 +170,19 @@ static void read_rows(reader *r, void (*row)(reader *, void *), size_t size, voi
     *out = list;
 }
 
-static bool next_double(reader *r, double *out) {
-    if (!stw_json_item(&r->json)) return stw_json_fail(&r->json, "a number is missing");
-    read_double(r, out);
-    return true;
-}
-
-static bool next_int64(reader *r, int64_t *out) {
-    if (!stw_json_item(&r->json)) return stw_json_fail(&r->json, "a number is missing");
-    return stw_json_int64(&r->json, out);
-}
+static bool has_next(reader *r) { return stw_json_item(&r->json) || stw_json_fail(&r->json, "a number is missing"); }
 
 static void read_point(reader *r, void *out) {
     bench_point *p = out;
-    if (next_double(r, &p->seconds)) next_double(r, &p->step_s);
+    if (has_next(r) && read_seconds(r, &p->seconds) && has_next(r)) read_step(r, &p->step_s);
 }
 
 static void read_update(reader *r, void *out) {
     bench_update *u = out;
-    if (!next_int64(r, &u->update) || !next_int64(r, &u->evaluations) || !next_double(r, &u->seconds)) return;
-    if (next_double(r, &u->mean)) next_double(r, &u->best);
+    if (!has_next(r) || !read_count(r, &u->update)) return;
+    if (!has_next(r) || !read_count(r, &u->evaluations)) return;
+    if (!has_next(r) || !read_seconds(r, &u->seconds)) return;
+    if (has_next(r) && read_or_null(r, read_step, &u->mean) && has_next(r)) read_or_null(r, read_step, &u->best);
 }
 
 static void read_machine(reader *r) {
@@ -183,7 +203,7 @@ static bool read_known_by(reader *r, stw_str key) {
         case SEEN_WHAT: read_what(r); break;
         case SEEN_SEED: stw_json_int64(&r->json, &run->seed); break;
         case SEEN_THREADS: read_int(r, &run->threads); break;
-        case SEEN_BUDGET: read_double(r, &run->budget_s); break;
+        case SEEN_BUDGET: read_step(r, &run->budget_s); break;
         default: return false;
     }
     r->seen |= 1u << k;
@@ -204,12 +224,13 @@ static bool read_place(reader *r, stw_str key) {
 static bool read_outcome(reader *r, stw_str key) {
     bench_record *out = r->out;
     void *list = NULL;
-    if (stw_str_is(key, "step_s")) return read_double(r, &out->step_s), true;
+    if (stw_str_is(key, "step_s")) return read_or_null(r, read_step, &out->step_s), true;
     if (stw_str_is(key, "valid")) return stw_json_bool(&r->json, &out->valid), true;
     if (stw_str_is(key, "method")) return read_text(r, &out->method), true;
     if (stw_str_is(key, "note")) return read_text(r, &out->note), true;
-    if (stw_str_is(key, "search_s")) return read_double(r, &out->search_s), true;
-    if (stw_str_is(key, "evaluations")) return stw_json_int64(&r->json, &out->evaluations), true;
+    if (stw_str_is(key, "search_s")) return read_or_null(r, read_seconds, &out->search_s), true;
+    if (stw_str_is(key, "evaluations")) return read_count(r, &out->evaluations), true;
+    if (stw_str_is(key, "converged")) return r->knows_converged = stw_json_bool(&r->json, &out->converged), true;
     if (stw_str_is(key, "found")) {
         read_rows(r, read_point, sizeof(bench_point), &list, &out->found_count);
         out->found = list;
@@ -223,28 +244,46 @@ static bool read_outcome(reader *r, stw_str key) {
     return false;
 }
 
-static void read_key(reader *r, stw_str key) {
-    stw_str bench = {0};
-    if (stw_str_is(key, "bench")) {
-        stw_json_string(&r->json, &bench);
-        r->is_bench = stw_str_is(bench, BENCH_NAME);
-    } else if (!read_known_by(r, key) && !read_place(r, key) && !read_outcome(r, key)) {
-        stw_json_skip(&r->json, NULL);
+static void read_keys(reader *r) {
+    stw_str key = {0};
+    if (!stw_json_object(&r->json)) return;
+    while (stw_json_key(&r->json, &key)) {
+        if (!read_known_by(r, key) && !read_place(r, key) && !read_outcome(r, key)) stw_json_skip(&r->json, NULL);
     }
+}
+
+/* Whose line it is comes first: another bench may mean something else by the same keys. */
+static stw_status read_bench(stw_str line, stw_arena scratch, bool *is_ours, stw_error *error) {
+    stw_json json;
+    stw_str key = {0}, bench = {0};
+    stw_json_init(&json, line, &scratch, error);
+    if (stw_json_object(&json)) {
+        while (stw_json_key(&json, &key)) {
+            if (stw_str_is(key, "bench")) {
+                stw_json_string(&json, &bench);
+            } else {
+                stw_json_skip(&json, NULL);
+            }
+        }
+    }
+    TRY(stw_json_finish(&json));
+    if (bench.p == NULL) return stw_fail(error, STW_ERROR_INPUT, "is no run of a bench: the key bench is missing");
+    *is_ours = stw_str_is(bench, BENCH_NAME);
+    return STW_OK;
 }
 
 stw_status bench_record_read(stw_str line, stw_arena *arena, bench_record *out, bool *is_ours, stw_error *error) {
     *out = (bench_record){
         .step_s = NAN, .search_s = NAN, .method = "", .note = "", .version = "", .commit = "", .date = "", .processor = ""};
     reader r = {.arena = arena, .out = out};
-    stw_str key = {0};
+    TRY(read_bench(line, *arena, is_ours, error));
+    if (!*is_ours) return STW_OK;
     stw_json_init(&r.json, line, arena, error);
-    if (stw_json_object(&r.json)) {
-        while (stw_json_key(&r.json, &key)) read_key(&r, key);
-    }
+    read_keys(&r);
     TRY(stw_json_finish(&r.json));
     if (r.seen != SEEN_ALL) return stw_fail(error, STW_ERROR_INPUT, "is no run of a bench: keys are missing");
-    out->valid &= isfinite(out->step_s) && out->step_s > 0.0;
-    *is_ours = r.is_bench && r.knows_row && r.knows_what;
+    if (out->valid && isnan(out->step_s)) return stw_fail(error, STW_ERROR_INPUT, "a valid plan without a step time");
+    if (!r.knows_converged) out->converged = bench_ends_of_itself(&out->run, out->search_s);
+    *is_ours = r.knows_row && r.knows_what;
     return STW_OK;
 }

@@ -45,6 +45,12 @@ static stw_status search(work *w, stw_error *error) {
 
 /* ---- the record ---- */
 
+static const double CLOCK_S = 0.001; /* between the clock of the budget and that of the search, at most */
+
+bool bench_ends_of_itself(const bench_run *run, double search_s) {
+    return run->what == BENCH_HDP && search_s < run->budget_s - CLOCK_S;
+}
+
 /* Several methods run one after the other: what each finds counts where it is better than all before. */
 static stw_status list_found(work *w, bench_record *record, stw_error *error) {
     stw_candidate c;
@@ -100,6 +106,7 @@ static stw_status fill_record(work *w, bench_record *record, stw_error *error) {
         record->note = best.note;
     }
     TRY(list_found(w, record, error));
+    record->converged = bench_ends_of_itself(w->run, record->search_s);
     return thin_curve(w, record, error);
 }
 

@@ -70,6 +70,13 @@ static stw_status read_factor(const bench_setup *s, const char *option, double o
     return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a number from 0.0001 to 10000", option, text);
 }
 
+/* Of hdp's budget both are factors: what is too much for a budget would fail run by run. */
+static stw_status check_product(const bench_setup *s, stw_error *error) {
+    const double product = s->budget_scale * s->hdp_limit;
+    if (product >= 1e-6 && product <= 1e6) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--budget-scale times --hdp-limit is %g: not from 0.000001 to 1000000", product);
+}
+
 static int32_t read_count(const bench_setup *s, const char *option) {
     int64_t value = 1;
     stw_str_to_int64(stw_str_of(stw_options_get(s->call->options, option)), &value);
@@ -98,6 +105,7 @@ stw_status bench_setup_read(const cli_call *call, bench_setup *s, stw_error *err
     TRY(read_seeds(s, quick, error));
     TRY(read_factor(s, "budget-scale", quick ? QUICK_SCALE : 1.0, &s->budget_scale, error));
     TRY(read_factor(s, "hdp-limit", quick ? QUICK_HDP_LIMIT : HDP_LIMIT, &s->hdp_limit, error));
+    TRY(check_product(s, error));
     s->jobs = read_count(s, "jobs");
     s->threads = read_count(s, "threads");
     read_deadline(s);

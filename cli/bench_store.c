@@ -1,5 +1,5 @@
 /* The store: finished runs, one line of JSON each. It only grows; whoever is killed while writing leaves a broken last line,
- * which the next reader passes over and the next writer cuts off. */
+ * which the next reader passes over and the next writer cuts off. Nothing else is ever cut: the file may be somebody else's. */
 #define _DEFAULT_SOURCE /* flock */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,14 +46,22 @@ static stw_status read_line(bench_store *store, stw_str line, stw_error *error) 
     return is_ours ? keep(store, &record, error) : STW_OK;
 }
 
-/* A last line that is broken and has no end was being written when somebody was killed. */
+/* A last line without an end was being written when somebody was killed, if it begins as one of ours and stops anywhere. */
+static bool is_torn(stw_str line, stw_arena scratch) {
+    stw_json json;
+    stw_error ignored = {0};
+    stw_json_init(&json, line, &scratch, &ignored);
+    stw_json_skip(&json, NULL);
+    return bench_record_is_begun(line) && stw_json_finish(&json) != STW_OK;
+}
+
 static stw_status read_lines(bench_store *store, stw_str text, int64_t *whole_bytes, stw_error *error) {
     int64_t at = 0;
     for (int64_t number = 1; at < text.length; number++) {
         const char *end = memchr(text.p + at, '\n', (size_t)(text.length - at));
         const stw_str line = {text.p + at, end == NULL ? text.length - at : end - text.p - at};
         const stw_status status = line.length == 0 ? STW_OK : read_line(store, line, error);
-        if (status == STW_ERROR_INPUT && end == NULL) {
+        if (status == STW_ERROR_INPUT && end == NULL && is_torn(line, store->arena)) {
             cli_warn("the last line of the store is not whole and is passed over");
             break;
         }
@@ -103,7 +111,6 @@ stw_status bench_store_open(bench_store *store, const char *path, bool to_add, s
     int64_t whole_bytes = 0;
     *store = (bench_store){.file = -1};
     TRY(stw_arena_create(&store->arena, error));
-    if (!to_add && access(path, F_OK) != 0) return STW_OK;
     if (to_add) TRY(with_path(lock(store, path, error), path, error));
     TRY(stw_file_read(path, &store->arena, &text, error));
     TRY(with_path(read_lines(store, text, &whole_bytes, error), path, error));

@@ -41,6 +41,14 @@ void bench_add_number(cli_table *table, cli_style style, double value) {
     }
 }
 
+void bench_add_speedup(cli_table *table, cli_style style, const bench_race *race) {
+    if (race->reached == race->pairs) {
+        bench_add_number(table, style, race->speedup);
+    } else {
+        cli_table_add(table, style, "< %.4g", race->speedup);
+    }
+}
+
 void bench_add_percent(cli_table *table, cli_style style, double share) {
     if (isnan(share)) {
         cli_table_add(table, CLI_PLAIN, "-");

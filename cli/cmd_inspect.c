@@ -48,6 +48,7 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     cli_call inner = *call; /* what is shown goes behind the text in the arena */
     inner.arena = arena;
     if (cli_is_policy(text)) return cli_show_policy(&inner, text, label, error);
+    if (stw_model_is(text)) return cli_show_graph(&inner, text, label, error);
     const stw_status status = find_format(text, &inner.arena, &format, error);
     if (status != STW_OK) {
         stw_error_prefix(error, label);

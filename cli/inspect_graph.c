@@ -32,6 +32,7 @@ typedef struct summary {
     int64_t bytes[NODE_KINDS];
     double flops; /* the sum may leave int64 */
     int32_t updates;
+    int32_t unsized;         /* ops of which neither shape nor cost is known */
     measured_kind *measured; /* (graph->kind_count) */
     class_work op_class[STW_CLASS_COUNT];
     unknown_op *unknown; /* most frequent first */
@@ -82,6 +83,7 @@ static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s
         op_class->flops += (double)graph->flops[i];
         s->flops += (double)graph->flops[i];
         s->updates += graph->updates[i] >= 0;
+        s->unsized += graph->dtype[i] == STW_DTYPE_NONE && graph->bytes[i] == 0 && graph->flops[i] == 0 && graph->moved[i] < 0;
         for (int32_t k = 0; k < graph->kind_count; k++) {
             const double us = graph->us[k][i];
             if (isnan(us)) {
@@ -117,7 +119,11 @@ static void print_facts(const summary *s, stw_arena arena) {
         const bool has_bytes = stw_node_is_source((uint8_t)k) && s->nodes[k] > 0;
         cli_table_add(&table, CLI_PLAIN, "  %s", kind_name[k]);
         cli_table_add(&table, CLI_PLAIN, "%s", cli_count(s->nodes[k]).text);
-        cli_table_add(&table, CLI_PLAIN, "%s", has_bytes ? cli_bytes((double)s->bytes[k]).text : "");
+        if (k == STW_NODE_OP && s->unsized > 0) {
+            cli_table_add(&table, CLI_PLAIN, "%s without shape and cost", cli_count(s->unsized).text);
+        } else {
+            cli_table_add(&table, CLI_PLAIN, "%s", has_bytes ? cli_bytes((double)s->bytes[k]).text : "");
+        }
     }
     for (size_t i = 1; i < sizeof rows / sizeof rows[0]; i++) {
         cli_table_add(&table, CLI_PLAIN, "%s", rows[i].name);
@@ -233,6 +239,7 @@ static void print_json(const summary *s) {
     cli_field_text(&writer, "fingerprint", stw_str_of(graph->fingerprint));
     cli_field_int(&writer, "nodes", graph->N);
     for (int32_t k = 0; k < NODE_KINDS; k++) cli_field_int(&writer, kind_name[k], s->nodes[k]);
+    cli_field_int(&writer, "ops_without_shape", s->unsized);
     cli_field_int(&writer, "edges", graph->input_start[graph->N]);
     cli_field_int(&writer, "control_edges", graph->control_start[graph->N]);
     cli_field_int(&writer, "updates", s->updates);

@@ -26,8 +26,9 @@ static void find_range(canvas *c, const cli_plot *plot) {
 
 static void mark(canvas *c, int column, double value, char sign) {
     if (!isfinite(value)) return;
-    const double share = c->high > c->low ? (c->high - value) / (c->high - c->low) : 1.0;
-    c->cell[lround(share * (LINES - 1))][column] = sign;
+    const double span = c->high / 2.0 - c->low / 2.0; /* halves: the difference of the largest numbers is not finite */
+    const double share = span > 0.0 ? (c->high / 2.0 - value / 2.0) / span : 1.0;
+    c->cell[lround(fmin(fmax(share, 0.0), 1.0) * (LINES - 1))][column] = sign;
 }
 
 /* A column stands for the last of its values; few values are several columns wide. */
@@ -41,7 +42,7 @@ static void fill(canvas *c, const cli_plot *plot) {
 }
 
 static void print_line(const canvas *c, stw_objective objective, int line, FILE *file) {
-    const double value = c->high - (c->high - c->low) * line / (LINES - 1);
+    const double down = (double)line / (LINES - 1), value = c->high * (1.0 - down) + c->low * down;
     const bool labelled = line == 0 || line == LINES / 2 || line == LINES - 1;
     int length = COLUMNS;
     while (length > 0 && c->cell[line][length - 1] == ' ') length--;

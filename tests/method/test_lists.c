@@ -45,10 +45,7 @@ static bool run_with(small *s, const char *method, stw_settings settings, const 
     }
     stw_runner_destroy(runner);
     result->simulator = s->simulator;
-    for (int32_t k = 0; k < result->count; k++) {
-        stw_plan_destroy(result->entry[k]->plan);
-        free(result->entry[k]);
-    }
+    for (int32_t k = 0; k < result->count; k++) stw_entry_destroy(result->entry[k]);
     free(result);
     return made;
 }

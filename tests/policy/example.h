@@ -40,7 +40,7 @@ static inline stw_policy_config example_config(bool device, int32_t segment) {
 typedef struct example {
     stw_net_input input;
     int32_t K;
-    double *action; /* (K, M, 3) or (K, M) */
+    double *action; /* (K, M, 4) or (K, M) */
     double *unit, *feedback, *pair, *device;
     int32_t *operator_, *start[2], *item[2];
 } example;

@@ -12,7 +12,7 @@ TEST(network, refuses_other_numbers_of_rows) {
         c.identities = 11;
         bench b;
         open_bench(&b, &c, cpu(NULL), 11, 1);
-        double before[33], after[33];
+        double before[11 * STW_STEER_KNOBS] = {0}, after[11 * STW_STEER_KNOBS] = {0};
         CHECK(stw_pass_placement(b.pass, before, NULL) == STW_OK);
         for (int32_t M = 10; M <= 12; M += 2) {
             example other = example_make(&c, M, 3, 1, 7);
@@ -36,7 +36,7 @@ TEST(network, takes_any_number_of_rows_without_identities) {
     open_bench(&b, &c, cpu(NULL), 11, 1);
     for (int32_t M = 10; M <= 12; M += 2) {
         example other = example_make(&c, M, 3, 1, 7);
-        double out[36];
+        double out[12 * STW_STEER_KNOBS];
         CHECK(stw_pass_set_input(b.pass, &other.input, NULL) == STW_OK);
         CHECK(stw_pass_placement(b.pass, out, NULL) == STW_OK);
         example_free(&other);

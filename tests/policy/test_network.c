@@ -128,7 +128,7 @@ TEST(network, samples_are_independent) {
 /* Modulation starts as the identity: without it, the same numbers. */
 TEST(network, starts_without_modulation) {
     stw_policy_config c = example_config(false, 4);
-    double out[2][33];
+    double out[2][11 * STW_STEER_KNOBS];
     for (int32_t modulation = 0; modulation < 2; modulation++) {
         c.modulation = modulation;
         example e = example_make(&c, 11, 3, 1, 7);
@@ -144,7 +144,7 @@ TEST(network, starts_without_modulation) {
         example_free(&e);
     }
     CHECK(memcmp(out[0], out[1], sizeof out[0]) == 0);
-    CHECK(out[0][0] != out[0][3]); /* rows differ */
+    CHECK(out[0][0] != out[0][STW_STEER_KNOBS]); /* rows differ */
 }
 
 /* Gradients and both outputs of one run, as doubles; the caller frees. */
@@ -197,7 +197,7 @@ TEST(network, absent_features_are_zeros) {
     const stw_policy_config c = example_config(false, 4);
     bench b;
     open_bench(&b, &c, cpu(NULL), 11, 1);
-    double *zeros = calloc(200, sizeof *zeros), with[33], without[33];
+    double *zeros = calloc(200, sizeof *zeros), with[11 * STW_STEER_KNOBS], without[11 * STW_STEER_KNOBS];
     stw_net_input input = b.e.input;
     input.feedback = input.pair = zeros;
     CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK && stw_pass_placement(b.pass, with, NULL) == STW_OK);
@@ -221,7 +221,7 @@ TEST(network, refuses_wrong_input) {
     bench b;
     open_bench(&b, &c, cpu(NULL), 11, 1);
     stw_net_input input = b.e.input;
-    double out[33] = {0};
+    double out[11 * STW_STEER_KNOBS] = {0};
     stw_error error = {0};
     CHECK(stw_pass_schedule(b.pass, 1, b.e.action, out, &error) == STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "stw_pass_placement first");
@@ -285,15 +285,15 @@ TEST(network, looks) {
     CHECK(stw_pass_look(b.pass, "graph", &rows, &cols, NULL, b.arena) && rows == 1 && cols == 8);
     CHECK(stw_pass_look(b.pass, "schedule.hidden", &rows, &cols, NULL, b.arena) && rows == 22 && cols == 8);
     CHECK(!stw_pass_look(b.pass, "sage.2", &rows, &cols, NULL, b.arena));
-    double out[33];
+    double out[11 * STW_STEER_KNOBS];
     CHECK(stw_pass_look(b.pass, "placement.out", &rows, &cols, out, b.arena) && memcmp(out, b.out[0], sizeof out) == 0);
-    CHECK(rows == 11 && cols == 3);
+    CHECK(rows == 11 && cols == STW_STEER_KNOBS);
     CHECK(stw_pass_look(b.pass, "schedule.out", &rows, &cols, out, b.arena));
     CHECK(rows == 22 && cols == 1 && memcmp(out, b.out[1], 22 * sizeof *out) == 0);
     CHECK(stw_pass_look(b.pass, "schedule.raw", &rows, &cols, out, b.arena));
     CHECK(rows == 22 && cols == 1 && memcmp(out, b.out[1], 22 * sizeof *out) != 0);
     CHECK(stw_pass_placement(b.pass, b.out[0], NULL) == STW_OK);
-    CHECK(stw_pass_look(b.pass, "placement.raw", &rows, &cols, NULL, b.arena) && rows == 11 && cols == 3);
+    CHECK(stw_pass_look(b.pass, "placement.raw", &rows, &cols, NULL, b.arena) && rows == 11 && cols == STW_STEER_KNOBS);
     CHECK(!stw_pass_look(b.pass, "schedule.raw", &rows, &cols, NULL, b.arena)); /* nothing scheduled since */
     close_bench(&b);
 }
@@ -304,7 +304,7 @@ TEST(network, looks_at_log_probabilities) {
     bench b;
     open_bench(&b, &c, cpu(NULL), 11, 1);
     int32_t rows = 0, cols = 0;
-    double out[33];
+    double out[11 * 3];
     loss_of(&b);
     CHECK(!stw_pass_look(b.pass, "placement.raw", &rows, &cols, NULL, b.arena));
     CHECK(!stw_pass_look(b.pass, "schedule.raw", &rows, &cols, NULL, b.arena));
