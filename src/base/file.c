@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,6 +127,26 @@ static stw_status read_all(int descriptor, buffer *b, stw_error *error) {
     return STW_OK;
 }
 
+/* Large plain files are mapped instead of read: the pages that nobody looks at (weights) are never loaded. They take a place in
+ * the arena, which gives them back with the rest. *out stays empty where mapping is not to be had. */
+static stw_status map_large(int descriptor, stw_arena *arena, stw_str *out, stw_error *error) {
+    enum { SMALLEST = 4 << 20 };
+    struct stat info;
+    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < SMALLEST) return STW_OK;
+    unsigned char magic[4] = {0};
+    if (lseek(descriptor, 0, SEEK_CUR) != 0 || pread(descriptor, magic, sizeof magic, 0) != (ssize_t)sizeof magic) return STW_OK;
+    if ((magic[0] == 0x1f && magic[1] == 0x8b) || memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) return STW_OK;
+    const int64_t page = sysconf(_SC_PAGESIZE), length = info.st_size;
+    char *room = STW_NEW_DIRTY(arena, char, length + 2 * page); /* begins anywhere in a page and ends with a NUL */
+    if (room == NULL) return stw_fail(error, STW_ERROR_MEMORY, "is too large to be mapped (%lld bytes)", (long long)length);
+    char *start = room + (page - (int64_t)((uintptr_t)room % (uintptr_t)page)) % page;
+    if (mmap(start, (size_t)length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, descriptor, 0) == MAP_FAILED)
+        return stw_fail(error, STW_ERROR_IO, "cannot be mapped: %s", strerror(errno));
+    if (length % page == 0) start[length] = '\0'; /* else the page is filled up with zeros */
+    *out = (stw_str){start, length};
+    return STW_OK;
+}
+
 const char *stw_file_label(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
 stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_error *error) {
@@ -137,9 +158,12 @@ stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_e
         return STW_ERROR_INPUT;
     }
     buffer b = {.arena = arena};
-    stw_status status = read_all(descriptor, &b, error);
+    *out = (stw_str){0};
+    stw_status status = map_large(descriptor, arena, out, error);
+    const bool mapped = status == STW_OK && out->p != NULL;
+    if (status == STW_OK && !mapped) status = read_all(descriptor, &b, error);
     if (!standard_input) close(descriptor);
-    if (status == STW_OK) status = stw_unpack((stw_str){b.data, b.length}, arena, out, error);
+    if (status == STW_OK && !mapped) status = stw_unpack((stw_str){b.data, b.length}, arena, out, error);
     if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     return status;
 }

@@ -7,7 +7,8 @@
 #include "base/str.h"
 
 /* Reads a file, or standard input for "-", into the arena and unpacks gzip and zstd by their magic numbers. The text is
- * followed by a NUL that is not counted. At most STW_FILE_MAX_BYTES unpacked. Messages carry the path. */
+ * followed by a NUL that is not counted. At most STW_FILE_MAX_BYTES unpacked. Large plain files are mapped, so that only what is
+ * looked at is loaded; whoever cuts such a file off meanwhile ends the program. Messages carry the path. */
 #define STW_FILE_MAX_BYTES ((int64_t)4 << 30)
 stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_error *error);
 

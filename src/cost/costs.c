@@ -177,10 +177,12 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     return STW_OK;
 }
 
-/* Bytes that op i moves when it runs alone. An alias moves nothing; a gather reads only what it hands on. */
+/* Bytes that op i moves when it runs alone. An alias moves nothing; a gather reads only what it hands on; of a loop the reader
+ * of the file knows. */
 static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
     const bool gather = graph->op_class[i] == STW_CLASS_GATHER;
     if (graph->op_class[i] == STW_CLASS_ALIAS) return 0;
+    if (graph->moved[i] >= 0) return graph->moved[i];
     int64_t sum = graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         int64_t end = e + 1;

@@ -13,13 +13,18 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->known, count, error);
     STW_TRY_NEW(arena, graph->bytes, count, error);
     STW_TRY_NEW(arena, graph->flops, count, error);
+    STW_TRY_NEW(arena, graph->moved, count, error);
+    STW_TRY_NEW(arena, graph->origin, count, error);
     STW_TRY_NEW(arena, graph->updates, count, error);
     STW_TRY_NEW(arena, graph->updated_by, count, error);
     STW_TRY_NEW(arena, graph->colocate, count, error);
     STW_TRY_NEW(arena, graph->shape_start, count + 1, error);
     STW_TRY_NEW(arena, graph->input_start, count + 1, error);
     STW_TRY_NEW(arena, graph->control_start, count + 1, error);
-    for (int64_t i = 0; i < count; i++) graph->updates[i] = graph->updated_by[i] = graph->colocate[i] = -1;
+    for (int64_t i = 0; i < count; i++) {
+        graph->updates[i] = graph->updated_by[i] = graph->colocate[i] = graph->origin[i] = -1;
+        graph->moved[i] = -1;
+    }
     return STW_OK;
 }
 

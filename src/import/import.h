@@ -11,4 +11,24 @@ stw_status stw_dnnpart_read(stw_str text, stw_graph **out, stw_error *error);
 /* Is this that format? It has no name of its own in the file: known by the key maxFPGAs, in an object without "format". */
 bool stw_dnnpart_is(stw_str text, stw_arena scratch);
 
+/* Is this a model of a framework, whose format its bytes show? The readers below; JSON is not among them. */
+bool stw_model_is(stw_str bytes);
+
+/* ONNX models. Dimensions that the file leaves open count as 1; weights are not looked at. */
+bool stw_onnx_is(stw_str bytes);
+stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error);
+
+/* TensorFlow GraphDef, in bytes and in text. Dimensions that the file leaves open count as 1; loops count once.
+ * graph->origin is the position among the nodes of the file; beyond them come views of single outputs. */
+bool stw_graphdef_is(stw_str bytes);
+stw_status stw_graphdef_read(stw_str bytes, stw_graph **out, stw_error *error);
+bool stw_pbtxt_is(stw_str text);
+stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error);
+
+/* HLO, as XLA prints it and as HloModuleProto (or HloProto): the entry computation. */
+bool stw_hlo_text_is(stw_str bytes);
+stw_status stw_hlo_text_read(stw_str bytes, stw_graph **out, stw_error *error);
+bool stw_hlo_proto_is(stw_str bytes);
+stw_status stw_hlo_proto_read(stw_str bytes, stw_graph **out, stw_error *error);
+
 #endif

@@ -2,7 +2,27 @@
 #include "base/file.h"
 #include "import/import.h"
 
+/* Formats that are known by their bytes; the rest is JSON. */
+static const struct {
+    bool (*is)(stw_str bytes);
+    stw_status (*read)(stw_str bytes, stw_graph **out, stw_error *error);
+} models[] = {
+    {stw_onnx_is, stw_onnx_read},         {stw_hlo_text_is, stw_hlo_text_read}, {stw_hlo_proto_is, stw_hlo_proto_read},
+    {stw_graphdef_is, stw_graphdef_read}, {stw_pbtxt_is, stw_pbtxt_read},
+};
+enum { MODELS = sizeof models / sizeof models[0] };
+
+static int find_model(stw_str bytes) {
+    int k = 0;
+    while (k < MODELS && !models[k].is(bytes)) k++;
+    return k;
+}
+
+bool stw_model_is(stw_str bytes) { return find_model(bytes) < MODELS; }
+
 static stw_status read_any(stw_str text, stw_arena scratch, stw_graph **out, stw_error *error) {
+    const int k = find_model(text);
+    if (k < MODELS) return models[k].read(text, out, error);
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
 

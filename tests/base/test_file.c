@@ -396,3 +396,26 @@ TEST(file, permission) {
     CHECK_EQ_INT(seteuid(self), 0);
     if (!welcome) SKIP("nobody may not write to the folder for temporary files");
 }
+
+/* Files of 4 MiB and more are mapped: the same bytes and NUL, whether or not the last page is full; and what the arena hands out
+ * where a mapping was is zero. */
+TEST(file, large_files_are_mapped) {
+    static const int64_t lengths[] = {(4 << 20) - 1, 4 << 20, (4 << 20) + 1, 5 << 20};
+    place p;
+    if (!enter(&p)) return;
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        const stw_arena before = p.arena;
+        char *data = STW_NEW(&p.arena, char, lengths[k]);
+        for (int64_t i = 0; i < lengths[k]; i++) data[i] = (char)('a' + i % 23);
+        put(&p, data, lengths[k]);
+        test_context("%lld bytes", (long long)lengths[k]);
+        check_reads(&p, (stw_str){data, lengths[k]});
+        p.arena = before;
+        const char *again = STW_NEW(&p.arena, char, 12 << 20);
+        int64_t others = 0;
+        for (int64_t i = 0; i < 12 << 20; i++) others += again[i] != 0;
+        CHECK_EQ_INT(others, 0);
+        p.arena = before;
+    }
+    leave(&p);
+}

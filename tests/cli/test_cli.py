@@ -892,8 +892,8 @@ class Inspect(Case):
             self.assertIn(word, text)
         report = json.loads(self.done("inspect", path, "--format", "json"))
         self.assertEqual(list(report), ["format", "name", "family", "fingerprint", "nodes", "ops", "views", "parameters", "buffers",
-                                        "inputs", "constants", "edges", "control_edges", "updates", "outputs", "parameter_bytes",
-                                        "buffer_bytes", "input_bytes", "flops", "measured", "classes", "unknown_operators"])
+                                        "inputs", "constants", "ops_without_shape", "edges", "control_edges", "updates", "outputs",
+                                        "parameter_bytes", "buffer_bytes", "input_bytes", "flops", "measured", "classes", "unknown_operators"])
         self.assertEqual([report[key] for key in ("nodes", "ops", "views", "parameters", "inputs", "edges", "updates", "outputs")],
                          [5, 3, 0, 1, 1, 5, 1, 1])
         self.assertEqual((report["parameter_bytes"], report["flops"]), (1024, 768))

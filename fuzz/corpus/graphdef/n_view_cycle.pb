@@ -1,0 +1,5 @@
+
+
+aIdentityb
+
+bIdentitya

@@ -1,0 +1,241 @@
+/* Makes the graph of what the builder has collected. */
+#include <math.h>
+
+#include "import/builder_state.h"
+
+typedef struct {
+    const stw_builder *b;
+    stw_graph *graph;
+    stw_links input, control;
+    int32_t *order; /* (N) node of the builder, by id */
+    int32_t *id;    /* (N) the other way round */
+    int64_t total_bytes;
+    stw_error *error;
+} finish;
+
+/* A copy that JSON can carry and C can end: what is no UTF-8, and NUL, become '?'. */
+static stw_status copy_clean(finish *f, stw_str from, stw_str *out) {
+    char *copy = STW_NEW(&f->graph->arena, char, from.length + 1);
+    if (copy == NULL) return stw_fail(f->error, STW_ERROR_MEMORY, "out of memory");
+    if (from.length > 0) memcpy(copy, from.p, (size_t)from.length);
+    for (char *c = copy; c < copy + from.length;) {
+        const int length = *c == '\0' ? 0 : stw_utf8_length(c, copy + from.length);
+        if (length == 0) *c = '?';
+        c += length == 0 ? 1 : length;
+    }
+    *out = (stw_str){copy, from.length};
+    return STW_OK;
+}
+
+static stw_str default_op(stw_node_kind kind) {
+    switch (kind) {
+        case STW_NODE_PARAMETER: return STW_STR("parameter");
+        case STW_NODE_BUFFER: return STW_STR("buffer");
+        case STW_NODE_INPUT: return STW_STR("input");
+        case STW_NODE_CONSTANT: return STW_STR("constant");
+        default: return STW_STR("op");
+    }
+}
+
+static stw_status keep_strings(finish *f, int32_t i) {
+    stw_graph *graph = f->graph;
+    const stw_raw_node *raw = &f->b->node[f->order[i]];
+    TRY(copy_clean(f, raw->op.length > 0 ? raw->op : default_op(raw->kind), &graph->op_name[i]));
+    TRY(copy_clean(f, raw->label, &graph->label[i]));
+    TRY(copy_clean(f, raw->attributes, &graph->attributes[i]));
+    if (raw->name.length > 0) return copy_clean(f, raw->name, &graph->node_name[i]);
+    const stw_str op = graph->op_name[i];
+    graph->node_name[i] = stw_str_format(&graph->arena, "%.*s_%d", (int)(op.length < 4000 ? op.length : 4000), op.p, f->order[i]);
+    return graph->node_name[i].p != NULL ? STW_OK : stw_fail(f->error, STW_ERROR_MEMORY, "out of memory");
+}
+
+/* Bytes = product of the shape x size of the dtype; false when above 2^63. */
+static bool shape_bytes(const stw_raw_node *raw, int64_t *out) {
+    int64_t bytes = raw->dtype >= 0 ? stw_dtype_bytes(raw->dtype) : 0;
+    bool empty = bytes == 0 || raw->rank < 0, overflow = false;
+    for (int32_t k = 0; k < raw->rank; k++) {
+        empty |= raw->shape[k] == 0;
+        overflow |= __builtin_mul_overflow(bytes, raw->shape[k], &bytes);
+    }
+    *out = empty ? 0 : bytes;
+    return empty || !overflow;
+}
+
+static stw_status keep_sizes(finish *f, int32_t i) {
+    stw_graph *graph = f->graph;
+    const int32_t at = f->order[i];
+    const stw_raw_node *raw = &f->b->node[at];
+    for (int32_t k = 0; k < raw->rank; k++) {
+        if (raw->shape[k] >= 0) continue;
+        return stw_builder_fail(f->b, at, f->error, "dimension %d of its shape is %lld; dynamic shapes must be fixed first", k,
+                                (long long)raw->shape[k]);
+    }
+    int64_t computed = 0;
+    const bool stated = raw->bytes >= 0;
+    if (!shape_bytes(raw, &computed) && !stated)
+        return stw_builder_fail(f->b, at, f->error, "its shape holds more than 2^63 bytes");
+    graph->bytes[i] = stated ? raw->bytes : computed;
+    graph->flops[i] = graph->kind[i] == STW_NODE_OP && raw->flops > 0 ? raw->flops : 0;
+    graph->moved[i] = graph->kind[i] == STW_NODE_OP && raw->moved >= 0 ? raw->moved : -1;
+    if (graph->kind[i] == STW_NODE_VIEW) return STW_OK;
+    if (graph->bytes[i] > STW_GRAPH_MAX_BYTES - f->total_bytes)
+        return stw_builder_fail(f->b, at, f->error, "with its %lld bytes the tensors exceed 2^56 bytes in all; check its size",
+                                (long long)graph->bytes[i]);
+    f->total_bytes += graph->bytes[i];
+    return STW_OK;
+}
+
+static stw_status keep_kind(finish *f, int32_t i) {
+    stw_graph *graph = f->graph;
+    const int32_t at = f->order[i];
+    const stw_raw_node *raw = &f->b->node[at];
+    const int64_t inputs = f->input.start[at + 1] - f->input.start[at];
+    const bool source = stw_node_is_source((uint8_t)raw->kind), view = raw->kind == STW_NODE_VIEW;
+    const bool waits = f->control.start[at + 1] > f->control.start[at];
+    if (source && inputs > 0) return stw_builder_fail(f->b, at, f->error, "a source of data has no inputs");
+    if (view && inputs == 0) return stw_builder_fail(f->b, at, f->error, "a view needs an input to be a view of");
+    graph->kind[i] = (uint8_t)(view && waits ? STW_NODE_OP : raw->kind);
+    const int32_t row = source || raw->op_class >= 0 ? -1 : stw_op_find(f->b->ops, f->b->vocabulary, raw->op);
+    int32_t op_class = row >= 0 ? (int32_t)stw_op_table[row].op_class : STW_CLASS_OPAQUE;
+    if (!source && raw->op_class >= 0) op_class = raw->op_class;
+    graph->op_class[i] = (uint8_t)(view && waits ? STW_CLASS_ALIAS : op_class);
+    graph->known[i] = source || row >= 0 || raw->op_class >= 0;
+    graph->dtype[i] = (uint8_t)(raw->dtype >= 0 ? raw->dtype : STW_DTYPE_NONE);
+    graph->origin[i] = at;
+    graph->op_count += graph->kind[i] == STW_NODE_OP;
+    return STW_OK;
+}
+
+static stw_status keep_lists(finish *f) {
+    stw_graph *graph = f->graph;
+    stw_arena *arena = &graph->arena;
+    const stw_builder *b = f->b;
+    int64_t shape = 0, input = 0, control = 0;
+    for (int64_t i = 0; i < b->count; i++) shape += b->node[i].rank > 0 ? b->node[i].rank : 0;
+    STW_TRY_NEW(arena, graph->shape, shape, f->error);
+    STW_TRY_NEW(arena, graph->input, b->input.node.count, f->error);
+    STW_TRY_NEW(arena, graph->control, b->control.node.count, f->error);
+    shape = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t at = f->order[i];
+        for (int32_t k = 0; k < b->node[at].rank; k++) graph->shape[shape++] = b->node[at].shape[k];
+        for (int64_t k = f->input.start[at]; k < f->input.start[at + 1]; k++) graph->input[input++] = f->id[f->input.from[k]];
+        const bool waits = graph->kind[i] == STW_NODE_OP;
+        for (int64_t k = f->control.start[at]; waits && k < f->control.start[at + 1]; k++)
+            graph->control[control++] = f->id[f->control.from[k]];
+        graph->shape_start[i + 1] = shape;
+        graph->input_start[i + 1] = input;
+        graph->control_start[i + 1] = control;
+    }
+    return STW_OK;
+}
+
+/* What stands behind views; inputs come earlier, so their roots are known. */
+static stw_status find_roots(finish *f, int32_t **out) {
+    const stw_graph *graph = f->graph;
+    STW_TRY_NEW(f->b->arena, *out, graph->N, f->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const bool view = graph->kind[i] == STW_NODE_VIEW;
+        (*out)[i] = view ? (*out)[graph->input[graph->input_start[i]]] : i;
+    }
+    return STW_OK;
+}
+
+static stw_status keep_places(finish *f) {
+    stw_graph *graph = f->graph;
+    const stw_builder *b = f->b;
+    int32_t *root;
+    TRY(find_roots(f, &root));
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t at = f->order[i];
+        if (b->colocate[at] >= 0 && b->colocate[at] < b->count) graph->colocate[i] = f->id[b->colocate[at]];
+        if (b->updates[at] < 0) continue;
+        const int32_t parameter = root[f->id[b->updates[at]]];
+        if (graph->kind[i] != STW_NODE_OP || !stw_node_is_resident(graph->kind[parameter]))
+            return stw_builder_fail(b, at, f->error, "only an op can write in place, and only a parameter or buffer");
+        const int32_t earlier = graph->updated_by[parameter];
+        if (earlier >= 0) {
+            graph->updates[earlier] = -1;
+            if (graph->colocate[earlier] < 0) graph->colocate[earlier] = parameter;
+        }
+        graph->updated_by[parameter] = i;
+        graph->updates[i] = parameter;
+    }
+    return STW_OK;
+}
+
+static stw_status keep_outputs(finish *f) {
+    stw_graph *graph = f->graph;
+    const stw_vector *output = &f->b->output;
+    if (output->count > INT32_MAX) return stw_fail(f->error, STW_ERROR_INPUT, "more than 2^31 - 1 outputs");
+    STW_TRY_NEW(&graph->arena, graph->output, output->count, f->error);
+    for (int64_t k = 0; k < output->count; k++) {
+        if (output->data[k] < 0 || output->data[k] >= f->b->count)
+            return stw_fail(f->error, STW_ERROR_INPUT, "output %lld of the graph is not there", (long long)k);
+        graph->output[k] = f->id[output->data[k]];
+    }
+    graph->output_count = (int32_t)output->count;
+    return STW_OK;
+}
+
+static stw_status keep_times(finish *f) {
+    stw_graph *graph = f->graph;
+    const stw_builder *b = f->b;
+    graph->kind_count = b->kind_count;
+    STW_TRY_NEW(&graph->arena, graph->kind_name, b->kind_count, f->error);
+    STW_TRY_NEW(&graph->arena, graph->us, b->kind_count, f->error);
+    for (int32_t k = 0; k < b->kind_count; k++) {
+        TRY(copy_clean(f, b->kind_name[k], &graph->kind_name[k]));
+        STW_TRY_NEW(&graph->arena, graph->us[k], graph->N, f->error);
+        for (int32_t i = 0; i < graph->N; i++) graph->us[k][i] = NAN;
+    }
+    for (int64_t m = 0; m < b->measured_count; m++) {
+        const stw_measurement *one = &b->measured[m];
+        graph->us[one->kind][f->id[one->node]] = one->us;
+    }
+    return STW_OK;
+}
+
+static stw_status fill(finish *f, stw_str name, stw_str family) {
+    const stw_builder *b = f->b;
+    stw_graph *graph = f->graph;
+    TRY(stw_builder_sort_links(b, &b->input, b->arena, &f->input, f->error));
+    TRY(stw_builder_sort_links(b, &b->control, b->arena, &f->control, f->error));
+    for (int64_t i = 0; i < b->count; i++) {
+        if (b->updates[i] >= b->count)
+            return stw_builder_fail(b, (int32_t)i, f->error, "updates node %d, which is not there", b->updates[i]);
+    }
+    TRY(stw_builder_order(b, &f->input, &f->control, b->arena, &f->order, f->error));
+    STW_TRY_NEW(b->arena, f->id, b->count, f->error);
+    for (int32_t i = 0; i < (int32_t)b->count; i++) f->id[f->order[i]] = i;
+    TRY(stw_graph_allocate(graph, b->count, f->error));
+    graph->loss = -1;
+    TRY(copy_clean(f, name, &graph->name));
+    TRY(copy_clean(f, family, &graph->family));
+    for (int32_t i = 0; i < graph->N; i++) {
+        TRY(keep_strings(f, i));
+        TRY(keep_kind(f, i));
+        TRY(keep_sizes(f, i));
+    }
+    TRY(keep_lists(f));
+    TRY(keep_places(f));
+    TRY(keep_outputs(f));
+    TRY(keep_times(f));
+    return stw_graph_finish(graph, f->error);
+}
+
+stw_status stw_builder_finish(stw_builder *b, stw_str name, stw_str family, stw_graph **out, stw_error *error) {
+    *out = NULL;
+    stw_arena arena;
+    TRY(stw_arena_create(&arena, error));
+    stw_graph *graph = STW_NEW(&arena, stw_graph, 1);
+    graph->arena = arena;
+    finish f = {.b = b, .graph = graph, .error = error};
+    const stw_status status = fill(&f, name, family);
+    if (status == STW_OK) {
+        *out = graph;
+    } else {
+        stw_graph_destroy(graph);
+    }
+    return status;
+}

@@ -1,0 +1,132 @@
+/* Names into positions: which node each input comes from. */
+#include <string.h>
+
+#include "import/graphdef.h"
+
+static stw_status fail(const stw_tf_node *n, stw_error *error, const char *what, stw_str input, const char *remedy) {
+    return stw_fail(error, STW_ERROR_INPUT, "byte %lld: node '%.*s' (%.*s) %s '%.*s'%s", (long long)n->at, STW_STR_SHOW(n->name),
+                    STW_STR_SHOW(n->op), what, STW_STR_SHOW(input), remedy);
+}
+
+/* An open-addressing hash table of the names. */
+static stw_status index_names(stw_tf_graph *g, stw_error *error) {
+    const stw_tf_model *m = g->model;
+    uint64_t capacity = 16;
+    while ((int64_t)capacity < 2 * m->node_count) capacity *= 2;
+    STW_TRY_NEW(g->arena, g->slot, (int64_t)capacity, error);
+    g->mask = capacity - 1;
+    for (int64_t i = 0; i < m->node_count; i++) {
+        const stw_tf_node *n = &m->node[i];
+        if (stw_tf_find_node(g, n->name) >= 0) {
+            return fail(n, error, "repeats the name", n->name, "; names of nodes must be distinct");
+        }
+        uint64_t slot = stw_str_hash(n->name);
+        while (g->slot[slot & g->mask] != 0) slot++;
+        g->slot[slot & g->mask] = (int32_t)i + 1;
+    }
+    return STW_OK;
+}
+
+int64_t stw_tf_find_node(const stw_tf_graph *graph, stw_str name) {
+    for (uint64_t slot = stw_str_hash(name);; slot++) {
+        const int32_t found = graph->slot[slot & graph->mask];
+        if (found == 0) return -1;
+        if (stw_str_equal(graph->model->node[found - 1].name, name)) return found - 1;
+    }
+}
+
+/* Cuts ":k" off the name of an input. */
+static bool split_output(stw_str *name, int64_t *output) {
+    *output = 0;
+    int64_t digits = 0;
+    while (digits < name->length && name->p[name->length - 1 - digits] >= '0' && name->p[name->length - 1 - digits] <= '9')
+        digits++;
+    if (digits == 0 || digits == name->length || name->p[name->length - 1 - digits] != ':') return true;
+    const stw_str number = {name->p + name->length - digits, digits};
+    name->length -= digits + 1;
+    return stw_str_to_int64(number, output) && *output < INT32_MAX;
+}
+
+static bool is_back_edge(const stw_tf_node *from, const stw_tf_node *to) {
+    const bool merge = stw_str_is(to->op, "Merge") || stw_str_is(to->op, "RefMerge");
+    return merge && (stw_str_is(from->op, "NextIteration") || stw_str_is(from->op, "RefNextIteration"));
+}
+
+static stw_status link_node(stw_tf_graph *g, int64_t i, int64_t *edges, int64_t *befores, stw_error *error) {
+    const stw_tf_node *n = &g->model->node[i];
+    stw_tf_facts *f = &g->facts[i];
+    f->inputs.start = *edges;
+    f->control.start = *befores;
+    for (int64_t k = 0; k < n->inputs.count; k++) {
+        const stw_str input = g->model->input[n->inputs.start + k];
+        const bool control = input.length > 0 && input.p[0] == '^';
+        stw_str name = control ? (stw_str){input.p + 1, input.length - 1} : input;
+        int64_t output = 0;
+        if (!control && !split_output(&name, &output)) return fail(n, error, "reads", input, ", an output that no op has");
+        const int64_t from = stw_tf_find_node(g, name);
+        if (from < 0) {
+            return fail(n, error, control ? "waits for" : "reads", name, ", which is not in the file; give the whole graph");
+        }
+        if (control) {
+            g->before[(*befores)++] = (int32_t)from;
+        } else if (!is_back_edge(&g->model->node[from], n)) {
+            g->edge[(*edges)++] = (stw_tf_edge){(int32_t)from, (int32_t)output};
+            g->facts[from].readers++;
+            if (output >= g->facts[from].outputs) g->facts[from].outputs = output + 1;
+        }
+    }
+    f->inputs.count = *edges - f->inputs.start;
+    f->control.count = *befores - f->control.start;
+    return STW_OK;
+}
+
+stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *g, stw_error *error) {
+    *g = (stw_tf_graph){.model = model, .arena = model->arena};
+    stw_op_index *ops = NULL;
+    TRY(stw_op_index_create(g->arena, &ops, error));
+    STW_TRY_NEW(g->arena, g->facts, model->node_count, error);
+    STW_TRY_NEW(g->arena, g->edge, model->input_count, error);
+    STW_TRY_NEW(g->arena, g->before, model->input_count, error);
+    TRY(index_names(g, error));
+    int64_t edges = 0, befores = 0;
+    for (int64_t i = 0; i < model->node_count; i++) g->facts[i].outputs = 1;
+    for (int64_t i = 0; i < model->node_count; i++) {
+        g->facts[i].row = stw_op_find(ops, STW_TENSORFLOW, model->node[i].op);
+        g->facts[i].ints.count = -1;
+        TRY(link_node(g, i, &edges, &befores, error));
+    }
+    return STW_OK;
+}
+
+stw_status stw_tf_order(const stw_tf_graph *g, int32_t **order, int64_t *count, stw_error *error) {
+    const int64_t N = g->model->node_count;
+    int64_t edges = 0;
+    for (int64_t i = 0; i < N; i++) edges += g->facts[i].inputs.count;
+    int32_t *reader, *missing, *queue;
+    int64_t *place;
+    STW_TRY_NEW(g->arena, reader, edges, error);
+    STW_TRY_NEW(g->arena, missing, N, error);
+    STW_TRY_NEW(g->arena, queue, N, error);
+    STW_TRY_NEW(g->arena, place, N + 1, error);
+    for (int64_t e = 0; e < edges; e++) place[g->edge[e].from + 1]++;
+    for (int64_t i = 0; i < N; i++) place[i + 1] += place[i];
+    for (int64_t i = N - 1; i >= 0; i--) { /* filled from the back, so that place[from] ends where its readers begin */
+        const stw_tf_range in = g->facts[i].inputs;
+        missing[i] = (int32_t)in.count;
+        for (int64_t k = 0; k < in.count; k++) reader[--place[g->edge[in.start + k].from + 1]] = (int32_t)i;
+    }
+    int64_t tail = 0;
+    for (int64_t i = 0; i < N; i++) {
+        if (missing[i] == 0) queue[tail++] = (int32_t)i;
+    }
+    for (int64_t head = 0; head < tail; head++) {
+        const int32_t from = queue[head];
+        const int64_t first = place[from + 1], readers = g->facts[from].readers;
+        for (int64_t k = 0; k < readers; k++) {
+            if (--missing[reader[first + k]] == 0) queue[tail++] = reader[first + k];
+        }
+    }
+    *order = queue;
+    *count = tail;
+    return STW_OK;
+}

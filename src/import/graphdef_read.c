@@ -1,0 +1,62 @@
+/* Files of TensorFlow graphs: is it one, and the whole way from bytes or text to the graph. */
+#include "import/graphdef.h"
+#include "import/import.h"
+#include "import/pbwire.h"
+
+static stw_status read_with(stw_status (*read)(stw_str, stw_tf_model *, stw_error *), stw_str bytes, stw_arena *arena,
+                            stw_graph **out, stw_error *error) {
+    stw_tf_model model = {.arena = arena};
+    stw_tf_graph graph;
+    TRY(read(bytes, &model, error));
+    if (model.node_count == 0) return stw_fail(error, STW_ERROR_INPUT, "the graph has no nodes; is this a GraphDef?");
+    TRY(stw_tf_link(&model, &graph, error));
+    TRY(stw_tf_infer(&graph, error));
+    return stw_tf_build(&graph, out, error);
+}
+
+static stw_status read_in_arena(stw_status (*read)(stw_str, stw_tf_model *, stw_error *), stw_str bytes, stw_graph **out,
+                                stw_error *error) {
+    stw_arena arena;
+    *out = NULL;
+    TRY(stw_arena_create(&arena, error));
+    const stw_status status = read_with(read, bytes, &arena, out, error);
+    stw_arena_destroy(&arena);
+    return status;
+}
+
+stw_status stw_graphdef_read(stw_str bytes, stw_graph **out, stw_error *error) {
+    return read_in_arena(stw_tf_read_wire, bytes, out, error);
+}
+
+stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error) {
+    return read_in_arena(stw_tf_read_text, text, out, error);
+}
+
+static bool is_identifier(stw_str s) {
+    for (int64_t i = 0; i < s.length; i++) {
+        const char c = s.p[i];
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        const bool later = (c >= '0' && c <= '9') || c == '>' || c == '.' || c == '-' || c == '/';
+        if (!letter && !(later && i > 0)) return false;
+    }
+    return s.length > 0;
+}
+
+/* The first field is a node: strings for name, operator, inputs and device; other formats have numbers or messages there. */
+bool stw_graphdef_is(stw_str bytes) {
+    stw_pb_file file = stw_pb_open(bytes, NULL);
+    stw_pb graph = stw_pb_message(&file), node;
+    stw_pb_field f = {0};
+    bool named = false, has_op = false;
+    if (bytes.length == 0 || bytes.p[0] != '\n' || !stw_pb_next(&graph, &f) || !stw_pb_enter(&graph, &f, &node)) return false;
+    while (stw_pb_next(&node, &f)) {
+        if (f.type != STW_PB_BYTES || f.number > 7) return false;
+        if (f.number == 2 && !is_identifier(f.bytes)) return false;
+        for (int64_t i = 0; f.number <= 4 && i < f.bytes.length; i++) {
+            if ((unsigned char)f.bytes.p[i] < 0x20) return false;
+        }
+        named |= f.number == 1 && f.bytes.length > 0;
+        has_op |= f.number == 2;
+    }
+    return named && has_op && !file.failed;
+}

@@ -1,0 +1,307 @@
+/* Makes a graph of the entry computation of an HLO module.
+ *
+ * Instructions become ops, except: parameters and constants (sources), tuples and what only renames or takes apart (views, or
+ * nothing at all), and the "done" of asynchronous pairs, which stands for its "start". Fusions, loops, branches and calls are
+ * one op with the cost of their bodies. */
+#include "import/hlo.h"
+
+#include <string.h>
+
+typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
+
+typedef struct { /* what an instruction's value is in the graph */
+    uint8_t kind;
+    int32_t node;  /* of ONE_NODE; of LEAVES the first of a run, one for each array in the tuple */
+    int32_t count; /* of LEAVES */
+    int32_t owner; /* the op or source behind views */
+    int32_t pack;  /* of PACK: the tuple instruction whose operands are the parts */
+} value;
+
+typedef struct {
+    const stw_hlo_module *m;
+    const stw_hlo_computation *entry;
+    stw_hlo_costs *costs;
+    stw_builder *b;
+    stw_arena *arena;
+    value *value_of;         /* (entry->count) */
+    int32_t *mark;           /* (entry->count) the last reader that has taken a tuple apart */
+    uint8_t *source_kind;    /* (entry->count) */
+    int32_t *instruction_of; /* (node_room) by builder index */
+    int32_t node_room;
+    int64_t flattened;
+    stw_error *error;
+} build;
+
+static value *value_at(build *b, int64_t instruction) { return &b->value_of[instruction - b->entry->first]; }
+
+static stw_status fail_at(const build *b, const stw_hlo_instruction *i, const char *why) {
+    return stw_fail(b->error, STW_ERROR_INPUT, "byte %lld: instruction '%.*s' (%.*s): %s", (long long)i->at,
+                    STW_STR_SHOW(i->name), STW_STR_SHOW(i->opcode), why);
+}
+
+/* ---- nodes ---- */
+
+static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *raw, int32_t *out) {
+    TRY(stw_builder_add(b->b, raw, out, b->error));
+    if (*out >= b->node_room) {
+        int32_t *more;
+        const int32_t room = 2 * b->node_room + 64;
+        STW_TRY_NEW(b->arena, more, room, b->error);
+        if (b->node_room > 0) memcpy(more, b->instruction_of, (size_t)b->node_room * sizeof *more);
+        b->instruction_of = more;
+        b->node_room = room;
+    }
+    b->instruction_of[*out] = instruction;
+    return STW_OK;
+}
+
+static stw_raw_node describe(const build *b, const stw_hlo_instruction *i, const stw_hlo_shape *shape, stw_node_kind kind) {
+    const stw_hlo_shape *main = stw_hlo_main_part(b->m, shape);
+    const bool array = main->kind == STW_HLO_ARRAY;
+    return (stw_raw_node){.kind = kind,
+                          .name = i->name,
+                          .op = i->opcode,
+                          .dtype = array && main->dtype >= 0 ? main->dtype : STW_UNKNOWN,
+                          .shape = stw_hlo_dimensions(b->m, main),
+                          .rank = array ? main->rank : 0,
+                          .bytes = shape->bytes,
+                          .flops = STW_UNKNOWN,
+                          .moved = STW_UNKNOWN,
+                          .at = i->at,
+                          .op_class = STW_UNKNOWN};
+}
+
+/* ---- operands ---- */
+
+typedef stw_status link_nodes(stw_builder *b, int32_t node, int32_t from, stw_error *error);
+
+static stw_status link_output(stw_builder *b, int32_t node, int32_t from, stw_error *error) {
+    (void)node;
+    return stw_builder_output(b, from, error);
+}
+
+/* Links a node with all that a value consists of. A tuple that stands in others several times is taken apart once. */
+static stw_status link_value(build *b, link_nodes *link, int32_t node, int64_t instruction, int32_t depth) {
+    enum { MOST = 1 << 24 };
+    const value *v = value_at(b, instruction);
+    const stw_hlo_instruction *i = &b->m->instruction[instruction];
+    if (v->kind == ONE_NODE) return link(b->b, node, v->node, b->error);
+    const int32_t count = v->kind == LEAVES ? v->count : b->m->instruction[v->pack].operand.count;
+    if (depth > STW_HLO_MAX_DEPTH) return fail_at(b, i, "tuples nested more than 100 deep");
+    b->flattened += count;
+    if (b->flattened > MOST) return fail_at(b, i, "more than 2^24 elements of tuples are read");
+    for (int32_t k = 0; v->kind == LEAVES && k < count; k++) TRY(link(b->b, node, v->node + k, b->error));
+    if (v->kind == LEAVES) return STW_OK;
+    int32_t *mark = &b->mark[v->pack - b->entry->first];
+    if (*mark == node + 1) return STW_OK;
+    *mark = node + 1;
+    const stw_hlo_instruction *pack = &b->m->instruction[v->pack];
+    for (int32_t k = 0; k < count; k++) TRY(link_value(b, link, node, b->m->number[pack->operand.first + k], depth + 1));
+    return STW_OK;
+}
+
+static stw_status link_controls(build *b, const stw_hlo_instruction *i, int32_t node) {
+    for (int32_t k = 0; k < i->control.count; k++) {
+        TRY(link_value(b, stw_builder_control, node, b->m->number[i->control.first + k], 0));
+    }
+    return STW_OK;
+}
+
+/* ---- sources ---- */
+
+/* "state.params[\'layers\'][0][\'kernel\']" -> "state.params.layers.0.kernel". */
+static stw_status make_label(build *b, stw_str path, stw_str *out) {
+    char *label;
+    int64_t n = 0;
+    STW_TRY_NEW(b->arena, label, path.length + 1, b->error);
+    for (int64_t k = 0; k < path.length; k++) {
+        const char c = path.p[k];
+        if (c == '[' || c == '.') {
+            if (n > 0 && label[n - 1] != '.') label[n++] = '.';
+        } else if (c != ']' && c != '\'' && c != '\\' && c != '"') {
+            label[n++] = c;
+        }
+    }
+    *out = (stw_str){label, n};
+    return STW_OK;
+}
+
+/* A source for each array of a tuple-shaped parameter, in order. */
+static stw_status add_leaves(build *b, int32_t index, const stw_raw_node *like, const stw_hlo_shape *shape, int32_t depth) {
+    const stw_hlo_instruction *i = &b->m->instruction[index];
+    if (shape->kind == STW_HLO_PARTS) {
+        if (depth > STW_HLO_MAX_DEPTH) return fail_at(b, i, "tuples nested more than 100 deep");
+        for (int32_t k = 0; k < shape->rank; k++) TRY(add_leaves(b, index, like, &b->m->shape[shape->first + k], depth + 1));
+        return STW_OK;
+    }
+    int32_t node = 0;
+    stw_raw_node raw = describe(b, i, shape, like->kind);
+    raw.name = stw_str_format(b->arena, "%.*s.%d", (int)(i->name.length < 1000 ? i->name.length : 1000), i->name.p,
+                              stw_builder_count(b->b) - value_at(b, index)->node);
+    if (raw.name.p == NULL) return stw_fail(b->error, STW_ERROR_MEMORY, "out of memory");
+    raw.label = like->label;
+    return add_node(b, index, &raw, &node);
+}
+
+static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
+    const stw_hlo_instruction *i = &b->m->instruction[index];
+    const stw_hlo_shape *shape = stw_hlo_shape_of(b->m, i);
+    stw_raw_node raw = describe(b, i, shape, kind);
+    value *v = value_at(b, index);
+    if (kind == STW_NODE_PARAMETER || kind == STW_NODE_BUFFER) {
+        TRY(make_label(b, i->op_name.length > 0 ? i->op_name : i->name, &raw.label));
+    }
+    if (shape->kind == STW_HLO_PARTS) {
+        *v = (value){.kind = LEAVES, .node = stw_builder_count(b->b), .count = shape->leaves, .owner = -1};
+        return add_leaves(b, index, &raw, shape, 0);
+    }
+    TRY(add_node(b, index, &raw, &v->node));
+    v->owner = v->node;
+    return STW_OK;
+}
+
+/* ---- views ---- */
+
+static stw_status add_view(build *b, int32_t index, const value *whole) {
+    const stw_hlo_instruction *i = &b->m->instruction[index];
+    const stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_VIEW);
+    value v = {.kind = ONE_NODE, .owner = whole->owner};
+    TRY(add_node(b, index, &raw, &v.node));
+    TRY(stw_builder_input(b->b, v.node, whole->node, b->error));
+    *value_at(b, index) = v;
+    return link_controls(b, i, v.node);
+}
+
+/* What a tuple's element is: an operand of the tuple, leaves of a parameter, or a part of what an op yields. */
+static stw_status add_part(build *b, int32_t index) {
+    const stw_hlo_module *m = b->m;
+    const stw_hlo_instruction *i = &m->instruction[index], *from = stw_hlo_operand(m, i, 0);
+    const value whole = *value_at(b, m->number[i->operand.first]);
+    if (whole.kind == PACK) {
+        const stw_hlo_instruction *pack = &m->instruction[whole.pack];
+        if (i->number >= pack->operand.count) return fail_at(b, i, "the tuple has no element of that index");
+        *value_at(b, index) = *value_at(b, m->number[pack->operand.first + i->number]);
+        return STW_OK;
+    }
+    if (whole.kind == LEAVES) {
+        const stw_hlo_shape *part = &m->shape[stw_hlo_shape_of(m, from)->first + i->number];
+        if (part->offset + part->leaves > whole.count) return fail_at(b, i, "the tuple has no element of that index");
+        value v = {.kind = LEAVES, .node = whole.node + part->offset, .count = part->leaves, .owner = -1};
+        if (part->kind != STW_HLO_PARTS) v = (value){.kind = ONE_NODE, .node = v.node, .owner = v.node};
+        *value_at(b, index) = v;
+        return STW_OK;
+    }
+    if (from->rule == STW_HLO_WHILE && stw_hlo_while_passes(m, from, (int32_t)i->number)) {
+        const value *state = value_at(b, m->number[from->operand.first]);
+        if (state->kind == PACK && i->number < m->instruction[state->pack].operand.count) {
+            *value_at(b, index) = *value_at(b, m->number[m->instruction[state->pack].operand.first + i->number]);
+            return STW_OK;
+        }
+    }
+    return add_view(b, index, &whole);
+}
+
+/* Another name for the first operand, which is an array. */
+static stw_status add_alias(build *b, int32_t index) {
+    const stw_hlo_instruction *i = &b->m->instruction[index];
+    const value *whole = value_at(b, b->m->number[i->operand.first]);
+    if (whole->kind != ONE_NODE) { /* a tuple under another name */
+        *value_at(b, index) = *whole;
+        return STW_OK;
+    }
+    TRY(add_view(b, index, whole));
+    if (i->rule != STW_HLO_DEPENDENCY) return STW_OK;
+    return link_value(b, stw_builder_control, value_at(b, index)->node, b->m->number[i->operand.first + 1], 0);
+}
+
+/* ---- ops ---- */
+
+static stw_status add_op(build *b, int32_t index) {
+    const stw_hlo_instruction *i = &b->m->instruction[index];
+    const stw_hlo_cost cost = stw_hlo_cost_of(b->costs, index);
+    stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_OP);
+    value v = {.kind = ONE_NODE};
+    raw.bytes = cost.bytes;
+    raw.flops = cost.flops;
+    raw.moved = cost.usual ? STW_UNKNOWN : cost.moved;
+    raw.op_class = i->rule == STW_HLO_ORDER ? STW_CLASS_ALIAS : cost.op_class;
+    if (i->rule == STW_HLO_CUSTOM && i->target.length > 0) raw.op = i->target;
+    TRY(add_node(b, index, &raw, &v.node));
+    v.owner = v.node;
+    *value_at(b, index) = v;
+    for (int32_t k = 0; k < i->operand.count; k++) {
+        TRY(link_value(b, stw_builder_input, v.node, b->m->number[i->operand.first + k], 0));
+    }
+    return link_controls(b, i, v.node);
+}
+
+static stw_status add_instruction(build *b, int32_t index) {
+    const stw_hlo_module *m = b->m;
+    const stw_hlo_instruction *i = &m->instruction[index];
+    switch ((stw_hlo_rule)i->rule) {
+        case STW_HLO_PARAMETER: return add_source(b, index, (stw_node_kind)b->source_kind[index - b->entry->first]);
+        case STW_HLO_CONSTANT: return add_source(b, index, STW_NODE_CONSTANT);
+        case STW_HLO_TUPLE: *value_at(b, index) = (value){.kind = PACK, .pack = index, .owner = -1}; return STW_OK;
+        case STW_HLO_PART: return add_part(b, index);
+        case STW_HLO_SAME: *value_at(b, index) = *value_at(b, m->number[i->operand.first]); return STW_OK;
+        case STW_HLO_BITCAST:
+        case STW_HLO_DEPENDENCY: return add_alias(b, index);
+        case STW_HLO_RESHAPE: return stw_hlo_reshape_is_free(m, i) ? add_alias(b, index) : add_op(b, index);
+        case STW_HLO_TRANSPOSE: return stw_hlo_transpose_is_free(m, i) ? add_alias(b, index) : add_op(b, index);
+        default: return stw_hlo_call_is_view(i) ? add_alias(b, index) : add_op(b, index);
+    }
+}
+
+/* ---- outputs ---- */
+
+/* The value at the end of a path through tuples. */
+static const value *follow(build *b, int64_t instruction, stw_hlo_range path) {
+    const stw_hlo_module *m = b->m;
+    for (int32_t k = 0; k < path.count; k++) {
+        const value *v = value_at(b, instruction);
+        const int64_t step = m->number[path.first + k];
+        if (v->kind != PACK || step < 0 || step >= m->instruction[v->pack].operand.count) return v;
+        instruction = m->number[m->instruction[v->pack].operand.first + step];
+    }
+    return value_at(b, instruction);
+}
+
+/* The op behind an aliased output writes the parameter in place. One that writes several: they stand on its device. */
+static void add_updates(build *b) {
+    const stw_hlo_module *m = b->m;
+    for (int32_t k = 0; k < m->alias_count; k++) {
+        const stw_hlo_alias *alias = &m->alias[k];
+        if (alias->parameter < 0 || alias->parameter >= b->entry->parameter.count) continue;
+        const int64_t parameter = m->number[b->entry->parameter.first + alias->parameter];
+        if (parameter < 0) continue;
+        const value *source = value_at(b, parameter), *result = follow(b, b->entry->root, alias->output);
+        if (source->kind != ONE_NODE || result->kind != ONE_NODE || result->owner < 0) continue;
+        if (stw_builder_node(b->b, result->owner)->kind != STW_NODE_OP) continue;
+        if (b->mark[result->owner] < 0) {
+            stw_builder_colocate(b->b, source->node, result->owner);
+        } else {
+            stw_builder_update(b->b, result->owner, source->node);
+            b->mark[result->owner] = -1;
+        }
+    }
+}
+
+static stw_status add_all(build *b) {
+    for (int32_t k = 0; k < b->entry->count; k++) TRY(add_instruction(b, b->entry->first + k));
+    TRY(link_value(b, link_output, INT32_MAX - 1, b->entry->root, 0));
+    STW_TRY_NEW(b->arena, b->mark, stw_builder_count(b->b), b->error);
+    add_updates(b);
+    return STW_OK;
+}
+
+stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **out, int32_t **instruction_of, stw_error *error) {
+    build b = {.m = m, .entry = &m->computation[m->entry], .arena = arena, .error = error};
+    TRY(stw_hlo_costs_create(m, arena, &b.costs, error));
+    TRY(stw_hlo_classify_parameters(m, arena, &b.source_kind, error));
+    TRY(stw_builder_create(arena, STW_HLO, &b.b, error));
+    STW_TRY_NEW(arena, b.value_of, b.entry->count, error);
+    STW_TRY_NEW(arena, b.mark, b.entry->count, error);
+    TRY(add_all(&b));
+    if (instruction_of != NULL) *instruction_of = b.instruction_of;
+    return stw_builder_finish(b.b, m->name, STW_STR("hlo"), out, error);
+}

@@ -1,0 +1,55 @@
+/* Loops of HLO: how often they run, and what of their state they leave alone. */
+#include "import/hlo.h"
+
+bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k) {
+    const stw_hlo_computation *body = &m->computation[m->number[loop->called.first]];
+    const stw_hlo_instruction *root = &m->instruction[body->root];
+    if (root->rule != STW_HLO_TUPLE || k >= root->operand.count) return false;
+    const stw_hlo_instruction *part = stw_hlo_operand(m, root, k);
+    return part->rule == STW_HLO_PART && part->number == k && stw_hlo_operand(m, part, 0)->rule == STW_HLO_PARAMETER;
+}
+
+/* The integer that an operand of the condition holds at the start: a constant there, or in the loop's initial state. */
+static bool find_value(const stw_hlo_module *m, const stw_hlo_instruction *loop, const stw_hlo_instruction *i, int64_t *out) {
+    if (i->rule == STW_HLO_PART && stw_hlo_operand(m, i, 0)->rule == STW_HLO_PARAMETER) {
+        const stw_hlo_instruction *state = stw_hlo_operand(m, loop, 0);
+        if (state->rule != STW_HLO_TUPLE || i->number >= state->operand.count) return false;
+        i = stw_hlo_operand(m, state, (int32_t)i->number);
+        if (i->rule != STW_HLO_CONSTANT && i->operand.count == 1) i = stw_hlo_operand(m, i, 0); /* a copy of one */
+    }
+    *out = i->value;
+    return i->has_value;
+}
+
+/* The only integer constant of the condition: for one whose comparison is fused. */
+static bool find_only_constant(const stw_hlo_module *m, const stw_hlo_computation *condition, int64_t *out) {
+    int found = 0;
+    for (int32_t i = condition->first; i < condition->first + condition->count; i++) {
+        if (!m->instruction[i].has_value) continue;
+        *out = m->instruction[i].value;
+        found++;
+    }
+    return found == 1;
+}
+
+static bool read_known_count(stw_str config, int64_t *out) {
+    const stw_str count = stw_hlo_find_after(config, "known_trip_count");
+    const char *cursor = count.p;
+    return count.length > 0 && stw_hlo_next_number(&cursor, count.p + count.length, out);
+}
+
+int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *loop) {
+    const stw_hlo_computation *condition = &m->computation[m->number[loop->called.first + 1]];
+    const stw_hlo_instruction *root = &m->instruction[condition->root];
+    int64_t limit = 0, first = 0, trips = 0;
+    if (read_known_count(loop->config, &trips)) return trips > 1 ? trips : 1;
+    if (root->direction != STW_HLO_NO_DIRECTION && root->operand.count == 2) {
+        if (!find_value(m, loop, stw_hlo_operand(m, root, 1), &limit)) return 1;
+        if (!find_value(m, loop, stw_hlo_operand(m, root, 0), &first)) first = 0;
+    } else if (!find_only_constant(m, condition, &limit)) {
+        return 1;
+    }
+    if (root->direction == STW_HLO_LESS_EQUAL && limit < INT64_MAX) limit++;
+    if (__builtin_sub_overflow(limit, first, &trips)) return 1;
+    return trips > 1 ? trips : 1;
+}

@@ -1,0 +1,36 @@
+/* Private to the reader of HLO text: hlo_lex.c finds words and values, hlo_text_shape.c reads shapes, hlo_text_attributes.c the
+ * key=value pairs of an instruction, hlo_text.c the rest. */
+#ifndef STW_IMPORT_HLO_TEXT_H
+#define STW_IMPORT_HLO_TEXT_H
+
+#include "base/vector.h"
+#include "import/hlo.h"
+
+typedef struct stw_hlo_text {
+    const char *begin, *cursor, *end;
+    stw_hlo_module *module;
+    int32_t scope; /* the computation that is being read */
+    stw_error *error;
+} stw_hlo_text;
+
+/* Fails at a place in the text. */
+stw_status stw_hlo_text_fail(const stw_hlo_text *t, const char *at, const char *format, ...) STW_PRINTF(3, 4);
+
+void stw_hlo_skip_space(stw_hlo_text *t);                 /* and comments */
+bool stw_hlo_accept(stw_hlo_text *t, const char *symbol); /* after white space; moves only if it is there */
+stw_status stw_hlo_expect(stw_hlo_text *t, const char *symbol);
+stw_str stw_hlo_word(stw_hlo_text *t); /* a name or key, without its %; empty: none */
+/* The value of an attribute: up to a comma, white space or closing bracket outside of brackets and strings. */
+stw_str stw_hlo_value(stw_hlo_text *t);
+/* All numbers of a text as a list. */
+stw_status stw_hlo_numbers(stw_hlo_text *t, stw_str text, stw_hlo_range *out);
+
+stw_status stw_hlo_read_shape(stw_hlo_text *t, int32_t depth, stw_hlo_shape *out);
+void stw_hlo_skip_shape(stw_hlo_text *t); /* if there is one: what stands in front of operands */
+
+/* The attributes of an instruction whose operands are in place. */
+stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i);
+/* The head's input_output_alias. */
+stw_status stw_hlo_read_aliases(stw_hlo_text *t, stw_str value);
+
+#endif

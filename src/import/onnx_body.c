@@ -1,0 +1,198 @@
+/* Graphs within nodes (If, Loop, Scan) and functions: each is one op that costs what its body costs. Bodies are looked at in
+ * scratch memory, which is gone afterwards. */
+#include "import/onnx_rules.h"
+
+/* ---- functions by name ---- */
+
+bool stw_onnx_index_functions(stw_onnx_reader *r) {
+    uint64_t capacity = 16;
+    while (capacity < 2 * (uint64_t)r->function_count) capacity *= 2;
+    r->function_slot = STW_NEW(r->arena, int32_t, (int64_t)capacity);
+    r->function_mask = capacity - 1;
+    if (r->function_slot == NULL) return stw_pb_fail(&r->file, r->file.begin, "out of memory");
+    for (int32_t k = 0; k < r->function_count; k++) {
+        uint64_t at = stw_str_hash(r->function[k].name);
+        while (r->function_slot[at & r->function_mask] != 0) at++;
+        r->function_slot[at & r->function_mask] = k + 1;
+    }
+    return true;
+}
+
+const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const stw_onnx_node *node) {
+    if (r->function_count == 0) return NULL;
+    for (uint64_t at = stw_str_hash(node->op);; at++) {
+        const int32_t found = r->function_slot[at & r->function_mask];
+        if (found == 0) return NULL;
+        const stw_onnx_function *function = &r->function[found - 1];
+        if (stw_str_equal(function->name, node->op) && stw_str_equal(function->domain, node->domain) &&
+            stw_str_equal(function->overload, node->overload))
+            return function;
+    }
+}
+
+/* ---- evaluation ---- */
+
+typedef struct { /* what is known of a value, apart from any arena */
+    int32_t dtype, rank;
+    int64_t shape[STW_ONNX_MAX_RANK];
+    const double *content;
+} fact;
+
+typedef struct { /* what goes into a body and what comes out */
+    fact *in, *out;
+    int32_t in_count, out_count;
+    stw_onnx_cost cost;
+} exchange;
+
+static fact fact_of(const stw_onnx_value *value) {
+    fact f = {.dtype = STW_UNKNOWN, .rank = STW_UNKNOWN};
+    if (value == NULL) return f;
+    f.dtype = value->dtype;
+    f.rank = value->rank;
+    f.content = value->content;
+    for (int32_t k = 0; k < value->rank; k++) f.shape[k] = value->shape[k];
+    return f;
+}
+
+static bool exchange_create(stw_onnx_call *c, int64_t in_count, int64_t out_count, exchange *x) {
+    *x = (exchange){.in_count = (int32_t)in_count, .out_count = (int32_t)out_count};
+    x->in = STW_NEW(c->eval->arena, fact, in_count);
+    x->out = STW_NEW(c->eval->arena, fact, out_count);
+    if (x->in == NULL || x->out == NULL) return stw_onnx_fail(c->eval->reader, c->node, "out of memory");
+    for (int64_t k = 0; k < in_count; k++) x->in[k] = fact_of(NULL);
+    for (int64_t k = 0; k < out_count; k++) x->out[k] = fact_of(NULL);
+    return true;
+}
+
+static bool bind_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph, const exchange *x) {
+    stw_onnx_reader *r = eval->reader;
+    for (int32_t k = 0; k < graph->input_count; k++) {
+        stw_onnx_value *input = graph->input[k];
+        if (input->stored) continue;
+        if (input->declared.length > 0) stw_onnx_read_type(r, input->declared, 0, input, eval->arena);
+        if (k >= x->in_count || x->in[k].rank < 0) continue;
+        stw_onnx_set_shape(input, x->in[k].dtype, x->in[k].rank, x->in[k].shape, eval->arena);
+        input->content = x->in[k].content;
+    }
+    return !r->file.failed;
+}
+
+/* Its memory is what the graph around it has left, so that bodies side by side use the same. */
+static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *function, exchange *x) {
+    stw_onnx_reader *r = c->eval->reader;
+    stw_arena scratch = c->eval->scope->emits ? r->scratch : *c->eval->arena;
+    stw_onnx_eval inner = {.reader = r, .arena = &scratch, .depth = c->eval->depth + 1, .outer = c->eval, .function = function};
+    stw_onnx_scope scope;
+    stw_onnx_graph graph;
+    if (function != NULL) inner.call = c->node;
+    if (inner.depth > STW_ONNX_MAX_DEPTH)
+        return stw_onnx_fail(r, c->node, "bodies or functions are nested deeper than %d; does a function call itself?",
+                             STW_ONNX_MAX_DEPTH);
+    if (!stw_onnx_scope_create(r, &scratch, function != NULL ? NULL : c->eval->scope, false, &scope)) return false;
+    inner.scope = &scope;
+    if (!stw_onnx_read_graph(&inner, message, function != NULL, &graph)) return false;
+    if (!bind_inputs(&inner, &graph, x) || !stw_onnx_walk(&inner, &graph)) return false;
+    for (int32_t k = 0; k < x->out_count && k < graph.output_count; k++) {
+        x->out[k] = fact_of(graph.output[k]);
+        x->out[k].content = NULL; /* it lies in the scratch memory */
+    }
+    x->cost = inner.cost;
+    return true;
+}
+
+static bool evaluate_body(stw_onnx_call *c, const char *attribute, exchange *x) {
+    const stw_onnx_attribute a = stw_onnx_find(c->eval, c->node, attribute);
+    if (!a.found || a.graph.length == 0) return false;
+    return evaluate(c, stw_pb_range(&c->eval->reader->file, a.graph, a.depth + 1), NULL, x);
+}
+
+bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function) {
+    exchange x;
+    if (!exchange_create(c, c->node->input_count, c->output_count, &x)) return false;
+    for (int32_t k = 0; k < x.in_count; k++) x.in[k] = fact_of(c->node->input[k]);
+    const stw_pb message = stw_pb_range(&c->eval->reader->file, function->bytes, function->depth);
+    if (!evaluate(c, message, function, &x)) return false;
+    for (int32_t k = 0; k < x.out_count; k++) stw_onnx_put(c, k, x.out[k].dtype, x.out[k].rank, x.out[k].shape);
+    c->flops = x.cost.flops;
+    c->moved = x.cost.moved;
+    return true;
+}
+
+/* ---- operators with bodies ---- */
+
+static bool run_if(stw_onnx_call *c) {
+    static const char *const branches[] = {"then_branch", "else_branch"};
+    c->flops = c->moved = 0;
+    for (int b = 0; b < 2; b++) {
+        exchange x;
+        if (!exchange_create(c, 0, c->output_count, &x) || !evaluate_body(c, branches[b], &x)) return false;
+        for (int32_t k = 0; k < x.out_count; k++) {
+            if (c->output[k]->rank < 0) stw_onnx_put(c, k, x.out[k].dtype, x.out[k].rank, x.out[k].shape);
+        }
+        if (x.cost.flops > c->flops) c->flops = x.cost.flops; /* of the two the dearer */
+        if (x.cost.moved > c->moved) c->moved = x.cost.moved;
+    }
+    return true;
+}
+
+/* A state keeps its shape; a scan output has one row for each turn. */
+static void put_turns(stw_onnx_call *c, const exchange *x, int32_t first, int32_t states, int64_t turns) {
+    for (int32_t k = 0; k < c->output_count; k++) {
+        if (first + k >= x->out_count) return;
+        const fact *out = &x->out[first + k];
+        int64_t shape[STW_ONNX_MAX_RANK + 1];
+        if (out->rank < 0 || out->rank >= STW_ONNX_MAX_RANK) continue;
+        shape[0] = turns;
+        for (int32_t d = 0; d < out->rank; d++) shape[d + 1] = out->shape[d];
+        if (k < states)
+            stw_onnx_put(c, k, out->dtype, out->rank, out->shape);
+        else
+            stw_onnx_put(c, k, out->dtype, out->rank + 1, shape);
+    }
+    c->flops = stw_onnx_multiply(x->cost.flops, turns);
+    c->moved = stw_onnx_multiply(x->cost.moved, turns);
+}
+
+/* Inputs: number of turns, condition, states. The body gets turn, condition, states and gives condition, states, scan outputs. */
+static bool run_loop(stw_onnx_call *c) {
+    const int32_t states = c->node->input_count > 2 ? c->node->input_count - 2 : 0;
+    int64_t turns = 1;
+    exchange x;
+    if (stw_onnx_numbers(c, 0, &turns, 1) < 1 || turns < 0 || turns > STW_ONNX_MAX_DIM) turns = 1;
+    if (!exchange_create(c, 2 + (int64_t)states, 1 + (int64_t)c->output_count, &x)) return false;
+    x.in[0] = (fact){.dtype = stw_onnx_dtype_named("s64")};
+    x.in[1] = (fact){.dtype = stw_onnx_dtype_named("pred")};
+    for (int32_t k = 0; k < states; k++) {
+        x.in[2 + k] = fact_of(c->node->input[2 + k]);
+        x.in[2 + k].content = NULL; /* it changes from turn to turn */
+    }
+    if (!evaluate_body(c, "body", &x)) return false;
+    put_turns(c, &x, 1, states, turns);
+    return true;
+}
+
+/* The last num_scan_inputs inputs are cut into rows; the others are states. */
+static bool run_scan(stw_onnx_call *c) {
+    const int32_t count = c->node->input_count;
+    const int64_t scanned = stw_onnx_int(c, "num_scan_inputs", 1);
+    int64_t turns = 1;
+    exchange x;
+    if (scanned < 1 || scanned > count || !exchange_create(c, count, c->output_count, &x)) return false;
+    const int32_t states = count - (int32_t)scanned;
+    for (int32_t k = 0; k < count; k++) {
+        x.in[k] = fact_of(c->node->input[k]);
+        x.in[k].content = NULL;
+        if (k < states || x.in[k].rank < 1) continue;
+        turns = x.in[k].shape[0];
+        for (int32_t d = 0; d + 1 < x.in[k].rank; d++) x.in[k].shape[d] = x.in[k].shape[d + 1];
+        x.in[k].rank--;
+    }
+    if (!evaluate_body(c, "body", &x)) return false;
+    put_turns(c, &x, 0, states, turns);
+    return true;
+}
+
+bool stw_onnx_rule_bodies(stw_onnx_call *c) {
+    if (stw_str_is(c->node->op, "If")) return run_if(c);
+    return stw_str_is(c->node->op, "Loop") ? run_loop(c) : run_scan(c);
+}

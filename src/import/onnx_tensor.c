@@ -1,0 +1,221 @@
+/* Types and tensors of ONNX: dtype, shape and the numbers of small tensors. Weights are not looked at, external data is never
+ * opened. */
+#include <math.h>
+
+#include "import/onnx.h"
+
+int32_t stw_onnx_dtype(int64_t code) {
+    static const char *const names[] = {"none", "f32",  "u8",       "s8",       "u16",        "s16",    "s32",
+                                        "s64",  "none", "pred",     "f16",      "f64",        "u32",    "u64",
+                                        "c64",  "c128", "bf16",     "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
+                                        "u4",   "s4",   "f4e2m1fn", "f8e8m0fnu"};
+    if (code < 1 || code >= (int64_t)(sizeof names / sizeof names[0])) return STW_UNKNOWN;
+    return stw_dtype_find(stw_str_of(names[code]));
+}
+
+bool stw_onnx_is_integer(int32_t dtype) {
+    if (dtype < 0) return false;
+    const char *name = stw_dtype_name(dtype);
+    return name[0] == 's' || name[0] == 'u' || name[0] == 'p';
+}
+
+int64_t stw_onnx_multiply(int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+int64_t stw_onnx_add(int64_t a, int64_t b) {
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+int64_t stw_onnx_elements(const stw_onnx_value *value) {
+    if (value->rank < 0) return -1;
+    int64_t count = 1;
+    for (int32_t k = 0; k < value->rank; k++) {
+        if (value->shape[k] == 0) return 0;
+        count = stw_onnx_multiply(count, value->shape[k]);
+    }
+    return count;
+}
+
+int64_t stw_onnx_bytes(const stw_onnx_value *value) {
+    if (value->rank < 0 || value->dtype < 0) return 0;
+    return stw_onnx_multiply(stw_onnx_elements(value), stw_dtype_bytes(value->dtype));
+}
+
+bool stw_onnx_set_shape(stw_onnx_value *value, int32_t dtype, int64_t rank, const int64_t *shape, stw_arena *arena) {
+    if (rank < 0 || rank > STW_ONNX_MAX_RANK) return false;
+    for (int64_t k = 0; k < rank; k++) {
+        if (shape[k] < 0 || shape[k] > STW_ONNX_MAX_DIM) return false;
+    }
+    int64_t *copy = STW_NEW(arena, int64_t, rank);
+    if (copy == NULL) return false;
+    for (int64_t k = 0; k < rank; k++) copy[k] = shape[k];
+    value->dtype = dtype;
+    value->rank = (int32_t)rank;
+    value->shape = copy;
+    return true;
+}
+
+/* ---- types ---- */
+
+static bool read_dim(stw_onnx_reader *r, stw_pb dim, int64_t *out) {
+    *out = -1;
+    for (stw_pb_field f; stw_pb_next(&dim, &f);) {
+        if (f.number == 1) stw_pb_int(&dim, &f, out);
+    }
+    if (*out < 0) *out = r->default_dim;
+    return !r->file.failed;
+}
+
+static void read_tensor_type(stw_onnx_reader *r, stw_pb type, stw_onnx_value *value, stw_arena *arena) {
+    int64_t code = 0, shape[STW_ONNX_MAX_RANK], rank = -1;
+    for (stw_pb_field f; stw_pb_next(&type, &f);) {
+        stw_pb list, dim;
+        if (f.number == 1) stw_pb_int(&type, &f, &code);
+        if (f.number != 2 || !stw_pb_enter(&type, &f, &list)) continue;
+        rank = 0;
+        for (stw_pb_field g; stw_pb_next(&list, &g);) {
+            if (g.number != 1 || !stw_pb_enter(&list, &g, &dim)) continue;
+            int64_t one = 0;
+            if (!read_dim(r, dim, &one)) return;
+            if (rank < STW_ONNX_MAX_RANK) shape[rank] = one;
+            rank++;
+        }
+    }
+    const int32_t dtype = stw_onnx_dtype(code);
+    if (rank < 0 || !stw_onnx_set_shape(value, dtype, rank, shape, arena)) value->dtype = dtype;
+}
+
+void stw_onnx_read_type(stw_onnx_reader *r, stw_str type, int32_t depth, stw_onnx_value *value, stw_arena *arena) {
+    stw_pb m = stw_pb_range(&r->file, type, depth), inner;
+    for (stw_pb_field f; stw_pb_next(&m, &f);) {
+        if ((f.number == 1 || f.number == 8) && stw_pb_enter(&m, &f, &inner)) read_tensor_type(r, inner, value, arena);
+    }
+}
+
+/* ---- tensors ---- */
+
+typedef struct {
+    int64_t code, rank;
+    int64_t shape[STW_ONNX_MAX_RANK];
+    stw_str raw;
+    bool external;
+    double number[STW_ONNX_MAX_CONTENT];
+    int64_t count; /* of numbers, which may be more than there is room for */
+} tensor;
+
+static void read_numbers(stw_pb *m, const stw_pb_field *f, tensor *t) {
+    double number = 0.0;
+    int64_t whole = 0;
+    for (stw_pb_list list = stw_pb_list_of(f); t->count < STW_ONNX_MAX_CONTENT + 1;) {
+        if (f->number == 4    ? !stw_pb_list_float(m, &list, &number)
+            : f->number == 10 ? !stw_pb_list_double(m, &list, &number)
+                              : !stw_pb_list_int(m, &list, &whole))
+            break;
+        if (t->count < STW_ONNX_MAX_CONTENT) t->number[t->count] = f->number == 4 || f->number == 10 ? number : (double)whole;
+        t->count++;
+    }
+}
+
+static double raw_number(const char *at, int32_t dtype) {
+    const int64_t bytes = stw_dtype_bytes(dtype);
+    const char *name = stw_dtype_name(dtype);
+    uint64_t bits = 0;
+    for (int64_t k = 0; k < bytes; k++) bits |= (uint64_t)(uint8_t)at[k] << (8 * k);
+    if (dtype == STW_DTYPE_F32) {
+        const uint32_t low = (uint32_t)bits;
+        float value;
+        memcpy(&value, &low, sizeof value);
+        return (double)value;
+    }
+    if (dtype == STW_DTYPE_F64) {
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    const int64_t sign = name[0] == 's' && bytes < 8 ? (int64_t)1 << (8 * bytes - 1) : 0; /* two's complement of fewer bytes */
+    return name[0] == 'u' ? (double)bits : (double)(((int64_t)bits ^ sign) - sign);
+}
+
+/* May the numbers of this tensor be looked at? Only what raw_number and read_numbers read right. */
+static bool is_readable(int32_t dtype) {
+    if (dtype == STW_DTYPE_F32 || dtype == STW_DTYPE_F64) return true;
+    const char *name = dtype >= 0 ? stw_dtype_name(dtype) : "";
+    return stw_onnx_is_integer(dtype) && name[1] != '4'; /* two numbers of 4 bits share a byte */
+}
+
+static void keep_numbers(tensor *t, stw_onnx_value *value, stw_arena *arena) {
+    const int64_t elements = stw_onnx_elements(value);
+    const int64_t most = stw_onnx_is_integer(value->dtype) ? STW_ONNX_MAX_CONTENT : STW_ONNX_MAX_FLOAT_CONTENT;
+    if (t->external || elements < 0 || elements > most || value->dtype < 0 || !is_readable(value->dtype)) return;
+    const int64_t size = stw_dtype_bytes(value->dtype);
+    if (t->raw.length > 0 && t->raw.length == elements * size) {
+        for (int64_t k = 0; k < elements; k++) t->number[k] = raw_number(t->raw.p + k * size, value->dtype);
+        t->count = elements;
+    }
+    if (t->count != elements) return;
+    double *content = STW_NEW(arena, double, elements);
+    if (content == NULL) return;
+    for (int64_t k = 0; k < elements; k++) content[k] = t->number[k];
+    value->content = content;
+}
+
+void stw_onnx_mark_stored(stw_onnx_value *value) {
+    const int64_t elements = stw_onnx_elements(value);
+    const bool small = stw_onnx_is_integer(value->dtype) ? elements <= STW_ONNX_MAX_CONTENT : elements <= 1;
+    value->source = small && elements >= 0 ? STW_ONNX_CONSTANT : STW_ONNX_PARAMETER;
+    value->stored = value->present = true;
+}
+
+bool stw_onnx_read_tensor(stw_onnx_reader *r, stw_pb m, stw_onnx_value *value, stw_str *name, stw_arena *arena) {
+    tensor t = {0};
+    int64_t dim = 0;
+    const char *at = m.cursor;
+    for (stw_pb_field f; stw_pb_next(&m, &f);) {
+        switch (f.number) {
+            case 1:
+                for (stw_pb_list list = stw_pb_list_of(&f); stw_pb_list_int(&m, &list, &dim); t.rank++) {
+                    if (dim < 0)
+                        return stw_pb_fail(&r->file, f.at, "dimension %lld of a tensor is %lld", (long long)t.rank,
+                                           (long long)dim);
+                    if (t.rank < STW_ONNX_MAX_RANK) t.shape[t.rank] = dim;
+                }
+                break;
+            case 2: stw_pb_int(&m, &f, &t.code); break;
+            case 4:
+            case 5:
+            case 7:
+            case 10:
+            case 11: read_numbers(&m, &f, &t); break;
+            case 8: stw_pb_string(&m, &f, name); break;
+            case 9: stw_pb_string(&m, &f, &t.raw); break;
+            case 13: t.external = true; break;
+            default: break;
+        }
+    }
+    if (r->file.failed) return false;
+    if (!stw_onnx_set_shape(value, stw_onnx_dtype(t.code), t.rank, t.shape, arena))
+        return stw_pb_fail(&r->file, at, "tensor '%.*s' has more than %d dimensions or one above 2^40", STW_STR_SHOW(*name),
+                           STW_ONNX_MAX_RANK);
+    keep_numbers(&t, value, arena);
+    stw_onnx_mark_stored(value);
+    return true;
+}
+
+bool stw_onnx_read_sparse(stw_onnx_reader *r, stw_pb m, stw_onnx_value *value, stw_str *name, stw_arena *arena) {
+    int64_t shape[STW_ONNX_MAX_RANK], rank = 0, dim = 0;
+    for (stw_pb_field f; stw_pb_next(&m, &f);) {
+        stw_pb inner;
+        if (f.number == 1 && stw_pb_enter(&m, &f, &inner)) stw_onnx_read_tensor(r, inner, value, name, arena);
+        if (f.number != 3) continue;
+        for (stw_pb_list list = stw_pb_list_of(&f); stw_pb_list_int(&m, &list, &dim); rank++) {
+            if (rank < STW_ONNX_MAX_RANK) shape[rank] = dim;
+        }
+    }
+    value->content = NULL;
+    if (!r->file.failed) stw_onnx_set_shape(value, value->dtype, rank, shape, arena);
+    stw_onnx_mark_stored(value);
+    return !r->file.failed;
+}

@@ -1,0 +1,467 @@
+/* import/onnx: hand-made models with the graphs that they must become, what is refused with which words, every truncation, and
+ * the real models where they are: in shared/external/onnx beside the source tree, or where STOWAGE_ONNX says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "import/import.h"
+#include "support/onnx_model.h"
+#include "test.h"
+
+typedef struct {
+    stw_arena arena;
+    stw_pb_writer graph, functions; /* fields of the GraphProto and of the ModelProto */
+    stw_error error;
+    stw_graph *out;
+} fixture;
+
+static void begin(fixture *f) {
+    *f = (fixture){0};
+    CHECK_EQ_INT(stw_arena_create(&f->arena, NULL), STW_OK);
+    f->graph.arena = f->functions.arena = &f->arena;
+}
+
+static stw_str model_of(fixture *f) {
+    return onnx_model(&f->arena, (stw_str){f->graph.data, f->graph.length}, (stw_str){f->functions.data, f->functions.length});
+}
+
+static bool read(fixture *f) {
+    const stw_str bytes = model_of(f);
+    CHECK(stw_onnx_is(bytes));
+    const stw_status status = stw_graph_parse(bytes.p, (size_t)bytes.length, "m.onnx", &f->out, &f->error);
+    CHECK_STR(f->error.message, "");
+    return CHECK_EQ_INT(status, STW_OK);
+}
+
+static void end(fixture *f) {
+    stw_graph_destroy(f->out);
+    stw_arena_destroy(&f->arena);
+}
+
+static int32_t find(const stw_graph *graph, const char *name) {
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (stw_str_is(graph->node_name[i], name)) return i;
+    }
+    test_context("%s", name);
+    CHECK(!"the node is there");
+    test_context("%s", "");
+    return 0;
+}
+
+static bool has(const stw_graph *graph, const char *name) {
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (stw_str_is(graph->node_name[i], name)) return true;
+    }
+    return false;
+}
+
+/* Node `name` has this shape, as "1,64,112,112", and these FLOPs unless below 0. */
+static void check_node(const stw_graph *graph, const char *name, const char *shape, int64_t flops) {
+    const int32_t i = find(graph, name);
+    char text[200] = "";
+    for (int64_t k = graph->shape_start[i]; k < graph->shape_start[i + 1]; k++) {
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%lld", length > 0 ? "," : "", (long long)graph->shape[k]);
+    }
+    test_context("%s", name);
+    CHECK_STR(text, shape);
+    if (flops >= 0) CHECK_EQ_INT(graph->flops[i], flops);
+    test_context("%s", "");
+}
+
+TEST(onnx, a_convolution_net) {
+    fixture f;
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "2,3,8,8");
+    onnx_weights(&f.graph, 5, "block.0.weight", "4,3,3,3");
+    onnx_weights(&f.graph, 5, "bias", "4");
+    onnx_weights(&f.graph, 5, "fc", "10,64");
+    onnx_node(&f.graph, 1, "Conv", "x block.0.weight bias", "c", "pads=1,1,1,1 strides=1,1");
+    onnx_node(&f.graph, 1, "Relu", "c", "r", "");
+    onnx_node(&f.graph, 1, "MaxPool", "r", "p", "kernel_shape=2,2 strides=2,2");
+    onnx_node(&f.graph, 1, "Flatten", "p", "flat", "");
+    onnx_node(&f.graph, 1, "Gemm", "flat fc -", "y", "transB=1");
+    onnx_node(&f.graph, 1, "Dropout", "y", "d mask", "");
+    onnx_node(&f.graph, 1, "Softmax", "d", "s", "");
+    onnx_value(&f.graph, 12, "s", ONNX_FLOAT, NULL);
+    if (read(&f)) {
+        check_node(f.out, "c", "2,4,8,8", 512 * 2 * 27 + 512);
+        check_node(f.out, "r", "2,4,8,8", 512);
+        check_node(f.out, "p", "2,4,4,4", 128 * 4);
+        check_node(f.out, "flat", "2,64", 0);
+        check_node(f.out, "y", "2,10", 2 * 20 * 64);
+        check_node(f.out, "s", "2,10", 100);
+        CHECK_EQ_INT(f.out->op_count, 5); /* Flatten and Dropout are views */
+        CHECK_EQ_INT(f.out->kind[find(f.out, "flat")], STW_NODE_VIEW);
+        CHECK_EQ_INT(f.out->kind[find(f.out, "d")], STW_NODE_VIEW);
+        const int32_t w = find(f.out, "block.0.weight");
+        CHECK_EQ_INT(f.out->kind[w], STW_NODE_PARAMETER);
+        CHECK_STR(f.out->label[w].p, "block.0.weight");
+        CHECK_EQ_INT(f.out->bytes[w], 4 * 108);
+        CHECK_EQ_INT(f.out->kind[find(f.out, "x")], STW_NODE_INPUT);
+        CHECK_STR(f.out->attributes[find(f.out, "c")].p, "{\"pads\":[1,1,1,1],\"strides\":[1,1]}");
+        CHECK_EQ_INT(f.out->output_count, 1);
+        CHECK_EQ_INT(f.out->output[0], find(f.out, "s"));
+    }
+    end(&f);
+}
+
+/* What only computes a shape is worked out and leaves the graph; open dimensions count as 1. */
+TEST(onnx, shape_arithmetic_is_folded) {
+    fixture f;
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "batch,6,4");
+    onnx_numbers(&f.graph, 5, "zero", (const int64_t[]){0}, 1);
+    onnx_numbers(&f.graph, 5, "rest", (const int64_t[]){-1}, 1);
+    onnx_numbers(&f.graph, 5, "two", (const int64_t[]){2}, 1);
+    onnx_node(&f.graph, 1, "Shape", "x", "shape", "");
+    onnx_node(&f.graph, 1, "Gather", "shape zero", "batch", "axis=0");
+    onnx_node(&f.graph, 1, "Mul", "batch two", "twice", "");
+    onnx_node(&f.graph, 1, "Concat", "twice rest two", "to", "axis=0");
+    onnx_node(&f.graph, 1, "Reshape", "x to", "y", "");
+    onnx_node(&f.graph, 1, "ConstantOfShape", "to2", "w", "");
+    onnx_numbers(&f.graph, 5, "to2", (const int64_t[]){2, 6, 7}, 3);
+    onnx_node(&f.graph, 1, "MatMul", "yt w", "m", "");
+    onnx_node(&f.graph, 1, "Transpose", "y", "yt", "perm=0,2,1"); /* after its reader */
+    onnx_value(&f.graph, 12, "m", ONNX_FLOAT, NULL);
+    if (read(&f)) {
+        check_node(f.out, "y", "2,6,2", 0);
+        check_node(f.out, "yt", "2,2,6", 0);
+        check_node(f.out, "m", "2,2,7", 2 * 28 * 6);
+        CHECK_EQ_INT(f.out->kind[find(f.out, "w")], STW_NODE_PARAMETER);
+        CHECK_EQ_INT(f.out->op_count, 2);
+        CHECK(!has(f.out, "shape") && !has(f.out, "batch") && !has(f.out, "to") && !has(f.out, "zero"));
+    }
+    end(&f);
+}
+
+TEST(onnx, several_outputs_are_parts) {
+    fixture f;
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "6,5");
+    onnx_numbers(&f.graph, 5, "sizes", (const int64_t[]){1, 2, 3}, 3);
+    onnx_node(&f.graph, 1, "Split", "x sizes", "a b c", "");
+    onnx_node(&f.graph, 1, "Add", "c c", "d", "");
+    onnx_node(&f.graph, 1, "NoSuchOperator", "a d", "e", "");
+    onnx_value(&f.graph, 12, "e", ONNX_FLOAT, NULL);
+    onnx_value(&f.graph, 12, "a", ONNX_FLOAT, NULL);
+    if (read(&f)) { /* a and c are read, b is not */
+        const stw_graph *g = f.out;
+        int32_t split = 0;
+        while (split < g->N && !stw_str_is(g->op_name[split], "Split")) split++;
+        CHECK_EQ_INT(g->bytes[split], 4 * 5 * (1 + 3));
+        int32_t c = -1;
+        for (int32_t i = 0; i < g->N; i++) {
+            if (stw_str_is(g->node_name[i], "c")) c = i;
+        }
+        if (CHECK(c >= 0)) {
+            CHECK_EQ_INT(g->kind[c], STW_NODE_VIEW);
+            CHECK_EQ_INT(g->root[c], split);
+            CHECK_EQ_INT(g->bytes[c], 60);
+        }
+        CHECK(!has(g, "b"));
+        CHECK(!g->known[find(g, "e")]);
+        CHECK_EQ_INT(g->dtype[find(g, "e")], STW_DTYPE_F32); /* declared, without a shape */
+    }
+    end(&f);
+}
+
+static stw_str body_attribute(fixture *f, const char *name, const stw_pb_writer *graph) {
+    stw_pb_writer w = {.arena = &f->arena};
+    const int64_t begun = stw_pb_begin(&w, 5);
+    stw_pb_write_string(&w, 1, stw_str_of(name));
+    stw_pb_write_string(&w, 6, (stw_str){graph->data, graph->length});
+    stw_pb_write_int(&w, 20, 5);
+    stw_pb_end(&w, begun);
+    return (stw_str){w.data, w.length};
+}
+
+/* A loop of seven turns whose body multiplies (4, 4) by (4, 4) from outside. */
+TEST(onnx, a_loop_costs_its_turns) {
+    fixture f;
+    begin(&f);
+    stw_pb_writer body = {.arena = &f.arena};
+    onnx_value(&body, 11, "turn", ONNX_INT64, "");
+    onnx_value(&body, 11, "go", ONNX_BOOL, "");
+    onnx_value(&body, 11, "state", ONNX_FLOAT, NULL);
+    onnx_node(&body, 1, "MatMul", "state w", "next", "");
+    onnx_node(&body, 1, "Identity", "go", "on", "");
+    onnx_value(&body, 12, "on", ONNX_BOOL, NULL);
+    onnx_value(&body, 12, "next", ONNX_FLOAT, NULL);
+    onnx_value(&body, 12, "next", ONNX_FLOAT, NULL); /* once more, as scan output */
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "4,4");
+    onnx_weights(&f.graph, 5, "w", "4,4");
+    onnx_numbers(&f.graph, 5, "turns", (const int64_t[]){7}, 1);
+    onnx_node_with(&f.graph, 1, "Loop", "turns - x", "last all", body_attribute(&f, "body", &body));
+    onnx_node(&f.graph, 1, "Relu", "all", "y", "");
+    onnx_value(&f.graph, 12, "y", ONNX_FLOAT, NULL);
+    onnx_value(&f.graph, 12, "last", ONNX_FLOAT, NULL);
+    if (read(&f)) {
+        const stw_graph *g = f.out;
+        check_node(g, "y", "7,4,4", 112);
+        int32_t loop = 0;
+        while (loop < g->N && !stw_str_is(g->op_name[loop], "Loop")) loop++;
+        CHECK_EQ_INT(g->flops[loop], 7 * 2 * 64);
+        CHECK_EQ_INT(g->moved[loop], 7 * 3 * 64);
+        CHECK_EQ_INT(g->op_class[loop], STW_CLASS_CONTROL);
+        bool reads_w = false; /* through its body */
+        for (int64_t k = g->input_start[loop]; k < g->input_start[loop + 1]; k++) reads_w |= g->input[k] == find(g, "w");
+        CHECK(reads_w);
+    }
+    end(&f);
+}
+
+TEST(onnx, of_two_branches_the_dearer) {
+    fixture f;
+    begin(&f);
+    stw_pb_writer a = {.arena = &f.arena}, b = {.arena = &f.arena}, both = {.arena = &f.arena};
+    onnx_node(&a, 1, "Relu", "x", "ya", "");
+    onnx_value(&a, 12, "ya", ONNX_FLOAT, NULL);
+    onnx_node(&b, 1, "MatMul", "x x", "yb", "");
+    onnx_value(&b, 12, "yb", ONNX_FLOAT, NULL);
+    stw_pb_write_raw(&both, body_attribute(&f, "then_branch", &a));
+    stw_pb_write_raw(&both, body_attribute(&f, "else_branch", &b));
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "8,8");
+    onnx_value(&f.graph, 11, "which", ONNX_BOOL, "");
+    onnx_node_with(&f.graph, 1, "If", "which", "y", (stw_str){both.data, both.length});
+    onnx_value(&f.graph, 12, "y", ONNX_FLOAT, NULL);
+    if (read(&f)) {
+        check_node(f.out, "y", "8,8", 2 * 512);
+        const int32_t y = find(f.out, "y");
+        CHECK_EQ_INT(f.out->input_start[y + 1] - f.out->input_start[y], 2); /* the condition, and x once */
+    }
+    end(&f);
+}
+
+static void write_function(stw_pb_writer *w, const char *name, const char *calls) {
+    const int64_t begun = stw_pb_begin(w, 25);
+    stw_pb_write_string(w, 1, stw_str_of(name));
+    stw_pb_write_string(w, 4, STW_STR("a"));
+    stw_pb_write_string(w, 5, STW_STR("c"));
+    onnx_node(w, 7, calls, "a", "b", "");
+    onnx_node(w, 7, calls, "b", "c", "");
+    stw_pb_write_string(w, 10, STW_STR("own"));
+    stw_pb_end(w, begun);
+}
+
+static void call_in_domain(stw_pb_writer *w, int64_t number, const char *op) {
+    const int64_t begun = stw_pb_begin(w, number);
+    stw_pb_write_string(w, 1, STW_STR("x"));
+    stw_pb_write_string(w, 2, STW_STR("y"));
+    stw_pb_write_string(w, 4, stw_str_of(op));
+    stw_pb_write_string(w, 7, STW_STR("own"));
+    stw_pb_end(w, begun);
+}
+
+TEST(onnx, a_function_costs_its_body) {
+    fixture f;
+    begin(&f);
+    write_function(&f.functions, "Twice", "Relu");
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "10");
+    call_in_domain(&f.graph, 1, "Twice");
+    onnx_value(&f.graph, 12, "y", ONNX_FLOAT, NULL);
+    if (read(&f)) {
+        check_node(f.out, "y", "10", 20);
+        CHECK_EQ_INT(f.out->moved[find(f.out, "y")], 160);
+        CHECK(f.out->known[find(f.out, "y")]);
+    }
+    end(&f);
+}
+
+TEST(onnx, a_weight_is_an_input_with_a_gradient) {
+    fixture f;
+    begin(&f);
+    onnx_value(&f.graph, 11, "w", ONNX_FLOAT, "3");
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    onnx_node(&f.graph, 1, "Mul", "w x", "w_grad", "");
+    onnx_value(&f.graph, 12, "w_grad", ONNX_FLOAT, "3");
+    if (read(&f)) {
+        CHECK_EQ_INT(f.out->kind[find(f.out, "w")], STW_NODE_PARAMETER);
+        CHECK_EQ_INT(f.out->kind[find(f.out, "x")], STW_NODE_INPUT);
+    }
+    end(&f);
+}
+
+/* ---- refusals ---- */
+
+static void check_refused(fixture *f, const char *says) {
+    const stw_str bytes = model_of(f);
+    f->out = (stw_graph *)1;
+    CHECK_EQ_INT(stw_graph_parse(bytes.p, (size_t)bytes.length, "m.onnx", &f->out, &f->error), STW_ERROR_INPUT);
+    CHECK(f->out == NULL);
+    CHECK(strncmp(f->error.message, "m.onnx: byte ", 13) == 0);
+    CHECK(strchr(f->error.message, '\n') == NULL);
+    CHECK_CONTAINS(f->error.message, says);
+    end(f);
+}
+
+TEST(onnx, refusals) {
+    fixture f;
+    begin(&f);
+    onnx_node(&f.graph, 1, "Relu", "absent", "y", "");
+    check_refused(&f, "node 'y' (Relu): its input 'absent' is written by no node");
+
+    begin(&f);
+    onnx_node(&f.graph, 1, "Relu", "b", "a", "");
+    onnx_node(&f.graph, 1, "Relu", "a", "b", "");
+    check_refused(&f, "close a cycle");
+
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    onnx_node(&f.graph, 1, "Relu", "x", "y", "");
+    onnx_node(&f.graph, 1, "Tanh", "x", "y", "");
+    check_refused(&f, "(Tanh): its output 'y' exists already");
+
+    begin(&f);
+    onnx_weights(&f.graph, 5, "w", "3");
+    onnx_weights(&f.graph, 5, "w", "3");
+    check_refused(&f, "initializer 'w' stands twice");
+
+    begin(&f);
+    onnx_value(&f.graph, 12, "y", ONNX_FLOAT, "3");
+    check_refused(&f, "output 'y' of the graph is written by no node");
+
+    begin(&f);
+    onnx_weights(&f.graph, 5, "w", "3,-4");
+    check_refused(&f, "dimension 1 of a tensor is -4");
+
+    begin(&f);
+    onnx_weights(&f.graph, 5, "w", "3,9000000000000000000");
+    check_refused(&f, "one above 2^40");
+
+    begin(&f);
+    onnx_node(&f.graph, 1, "", "", "y", "");
+    check_refused(&f, "has no operator");
+
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "1000000000000,1000000000000");
+    check_refused(&f, "more than 2^63 bytes");
+}
+
+/* Functions that call each other twice double the work with every level; and one that calls itself never ends. */
+TEST(onnx, bombs) {
+    fixture f;
+    char name[20], calls[20];
+    begin(&f);
+    for (int k = 0; k < 60; k++) {
+        snprintf(name, sizeof name, "F%d", k);
+        snprintf(calls, sizeof calls, "F%d", k + 1);
+        const int64_t begun = stw_pb_begin(&f.functions, 25);
+        stw_pb_write_string(&f.functions, 1, stw_str_of(name));
+        stw_pb_write_string(&f.functions, 10, STW_STR("own"));
+        stw_pb_write_string(&f.functions, 4, STW_STR("x"));
+        stw_pb_write_string(&f.functions, 5, STW_STR("y"));
+        call_in_domain(&f.functions, 7, calls);
+        const int64_t second = stw_pb_begin(&f.functions, 7);
+        stw_pb_write_string(&f.functions, 1, STW_STR("x"));
+        stw_pb_write_string(&f.functions, 4, stw_str_of(calls));
+        stw_pb_write_string(&f.functions, 7, STW_STR("own"));
+        stw_pb_end(&f.functions, second);
+        stw_pb_end(&f.functions, begun);
+    }
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    call_in_domain(&f.graph, 1, "F0");
+    check_refused(&f, "inline or remove functions");
+
+    begin(&f);
+    const int64_t begun = stw_pb_begin(&f.functions, 25);
+    stw_pb_write_string(&f.functions, 1, STW_STR("F"));
+    stw_pb_write_string(&f.functions, 10, STW_STR("own"));
+    stw_pb_write_string(&f.functions, 4, STW_STR("x"));
+    call_in_domain(&f.functions, 7, "F");
+    stw_pb_end(&f.functions, begun);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    call_in_domain(&f.graph, 1, "F");
+    check_refused(&f, "does a function call itself?");
+
+    begin(&f); /* bodies within bodies: the message runs out of levels first */
+    stw_pb_writer body = {.arena = &f.arena};
+    for (int k = 0; k < 70; k++) {
+        stw_pb_writer outer = {.arena = &f.arena};
+        onnx_node_with(&outer, 1, "If", "", "y", body_attribute(&f, "then_branch", &body));
+        body = outer;
+    }
+    f.graph = body;
+    check_refused(&f, "nested deeper than 100");
+}
+
+TEST(onnx, every_truncation) {
+    fixture f;
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "2,3,8,8");
+    onnx_weights(&f.graph, 5, "w", "4,3,3,3");
+    onnx_numbers(&f.graph, 5, "to", (const int64_t[]){2, -1}, 2);
+    onnx_node(&f.graph, 1, "Conv", "x w", "c", "pads=1,1,1,1");
+    onnx_node(&f.graph, 1, "Reshape", "c to", "y", "");
+    onnx_value(&f.graph, 12, "y", ONNX_FLOAT, "2,n");
+    const stw_str bytes = model_of(&f);
+    int refused = 0;
+    for (int64_t length = 0; length < bytes.length; length++) {
+        char *cut = malloc(length > 0 ? (size_t)length : 1);
+        memcpy(cut, bytes.p, (size_t)length);
+        stw_graph *graph = NULL;
+        stw_error error = {0};
+        const bool failed = stw_onnx_read((stw_str){cut, length}, &graph, &error) != STW_OK;
+        CHECK(failed == (error.message[0] != '\0'));
+        refused += failed;
+        stw_graph_destroy(graph);
+        free(cut);
+    }
+    CHECK_EQ_INT(refused, bytes.length - 1); /* without its opsets the model is whole */
+    end(&f);
+}
+
+TEST(onnx, other_files_are_not_models) {
+    CHECK(!stw_onnx_is((stw_str){"", 0}));
+    CHECK(!stw_onnx_is(STW_STR("{\"format\":\"opgraph\"}")));
+    CHECK(!stw_onnx_is(STW_STR("HloModule jit_f")));
+    CHECK(!stw_onnx_is(STW_STR("\x0a\x04node")));
+    CHECK(
+        !stw_onnx_is(STW_STR("\x08\x00\x12\x01"
+                             "a")));
+    CHECK(
+        stw_onnx_is(STW_STR("\x08\x07\x12\x01"
+                            "a")));
+}
+
+/* ---- real models ---- */
+
+/* FLOPs within 2 % of what is published (multiply-adds doubled); AlexNet is counted for the file's 224 x 224 input. */
+TEST(onnx, real_models) {
+    static const struct {
+        const char *file;
+        double flops; /* below 0: not compared */
+    } cases[] = {
+        {"light_resnet50.onnx", 8.2e9},
+        {"light_densenet121.onnx", 5.74e9},
+        {"light_squeezenet.onnx", 0.70e9},
+        {"light_bvlc_alexnet.onnx", 1.31e9},
+        {"light_inception_v1.onnx", -1.0},
+        {"ort_bert_toy_optimized.onnx", -1.0},
+        {"ort_TFBertForQuestionAnswering.onnx", -1.0},
+        {"ort_3layer_bloom_optimized_training.onnx", -1.0},
+    };
+    const char *given = getenv("STOWAGE_ONNX");
+    const char *folder = given != NULL ? given : STW_SOURCE_DIR "/../shared/external/onnx";
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        char path[2000];
+        snprintf(path, sizeof path, "%s/%s", folder, cases[k].file);
+        FILE *there = fopen(path, "rb");
+        if (there == NULL) SKIP("the real models are not there; STOWAGE_ONNX names their folder");
+        fclose(there);
+        stw_error error = {0};
+        stw_graph *graph = NULL;
+        test_context("%s", cases[k].file);
+        if (!CHECK_EQ_INT(stw_graph_open(path, &graph, &error), STW_OK)) continue;
+        double flops = 0.0;
+        int32_t without = 0;
+        for (int32_t i = 0; i < graph->N; i++) {
+            flops += (double)graph->flops[i];
+            without += graph->kind[i] == STW_NODE_OP && graph->dtype[i] == STW_DTYPE_NONE;
+        }
+        if (cases[k].flops > 0.0) CHECK_NEAR(flops, cases[k].flops, 0.02 * cases[k].flops);
+        CHECK_EQ_INT(without, 0);
+        stw_graph_destroy(graph);
+    }
+}
