@@ -21,8 +21,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = [("rnnlm-2", "h200x2", 2), ("inception-v3-b32", "h200x2", 2), ("gnmt-4", "h200x4", 4)]
-RATES = [0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003]
-PER_DEVICE = [5, 10, 20]
+RATES = [0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003]
+PER_DEVICE = [3, 5, 10]
 FIELDS = ("graph", "preset", "rate", "groups", "seed", "seconds", "threads")
 
 
@@ -165,7 +165,7 @@ def main():
     parser.add_argument("--bin", default=str(ROOT / "build/release/stowage"), help="the program")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     parser.add_argument("--threads", type=int, default=1, help="of each run")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each run")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each run")
     parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[1])
     parser.add_argument("--rates", type=lambda text: [float(word) for word in text.split(",")], default=RATES)
     parser.add_argument("--per-device", type=lambda text: [int(word) for word in text.split(",")], default=PER_DEVICE)
