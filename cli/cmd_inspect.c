@@ -49,7 +49,8 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     inner.arena = arena;
     if (cli_is_policy(text)) return cli_show_policy(&inner, text, label, error);
     if (stw_model_is(text)) return cli_show_graph(&inner, text, label, error);
-    const stw_status status = find_format(text, &inner.arena, &format, error);
+    stw_status status = stw_check_known(text, error);
+    if (status == STW_OK) status = find_format(text, &inner.arena, &format, error);
     if (status != STW_OK) {
         stw_error_prefix(error, label);
         return status;

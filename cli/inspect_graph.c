@@ -76,14 +76,17 @@ static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s
     STW_TRY_NEW(arena, s->measured, graph->kind_count, error);
     for (int32_t i = 0; i < graph->N; i++) {
         s->nodes[graph->kind[i]]++;
-        s->bytes[graph->kind[i]] += graph->bytes[i];
+        int64_t *bytes = &s->bytes[graph->kind[i]];
+        if (__builtin_add_overflow(*bytes, graph->bytes[i], bytes)) *bytes = INT64_MAX;
         if (graph->kind[i] != STW_NODE_OP) continue;
         class_work *op_class = &s->op_class[graph->op_class[i]];
         op_class->ops++;
         op_class->flops += (double)graph->flops[i];
         s->flops += (double)graph->flops[i];
         s->updates += graph->updates[i] >= 0;
-        s->unsized += graph->dtype[i] == STW_DTYPE_NONE && graph->bytes[i] == 0 && graph->flops[i] == 0 && graph->moved[i] < 0;
+        /* A scalar has bytes; without them and without dimensions the shape is not known, whatever the dtype. */
+        const bool has_dimensions = graph->shape_start[i + 1] > graph->shape_start[i];
+        s->unsized += !has_dimensions && graph->bytes[i] == 0 && graph->flops[i] == 0 && graph->moved[i] < 0;
         for (int32_t k = 0; k < graph->kind_count; k++) {
             const double us = graph->us[k][i];
             if (isnan(us)) {

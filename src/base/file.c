@@ -1,4 +1,4 @@
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* realpath, MAP_ANONYMOUS */
 #include "base/file.h"
 
 #include <errno.h>
@@ -128,7 +128,8 @@ static stw_status read_all(int descriptor, buffer *b, stw_error *error) {
 }
 
 /* Large plain files are mapped instead of read: the pages that nobody looks at (weights) are never loaded. They take a place in
- * the arena, which gives them back with the rest. *out stays empty where mapping is not to be had. */
+ * the arena, which gives them back with the rest. *out stays empty where mapping is not to be had; the file is read then. Who
+ * cuts a mapped file while it is read ends the process (SIGBUS): files must not change under us. */
 static stw_status map_large(int descriptor, stw_arena *arena, stw_str *out, stw_error *error) {
     enum { SMALLEST = 4 << 20 };
     struct stat info;
@@ -137,11 +138,18 @@ static stw_status map_large(int descriptor, stw_arena *arena, stw_str *out, stw_
     if (lseek(descriptor, 0, SEEK_CUR) != 0 || pread(descriptor, magic, sizeof magic, 0) != (ssize_t)sizeof magic) return STW_OK;
     if ((magic[0] == 0x1f && magic[1] == 0x8b) || memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) return STW_OK;
     const int64_t page = sysconf(_SC_PAGESIZE), length = info.st_size;
+    const stw_arena before = *arena;
     char *room = STW_NEW_DIRTY(arena, char, length + 2 * page); /* begins anywhere in a page and ends with a NUL */
     if (room == NULL) return stw_fail(error, STW_ERROR_MEMORY, "is too large to be mapped (%lld bytes)", (long long)length);
     char *start = room + (page - (int64_t)((uintptr_t)room % (uintptr_t)page)) % page;
-    if (mmap(start, (size_t)length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, descriptor, 0) == MAP_FAILED)
-        return stw_fail(error, STW_ERROR_IO, "cannot be mapped: %s", strerror(errno));
+    if (mmap(start, (size_t)length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, descriptor, 0) == MAP_FAILED) {
+        /* What failed may have taken the arena's pages away. */
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+        if (mmap(start, (size_t)length, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+            return stw_fail(error, STW_ERROR_MEMORY, "cannot be mapped: %s", strerror(errno));
+        *arena = before;
+        return STW_OK;
+    }
     if (length % page == 0) start[length] = '\0'; /* else the page is filled up with zeros */
     *out = (stw_str){start, length};
     return STW_OK;

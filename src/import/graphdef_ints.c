@@ -32,7 +32,8 @@ static bool combine(stw_str op, int64_t a, int64_t b, int64_t *out) {
         return true;
     }
     if (!stw_str_is(op, "FloorMod")) return false;
-    *out = a - floor_div(a, b) * b;
+    *out = a % b;
+    if (*out != 0 && (*out < 0) != (b < 0)) *out += b;
     return true;
 }
 

@@ -42,7 +42,8 @@ void stw_tf_convolution(const stw_tf_graph *graph, int32_t node, stw_tf_result *
         const int64_t dilation = list_item(graph, node, STW_TF_dilations, first + s, 1);
         int64_t window = 0;
         if (dilation < 1 || filter.dim[s] < 1 || __builtin_mul_overflow(filter.dim[s] - 1, dilation, &window)) return;
-        out.dim[first + s] = places(graph, node, first + s, image.dim[first + s], window + 1);
+        if (__builtin_add_overflow(window, 1, &window)) return;
+        out.dim[first + s] = places(graph, node, first + s, image.dim[first + s], window);
         if (out.dim[first + s] < 0) return;
     }
     out.dim[channel] = filter.dim[filter.rank - 1];

@@ -8,7 +8,10 @@
 #include "graph/graph.h"
 #include "import/builder.h"
 
-enum { STW_HLO_MAX_DEPTH = 100 }; /* of tuples in tuples */
+enum {
+    STW_HLO_MAX_DEPTH = 100, /* of tuples in tuples */
+    STW_HLO_MAX_RANK = 255   /* layouts are compared in time that grows with the rank */
+};
 
 /* How an opcode is priced and what becomes of it in the graph. */
 typedef enum stw_hlo_rule {
@@ -65,7 +68,15 @@ typedef struct stw_hlo_range { /* a piece of one of the lists */
     int32_t first, count;
 } stw_hlo_range;
 
-typedef enum stw_hlo_direction { STW_HLO_NO_DIRECTION, STW_HLO_LESS, STW_HLO_LESS_EQUAL, STW_HLO_OTHER } stw_hlo_direction;
+typedef enum stw_hlo_direction {
+    STW_HLO_NO_DIRECTION,
+    STW_HLO_LESS,
+    STW_HLO_LESS_EQUAL,
+    STW_HLO_GREATER,
+    STW_HLO_GREATER_EQUAL,
+    STW_HLO_OTHER
+} stw_hlo_direction;
+stw_hlo_direction stw_hlo_find_direction(stw_str text); /* "LT"; empty: none */
 
 typedef struct stw_hlo_instruction {
     stw_str name, opcode;

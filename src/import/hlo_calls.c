@@ -77,7 +77,8 @@ static int64_t contracted_size(const stw_hlo_module *m, const stw_hlo_instructio
     const stw_str config = stw_hlo_find_after(i->config, "lhs_contracting_dimensions");
     const char *cursor = config.p;
     int64_t dimension = 0;
-    if (config.length > 0 && stw_hlo_next_number(&cursor, config.p + config.length, &dimension) && dimension < left->rank) {
+    if (config.length > 0 && stw_hlo_next_number(&cursor, config.p + config.length, &dimension) && dimension >= 0 &&
+        dimension < left->rank) {
         return stw_hlo_dimensions(m, left)[dimension];
     }
     double batch = 1.0;

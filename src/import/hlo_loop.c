@@ -1,6 +1,13 @@
 /* Loops of HLO: how often they run, and what of their state they leave alone. */
 #include "import/hlo.h"
 
+stw_hlo_direction stw_hlo_find_direction(stw_str text) {
+    static const char *const names[] = {"", "LT", "LE", "GT", "GE"}; /* in the order of the enum */
+    int k = 0;
+    while (k < STW_HLO_OTHER && !stw_str_is(text, names[k])) k++;
+    return (stw_hlo_direction)k;
+}
+
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k) {
     const stw_hlo_computation *body = &m->computation[m->number[loop->called.first]];
     const stw_hlo_instruction *root = &m->instruction[body->root];
@@ -44,12 +51,15 @@ int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *l
     int64_t limit = 0, first = 0, trips = 0;
     if (read_known_count(loop->config, &trips)) return trips > 1 ? trips : 1;
     if (root->direction != STW_HLO_NO_DIRECTION && root->operand.count == 2) {
-        if (!find_value(m, loop, stw_hlo_operand(m, root, 1), &limit)) return 1;
-        if (!find_value(m, loop, stw_hlo_operand(m, root, 0), &first)) first = 0;
+        /* a > b is b < a: of a loop that counts down the start is the limit */
+        const bool swapped = root->direction == STW_HLO_GREATER || root->direction == STW_HLO_GREATER_EQUAL;
+        if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 0 : 1), &limit)) return 1;
+        if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 1 : 0), &first)) first = 0;
     } else if (!find_only_constant(m, condition, &limit)) {
         return 1;
     }
-    if (root->direction == STW_HLO_LESS_EQUAL && limit < INT64_MAX) limit++;
+    const bool inclusive = root->direction == STW_HLO_LESS_EQUAL || root->direction == STW_HLO_GREATER_EQUAL;
+    if (inclusive && limit < INT64_MAX) limit++;
     if (__builtin_sub_overflow(limit, first, &trips)) return 1;
     return trips > 1 ? trips : 1;
 }

@@ -76,6 +76,10 @@ static stw_status read_array(stw_hlo_proto *p, stw_pb message, const char *at, c
     stw_pb layout;
     int64_t bits = 8;
     TRY(stw_hlo_proto_numbers(p, message, 3, &list));
+    if (list.count > STW_HLO_MAX_RANK) {
+        stw_pb_fail(&p->file, at, "a shape of more than %d dimensions", STW_HLO_MAX_RANK);
+        return STW_ERROR_INPUT;
+    }
     out->first = list.first;
     out->rank = list.count;
     for (int32_t k = 0; k < list.count; k++) {
@@ -166,11 +170,6 @@ static void read_literal(stw_pb literal, stw_hlo_instruction *i) {
     }
 }
 
-static uint8_t find_direction(stw_str text) {
-    if (stw_str_is(text, "LT")) return STW_HLO_LESS;
-    return stw_str_is(text, "LE") ? STW_HLO_LESS_EQUAL : STW_HLO_OTHER;
-}
-
 static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruction *i, int64_t *id, stw_pb *literal) {
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         stw_pb inner;
@@ -191,7 +190,7 @@ static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruct
             case 35: stw_pb_int(&message, &f, id); break;
             case 43: stw_pb_string(&message, &f, &i->config); break;
             case 63:
-                if (stw_pb_string(&message, &f, &text)) i->direction = find_direction(text);
+                if (stw_pb_string(&message, &f, &text)) i->direction = (uint8_t)stw_hlo_find_direction(text);
                 break;
             default: break;
         }

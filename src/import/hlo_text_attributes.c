@@ -111,12 +111,6 @@ static int16_t find_kernel_output(stw_str labels) {
     return STW_UNKNOWN;
 }
 
-static uint8_t find_direction(stw_str text) {
-    if (text.length == 0) return STW_HLO_NO_DIRECTION;
-    if (stw_str_is(text, "LT")) return STW_HLO_LESS;
-    return stw_str_is(text, "LE") ? STW_HLO_LESS_EQUAL : STW_HLO_OTHER;
-}
-
 static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_instruction *i) {
     if (value[INDEX].length > 0 && !stw_str_to_int64(value[INDEX], &i->number)) {
         return stw_hlo_text_fail(t, value[INDEX].p, "index must be a number");
@@ -132,7 +126,7 @@ static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_inst
         TRY(read_window(t, value[WINDOW], "lhs_dilate=", &i->dilation));
     }
     i->kernel_output = find_kernel_output(value[LABELS]);
-    i->direction = find_direction(value[DIRECTION]);
+    i->direction = (uint8_t)stw_hlo_find_direction(value[DIRECTION]);
     i->config = value[CONFIG];
     i->op_name = until_quote(stw_hlo_find_after(value[METADATA], "op_name=\""));
     if (value[TARGET].length > 1) i->target = until_quote((stw_str){value[TARGET].p + 1, value[TARGET].length - 1});

@@ -24,6 +24,8 @@ static stw_status read_dimensions(stw_hlo_text *t, stw_hlo_shape *out) {
         } else if (bounded || !stw_hlo_accept(t, "?")) {
             return stw_hlo_text_fail(t, start, "a shape needs numbers between its brackets");
         }
+        if (out->rank == STW_HLO_MAX_RANK)
+            return stw_hlo_text_fail(t, start, "a shape of more than %d dimensions", STW_HLO_MAX_RANK);
         TRY(stw_hlo_add_number(t->module, size, t->error));
         out->rank++;
     } while (stw_hlo_accept(t, ","));

@@ -13,6 +13,8 @@ bool stw_dnnpart_is(stw_str text, stw_arena scratch);
 
 /* Is this a model of a framework, whose format its bytes show? The readers below; JSON is not among them. */
 bool stw_model_is(stw_str bytes);
+/* Refuses what is neither such a model nor begins as a JSON object. */
+stw_status stw_check_known(stw_str bytes, stw_error *error);
 
 /* ONNX models. Dimensions that the file leaves open count as 1; weights are not looked at. */
 bool stw_onnx_is(stw_str bytes);

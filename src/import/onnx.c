@@ -108,7 +108,8 @@ static stw_status read_into(stw_onnx_reader *r, stw_graph **out, stw_error *erro
 stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena arena;
-    stw_onnx_reader r = {.error = error, .default_dim = 1, .budget = STW_ONNX_BODY_BUDGET};
+    stw_onnx_reader r = {.error = error, .default_dim = 1};
+    r.budget = STW_ONNX_BODY_BUDGET + 4 * bytes.length / STW_ONNX_BYTES_PER_PART; /* bodies may hold weights, a few deep */
     r.file = stw_pb_open(bytes, error);
     TRY(stw_arena_create(&arena, error));
     r.arena = &arena;

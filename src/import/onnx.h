@@ -22,7 +22,8 @@ enum {
     STW_ONNX_MAX_CONTENT = 64,      /* numbers of a tensor that are looked at, when they are integers */
     STW_ONNX_MAX_FLOAT_CONTENT = 8, /* and when they are not */
     STW_ONNX_MAX_DEPTH = 100,       /* of bodies within bodies */
-    STW_ONNX_BODY_BUDGET = 4000000  /* fields of bodies that are looked at in all: functions that call functions multiply */
+    STW_ONNX_BODY_BUDGET = 4000000, /* parts of bodies that are looked at in all: functions that call functions multiply */
+    STW_ONNX_BYTES_PER_PART = 16    /* a part is a field, or that many bytes */
 };
 #define STW_ONNX_MAX_DIM ((int64_t)1 << 40)
 

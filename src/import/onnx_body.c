@@ -4,6 +4,15 @@
 
 /* ---- functions by name ---- */
 
+static uint64_t hash_function(stw_str name, stw_str domain, stw_str overload) {
+    enum { FACTOR = 31 }; /* so that order counts */
+    return (stw_str_hash(name) * FACTOR + stw_str_hash(domain)) * FACTOR + stw_str_hash(overload);
+}
+
+static bool is_function(const stw_onnx_function *f, stw_str name, stw_str domain, stw_str overload) {
+    return stw_str_equal(f->name, name) && stw_str_equal(f->domain, domain) && stw_str_equal(f->overload, overload);
+}
+
 bool stw_onnx_index_functions(stw_onnx_reader *r) {
     uint64_t capacity = 16;
     while (capacity < 2 * (uint64_t)r->function_count) capacity *= 2;
@@ -11,8 +20,13 @@ bool stw_onnx_index_functions(stw_onnx_reader *r) {
     r->function_mask = capacity - 1;
     if (r->function_slot == NULL) return stw_pb_fail(&r->file, r->file.begin, "out of memory");
     for (int32_t k = 0; k < r->function_count; k++) {
-        uint64_t at = stw_str_hash(r->function[k].name);
-        while (r->function_slot[at & r->function_mask] != 0) at++;
+        const stw_onnx_function *f = &r->function[k];
+        uint64_t at = hash_function(f->name, f->domain, f->overload);
+        for (int32_t other; (other = r->function_slot[at & r->function_mask]) != 0; at++) {
+            if (is_function(&r->function[other - 1], f->name, f->domain, f->overload))
+                return stw_pb_fail(&r->file, f->bytes.p, "function '%.*s' of domain '%.*s' stands twice; give each its own name",
+                                   STW_STR_SHOW(f->name), STW_STR_SHOW(f->domain));
+        }
         r->function_slot[at & r->function_mask] = k + 1;
     }
     return true;
@@ -20,13 +34,11 @@ bool stw_onnx_index_functions(stw_onnx_reader *r) {
 
 const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const stw_onnx_node *node) {
     if (r->function_count == 0) return NULL;
-    for (uint64_t at = stw_str_hash(node->op);; at++) {
+    for (uint64_t at = hash_function(node->op, node->domain, node->overload);; at++) {
         const int32_t found = r->function_slot[at & r->function_mask];
         if (found == 0) return NULL;
         const stw_onnx_function *function = &r->function[found - 1];
-        if (stw_str_equal(function->name, node->op) && stw_str_equal(function->domain, node->domain) &&
-            stw_str_equal(function->overload, node->overload))
-            return function;
+        if (is_function(function, node->op, node->domain, node->overload)) return function;
     }
 }
 
@@ -88,6 +100,7 @@ static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *
     if (inner.depth > STW_ONNX_MAX_DEPTH)
         return stw_onnx_fail(r, c->node, "bodies or functions are nested deeper than %d; does a function call itself?",
                              STW_ONNX_MAX_DEPTH);
+    r->budget -= 1 + (message.end - message.cursor) / STW_ONNX_BYTES_PER_PART;
     if (!stw_onnx_scope_create(r, &scratch, function != NULL ? NULL : c->eval->scope, false, &scope)) return false;
     inner.scope = &scope;
     if (!stw_onnx_read_graph(&inner, message, function != NULL, &graph)) return false;

@@ -48,6 +48,10 @@ bool stw_onnx_emit_value(stw_onnx_reader *r, stw_onnx_value *value, int32_t *out
     return true;
 }
 
+static bool is_unwritten(const stw_onnx_value *value) {
+    return value->node < 0 && value->part_of < 0 && value->producer >= 0 && value->source == STW_ONNX_COMPUTED;
+}
+
 /* Inputs in argument order; of a view only what it is a view of. */
 static bool link_inputs(stw_onnx_call *c, int32_t node) {
     stw_onnx_reader *r = c->eval->reader;
@@ -61,6 +65,9 @@ static bool link_inputs(stw_onnx_call *c, int32_t node) {
         int32_t from = 0;
         if (r->captured[k]->captured_by == node) continue;
         r->captured[k]->captured_by = node;
+        if (is_unwritten(r->captured[k]))
+            return stw_onnx_fail(r, c->node, "its body reads '%.*s', which is written only later; sort the nodes",
+                                 STW_STR_SHOW(r->captured[k]->name));
         if (!stw_onnx_emit_value(r, r->captured[k], &from) || !add_input(r, node, from)) return false;
     }
     return true;

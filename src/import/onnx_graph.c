@@ -317,7 +317,7 @@ bool stw_onnx_read_graph(stw_onnx_eval *eval, stw_pb message, bool is_function, 
     if (!count_fields(eval, message, n, out) || !read_fields(eval, message, n, is_function, out)) return false;
     for (int32_t i = 0; i < out->node_count; i++) {
         if (!link_inputs(eval, &out->node[i])) return false;
-        if (!eval->scope->emits) eval->reader->budget -= out->node[i].input_count;
+        if (!eval->scope->emits) eval->reader->budget -= (int64_t)out->node[i].input_count + out->node[i].output_count;
     }
     return read_outputs(eval, message, n, is_function, out) && sort_nodes(eval, out);
 }

@@ -49,7 +49,7 @@ static bool infer(stw_onnx_call *c) {
     if (function != NULL) {
         c->is_function = true;
         if (!stw_onnx_call_function(c, function)) return false;
-    } else {
+    } else if (c->output_count > 0) { /* rules may look at their first output */
         c->row = stw_onnx_table_find(r->table, c->node->op);
         if (c->row != NULL && c->row->rule(c)) stw_onnx_fold(c);
     }

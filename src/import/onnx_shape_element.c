@@ -48,7 +48,8 @@ bool stw_onnx_rule_dynamic_quantize(stw_onnx_call *c) {
 bool stw_onnx_rule_dropout(stw_onnx_call *c) {
     const bool fused = !stw_str_is(c->node->op, "Dropout");
     const stw_onnx_value *mode = stw_onnx_in(c, 2);
-    c->is_view = !fused && (mode == NULL || (mode->content != NULL && mode->content[0] == 0.0));
+    const bool off = mode == NULL || (mode->content != NULL && stw_onnx_elements(mode) > 0 && mode->content[0] == 0.0);
+    c->is_view = !fused && off;
     return stw_onnx_put_like(c, 0, stw_onnx_in(c, 0)) && stw_onnx_put_like_as(c, 1, stw_onnx_in(c, 0), "pred");
 }
 

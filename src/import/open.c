@@ -20,9 +20,20 @@ static int find_model(stw_str bytes) {
 
 bool stw_model_is(stw_str bytes) { return find_model(bytes) < MODELS; }
 
+stw_status stw_check_known(stw_str bytes, stw_error *error) {
+    int64_t at = 0;
+    while (at < bytes.length && (bytes.p[at] == ' ' || bytes.p[at] == '\t' || bytes.p[at] == '\n' || bytes.p[at] == '\r')) at++;
+    if (at == bytes.length) return stw_fail(error, STW_ERROR_INPUT, "is empty");
+    if (bytes.p[at] == '{' || stw_model_is(bytes)) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "not a format that is read; known: opgraph JSON, dnn-partitioning JSON, ONNX, HLO text or protobuf, "
+                    "TensorFlow GraphDef (.pb, .pbtxt)");
+}
+
 static stw_status read_any(stw_str text, stw_arena scratch, stw_graph **out, stw_error *error) {
     const int k = find_model(text);
     if (k < MODELS) return models[k].read(text, out, error);
+    TRY(stw_check_known(text, error));
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
 

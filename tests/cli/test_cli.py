@@ -959,6 +959,15 @@ class Inspect(Case):
         result = self.run_stowage("inspect", path)
         self.assertIn(result.returncode, (0, 2), result)
 
+    def test_other_files(self):
+        for command in (["inspect"], ["simulate", "-m", "h200x2", "--plan", "spread"]):
+            self.fault(*command, self.path("empty", ""), says=["empty: is empty"])
+            self.fault(*command, self.path("words", "no graph"), says=["words: not a format that is read; known: opgraph JSON"])
+
+    def test_unknown_rank(self):  # a dtype alone is no shape
+        path = os.path.join(ROOT, "fuzz", "corpus", "onnx", "y_rank_unknown.onnx")
+        self.assertEqual(json.loads(self.done("inspect", path, "--format", "json"))["ops_without_shape"], 2)
+
     def test_machine(self):
         text = self.done("inspect", "h200x4")
         self.assertIn("machine h200x4: 4 devices", text)

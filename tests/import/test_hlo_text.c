@@ -238,16 +238,23 @@ TEST(hlo_text, asynchronous_pairs) {
     stw_graph_destroy(graph);
 }
 
+#define LESS "(i, n), direction=LT"
+
 TEST(hlo_text, trip_counts) {
     static const struct {
         const char *limit, *start, *more;
         int64_t trips;
-    } loops[] = {{"constant(7)", "constant(0)", "", 7},
-                 {"constant(7)", "constant(2)", "", 5},
-                 {"constant(7)", "parameter(0)", "", 7},
-                 {"constant(7)", "constant(9)", "", 1},
-                 {"add(i, i)", "constant(0)", "", 1},
-                 {"add(i, i)", "constant(0)", ", backend_config={\"known_trip_count\":{\"n\":\"12\"}}", 12}};
+        const char *compared;
+    } loops[] = {{"constant(7)", "constant(0)", "", 7, LESS},
+                 {"constant(7)", "constant(0)", "", 8, "(i, n), direction=LE"},
+                 {"constant(7)", "constant(0)", "", 7, "(n, i), direction=GT"},
+                 {"constant(7)", "constant(2)", "", 6, "(n, i), direction=GE"},
+                 {"constant(2)", "constant(9)", "", 7, "(i, n), direction=GT"},
+                 {"constant(7)", "constant(2)", "", 5, LESS},
+                 {"constant(7)", "parameter(0)", "", 7, LESS},
+                 {"constant(7)", "constant(9)", "", 1, LESS},
+                 {"add(i, i)", "constant(0)", "", 1, LESS},
+                 {"add(i, i)", "constant(0)", ", backend_config={\"known_trip_count\":{\"n\":\"12\"}}", 12, LESS}};
     for (size_t k = 0; k < sizeof loops / sizeof loops[0]; k++) {
         char text[2048];
         test_context("loop %zu", k);
@@ -255,9 +262,9 @@ TEST(hlo_text, trip_counts) {
                  "HloModule m\nb {\n s = (s32[], f32[10]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
                  " x = f32[10] get-tuple-element(s), index=1\n y = f32[10] sqrt(x)\n ROOT r = (s32[], f32[10]) tuple(i, y)\n}\n"
                  "c {\n s = (s32[], f32[10]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] %s\n"
-                 " ROOT l = pred[] compare(i, n), direction=LT\n}\nENTRY e {\n z = s32[] %s\n x = f32[10] constant({...})\n"
+                 " ROOT l = pred[] compare%s\n}\nENTRY e {\n z = s32[] %s\n x = f32[10] constant({...})\n"
                  " t = (s32[], f32[10]) tuple(z, x)\n ROOT it = (s32[], f32[10]) while(t), condition=c, body=b%s\n}\n",
-                 loops[k].limit, loops[k].start, loops[k].more);
+                 loops[k].limit, loops[k].compared, loops[k].start, loops[k].more);
         stw_graph *graph = read_text(text);
         if (graph == NULL) continue;
         const int64_t compared = loops[k].limit[0] == 'a' ? 2 : 1;
@@ -304,6 +311,8 @@ TEST(hlo_text, training_without_aliases) {
 
 /* ---- refusals ---- */
 
+#define ONES_16      "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+#define ONES         ONES_16 ONES_16 ONES_16 ONES_16
 #define ENTRY(lines) "HloModule m\nENTRY e {\n" lines "}\n"
 static const struct {
     const char *text, *where, *why;
@@ -322,6 +331,7 @@ static const struct {
     {ENTRY(" a = f32[2,] parameter(0)\n"), "line 3", "needs numbers"},
     {ENTRY(" a = f32[9223372036854775807,9] parameter(0)\n"), "line 3", "more than 2^56 bytes"},
     {ENTRY(" a = f32[99999999999999999999] parameter(0)\n"), "line 3", "more than 2^56 bytes"},
+    {ENTRY(" a = f32[" ONES ONES ONES ONES "1] parameter(0)\n"), "line 3", "more than 255 dimensions"},
     {ENTRY(" a = f32[2]{1,0} parameter(0)\n"), "line 3", "layout does not fit"},
     {ENTRY(" a = f32[2] constant({1, 2\n"), "line 3", "has no end"},
     {ENTRY(" a = f32[2] parameter(0), index\n"), "line 4", "'=' is expected"},

@@ -337,6 +337,22 @@ TEST(onnx, refusals) {
     begin(&f);
     onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "1000000000000,1000000000000");
     check_refused(&f, "more than 2^63 bytes");
+
+    begin(&f);
+    write_function(&f.functions, "Twice", "Relu");
+    write_function(&f.functions, "Twice", "Tanh");
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    call_in_domain(&f.graph, 1, "Twice");
+    check_refused(&f, "function 'Twice' of domain 'own' stands twice");
+
+    begin(&f);
+    stw_pb_writer body = {.arena = &f.arena};
+    onnx_node(&body, 1, "Relu", "late", "b", "");
+    onnx_value(&body, 12, "b", ONNX_FLOAT, NULL);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    onnx_node_with(&f.graph, 1, "If", "x", "y", body_attribute(&f, "then_branch", &body));
+    onnx_node(&f.graph, 1, "Relu", "x", "late", "");
+    check_refused(&f, "(If): its body reads 'late', which is written only later");
 }
 
 /* Functions that call each other twice double the work with every level; and one that calls itself never ends. */
@@ -374,6 +390,24 @@ TEST(onnx, bombs) {
     onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
     call_in_domain(&f.graph, 1, "F");
     check_refused(&f, "does a function call itself?");
+
+    begin(&f); /* few nodes, but one of them long */
+    const int64_t wide = stw_pb_begin(&f.functions, 25);
+    stw_pb_write_string(&f.functions, 1, STW_STR("F0"));
+    stw_pb_write_string(&f.functions, 10, STW_STR("own"));
+    const int64_t node = stw_pb_begin(&f.functions, 7);
+    stw_pb_write_string(&f.functions, 4, STW_STR("Foo"));
+    for (int k = 0; k < 100000; k++) stw_pb_write_string(&f.functions, 2, STW_STR(""));
+    stw_pb_end(&f.functions, node);
+    stw_pb_end(&f.functions, wide);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
+    for (int k = 0; k < 1000; k++) {
+        const int64_t call = stw_pb_begin(&f.graph, 1);
+        stw_pb_write_string(&f.graph, 4, STW_STR("F0"));
+        stw_pb_write_string(&f.graph, 7, STW_STR("own"));
+        stw_pb_end(&f.graph, call);
+    }
+    check_refused(&f, "inline or remove functions");
 
     begin(&f); /* bodies within bodies: the message runs out of levels first */
     stw_pb_writer body = {.arena = &f.arena};
