@@ -270,8 +270,7 @@ TEST(lists, a_cancelled_search_still_gives_a_plan) {
         const bool made = result.entry[0]->plan != NULL;
         CHECK(made || strcmp(names[m], "sct") == 0);
         if (made) CHECK_EQ_INT(result.entry[0]->score.reason, STW_VALID);
-        stw_plan_destroy(result.entry[0]->plan);
-        free(result.entry[0]);
+        stw_entry_destroy(result.entry[0]);
         stw_runner_destroy(runner);
         stw_cancel_destroy(watch.cancel);
     }
