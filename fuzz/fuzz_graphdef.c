@@ -1,46 +1,4 @@
 /* TensorFlow graphs in bytes: no input crashes the reader, and what it takes is consistent. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "fuzz.h"
-#include "import/import.h"
-
-static void require(bool held) { /* not assert: it must hold in every build */
-    if (!held) abort();
-}
-
-static void check_graph(const stw_graph *graph) {
-    int32_t ops = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        ops += graph->kind[i] == STW_NODE_OP;
-        require(graph->bytes[i] >= 0 && graph->flops[i] >= 0);
-        require(graph->root[i] >= 0 && graph->root[i] <= i && graph->kind[graph->root[i]] != STW_NODE_VIEW);
-        require(strlen(stw_graph_node_name(graph, i)) == (size_t)graph->node_name[i].length);
-        for (int64_t k = graph->input_start[i]; k < graph->input_start[i + 1]; k++) {
-            require(graph->input[k] >= 0 && graph->input[k] < i);
-        }
-    }
-    require(ops == stw_graph_op_count(graph));
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const stw_str bytes = {(const char *)data, (int64_t)size};
-    stw_error error = {0};
-    stw_graph *graph = NULL;
-    (void)stw_graphdef_is(bytes);
-    if (stw_graphdef_read(bytes, &graph, &error) == STW_OK) {
-        check_graph(graph);
-    } else {
-        require(graph == NULL && error.status != STW_OK && error.message[0] != '\0' && strchr(error.message, '\n') == NULL);
-    }
-    stw_graph_destroy(graph);
-    return 0;
-}
-
-int stw_fuzz_accepts(const uint8_t *data, size_t size) {
-    const stw_str bytes = {(const char *)data, (int64_t)size};
-    stw_graph *graph = NULL;
-    const bool accepted = stw_graphdef_is(bytes) && stw_graphdef_read(bytes, &graph, NULL) == STW_OK;
-    stw_graph_destroy(graph);
-    return accepted;
-}
+#define STW_READER_IS   stw_graphdef_is
+#define STW_READER_READ stw_graphdef_read
+#include "graph_reader.h"

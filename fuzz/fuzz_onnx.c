@@ -1,44 +1,4 @@
-/* ONNX models: no bytes crash the reader, and what it takes is consistent. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "fuzz.h"
-#include "import/import.h"
-
-static void require(bool held) { /* not assert: it must hold in every build */
-    if (!held) abort();
-}
-
-static void check_graph(const stw_graph *graph) {
-    int32_t ops = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        ops += graph->kind[i] == STW_NODE_OP;
-        require(graph->bytes[i] >= 0 && graph->flops[i] >= 0 && graph->moved[i] >= -1);
-        require(graph->root[i] >= 0 && graph->root[i] <= i && graph->kind[graph->root[i]] != STW_NODE_VIEW);
-        require(graph->origin[i] >= 0 && graph->origin[i] < graph->N);
-        for (int64_t k = graph->shape_start[i]; k < graph->shape_start[i + 1]; k++) require(graph->shape[k] >= 0);
-        for (int64_t k = graph->input_start[i]; k < graph->input_start[i + 1]; k++) require(graph->input[k] < i);
-    }
-    require(ops == stw_graph_op_count(graph));
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const stw_str bytes = {(const char *)data, (int64_t)size};
-    stw_error error = {0};
-    stw_graph *graph = NULL;
-    (void)stw_onnx_is(bytes);
-    if (stw_onnx_read(bytes, &graph, &error) == STW_OK) {
-        check_graph(graph);
-    } else {
-        require(graph == NULL && error.status != STW_OK && error.message[0] != '\0' && strchr(error.message, '\n') == NULL);
-    }
-    stw_graph_destroy(graph);
-    return 0;
-}
-
-int stw_fuzz_accepts(const uint8_t *data, size_t size) {
-    stw_graph *graph = NULL;
-    const bool accepted = stw_onnx_read((stw_str){(const char *)data, (int64_t)size}, &graph, NULL) == STW_OK;
-    stw_graph_destroy(graph);
-    return accepted;
-}
+/* ONNX models: no input crashes the reader, and what it takes is consistent. */
+#define STW_READER_IS   stw_onnx_is
+#define STW_READER_READ stw_onnx_read
+#include "graph_reader.h"
