@@ -28,6 +28,7 @@ typedef struct cli_command {
     int (*run)(const cli_call *call); /* returns the exit status */
     int32_t least_operands, most_operands;
     bool lists_methods;      /* its help names the methods that make plans */
+    bool lists_formats;      /* its help names the formats that plans are exported to */
     const char *summary;     /* one line, without a full stop */
     const char *usage;       /* what follows "stowage " */
     const char *description; /* paragraphs separated by empty lines; wrapped by the printer */
@@ -47,6 +48,7 @@ int cmd_train(const cli_call *call);
 int cmd_bench(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
+int cmd_export(const cli_call *call);
 int cmd_machine(const cli_call *call);
 int cmd_help(const cli_call *call);
 int cmd_version(const cli_call *call);

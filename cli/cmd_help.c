@@ -95,6 +95,12 @@ static void print_methods(void) {
     for (int32_t i = 0; stw_method_list(i, &name, &description); i++) print_entry(name, description, 8);
 }
 
+static void print_formats(void) {
+    const char *name, *description;
+    printf("\nFormats:\n");
+    for (int32_t i = 0; stw_export_list(i, &name, &description); i++) print_entry(name, description, 12);
+}
+
 static void print_program_help(void) {
     printf("usage: stowage COMMAND [ARGUMENT...] [OPTION...]\n\n");
     print_wrapped(stw_str_of(cli_description), 0, 0);
@@ -114,6 +120,7 @@ void cli_print_help(const cli_command *command) {
     print_paragraphs(command->description);
     print_options(command);
     if (command->lists_methods) print_methods();
+    if (command->lists_formats) print_formats();
     printf("\nExamples:\n");
     print_examples(command->examples);
 }

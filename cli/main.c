@@ -119,6 +119,25 @@ const cli_command cli_commands[] = {
      .examples = "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\tequal stages on four devices\n"
                  "stowage simulate gnmt-4.json.gz --plan plan.json --trace t.json\ta plan file on its own machine\n"
                  "stowage simulate gnmt-4.json.gz -m h200x2 -p spread --memory 4GB -o plan.json\twrite the plan\n"},
+    {.name = "export",
+     .bit = STW_FOR_EXPORT,
+     .run = cmd_export,
+     .least_operands = 1,
+     .most_operands = 1,
+     .lists_formats = true,
+     .summary = "write a plan in a form that other programs take",
+     .usage = "export GRAPH --plan FILE|METHOD --to FORMAT [-o FILE] [OPTION...]",
+     .description =
+         "Reads the graph and its plan, runs a step as 'stowage simulate' does and writes the plan in the format. onnx, hlo, "
+         "hlo-text and graphdef are the model file itself with the plan in it, so GRAPH must be a file of that kind; weights and "
+         "whatever else the file holds stay as they are. The others can be made of any graph.\n\n"
+         "What is to be pasted elsewhere, such as a session option of ONNX Runtime, is printed on standard output, or on "
+         "standard error when the file itself goes to standard output.\n\n"
+         "An invalid plan is not exported, and the exit status is 1, unless it lacks nothing but memory.",
+     .examples = "stowage export model.onnx --plan plan.json --to onnx -o planned.onnx\tthe model with the plan in it\n"
+                 "stowage export module.hlo --plan plan.json --to hlo -o planned.hlo\tscheduled and fused HLO\n"
+                 "stowage export gnmt-4.json.gz --plan plan.json --to device-map\tmodules to devices, to be pasted\n"
+                 "stowage export gnmt-4.json.gz -m h200x4 --plan spread --to csv -o nodes.csv\ta table of all nodes\n"},
     {.name = "inspect",
      .bit = STW_FOR_INSPECT,
      .run = cmd_inspect,

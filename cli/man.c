@@ -105,6 +105,14 @@ static void print_methods(void) {
     }
 }
 
+static void print_formats(void) {
+    const char *name, *description;
+    print_section("FORMATS");
+    for (int32_t i = 0; stw_export_list(i, &name, &description); i++) {
+        print_tagged(stw_str_of(name), stw_str_of(description));
+    }
+}
+
 static void print_examples(const char *lines) {
     print_section("EXAMPLES");
     while (*lines != '\0') {
@@ -174,6 +182,7 @@ void cli_print_man(const cli_command *command) {
     print_paragraphs(command->description);
     print_options(command);
     if (command->lists_methods) print_methods();
+    if (command->lists_formats) print_formats();
     print_section("EXIT STATUS");
     print_tagged_lines(cli_exit_statuses);
     print_examples(command->examples);

@@ -326,7 +326,17 @@ STW_API const char *stw_session_remark(const stw_session *session, int32_t index
 /* Writes the plan file with its evaluation; written aside and renamed; "-" is standard output. */
 STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
                                   stw_error *error) STW_CHECK_RESULT;
-/* Writes a simulated step in the Trace Event format (chrome://tracing, Perfetto); "-" is standard output. */
+/* The i-th format of stw_plan_export ("onnx", "trace", ...) and what it is; false past the last. */
+STW_API bool stw_export_list(int32_t index, const char **name, const char **description);
+typedef struct stw_note { /* what the user may paste elsewhere or should know: lines, or "" */
+    char text[6000];
+} stw_note;
+/* Writes the plan in another format. `model_path`: the file that the graph was read from, for the formats that are such a file
+ * with the plan in it (onnx, hlo, hlo-text, graphdef); may be NULL for the others. `note` may be NULL. STW_ERROR_NO_PLAN: the
+ * plan is invalid and has no step; one that only lacks memory is written. Written aside and renamed; "-" is standard output. */
+STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format,
+                                   const char *model_path, const char *path, stw_note *note, stw_error *error) STW_CHECK_RESULT;
+/* The same with "trace": a simulated step in the Trace Event format (chrome://tracing, Perfetto). */
 STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
                                    stw_error *error) STW_CHECK_RESULT;
 

@@ -6,9 +6,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "sim/sim.h"
+#include "export/export.h"
 
 /* Perfetto tells threads apart by tid alone, takes the tid 0 for no tid and makes a thread whose tid is the pid. So tids are
  * unique over both processes: devices count from DEVICES_PID on, links are above LINKS_PID. */
@@ -315,31 +314,11 @@ static stw_status put_all(trace *t, stw_arena scratch, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status write_run(const stw_simulator *s, stw_workspace *workspace, const char *path, stw_error *error) {
-    stw_output output;
-    stw_arena scratch;
-    TRY(stw_output_open(&output, path, error));
-    stw_status status = stw_arena_create(&scratch, error);
-    if (status == STW_OK) {
-        trace t = {.file = output.file, .s = s, .timeline = &workspace->timeline};
-        status = put_all(&t, scratch, error);
-        stw_arena_destroy(&scratch);
-    }
-    if (status == STW_OK) return stw_output_commit(&output, error);
-    stw_output_discard(&output);
-    return status;
+stw_status stw_export_trace(stw_export *e, stw_error *error) {
+    trace t = {.file = e->out, .s = e->simulator, .timeline = e->timeline};
+    return put_all(&t, *e->arena, error);
 }
 
 stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) {
-    stw_workspace *workspace;
-    stw_evaluation result;
-    const stw_run_options options = {.record_memory = true};
-    TRY(stw_workspace_create(simulator, &workspace, error));
-    stw_status status = stw_simulate_with(simulator, plan, &options, workspace, &result, error);
-    if (status == STW_OK && result.peak_bytes == NULL) {
-        status = stw_fail(error, STW_ERROR_NO_PLAN, "there is no step to trace: %s", result.message);
-    }
-    if (status == STW_OK) status = write_run(simulator, workspace, path, error);
-    stw_workspace_destroy(workspace);
-    return status;
+    return stw_plan_export(simulator, plan, "trace", NULL, path, NULL, error);
 }

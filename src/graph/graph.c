@@ -15,6 +15,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->flops, count, error);
     STW_TRY_NEW(arena, graph->moved, count, error);
     STW_TRY_NEW(arena, graph->origin, count, error);
+    STW_TRY_NEW(arena, graph->at, count, error);
     STW_TRY_NEW(arena, graph->updates, count, error);
     STW_TRY_NEW(arena, graph->updated_by, count, error);
     STW_TRY_NEW(arena, graph->colocate, count, error);
@@ -23,7 +24,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->control_start, count + 1, error);
     for (int64_t i = 0; i < count; i++) {
         graph->updates[i] = graph->updated_by[i] = graph->colocate[i] = graph->origin[i] = -1;
-        graph->moved[i] = -1;
+        graph->moved[i] = graph->at[i] = -1;
     }
     return STW_OK;
 }

@@ -44,6 +44,7 @@ struct stw_graph {
     int64_t *flops;       /* (N) */
     int64_t *moved;       /* (N) bytes read and written, where that is not inputs + output (a loop), else -1 */
     int32_t *origin;      /* (N) where the reader found it: its position among the builder's nodes, else -1 */
+    int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
     int64_t *shape_start; /* (N + 1) into shape */

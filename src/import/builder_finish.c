@@ -102,6 +102,7 @@ static stw_status keep_kind(finish *f, int32_t i) {
     graph->known[i] = source || row >= 0 || raw->op_class >= 0;
     graph->dtype[i] = (uint8_t)(raw->dtype >= 0 ? raw->dtype : STW_DTYPE_NONE);
     graph->origin[i] = at;
+    graph->at[i] = raw->at;
     graph->op_count += graph->kind[i] == STW_NODE_OP;
     return STW_OK;
 }

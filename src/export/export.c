@@ -1,0 +1,124 @@
+/* The formats that a plan goes out in, and what all of them need: the plan's timeline and, for some, the model file. */
+#include "export/export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+typedef struct export_format {
+    const char *name, *description;
+    stw_status (*write)(stw_export *e, stw_error *error);
+    bool needs_model; /* the file that the graph was read from */
+} export_format;
+
+static const export_format formats[] = {
+    {"onnx", "the ONNX model with a device, priority and group at each node, nodes in planned order", stw_export_onnx, true},
+    {"hlo", "the HLO module, text or protobuf as it came, with the plan's schedule, fusions and devices", stw_export_hlo, true},
+    {"hlo-text", "the same as HLO text, for reading", stw_export_hlo_text, true},
+    {"graphdef", "the TensorFlow graph, binary or text as it came, with device strings", stw_export_graphdef, true},
+    {"device-map", "JSON: module names to devices, as Hugging Face's device_map takes them", stw_export_device_map, false},
+    {"split-points", "JSON: the modules where a pipeline over the devices is to be split", stw_export_split_points, false},
+    {"trace", "the simulated step as a timeline for chrome://tracing or Perfetto", stw_export_trace, false},
+    {"dot", "a drawing of a small graph for Graphviz, coloured by device", stw_export_dot, false},
+    {"csv", "a table of the nodes: device, priority, group, start, end, bytes", stw_export_csv, false},
+};
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+bool stw_export_list(int32_t index, const char **name, const char **description) {
+    if (index < 0 || index >= FORMATS) return false;
+    *name = formats[index].name;
+    *description = formats[index].description;
+    return true;
+}
+
+static const export_format *find_format(const char *name) {
+    for (int k = 0; k < FORMATS; k++) {
+        if (strcmp(formats[k].name, name) == 0) return &formats[k];
+    }
+    return NULL;
+}
+
+static stw_status read_model(stw_export *e, const char *format, const char *path, stw_error *error) {
+    if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the file that the graph was read from", format);
+    if (strcmp(path, "-") == 0) {
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "format '%s' reads the model again, so it cannot come from standard input; name its file", format);
+    }
+    return stw_file_read(path, e->arena, &e->model, error);
+}
+
+/* ---- the order of the tasks ---- */
+
+typedef struct begun { /* a task */
+    int64_t start_ps, end_ps;
+    int32_t task;
+} begun;
+
+static int compare_begun(const void *left, const void *right) {
+    const begun *a = left, *b = right;
+    if (a->start_ps != b->start_ps) return a->start_ps < b->start_ps ? -1 : 1;
+    if (a->end_ps != b->end_ps) return a->end_ps < b->end_ps ? -1 : 1; /* one that takes no time may feed the other */
+    return a->task - b->task;
+}
+
+static stw_status rank_tasks(stw_export *e, stw_error *error) {
+    const stw_tasks *tasks = e->timeline->tasks;
+    begun *sequence;
+    int32_t *task_rank, *rank;
+    STW_TRY_NEW(e->arena, sequence, tasks->T, error);
+    STW_TRY_NEW(e->arena, task_rank, tasks->T, error);
+    STW_TRY_NEW(e->arena, rank, e->graph->N, error);
+    for (int32_t t = 0; t < tasks->T; t++) sequence[t] = (begun){e->timeline->start_ps[t], e->timeline->end_ps[t], t};
+    qsort(sequence, (size_t)tasks->T, sizeof *sequence, compare_begun);
+    for (int32_t k = 0; k < tasks->T; k++) task_rank[sequence[k].task] = k;
+    for (int32_t i = 0; i < e->graph->N; i++) rank[i] = tasks->task_of[i] >= 0 ? task_rank[tasks->task_of[i]] : -1;
+    e->rank = rank;
+    return STW_OK;
+}
+
+static stw_status evaluate(stw_export *e, stw_workspace *workspace, stw_error *error) {
+    const stw_run_options options = {.record_memory = true};
+    stw_evaluation result;
+    TRY(stw_simulate_with(e->simulator, e->plan, &options, workspace, &result, error));
+    if (result.peak_bytes == NULL)
+        return stw_fail(error, STW_ERROR_NO_PLAN, "the plan has no step to export: %s", result.message);
+    e->timeline = &workspace->timeline;
+    return rank_tasks(e, error);
+}
+
+static stw_status write_file(stw_export *e, const export_format *format, const char *path, stw_error *error) {
+    stw_output output;
+    TRY(stw_output_open(&output, path, error));
+    e->out = output.file;
+    const stw_status status = format->write(e, error);
+    if (status == STW_OK) return stw_output_commit(&output, error);
+    stw_output_discard(&output);
+    return status;
+}
+
+static stw_status export_with(stw_export *e, const export_format *format, const char *model_path, const char *path,
+                              stw_error *error) {
+    stw_workspace *workspace;
+    if (format->needs_model) TRY(read_model(e, format->name, model_path, error));
+    TRY(stw_workspace_create(e->simulator, &workspace, error));
+    stw_status status = evaluate(e, workspace, error);
+    if (status == STW_OK) status = write_file(e, format, path, error);
+    stw_workspace_destroy(workspace);
+    return status;
+}
+
+stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const char *model_path,
+                           const char *path, stw_note *note, stw_error *error) {
+    if (note != NULL) note->text[0] = '\0';
+    const export_format *found = find_format(format);
+    if (found == NULL) return stw_fail(error, STW_ERROR_INPUT, "'%.60s' is no format that plans are exported to", format);
+    stw_arena arena;
+    TRY(stw_arena_create(&arena, error));
+    stw_export e = {
+        .simulator = simulator, .graph = simulator->graph, .machine = simulator->machine, .plan = plan, .arena = &arena};
+    const stw_status status = export_with(&e, found, model_path, path, error);
+    if (status == STW_OK && note != NULL) snprintf(note->text, sizeof note->text, "%.*s", (int)e.note.length, e.note.p);
+    stw_arena_destroy(&arena);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* Plans out, one file per format; export.c has the table. An exporter writes to `out`, which becomes the file only if all went
+ * well. */
+#ifndef STW_EXPORT_EXPORT_H
+#define STW_EXPORT_EXPORT_H
+
+#include <stdio.h>
+
+#include "sim/sim.h"
+
+typedef struct stw_export {
+    const stw_simulator *simulator;
+    const stw_graph *graph;
+    const stw_machine *machine;
+    const stw_plan *plan;
+    const stw_timeline *timeline; /* of the plan, with memory changes */
+    const int32_t *rank;          /* (N) when the node's task begins among all tasks: 0, 1, ...; -1 for nodes of no task */
+    stw_str model;                /* the model file as it was read, unpacked; of formats that change it, else empty */
+    stw_arena *arena;             /* for whatever is needed until the end */
+    FILE *out;
+    stw_str note; /* set by the exporter: lines that the user may paste or should know, in the arena; else empty */
+} stw_export;
+
+/* The exporters. Faults in writing to `out` are found at the end, by the caller. */
+stw_status stw_export_onnx(stw_export *e, stw_error *error);
+stw_status stw_export_hlo(stw_export *e, stw_error *error);      /* as the model is: protobuf or text */
+stw_status stw_export_hlo_text(stw_export *e, stw_error *error); /* text, for reading */
+stw_status stw_export_graphdef(stw_export *e, stw_error *error); /* as the model is: bytes or text */
+stw_status stw_export_trace(stw_export *e, stw_error *error);
+stw_status stw_export_device_map(stw_export *e, stw_error *error);
+stw_status stw_export_split_points(stw_export *e, stw_error *error);
+stw_status stw_export_dot(stw_export *e, stw_error *error);
+stw_status stw_export_csv(stw_export *e, stw_error *error);
+
+#endif

@@ -1,0 +1,6 @@
+#include "export/export.h"
+
+stw_status stw_export_split_points(stw_export *e, stw_error *error) {
+    (void)e;
+    return stw_fail(error, STW_ERROR_INPUT, "not written yet");
+}
