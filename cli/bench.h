@@ -27,10 +27,11 @@ typedef enum bench_what { /* the order is that of the runs: what all others are 
                           BENCH_METIS,
                           BENCH_CONSTRUCTIVE,
                           BENCH_STEER,
-                          BENCH_HDP,
+                          BENCH_HDP, /* as this project has it: it decides about units */
                           BENCH_GO_ONE,
                           BENCH_GO_ONE_ALONE,
                           BENCH_ANNEAL,
+                          BENCH_HDP_OPS, /* in place of BENCH_HDP: as published, it decides about ops */
                           BENCH_WHAT_COUNT
 } bench_what;
 
@@ -41,7 +42,9 @@ extern const bench_row bench_rows[BENCH_ROW_COUNT];
 const char *bench_what_name(bench_what what);
 const char *bench_what_methods(bench_what what);     /* names separated by commas: the best of them counts */
 const char *bench_what_start_plans(bench_what what); /* value of the option, or NULL */
-bool bench_what_is_search(bench_what what);          /* takes all the time that it gets, or nearly */
+const char *bench_what_units(bench_what what);       /* likewise */
+bool bench_what_is_hdp(bench_what what);
+bool bench_what_is_search(bench_what what); /* takes all the time that it gets, or nearly */
 
 /* ---- what is asked for ---- */
 
@@ -51,6 +54,7 @@ typedef struct bench_setup {
     const char *link;                           /* nvlink, pcie */
     bool wanted_row[BENCH_ROW_COUNT];
     bool wanted_what[BENCH_WHAT_COUNT];
+    bench_what hdp; /* which of the two */
     int64_t seed[BENCH_MAX_SEEDS];
     int32_t seed_count, jobs, threads;
     double budget_scale, hdp_limit; /* hdp may take so many times the time of a search */
@@ -169,8 +173,8 @@ typedef struct bench_race {
 } bench_race;
 
 enum { BENCH_SUBJECTS = 2, BENCH_REFERENCES = 2, BENCH_GOALS = 3 };
-extern const bench_what bench_subject[BENCH_SUBJECTS];     /* go-one, go-one-alone */
-extern const bench_what bench_reference[BENCH_REFERENCES]; /* expert, hdp */
+extern const bench_what bench_subject[BENCH_SUBJECTS];               /* go-one, go-one-alone */
+bench_what bench_reference(const bench_setup *setup, int32_t index); /* expert, hdp */
 
 typedef struct bench_line { /* a row of the table */
     int32_t row;

@@ -4,7 +4,8 @@
 #include "bench.h"
 
 const bench_what bench_subject[BENCH_SUBJECTS] = {BENCH_GO_ONE, BENCH_GO_ONE_ALONE};
-const bench_what bench_reference[BENCH_REFERENCES] = {BENCH_EXPERT, BENCH_HDP};
+
+bench_what bench_reference(const bench_setup *setup, int32_t index) { return index == 0 ? BENCH_EXPERT : setup->hdp; }
 
 /* ---- geometric means ---- */
 
@@ -95,7 +96,7 @@ static double last_plan_of_hdp(const bench_figures *f, int32_t row) {
     double sum = 0.0;
     int32_t count = 0;
     for (int32_t k = 0; k < f->setup->seed_count; k++) {
-        const bench_record *hdp = record_of(f, row, BENCH_HDP, f->setup->seed[k]);
+        const bench_record *hdp = record_of(f, row, f->setup->hdp, f->setup->seed[k]);
         if (hdp == NULL || !hdp->valid || isnan(time_to(hdp, hdp->step_s))) continue;
         sum += time_to(hdp, hdp->step_s);
         count++;
@@ -112,7 +113,7 @@ static bench_race fill_race(const bench_figures *f, int32_t row, bench_what what
     bench_race race = {.reach_s = 0.0};
     logs speedups = {0};
     for (int32_t k = 0; k < f->setup->seed_count; k++) {
-        const bench_record *hdp = record_of(f, row, BENCH_HDP, f->setup->seed[k]);
+        const bench_record *hdp = record_of(f, row, f->setup->hdp, f->setup->seed[k]);
         const bench_record *other = record_of(f, row, what, f->setup->seed[k]);
         if (hdp == NULL || other == NULL || !hdp->valid) continue;
         const double hdp_s = time_to(hdp, hdp->step_s), reach_s = time_to(other, hdp->step_s);
@@ -152,11 +153,11 @@ static void fill_line(const bench_figures *f, int32_t row, bench_line *line) {
     for (int32_t w = 0; w < BENCH_WHAT_COUNT; w++) line->cell[w] = fill_cell(f, row, (bench_what)w);
     for (int32_t s = 0; s < BENCH_SUBJECTS; s++) {
         for (int32_t r = 0; r < BENCH_REFERENCES; r++)
-            line->versus[s][r] = fill_versus(f, row, bench_subject[s], bench_reference[r]);
+            line->versus[s][r] = fill_versus(f, row, bench_subject[s], bench_reference(f->setup, r));
         line->race[s] = fill_race(f, row, bench_subject[s]);
     }
     line->hdp_last_s = last_plan_of_hdp(f, row);
-    line->hdp_to_random = fill_versus(f, row, BENCH_HDP, BENCH_RANDOM);
+    line->hdp_to_random = fill_versus(f, row, f->setup->hdp, BENCH_RANDOM);
 }
 
 static void fill_means(bench_figures *f) {
@@ -196,7 +197,7 @@ static bench_goal judge_step(const bench_figures *f) {
                        .text = "go-one alone is below HDP: reduction (geometric mean)",
                        .value = mean->reduction,
                        .least = 0.2,
-                       .rows = count_whole_rows(f, BENCH_GO_ONE_ALONE, BENCH_HDP)};
+                       .rows = count_whole_rows(f, BENCH_GO_ONE_ALONE, f->setup->hdp)};
     goal.verdict = judge(f, &goal, mean->rows);
     for (int32_t k = 0; k < f->line_count; k++) {
         if (f->line[k].versus[1][1].lost > 0 && goal.rows == f->line_count) goal.verdict = BENCH_NOT_MET;
@@ -210,10 +211,10 @@ static bench_goal judge_search(const bench_figures *f) {
                        .text = "go-one alone has a plan as good as HDP's sooner: search speed-up (geometric mean)",
                        .value = f->race[1].speedup,
                        .least = 15.0,
-                       .rows = count_whole_rows(f, BENCH_GO_ONE_ALONE, BENCH_HDP)};
+                       .rows = count_whole_rows(f, BENCH_GO_ONE_ALONE, f->setup->hdp)};
     goal.verdict = judge(f, &goal, f->race[1].rows);
     for (int32_t k = 0; k < f->line_count; k++) {
-        if (f->line[k].race[1].pairs < f->line[k].cell[BENCH_HDP].count) goal.verdict = BENCH_OPEN;
+        if (f->line[k].race[1].pairs < f->line[k].cell[f->setup->hdp].count) goal.verdict = BENCH_OPEN;
     }
     return goal;
 }
@@ -221,8 +222,8 @@ static bench_goal judge_search(const bench_figures *f) {
 static const double CLEARLY = 0.95; /* of random, at most */
 
 /* Where random has no valid plan at all, having one is enough. */
-static bool is_clearly_below_random(const bench_line *line) {
-    const bench_cell *hdp = &line->cell[BENCH_HDP], *random = &line->cell[BENCH_RANDOM];
+static bool is_clearly_below_random(const bench_figures *f, const bench_line *line) {
+    const bench_cell *hdp = &line->cell[f->setup->hdp], *random = &line->cell[BENCH_RANDOM];
     if (hdp->count == 0 || line->hdp_to_random.lost > 0) return false;
     return random->count == 0 || 1.0 - line->hdp_to_random.reduction <= CLEARLY;
 }
@@ -233,16 +234,16 @@ static bench_goal judge_hdp(const bench_figures *f) {
                        .text = "HDP is clearly below random, at most 0.95 of it, on every row; rows",
                        .value = 0.0,
                        .least = f->line_count,
-                       .rows = count_whole_rows(f, BENCH_HDP, BENCH_RANDOM)};
+                       .rows = count_whole_rows(f, f->setup->hdp, BENCH_RANDOM)};
     int32_t told = 0;
     for (int32_t k = 0; k < f->line_count; k++) {
-        const bench_cell *hdp = &f->line[k].cell[BENCH_HDP], *random = &f->line[k].cell[BENCH_RANDOM];
+        const bench_cell *hdp = &f->line[k].cell[f->setup->hdp], *random = &f->line[k].cell[BENCH_RANDOM];
         const bool has_none = hdp->runs > 0 && hdp->count == 0;
         const bool is_told = f->line[k].hdp_to_random.seeds + f->line[k].hdp_to_random.lost > 0;
         const bool is_alone = random->runs > 0 && random->count == 0 && hdp->count > 0;
         if (!has_none && !is_told && !is_alone) continue;
         told++;
-        goal.value += is_clearly_below_random(&f->line[k]);
+        goal.value += is_clearly_below_random(f, &f->line[k]);
     }
     goal.verdict = goal.value < told ? BENCH_NOT_MET : judge(f, &goal, told);
     if (told == 0) goal.value = NAN;
@@ -263,8 +264,8 @@ void bench_figures_fill(bench_figures *f, const bench_setup *setup, const bench_
         if (setup->wanted_row[r]) fill_line(f, r, &f->line[f->line_count++]);
     }
     for (int32_t k = 0; k < f->line_count; k++) {
-        f->hdp_runs += f->line[k].cell[BENCH_HDP].runs;
-        f->hdp_converged += f->line[k].cell[BENCH_HDP].converged;
+        f->hdp_runs += f->line[k].cell[f->setup->hdp].runs;
+        f->hdp_converged += f->line[k].cell[f->setup->hdp].converged;
     }
     fill_means(f);
     fill_goals(f);

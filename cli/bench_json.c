@@ -56,6 +56,7 @@ static void write_head(stw_json_writer *w, const bench_figures *f, stw_arena are
     cli_field_int(w, "threads", s->threads);
     cli_field_double(w, "budget_scale", s->budget_scale);
     cli_field_double(w, "hdp_limit", s->hdp_limit);
+    cli_field_text(w, "hdp", stw_str_of(bench_what_name(s->hdp)));
     cli_field_int(w, "runs", f->run_count);
     cli_field_int(w, "present", f->present);
     write_places(w, f);
@@ -72,7 +73,7 @@ static void write_cell(stw_json_writer *w, bench_what what, const bench_cell *ce
     cli_field_double(w, "high_s", cell->high);
     cli_field_double(w, "search_s", cell->search_s);
     cli_field_double(w, "evaluations", cell->evaluations);
-    if (what == BENCH_HDP) cli_field_int(w, "converged", cell->converged);
+    if (bench_what_is_hdp(what)) cli_field_int(w, "converged", cell->converged);
     cli_field_text(w, "method", cell->one == NULL ? (stw_str){0} : stw_str_of(cell->one->method));
     stw_json_end_object(w);
 }
@@ -128,22 +129,25 @@ static void write_paper(stw_json_writer *w, const bench_row *row) {
     stw_json_end_object(w);
 }
 
-static void write_line(stw_json_writer *w, const bench_line *line) {
+static void write_line(stw_json_writer *w, const bench_figures *f, const bench_line *line) {
     const bench_row *row = &bench_rows[line->row];
     stw_json_newline(w);
     stw_json_begin_object(w);
     cli_field_text(w, "row", stw_str_of(row->name));
     cli_field_int(w, "devices", row->devices);
     begin(w, "what");
-    for (int32_t k = 0; k < BENCH_WHAT_COUNT; k++) write_cell(w, (bench_what)k, &line->cell[k]);
+    for (int32_t k = 0; k < BENCH_WHAT_COUNT; k++) {
+        const bool other_hdp = bench_what_is_hdp((bench_what)k) && (bench_what)k != f->setup->hdp;
+        if (!other_hdp) write_cell(w, (bench_what)k, &line->cell[k]);
+    }
     stw_json_end_object(w);
     write_versus(w, line->versus, false);
     write_races(w, line->race, false);
     cli_field_double(w, "hdp_last_s", line->hdp_last_s);
     cli_field_double(w, "hdp_over_random", 1.0 / line->hdp_to_random.speedup);
     write_paper(w, row);
-    if (row->is_plotted && line->cell[BENCH_HDP].one != NULL)
-        bench_curve_write(line->cell[BENCH_HDP].one, w); /* the first seed's */
+    if (row->is_plotted && line->cell[f->setup->hdp].one != NULL)
+        bench_curve_write(line->cell[f->setup->hdp].one, w); /* the first seed's */
     stw_json_end_object(w);
 }
 
@@ -190,7 +194,7 @@ void bench_write_json(const bench_figures *f, stw_arena arena, FILE *file) {
     write_head(&w, f, arena);
     stw_json_write_key(&w, "rows");
     stw_json_begin_array(&w);
-    for (int32_t k = 0; k < f->line_count; k++) write_line(&w, &f->line[k]);
+    for (int32_t k = 0; k < f->line_count; k++) write_line(&w, f, &f->line[k]);
     stw_json_end_array(&w);
     write_means(&w, f);
     write_goals(&w, f);

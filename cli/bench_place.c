@@ -52,7 +52,7 @@ int32_t bench_list_places(const bench_figures *f, bench_place *out, int32_t most
 }
 
 const char *bench_command(const bench_setup *setup, stw_arena *arena) {
-    static const char *const option[] = {"link", "rows", "what", "seeds", "threads", "budget-scale", "hdp-limit"};
+    static const char *const option[] = {"link", "rows", "what", "seeds", "threads", "budget-scale", "hdp", "hdp-limit"};
     stw_str text = stw_str_format(arena, "stowage bench table2%s", cli_is_set(setup->call, "quick") ? " --quick" : "");
     for (size_t k = 0; k < sizeof option / sizeof option[0] && text.p != NULL; k++) {
         const char *value = stw_options_get(setup->call->options, option[k]);

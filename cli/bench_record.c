@@ -58,7 +58,7 @@ void bench_record_write(const bench_record *r, FILE *file) {
     cli_field_double(&w, "step_s", r->step_s);
     stw_json_write_key(&w, "valid");
     stw_json_write_bool(&w, r->valid);
-    if (r->run.what == BENCH_HDP) {
+    if (bench_what_is_hdp(r->run.what)) {
         stw_json_write_key(&w, "converged");
         stw_json_write_bool(&w, r->converged);
     }
@@ -67,7 +67,7 @@ void bench_record_write(const bench_record *r, FILE *file) {
     cli_field_int(&w, "evaluations", r->evaluations);
     cli_field_text(&w, "note", stw_str_of(r->note));
     write_found(r, &w);
-    if (r->run.what == BENCH_HDP) bench_curve_write(r, &w);
+    if (bench_what_is_hdp(r->run.what)) bench_curve_write(r, &w);
     cli_field_text(&w, "version", stw_str_of(r->version));
     cli_field_text(&w, "commit", stw_str_of(r->commit));
     cli_field_text(&w, "date", stw_str_of(r->date));

@@ -66,8 +66,8 @@ static void add_step(cli_table *table, const bench_figures *f, const bench_cell 
 }
 
 static void print_steps(bench_text *r) {
-    static const bench_what what[] = {BENCH_EXPERT, BENCH_METIS,  BENCH_HDP,    BENCH_CONSTRUCTIVE,
-                                      BENCH_STEER,  BENCH_ANNEAL, BENCH_GO_ONE, BENCH_GO_ONE_ALONE};
+    const bench_what what[] = {BENCH_EXPERT, BENCH_METIS,  r->figures->setup->hdp, BENCH_CONSTRUCTIVE,
+                               BENCH_STEER,  BENCH_ANNEAL, BENCH_GO_ONE,           BENCH_GO_ONE_ALONE};
     static const cli_column column[] = {{"row", CLI_LEFT},     {"expert", CLI_RIGHT},       {"METIS", CLI_RIGHT},
                                         {"HDP", CLI_RIGHT},    {"constructive", CLI_RIGHT}, {"steer", CLI_RIGHT},
                                         {"anneal", CLI_RIGHT}, {"go-one", CLI_RIGHT},       {"go-one alone", CLI_RIGHT}};
@@ -147,7 +147,7 @@ static void print_races(bench_text *r) {
                                         {"anneal", CLI_RIGHT},
                                         {"go-one", CLI_RIGHT},
                                         {"alone", CLI_RIGHT}};
-    static const bench_what search[] = {BENCH_HDP, BENCH_ANNEAL, BENCH_GO_ONE, BENCH_GO_ONE_ALONE};
+    const bench_what search[] = {r->figures->setup->hdp, BENCH_ANNEAL, BENCH_GO_ONE, BENCH_GO_ONE_ALONE};
     const bench_figures *f = r->figures;
     stw_arena scratch = r->arena;
     cli_table table;

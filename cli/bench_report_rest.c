@@ -17,7 +17,7 @@ static void print_seconds(bench_text *t) {
                                         {"human, s", CLI_RIGHT},   {"METIS, s", CLI_RIGHT},     {"HDP, s", CLI_RIGHT},
                                         {"go-one, ms", CLI_RIGHT}, {"alone, ms", CLI_RIGHT},    {"expert, ms", CLI_RIGHT},
                                         {"METIS, ms", CLI_RIGHT},  {"HDP, ms", CLI_RIGHT}};
-    static const bench_what ours[] = {BENCH_GO_ONE, BENCH_GO_ONE_ALONE, BENCH_EXPERT, BENCH_METIS, BENCH_HDP};
+    const bench_what ours[] = {BENCH_GO_ONE, BENCH_GO_ONE_ALONE, BENCH_EXPERT, BENCH_METIS, t->figures->setup->hdp};
     stw_arena scratch = t->arena;
     cli_table table;
     cli_table_begin(&table, &scratch, column, 11);
@@ -94,7 +94,7 @@ static void print_hdp_rows(bench_text *t) {
     cli_table_begin(&table, &scratch, column, 7);
     for (int32_t k = 0; k < t->figures->line_count; k++) {
         const bench_line *line = &t->figures->line[k];
-        const bench_cell *hdp = &line->cell[BENCH_HDP];
+        const bench_cell *hdp = &line->cell[t->figures->setup->hdp];
         cli_table_add(&table, CLI_PLAIN, "%s", bench_rows[line->row].name);
         bench_add_number(&table, CLI_PLAIN, 1e3 * line->cell[BENCH_RANDOM].mean);
         bench_add_number(&table, CLI_PLAIN, 1e3 * hdp->mean);
@@ -135,12 +135,19 @@ void bench_print_hdp(bench_text *t) {
     bench_print_heading(t, "HDP");
     bench_print_paragraph(
         t,
+        t->figures->setup->hdp == BENCH_HDP
+            ? "This HDP decides about units (as the method 'hdp' does unless told otherwise), which makes it stronger than the "
+              "published one: --hdp ops."
+            : "This HDP decides about ops, as published (hdp with --units off); about units it is stronger: --hdp units.");
+    bench_print_paragraph(
+        t,
         "Means over the seeds, HDP / random of those that both have. HDP ends of itself when its plan has not become better "
         "for long, or is cut at its limit of time; the last column counts the runs that ended of themselves.");
     print_hdp_rows(t);
     for (int32_t k = 0; k < t->figures->line_count; k++) {
         const bench_line *line = &t->figures->line[k];
-        if (bench_rows[line->row].is_plotted && line->cell[BENCH_HDP].one != NULL) print_curve(t, line->cell[BENCH_HDP].one);
+        if (bench_rows[line->row].is_plotted && line->cell[t->figures->setup->hdp].one != NULL)
+            print_curve(t, line->cell[t->figures->setup->hdp].one);
     }
 }
 

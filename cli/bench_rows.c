@@ -25,19 +25,23 @@ const bench_row bench_rows[BENCH_ROW_COUNT] = {
 static const struct {
     const char *name, *methods, *start_plans;
     bool is_search;
+    const char *units;
 } whats[BENCH_WHAT_COUNT] = {
-    [BENCH_RANDOM] = {"random", "random", NULL, false},
-    [BENCH_EXPERT] = {"expert", "expert", NULL, false},
-    [BENCH_METIS] = {"metis", "metis", NULL, false},
-    [BENCH_CONSTRUCTIVE] = {"constructive", "single,expert,metis,etf,heft,sct,topo,spread", NULL, false},
-    [BENCH_STEER] = {"steer", "steer", NULL, false},
-    [BENCH_HDP] = {"hdp", "hdp", NULL, true},
-    [BENCH_GO_ONE] = {"go-one", "go-one", NULL, true},
-    [BENCH_GO_ONE_ALONE] = {"go-one-alone", "go-one", "no", true},
-    [BENCH_ANNEAL] = {"anneal", "anneal", NULL, true},
+    [BENCH_RANDOM] = {"random", "random", NULL, false, NULL},
+    [BENCH_EXPERT] = {"expert", "expert", NULL, false, NULL},
+    [BENCH_METIS] = {"metis", "metis", NULL, false, NULL},
+    [BENCH_CONSTRUCTIVE] = {"constructive", "single,expert,metis,etf,heft,sct,topo,spread", NULL, false, NULL},
+    [BENCH_STEER] = {"steer", "steer", NULL, false, NULL},
+    [BENCH_HDP] = {"hdp", "hdp", NULL, true, NULL},
+    [BENCH_HDP_OPS] = {"hdp-ops", "hdp", NULL, true, "off"},
+    [BENCH_GO_ONE] = {"go-one", "go-one", NULL, true, NULL},
+    [BENCH_GO_ONE_ALONE] = {"go-one-alone", "go-one", "no", true, NULL},
+    [BENCH_ANNEAL] = {"anneal", "anneal", NULL, true, NULL},
 };
 
 const char *bench_what_name(bench_what what) { return whats[what].name; }
 const char *bench_what_methods(bench_what what) { return whats[what].methods; }
 const char *bench_what_start_plans(bench_what what) { return whats[what].start_plans; }
+const char *bench_what_units(bench_what what) { return whats[what].units; }
+bool bench_what_is_hdp(bench_what what) { return what == BENCH_HDP || what == BENCH_HDP_OPS; }
 bool bench_what_is_search(bench_what what) { return whats[what].is_search; }

@@ -17,7 +17,7 @@ typedef struct work {
 
 static stw_status set_options(const work *w, stw_error *error) {
     char seed[24], threads[24], budget[40];
-    const char *start_plans = bench_what_start_plans(w->run->what);
+    const char *start_plans = bench_what_start_plans(w->run->what), *units = bench_what_units(w->run->what);
     snprintf(seed, sizeof seed, "%lld", (long long)w->run->seed);
     snprintf(threads, sizeof threads, "%d", w->run->threads);
     snprintf(budget, sizeof budget, "%.6fs", w->run->budget_s);
@@ -25,6 +25,7 @@ static stw_status set_options(const work *w, stw_error *error) {
     TRY(stw_options_set(w->options, "seed", seed, error));
     TRY(stw_options_set(w->options, "threads", threads, error));
     TRY(stw_options_set(w->options, "budget", budget, error));
+    if (units != NULL) TRY(stw_options_set(w->options, "units", units, error));
     return start_plans == NULL ? STW_OK : stw_options_set(w->options, "start-plans", start_plans, error);
 }
 
@@ -35,7 +36,7 @@ static void on_update(void *context, const stw_curve_row *row) {
 
 static stw_status search(work *w, stw_error *error) {
     char path[4200];
-    const stw_watch watch = {.curve = w->run->what == BENCH_HDP ? on_update : NULL, .context = w};
+    const stw_watch watch = {.curve = bench_what_is_hdp(w->run->what) ? on_update : NULL, .context = w};
     snprintf(path, sizeof path, "%s/%s.json.gz", w->setup->data, bench_rows[w->run->row].name);
     TRY(set_options(w, error));
     TRY(stw_session_open(path, w->options, &w->session, error));
@@ -48,7 +49,7 @@ static stw_status search(work *w, stw_error *error) {
 static const double CLOCK_S = 0.001; /* between the clock of the budget and that of the search, at most */
 
 bool bench_ends_of_itself(const bench_run *run, double search_s) {
-    return run->what == BENCH_HDP && search_s < run->budget_s - CLOCK_S;
+    return bench_what_is_hdp(run->what) && search_s < run->budget_s - CLOCK_S;
 }
 
 /* Several methods run one after the other: what each finds counts where it is better than all before. */

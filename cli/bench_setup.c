@@ -46,6 +46,14 @@ static stw_status read_names(const bench_setup *s, const char *option, const cha
     return STW_OK;
 }
 
+/* A table is against one of the two. */
+static void choose_hdp(bench_setup *s) {
+    s->hdp = strcmp(stw_options_get(s->call->options, "hdp"), "ops") == 0 ? BENCH_HDP_OPS : BENCH_HDP;
+    const bool wanted = s->wanted_what[BENCH_HDP];
+    s->wanted_what[BENCH_HDP] = s->wanted_what[BENCH_HDP_OPS] = false;
+    s->wanted_what[s->hdp] = wanted;
+}
+
 /* ---- numbers ---- */
 
 static stw_status read_seeds(bench_setup *s, bool quick, stw_error *error) {
@@ -101,7 +109,8 @@ stw_status bench_setup_read(const cli_call *call, bench_setup *s, stw_error *err
                        .jobs = 1,
                        .only_table = cli_is_set(call, "table")};
     TRY(read_names(s, "rows", row_name, BENCH_ROW_COUNT, s->wanted_row, error));
-    TRY(read_names(s, "what", what_name, BENCH_WHAT_COUNT, s->wanted_what, error));
+    TRY(read_names(s, "what", what_name, BENCH_HDP_OPS, s->wanted_what, error));
+    choose_hdp(s);
     TRY(read_seeds(s, quick, error));
     TRY(read_factor(s, "budget-scale", quick ? QUICK_SCALE : 1.0, &s->budget_scale, error));
     TRY(read_factor(s, "hdp-limit", quick ? QUICK_HDP_LIMIT : HDP_LIMIT, &s->hdp_limit, error));
@@ -118,7 +127,7 @@ stw_status bench_setup_read(const cli_call *call, bench_setup *s, stw_error *err
 bench_run bench_run_of(const bench_setup *s, int32_t row, bench_what what, int64_t seed) {
     const bench_row *r = &bench_rows[row];
     double budget_s = bench_what_is_search(what) ? r->search_s : BUILD_S;
-    if (what == BENCH_HDP) budget_s *= s->hdp_limit;
+    if (bench_what_is_hdp(what)) budget_s *= s->hdp_limit;
     bench_run run = {.row = row, .what = what, .seed = seed, .threads = s->threads};
     run.budget_s = fmax(1e-6, round(1e6 * budget_s * s->budget_scale) / 1e6); /* so that it is found again in the file */
     snprintf(run.machine, sizeof run.machine, "h200x%d%s", r->devices, strcmp(s->link, "pcie") == 0 ? "-pcie" : "");

@@ -80,7 +80,7 @@ class Usage(Bench):
         for arguments, says in ((["--rows", "rnnlm-3"], ["--rows", "rnnlm-3", "did you mean rnnlm-2?"]),
                                 (["--rows", "zzzzzz"], ["'zzzzzz' is not one of rnnlm-2, rnnlm-4"]),
                                 (["--what", "hpd"], ["--what", "did you mean hdp?"]),
-                                (["--what", "hdp,hdp"], ["'hdp' stands twice"]),
+                                (["--what", "hdp,hdp"], ["'hdp' stands twice"]), (["--hdp", "both"], ["units|ops"]),
                                 (["--seeds", "1,x"], ["--seeds", "'x'"]), (["--seeds", "-1"], ["--seeds"]),
                                 (["--seeds", ",".join(map(str, range(65)))], ["at most 64"]),
                                 (["--budget-scale", "0"], ["--budget-scale"]), (["--hdp-limit", "many"], ["--hdp-limit"]),
@@ -290,6 +290,19 @@ class Table(Bench):
         self.near(row["hdp_over_random"], 0.5)
         self.assertEqual(row["versus"]["go-one"]["hdp"], {"reduction": None, "speedup": None, "seeds": 0})
 
+    def test_the_other_hdp(self):
+        """--hdp ops sets the table against the runs of the published HDP and leaves those of the other alone."""
+        self.store(record("rnnlm-2", "hdp", 1, 10), record("rnnlm-2", "hdp-ops", 1, 20, budget_s=600, found=[(50, 20)]),
+                   record("rnnlm-2", "random", 1, 25), record("rnnlm-2", "go-one-alone", 1, 5, found=[(2, 5)]))
+        for which, key, step_s in (("units", "hdp", 0.01), ("ops", "hdp-ops", 0.02)):
+            table = self.table("--rows", "rnnlm-2", "--seeds", "1", "--hdp", which)
+            row, = table["rows"]
+            self.assertEqual((table["hdp"], row["what"][key]["step_s"], table["present"]), (key, step_s, 3))
+            self.assertEqual([name for name in row["what"] if name.startswith("hdp")], [key])
+            self.near(row["versus"]["go-one-alone"]["hdp"]["speedup"], step_s / 0.005)
+            self.near(row["hdp_over_random"], step_s / 0.025)
+        self.near(row["search"]["go-one-alone"]["speedup"], 25)
+
     def test_goals(self):
         self.example()
         goals = self.table(*self.ARGUMENTS)["goals"]
@@ -422,6 +435,14 @@ class Runs(Bench):
         again = self.bench(*arguments)
         self.assertEqual((again.returncode, again.stderr, again.stdout), (0, b"", result.stdout))
         self.assertEqual(self.records(), before)
+
+    def test_hdp_about_ops(self):
+        arguments = ["--rows", "rnnlm-2", "--what", "hdp", "--seeds", "1", "--budget-scale", "0.005", "--data", self.data()]
+        for which in ("units", "ops", "ops"):
+            self.assertEqual(self.bench(*arguments, "--hdp", which).returncode, 0)
+        self.assertEqual([one["what"] for one in self.records()], ["hdp", "hdp-ops"])
+        for one in self.records():
+            self.assertEqual((one["method"], one["valid"], "curve" in one), ("hdp", True, True))
 
     def test_resume_makes_no_run_twice(self):
         data = self.data()
