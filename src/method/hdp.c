@@ -40,7 +40,7 @@ static stw_status choose_settings(planner *h, stw_error *error) {
     static const stw_policy_settings unset = {.learning_rate = -1.0, .unit_count = -1};
     const stw_policy_settings *wish = h->search->policy != NULL ? h->search->policy : &unset;
     const char *preset = wish->preset[0] != '\0' ? wish->preset : "default";
-    if (!stw_reinforce_preset(preset, &h->settings))
+    if (!stw_reinforce_preset(preset, h->search->simulator->machine->device_count, &h->settings))
         return stw_fail(error, STW_ERROR_INPUT, "unknown preset '%s'; known: default, paper", preset);
     h->settings.seed = h->search->seed;
     h->settings.updates = wish->updates;

@@ -13,15 +13,16 @@
 
 typedef struct stw_reinforce_settings {
     uint64_t seed;
-    int64_t updates;     /* 0: until the environment is over */
-    int64_t patience;    /* ends after so many updates without a better plan; 0: never */
-    int32_t samples;     /* K */
-    int32_t units;       /* that ops are put together into beforehand, about so many rows; 0: each op is a row */
-    int32_t groups;      /* G; 0: as the next two say */
-    int32_t per_device;  /* groups per device */
-    int32_t most_groups; /* and no more than that */
-    double rate;         /* of Adam */
-    double decay;        /* what the rate is multiplied with every decay_every updates from decay_from on */
+    int64_t updates;      /* 0: until the environment is over */
+    int64_t patience;     /* ends after so many updates without a better plan; 0: never */
+    int32_t samples;      /* K */
+    int32_t units;        /* that ops are put together into beforehand, about so many rows; 0: each op is a row */
+    int32_t groups;       /* G; 0: as the next two say */
+    int32_t per_device;   /* groups per device */
+    int32_t most_groups;  /* and no more than that */
+    double rate;          /* of Adam */
+    double rate_for_many; /* in place of it, from STW_MANY_DEVICES devices on */
+    double decay;         /* what the rate is multiplied with every decay_every updates from decay_from on */
     int64_t decay_from, decay_every;
     double gradient_norm;   /* gradients are cut to it */
     double failing;         /* time of a plan that is not valid, in units of the reference */
@@ -36,8 +37,9 @@ typedef struct stw_reinforce_settings {
     int32_t hidden, width;  /* of the network */
 } stw_reinforce_settings;
 
-/* "default" or "paper". False if unknown. */
-bool stw_reinforce_preset(const char *name, stw_reinforce_settings *out);
+enum { STW_MANY_DEVICES = 5 };
+/* "default" or "paper", for so many devices. False if unknown. */
+bool stw_reinforce_preset(const char *name, int32_t devices, stw_reinforce_settings *out);
 /* No more than there are ops. */
 int32_t stw_reinforce_groups(const stw_reinforce_settings *settings, int32_t devices, int32_t ops);
 

@@ -8,6 +8,7 @@ static const stw_reinforce_settings preset_paper = {.patience = 200,
                                                     .per_device = 20,
                                                     .most_groups = 256,
                                                     .rate = 0.1,
+                                                    .rate_for_many = 0.1,
                                                     .decay = 0.95,
                                                     .decay_from = 400,
                                                     .decay_every = 50,
@@ -28,6 +29,7 @@ static const stw_reinforce_settings preset_default = {.patience = 200,
                                                       .per_device = 3,
                                                       .most_groups = 256,
                                                       .rate = 3e-3,
+                                                      .rate_for_many = 3e-4,
                                                       .decay = 0.95,
                                                       .decay_from = 400,
                                                       .decay_every = 50,
@@ -39,9 +41,10 @@ static const stw_reinforce_settings preset_default = {.patience = 200,
                                                       .hidden = 64,
                                                       .width = 512};
 
-bool stw_reinforce_preset(const char *name, stw_reinforce_settings *out) {
+bool stw_reinforce_preset(const char *name, int32_t devices, stw_reinforce_settings *out) {
     const bool paper = strcmp(name, "paper") == 0;
     *out = paper ? preset_paper : preset_default;
+    if (devices >= STW_MANY_DEVICES) out->rate = out->rate_for_many;
     return paper || strcmp(name, "default") == 0;
 }
 

@@ -7,13 +7,13 @@
 
 static stw_reinforce_settings preset(const char *name) {
     stw_reinforce_settings s;
-    CHECK(stw_reinforce_preset(name, &s));
+    CHECK(stw_reinforce_preset(name, 2, &s));
     return s;
 }
 
 TEST(hdp_rules, presets) {
     stw_reinforce_settings s;
-    CHECK(!stw_reinforce_preset("papers", &s));
+    CHECK(!stw_reinforce_preset("papers", 2, &s));
     s = preset("paper");
     CHECK_EQ_INT(stw_reinforce_groups(&s, 2, 1000), 40);
     CHECK_EQ_INT(stw_reinforce_groups(&s, 64, 1000), 256);
@@ -21,6 +21,10 @@ TEST(hdp_rules, presets) {
     s.groups = 300;
     CHECK_EQ_INT(stw_reinforce_groups(&s, 2, 1000), 300);
     CHECK_EQ_INT(s.samples, 1);
+    const double usual = preset("default").rate; /* with many devices the same steps would lead astray */
+    CHECK(stw_reinforce_preset("default", 4, &s) && s.rate == usual);
+    CHECK(stw_reinforce_preset("default", 8, &s) && s.rate < 0.2 * usual);
+    CHECK(stw_reinforce_preset("paper", 8, &s) && s.rate == 0.1);
 }
 
 TEST(hdp_rules, cost_is_the_root_of_the_time_and_failing_costs_ten) {
