@@ -56,6 +56,8 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
         return status;
     }
     if (stw_str_is(format, "opgraph") || stw_dnnpart_is(text, inner.arena)) return cli_show_graph(&inner, text, label, error);
+    if (stw_options_get(call->options, "shape") != NULL)
+        return stw_fail(error, STW_ERROR_INPUT, "--shape is for models, but '%s' is none", label);
     if (stw_str_is(format, "machine")) return show_machine_file(&inner, text, label, error);
     if (stw_str_is(format, "plan")) return cli_show_plan(&inner, text, label, error);
     if (format.length == 0) {
@@ -85,6 +87,11 @@ int cmd_inspect(const cli_call *call) {
         return cli_fault(&error);
     }
     if (stw_machine_build(stw_str_of(call->operand[0]), &machine, &error) != STW_OK) return cli_fault(&error);
+    if (machine != NULL && stw_options_get(call->options, "shape") != NULL) {
+        stw_machine_destroy(machine);
+        stw_fail(&error, STW_ERROR_INPUT, "--shape is for models, but '%s' is a machine", call->operand[0]);
+        return cli_fault(&error);
+    }
     if (features) return show_features(call, machine);
     if (machine == NULL) return show_file(call, call->operand[0], &error) == STW_OK ? CLI_DONE : cli_fault(&error);
     show_machine(call, machine);

@@ -2,8 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli.h"
 #include "graph/graph.h"
+#include "import/import.h"
+#include "inspect.h"
 
 enum { NODE_KINDS = STW_NODE_CONSTANT + 1, MAX_UNKNOWN_ROWS = 20 };
 
@@ -28,6 +29,7 @@ typedef struct unknown_op {
 
 typedef struct summary {
     const stw_graph *graph;
+    const stw_read_options *reading; /* what the file says of its inputs */
     int32_t nodes[NODE_KINDS];
     int64_t bytes[NODE_KINDS];
     double flops; /* the sum may leave int64 */
@@ -195,6 +197,7 @@ static void print_text(const summary *s, stw_arena arena) {
     printf("\n");
     print_classes(s, arena);
     print_unknown(s, arena);
+    cli_print_open_inputs(s->reading, arena);
 }
 
 static void write_lists(const summary *s, stw_json_writer *writer) {
@@ -231,7 +234,7 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     stw_json_end_array(writer);
 }
 
-static void print_json(const summary *s) {
+static void print_json(const summary *s, stw_arena arena) {
     const stw_graph *graph = s->graph;
     stw_json_writer writer;
     stw_json_writer_init(&writer, stdout);
@@ -252,18 +255,22 @@ static void print_json(const summary *s) {
     cli_field_int(&writer, "input_bytes", s->bytes[STW_NODE_INPUT]);
     cli_field_double(&writer, "flops", s->flops);
     write_lists(s, &writer);
+    cli_write_open_inputs(s->reading, &writer, arena);
     stw_json_end_object(&writer);
     printf("\n");
 }
 
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error) {
     stw_graph *graph;
-    TRY(stw_graph_parse(text.p, (size_t)text.length, label, &graph, error));
     stw_arena arena = call->arena;
+    stw_read_options reading;
+    TRY(stw_read_options_parse(stw_options_get(call->options, "shape"), &arena, &reading, error));
+    TRY(stw_graph_parse_reading(text.p, (size_t)text.length, label, &reading, &graph, error));
     summary s;
     const stw_status status = summarize(graph, &arena, &s, error);
+    s.reading = &reading;
     if (status == STW_OK && cli_wants_json(call)) {
-        print_json(&s);
+        print_json(&s, arena);
     } else if (status == STW_OK) {
         print_text(&s, arena);
     }

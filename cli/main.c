@@ -110,8 +110,8 @@ const cli_command cli_commands[] = {
      .usage = "simulate GRAPH --machine NAME|FILE --plan FILE|METHOD [OPTION...]",
      .description =
          "Runs one step of the graph on the machine as the plan says and prints the step time, what no plan can beat, the "
-         "work and peak memory of each device and the traffic on each link. GRAPH is an opgraph file (plain, gzip or zstd) or "
-         "one of dnn-partitioning; "
+         "work and peak memory of each device and the traffic on each link. GRAPH is an opgraph file, an "
+         "ONNX model, an HLO module, a TensorFlow graph or an input of dnn-partitioning (plain, gzip or zstd); "
          "'-' is standard input.\n\n"
          "Two lower bounds are printed: with the fused groups of the plan, and with any fusion. 'measured' is the share of "
          "the work whose time was measured on that very kind of device; the rest is modelled.\n\n"

@@ -1,5 +1,5 @@
 /* Arguments: --name value, --name=value, -x value, -xvalue, flags, "--" before operands that look like options, and "-" as an
- * operand. Options and operands may come in any order; of a repeated option the last one counts. */
+ * operand. Options and operands may come in any order; of a repeated option the last one counts, but shapes add up. */
 #include <string.h>
 
 #include "cli.h"
@@ -79,6 +79,16 @@ static stw_status unknown_option(const cli_command *command, stw_str name, stw_e
 /* Looks like an option: "-" alone is a file and "-1" is nobody's letter. */
 static bool is_option(const char *argument) { return argument[0] == '-' && argument[1] != '\0'; }
 
+/* A further --shape goes behind those before it. */
+static stw_status set_value(cli_call *call, const stw_option *option, const char *value, stw_error *error) {
+    const char *before = strcmp(option->name, "shape") == 0 ? stw_options_get(call->options, option->name) : NULL;
+    if (before == NULL) return stw_options_set(call->options, option->name, value, error);
+    stw_arena scratch = call->arena;
+    const stw_str both = stw_str_format(&scratch, "%s;%s", before, value);
+    if (both.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    return stw_options_set(call->options, option->name, both.p, error);
+}
+
 /* Reads the option at argument[*next] and its value, and moves *next behind them. */
 static stw_status parse_option(cli_call *call, int count, char **argument, int *next, stw_error *error) {
     const char *text = argument[(*next)++];
@@ -94,11 +104,11 @@ static stw_status parse_option(cli_call *call, int count, char **argument, int *
         if (attached == NULL) return stw_options_set(call->options, option->name, "yes", error);
         return stw_fail(error, STW_ERROR_INPUT, "--%s takes no value, but '%s' was given", option->name, attached);
     }
-    if (attached != NULL) return stw_options_set(call->options, option->name, attached, error);
+    if (attached != NULL) return set_value(call, option, attached, error);
     if (*next == count || strncmp(argument[*next], "--", 2) == 0) { /* a value that begins with "--" needs the "=" */
         return stw_fail(error, STW_ERROR_INPUT, "--%s needs a value: %s", option->name, option->value);
     }
-    return stw_options_set(call->options, option->name, argument[(*next)++], error);
+    return set_value(call, option, argument[(*next)++], error);
 }
 
 stw_status cli_parse(cli_call *call, int count, char **argument, stw_error *error) {

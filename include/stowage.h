@@ -74,11 +74,17 @@ STW_API const char *stw_options_get(const stw_options *options, const char *name
 
 typedef struct stw_graph stw_graph;
 
-/* Reads a graph file (opgraph JSON or a dnn-partitioning input; plain, gzip or zstd); "-" is standard input. */
+/* Reads a graph file (opgraph JSON, a dnn-partitioning input, an ONNX model, an HLO module or a TensorFlow graph; plain, gzip or
+ * zstd); "-" is standard input. Sizes that a model leaves open count as 1. */
 STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
 /* The same from memory; `label` stands for the path in messages. */
 STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out,
                                    stw_error *error) STW_CHECK_RESULT;
+/* The same two with options (may be NULL): "shape" gives sizes that a model leaves open, "image=8,3,224,224" or "batch=8". */
+STW_API stw_status stw_graph_open_with(const char *path, const stw_options *options, stw_graph **out,
+                                       stw_error *error) STW_CHECK_RESULT;
+STW_API stw_status stw_graph_parse_with(const void *bytes, size_t size, const char *label, const stw_options *options,
+                                        stw_graph **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_graph_destroy(stw_graph *graph);
 
 STW_API const char *stw_graph_name(const stw_graph *graph);
@@ -86,6 +92,20 @@ STW_API const char *stw_graph_fingerprint(const stw_graph *graph); /* 32 hexadec
 STW_API int32_t stw_graph_node_count(const stw_graph *graph);
 STW_API int32_t stw_graph_op_count(const stw_graph *graph); /* nodes that compute: neither views nor sources */
 STW_API const char *stw_graph_node_name(const stw_graph *graph, int32_t node);
+
+typedef struct stw_node { /* strings and arrays are borrowed from the graph */
+    const char *name, *op;
+    const char *kind;  /* "op", "view", "parameter", "buffer", "input" or "constant" */
+    const char *label; /* of parameters: their name in the model; else "" */
+    const char *dtype;
+    int64_t bytes, flops;
+    const int64_t *shape; /* (rank) */
+    const int32_t *input; /* (input_count) ids in argument order */
+    int32_t rank, input_count;
+    int32_t root;    /* what a view is a view of; else the node itself */
+    int32_t updates; /* the parameter or buffer that this op writes in place, or -1 */
+} stw_node;
+STW_API bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out); /* false past the last */
 
 /* ---- The machine: devices and links ------------------------------------------------------------------------------ */
 
@@ -112,14 +132,15 @@ STW_API stw_status stw_machine_set_memory(stw_machine *machine, int64_t bytes, s
 
 typedef struct stw_costs stw_costs;
 
-/* Measured times where there are any (`csv_path`: rows name,kind,us; may be NULL; then the graph's own), modelled ones for the
- * rest. Graph and machine must outlive the costs. */
-STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out,
+/* Measured times where there are any (those of the file `path`, which may be NULL; then the graph's own), modelled ones for the
+ * rest. The file: CSV with rows name,kind,us, a profile of ONNX Runtime, or RunMetadata, StepStats or CostGraphDef of TensorFlow.
+ * Graph and machine must outlive the costs. */
+STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *path, stw_costs **out,
                                     stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
-/* A remark for the user (rows of the CSV that match no op, ...), or NULL. */
+/* A remark for the user (measured times that match no op, ...), or NULL. */
 STW_API const char *stw_costs_remark(const stw_costs *costs);
 
 /* ---- The plan: the decisions ------------------------------------------------------------------------------------- */
@@ -336,7 +357,13 @@ typedef struct stw_note { /* what the user may paste elsewhere or should know: l
  * plan is invalid and has no step; one that only lacks memory is written. Written aside and renamed; "-" is standard output. */
 STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format,
                                    const char *model_path, const char *path, stw_note *note, stw_error *error) STW_CHECK_RESULT;
-/* The same with "trace": a simulated step in the Trace Event format (chrome://tracing, Perfetto). */
+/* The same in memory: the bytes of the model in (NULL for formats that need none), those of the result out, to be given back with
+ * stw_bytes_free. */
+STW_API stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format,
+                                         const void *model, size_t model_size, char **out, size_t *out_size, stw_note *note,
+                                         stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_bytes_free(char *bytes);
+/* stw_plan_export with "trace": a simulated step in the Trace Event format (chrome://tracing, Perfetto). */
 STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
                                    stw_error *error) STW_CHECK_RESULT;
 

@@ -45,7 +45,7 @@ static stw_status open_plan(stw_session *s, const stw_options *options, const ch
 static stw_status open_all(stw_session *s, const char *graph_path, const stw_options *options, stw_error *error) {
     const char *plan = stw_options_get(options, "plan");
     const bool plan_is_file = plan != NULL && !stw_method_exists(plan);
-    TRY(stw_graph_open(graph_path, &s->graph, error));
+    TRY(stw_graph_open_with(graph_path, options, &s->graph, error));
     TRY(open_machine(s, options, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
     const stw_machine *machine = stw_session_machine(s);

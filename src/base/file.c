@@ -111,10 +111,11 @@ stw_status stw_unpack(stw_str packed, stw_arena *arena, stw_str *out, stw_error 
 }
 
 static stw_status read_all(int descriptor, buffer *b, stw_error *error) {
-    struct stat info;
+    struct stat info = {0};
     if (fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
         return stw_fail(error, STW_ERROR_INPUT, "is a directory; name a file in it");
     }
+    if (S_ISREG(info.st_mode) && info.st_size < STW_FILE_MAP_BYTES) TRY(buffer_reserve(b, info.st_size + (1 << 16), error));
     for (;;) {
         TRY(buffer_reserve(b, 1 << 16, error));
         const ssize_t got = read(descriptor, b->data + b->length, (size_t)(b->capacity - b->length - 1));
@@ -129,11 +130,11 @@ static stw_status read_all(int descriptor, buffer *b, stw_error *error) {
 
 /* Large plain files are mapped instead of read: the pages that nobody looks at (weights) are never loaded. They take a place in
  * the arena, which gives them back with the rest. *out stays empty where mapping is not to be had; the file is read then. Who
- * cuts a mapped file while it is read ends the process (SIGBUS): files must not change under us. */
+ * cuts a mapped file while it is read ends the process (SIGBUS), and a library must not take over signals: so only files whose
+ * pages are worth it are mapped. */
 static stw_status map_large(int descriptor, stw_arena *arena, stw_str *out, stw_error *error) {
-    enum { SMALLEST = 4 << 20 };
     struct stat info;
-    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < SMALLEST) return STW_OK;
+    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < STW_FILE_MAP_BYTES) return STW_OK;
     unsigned char magic[4] = {0};
     if (lseek(descriptor, 0, SEEK_CUR) != 0 || pread(descriptor, magic, sizeof magic, 0) != (ssize_t)sizeof magic) return STW_OK;
     if ((magic[0] == 0x1f && magic[1] == 0x8b) || memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) return STW_OK;
@@ -153,6 +154,16 @@ static stw_status map_large(int descriptor, stw_arena *arena, stw_str *out, stw_
     if (length % page == 0) start[length] = '\0'; /* else the page is filled up with zeros */
     *out = (stw_str){start, length};
     return STW_OK;
+}
+
+stw_file_state stw_file_state_of(const char *path) {
+    struct stat info;
+    if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return (stw_file_state){0};
+    return (stw_file_state){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+}
+
+bool stw_file_state_equal(stw_file_state a, stw_file_state b) {
+    return a.size == b.size && a.seconds == b.seconds && a.nanoseconds == b.nanoseconds;
 }
 
 const char *stw_file_label(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }

@@ -7,10 +7,19 @@
 #include "base/str.h"
 
 /* Reads a file, or standard input for "-", into the arena and unpacks gzip and zstd by their magic numbers. The text is
- * followed by a NUL that is not counted. At most STW_FILE_MAX_BYTES unpacked. Large plain files are mapped, so that only what is
- * looked at is loaded; whoever cuts such a file off meanwhile ends the program. Messages carry the path. */
+ * followed by a NUL that is not counted. At most STW_FILE_MAX_BYTES unpacked. Plain files from STW_FILE_MAP_BYTES on are mapped,
+ * so that only what is looked at is loaded; whoever cuts such a file off meanwhile ends the program (SIGBUS). Smaller ones are
+ * read, so nobody can. Messages carry the path. */
 #define STW_FILE_MAX_BYTES ((int64_t)4 << 30)
+#define STW_FILE_MAP_BYTES ((int64_t)32 << 20)
 stw_status stw_file_read(const char *path, stw_arena *arena, stw_str *out, stw_error *error);
+
+/* Size and time of the last change, to tell whether a file stayed as it was; zeros for what is no regular file. */
+typedef struct stw_file_state {
+    int64_t size, seconds, nanoseconds;
+} stw_file_state;
+stw_file_state stw_file_state_of(const char *path);
+bool stw_file_state_equal(stw_file_state a, stw_file_state b);
 
 /* The path for messages: "standard input" for "-". */
 const char *stw_file_label(const char *path);

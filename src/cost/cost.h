@@ -43,12 +43,23 @@ int64_t stw_cost_us_to_ps(double us);
 int64_t stw_cost_transfer_ps(const stw_link *link, int64_t bytes);
 #define STW_MAX_STEP_PS ((int64_t)1 << 62)
 
-/* Reads rows name,kind,us; rows override the graph's measured times. */
+/* Measured times; they override the graph's. */
 typedef struct stw_cost_row {
     stw_str name, kind;
     double us;
-    int64_t line;
+    int64_t line; /* of a CSV */
 } stw_cost_row;
+/* Reads rows name,kind,us. */
 stw_status stw_cost_csv_parse(stw_str text, stw_arena *arena, stw_cost_row **out, int64_t *count, stw_error *error);
+
+typedef struct stw_cost_rows {
+    int64_t count;
+    stw_cost_row *row; /* (count) */
+    int64_t unmatched; /* further times that name no op of the graph */
+    stw_str note;      /* what a reader has to tell of them, or empty */
+} stw_cost_rows;
+/* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. */
+stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
+                                 stw_error *error);
 
 #endif

@@ -3,10 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cost/cost.h"
 
-/* Measured times by kind: the graph's columns, overridden and extended by the rows of a CSV file. */
+/* Measured times by kind: the graph's columns, overridden and extended by the rows of a file. */
 typedef struct {
     int64_t count;
     stw_str *kind;      /* (count) */
@@ -102,14 +101,23 @@ static stw_str remark_on_rows(const row_count *n, stw_arena *arena) {
                           (long long)n->rows);
 }
 
-static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_machine *machine, const stw_cost_row *row,
-                             int64_t rows, stw_arena *arena, stw_str *remark, stw_error *error) {
+/* The note of the reader, then ours. */
+static stw_str join_remarks(stw_str note, const row_count *n, stw_arena *arena) {
+    if (note.length > 0 && n->rows == 0) return note;
+    const stw_str remark = remark_on_rows(n, arena);
+    if (note.length == 0 || remark.length == 0) return note.length == 0 ? remark : note;
+    return stw_str_format(arena, "%s; %s", note.p, remark.p);
+}
+
+static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows,
+                             stw_arena *arena, stw_str *remark, stw_error *error) {
     enum { MAX_KINDS = 128 };
+    const stw_cost_row *row = rows->row;
     name_table names;
-    row_count n = {.rows = rows};
+    row_count n = {.rows = rows->count + rows->unmatched, .unmatched = rows->unmatched};
     double *set[MAX_KINDS] = {NULL}; /* times by the first op of a name, NaN where there is no row */
     TRY(build_name_table(graph, arena, &names, error));
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows->count; r++) {
         const int64_t k = find_kind(m, row[r].kind);
         if (k == MAX_KINDS) {
             return stw_fail(error, STW_ERROR_INPUT, "line %lld: more than %d kinds of device", (long long)row[r].line, MAX_KINDS);
@@ -126,27 +134,15 @@ static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_
         n.unknown++;
         n.unknown_kind = row[r].kind;
     }
-    if (rows > 0 && n.unmatched == rows) {
+    if (n.rows > 0 && n.unmatched == n.rows) {
         return stw_fail(error, STW_ERROR_INPUT, "none of its %lld rows names an op of graph '%.*s'; is it for another graph?",
-                        (long long)rows, STW_STR_SHOW(graph->name));
+                        (long long)n.rows, STW_STR_SHOW(graph->name));
     }
     for (int64_t k = 0; k < m->count && k < MAX_KINDS; k++) {
         if (set[k] != NULL) spread_over_names(&names, m->us[k], set[k]);
     }
-    *remark = remark_on_rows(&n, arena);
+    *remark = join_remarks(rows->note, &n, arena);
     return STW_OK;
-}
-
-static stw_status read_csv(measurements *m, const stw_graph *graph, const stw_machine *machine, const char *path,
-                           stw_arena *arena, stw_str *remark, stw_error *error) {
-    stw_str text;
-    stw_cost_row *row;
-    int64_t rows;
-    TRY(stw_file_read(path, arena, &text, error));
-    stw_status status = stw_cost_csv_parse(text, arena, &row, &rows, error);
-    if (status == STW_OK) status = apply_rows(m, graph, machine, row, rows, arena, remark, error);
-    if (status != STW_OK) stw_error_prefix(error, path);
-    return status;
 }
 
 /* What each measured kind is like: as in the machine, else as built in. */
@@ -161,8 +157,8 @@ static void describe_kinds(measurements *m, const stw_machine *machine) {
     }
 }
 
-static stw_status gather_measurements(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_arena *arena,
-                                      measurements *m, stw_str *remark, stw_error *error) {
+static stw_status gather_measurements(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows,
+                                      stw_arena *arena, measurements *m, stw_str *remark, stw_error *error) {
     enum { MAX_COLUMNS = 64 + 128 };
     *m = (measurements){0};
     STW_TRY_NEW(arena, m->kind, MAX_COLUMNS, error);
@@ -172,7 +168,7 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     for (int32_t k = 0; k < graph->kind_count; k++) {
         TRY(add_column(m, arena, graph->N, graph->kind_name[k], graph->us[k], error));
     }
-    if (csv_path != NULL) TRY(read_csv(m, graph, machine, csv_path, arena, remark, error));
+    if (rows != NULL) TRY(apply_rows(m, graph, machine, rows, arena, remark, error));
     describe_kinds(m, machine);
     return STW_OK;
 }
@@ -238,12 +234,12 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
     return STW_OK;
 }
 
-static stw_status fill(stw_costs *costs, const char *csv_path, stw_arena *scratch, stw_error *error) {
+static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *scratch, stw_error *error) {
     const stw_graph *graph = costs->graph;
     const int32_t classes = costs->machine->cost_class_count;
     measurements m;
     stw_str remark = {0};
-    TRY(gather_measurements(graph, costs->machine, csv_path, scratch, &m, &remark, error));
+    TRY(gather_measurements(graph, costs->machine, rows, scratch, &m, &remark, error));
     costs->remark = stw_str_copy(&costs->arena, remark);
     STW_TRY_NEW(&costs->arena, costs->us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
@@ -262,8 +258,8 @@ static stw_status fill(stw_costs *costs, const char *csv_path, stw_arena *scratc
     return STW_OK;
 }
 
-stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *csv_path, stw_costs **out,
-                            stw_error *error) {
+stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
+                                 stw_error *error) {
     *out = NULL;
     stw_arena arena, scratch;
     TRY(stw_arena_create(&arena, error));
@@ -271,7 +267,7 @@ stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, 
     stw_costs *costs = STW_NEW(&arena, stw_costs, 1);
     if (status == STW_OK) {
         *costs = (stw_costs){.arena = arena, .graph = graph, .machine = machine};
-        status = fill(costs, csv_path, &scratch, error);
+        status = fill(costs, rows, &scratch, error);
         arena = costs->arena;
         stw_arena_destroy(&scratch);
     }

@@ -52,3 +52,25 @@ int32_t stw_graph_op_count(const stw_graph *graph) { return graph->op_count; }
 const char *stw_graph_node_name(const stw_graph *graph, int32_t node) {
     return node < 0 || node >= graph->N ? NULL : graph->node_name[node].p;
 }
+
+static const char *text_of(stw_str s) { return s.p != NULL ? s.p : ""; }
+
+bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out) {
+    static const char *const kind_name[] = {"op", "view", "parameter", "buffer", "input", "constant"};
+    if (node < 0 || node >= graph->N) return false;
+    const int64_t shape = graph->shape_start[node], input = graph->input_start[node];
+    *out = (stw_node){.name = text_of(graph->node_name[node]),
+                      .op = text_of(graph->op_name[node]),
+                      .kind = kind_name[graph->kind[node]],
+                      .label = text_of(graph->label[node]),
+                      .dtype = stw_dtype_name(graph->dtype[node]),
+                      .bytes = graph->bytes[node],
+                      .flops = graph->flops[node],
+                      .shape = graph->shape + shape,
+                      .input = graph->input + input,
+                      .rank = (int32_t)(graph->shape_start[node + 1] - shape),
+                      .input_count = (int32_t)(graph->input_start[node + 1] - input),
+                      .root = graph->root[node],
+                      .updates = graph->updates[node]};
+    return true;
+}

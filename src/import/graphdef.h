@@ -5,6 +5,7 @@
 #define STW_IMPORT_GRAPHDEF_H
 
 #include "graph/graph.h"
+#include "import/input_shapes.h"
 
 /* The attributes that are read, by their names; all others are passed over. */
 typedef enum stw_tf_key {
@@ -128,7 +129,8 @@ typedef struct stw_tf_facts { /* what is found out about a node */
 typedef struct stw_tf_graph {
     stw_tf_model *model;
     stw_arena *arena;
-    stw_tf_facts *facts; /* (node_count) */
+    stw_read_options *options; /* shapes that are given; may be NULL */
+    stw_tf_facts *facts;       /* (node_count) */
     stw_tf_edge *edge;
     int32_t *before;
     stw_tf_value *value;

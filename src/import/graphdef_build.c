@@ -12,8 +12,10 @@ typedef struct {
     stw_builder *builder;
     uint8_t *kind;       /* (node_count) stw_node_kind */
     int32_t *updated_by; /* (node_count) of variables: the op that writes it, else -1 */
-    uint64_t *part_key;  /* (part_mask + 1) node and output + 1: a hash table */
-    int32_t *part_node;  /* its view */
+    int32_t *awaited_by; /* (node_count) the last node that was made to wait for it, plus 1 */
+    int64_t wait_count;
+    uint64_t *part_key; /* (part_mask + 1) node and output + 1: a hash table */
+    int32_t *part_node; /* its view */
     uint64_t part_mask;
     stw_error *error;
 } build;
@@ -179,10 +181,21 @@ static bool hands_on_waits(const build *b, int32_t i) {
     return b->kind[i] != STW_NODE_VIEW;
 }
 
+/* Each once. Waits that are handed on can be many more than the file has; the limit keeps memory near its size. */
 static stw_status wait_for(build *b, int32_t node, int32_t for_those_of) {
+    enum { LEAST = 1 << 20, PER_INPUT = 16 };
     const stw_tf_range control = b->graph.facts[for_those_of].control;
     for (int64_t k = 0; k < control.count; k++) {
-        TRY(stw_builder_control(b->builder, node, b->graph.before[control.start + k], b->error));
+        const int32_t before = b->graph.before[control.start + k];
+        if (b->awaited_by[before] == node + 1) continue;
+        b->awaited_by[before] = node + 1;
+        TRY(stw_builder_control(b->builder, node, before, b->error));
+        if (++b->wait_count <= LEAST + PER_INPUT * b->graph.model->input_count) continue;
+        const stw_tf_node *n = &b->graph.model->node[node];
+        return stw_fail(b->error, STW_ERROR_INPUT,
+                        "node '%.*s' (%.*s) at byte %lld: with it, ops wait for more than %lld others through Identity and its "
+                        "like; remove control inputs of those",
+                        STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), (long long)n->at, (long long)b->wait_count - 1);
     }
     return STW_OK;
 }
@@ -259,6 +272,7 @@ static stw_status build_graph(build *b, stw_graph **out) {
     while ((int64_t)capacity < 2 * b->graph.model->input_count) capacity *= 2;
     STW_TRY_NEW(b->graph.arena, b->kind, N, b->error);
     STW_TRY_NEW(b->graph.arena, b->updated_by, N, b->error);
+    STW_TRY_NEW(b->graph.arena, b->awaited_by, N, b->error);
     STW_TRY_NEW(b->graph.arena, b->part_key, (int64_t)capacity, b->error);
     STW_TRY_NEW(b->graph.arena, b->part_node, (int64_t)capacity, b->error);
     b->part_mask = capacity - 1;

@@ -147,7 +147,9 @@ static stw_status decide(stw_tf_graph *graph, int32_t node, int64_t k, const stw
     } else if (source != NULL && k == 0) {
         stated = stated_value(graph, source->shape, dtype, &whole);
     }
-    if (!whole && k < r->count && r->out[k].rank >= 0) {
+    /* Where shapes are given, what the file states further on may be of other sizes. */
+    const bool distrusts = graph->options != NULL && graph->options->given_count > 0 && source == NULL;
+    if ((!whole || distrusts) && k < r->count && r->out[k].rank >= 0) {
         int64_t start = 0;
         TRY(push_dims(graph, &r->out[k], &start, error));
         return push_value(graph, (stw_tf_value){dtype, r->out[k].rank, start}, error);
@@ -183,8 +185,24 @@ static stw_status keep_ints(stw_tf_graph *graph, int32_t node, stw_error *error)
     return STW_OK;
 }
 
+/* What the file states of an input's only output, before open dimensions become 1. */
+static stw_tf_shape stated_input(const stw_tf_graph *graph, int32_t node) {
+    const stw_tf_model *m = graph->model;
+    const stw_tf_attribute *list = stated_shapes(graph, node), *own = stw_tf_find(m, &m->node[node], STW_TF_shape);
+    if (list != NULL && list->shapes.count > 0) return m->shape[list->shapes.start];
+    return own != NULL ? own->shape : (stw_tf_shape){0, -1};
+}
+
+static stw_status take_given(stw_tf_graph *graph, const stw_given_shape *given, stw_tf_value *value, stw_error *error) {
+    stw_tf_dims dims = {.rank = given->rank};
+    for (int32_t d = 0; d < given->rank; d++) dims.dim[d] = given->dim[d];
+    value->rank = given->rank;
+    return push_dims(graph, &dims, &value->start, error);
+}
+
 static stw_status infer_node(stw_tf_graph *graph, int32_t node, stw_error *error) {
     stw_tf_facts *f = &graph->facts[node];
+    const stw_given_shape *given = NULL;
     stw_tf_result r = {.outputs = 1};
     for (int32_t k = 0; k < STW_TF_MAX_OUTPUTS; k++) {
         r.out[k].rank = -1;
@@ -196,7 +214,9 @@ static stw_status infer_node(stw_tf_graph *graph, int32_t node, stw_error *error
     int64_t count = r.count > 1 ? r.count : 1;
     if (list != NULL && list->shapes.count > count) count = list->shapes.count;
     const int64_t start = graph->value_count;
+    TRY(stw_tf_note_input(graph, node, stated_input(graph, node), &given, error));
     for (int64_t k = 0; k < count; k++) TRY(decide(graph, node, k, &r, error));
+    if (given != NULL) TRY(take_given(graph, given, &graph->value[start], error));
     f->values = (stw_tf_range){start, count};
     f->alike = r.alike;
     if (r.outputs > f->outputs) f->outputs = r.outputs;

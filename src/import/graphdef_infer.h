@@ -42,6 +42,12 @@ stw_tf_rule stw_tf_shape_is_first, stw_tf_shape_is_second, stw_tf_shape_is_third
     stw_tf_concatenate, stw_tf_pack, stw_tf_unpack, stw_tf_split, stw_tf_split_unevenly, stw_tf_expand, stw_tf_squeeze,
     stw_tf_tile, stw_tf_pad, stw_tf_slice, stw_tf_strided_slice, stw_tf_gather, stw_tf_one_hot, stw_tf_counting;
 
+/* graphdef_input.c. Notes a placeholder, with the shape that the file states for it; *given: the shape that it has instead, or
+ * NULL. Does nothing for other nodes. */
+stw_status stw_tf_note_input(const stw_tf_graph *graph, int32_t node, stw_tf_shape stated, const stw_given_shape **given,
+                             stw_error *error);
+bool stw_tf_is_placeholder(stw_str op);
+
 /* Helpers of rules. */
 static inline void stw_tf_give(stw_tf_result *r, stw_tf_dims dims) {
     r->count = 1;

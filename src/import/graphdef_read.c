@@ -3,33 +3,44 @@
 #include "import/import.h"
 #include "import/pbwire.h"
 
-static stw_status read_with(stw_status (*read)(stw_str, stw_tf_model *, stw_error *), stw_str bytes, stw_arena *arena,
-                            stw_graph **out, stw_error *error) {
+typedef stw_status read_model(stw_str, stw_tf_model *, stw_error *);
+
+static stw_status read_with(read_model *read, stw_str bytes, stw_read_options *options, stw_arena *arena, stw_graph **out,
+                            stw_error *error) {
     stw_tf_model model = {.arena = arena};
     stw_tf_graph graph;
     TRY(read(bytes, &model, error));
     if (model.node_count == 0) return stw_fail(error, STW_ERROR_INPUT, "the graph has no nodes; is this a GraphDef?");
     TRY(stw_tf_link(&model, &graph, error));
+    graph.options = options;
     TRY(stw_tf_infer(&graph, error));
+    TRY(stw_given_check(options, error));
     return stw_tf_build(&graph, out, error);
 }
 
-static stw_status read_in_arena(stw_status (*read)(stw_str, stw_tf_model *, stw_error *), stw_str bytes, stw_graph **out,
-                                stw_error *error) {
+static stw_status read_in_arena(read_model *read, stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
     stw_arena arena;
     *out = NULL;
     TRY(stw_arena_create(&arena, error));
-    const stw_status status = read_with(read, bytes, &arena, out, error);
+    const stw_status status = read_with(read, bytes, options, &arena, out, error);
     stw_arena_destroy(&arena);
     return status;
 }
 
+stw_status stw_graphdef_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
+    return read_in_arena(stw_tf_read_wire, bytes, options, out, error);
+}
+
+stw_status stw_pbtxt_read_shaped(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error) {
+    return read_in_arena(stw_tf_read_text, text, options, out, error);
+}
+
 stw_status stw_graphdef_read(stw_str bytes, stw_graph **out, stw_error *error) {
-    return read_in_arena(stw_tf_read_wire, bytes, out, error);
+    return stw_graphdef_read_shaped(bytes, NULL, out, error);
 }
 
 stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error) {
-    return read_in_arena(stw_tf_read_text, text, out, error);
+    return stw_pbtxt_read_shaped(text, NULL, out, error);
 }
 
 static bool is_identifier(stw_str s) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "import/hlo_meaning.h"
+
 /* ---- lists that grow ---- */
 
 static stw_status grow(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error) {
@@ -207,6 +209,8 @@ stw_status stw_hlo_end_computation(stw_hlo_module *m, stw_error *error) {
     for (int64_t k = 0; k < parameters; k++) TRY(stw_hlo_add_number(m, -1, error));
     for (int32_t i = c->first; i < m->instruction_count; i++) {
         const stw_hlo_instruction *at = &m->instruction[i];
+        c->constants += at->has_value;
+        if (at->has_value) c->constant = at->value;
         if (at->rule != STW_HLO_PARAMETER) continue;
         int64_t *place = &m->number[c->parameter.first + at->number];
         if (*place >= 0) {
@@ -215,6 +219,7 @@ stw_status stw_hlo_end_computation(stw_hlo_module *m, stw_error *error) {
         }
         *place = i;
     }
+    stw_hlo_hash_computation(m, c);
     return STW_OK;
 }
 

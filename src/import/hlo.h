@@ -81,9 +81,11 @@ stw_hlo_direction stw_hlo_find_direction(stw_str text); /* "LT"; empty: none */
 typedef struct stw_hlo_instruction {
     stw_str name, opcode;
     stw_str attributes; /* in text: all behind the operands; in a protobuf: the whole message */
+    stw_str meaning;    /* those that change what it computes, in one form (hlo_meaning.h) */
     stw_str op_name;    /* of metadata */
     stw_str target;     /* of a custom-call */
     stw_str config;     /* backend_config */
+    uint64_t hash;      /* of its meaning; when its computation has ended, of it and all that it reads (hlo_meaning.h) */
     int64_t at;         /* offset in the file */
     int64_t number;     /* parameter number, tuple index; else STW_UNKNOWN */
     int64_t value;      /* of an integer scalar constant */
@@ -108,6 +110,9 @@ typedef struct stw_hlo_computation {
     int32_t root;
     int64_t id;              /* in a protobuf */
     stw_hlo_range parameter; /* instructions by parameter number, -1 where there is none */
+    int32_t constants;       /* integer scalars in it */
+    int64_t constant;        /* the last of them */
+    uint64_t hash;
 } stw_hlo_computation;
 
 typedef struct stw_hlo_alias {            /* an output that is written over an entry parameter */

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "import/hlo_meaning.h"
+
 typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
 
 typedef struct { /* what an instruction's value is in the graph */
@@ -41,8 +43,11 @@ static stw_status fail_at(const build *b, const stw_hlo_instruction *i, const ch
 
 /* ---- nodes ---- */
 
-static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *raw, int32_t *out) {
-    TRY(stw_builder_add(b->b, raw, out, b->error));
+static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *node, int32_t *out) {
+    stw_raw_node raw = *node;
+    if (!stw_node_is_source((uint8_t)raw.kind))
+        TRY(stw_hlo_attributes(b->m, &b->m->instruction[instruction], b->arena, &raw.attributes, b->error));
+    TRY(stw_builder_add(b->b, &raw, out, b->error));
     if (*out >= b->node_room) {
         int32_t *more;
         const int32_t room = 2 * b->node_room + 64;
@@ -80,16 +85,24 @@ static stw_status link_output(stw_builder *b, int32_t node, int32_t from, stw_er
     return stw_builder_output(b, from, error);
 }
 
-/* Links a node with all that a value consists of. A tuple that stands in others several times is taken apart once. */
+/* Links a node with all that a value consists of. A tuple that stands in others several times is taken apart once. The limit
+ * keeps memory near the size of the file. */
 static stw_status link_value(build *b, link_nodes *link, int32_t node, int64_t instruction, int32_t depth) {
-    enum { MOST = 1 << 24 };
+    enum { LEAST = 1 << 20, PER_NUMBER = 8 };
+    const int64_t most = LEAST + PER_NUMBER * (int64_t)b->m->number_count;
     const value *v = value_at(b, instruction);
     const stw_hlo_instruction *i = &b->m->instruction[instruction];
     if (v->kind == ONE_NODE) return link(b->b, node, v->node, b->error);
     const int32_t count = v->kind == LEAVES ? v->count : b->m->instruction[v->pack].operand.count;
     if (depth > STW_HLO_MAX_DEPTH) return fail_at(b, i, "tuples nested more than 100 deep");
     b->flattened += count;
-    if (b->flattened > MOST) return fail_at(b, i, "more than 2^24 elements of tuples are read");
+    if (b->flattened > most) {
+        return stw_fail(
+            b->error, STW_ERROR_INPUT,
+            "byte %lld: instruction '%.*s' (%.*s): with it, more than %lld elements of tuples are read whole; take what "
+            "is needed with get-tuple-element",
+            (long long)i->at, STW_STR_SHOW(i->name), STW_STR_SHOW(i->opcode), (long long)most);
+    }
     for (int32_t k = 0; v->kind == LEAVES && k < count; k++) TRY(link(b->b, node, v->node + k, b->error));
     if (v->kind == LEAVES) return STW_OK;
     int32_t *mark = &b->mark[v->pack - b->entry->first];

@@ -28,17 +28,6 @@ static bool find_value(const stw_hlo_module *m, const stw_hlo_instruction *loop,
     return i->has_value;
 }
 
-/* The only integer constant of the condition: for one whose comparison is fused. */
-static bool find_only_constant(const stw_hlo_module *m, const stw_hlo_computation *condition, int64_t *out) {
-    int found = 0;
-    for (int32_t i = condition->first; i < condition->first + condition->count; i++) {
-        if (!m->instruction[i].has_value) continue;
-        *out = m->instruction[i].value;
-        found++;
-    }
-    return found == 1;
-}
-
 static bool read_known_count(stw_str config, int64_t *out) {
     const stw_str count = stw_hlo_find_after(config, "known_trip_count");
     const char *cursor = count.p;
@@ -55,7 +44,9 @@ int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *l
         const bool swapped = root->direction == STW_HLO_GREATER || root->direction == STW_HLO_GREATER_EQUAL;
         if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 0 : 1), &limit)) return 1;
         if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 1 : 0), &first)) first = 0;
-    } else if (!find_only_constant(m, condition, &limit)) {
+    } else if (condition->constants == 1) { /* a comparison that is fused */
+        limit = condition->constant;
+    } else {
         return 1;
     }
     const bool inclusive = root->direction == STW_HLO_LESS_EQUAL || root->direction == STW_HLO_GREATER_EQUAL;

@@ -26,6 +26,8 @@ int32_t stw_hlo_find_id(const stw_hlo_proto *p, int32_t scope, int64_t id);
 /* All numbers of one field as a list. */
 stw_status stw_hlo_proto_numbers(stw_hlo_proto *p, stw_pb message, int64_t field, stw_hlo_range *out);
 stw_status stw_hlo_proto_instruction(stw_hlo_proto *p, stw_pb message, stw_str bytes, const char *at);
+/* What its attributes mean (hlo_proto_meaning.c). */
+stw_status stw_hlo_proto_mean(stw_hlo_proto *p, stw_pb message, stw_hlo_instruction *i);
 /* Puts the entry's instructions into their scheduled order. */
 stw_status stw_hlo_proto_schedule(stw_hlo_proto *p, stw_pb schedule);
 

@@ -242,6 +242,7 @@ stw_status stw_hlo_proto_instruction(stw_hlo_proto *p, stw_pb message, stw_str b
     if (literal.file != NULL && shape.kind == STW_HLO_ARRAY && shape.rank == 0) read_literal(literal, &i);
     TRY(read_references(p, message, at, &i));
     TRY(read_numbers(p, message, &i));
+    TRY(stw_hlo_proto_mean(p, message, &i));
     const bool numbered = i.number <= INT32_MAX;
     const char *fault = numbered ? stw_hlo_find_fault(m, &i) : "its number is too large";
     if (fault != NULL) {

@@ -5,6 +5,7 @@
 
 #include "base/vector.h"
 #include "import/hlo.h"
+#include "import/hlo_meaning.h"
 
 typedef struct stw_hlo_text {
     const char *begin, *cursor, *end;
@@ -30,6 +31,8 @@ void stw_hlo_skip_shape(stw_hlo_text *t); /* if there is one: what stands in fro
 
 /* The attributes of an instruction whose operands are in place. */
 stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i);
+/* What an attribute means (hlo_text_meaning.c); nothing for those that change no result. */
+void stw_hlo_text_mean(stw_hlo_meaning *w, stw_str key, stw_str value);
 /* The head's input_output_alias. */
 stw_status stw_hlo_read_aliases(stw_hlo_text *t, stw_str value);
 

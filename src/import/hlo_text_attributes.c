@@ -135,6 +135,7 @@ static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_inst
 
 stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i) {
     stw_str value[KEYS + 1] = {{0}};
+    stw_hlo_meaning meaning = {.arena = t->module->arena};
     stw_hlo_skip_space(t);
     const char *start = t->cursor, *last = t->cursor;
     while (stw_hlo_accept(t, ",")) {
@@ -148,8 +149,10 @@ stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i) {
         }
         value[which] = stw_hlo_value(t);
         last = t->cursor;
+        stw_hlo_text_mean(&meaning, key, value[which]);
     }
     i->attributes = (stw_str){start, (int64_t)(last - start)};
+    TRY(stw_hlo_mean_end(&meaning, i, t->error));
     return take_apart(t, value, i);
 }
 

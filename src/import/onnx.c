@@ -51,31 +51,6 @@ static bool read_model(stw_onnx_reader *r, stw_pb *graph) {
     return found || stw_pb_fail(&r->file, r->file.begin, "the model has no graph");
 }
 
-/* In a graph that computes gradients, an input with a gradient among the outputs is a weight. */
-static bool has_gradient(const stw_onnx_reader *r, const stw_onnx_scope *scope, const stw_onnx_value *input) {
-    static const stw_str suffix = {"_grad", 5};
-    stw_arena scratch = r->scratch;
-    char *text = STW_NEW_DIRTY(&scratch, char, input->name.length + suffix.length);
-    if (text == NULL) return false;
-    if (input->name.length > 0) memcpy(text, input->name.p, (size_t)input->name.length);
-    memcpy(text + input->name.length, suffix.p, (size_t)suffix.length);
-    const stw_onnx_value *gradient = stw_onnx_lookup(scope, (stw_str){text, input->name.length + suffix.length});
-    return gradient != NULL && gradient->is_output;
-}
-
-static bool emit_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph) {
-    stw_onnx_reader *r = eval->reader;
-    for (int32_t k = 0; k < graph->output_count; k++) graph->output[k]->is_output = true;
-    for (int32_t k = 0; k < graph->input_count; k++) {
-        stw_onnx_value *input = graph->input[k];
-        if (input->stored || input->node >= 0) continue; /* an initializer may be listed as an input too */
-        if (input->declared.length > 0) stw_onnx_read_type(r, input->declared, 0, input, eval->arena);
-        const bool weight = has_gradient(r, eval->scope, input);
-        if (r->file.failed || !stw_onnx_emit_input(r, input, weight ? STW_NODE_PARAMETER : STW_NODE_INPUT)) return false;
-    }
-    return true;
-}
-
 static bool emit_outputs(stw_onnx_reader *r, const stw_onnx_graph *graph) {
     for (int32_t k = 0; k < graph->output_count; k++) {
         int32_t node = 0;
@@ -94,7 +69,7 @@ static bool read_all(stw_onnx_reader *r, stw_str *name) {
     if (!stw_onnx_scope_create(r, r->arena, NULL, true, &scope) || !stw_onnx_read_graph(&eval, message, false, &graph))
         return false;
     *name = graph.name;
-    return emit_inputs(&eval, &graph) && stw_onnx_walk(&eval, &graph) && emit_outputs(r, &graph);
+    return stw_onnx_take_inputs(&eval, &graph) && stw_onnx_walk(&eval, &graph) && emit_outputs(r, &graph);
 }
 
 static stw_status read_into(stw_onnx_reader *r, stw_graph **out, stw_error *error) {
@@ -102,13 +77,14 @@ static stw_status read_into(stw_onnx_reader *r, stw_graph **out, stw_error *erro
     TRY(stw_onnx_table_create(r->arena, &r->table, error));
     TRY(stw_builder_create(r->arena, STW_ONNX, &r->builder, error));
     if (!read_all(r, &name)) return STW_ERROR_INPUT;
+    TRY(stw_given_check(r->options, error));
     return stw_builder_finish(r->builder, name, STW_STR("onnx"), out, error);
 }
 
-stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error) {
+stw_status stw_onnx_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena arena;
-    stw_onnx_reader r = {.error = error, .default_dim = 1};
+    stw_onnx_reader r = {.error = error, .options = options, .default_dim = 1};
     r.budget = STW_ONNX_BODY_BUDGET + 4 * bytes.length / STW_ONNX_BYTES_PER_PART; /* bodies may hold weights, a few deep */
     r.file = stw_pb_open(bytes, error);
     TRY(stw_arena_create(&arena, error));
@@ -118,4 +94,8 @@ stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error) {
     stw_arena_destroy(&r.scratch);
     stw_arena_destroy(&arena);
     return status;
+}
+
+stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error) {
+    return stw_onnx_read_shaped(bytes, NULL, out, error);
 }

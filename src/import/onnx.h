@@ -4,6 +4,7 @@
  * bodies and functions only add up their cost.
  *
  *     onnx.c            the model: functions, the main graph
+ *     onnx_input.c      inputs of the main graph: their shapes, stated or given
  *     onnx_graph.c      nodes and values of one graph by name; their order
  *     onnx_tensor.c     types and tensors
  *     onnx_attribute.c  attributes of a node
@@ -15,6 +16,7 @@
 #define STW_IMPORT_ONNX_H
 
 #include "import/builder.h"
+#include "import/input_shapes.h"
 #include "import/pbwire.h"
 
 enum {
@@ -94,7 +96,8 @@ typedef struct stw_onnx_reader {
     stw_error *error;
     stw_builder *builder;
     stw_onnx_table *table;
-    int64_t default_dim; /* for dimensions that the file leaves open */
+    stw_read_options *options; /* shapes that are given; may be NULL */
+    int64_t default_dim;       /* for dimensions that nobody says */
     int64_t budget;
     int32_t function_count;
     stw_onnx_function *function; /* (function_count) */
@@ -116,6 +119,7 @@ typedef struct stw_onnx_eval {
     stw_onnx_scope *scope;
     int32_t depth;                     /* bodies around it */
     const struct stw_onnx_eval *outer; /* of a body or call */
+    const stw_onnx_node *holder;       /* the node whose body it is, or that calls the function; NULL: the main graph */
     const stw_onnx_node *call;         /* of a function: the node that calls it */
     const stw_onnx_function *function; /* of a function, else NULL */
     stw_onnx_cost cost;                /* of all nodes so far, unless the scope emits */
@@ -139,6 +143,8 @@ int32_t stw_onnx_dtype(int64_t code); /* of TensorProto.DataType */
 bool stw_onnx_is_integer(int32_t dtype);
 /* Sets dtype and shape from a TypeProto; open dimensions get the default. */
 void stw_onnx_read_type(stw_onnx_reader *r, stw_str type, int32_t depth, stw_onnx_value *value, stw_arena *arena);
+/* What a TypeProto states of the shape, dimensions with their names; the lists lie in the arena. */
+bool stw_onnx_read_stated(stw_onnx_reader *r, stw_str type, stw_model_input *out, stw_arena *arena);
 /* Sets dtype, shape and small contents from a TensorProto, and how it comes into the graph; *name if it has one. */
 bool stw_onnx_read_tensor(stw_onnx_reader *r, stw_pb tensor, stw_onnx_value *value, stw_str *name, stw_arena *arena);
 bool stw_onnx_read_sparse(stw_onnx_reader *r, stw_pb tensor, stw_onnx_value *value, stw_str *name, stw_arena *arena);
@@ -178,6 +184,10 @@ bool stw_onnx_scope_create(stw_onnx_reader *r, stw_arena *arena, const stw_onnx_
 /* Reads a GraphProto, or a FunctionProto when is_function. */
 bool stw_onnx_read_graph(stw_onnx_eval *eval, stw_pb message, bool is_function, stw_onnx_graph *out);
 
+/* ---- onnx_input.c ---- */
+/* Shapes of the main graph's inputs, as they are given, else as the file states them; then they are emitted. */
+bool stw_onnx_take_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph);
+
 /* ---- onnx_infer.c ---- */
 /* Looks at each node in order; in the main graph it is emitted, else its cost is added up. */
 bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph);
@@ -193,5 +203,7 @@ bool stw_onnx_emit_input(stw_onnx_reader *r, stw_onnx_value *value, stw_node_kin
 bool stw_onnx_index_functions(stw_onnx_reader *r);
 const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const stw_onnx_node *node);
 bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function);
+/* Bodies, looked at once for each call, come to more than the budget; always false. */
+bool stw_onnx_fail_budget(const stw_onnx_eval *eval, const char *at);
 
 #endif

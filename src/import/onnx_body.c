@@ -93,7 +93,8 @@ static bool bind_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph, const 
 static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *function, exchange *x) {
     stw_onnx_reader *r = c->eval->reader;
     stw_arena scratch = c->eval->scope->emits ? r->scratch : *c->eval->arena;
-    stw_onnx_eval inner = {.reader = r, .arena = &scratch, .depth = c->eval->depth + 1, .outer = c->eval, .function = function};
+    stw_onnx_eval inner = {
+        .reader = r, .arena = &scratch, .depth = c->eval->depth + 1, .outer = c->eval, .holder = c->node, .function = function};
     stw_onnx_scope scope;
     stw_onnx_graph graph;
     if (function != NULL) inner.call = c->node;
@@ -114,9 +115,23 @@ static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *
 }
 
 static bool evaluate_body(stw_onnx_call *c, const char *attribute, exchange *x) {
+    enum { WITHIN = 6 }; /* levels of messages from a body to the least of what stands in it: a dimension of a type */
     const stw_onnx_attribute a = stw_onnx_find(c->eval, c->node, attribute);
     if (!a.found || a.graph.length == 0) return false;
+    if (a.depth + 1 + WITHIN > STW_PB_MAX_DEPTH)
+        return stw_onnx_fail(c->eval->reader, c->node, "its body is nested too deep: %d bodies stand around it", c->eval->depth);
     return evaluate(c, stw_pb_range(&c->eval->reader->file, a.graph, a.depth + 1), NULL, x);
+}
+
+bool stw_onnx_fail_budget(const stw_onnx_eval *eval, const char *at) {
+    stw_onnx_reader *r = eval->reader;
+    const stw_onnx_eval *outermost = eval;
+    while (outermost->outer != NULL && outermost->outer->outer != NULL) outermost = outermost->outer;
+    if (outermost->holder == NULL) return stw_pb_fail(&r->file, at, "bodies are too large");
+    return stw_onnx_fail(
+        r, outermost->holder,
+        "what it runs, and the nodes before it, come to millions of nodes when every call is written out; functions "
+        "that call functions multiply, so call them fewer times");
 }
 
 bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function) {

@@ -247,9 +247,7 @@ static bool count_fields(stw_onnx_eval *eval, stw_pb m, const fields *n, stw_onn
         out->node_count += f.number == n->node;
         out->input_count += f.number == n->input;
         out->output_count += f.number == n->output;
-        if (!eval->scope->emits && --r->budget < 0)
-            return stw_pb_fail(&r->file, f.at, "bodies and functions come to more than %d parts; inline or remove functions",
-                               STW_ONNX_BODY_BUDGET);
+        if (!eval->scope->emits && --r->budget < 0) return stw_onnx_fail_budget(eval, f.at);
         if (out->node_count == INT32_MAX || out->input_count == INT32_MAX || out->output_count == INT32_MAX)
             return stw_pb_fail(&r->file, f.at, "more than 2^31 - 2 nodes");
     }

@@ -82,18 +82,19 @@ typedef struct {
     int64_t begin, end, step, count;
 } range;
 
-/* Bounds count from the end when negative and are cut to the dimension. */
+static int64_t between(int64_t least, int64_t x, int64_t most) { return x < least ? least : x > most ? most : x; }
+
+/* Bounds count from the end when negative and are cut to the dimension: forwards to [0, size], backwards the first to
+ * [0, size - 1] and the end to [-1, size - 1]. */
 static bool clip_range(int64_t size, range *r) {
     if (r->step == 0 || r->step == INT64_MIN) return false;
-    const int64_t least = r->step > 0 ? 0 : -1, most = r->step > 0 ? size : size - 1;
+    const bool forwards = r->step > 0;
     if (r->begin < 0) r->begin = r->begin < -size ? -1 : r->begin + size;
     if (r->end < 0) r->end = r->end < -size ? -1 : r->end + size;
-    if (r->begin < (r->step > 0 ? 0 : -1)) r->begin = 0;
-    if (r->begin > most) r->begin = most;
-    if (r->end < least) r->end = least;
-    if (r->end > most) r->end = r->step > 0 ? most : size - 1;
-    const int64_t distance = r->step > 0 ? r->end - r->begin : r->begin - r->end, step = r->step > 0 ? r->step : -r->step;
-    r->count = distance > 0 ? (distance - 1) / step + 1 : 0;
+    r->begin = between(0, r->begin, forwards ? size : size - 1);
+    r->end = between(forwards ? 0 : -1, r->end, forwards ? size : size - 1);
+    const int64_t distance = forwards ? r->end - r->begin : r->begin - r->end, step = forwards ? r->step : -r->step;
+    r->count = distance > 0 && size > 0 ? (distance - 1) / step + 1 : 0;
     return true;
 }
 

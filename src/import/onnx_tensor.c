@@ -60,39 +60,81 @@ bool stw_onnx_set_shape(stw_onnx_value *value, int32_t dtype, int64_t rank, cons
 
 /* ---- types ---- */
 
-static bool read_dim(stw_onnx_reader *r, stw_pb dim, int64_t *out) {
-    *out = -1;
+/* What the file says of a dimension: a size, or -1 and perhaps a name. */
+static bool read_dim(stw_onnx_reader *r, stw_pb dim, int64_t *size, stw_str *name) {
+    *size = -1;
+    *name = (stw_str){0};
     for (stw_pb_field f; stw_pb_next(&dim, &f);) {
-        if (f.number == 1) stw_pb_int(&dim, &f, out);
+        if (f.number == 1) stw_pb_int(&dim, &f, size);
+        if (f.number == 2) stw_pb_string(&dim, &f, name);
     }
-    if (*out < 0) *out = r->default_dim;
+    if (*size < 0) *size = -1;
     return !r->file.failed;
 }
 
-static void read_tensor_type(stw_onnx_reader *r, stw_pb type, stw_onnx_value *value, stw_arena *arena) {
-    int64_t code = 0, shape[STW_ONNX_MAX_RANK], rank = -1;
+typedef struct {
+    int64_t code, rank; /* rank -1: not stated */
+    int64_t size[STW_ONNX_MAX_RANK];
+    stw_str name[STW_ONNX_MAX_RANK];
+} stated_type;
+
+static bool read_tensor_type(stw_onnx_reader *r, stw_pb type, stated_type *out) {
+    out->code = 0;
+    out->rank = -1;
     for (stw_pb_field f; stw_pb_next(&type, &f);) {
         stw_pb list, dim;
-        if (f.number == 1) stw_pb_int(&type, &f, &code);
+        if (f.number == 1) stw_pb_int(&type, &f, &out->code);
         if (f.number != 2 || !stw_pb_enter(&type, &f, &list)) continue;
-        rank = 0;
+        out->rank = 0;
         for (stw_pb_field g; stw_pb_next(&list, &g);) {
+            int64_t size = 0;
+            stw_str name = {0};
             if (g.number != 1 || !stw_pb_enter(&list, &g, &dim)) continue;
-            int64_t one = 0;
-            if (!read_dim(r, dim, &one)) return;
-            if (rank < STW_ONNX_MAX_RANK) shape[rank] = one;
-            rank++;
+            if (!read_dim(r, dim, &size, &name)) return false;
+            if (out->rank < STW_ONNX_MAX_RANK) {
+                out->size[out->rank] = size;
+                out->name[out->rank] = name;
+            }
+            out->rank++;
         }
     }
-    const int32_t dtype = stw_onnx_dtype(code);
-    if (rank < 0 || !stw_onnx_set_shape(value, dtype, rank, shape, arena)) value->dtype = dtype;
+    return !r->file.failed;
+}
+
+/* A tensor's type, or a sparse one's; false where it is another, or the file is damaged. */
+static bool find_tensor_type(stw_onnx_reader *r, stw_str type, int32_t depth, stated_type *out) {
+    stw_pb m = stw_pb_range(&r->file, type, depth), inner;
+    bool found = false;
+    for (stw_pb_field f; stw_pb_next(&m, &f);) {
+        if (f.number == 1 || f.number == 8) found = stw_pb_enter(&m, &f, &inner) && read_tensor_type(r, inner, out);
+    }
+    return found && !r->file.failed;
 }
 
 void stw_onnx_read_type(stw_onnx_reader *r, stw_str type, int32_t depth, stw_onnx_value *value, stw_arena *arena) {
-    stw_pb m = stw_pb_range(&r->file, type, depth), inner;
-    for (stw_pb_field f; stw_pb_next(&m, &f);) {
-        if ((f.number == 1 || f.number == 8) && stw_pb_enter(&m, &f, &inner)) read_tensor_type(r, inner, value, arena);
+    stated_type stated;
+    if (!find_tensor_type(r, type, depth, &stated)) return;
+    for (int64_t d = 0; d < stated.rank && d < STW_ONNX_MAX_RANK; d++) {
+        if (stated.size[d] < 0 && !stw_given_size(r->options, stated.name[d], &stated.size[d])) stated.size[d] = r->default_dim;
     }
+    const int32_t dtype = stw_onnx_dtype(stated.code);
+    if (stated.rank < 0 || !stw_onnx_set_shape(value, dtype, stated.rank, stated.size, arena)) value->dtype = dtype;
+}
+
+bool stw_onnx_read_stated(stw_onnx_reader *r, stw_str type, stw_model_input *out, stw_arena *arena) {
+    stated_type stated;
+    if (!find_tensor_type(r, type, 0, &stated) || stated.rank > STW_ONNX_MAX_RANK) stated.rank = -1;
+    out->rank = (int32_t)stated.rank;
+    int64_t *size = STW_NEW(arena, int64_t, stated.rank > 0 ? stated.rank : 0);
+    stw_str *name = STW_NEW(arena, stw_str, stated.rank > 0 ? stated.rank : 0);
+    if (size == NULL || name == NULL) return stw_pb_fail(&r->file, r->file.begin, "out of memory");
+    for (int64_t d = 0; d < stated.rank; d++) {
+        size[d] = stated.size[d];
+        name[d] = stated.name[d];
+    }
+    out->dim = size;
+    out->dim_name = name;
+    return !r->file.failed;
 }
 
 /* ---- tensors ---- */

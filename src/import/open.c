@@ -2,13 +2,15 @@
 #include "base/file.h"
 #include "import/import.h"
 
-/* Formats that are known by their bytes; the rest is JSON. */
+/* Formats that are known by their bytes; the rest is JSON. Shapes are open in some. */
 static const struct {
     bool (*is)(stw_str bytes);
     stw_status (*read)(stw_str bytes, stw_graph **out, stw_error *error);
+    stw_status (*read_shaped)(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
 } models[] = {
-    {stw_onnx_is, stw_onnx_read},         {stw_hlo_text_is, stw_hlo_text_read}, {stw_hlo_proto_is, stw_hlo_proto_read},
-    {stw_graphdef_is, stw_graphdef_read}, {stw_pbtxt_is, stw_pbtxt_read},
+    {stw_onnx_is, NULL, stw_onnx_read_shaped},    {stw_hlo_text_is, stw_hlo_text_read, NULL},
+    {stw_hlo_proto_is, stw_hlo_proto_read, NULL}, {stw_graphdef_is, NULL, stw_graphdef_read_shaped},
+    {stw_pbtxt_is, NULL, stw_pbtxt_read_shaped},
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 
@@ -30,35 +32,55 @@ stw_status stw_check_known(stw_str bytes, stw_error *error) {
                     "TensorFlow GraphDef (.pb, .pbtxt)");
 }
 
-static stw_status read_any(stw_str text, stw_arena scratch, stw_graph **out, stw_error *error) {
+static stw_status read_any(stw_str text, stw_arena scratch, stw_read_options *options, stw_graph **out, stw_error *error) {
     const int k = find_model(text);
+    if (k < MODELS && models[k].read_shaped != NULL) return models[k].read_shaped(text, options, out, error);
+    if (k == MODELS) TRY(stw_check_known(text, error));
+    if (options != NULL && options->given_count > 0)
+        return stw_fail(
+            error, STW_ERROR_INPUT,
+            "--shape is for ONNX models and TensorFlow graphs; in this format every shape is fixed, so write the file anew");
     if (k < MODELS) return models[k].read(text, out, error);
-    TRY(stw_check_known(text, error));
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
 
-stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) {
+stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *label, stw_read_options *options, stw_graph **out,
+                                   stw_error *error) {
     *out = NULL;
     stw_arena unpacked;
     stw_str text;
     TRY(stw_arena_create(&unpacked, error));
     stw_status status = stw_unpack((stw_str){bytes, (int64_t)size}, &unpacked, &text, error);
-    if (status == STW_OK) status = read_any(text, unpacked, out, error);
+    if (status == STW_OK) status = read_any(text, unpacked, options, out, error);
     stw_arena_destroy(&unpacked);
     if (status != STW_OK) stw_error_prefix(error, label);
     return status;
 }
 
-stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
+stw_status stw_graph_open_reading(const char *path, stw_read_options *options, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena file;
     stw_str text;
     TRY(stw_arena_create(&file, error));
+    const stw_file_state before = stw_file_state_of(path);
     stw_status status = stw_file_read(path, &file, &text, error);
     if (status == STW_OK) {
-        status = read_any(text, file, out, error);
+        status = read_any(text, file, options, out, error);
+        if (!stw_file_state_equal(before, stw_file_state_of(path))) { /* then nothing that was read counts, errors included */
+            if (status == STW_OK) stw_graph_destroy(*out);
+            *out = NULL;
+            status = stw_fail(error, STW_ERROR_IO, "changed while it was read; try again when it is written");
+        }
         if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     }
     stw_arena_destroy(&file);
     return status;
+}
+
+stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) {
+    return stw_graph_parse_reading(bytes, size, label, NULL, out, error);
+}
+
+stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
+    return stw_graph_open_reading(path, NULL, out, error);
 }

@@ -1,9 +1,8 @@
 /* Reads measured costs of TensorFlow; tf_costs_merge.c puts them into a graph. */
 #include "import/tf_costs.h"
 
-#include <string.h>
-
 #include "import/graphdef.h"
+#include "import/import.h"
 #include "import/pbfields.h"
 #include "import/pbwire.h"
 
@@ -20,7 +19,8 @@ enum { /* fields by what they mean here */
        END_US,
        START_NS,
        END_NS,
-       SIZE
+       SIZE,
+       OPERATOR
 };
 
 #define FIELDS(list) (list), (int32_t)(sizeof(list) / sizeof(list)[0])
@@ -34,6 +34,7 @@ static const stw_wanted_field cost_node_fields[] = {
     {5, "output_info", STW_WANTED_MESSAGE, IGNORED, &output_wanted, NULL, 0},
     {6, "temporary_memory_size", STW_WANTED_NUMBER, SIZE, NULL, NULL, 0},
     {9, "compute_cost", STW_WANTED_NUMBER, COST_US, NULL, NULL, 0},
+    {0, "op", STW_WANTED_TEXT, OPERATOR, NULL, NULL, 0}, /* in text: of a graph, whose nodes are called the same */
 };
 static const stw_wanted cost_node_wanted = {"node", FIELDS(cost_node_fields)};
 
@@ -133,9 +134,26 @@ static stw_status number(void *context, int32_t id, int64_t value, stw_error *er
     return STW_OK;
 }
 
+static stw_status refuse_graph(stw_error *error) {
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "this is a graph (GraphDef), which has no times; RunMetadata, StepStats or CostGraphDef has them");
+}
+
+/* Names are text; other bytes show that the message is another one. */
+static bool is_text(stw_str value) {
+    for (int64_t k = 0; k < value.length; k++) {
+        if ((unsigned char)value.p[k] < 0x20) return false;
+    }
+    return true;
+}
+
 static stw_status text(void *context, int32_t id, stw_str value, stw_error *error) {
     collector *c = context;
-    (void)error;
+    if (id == OPERATOR) return refuse_graph(error);
+    if (!is_text(value)) {
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "a name is no text; this is no RunMetadata, StepStats or CostGraphDef of TensorFlow");
+    }
     if (id == NAME) c->open.name = value;
     if (id == DEVICE) c->open.device = value;
     if (id == STEP_DEVICE_NAME) c->device_name = value;
@@ -156,21 +174,42 @@ static bool first_field(stw_str bytes, stw_str *out) {
  * and that in the run. */
 static const stw_wanted *guess_bytes(stw_str bytes) {
     stw_str one, two, three;
+    if (stw_graphdef_is(bytes)) return NULL;
     if (!first_field(bytes, &one)) return bytes.length > 0 && bytes.p[0] == 0x12 ? &run_wanted : NULL;
     if (!first_field(one, &two)) return NULL;
     if (stw_str_starts(two, "/")) return &step_wanted;
     return first_field(two, &three) && stw_str_starts(three, "/") ? &run_wanted : &cost_graph_wanted;
 }
 
-stw_status stw_tf_costs_read(stw_str bytes, stw_arena *arena, stw_tf_costs *out, stw_error *error) {
+static const stw_wanted *guess_text(stw_str text) {
     static const stw_wanted *const all[] = {&run_wanted, &step_wanted, &cost_graph_wanted};
+    const stw_wanted *found = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (stw_fields_text_begins(text, all[i])) found = all[i];
+    }
+    return found;
+}
+
+/* Text, in the way of a CSV file: a message in bytes has small numbers early on. */
+static bool looks_written(stw_str bytes) {
+    enum { NEAR = 4096 };
+    for (int64_t k = 0; k < bytes.length && k < NEAR; k++) {
+        const unsigned char c = (unsigned char)bytes.p[k];
+        if (c < 0x20 && c != '\n' && c != '\r' && c != '\t') return false;
+    }
+    return true;
+}
+
+bool stw_tf_costs_is(stw_str bytes) {
+    if (guess_text(bytes) != NULL) return true; /* a graph in text is refused when it is read, with words */
+    return !looks_written(bytes) && (stw_graphdef_is(bytes) || guess_bytes(bytes) != NULL);
+}
+
+stw_status stw_tf_costs_read(stw_str bytes, stw_arena *arena, stw_tf_costs *out, stw_error *error) {
     collector c = {.arena = arena};
     const stw_field_receiver receiver = {&c, begin, end, number, text};
-    const stw_wanted *as_text = NULL;
-    for (int i = 0; i < 3; i++) {
-        if (stw_fields_text_begins(bytes, all[i])) as_text = all[i];
-    }
-    const stw_wanted *as_bytes = as_text == NULL ? guess_bytes(bytes) : NULL;
+    const stw_wanted *as_text = guess_text(bytes), *as_bytes = as_text == NULL ? guess_bytes(bytes) : NULL;
+    if (as_text == NULL && stw_graphdef_is(bytes)) return refuse_graph(error);
     if (as_text == NULL && as_bytes == NULL) {
         return stw_fail(error, STW_ERROR_INPUT, "this is no RunMetadata, StepStats or CostGraphDef of TensorFlow");
     }

@@ -89,7 +89,7 @@ static stw_status find_column(stw_graph *graph, stw_str kind, double **out, stw_
 
 /* us[op]: the longest of its devices, NaN for ops without a row. `row` is sorted by device. */
 static stw_status add_up(const index_of_ops *index, stw_tf_cost *const *row, int64_t count, stw_arena scratch, double *us,
-                         stw_error *error) {
+                         int64_t *unmatched, stw_error *error) {
     double *sum;
     int32_t *seen;
     STW_TRY_NEW(&scratch, sum, index->graph->N, error);
@@ -98,6 +98,7 @@ static stw_status add_up(const index_of_ops *index, stw_tf_cost *const *row, int
         int64_t seen_count = 0;
         for (; next < count && stw_str_equal(row[next]->device, row[first]->device); next++) {
             const int32_t op = op_of_row(index, row[next]->name);
+            *unmatched += op < 0;
             if (op < 0) continue;
             sum[op] += row[next]->us;
             seen[seen_count++] = op;
@@ -108,24 +109,34 @@ static stw_status add_up(const index_of_ops *index, stw_tf_cost *const *row, int
     return STW_OK;
 }
 
+stw_status stw_tf_costs_times(const stw_tf_costs *costs, const stw_graph *graph, stw_arena *arena, double **us,
+                              int64_t *unmatched, stw_error *error) {
+    index_of_ops index;
+    stw_tf_cost **row;
+    *unmatched = 0;
+    STW_TRY_NEW(arena, *us, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) (*us)[i] = NAN;
+    stw_arena scratch = *arena;
+    TRY(make_index(graph, &scratch, &index, error));
+    STW_TRY_NEW(&scratch, row, costs->count, error);
+    for (int64_t i = 0; i < costs->count; i++) row[i] = &costs->row[i];
+    if (costs->count > 0) qsort(row, (size_t)costs->count, sizeof *row, compare_devices);
+    return add_up(&index, row, costs->count, scratch, *us, unmatched, error);
+}
+
 stw_status stw_tf_costs_merge(const stw_tf_costs *costs, stw_str device, stw_str kind, stw_graph *graph, int64_t *matched,
                               stw_error *error) {
     double *column = NULL, *us = NULL;
+    int64_t unmatched = 0;
     *matched = 0;
     TRY(find_column(graph, kind, &column, error));
     stw_arena scratch = graph->arena;
-    index_of_ops index;
-    stw_tf_cost **row;
-    TRY(make_index(graph, &scratch, &index, error));
-    STW_TRY_NEW(&scratch, row, costs->count, error);
-    STW_TRY_NEW(&scratch, us, graph->N, error);
-    int64_t count = 0;
+    stw_tf_costs some = {0};
+    STW_TRY_NEW(&scratch, some.row, costs->count, error);
     for (int64_t i = 0; i < costs->count; i++) {
-        if (contains(costs->row[i].device, device)) row[count++] = &costs->row[i];
+        if (contains(costs->row[i].device, device)) some.row[some.count++] = costs->row[i];
     }
-    if (count > 0) qsort(row, (size_t)count, sizeof *row, compare_devices);
-    for (int32_t i = 0; i < graph->N; i++) us[i] = NAN;
-    TRY(add_up(&index, row, count, scratch, us, error));
+    TRY(stw_tf_costs_times(&some, graph, &scratch, &us, &unmatched, error));
     for (int32_t i = 0; i < graph->N; i++) {
         if (isnan(us[i])) continue;
         column[i] = us[i];

@@ -397,10 +397,10 @@ TEST(file, permission) {
     if (!welcome) SKIP("nobody may not write to the folder for temporary files");
 }
 
-/* Files of 4 MiB and more are mapped: the same bytes and NUL, whether or not the last page is full; and what the arena hands out
+/* Files of 32 MiB and more are mapped: the same bytes and NUL, whether or not the last page is full; and what the arena hands out
  * where a mapping was is zero. */
 TEST(file, large_files_are_mapped) {
-    static const int64_t lengths[] = {(4 << 20) - 1, 4 << 20, (4 << 20) + 1, 5 << 20};
+    static const int64_t lengths[] = {STW_FILE_MAP_BYTES - 1, STW_FILE_MAP_BYTES, STW_FILE_MAP_BYTES + 1};
     place p;
     if (!enter(&p)) return;
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
@@ -411,11 +411,26 @@ TEST(file, large_files_are_mapped) {
         test_context("%lld bytes", (long long)lengths[k]);
         check_reads(&p, (stw_str){data, lengths[k]});
         p.arena = before;
-        const char *again = STW_NEW(&p.arena, char, 12 << 20);
+        const char *again = STW_NEW(&p.arena, char, 70 << 20);
         int64_t others = 0;
-        for (int64_t i = 0; i < 12 << 20; i++) others += again[i] != 0;
+        for (int64_t i = 0; i < 70 << 20; i++) others += again[i] != 0;
         CHECK_EQ_INT(others, 0);
         p.arena = before;
     }
+    leave(&p);
+}
+
+TEST(file, a_change_shows_in_its_state) {
+    place p;
+    if (!enter(&p)) return;
+    put(&p, "abc", 3);
+    const stw_file_state before = stw_file_state_of(p.file);
+    CHECK_EQ_INT(before.size, 3);
+    CHECK(stw_file_state_equal(before, stw_file_state_of(p.file)));
+    put(&p, "ab", 2);
+    CHECK(!stw_file_state_equal(before, stw_file_state_of(p.file)));
+    CHECK_EQ_INT(stw_file_state_of("-").size, 0);
+    CHECK(
+        stw_file_state_equal(stw_file_state_of("/dev/null"), stw_file_state_of("/dev/zero"))); /* pipes and the like have none */
     leave(&p);
 }

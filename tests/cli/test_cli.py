@@ -28,17 +28,18 @@ SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its b
 SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "units"]
 POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
-COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "inspect", "machine", "version", "help"]
+COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "export", "inspect", "machine", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
+    "optimize": ["machine", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
                  *LAST_OPTIONS],
-    "compare": ["machine", "methods", "memory", "costs", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
-    "train": ["machine", "memory", "costs", "output", "resume", "curve", "best", "format", "budget", "objective", "tasks", "rule",
+    "compare": ["machine", "methods", "memory", "costs", "shape", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
+    "train": ["machine", "memory", "costs", "shape", "output", "resume", "curve", "best", "format", "budget", "objective", "tasks", "rule",
               "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
-    "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp-limit", "deadline", "jobs",
-              "commit", "format", "threads", "help", "version"],
-    "simulate": ["machine", "plan", "memory", "costs", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
-    "inspect": ["machine", "format", "units", "features", "help", "version"],
+    "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp", "hdp-limit", "deadline",
+              "jobs", "commit", "format", "threads", "help", "version"],
+    "simulate": ["machine", "plan", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
+    "export": ["machine", "plan", "memory", "costs", "shape", "to", "output", "help", "version"],
+    "inspect": ["machine", "shape", "format", "units", "features", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
     "version": ["help", "version"],
     "help": ["man", "completion", "help", "version"],
@@ -893,7 +894,7 @@ class Inspect(Case):
         report = json.loads(self.done("inspect", path, "--format", "json"))
         self.assertEqual(list(report), ["format", "name", "family", "fingerprint", "nodes", "ops", "views", "parameters", "buffers",
                                         "inputs", "constants", "ops_without_shape", "edges", "control_edges", "updates", "outputs",
-                                        "parameter_bytes", "buffer_bytes", "input_bytes", "flops", "measured", "classes", "unknown_operators"])
+                                        "parameter_bytes", "buffer_bytes", "input_bytes", "flops", "measured", "classes", "unknown_operators", "open_inputs", "open_dimensions"])
         self.assertEqual([report[key] for key in ("nodes", "ops", "views", "parameters", "inputs", "edges", "updates", "outputs")],
                          [5, 3, 0, 1, 1, 5, 1, 1])
         self.assertEqual((report["parameter_bytes"], report["flops"]), (1024, 768))

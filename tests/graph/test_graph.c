@@ -295,6 +295,37 @@ TEST(fingerprint, covers_the_rest) {
     check_fingerprint(FIRST SECOND THIRD FOURTH, "[2,3]", false);
 }
 
+/* ---- nodes, as others see them ---- */
+
+TEST(graph, nodes_are_shown_as_they_were_read) {
+    stw_graph *g = parse((small_text){.nodes = SOURCE(0, "w", "parameter", 8) VIEW(1, "v", 0, 4)
+                                          NODE(2, "a", "add", "[1,0,1]", 6, ",'flops':7,'updates':0")});
+    stw_node n;
+    CHECK(stw_graph_node(g, 2, &n));
+    CHECK_STR(n.name, "a");
+    CHECK_STR(n.op, "add");
+    CHECK_STR(n.kind, "op");
+    CHECK_STR(n.label, "");
+    CHECK_STR(n.dtype, "u8");
+    CHECK_EQ_INT(n.bytes, 6);
+    CHECK_EQ_INT(n.flops, 7);
+    CHECK_EQ_INT(n.rank, 1);
+    CHECK_EQ_INT(n.shape[0], 6);
+    CHECK_STR(ids_text(n.input, n.input_count), "1 0 1");
+    CHECK_EQ_INT(n.root, 2);
+    CHECK_EQ_INT(n.updates, 0);
+    CHECK(stw_graph_node(g, 1, &n));
+    CHECK_STR(n.kind, "view");
+    CHECK_EQ_INT(n.root, 0);
+    CHECK_EQ_INT(n.updates, -1);
+    CHECK(stw_graph_node(g, 0, &n));
+    CHECK_STR(n.kind, "parameter");
+    CHECK_EQ_INT(n.input_count, 0);
+    CHECK(!stw_graph_node(g, 3, &n));
+    CHECK(!stw_graph_node(g, -1, &n));
+    stw_graph_destroy(g);
+}
+
 /* ---- operators ---- */
 
 TEST(ops, names_of_the_four_vocabularies) {

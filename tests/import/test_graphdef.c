@@ -371,3 +371,34 @@ TEST(graphdef, is_not_taken_for_another_format) {
     CHECK(stw_pbtxt_is(STW_STR("# a graph\n\nlibrary: <>")) && !stw_pbtxt_is(STW_STR("node")));
     stw_arena_destroy(&arena);
 }
+
+/* Views near their root hand on their waits. A reader waits for each op once, however many views tell it to; and where the waits
+ * would be many more than the file has inputs, it is refused. */
+TEST(graphdef, waits_of_views_are_bounded) {
+    enum { ROOM = 8 << 20, CHAIN = 7, FEW = 4, READERS = 120000 };
+    char *text = malloc(ROOM);
+    if (!CHECK(text != NULL)) return;
+    for (int distinct = 0; distinct < 2; distinct++) {
+        const int readers = distinct ? READERS : 100;
+        char *at = text + sprintf(text, "node { name: 'v0' op: 'Relu' }\n");
+        for (int k = 0; k < CHAIN * FEW; k++) at += sprintf(at, "node { name: 'c%d' op: 'Relu' }\n", k);
+        for (int k = 1; k <= CHAIN; k++) {
+            at += sprintf(at, "node { name: 'v%d' op: 'Identity' input: 'v%d'", k, k - 1);
+            for (int f = 0; f < FEW; f++) at += sprintf(at, " input: '^c%d'", distinct ? (k - 1) * FEW + f : f);
+            at += sprintf(at, " }\n");
+        }
+        for (int k = 0; k < readers; k++) at += sprintf(at, "node { name: 'r%d' op: 'Relu' input: 'v%d' }\n", k, CHAIN);
+        stw_error error = {0};
+        stw_graph *graph = NULL;
+        const stw_status status = stw_pbtxt_read((stw_str){text, (int64_t)(at - text)}, &graph, &error);
+        CHECK_EQ_INT(status, distinct ? STW_ERROR_INPUT : STW_OK);
+        if (distinct) {
+            CHECK_CONTAINS(error.message, "ops wait for more than 2");
+            CHECK_CONTAINS(error.message, "(Relu) at byte");
+        } else if (graph != NULL) {
+            CHECK_EQ_INT(graph->control_start[graph->N], (int64_t)readers * FEW);
+        }
+        stw_graph_destroy(graph);
+    }
+    free(text);
+}

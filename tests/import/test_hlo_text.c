@@ -409,6 +409,107 @@ TEST(hlo_text, depth) {
     }
 }
 
+/* What an instruction computes is part of the fingerprint: attributes, and bodies whatever their names. */
+TEST(hlo_text, fingerprints_tell_attributes_apart) {
+    static const char *const entries[] = {
+        "ROOT r = f32[8,8] transpose(a), dimensions={0,1}",
+        "ROOT r = f32[8,8] transpose(a), dimensions={1,0}",
+        "ROOT r = f32[8,8] reverse(a), dimensions={1}",
+        "ROOT r = f32[8,8] reverse(a), dimensions={0}",
+        "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+        "ROOT r = f32[4,8] slice(a), slice={[0:4], [0:8]}",
+        "ROOT r = f32[4,8] slice(a), slice={[0:8:2], [0:8]}",
+        "ROOT r = f32[4,8] slice(a), slice={[4:8], [0:8]}",
+        "ROOT r = pred[8,8] compare(a, a), direction=EQ",
+        "ROOT r = pred[8,8] compare(a, a), direction=NE",
+        "ROOT r = f32[8,8] fusion(a), kind=kLoop, calls=up",
+        "ROOT r = f32[8,8] fusion(a), kind=kLoop, calls=down",
+        "ROOT r = f32[8,8] fusion(a), kind=kInput, calls=down",
+    };
+    /* Pairs that say the same. */
+    static const char *const same[][2] = {
+        {"ROOT r = f32[4,8] slice(a), slice={[0:4], [0:8]}", "ROOT r = f32[4,8] slice(a), slice={[0:4:1], [0:8:1]}"},
+        {"ROOT r = f32[8,8] fusion(a), kind=kLoop, calls=up", "ROOT r = f32[8,8] fusion(a), calls=up_too, kind=kLoop"},
+        {"ROOT r = f32[8,8] reduce-window(a, z), window={size=1x1}, to_apply=sum",
+         "ROOT r = f32[8,8] reduce-window(a, z), to_apply=sum, window={size=1x1 stride=1x1 pad=0_0x0_0 rhs_dilate=1x1}, "
+         "metadata={op_name=\"m\"}"},
+    };
+    enum { ENTRIES = sizeof entries / sizeof entries[0], PAIRS = sizeof same / sizeof same[0] };
+    static const char head[] =
+        "HloModule m\nup {\n p = f32[8,8] parameter(0)\n ROOT n = f32[8,8] exponential(p)\n}\n"
+        "up_too {\n q = f32[8,8] parameter(0)\n ROOT m = f32[8,8] exponential(q)\n}\n"
+        "down {\n p = f32[8,8] parameter(0)\n ROOT n = f32[8,8] negate(p)\n}\n"
+        "sum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x, y)\n}\n"
+        "ENTRY e {\n a = f32[8,8] parameter(0)\n z = f32[] constant(0)\n ";
+    char text[2000], print[ENTRIES + 2 * PAIRS][33];
+    for (int k = 0; k < ENTRIES + 2 * PAIRS; k++) {
+        const char *entry = k < ENTRIES ? entries[k] : same[(k - ENTRIES) / 2][(k - ENTRIES) % 2];
+        snprintf(text, sizeof text, "%s%s\n}\n", head, entry);
+        stw_graph *graph = read_text(text);
+        if (graph == NULL) return;
+        snprintf(print[k], sizeof print[k], "%s", graph->fingerprint);
+        stw_graph_destroy(graph);
+    }
+    for (int i = 0; i < ENTRIES; i++) {
+        for (int k = 0; k < i; k++) {
+            test_context("%s and %s", entries[i], entries[k]);
+            CHECK(strcmp(print[i], print[k]) != 0);
+        }
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        test_context("%s", same[i][0]);
+        CHECK_STR(print[ENTRIES + 2 * i], print[ENTRIES + 2 * i + 1]);
+    }
+    test_context("%s", "");
+}
+
+/* 2000 calls that each read a tuple of 2000 parts: the graph would be a thousand times the file. */
+TEST(hlo_text, tuples_read_whole) {
+    enum { PARTS = 2000, CALLS = 2000 };
+    char *text = malloc((size_t)1 << 20), *at = text;
+    if (!CHECK(text != NULL)) return;
+    at = repeat(at, "HloModule m\nENTRY e {\n p = f32[] parameter(0)\n t = (f32[]", 1);
+    at = repeat(at, ",f32[]", PARTS - 1);
+    at = repeat(at, ") tuple(p", 1);
+    at = repeat(at, ",p", PARTS - 1);
+    at = repeat(at, ")\n", 1);
+    for (int k = 0; k < CALLS; k++) at += sprintf(at, " c%d = f32[] custom-call(t), custom_call_target=\"x\"\n", k);
+    repeat(at, "}\n", 1);
+    stw_error error = {0};
+    stw_graph *graph = NULL;
+    CHECK_EQ_INT(stw_hlo_text_read(stw_str_of(text), &graph, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "instruction 't' (tuple): with it, more than 1");
+    CHECK_CONTAINS(error.message, "elements of tuples are read whole");
+    stw_graph_destroy(graph);
+    free(text);
+}
+
+/* 20000 loops over one condition of 20000 instructions. */
+TEST(hlo_text, many_loops_of_a_long_condition) {
+    enum { LOOPS = 20000, LENGTH = 20000 };
+    char *text = malloc((size_t)4 << 20), *at = text;
+    if (!CHECK(text != NULL)) return;
+    at += sprintf(at, "HloModule m\nb {\n ROOT p = s32[] parameter(0)\n}\nc {\n n0 = s32[] parameter(0)\n");
+    for (int k = 1; k < LENGTH; k++) at += sprintf(at, " n%d = s32[] negate(n%d)\n", k, k - 1);
+    at += sprintf(
+        at,
+        " five = s32[] constant(5)\n ROOT r = pred[] fusion(n0), kind=kLoop, calls=b\n}\nENTRY e {\n w0 = s32[] parameter(0)\n");
+    for (int k = 1; k < LOOPS; k++) at += sprintf(at, " w%d = s32[] while(w%d), body=b, condition=c\n", k, k - 1);
+    sprintf(at, "}\n");
+    stw_error error = {0};
+    stw_graph *graph = NULL;
+    CHECK_EQ_INT(stw_hlo_text_read(stw_str_of(text), &graph, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    if (graph != NULL) { /* the body does nothing; the condition negates, five times over */
+        CHECK_EQ_INT(graph->N, LOOPS);
+        CHECK_EQ_INT(graph->flops[LOOPS - 1] % 5, 0);
+        CHECK(graph->flops[LOOPS - 1] >= (int64_t)5 * (LENGTH - 1));
+    }
+    stw_graph_destroy(graph);
+    free(text);
+}
+
 /* Tuples of the tuple before, twice: 2^40 leaves if they were taken apart again and again. */
 TEST(hlo_text, doubling) {
     static char text[1 << 14];

@@ -378,7 +378,8 @@ TEST(onnx, bombs) {
     }
     onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
     call_in_domain(&f.graph, 1, "F0");
-    check_refused(&f, "inline or remove functions");
+    check_refused(
+        &f, "node 'y' (F0): what it runs, and the nodes before it, come to millions of nodes when every call is written out");
 
     begin(&f);
     const int64_t begun = stw_pb_begin(&f.functions, 25);
@@ -407,7 +408,7 @@ TEST(onnx, bombs) {
         stw_pb_write_string(&f.graph, 7, STW_STR("own"));
         stw_pb_end(&f.graph, call);
     }
-    check_refused(&f, "inline or remove functions");
+    check_refused(&f, "(F0): what it runs, and the nodes before it, come to millions of nodes");
 
     begin(&f); /* bodies within bodies: the message runs out of levels first */
     stw_pb_writer body = {.arena = &f.arena};
@@ -417,7 +418,32 @@ TEST(onnx, bombs) {
         body = outer;
     }
     f.graph = body;
-    check_refused(&f, "nested deeper than 100");
+    check_refused(&f, "node 'y' (If): its body is nested too deep: 31 bodies stand around it");
+}
+
+/* Backwards a slice begins within the dimension, however far outside its start is, and may end before its first element. */
+TEST(onnx, slices_backwards) {
+    static const struct {
+        int64_t start, end, step;
+        const char *shape;
+    } cases[] = {{-1, INT64_MIN, -1, "5"}, {100, -100, -1, "5"}, {3, 0, -2, "2"},  {-100, INT64_MIN, -1, "1"},
+                 {0, -1, -1, "0"},         {4, 4, -1, "0"},      {1, -6, -1, "2"}, {-1, -4, -2, "2"},
+                 {1, 100, 2, "2"},         {-100, 100, 3, "2"}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fixture f;
+        begin(&f);
+        onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "5");
+        onnx_numbers(&f.graph, 5, "start", &cases[k].start, 1);
+        onnx_numbers(&f.graph, 5, "end", &cases[k].end, 1);
+        onnx_numbers(&f.graph, 5, "axis", (const int64_t[]){0}, 1);
+        onnx_numbers(&f.graph, 5, "step", &cases[k].step, 1);
+        onnx_node(&f.graph, 1, "Slice", "x start end axis step", "y", "");
+        onnx_value(&f.graph, 12, "y", ONNX_FLOAT, NULL);
+        test_context("case %zu", k);
+        if (read(&f)) check_node(f.out, "y", cases[k].shape, -1);
+        end(&f);
+    }
+    test_context("%s", "");
 }
 
 TEST(onnx, every_truncation) {

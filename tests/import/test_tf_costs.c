@@ -114,6 +114,39 @@ TEST(tf_costs, kernels_of_streams) {
     stw_arena_destroy(&arena);
 }
 
+TEST(tf_costs, a_graph_is_refused) {
+    static const char *const files[] = {DATA "tf_traced.pb", DATA "tf_mlp.pb", DATA "tf_loop.pbtxt"};
+    stw_arena arena;
+    if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
+    for (int i = 0; i < 3; i++) {
+        stw_str bytes = {0};
+        stw_tf_costs costs = {0};
+        stw_error error = {0};
+        test_context("%s", files[i]);
+        CHECK_EQ_INT(stw_file_read(files[i], &arena, &bytes, NULL), STW_OK);
+        CHECK_EQ_INT(stw_tf_costs_read(bytes, &arena, &costs, &error), STW_ERROR_INPUT);
+        CHECK_CONTAINS(error.message, "this is a graph (GraphDef), which has no times");
+    }
+    test_context("%s", "");
+    stw_arena_destroy(&arena);
+}
+
+TEST(tf_costs, known_by_their_bytes) {
+    static const char *const files[] = {DATA "tf_run_metadata.pb", DATA "tf_step_stats.pb", DATA "tf_cost_graph.pb"};
+    stw_arena arena;
+    if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
+    for (int i = 0; i < 3; i++) {
+        stw_str bytes = {0};
+        CHECK_EQ_INT(stw_file_read(files[i], &arena, &bytes, NULL), STW_OK);
+        CHECK(stw_tf_costs_is(bytes));
+    }
+    CHECK(stw_tf_costs_is(STW_STR("dev_stats { device: '/gpu:0' }")));
+    CHECK(!stw_tf_costs_is(STW_STR("name,kind,us\nmm,h200,3\n")));
+    CHECK(!stw_tf_costs_is(STW_STR("\n\nmm,h200,3\n"))); /* line ends are tags of field 1 */
+    CHECK(!stw_tf_costs_is(STW_STR("")));
+    stw_arena_destroy(&arena);
+}
+
 TEST(tf_costs, other_bytes_and_every_prefix) {
     stw_arena arena;
     stw_str bytes = {0};

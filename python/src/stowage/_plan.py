@@ -1,0 +1,214 @@
+"""Plans: the decisions."""
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import tempfile
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, Union
+
+from . import _text
+from ._graph import Graph
+from ._library import CNote, Error, Handle, call, create, library, named_list, path_bytes, text
+from ._machine import Machine, as_machine
+from ._simulate import Evaluation, MachineLike, Simulator
+
+if TYPE_CHECKING:
+    import numpy
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Plan:
+    """Where every op runs, in what order, and what is fused.
+
+    A new plan has everything on device 0, priority 0 and nothing fused, unless lists with an entry per node say
+    otherwise; their values are checked when the plan is simulated. A plan that is being changed belongs to one thread.
+    """
+
+    def __init__(self, graph: Graph, machine: MachineLike = None, *, device: Optional[Sequence[int]] = None,
+                 priority: Optional[Sequence[float]] = None, group: Optional[Sequence[int]] = None) -> None:  # fmt: skip
+        found = as_machine(machine) if machine is not None else graph.machine
+        if found is None:
+            raise Error(f"the graph {graph.name} brings no machine; name one, such as 'h200x4'")
+        keep = (graph._handle, found._handle)
+        handle = create("stw_plan_create", "stw_plan_destroy", keep[0].pointer, keep[1].pointer, keep=keep)
+        self._set(handle, graph, found)
+        for name, values in (("device", device), ("priority", priority), ("group", group)):
+            if values is not None:
+                setattr(self, name, values)
+
+    def _set(self, handle: Handle, graph: Graph, machine: Machine, simulator: Optional[Simulator] = None) -> None:
+        self._handle = handle
+        self.graph = graph
+        self.machine = machine
+        self.remark = ""  #: a warning of :meth:`load`, or ""
+        self._simulator = simulator
+        self._result: Optional[Handle] = None  # that a read-only plan is part of
+
+    @classmethod
+    def _of(cls, handle: Handle, simulator: Simulator, result: Optional[Handle] = None) -> Plan:
+        plan = cls.__new__(cls)
+        plan._set(handle, simulator.graph, simulator.machine, simulator)
+        plan._result = result
+        return plan
+
+    @classmethod
+    def load(cls, path: Path, graph: Graph, machine: MachineLike = None) -> Plan:
+        """Reads a plan file for this graph. Without ``machine`` the machine in the file holds; else devices are matched by
+        name. A plan of another graph is refused; ``remark`` has what else there is to say."""
+        given = as_machine(machine) if machine is not None else None
+        keep = (graph._handle, given._handle if given else None)
+        out, remark = ctypes.c_void_p(), ctypes.c_char_p()
+        call("stw_plan_open", path_bytes(path), graph._handle.pointer, given._handle.pointer if given else None,
+             ctypes.byref(out), ctypes.byref(remark))  # fmt: skip
+        handle = Handle(out.value, library.stw_plan_destroy, *keep)
+        own = Machine(Handle(library.stw_plan_machine(out.value), None, handle))
+        plan = cls.__new__(cls)
+        plan._set(handle, graph, given or own)
+        plan.remark = text(remark.value)
+        return plan
+
+    # ---- the decisions, an entry per node of the graph ----
+
+    @property
+    def device(self) -> list[int]:
+        """Index of the device of each node. What stands at views, inputs and constants has no meaning."""
+        return self._read("stw_plan_device")
+
+    @device.setter
+    def device(self, values: Sequence[int]) -> None:
+        self._write("stw_plan_device", values, int)
+
+    @property
+    def priority(self) -> list[float]:
+        """Higher runs first."""
+        return self._read("stw_plan_priority")
+
+    @priority.setter
+    def priority(self, values: Sequence[float]) -> None:
+        self._write("stw_plan_priority", values, float)
+
+    @property
+    def group(self) -> list[int]:
+        """Equal numbers are one kernel; -1 is recomputed where it is read."""
+        return self._read("stw_plan_group")
+
+    @group.setter
+    def group(self, values: Sequence[int]) -> None:
+        self._write("stw_plan_group", values, int)
+
+    def set_order(self, device: int, tasks: Optional[Sequence[int]]) -> None:
+        """A strict order for one device: ids of its tasks. None removes it."""
+        self._check_writable()
+        count = -1 if tasks is None else len(tasks)
+        array = (ctypes.c_int32 * max(count, 1))(*(tasks or ()))
+        call("stw_plan_set_order", self._handle.pointer, device, array, count)
+
+    def to_numpy(self) -> dict[str, numpy.ndarray]:
+        """Copies of ``device``, ``priority`` and ``group`` as numpy arrays. Needs numpy."""
+        import numpy
+
+        return {
+            "device": numpy.array(self.device, dtype=numpy.int32),
+            "priority": numpy.array(self.priority, dtype=numpy.float64),
+            "group": numpy.array(self.group, dtype=numpy.int32),
+        }
+
+    def _read(self, name: str) -> list:
+        return getattr(library, name)(self._handle.pointer)[: len(self.graph)]
+
+    def _write(self, name: str, values: Sequence[Any], kind: type) -> None:
+        self._check_writable()
+        if len(values) != len(self.graph):
+            raise ValueError(f"{len(values)} values; the graph has {len(self.graph)} nodes")
+        converted = [kind(value) for value in values]
+        array = getattr(library, name)(self._handle.pointer)
+        if kind is int and any(not -(2**31) <= value < 2**31 for value in converted):
+            raise ValueError("a value is beyond 32 bits")
+        for k, value in enumerate(converted):
+            array[k] = value
+
+    def _check_writable(self) -> None:
+        if self._result is not None:
+            raise Error("the plan of a result cannot be changed; copy() it first")
+
+    def copy(self) -> Plan:
+        """The same decisions in a plan that can be changed."""
+        return self._moved(self.simulator)
+
+    # ---- what it is worth ----
+
+    @property
+    def simulator(self) -> Simulator:
+        """That of the search which found the plan; else one with the graph's own and modelled costs."""
+        if self._simulator is None:
+            self._simulator = Simulator(self.graph, self.machine)
+        return self._simulator
+
+    def evaluate(self) -> Evaluation:
+        """What the plan is worth on its machine."""
+        return self.simulator.simulate(self)
+
+    def _fits(self, simulator: Simulator) -> bool:
+        return not math.isnan(library.stw_measured_share(simulator._handle.pointer, self._handle.pointer))
+
+    def _moved(self, simulator: Simulator) -> Plan:
+        """On another machine, devices matched by name, by way of a file."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "plan.json")
+            call("stw_plan_write", self.simulator._handle.pointer, self._handle.pointer, path_bytes(file))
+            plan = Plan.load(file, simulator.graph, simulator.machine)
+        plan._simulator = simulator
+        return plan
+
+    # ---- out ----
+
+    def save(self, path: Path) -> None:
+        """Writes the plan file; the plan of a search with its candidates."""
+        if self._result is not None:
+            call("stw_result_write", self._result.pointer, path_bytes(path), False)
+        else:
+            call("stw_plan_write", self.simulator._handle.pointer, self._handle.pointer, path_bytes(path))
+
+    def export(self, format: str, path: Path, model: Optional[Path] = None) -> str:
+        """Writes the plan in another format (:func:`formats` lists them); returns what a user may paste elsewhere or should
+        know, or "". ``model`` is the file that the graph was read from, for formats that are such a file with the plan
+        in it; without it, the path that was given to :func:`load`."""
+        note = CNote()
+        model = self.graph.path if model is None else model
+        call(
+            "stw_plan_export", self.simulator._handle.pointer, self._handle.pointer, format.encode(),
+            None if model is None else path_bytes(model), path_bytes(path), note,
+        )  # fmt: skip
+        return text(note.text)
+
+    def to_device_map(self) -> dict[str, Any]:
+        """Module names to devices, as Hugging Face's ``device_map`` takes them."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "device_map.json")
+            self.export("device-map", file)
+            with open(file, encoding="utf-8") as opened:
+                return json.load(opened)
+
+    # ---- for people ----
+
+    def _rows(self) -> Iterator[list[str]]:
+        device, ops = self.device, self.graph._sums()["ops"]
+        count = Counter(device[k] for k in ops)
+        for d in self.machine.devices:
+            yield [d.name, f"{count[d.index]:,}", f"{100 * count[d.index] / len(ops) if ops else 0:.1f} %"]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}: {ops} ops" for name, ops, _ in self._rows())
+        return f"<Plan of {self.graph.name} on {self.machine.name}; {parts}>"
+
+    def _repr_html_(self) -> str:
+        return _text.html_table(f"plan of {self.graph.name} on {self.machine.name}", ["device", "ops", "share"], list(self._rows()))
+
+
+def formats() -> dict[str, str]:
+    """The formats of :meth:`Plan.export` and what they are."""
+    return named_list("stw_export_list")

@@ -1,0 +1,165 @@
+"""The simulator: what a plan is worth."""
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+
+from . import _text
+from ._graph import Graph, load
+from ._library import CBounds, CEvaluation, Error, Handle, call, create, library, make_options, named_list, path_bytes, text
+from ._machine import Machine, as_machine
+
+if TYPE_CHECKING:
+    from ._plan import Plan
+
+GraphLike = Union[Graph, str, "os.PathLike[str]"]
+MachineLike = Union[Machine, str, "os.PathLike[str]", Mapping[str, Any], None]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one simulated step of a plan came to. Times are seconds, sizes bytes."""
+
+    valid: bool
+    reason: Optional[str]  #: why not: "memory", "links", "order", ...; None if valid
+    message: str  #: the reason in words, or ""
+    step: Optional[float]  #: None where the plan has no step
+    devices: tuple[str, ...]
+    peak: tuple[int, ...]  #: largest use of memory per device; empty without a step
+    memory: tuple[int, ...]  #: what each device has
+    busy: tuple[float, ...]  #: time at work per device; empty without a step
+    transfers: int
+    transfer_bytes: int
+    lower_bound: Optional[float]  #: what no plan with these groups can beat; None without a step
+    lower_bound_fusion: Optional[float]  #: what no plan with any groups can beat
+    measured_share: float  #: share of the work whose time was measured
+
+    def _rows(self) -> list[list[str]]:
+        if self.step is None:
+            return []
+        return [
+            [name, _text.show_seconds(busy), f"{100 * busy / self.step if self.step else 0:.1f} %", _text.show_bytes(peak),
+             _text.show_bytes(memory)]
+            for name, busy, peak, memory in zip(self.devices, self.busy, self.peak, self.memory)
+        ]  # fmt: skip
+
+    _HEAD = ("device", "busy", "utilisation", "peak memory", "of")
+
+    def __repr__(self) -> str:
+        state = "valid" if self.valid else f"invalid ({self.reason}: {self.message})"
+        lines = [f"step {'-' if self.step is None else _text.show_seconds(self.step)}, {state}"]
+        if self.step is not None:
+            lines[0] += (
+                f"; lower bound {_text.show_seconds(self.lower_bound or 0)}; {self.transfers:,} transfers, "
+                f"{_text.show_bytes(self.transfer_bytes)}; {100 * self.measured_share:.1f} % of the work measured"
+            )
+            lines.append(_text.text_table(self._HEAD, self._rows()))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return _text.html_table(repr(self).split("\n")[0], self._HEAD, self._rows())
+
+
+class Simulator:
+    """A graph on a machine with the costs of its ops. Immutable; threads may share it.
+
+    ``machine`` may be left out when the graph brings one. ``costs`` is a file of measured times. Worth keeping where
+    many plans are evaluated; :func:`simulate` makes one each time.
+    """
+
+    def __init__(self, graph: GraphLike, machine: MachineLike = None, *, costs: Union[str, "os.PathLike[str]", None] = None,
+                 memory: Union[int, float, str, None] = None) -> None:  # fmt: skip
+        self.graph = graph if isinstance(graph, Graph) else load(graph)
+        found = as_machine(machine) if machine is not None else self.graph.machine
+        if found is None:
+            raise Error(f"the graph {self.graph.name} brings no machine; name one, such as 'h200x4'")
+        self.machine = found if memory is None else found.with_memory(memory)
+        keep = (self.graph._handle, self.machine._handle)
+        self._costs = create(
+            "stw_costs_create", "stw_costs_destroy", keep[0].pointer, keep[1].pointer,
+            None if costs is None else path_bytes(costs), keep=keep,
+        )  # fmt: skip
+        self._handle = create("stw_simulator_create", "stw_simulator_destroy", self._costs.pointer, keep=(self._costs,))
+        self._local = threading.local()
+
+    @property
+    def remark(self) -> str:
+        """What there is to say about the costs (rows that match no op, ...), or ""."""
+        return text(library.stw_costs_remark(self._costs.pointer))
+
+    def op_seconds(self, node: int, device: int = 0) -> float:
+        """What one op takes on one device; 0 for views and sources."""
+        if not 0 <= node < len(self.graph) or not 0 <= device < len(self.machine):
+            raise IndexError(f"node {node} on device {device}")
+        return 1e-6 * library.stw_costs_op_us(self._costs.pointer, node, device)
+
+    def run(self, method: str, **options: Any) -> Plan:
+        """The plan that one method makes (:func:`methods` lists them). Options as for :func:`optimize`."""
+        from ._plan import Plan
+
+        chosen = make_options(options)
+        handle = create(
+            "stw_method_run", "stw_plan_destroy", method.encode(), self._handle.pointer, chosen.pointer, keep=(self._handle,)
+        )
+        return Plan._of(handle, self)
+
+    def simulate(self, plan: Plan) -> Evaluation:
+        """One evaluation of a plan. An invalid plan is a result, not an error."""
+        workspace = getattr(self._local, "workspace", None)
+        if workspace is None:  # one per thread
+            workspace = create("stw_workspace_create", "stw_workspace_destroy", self._handle.pointer, keep=(self._handle,))
+            self._local.workspace = workspace
+        e, bounds = CEvaluation(), CBounds()
+        call("stw_simulate", self._handle.pointer, plan._handle.pointer, workspace.pointer, e)
+        has_step = bool(e.peak_bytes)
+        if has_step:
+            call("stw_lower_bounds", self._handle.pointer, plan._handle.pointer, bounds)
+        devices = self.machine.devices
+        count = len(devices) if has_step else 0
+        return Evaluation(
+            valid=e.reason == 0,
+            reason=text(library.stw_reason_name(e.reason)) or None,
+            message=text(e.message),
+            step=e.step_s if has_step else None,
+            devices=tuple(d.name for d in devices),
+            peak=tuple(e.peak_bytes[k] for k in range(count)),
+            memory=tuple(d.memory for d in devices),
+            busy=tuple(1e-12 * e.busy_ps[k] for k in range(count)),
+            transfers=e.transfer_count,
+            transfer_bytes=e.transfer_bytes,
+            lower_bound=bounds.plan_s if has_step else None,
+            lower_bound_fusion=bounds.fusion_s if has_step else None,
+            measured_share=library.stw_measured_share(self._handle.pointer, plan._handle.pointer),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Simulator of {self.graph.name} on {self.machine.name}>"
+
+
+def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.PathLike[str]"], *,
+             costs: Union[str, "os.PathLike[str]", None] = None, memory: Union[int, float, str, None] = None) -> Evaluation:  # fmt: skip
+    """What a plan is worth: step time, peak memory, what no plan can beat.
+
+    ``plan`` is a :class:`Plan`, a plan file or the name of a method. With ``machine`` None the plan's own machine holds.
+    """
+    from ._plan import Plan
+
+    graph = graph if isinstance(graph, Graph) else load(graph)
+    if not isinstance(plan, Plan):
+        name = os.fspath(plan)
+        if library.stw_method_exists(name.encode()):
+            simulator = Simulator(graph, machine, costs=costs, memory=memory)
+            return simulator.simulate(simulator.run(name))
+        plan = Plan.load(name, graph, machine)
+    if machine is None and costs is None and memory is None and plan.graph is graph:
+        return plan.evaluate()
+    own = plan.machine
+    simulator = Simulator(graph, own if machine is None else machine, costs=costs, memory=memory)
+    return simulator.simulate(plan if plan._fits(simulator) else plan._moved(simulator))
+
+
+def methods() -> dict[str, str]:
+    """The methods that make plans and what they do."""
+    return named_list("stw_method_list")

@@ -1,0 +1,68 @@
+"""Numbers and tables for people, in the words of the command line."""
+from __future__ import annotations
+
+import html
+import math
+import re
+from typing import Sequence, Union
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("kMGT", 1):
+    _UNITS[f"{_letter}B"] = 1000**_power
+    _UNITS[f"{_letter.upper()}iB"] = 1024**_power
+
+
+def parse_bytes(value: Union[int, float, str]) -> int:
+    """Bytes from a number or from text such as "4GB" or "512MiB"."""
+    if not isinstance(value, str):
+        return int(value)
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
+    if match is None or match.group(2) not in _UNITS:
+        raise ValueError(f"'{value}' is no size; write 4GB or 512MiB")
+    return int(float(match.group(1)) * _UNITS[match.group(2)])
+
+
+def _scaled(value: float, units: Sequence[str]) -> str:
+    for unit in units:
+        if abs(value) < 999.5 or unit == units[-1]:
+            break
+        value /= 1000
+    return f"{value:.3g} {unit}"
+
+
+def show_bytes(value: float) -> str:
+    return _scaled(value, ("B", "kB", "MB", "GB", "TB"))
+
+
+def show_flops(value: float) -> str:
+    return _scaled(value, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"))
+
+
+def show_seconds(value: float) -> str:
+    if not math.isfinite(value):
+        return "-"
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if value * factor >= 1 or unit == "us":
+            return f"{value * factor:.5g} {unit}"
+    return f"{value} s"
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Columns side by side; those in `left` begin at the left."""
+    table = [list(head), *[list(row) for row in rows]]
+    width = [max(len(row[k]) for row in table) for k in range(len(head))]
+    lines = []
+    for row in table:
+        cells = [cell.ljust(width[k]) if k in left else cell.rjust(width[k]) for k, cell in enumerate(row)]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], bold: int = -1) -> str:
+    """The same for notebooks; row `bold` stands out."""
+    def line(cells: Sequence[str], tag: str, strong: bool = False) -> str:
+        inner = (f"<b>{html.escape(c)}</b>" if strong else html.escape(c) for c in cells)
+        return "<tr>" + "".join(f"<{tag}>{c}</{tag}>" for c in inner) + "</tr>"
+
+    body = "".join(line(row, "td", k == bold) for k, row in enumerate(rows))
+    return f"<div><p>{html.escape(title)}</p><table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table></div>"

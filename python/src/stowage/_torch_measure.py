@@ -1,0 +1,140 @@
+"""Times of single ops, each run by itself on tensors of the traced shapes."""
+from __future__ import annotations
+
+import re
+import statistics
+import time
+import warnings
+from typing import Any, Callable, Optional
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+_GPUS = ("h200", "h100", "a100", "v100", "p100")
+_ENOUGH_S = 0.02  # of runs per op
+_FEWEST, _MOST = 5, 100  # runs
+
+
+def device_kind(device: Optional[torch.device]) -> str:
+    """A kind of device as machine files name it: "h200", "cpu8"; of other GPUs their name without blanks."""
+    if device is None or device.type == "cpu":
+        return f"cpu{torch.get_num_threads()}"
+    name = torch.cuda.get_device_name(device).lower() if device.type == "cuda" else device.type
+    known = next((gpu for gpu in _GPUS if gpu in name), None)
+    return known or re.sub(r"[^a-z0-9]+", "-", name.replace("nvidia", "")).strip("-")
+
+
+class Clock:
+    """Measures each distinct op once; remembers which could not be run."""
+
+    def __init__(self) -> None:
+        self.device: Optional[torch.device] = None
+        self._known: dict[Any, Optional[float]] = {}
+        self._failed: dict[str, str] = {}
+
+    def microseconds(self, n: Any) -> Optional[float]:
+        """Median time of the call of an fx node, or None if it cannot be run by itself."""
+        key = (n.target, repr(torch.fx.node.map_arg((n.args, n.kwargs), _signature)))
+        if key not in self._known:
+            try:
+                self._known[key] = self._run(n)
+            except Exception as error:
+                self._known[key] = None
+                self._failed.setdefault(str(n.target), str(error).split("\n")[0])
+        return self._known[key]
+
+    def _run(self, n: Any) -> float:
+        if "rnn" in str(n.target):
+            raise RuntimeError("its workspace is opaque, so it cannot be run on made-up tensors")
+        rows = _index_bound(n)
+        args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda m: _real(m.meta["val"], rows))
+        tensor = next((t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)), None)
+        made = n.meta.get("val")
+        device = tensor.device if tensor is not None else getattr(made, "device", torch.device("cpu"))
+        self.device = device if self.device is None or device.type != "cpu" else self.device
+        with torch.no_grad():
+            if device.type == "cuda":
+                return _time_cuda(lambda: n.target(*args, **kwargs))
+            return _time_host(lambda: n.target(*args, **kwargs))
+
+    def warn(self) -> None:
+        if self._failed:
+            name, reason = next(iter(self._failed.items()))
+            warnings.warn(f"{len(self._failed)} operators could not be measured and are modelled, such as {name}: {reason}", stacklevel=4)
+
+
+def _signature(m: Any) -> Any:
+    return tuple(
+        (tuple(v.shape), tuple(v.stride()), str(v.dtype), str(v.device)) if isinstance(v, torch.Tensor) else v
+        for v in tree_flatten(m.meta.get("val"))[0]
+    )
+
+
+def _index_bound(n: Any) -> int:
+    """Indices of an embedding are drawn over all of its rows; others are 0, which is valid everywhere."""
+    name = getattr(getattr(n.target, "overloadpacket", None), "__name__", "")
+    if name == "embedding":
+        return int(n.args[0].meta["val"].shape[0])
+    return int(n.args[2]) if name == "embedding_dense_backward" else 1
+
+
+def _real(value: Any, rows: int) -> Any:
+    """A tensor like the fake one, with numbers in it."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_real(v, rows) for v in value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.device.type == "meta":
+        raise RuntimeError("the module is on the device meta, which computes nothing")
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    dense = made if 0 not in made.stride() else made.as_strided((max(made.untyped_storage().nbytes() // made.element_size(), 1),), (1,))
+    if value.dtype.is_floating_point or value.dtype.is_complex:
+        try:
+            dense.normal_()
+        except RuntimeError:  # 8-bit floats
+            dense.view(torch.uint8).zero_()
+    elif value.dtype == torch.bool:
+        dense.fill_(True)
+    else:
+        dense.random_(0, max(rows, 1))
+    return made
+
+
+def _time_host(run: Callable[[], Any]) -> float:
+    run()
+    times: list[float] = []
+    while len(times) < _FEWEST or (sum(times) < _ENOUGH_S and len(times) < _MOST):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return 1e6 * statistics.median(times)
+
+
+def _time_cuda(run: Callable[[], Any]) -> float:
+    """In a replayed CUDA graph, so that the time of the launch from the host does not count; else one call after another."""
+    repeats = 10
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(repeats):
+                run()
+        again = graph.replay
+    except RuntimeError:
+        torch.cuda.synchronize()
+
+        def again() -> None:
+            for _ in range(repeats):
+                run()
+
+    times = []
+    for _ in range(_FEWEST):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        again()
+        end.record()
+        end.synchronize()
+        times.append(1e3 * begin.elapsed_time(end) / repeats)
+    return statistics.median(times)
