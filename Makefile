@@ -10,11 +10,11 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev libdnnl-dev python3 clang-format-14
+PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev libdnnl-dev python3 python3-venv clang-format-14
 PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy
 BIN := build/release/stowage
 
-.PHONY: all demo check check-all check-style tidy bench tables coverage fuzz format docs install setup setup-all clean
+.PHONY: all venv demo check check-all check-style tidy bench tables coverage fuzz format docs install setup setup-all clean
 
 all: setup
 	cmake --preset release >/dev/null
@@ -26,6 +26,10 @@ setup:
 setup-all:
 	@scripts/setup.sh $(PACKAGES_ALL)
 
+# Packages of other people that some tests compare with.
+venv: setup
+	@scripts/venv.sh
+
 demo: all
 	@echo; echo '$$ stowage inspect data/graphs/gnmt-4.json.gz'; $(BIN) inspect data/graphs/gnmt-4.json.gz
 	@echo; echo '$$ stowage optimize data/graphs/gnmt-4.json.gz --machine h200x4 --budget 10s -o build/gnmt-4.plan.json \'
@@ -36,7 +40,7 @@ demo: all
 	@echo '    $(BIN) simulate data/graphs/gnmt-4.json.gz --plan build/gnmt-4.plan.json'
 	@echo 'build/gnmt-4.trace.json is its timeline: open it in ui.perfetto.dev or chrome://tracing.'
 
-check: all check-style
+check: venv all check-style
 	cmake --preset sanitize >/dev/null
 	cmake --build --preset sanitize -j $(JOBS)
 	scripts/run_tests.sh build/sanitize build/release

@@ -19,7 +19,7 @@ step() { # name, command...
 
 step "tests under the address and undefined-behaviour sanitizers" ctest --test-dir "$sanitize" --output-on-failure -j "$(nproc)" --verbose -E failing_example
 step "a failing check fails" ctest --test-dir "$sanitize" -R failing_example # its own closing line must not count
-step "the same tests in the release build, where allocations are counted" ctest --test-dir "$release" --output-on-failure -j "$(nproc)" --verbose -L "unit|cli" -E failing_example
+step "the same tests in the release build, where allocations are counted" ctest --test-dir "$release" --output-on-failure -j "$(nproc)" --verbose -L "unit|cli|oracle" -E failing_example
 step "faults put into the simulator" python3 scripts/mutate_sim.py
 
 # Every test program closes with "N passed, M failed".

@@ -1,4 +1,5 @@
 /* The formats that a plan goes out in, and what all of them need: the plan's timeline and, for some, the model file. */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "export/export.h"
 
 #include <stdlib.h>
@@ -39,8 +40,19 @@ static const export_format *find_format(const char *name) {
     return NULL;
 }
 
-static stw_status read_model(stw_export *e, const char *format, const char *path, stw_error *error) {
-    if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the file that the graph was read from", format);
+/* Where the model comes from and where the result goes: files, or memory. */
+typedef struct export_ends {
+    const char *model_path, *path;
+    const void *model;
+    size_t model_size;
+    char **out; /* NULL: to `path` */
+    size_t *out_size;
+} export_ends;
+
+static stw_status read_model(stw_export *e, const char *format, const export_ends *ends, stw_error *error) {
+    const char *path = ends->model_path;
+    if (ends->model != NULL) return stw_unpack((stw_str){ends->model, (int64_t)ends->model_size}, e->arena, &e->model, error);
+    if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the model that the graph was read from", format);
     if (strcmp(path, "-") == 0) {
         return stw_fail(error, STW_ERROR_INPUT,
                         "format '%s' reads the model again, so it cannot come from standard input; name its file", format);
@@ -87,6 +99,8 @@ static stw_status evaluate(stw_export *e, stw_workspace *workspace, stw_error *e
     return rank_tasks(e, error);
 }
 
+/* ---- writing ---- */
+
 static stw_status write_file(stw_export *e, const export_format *format, const char *path, stw_error *error) {
     stw_output output;
     TRY(stw_output_open(&output, path, error));
@@ -97,19 +111,32 @@ static stw_status write_file(stw_export *e, const export_format *format, const c
     return status;
 }
 
-static stw_status export_with(stw_export *e, const export_format *format, const char *model_path, const char *path,
-                              stw_error *error) {
+static stw_status write_memory(stw_export *e, const export_format *format, const export_ends *ends, stw_error *error) {
+    e->out = open_memstream(ends->out, ends->out_size);
+    if (e->out == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    stw_status status = format->write(e, error);
+    const bool lost = ferror(e->out) != 0;
+    if ((fclose(e->out) != 0 || lost) && status == STW_OK) status = stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    if (status == STW_OK) return STW_OK;
+    free(*ends->out);
+    *ends->out = NULL;
+    *ends->out_size = 0;
+    return status;
+}
+
+static stw_status export_with(stw_export *e, const export_format *format, const export_ends *ends, stw_error *error) {
     stw_workspace *workspace;
-    if (format->needs_model) TRY(read_model(e, format->name, model_path, error));
+    if (format->needs_model) TRY(read_model(e, format->name, ends, error));
     TRY(stw_workspace_create(e->simulator, &workspace, error));
     stw_status status = evaluate(e, workspace, error);
-    if (status == STW_OK) status = write_file(e, format, path, error);
+    if (status == STW_OK)
+        status = ends->out != NULL ? write_memory(e, format, ends, error) : write_file(e, format, ends->path, error);
     stw_workspace_destroy(workspace);
     return status;
 }
 
-stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const char *model_path,
-                           const char *path, stw_note *note, stw_error *error) {
+static stw_status export_plan(const stw_simulator *simulator, const stw_plan *plan, const char *format, const export_ends *ends,
+                              stw_note *note, stw_error *error) {
     if (note != NULL) note->text[0] = '\0';
     const export_format *found = find_format(format);
     if (found == NULL) return stw_fail(error, STW_ERROR_INPUT, "'%.60s' is no format that plans are exported to", format);
@@ -117,8 +144,23 @@ stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan,
     TRY(stw_arena_create(&arena, error));
     stw_export e = {
         .simulator = simulator, .graph = simulator->graph, .machine = simulator->machine, .plan = plan, .arena = &arena};
-    const stw_status status = export_with(&e, found, model_path, path, error);
+    const stw_status status = export_with(&e, found, ends, error);
     if (status == STW_OK && note != NULL) snprintf(note->text, sizeof note->text, "%.*s", (int)e.note.length, e.note.p);
     stw_arena_destroy(&arena);
     return status;
 }
+
+stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const char *model_path,
+                           const char *path, stw_note *note, stw_error *error) {
+    return export_plan(simulator, plan, format, &(export_ends){.model_path = model_path, .path = path}, note, error);
+}
+
+stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format, const void *model,
+                                 size_t model_size, char **out, size_t *out_size, stw_note *note, stw_error *error) {
+    *out = NULL;
+    *out_size = 0;
+    const export_ends ends = {.model = model, .model_size = model_size, .out = out, .out_size = out_size};
+    return export_plan(simulator, plan, format, &ends, note, error);
+}
+
+void stw_bytes_free(char *bytes) { free(bytes); }

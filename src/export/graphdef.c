@@ -1,6 +1,162 @@
-#include "export/export.h"
+/* The TensorFlow graph with the plan in it: a device for every node (docs/formats/graphdef.md), the priority as an attribute. */
+#include "export/graphdef.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "export/places.h"
+#include "import/import.h"
+
+typedef struct writer {
+    stw_export *e;
+    stw_tf_model model;
+    stw_tf_graph graph;
+    int32_t *id;   /* (node_count) the graph's node, by position in the file */
+    int32_t *home; /* (graph->N) */
+    int32_t *tie;  /* (node_count) */
+    stw_str device_name[STW_MAX_DEVICES];
+    int32_t hosts;
+    stw_tf_given *given; /* (node_count) */
+    int64_t moved;       /* ops and parameters that are tied to a node on another device */
+    stw_error *error;
+} writer;
+
+/* ---- the file and the graph that was read from it ---- */
+
+static stw_status fail_other_file(const writer *w, const char *what, stw_str name) {
+    return stw_fail(w->error, STW_ERROR_INPUT,
+                    "the model file is not the one that the graph was read from: %s '%.*s'; was it changed meanwhile?", what,
+                    STW_STR_SHOW(name));
+}
+
+static stw_status match_nodes(writer *w) {
+    const stw_graph *graph = w->e->graph;
+    const int64_t count = w->model.node_count;
+    STW_TRY_NEW(w->e->arena, w->id, count, w->error);
+    for (int64_t k = 0; k < count; k++) w->id[k] = -1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t at = graph->origin[i];
+        if (at >= 0 && at < count) {
+            w->id[at] = i;
+        } else if (memchr(graph->node_name[i].p, ':', (size_t)graph->node_name[i].length) == NULL) { /* no output of a node */
+            return fail_other_file(w, "it lacks", graph->node_name[i]);
+        }
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const stw_tf_node *n = &w->model.node[k];
+        const int32_t i = w->id[k];
+        const bool same = i >= 0 && stw_str_equal(graph->node_name[i], n->name) && stw_str_equal(graph->op_name[i], n->op);
+        if (!same) return fail_other_file(w, "the graph lacks", n->name);
+    }
+    return STW_OK;
+}
+
+/* ---- devices ---- */
+
+static stw_status name_devices(writer *w) {
+    stw_place place[STW_MAX_DEVICES];
+    w->hosts = stw_places_of(w->e->machine, place);
+    const char *job = w->hosts > 1 ? "worker" : "localhost";
+    for (int32_t d = 0; d < w->e->machine->device_count; d++) {
+        w->device_name[d] = stw_str_format(w->e->arena, "/job:%s/replica:0/task:%d/device:%s:%d", job, place[d].host,
+                                           place[d].type, place[d].local);
+        if (w->device_name[d].p == NULL) return stw_fail(w->error, STW_ERROR_MEMORY, "out of memory");
+    }
+    return STW_OK;
+}
+
+/* Who decides among nodes that are tied together: the largest parameter, else the op that takes longest, else the first that is
+ * anywhere at all. */
+typedef struct vote {
+    int32_t rank; /* 3: a parameter, 2: an op, 1: anything, 0: nobody */
+    int32_t device;
+    int64_t weight; /* bytes or picoseconds */
+} vote;
+
+static vote vote_of(const writer *w, int32_t i) {
+    const stw_graph *graph = w->e->graph;
+    const stw_timeline *timeline = w->e->timeline;
+    const int32_t task = timeline->tasks->task_of[i];
+    if (stw_node_is_resident(graph->kind[i])) return (vote){3, w->home[i], graph->bytes[i]};
+    if (task >= 0) return (vote){2, w->home[i], timeline->end_ps[task] - timeline->start_ps[task]};
+    return (vote){w->home[i] >= 0 ? 1 : 0, w->home[i], 0};
+}
+
+static stw_status choose_devices(writer *w) {
+    const int64_t count = w->model.node_count;
+    vote *winner; /* at the smallest node of each tie */
+    STW_TRY_NEW(w->e->arena, winner, count, w->error);
+    for (int64_t k = 0; k < count; k++) {
+        const vote v = vote_of(w, w->id[k]);
+        vote *best = &winner[w->tie[k]];
+        if (v.rank > best->rank || (v.rank == best->rank && v.weight > best->weight)) *best = v;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const vote *best = &winner[w->tie[k]];
+        if (best->rank == 0) continue;
+        w->given[k].device = w->device_name[best->device];
+        w->moved += vote_of(w, w->id[k]).rank >= 2 && w->home[w->id[k]] != best->device;
+    }
+    return STW_OK;
+}
+
+static void choose_priorities(writer *w) {
+    const stw_tasks *tasks = w->e->timeline->tasks;
+    for (int64_t k = 0; k < w->model.node_count; k++) {
+        const int32_t i = w->id[k];
+        const double priority = fmin(fmax(w->e->plan->priority[i], -(double)FLT_MAX), (double)FLT_MAX);
+        w->given[k].priority = tasks->task_of[i] >= 0 ? (float)priority + 0.0f : NAN; /* no -0 */
+    }
+}
+
+/* ---- the whole ---- */
+
+static stw_status make_note(writer *w) {
+    const stw_str cluster = w->hosts < 2 ? STW_STR("")
+                                         : STW_STR(
+                                               "the machine has several hosts: host k is task k of the job 'worker', which "
+                                               "is how the cluster must be set up\n");
+    stw_str moved = STW_STR("");
+    if (w->moved > 0) {
+        moved = stw_str_format(w->e->arena,
+                               "of %lld nodes %lld are not where the plan has them: TensorFlow ties them to a node on another "
+                               "device (_class, a variable)\n",
+                               (long long)w->model.node_count, (long long)w->moved);
+    }
+    w->e->note = stw_str_format(w->e->arena,
+                                "%s%stf.config.set_soft_device_placement(True) lets TensorFlow move ops that have no kernel for "
+                                "their device",
+                                cluster.p, moved.p == NULL ? "" : moved.p);
+    return w->e->note.p != NULL ? STW_OK : stw_fail(w->error, STW_ERROR_MEMORY, "out of memory");
+}
+
+static stw_status write_with(writer *w, bool is_text) {
+    stw_export *e = w->e;
+    w->model.arena = e->arena;
+    TRY(is_text ? stw_tf_read_text(e->model, &w->model, w->error) : stw_tf_read_wire(e->model, &w->model, w->error));
+    TRY(stw_tf_link(&w->model, &w->graph, w->error));
+    TRY(match_nodes(w));
+    TRY(stw_homes_of(e, &w->home, w->error));
+    TRY(stw_tf_ties(&w->graph, &w->tie, w->error));
+    TRY(name_devices(w));
+    STW_TRY_NEW(e->arena, w->given, w->model.node_count, w->error);
+    TRY(choose_devices(w));
+    choose_priorities(w);
+    if (is_text) {
+        stw_tf_put_text(e->model, &w->model, w->given, e->out);
+    } else {
+        TRY(stw_tf_put_bytes(e->model, w->given, e->out, w->error));
+    }
+    return make_note(w);
+}
 
 stw_status stw_export_graphdef(stw_export *e, stw_error *error) {
-    (void)e;
-    return stw_fail(error, STW_ERROR_INPUT, "not written yet");
+    const bool is_text = stw_pbtxt_is(e->model);
+    if (!is_text && !stw_graphdef_is(e->model)) {
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "the model file is no TensorFlow GraphDef (.pb or .pbtxt); a model is exported to its own format only");
+    }
+    writer w = {.e = e, .error = error};
+    return write_with(&w, is_text);
 }

@@ -1,6 +1,210 @@
-#include "export/export.h"
+/* The plan as a pipeline for torch.distributed.pipelining: the modules in the order of the program, cut into one range per device
+ * (docs/formats/export.md). */
+#include "export/split_points.h"
+
+#include <stdlib.h>
+
+#include "base/json.h"
+
+typedef struct splitter {
+    stw_export *e;
+    stw_modules m;
+    int32_t *sequence; /* (unit_count) units in the order of the program */
+    int32_t *place;    /* (unit_count) where a unit is in it */
+    int32_t *first;    /* (m.count) the first place within a node of the tree */
+    int32_t *split;    /* (unit_count) by place: the module at whose beginning a stage can begin, else -1 */
+    int32_t *stage;    /* (unit_count) by unit */
+    stw_pipeline pipeline;
+    stw_error *error;
+} splitter;
+
+/* ---- the sequence ---- */
+
+typedef struct used {
+    int32_t op, unit;
+} used;
+
+static int compare_used(const void *left, const void *right) {
+    const used *a = left, *b = right;
+    return a->op != b->op ? (a->op < b->op ? -1 : 1) : a->unit - b->unit;
+}
+
+static stw_status make_sequence(splitter *s) {
+    const stw_modules *m = &s->m;
+    used *list;
+    STW_TRY_NEW(s->e->arena, list, m->unit_count, s->error);
+    STW_TRY_NEW(s->e->arena, s->sequence, m->unit_count, s->error);
+    STW_TRY_NEW(s->e->arena, s->place, m->unit_count, s->error);
+    STW_TRY_NEW(s->e->arena, s->first, m->count, s->error);
+    for (int32_t u = 0; u < m->unit_count; u++) list[u] = (used){m->first_use[u], u};
+    qsort(list, (size_t)m->unit_count, sizeof *list, compare_used);
+    for (int32_t k = 0; k < m->unit_count; k++) {
+        s->sequence[k] = list[k].unit;
+        s->place[list[k].unit] = k;
+    }
+    for (int32_t k = 0; k < m->count; k++) s->first[k] = m->unit_of[k] >= 0 ? s->place[m->unit_of[k]] : INT32_MAX;
+    for (int32_t k = m->count - 1; k > 0; k--) {
+        if (s->first[k] < s->first[m->parent[k]]) s->first[m->parent[k]] = s->first[k];
+    }
+    return STW_OK;
+}
+
+/* ---- where a stage can begin ---- */
+
+/* Names of numbers are places in a list of modules, which is not called itself. */
+static bool is_in_list(const stw_modules *m, int32_t node) {
+    const stw_str name = m->name[node];
+    int64_t digits = 0;
+    while (digits < name.length && name.p[name.length - 1 - digits] >= '0' && name.p[name.length - 1 - digits] <= '9') digits++;
+    return digits > 0 && (digits == name.length || name.p[name.length - 1 - digits] == '.');
+}
+
+/* The largest module that begins at this place and is called; -1: none does. */
+static int32_t module_at(const splitter *s, int32_t place) {
+    const stw_modules *m = &s->m;
+    int32_t node = m->unit_node[s->sequence[place]];
+    if (!m->has_children[node]) node = m->parent[node]; /* a single parameter: the module that it lies in */
+    if (node <= 0 || s->first[node] != place) return -1;
+    while (m->parent[node] > 0 && s->first[m->parent[node]] == place && !is_in_list(m, node)) node = m->parent[node];
+    return node;
+}
+
+static stw_status find_splits(splitter *s, bool **can_begin) {
+    const stw_modules *m = &s->m;
+    STW_TRY_NEW(s->e->arena, s->split, m->unit_count, s->error);
+    STW_TRY_NEW(s->e->arena, *can_begin, m->unit_count, s->error);
+    for (int32_t k = 0; k < m->unit_count; k++) {
+        s->split[k] = module_at(s, k);
+        (*can_begin)[k] = k == 0 || (s->split[k] >= 0 && m->first_use[s->sequence[k]] < s->e->graph->N);
+    }
+    return STW_OK;
+}
+
+/* ---- what the cut changes ---- */
+
+typedef struct change {
+    int64_t bytes, all_bytes; /* of parameters */
+    int64_t ps, all_ps;       /* of the ops that read them */
+    int32_t devices;          /* that hold parameters and get no stage */
+} change;
+
+static change measure(const splitter *s) {
+    const stw_export *e = s->e;
+    const stw_graph *graph = e->graph;
+    const stw_timeline *timeline = e->timeline;
+    change c = {0};
+    uint64_t planned = 0, staged = 0;
+    for (int32_t k = 0; k < s->pipeline.count; k++) staged |= 1ULL << s->pipeline.stage[k].device;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t unit = s->m.parameter_unit[i];
+        if (unit < 0) continue;
+        const int32_t device = s->pipeline.stage[s->stage[unit]].device;
+        planned |= 1ULL << e->plan->device[i];
+        c.all_bytes += graph->bytes[i];
+        c.bytes += e->plan->device[i] != device ? graph->bytes[i] : 0;
+        for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
+            const int32_t task = timeline->tasks->task_of[graph->reader[k].node];
+            if (task < 0) continue;
+            const int64_t ps = timeline->end_ps[task] - timeline->start_ps[task];
+            c.all_ps += ps;
+            c.ps += timeline->device[task] != device ? ps : 0;
+        }
+    }
+    c.devices = __builtin_popcountll(planned & ~staged);
+    return c;
+}
+
+static double percent(int64_t part, int64_t all) { return all > 0 ? 100.0 * (double)part / (double)all : 0.0; }
+
+static stw_status make_note(splitter *s) {
+    const change c = measure(s);
+    stw_arena *arena = s->e->arena;
+    stw_str away = STW_STR("the plan is such a pipeline: every module stays on its device\n");
+    if (c.bytes > 0 || c.devices > 0) {
+        away = stw_str_format(arena,
+                              "the plan is no pipeline; the nearest one%s moves %.1f %% of the parameters' bytes, and %.1f %% of "
+                              "the time of the ops that read them; devices without a stage: %d\n",
+                              s->pipeline.exact ? "" : " that was found", percent(c.bytes, c.all_bytes), percent(c.ps, c.all_ps),
+                              c.devices);
+    }
+    s->e->note = stw_str_format(
+        arena,
+        "%suse it as pipeline(module, mb_args, split_spec={name: SplitPoint.BEGINNING for name in FILE[\"split_points\"]})",
+        away.p == NULL ? "" : away.p);
+    return s->e->note.p != NULL ? STW_OK : stw_fail(s->error, STW_ERROR_MEMORY, "out of memory");
+}
+
+/* ---- the file ---- */
+
+typedef struct listed {
+    int32_t stage, first, node;
+} listed;
+
+static int compare_listed(const void *left, const void *right) {
+    const listed *a = left, *b = right;
+    if (a->stage != b->stage) return a->stage < b->stage ? -1 : 1;
+    return a->first != b->first ? (a->first < b->first ? -1 : 1) : a->node - b->node;
+}
+
+static void write_file(const splitter *s, const listed *list, int32_t count) {
+    const stw_modules *m = &s->m;
+    stw_json_writer w;
+    stw_json_writer_init(&w, s->e->out);
+    stw_json_begin_object(&w);
+    stw_json_write_key(&w, "split_points");
+    stw_json_begin_array(&w);
+    for (int32_t k = 1; k < s->pipeline.count; k++) stw_json_write_string(&w, m->name[s->split[s->pipeline.stage[k].begin]]);
+    stw_json_end_array(&w);
+    stw_json_newline(&w);
+    stw_json_write_key(&w, "stages");
+    stw_json_begin_array(&w);
+    for (int32_t k = 0, at = 0; k < s->pipeline.count; k++) {
+        stw_json_newline(&w);
+        stw_json_begin_object(&w);
+        stw_json_write_key(&w, "device");
+        stw_modules_put_device(&w, m, s->pipeline.stage[k].device);
+        stw_json_write_key(&w, "modules");
+        stw_json_begin_array(&w);
+        for (; at < count && list[at].stage == k; at++) stw_json_write_string(&w, m->name[list[at].node]);
+        stw_json_end_array(&w);
+        stw_json_end_object(&w);
+    }
+    stw_json_end_array(&w);
+    stw_json_end_object(&w);
+    fputc('\n', s->e->out);
+}
+
+static stw_status list_modules(splitter *s) {
+    const stw_modules *m = &s->m;
+    int32_t *agreed, count = 0;
+    listed *list;
+    STW_TRY_NEW(s->e->arena, agreed, m->count, s->error);
+    STW_TRY_NEW(s->e->arena, list, m->count, s->error);
+    stw_modules_agree(m, s->stage, agreed);
+    for (int32_t k = 0; k < m->count; k++) {
+        if (stw_modules_tells(m, agreed, k)) list[count++] = (listed){agreed[k], s->first[k], k};
+    }
+    qsort(list, (size_t)count, sizeof *list, compare_listed);
+    write_file(s, list, count);
+    return STW_OK;
+}
+
+static stw_status split(splitter *s) {
+    bool *can_begin;
+    TRY(stw_modules_of(s->e, &s->m, s->error));
+    TRY(make_sequence(s));
+    TRY(find_splits(s, &can_begin));
+    TRY(stw_pipeline_cut(s->sequence, can_begin, s->m.unit_count, s->m.weight, s->e->machine->device_count, *s->e->arena,
+                         &s->pipeline, s->error));
+    STW_TRY_NEW(s->e->arena, s->stage, s->m.unit_count, s->error);
+    for (int32_t k = 0; k < s->pipeline.count; k++) {
+        for (int32_t at = s->pipeline.stage[k].begin; at < s->pipeline.stage[k].end; at++) s->stage[s->sequence[at]] = k;
+    }
+    TRY(list_modules(s));
+    return make_note(s);
+}
 
 stw_status stw_export_split_points(stw_export *e, stw_error *error) {
-    (void)e;
-    return stw_fail(error, STW_ERROR_INPUT, "not written yet");
+    splitter s = {.e = e, .error = error};
+    return split(&s);
 }

@@ -1,0 +1,166 @@
+/* Private to the exporter of HLO. A plan is applied to a module in memory; what comes out is a list of items, instructions of
+ * the new module, the same whether the module is text or a protobuf:
+ *
+ *     hlo_match.c    which instruction is which node of the graph
+ *     hlo_body.c     a fused computation for each group: its members, and the bodies of fusions among them
+ *     hlo_outputs.c  what stays in the entry, and what the fusions hand to it
+ *     hlo_legal.c    what XLA wants of a fusion
+ *     hlo_names.c    names and ids of all that is new; computations that nobody calls any more
+ *     hlo_buffers.c  readers that must come before an op that overwrites what they read
+ *     hlo_order.c    the entry in planned order
+ *     hlo_text.c, hlo_attributes.c  writes text
+ *     hlo_proto.c, hlo_schedule.c   writes a protobuf
+ *     hlo_print*.c                  prints a protobuf as text */
+#ifndef STW_EXPORT_HLO_H
+#define STW_EXPORT_HLO_H
+
+#include "export/export.h"
+#include "import/hlo.h"
+#include "import/pbwire.h"
+#include "plan/membership.h"
+
+typedef enum stw_hlo_item_kind {
+    STW_ITEM_COPY,      /* of its source, with other operands perhaps */
+    STW_ITEM_PARAMETER, /* of a fused computation; its source is what the fusion reads */
+    STW_ITEM_FUSION,    /* its source is its (first) output */
+    STW_ITEM_PART,      /* get-tuple-element; its source has the same value in the old module */
+    STW_ITEM_TUPLE      /* the root of a fused computation with several outputs */
+} stw_hlo_item_kind;
+
+typedef struct stw_hlo_item {
+    uint8_t kind;  /* stw_hlo_item_kind */
+    int32_t group; /* of a fusion and its parts: the fused computation; else -1 */
+    int32_t source;
+    int32_t number; /* of a parameter or part */
+    stw_str name;
+    int64_t id;            /* in a protobuf */
+    stw_hlo_range operand; /* items, in module->number */
+    stw_hlo_range control;
+} stw_hlo_item;
+
+typedef struct stw_hlo_output {
+    int32_t value; /* instruction of the entry */
+    int32_t item;  /* of the fused computation */
+} stw_hlo_output;
+
+typedef struct stw_hlo_result { /* a member's, in its fused computation */
+    int32_t item;
+    bool is_pack; /* of a fusion with several results: their items */
+    stw_hlo_range pack;
+} stw_hlo_result;
+
+typedef struct stw_hlo_fused { /* a fused computation and its place in the entry */
+    int32_t task;
+    stw_str name;
+    int64_t id;
+    int32_t first, count;           /* items: parameters and members, operands first */
+    int32_t tail_first, tail_count; /* items that make the root, if it is none of these */
+    int32_t root;                   /* item */
+    stw_hlo_range parameter;        /* items */
+    stw_hlo_range outside;          /* what the fusion reads: instructions of the entry, by parameter number */
+    int32_t output_first, output_count;
+    bool is_input; /* kind kInput */
+    int32_t item;  /* the fusion in the entry */
+} stw_hlo_fused;
+
+typedef struct stw_hlo_edit {
+    stw_export *e;
+    stw_arena *arena;
+    stw_hlo_module *m; /* its lists of numbers grow */
+    const stw_hlo_computation *entry;
+    stw_str bytes; /* the file */
+    bool is_text;
+    stw_membership tasks;
+    int32_t *op_node;       /* (entry->count) the op, or -1 */
+    int32_t *op_at;         /* (N) the instruction of an op, else -1 */
+    stw_str *home;          /* (entry->count) devices of a parameter, or empty; a tuple's may be several: "gpu0,gpu1" */
+    int32_t *fused_of;      /* (T) the fused computation of a task, or -1: an op alone */
+    stw_hlo_result *result; /* (entry->count) of members that are written */
+    bool *live;             /* (entry->count) somebody in the new entry reads it, or it stands there for its own sake */
+    int32_t *item_of;       /* (entry->count) the item with its value in the new entry, or -1 */
+    bool *dropped;          /* (computation_count) */
+    int32_t item_count, item_room, fused_count, output_count, output_room;
+    stw_hlo_item *item;
+    stw_hlo_fused *fused;   /* (fused_count) */
+    stw_hlo_output *output; /* (output_count) */
+    int32_t entry_count;
+    int32_t *sequence; /* (entry_count) items of the entry, in order */
+    int32_t root;      /* item of the entry */
+    stw_error *error;
+} stw_hlo_edit;
+
+/* The plan applied to e->model: bytes of the same kind, in the arena. */
+stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error);
+
+/* The steps, in this order. */
+stw_status stw_hlo_match(stw_hlo_edit *edit);
+stw_status stw_hlo_fuse(stw_hlo_edit *edit);
+stw_status stw_hlo_link(stw_hlo_edit *edit);
+stw_status stw_hlo_name(stw_hlo_edit *edit);
+stw_status stw_hlo_order(stw_hlo_edit *edit);
+stw_status stw_hlo_write_text(stw_hlo_edit *edit, stw_str *out);
+stw_status stw_hlo_write_proto(stw_hlo_edit *edit, stw_str *out);
+stw_status stw_hlo_write_schedule(const stw_hlo_edit *edit, stw_pb_writer *w, stw_str old);
+/* A module in a protobuf as text. */
+stw_status stw_hlo_print(stw_str bytes, stw_arena *arena, stw_str *out, stw_error *error);
+
+/* ---- shared ---- */
+
+stw_status stw_hlo_add_item(stw_hlo_edit *edit, const stw_hlo_item *item, int32_t *out);
+/* Appends numbers to the module's list: a range of them. */
+stw_status stw_hlo_add_list(stw_hlo_edit *edit, const int64_t *number, int32_t count, stw_hlo_range *out);
+
+/* Refuses a fused computation with its root. */
+stw_status stw_hlo_check_fused(const stw_hlo_edit *edit, const stw_hlo_fused *fused);
+stw_status stw_hlo_refuse(const stw_hlo_edit *edit, const stw_hlo_fused *fused, int64_t instruction, const char *why);
+
+static inline const stw_hlo_instruction *stw_hlo_at(const stw_hlo_edit *edit, int64_t instruction) {
+    return &edit->m->instruction[instruction];
+}
+static inline int32_t stw_hlo_local(const stw_hlo_edit *edit, int64_t instruction) {
+    return (int32_t)instruction - edit->entry->first;
+}
+static inline int64_t stw_hlo_number(const stw_hlo_edit *edit, stw_hlo_range list, int32_t k) {
+    return edit->m->number[list.first + k];
+}
+/* The fused computation that an instruction of the entry is written by, or -1. */
+static inline int32_t stw_hlo_fused_of(const stw_hlo_edit *edit, int64_t instruction) {
+    const int32_t node = edit->op_node[stw_hlo_local(edit, instruction)];
+    const int32_t task = node < 0 ? -1 : edit->tasks.task_of[node];
+    return task < 0 ? -1 : edit->fused_of[task];
+}
+static inline bool stw_hlo_is_recomputed(const stw_hlo_edit *edit, int64_t instruction) {
+    const int32_t node = edit->op_node[stw_hlo_local(edit, instruction)];
+    return node >= 0 && edit->tasks.task_of[node] < 0;
+}
+/* Neither an op nor a source: what only renames, takes apart or packs. */
+static inline bool stw_hlo_is_view(const stw_hlo_edit *edit, int64_t instruction) {
+    const uint8_t rule = stw_hlo_at(edit, instruction)->rule;
+    return edit->op_node[stw_hlo_local(edit, instruction)] < 0 && rule != STW_HLO_PARAMETER && rule != STW_HLO_CONSTANT;
+}
+
+/* "kLoop"; empty: none is said. */
+stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction *i);
+/* The bytes of a field of an instruction in a protobuf, tag and all; the last one counts. Empty: not there. */
+stw_str stw_hlo_field(stw_str message, int64_t number);
+stw_str stw_hlo_content(stw_str message, int64_t number); /* of a field that holds bytes */
+/* The value of an attribute in text; `whole` (may be NULL) with the comma in front. Empty: not there. */
+stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole);
+
+/* What stands behind views; a tuple of several values stands for itself. */
+int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruction);
+
+/* Pairs (before, after) of items that no operand shows: control edges apart, these are all. */
+typedef struct stw_hlo_waits {
+    stw_arena *arena;
+    int32_t *pair; /* (2 * count) */
+    int64_t count, room;
+} stw_hlo_waits;
+stw_status stw_hlo_buffer_waits(stw_hlo_edit *edit, stw_hlo_waits *out);
+
+/* Where the plan has an item of the entry, for annotations. Name empty: nothing is written (one device, or neither a task nor a
+ * parameter). Index -1: a parameter. */
+void stw_hlo_device_of(const stw_hlo_edit *edit, const stw_hlo_item *item, stw_str *name, int32_t *index);
+extern const char stw_hlo_device_key[]; /* of frontend_attributes */
+
+#endif

@@ -1,0 +1,243 @@
+/* Fused computations: for each group of a plan a body of copies of its members. A member that is itself a loop fusion, as XLA
+ * wraps single ops, is taken apart: the instructions of its body join the new one. */
+#include <string.h>
+
+#include "export/hlo.h"
+
+typedef struct inside_value { /* what an instruction of the entry is within the body that is being made */
+    int32_t body;             /* the last one that it is in, + 1 */
+    stw_hlo_result v;
+} inside_value;
+
+typedef struct fuser {
+    stw_hlo_edit *edit;
+    stw_hlo_fused *fused;
+    int32_t number;       /* of fused, + 1 */
+    inside_value *inside; /* (entry->count) */
+    int32_t *inner;       /* (instruction_count) the item of an instruction of a member's body */
+    int64_t *operand;     /* scratch for operands */
+    int32_t operand_room;
+    stw_vector outside;    /* what the fusion reads */
+    stw_vector parameters; /* items */
+} fuser;
+
+static stw_status refuse(const fuser *f, int64_t instruction, const char *why) {
+    return stw_hlo_refuse(f->edit, f->fused, instruction, why);
+}
+
+/* ---- what may be in a fusion ---- */
+
+static bool may_fuse(const stw_hlo_instruction *i) {
+    switch ((stw_hlo_rule)i->rule) {
+        case STW_HLO_ELEMENTWISE: return !stw_str_starts(i->opcode, "rng");
+        case STW_HLO_MOVE: return !stw_str_starts(i->opcode, "rng") && !stw_str_starts(i->opcode, "set-dimension");
+        case STW_HLO_CONSTANT:
+        case STW_HLO_TUPLE:
+        case STW_HLO_PART:
+        case STW_HLO_BITCAST:
+        case STW_HLO_RESHAPE:
+        case STW_HLO_TRANSPOSE:
+        case STW_HLO_SLICE:
+        case STW_HLO_UPDATE:
+        case STW_HLO_SCATTER:
+        case STW_HLO_REDUCE:
+        case STW_HLO_WINDOW:
+        case STW_HLO_MAP: return true;
+        default: return false;
+    }
+}
+
+static bool is_plain_fusion(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
+    const stw_str kind = stw_hlo_fusion_kind(edit, i);
+    return i->rule == STW_HLO_FUSION && (stw_str_is(kind, "kLoop") || stw_str_is(kind, "kInput"));
+}
+
+/* ---- values ---- */
+
+static stw_status reserve_operands(fuser *f, int32_t count) {
+    if (count <= f->operand_room) return STW_OK;
+    STW_TRY_NEW(f->edit->arena, f->operand, 2 * (int64_t)count, f->edit->error);
+    f->operand_room = 2 * count;
+    return STW_OK;
+}
+
+/* A copy of `source` that reads the items in f->operand. */
+static stw_status add_copy(fuser *f, int64_t source, int32_t *out) {
+    stw_hlo_item item = {.kind = STW_ITEM_COPY, .group = -1, .source = (int32_t)source};
+    const stw_hlo_instruction *i = stw_hlo_at(f->edit, source);
+    if (!may_fuse(i)) return refuse(f, source, "may not be in one");
+    item.number = (int32_t)i->number;
+    TRY(stw_hlo_add_list(f->edit, f->operand, i->operand.count, &item.operand));
+    return stw_hlo_add_item(f->edit, &item, out);
+}
+
+static stw_status add_parameter(fuser *f, int64_t instruction, int32_t *out) {
+    const int32_t number = (int32_t)f->outside.count;
+    const stw_hlo_item item = {.kind = STW_ITEM_PARAMETER, .group = -1, .source = (int32_t)instruction, .number = number};
+    if (stw_hlo_shape_of(f->edit->m, stw_hlo_at(f->edit, instruction))->kind != STW_HLO_ARRAY) {
+        return refuse(f, instruction, "is no array, but is read within it");
+    }
+    TRY(stw_hlo_add_item(f->edit, &item, out));
+    if (!stw_vector_push(&f->outside, instruction) || !stw_vector_push(&f->parameters, *out)) {
+        return stw_fail(f->edit->error, STW_ERROR_MEMORY, "out of memory");
+    }
+    return STW_OK;
+}
+
+static inside_value *inside_of(fuser *f, int64_t instruction) { return &f->inside[stw_hlo_local(f->edit, instruction)]; }
+static bool is_inside(fuser *f, int64_t instruction) { return inside_of(f, instruction)->body == f->number; }
+
+/* What a view is a view of. */
+static int64_t step_back(const stw_hlo_edit *edit, int64_t view) {
+    const stw_hlo_instruction *i = stw_hlo_at(edit, view);
+    if (i->operand.count == 0) return -1;
+    const int64_t from = stw_hlo_number(edit, i->operand, 0);
+    const stw_hlo_instruction *whole = stw_hlo_at(edit, from);
+    if (i->rule == STW_HLO_PART && whole->rule == STW_HLO_TUPLE) return stw_hlo_number(edit, whole->operand, (int32_t)i->number);
+    return i->rule == STW_HLO_TUPLE ? -1 : from;
+}
+
+/* Does a chain of views lead to a member? */
+static bool leads_inside(fuser *f, int64_t instruction) {
+    while (instruction >= 0 && !is_inside(f, instruction)) {
+        instruction = stw_hlo_is_view(f->edit, instruction) ? step_back(f->edit, instruction) : -1;
+    }
+    return instruction >= 0;
+}
+
+static bool is_single(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
+    const stw_hlo_shape *shape = stw_hlo_shape_of(edit->m, i);
+    return i->rule == STW_HLO_CONSTANT && shape->kind == STW_HLO_ARRAY && shape->elements == 1;
+}
+
+static stw_status keep_inside(fuser *f, int64_t instruction, int32_t item) {
+    *inside_of(f, instruction) = (inside_value){.body = f->number, .v = {.item = item}};
+    return STW_OK;
+}
+
+/* The item of a value that members read: a member, a view of one, a constant or a parameter. */
+static stw_status find_value(fuser *f, int64_t instruction, int32_t *out) {
+    stw_vector chain = {.arena = f->edit->arena}; /* views from the reader back to the member */
+    const bool leads = leads_inside(f, instruction);
+    while (leads && !is_inside(f, instruction)) {
+        if (!stw_vector_push(&chain, instruction)) return stw_fail(f->edit->error, STW_ERROR_MEMORY, "out of memory");
+        instruction = step_back(f->edit, instruction);
+    }
+    int32_t item = -1;
+    if (leads) {
+        item = inside_of(f, instruction)->v.item;
+    } else {
+        TRY(is_single(f->edit, stw_hlo_at(f->edit, instruction)) ? add_copy(f, instruction, &item)
+                                                                 : add_parameter(f, instruction, &item));
+        keep_inside(f, instruction, item);
+    }
+    stw_hlo_result from = inside_of(f, instruction)->v;
+    for (int64_t k = chain.count; k-- > 0; from = inside_of(f, chain.data[k])->v) {
+        const stw_hlo_instruction *view = stw_hlo_at(f->edit, chain.data[k]);
+        const bool of_tuple = view->rule == STW_HLO_PART && stw_hlo_operand(f->edit->m, view, 0)->rule == STW_HLO_TUPLE;
+        if (view->rule == STW_HLO_PART && from.is_pack) {
+            item = (int32_t)stw_hlo_number(f->edit, from.pack, (int32_t)view->number);
+        } else if (!of_tuple) { /* a part of a tuple instruction is what went into it */
+            if (view->operand.count != 1) return refuse(f, chain.data[k], "stands between its members");
+            f->operand[0] = item;
+            TRY(add_copy(f, chain.data[k], &item));
+        }
+        keep_inside(f, chain.data[k], item);
+    }
+    if (from.is_pack) return refuse(f, instruction, "is read within it as a tuple");
+    *out = item;
+    return STW_OK;
+}
+
+/* ---- members ---- */
+
+static stw_status find_operands(fuser *f, const stw_hlo_instruction *i) {
+    TRY(reserve_operands(f, i->operand.count));
+    int64_t *item;
+    STW_TRY_NEW(f->edit->arena, item, i->operand.count, f->edit->error);
+    for (int32_t k = 0; k < i->operand.count; k++) {
+        int32_t found = -1;
+        TRY(find_value(f, stw_hlo_number(f->edit, i->operand, k), &found)); /* writes f->operand itself */
+        item[k] = found;
+    }
+    if (i->operand.count > 0) memcpy(f->operand, item, (size_t)i->operand.count * sizeof *item);
+    return STW_OK;
+}
+
+/* The body of a fusion, its parameters replaced by what the fusion reads. */
+static stw_status take_apart(fuser *f, int64_t instruction) {
+    stw_hlo_edit *edit = f->edit;
+    const stw_hlo_instruction *fusion = stw_hlo_at(edit, instruction);
+    const stw_hlo_computation *body = &edit->m->computation[stw_hlo_number(edit, fusion->called, 0)];
+    TRY(find_operands(f, fusion));
+    for (int32_t k = 0; k < body->parameter.count; k++) {
+        const int64_t parameter = stw_hlo_number(edit, body->parameter, k);
+        if (parameter >= 0) f->inner[parameter] = (int32_t)f->operand[k];
+    }
+    stw_hlo_result value = {.item = -1};
+    for (int32_t k = body->first; k < body->first + body->count; k++) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+        if (i->rule == STW_HLO_PARAMETER) continue;
+        TRY(reserve_operands(f, i->operand.count));
+        for (int32_t o = 0; o < i->operand.count; o++) f->operand[o] = f->inner[stw_hlo_number(edit, i->operand, o)];
+        if (k == body->root && i->rule == STW_HLO_TUPLE) {
+            value.is_pack = true;
+            TRY(stw_hlo_add_list(edit, f->operand, i->operand.count, &value.pack));
+        } else {
+            TRY(add_copy(f, k, &f->inner[k]));
+        }
+    }
+    if (!value.is_pack) value.item = f->inner[body->root];
+    *inside_of(f, instruction) = (inside_value){f->number, value};
+    return STW_OK;
+}
+
+static stw_status add_member(fuser *f, int64_t instruction) {
+    const stw_hlo_instruction *i = stw_hlo_at(f->edit, instruction);
+    if (i->rule == STW_HLO_FUSION) {
+        if (!is_plain_fusion(f->edit, i)) return refuse(f, instruction, "is itself one of another kind than kLoop and kInput");
+        return take_apart(f, instruction);
+    }
+    int32_t item = -1;
+    if (!may_fuse(i)) return refuse(f, instruction, "may not be in one");
+    TRY(find_operands(f, i));
+    TRY(add_copy(f, instruction, &item));
+    return keep_inside(f, instruction, item);
+}
+
+static stw_status fuse_group(fuser *f, int32_t number) {
+    stw_hlo_edit *edit = f->edit;
+    const stw_membership *tasks = &edit->tasks;
+    f->fused = &edit->fused[number];
+    f->number = number + 1;
+    f->outside.count = f->parameters.count = 0;
+    f->fused->first = edit->item_count;
+    const int32_t task = f->fused->task;
+    const int32_t first = tasks->member_start[task], count = tasks->member_start[task + 1] - first;
+    int32_t list[STW_MAX_GROUP_MEMBERS]; /* instructions, operands first */
+    for (int32_t k = 0; k < count; k++) list[k] = edit->op_at[tasks->member[first + k]];
+    for (int32_t k = 1; k < count; k++) {
+        const int32_t moved = list[k];
+        int32_t to = k;
+        for (; to > 0 && list[to - 1] > moved; to--) list[to] = list[to - 1];
+        list[to] = moved;
+    }
+    for (int32_t k = 0; k < count; k++) {
+        TRY(add_member(f, list[k]));
+        if (stw_hlo_fused_of(edit, list[k]) == number) edit->result[stw_hlo_local(edit, list[k])] = inside_of(f, list[k])->v;
+    }
+    f->fused->count = edit->item_count - f->fused->first;
+    TRY(stw_hlo_add_list(edit, f->outside.data, (int32_t)f->outside.count, &f->fused->outside));
+    return stw_hlo_add_list(edit, f->parameters.data, (int32_t)f->parameters.count, &f->fused->parameter);
+}
+
+stw_status stw_hlo_fuse(stw_hlo_edit *edit) {
+    fuser f = {.edit = edit, .outside = {.arena = edit->arena}, .parameters = {.arena = edit->arena}};
+    if (edit->fused_count == 0) return STW_OK;
+    STW_TRY_NEW(edit->arena, f.inside, edit->entry->count, edit->error);
+    STW_TRY_NEW(edit->arena, f.inner, edit->m->instruction_count, edit->error);
+    TRY(reserve_operands(&f, 64));
+    STW_TRY_NEW(edit->arena, edit->result, edit->entry->count, edit->error);
+    for (int32_t k = 0; k < edit->fused_count; k++) TRY(fuse_group(&f, k));
+    return STW_OK;
+}

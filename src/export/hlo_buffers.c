@@ -1,0 +1,223 @@
+/* Ops that overwrite what they read: dynamic-update-slice, scatter, loops and their like, and whatever makes an output that is
+ * written over a parameter. Other readers of that buffer that stand before such an op in the module stay before it.
+ *
+ * Only readers that do so now are held back, so the waits never contradict each other or the data. */
+#include <string.h>
+
+#include "export/hlo.h"
+
+typedef struct reader_link {
+    int32_t instruction, next; /* next: -1 ends the list */
+} reader_link;
+
+typedef struct buffers {
+    stw_hlo_edit *edit;
+    stw_hlo_waits *waits;
+    int32_t *first;    /* (entry->count) readers of an instruction's value so far, as links; -1: none */
+    int32_t *mark;     /* (entry->count) the last reader that has taken a tuple apart, + 1 */
+    int32_t *readers;  /* (entry->count) the same of aliased parameters, with all their readers */
+    bool *is_fixed;    /* (entry->count) nobody overwrites it */
+    bool *is_writing;  /* (computation_count) */
+    reader_link *link; /* (link_count) */
+    int32_t link_count, link_room;
+} buffers;
+
+static stw_status add_wait(buffers *b, int32_t before, int32_t after) {
+    stw_hlo_waits *w = b->waits;
+    if (before < 0 || after < 0 || before == after) return STW_OK;
+    if (w->count == w->room) {
+        int32_t *more;
+        const int64_t room = 2 * w->room + 256;
+        STW_TRY_NEW(w->arena, more, 2 * room, b->edit->error);
+        if (w->count > 0) memcpy(more, w->pair, 2 * (size_t)w->count * sizeof *more);
+        w->pair = more;
+        w->room = room;
+    }
+    w->pair[2 * w->count] = before;
+    w->pair[2 * w->count + 1] = after;
+    w->count++;
+    return STW_OK;
+}
+
+static int32_t doer_of(const stw_hlo_edit *edit, int32_t instruction) {
+    const int32_t group = stw_hlo_fused_of(edit, instruction);
+    return group >= 0 ? edit->fused[group].item : edit->item_of[stw_hlo_local(edit, instruction)];
+}
+
+/* A recomputed reader reads in every group that it is computed in. */
+static stw_status let_wait(buffers *b, int32_t reader, int32_t writer) {
+    const stw_hlo_edit *edit = b->edit;
+    const int32_t after = doer_of(edit, writer);
+    if (!stw_hlo_is_recomputed(edit, reader)) return add_wait(b, doer_of(edit, reader), after);
+    const int32_t node = edit->op_node[stw_hlo_local(edit, reader)];
+    for (int32_t k = edit->tasks.computer_start[node]; k < edit->tasks.computer_start[node + 1]; k++) {
+        const int32_t group = edit->fused_of[edit->tasks.computer[k]];
+        if (group >= 0) TRY(add_wait(b, edit->fused[group].item, after));
+    }
+    return STW_OK;
+}
+
+static stw_status add_reader(buffers *b, int32_t *list, int32_t instruction) {
+    if (b->link_count == b->link_room) {
+        reader_link *more;
+        const int32_t room = 2 * b->link_room + 256;
+        STW_TRY_NEW(b->edit->arena, more, room, b->edit->error);
+        if (b->link_count > 0) memcpy(more, b->link, (size_t)b->link_count * sizeof *more);
+        b->link = more;
+        b->link_room = room;
+    }
+    b->link[b->link_count] = (reader_link){instruction, *list};
+    *list = b->link_count++;
+    return STW_OK;
+}
+
+/* A value read by an instruction, and overwritten by it perhaps. After a writer it alone stands for all readers before it. */
+static stw_status read_value(buffers *b, int32_t value, int32_t reader, bool writes) {
+    int32_t *list = &b->first[stw_hlo_local(b->edit, value)];
+    if (b->is_fixed[stw_hlo_local(b->edit, value)]) return STW_OK;
+    for (int32_t k = *list; writes && k >= 0; k = b->link[k].next) TRY(let_wait(b, b->link[k].instruction, reader));
+    if (writes) *list = -1;
+    TRY(add_reader(b, list, reader));
+    return stw_hlo_at(b->edit, value)->rule == STW_HLO_PARAMETER
+               ? add_reader(b, &b->readers[stw_hlo_local(b->edit, value)], reader)
+               : STW_OK;
+}
+
+int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t value) {
+    for (;;) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, value);
+        if (!stw_hlo_is_view(edit, value) || i->rule == STW_HLO_TUPLE || i->operand.count == 0) return (int32_t)value;
+        const int64_t from = stw_hlo_number(edit, i->operand, 0);
+        const stw_hlo_instruction *whole = stw_hlo_at(edit, from);
+        const bool of_tuple = i->rule == STW_HLO_PART && whole->rule == STW_HLO_TUPLE;
+        value = of_tuple ? stw_hlo_number(edit, whole->operand, (int32_t)i->number) : from;
+    }
+}
+
+static stw_status read_all(buffers *b, int64_t value, int32_t reader, bool writes, int32_t depth) {
+    const int32_t root = stw_hlo_root_of(b->edit, value);
+    const stw_hlo_instruction *i = stw_hlo_at(b->edit, root);
+    if (i->rule != STW_HLO_TUPLE) return read_value(b, root, reader, writes);
+    int32_t *mark = &b->mark[stw_hlo_local(b->edit, root)];
+    if (*mark == reader + 1 || depth > STW_HLO_MAX_DEPTH) return STW_OK;
+    *mark = reader + 1;
+    for (int32_t k = 0; k < i->operand.count; k++) {
+        TRY(read_all(b, stw_hlo_number(b->edit, i->operand, k), reader, writes, depth + 1));
+    }
+    return STW_OK;
+}
+
+/* ---- who overwrites ---- */
+
+static bool calls_writer(const buffers *b, const stw_hlo_instruction *i) {
+    bool writes = false;
+    for (int32_t k = 0; k < i->called.count; k++) writes |= b->is_writing[stw_hlo_number(b->edit, i->called, k)];
+    return writes;
+}
+
+static bool overwrites(const buffers *b, const stw_hlo_instruction *i, int32_t operand) {
+    switch ((stw_hlo_rule)i->rule) {
+        case STW_HLO_UPDATE: return operand == 0;
+        case STW_HLO_SCATTER: return operand < i->operand.count / 2;
+        case STW_HLO_WHILE: return true;
+        case STW_HLO_CALL:
+        case STW_HLO_CONDITIONAL:
+        case STW_HLO_FUSION: return calls_writer(b, i);
+        case STW_HLO_START: return calls_writer(b, i) || i->operand.count >= 4; /* buffers to write to */
+        case STW_HLO_CUSTOM:
+            return (b->edit->is_text ? stw_hlo_attribute(i->attributes, "output_to_operand_aliasing", NULL)
+                                     : stw_hlo_field(i->attributes, 74))
+                       .length > 0;
+        default: return false;
+    }
+}
+
+/* Computations that write into what they are given, (computation_count). Callees come first. */
+static stw_status find_writing(buffers *b) {
+    const stw_hlo_edit *edit = b->edit;
+    STW_TRY_NEW(edit->arena, b->is_writing, edit->m->computation_count, edit->error);
+    for (int32_t c = 0; c < edit->m->computation_count; c++) {
+        const stw_hlo_computation *at = &edit->m->computation[c];
+        for (int32_t k = at->first; k < at->first + at->count && !b->is_writing[c]; k++) {
+            const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+            for (int32_t o = 0; o < i->operand.count && !b->is_writing[c]; o++) b->is_writing[c] = overwrites(b, i, o);
+        }
+    }
+    return STW_OK;
+}
+
+/* Entry parameters are overwritten only where the module says so, constants never. */
+static stw_status find_fixed(buffers *b) {
+    const stw_hlo_edit *edit = b->edit;
+    STW_TRY_NEW(edit->arena, b->is_fixed, edit->entry->count, edit->error);
+    for (int32_t k = 0; k < edit->entry->count; k++) {
+        const uint8_t rule = stw_hlo_at(edit, edit->entry->first + k)->rule;
+        b->is_fixed[k] = rule == STW_HLO_PARAMETER || rule == STW_HLO_CONSTANT;
+    }
+    for (int32_t k = 0; k < edit->m->alias_count; k++) {
+        const int64_t number = edit->m->alias[k].parameter;
+        if (number < 0 || number >= edit->entry->parameter.count) continue;
+        const int64_t parameter = stw_hlo_number(edit, edit->entry->parameter, (int32_t)number);
+        if (parameter >= 0) b->is_fixed[stw_hlo_local(edit, parameter)] = false;
+    }
+    return STW_OK;
+}
+
+/* input_output_alias: the op behind the output writes the parameter. */
+static stw_status follow_aliases(buffers *b) {
+    stw_hlo_edit *edit = b->edit;
+    for (int32_t k = 0; k < edit->m->alias_count; k++) {
+        const stw_hlo_alias *alias = &edit->m->alias[k];
+        if (alias->parameter < 0 || alias->parameter >= edit->entry->parameter.count) continue;
+        const int64_t parameter = stw_hlo_number(edit, edit->entry->parameter, (int32_t)alias->parameter);
+        int64_t output = edit->entry->root;
+        for (int32_t step = 0; step < alias->output.count; step++) {
+            const stw_hlo_instruction *tuple = stw_hlo_at(edit, output);
+            const int64_t index = stw_hlo_number(edit, alias->output, step);
+            if (tuple->rule != STW_HLO_TUPLE || index < 0 || index >= tuple->operand.count) break;
+            output = stw_hlo_root_of(edit, stw_hlo_number(edit, tuple->operand, (int32_t)index));
+        }
+        const int32_t writer = stw_hlo_root_of(edit, output);
+        if (parameter < 0 || edit->op_node[stw_hlo_local(edit, writer)] < 0) continue;
+        for (int32_t r = b->readers[stw_hlo_local(edit, parameter)]; r >= 0; r = b->link[r].next) {
+            if (b->link[r].instruction < writer) TRY(let_wait(b, b->link[r].instruction, writer));
+        }
+    }
+    return STW_OK;
+}
+
+/* Things with effects outside of the module keep their order. */
+static bool has_effect(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
+    if (stw_str_is(i->opcode, "infeed") || stw_str_is(i->opcode, "outfeed")) return true;
+    if (stw_str_is(i->opcode, "rng-get-and-update-state") || stw_str_is(i->opcode, "rng")) return true;
+    if (i->rule != STW_HLO_CUSTOM) return false;
+    return edit->is_text ? stw_str_is(stw_hlo_attribute(i->attributes, "custom_call_has_side_effect", NULL), "true")
+                         : stw_hlo_field(i->attributes, 65).length > 0;
+}
+
+stw_status stw_hlo_buffer_waits(stw_hlo_edit *edit, stw_hlo_waits *out) {
+    buffers b = {.edit = edit, .waits = out};
+    const int32_t count = edit->entry->count;
+    int32_t last_effect = -1;
+    *out = (stw_hlo_waits){.arena = edit->arena};
+    STW_TRY_NEW(edit->arena, b.first, count, edit->error);
+    STW_TRY_NEW(edit->arena, b.readers, count, edit->error);
+    STW_TRY_NEW(edit->arena, b.mark, count, edit->error);
+    for (int32_t k = 0; k < count; k++) b.first[k] = b.readers[k] = -1;
+    TRY(find_fixed(&b));
+    TRY(find_writing(&b));
+    for (int32_t k = edit->entry->first; k < edit->entry->first + count; k++) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+        if (edit->op_node[stw_hlo_local(edit, k)] < 0) continue;
+        for (int32_t o = 0; o < i->operand.count; o++) { /* what it only reads, first: then it never waits for itself */
+            if (!overwrites(&b, i, o)) TRY(read_all(&b, stw_hlo_number(edit, i->operand, o), k, false, 0));
+        }
+        for (int32_t o = 0; o < i->operand.count; o++) {
+            if (overwrites(&b, i, o)) TRY(read_all(&b, stw_hlo_number(edit, i->operand, o), k, true, 0));
+        }
+        if (!has_effect(edit, i)) continue;
+        if (last_effect >= 0) TRY(let_wait(&b, last_effect, k));
+        last_effect = k;
+    }
+    return follow_aliases(&b);
+}

@@ -1,0 +1,234 @@
+/* What stays in the entry, what the fusions hand to it, and who reads what there. */
+#include <string.h>
+
+#include "export/hlo.h"
+
+/* ---- who is needed ---- */
+
+static bool is_kept(const stw_hlo_edit *edit, int32_t k) {
+    return stw_hlo_fused_of(edit, k) < 0 && !stw_hlo_is_recomputed(edit, k);
+}
+
+/* A part of what a member yields: the fusion yields it itself. */
+static bool is_part_of_member(const stw_hlo_edit *edit, int32_t k) {
+    const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+    return i->rule == STW_HLO_PART && stw_hlo_fused_of(edit, stw_hlo_number(edit, i->operand, 0)) >= 0;
+}
+
+static stw_status check_live(const stw_hlo_edit *edit, int32_t k) {
+    const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+    if (stw_hlo_is_recomputed(edit, k)) {
+        return stw_fail(edit->error, STW_ERROR_INPUT, "'%.*s' (%.*s) is recomputed, but is also read outside of fusions",
+                        STW_STR_SHOW(i->name), STW_STR_SHOW(i->opcode));
+    }
+    const int32_t fused = stw_hlo_fused_of(edit, k);
+    if (fused < 0 || stw_hlo_shape_of(edit->m, i)->kind != STW_HLO_PARTS) return STW_OK;
+    return stw_hlo_refuse(edit, &edit->fused[fused], k, "yields a tuple that is read as a whole");
+}
+
+/* Constants and views stand in the entry only for their readers; what nobody ever read stays. */
+static stw_status find_live(stw_hlo_edit *edit) {
+    const stw_hlo_computation *entry = edit->entry;
+    bool *read;
+    STW_TRY_NEW(edit->arena, edit->live, entry->count, edit->error);
+    STW_TRY_NEW(edit->arena, read, entry->count, edit->error);
+    for (int32_t k = entry->first; k < entry->first + entry->count; k++) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+        for (int32_t o = 0; o < i->operand.count; o++) read[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, o))] = true;
+    }
+    for (int32_t g = 0; g < edit->fused_count; g++) {
+        const stw_hlo_range outside = edit->fused[g].outside;
+        for (int32_t o = 0; o < outside.count; o++) edit->live[stw_hlo_local(edit, stw_hlo_number(edit, outside, o))] = true;
+    }
+    for (int32_t k = entry->first + entry->count; k-- > entry->first;) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+        bool *live = &edit->live[k - entry->first];
+        const bool stands = edit->op_node[k - entry->first] >= 0 || i->rule == STW_HLO_PARAMETER;
+        *live |= !read[k - entry->first] || k == entry->root || (is_kept(edit, k) && stands);
+        if (!*live) continue;
+        TRY(check_live(edit, k));
+        if (!is_kept(edit, k) || is_part_of_member(edit, k)) continue;
+        for (int32_t o = 0; o < i->operand.count; o++)
+            edit->live[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, o))] = true;
+    }
+    return STW_OK;
+}
+
+/* ---- outputs ---- */
+
+static stw_status add_output(stw_hlo_edit *edit, int32_t value, int32_t item) {
+    if (edit->output_count == edit->output_room) {
+        stw_hlo_output *more;
+        const int32_t room = 2 * edit->output_room + 64;
+        STW_TRY_NEW(edit->arena, more, room, edit->error);
+        if (edit->output_count > 0) memcpy(more, edit->output, (size_t)edit->output_count * sizeof *more);
+        edit->output = more;
+        edit->output_room = room;
+    }
+    edit->output[edit->output_count++] = (stw_hlo_output){value, item};
+    return STW_OK;
+}
+
+/* The item of a live value of a group; a part of what a member yields is taken from it within the fused computation. */
+static stw_status find_output(stw_hlo_edit *edit, int32_t value, int32_t *item) {
+    const stw_hlo_instruction *i = stw_hlo_at(edit, value);
+    if (!is_part_of_member(edit, value)) {
+        *item = edit->result[stw_hlo_local(edit, value)].item;
+        return STW_OK;
+    }
+    const stw_hlo_result *from = &edit->result[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, 0))];
+    if (from->is_pack) {
+        *item = (int32_t)stw_hlo_number(edit, from->pack, (int32_t)i->number);
+        return STW_OK;
+    }
+    stw_hlo_item part = {.kind = STW_ITEM_COPY, .group = -1, .source = value, .number = (int32_t)i->number};
+    const int64_t whole = from->item;
+    TRY(stw_hlo_add_list(edit, &whole, 1, &part.operand));
+    return stw_hlo_add_item(edit, &part, item);
+}
+
+static int32_t group_of_value(const stw_hlo_edit *edit, int32_t k) {
+    return is_part_of_member(edit, k) ? stw_hlo_fused_of(edit, stw_hlo_number(edit, stw_hlo_at(edit, k)->operand, 0))
+                                      : stw_hlo_fused_of(edit, k);
+}
+
+/* Live values by group: a counting sort. start: (fused_count + 1) into value. */
+static stw_status sort_values(stw_hlo_edit *edit, int32_t **start, int32_t **value) {
+    int32_t *first, *list;
+    STW_TRY_NEW(edit->arena, first, (int64_t)edit->fused_count + 2, edit->error);
+    STW_TRY_NEW(edit->arena, list, edit->entry->count, edit->error);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t k = edit->entry->first; k < edit->entry->first + edit->entry->count; k++) {
+            const int32_t group = edit->live[stw_hlo_local(edit, k)] ? group_of_value(edit, k) : -1;
+            if (group < 0) continue;
+            if (pass == 0) first[group + 2]++;
+            if (pass == 1) list[first[group + 1]++] = k;
+        }
+        for (int32_t g = 0; pass == 0 && g < edit->fused_count; g++) first[g + 2] += first[g + 1];
+    }
+    *start = first;
+    *value = list;
+    return STW_OK;
+}
+
+static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int32_t *value, int32_t count) {
+    fused->tail_first = edit->item_count;
+    fused->output_first = edit->output_count;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t item = -1;
+        TRY(find_output(edit, value[k], &item));
+        TRY(add_output(edit, value[k], item));
+        const stw_hlo_instruction *i = stw_hlo_at(edit, value[k]);
+        const stw_hlo_instruction *member = is_part_of_member(edit, value[k]) ? stw_hlo_operand(edit->m, i, 0) : i;
+        fused->is_input |= member->rule == STW_HLO_REDUCE;
+        if (member->rule == STW_HLO_FUSION) fused->is_input |= stw_str_is(stw_hlo_fusion_kind(edit, member), "kInput");
+    }
+    fused->output_count = count;
+    fused->root = edit->output[fused->output_first].item;
+    if (count > 1) {
+        stw_hlo_item tuple = {.kind = STW_ITEM_TUPLE, .group = -1, .source = value[0]};
+        tuple.operand = (stw_hlo_range){edit->m->number_count, count};
+        for (int32_t k = 0; k < count; k++) {
+            TRY(stw_hlo_add_number(edit->m, edit->output[fused->output_first + k].item, edit->error));
+        }
+        TRY(stw_hlo_add_item(edit, &tuple, &fused->root));
+    }
+    fused->tail_count = edit->item_count - fused->tail_first;
+    return stw_hlo_check_fused(edit, fused);
+}
+
+/* ---- the entry ---- */
+
+static stw_status add_fusion(stw_hlo_edit *edit, int32_t group) {
+    stw_hlo_fused *fused = &edit->fused[group];
+    const stw_hlo_output *output = &edit->output[fused->output_first];
+    const int32_t count = fused->output_count;
+    const stw_hlo_item fusion = {.kind = STW_ITEM_FUSION, .group = group, .source = output[count - 1].value};
+    TRY(stw_hlo_add_item(edit, &fusion, &fused->item));
+    if (count == 1) edit->item_of[stw_hlo_local(edit, output[0].value)] = fused->item;
+    for (int32_t k = 0; count > 1 && k < count; k++) {
+        stw_hlo_item part = {.kind = STW_ITEM_PART, .group = group, .source = output[k].value, .number = k};
+        const int64_t whole = fused->item;
+        TRY(stw_hlo_add_list(edit, &whole, 1, &part.operand));
+        TRY(stw_hlo_add_item(edit, &part, &edit->item_of[stw_hlo_local(edit, output[k].value)]));
+    }
+    return STW_OK;
+}
+
+static stw_status add_entry_items(stw_hlo_edit *edit, int32_t first) {
+    STW_TRY_NEW(edit->arena, edit->item_of, edit->entry->count, edit->error);
+    for (int32_t k = 0; k < edit->entry->count; k++) edit->item_of[k] = -1;
+    for (int32_t k = 0; k < edit->entry->count; k++) {
+        const int32_t at = edit->entry->first + k;
+        if (!edit->live[k] || group_of_value(edit, at) >= 0) continue;
+        const stw_hlo_item copy = {
+            .kind = STW_ITEM_COPY, .group = -1, .source = at, .number = (int32_t)stw_hlo_at(edit, at)->number};
+        TRY(stw_hlo_add_item(edit, &copy, &edit->item_of[k]));
+    }
+    for (int32_t g = 0; g < edit->fused_count; g++) TRY(add_fusion(edit, g));
+    edit->root = edit->item_of[stw_hlo_local(edit, edit->entry->root)];
+    edit->entry_count = edit->item_count - first;
+    STW_TRY_NEW(edit->arena, edit->sequence, edit->entry_count, edit->error);
+    for (int32_t k = 0; k < edit->entry_count; k++) edit->sequence[k] = first + k;
+    return STW_OK;
+}
+
+/* The item that has done all that an instruction did: its own, or its fusion. -1: it was no more than another name. */
+static int32_t doer_of(const stw_hlo_edit *edit, int64_t instruction) {
+    const int32_t group = stw_hlo_fused_of(edit, instruction);
+    return group >= 0 ? edit->fused[group].item : edit->item_of[stw_hlo_local(edit, instruction)];
+}
+
+/* Appends the control predecessors of an instruction, each once, `self` not at all. */
+static stw_status add_controls(stw_hlo_edit *edit, const stw_hlo_instruction *i, int32_t self, stw_hlo_range *out) {
+    for (int32_t k = 0; k < i->control.count; k++) {
+        const int32_t before = doer_of(edit, stw_hlo_number(edit, i->control, k));
+        bool known = before < 0 || before == self;
+        for (int32_t o = 0; !known && o < out->count; o++) known = stw_hlo_number(edit, *out, o) == before;
+        if (known) continue;
+        TRY(stw_hlo_add_number(edit->m, before, edit->error));
+        out->count++;
+    }
+    return STW_OK;
+}
+
+static stw_status link_fusion(stw_hlo_edit *edit, stw_hlo_item *item, int32_t self) {
+    const stw_hlo_fused *fused = &edit->fused[item->group];
+    item->operand = (stw_hlo_range){edit->m->number_count, fused->outside.count};
+    for (int32_t o = 0; o < fused->outside.count; o++) {
+        const int32_t read = edit->item_of[stw_hlo_local(edit, stw_hlo_number(edit, fused->outside, o))];
+        TRY(stw_hlo_add_number(edit->m, read, edit->error));
+    }
+    item->control = (stw_hlo_range){edit->m->number_count, 0};
+    for (int32_t k = edit->tasks.member_start[fused->task]; k < edit->tasks.member_start[fused->task + 1]; k++) {
+        TRY(add_controls(edit, stw_hlo_at(edit, edit->op_at[edit->tasks.member[k]]), self, &item->control));
+    }
+    return STW_OK;
+}
+
+static stw_status link_copy(stw_hlo_edit *edit, stw_hlo_item *item, int32_t self) {
+    const stw_hlo_instruction *i = stw_hlo_at(edit, item->source);
+    item->operand = (stw_hlo_range){edit->m->number_count, i->operand.count};
+    for (int32_t o = 0; o < i->operand.count; o++) {
+        const int32_t read = edit->item_of[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, o))];
+        TRY(stw_hlo_add_number(edit->m, read, edit->error));
+    }
+    item->control = (stw_hlo_range){edit->m->number_count, 0};
+    return add_controls(edit, i, self, &item->control);
+}
+
+stw_status stw_hlo_link(stw_hlo_edit *edit) {
+    int32_t *start = NULL, *value = NULL;
+    TRY(find_live(edit));
+    TRY(sort_values(edit, &start, &value));
+    for (int32_t g = 0; g < edit->fused_count; g++)
+        TRY(make_root(edit, &edit->fused[g], &value[start[g]], start[g + 1] - start[g]));
+    TRY(add_entry_items(edit, edit->item_count));
+    for (int32_t k = 0; k < edit->entry_count; k++) {
+        const int32_t self = edit->sequence[k];
+        stw_hlo_item *item = &edit->item[self];
+        if (item->kind == STW_ITEM_COPY) TRY(link_copy(edit, item, self));
+        if (item->kind == STW_ITEM_FUSION) TRY(link_fusion(edit, item, self));
+    }
+    return STW_OK;
+}

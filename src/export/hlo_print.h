@@ -1,0 +1,46 @@
+/* Private to the printer of protobufs as HLO text: hlo_print.c prints the module, hlo_print_attributes.c what stands behind the
+ * operands, with hlo_print_window.c and hlo_print_devices.c, hlo_print_shape.c shapes, hlo_print_literal.c constants. */
+#ifndef STW_EXPORT_HLO_PRINT_H
+#define STW_EXPORT_HLO_PRINT_H
+
+#include "export/hlo_text.h"
+
+typedef struct stw_hlo_printer {
+    stw_hlo_out out;
+    const stw_hlo_module *m;
+    stw_arena *arena;
+} stw_hlo_printer;
+
+/* All numbers of a repeated field, packed or not. */
+typedef struct stw_hlo_ints {
+    stw_hlo_printer *p;
+    int64_t *value; /* (count) */
+    int64_t count;
+} stw_hlo_ints;
+stw_hlo_ints stw_hlo_ints_of(stw_hlo_printer *p, stw_str message, int64_t field);
+int64_t stw_hlo_int_of(stw_str message, int64_t field); /* 0 if it is not there */
+void stw_hlo_print_ints(stw_hlo_printer *p, const stw_hlo_ints *list, const char *separator);
+
+/* The messages of a repeated field one after the other; start with a zeroed cursor. */
+typedef struct stw_hlo_each {
+    stw_pb_file file;
+    stw_pb fields;
+    stw_error ignored;
+    bool begun;
+} stw_hlo_each;
+bool stw_hlo_next(stw_hlo_each *each, stw_str message, int64_t field, stw_str *out);
+
+void stw_hlo_print_shape(stw_hlo_printer *p, stw_str shape, bool with_layout, int32_t depth);
+void stw_hlo_print_literal(stw_hlo_printer *p, stw_str literal);
+void stw_hlo_print_key(stw_hlo_printer *p, const char *key); /* ", key=" */
+void stw_hlo_print_window(stw_hlo_printer *p, stw_str window);
+void stw_hlo_print_padding(stw_hlo_printer *p, stw_str config);
+void stw_hlo_print_slice(stw_hlo_printer *p, stw_str message);
+void stw_hlo_print_labels(stw_hlo_printer *p, stw_str numbers);
+void stw_hlo_print_collective(stw_hlo_printer *p, const stw_hlo_instruction *i);
+void stw_hlo_print_sharding(stw_hlo_printer *p, stw_str sharding, int32_t depth);
+void stw_hlo_print_attributes(stw_hlo_printer *p, const stw_hlo_instruction *i);
+/* {0, 1}: a path through tuples. */
+void stw_hlo_print_path(stw_hlo_printer *p, stw_str message, int64_t field);
+
+#endif

@@ -1,0 +1,82 @@
+/* Writes the schedule of a module in a protobuf (HloScheduleProto): the entry's is the planned one, the others keep theirs. A
+ * module that has none gets one for all computations but those of fusions, in the order in which their instructions stand. */
+#include "export/hlo.h"
+
+static stw_pb open_message(stw_pb_file *file, stw_str bytes, stw_error *ignored) {
+    *file = stw_pb_open(bytes, ignored);
+    return stw_pb_message(file);
+}
+
+static int64_t map_key(stw_str entry) {
+    int64_t key = 0;
+    stw_error ignored = {0};
+    stw_pb_file file;
+    stw_pb fields = open_message(&file, entry, &ignored);
+    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
+        if (f.number == 1) stw_pb_int(&fields, &f, &key);
+    }
+    return key;
+}
+
+/* The computation of this id, or -1. */
+static int32_t find_computation(const stw_hlo_edit *edit, int64_t id) {
+    for (int32_t c = 0; c < edit->m->computation_count; c++) {
+        if (edit->m->computation[c].id == id) return c;
+    }
+    return -1;
+}
+
+static int64_t id_of(stw_str message) {
+    int64_t id = 0;
+    stw_error ignored = {0};
+    stw_pb_file file;
+    stw_pb fields = open_message(&file, message, &ignored);
+    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
+        if (f.number == 35) stw_pb_int(&fields, &f, &id);
+    }
+    return id;
+}
+
+static stw_status write_sequence(const stw_hlo_edit *edit, stw_pb_writer *w, int32_t c) {
+    const stw_hlo_computation *at = &edit->m->computation[c];
+    const bool is_entry = c == edit->m->entry;
+    const int32_t count = is_entry ? edit->entry_count : at->count;
+    int64_t *id;
+    STW_TRY_NEW(edit->arena, id, count, edit->error);
+    for (int32_t k = 0; k < count; k++) {
+        id[k] = is_entry ? edit->item[edit->sequence[k]].id : id_of(stw_hlo_at(edit, at->first + k)->attributes);
+    }
+    const int64_t begun = stw_pb_begin(w, 1);
+    stw_pb_write_int(w, 1, at->id);
+    const int64_t value = stw_pb_begin(w, 2);
+    stw_pb_write_ints(w, 1, id, count);
+    stw_pb_end(w, value);
+    stw_pb_end(w, begun);
+    return STW_OK;
+}
+
+/* Computations that a fusion calls have no schedule. */
+stw_status stw_hlo_write_schedule(const stw_hlo_edit *edit, stw_pb_writer *w, stw_str old) {
+    bool *is_fused;
+    STW_TRY_NEW(edit->arena, is_fused, edit->m->computation_count, edit->error);
+    const int64_t begun = stw_pb_begin(w, 7);
+    stw_error ignored = {0};
+    stw_pb_file file;
+    stw_pb fields = open_message(&file, old, &ignored);
+    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
+        const int32_t c = f.number == 1 && f.type == STW_PB_BYTES ? find_computation(edit, map_key(f.bytes)) : -1;
+        if (c < 0 || (!edit->dropped[c] && c != edit->m->entry)) {
+            stw_pb_write_raw(w, (stw_str){f.at, (int64_t)(fields.cursor - f.at)});
+        }
+    }
+    for (int32_t k = 0; k < edit->m->instruction_count; k++) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+        if (i->rule == STW_HLO_FUSION) is_fused[stw_hlo_number(edit, i->called, 0)] = true;
+    }
+    for (int32_t c = 0; c < edit->m->computation_count; c++) {
+        const bool was_there = edit->m->is_scheduled && c != edit->m->entry;
+        if (!was_there && !is_fused[c] && !edit->dropped[c]) TRY(write_sequence(edit, w, c));
+    }
+    stw_pb_end(w, begun);
+    return STW_OK;
+}

@@ -1,0 +1,171 @@
+/* The tree of modules, found in the labels. */
+#include "export/modules.h"
+
+#include <string.h>
+
+typedef struct grower { /* the tree while it grows; a hash table of (parent, name) */
+    stw_modules *m;
+    uint64_t *slot; /* node + 1 */
+    uint64_t mask;
+} grower;
+
+static int64_t count_parts(stw_str label) {
+    int64_t parts = 1;
+    for (int64_t i = 0; i < label.length; i++) parts += label.p[i] == '.';
+    return parts;
+}
+
+static bool has_label(const stw_graph *graph, int32_t i) {
+    return stw_node_is_resident(graph->kind[i]) && graph->label[i].length > 0;
+}
+
+/* The last part of a path. */
+static stw_str part_of(const stw_modules *m, int32_t node) {
+    const int64_t skip = m->parent[node] > 0 ? m->name[m->parent[node]].length + 1 : 0;
+    return (stw_str){m->name[node].p + skip, m->name[node].length - skip};
+}
+
+static int32_t enter(grower *g, int32_t parent, stw_str path, stw_str part) {
+    stw_modules *m = g->m;
+    uint64_t at = stw_str_hash(part) ^ (uint64_t)(parent + 1) * 0x9e3779b97f4a7c15u;
+    for (;; at++) {
+        const uint64_t found = g->slot[at & g->mask];
+        if (found == 0) break;
+        const int32_t node = (int32_t)(found - 1);
+        if (m->parent[node] == parent && stw_str_equal(part_of(m, node), part)) return node;
+    }
+    const int32_t node = m->count++;
+    g->slot[at & g->mask] = (uint64_t)node + 1;
+    m->parent[node] = parent;
+    m->name[node] = path;
+    m->has_children[parent] = true;
+    return node;
+}
+
+/* The node of a label, with all that it lies in. */
+static int32_t enter_label(grower *g, stw_str label) {
+    int32_t node = 0;
+    for (int64_t begin = 0; begin <= label.length;) {
+        const char *dot = memchr(label.p + begin, '.', (size_t)(label.length - begin));
+        const int64_t end = dot != NULL ? dot - label.p : label.length;
+        node = enter(g, node, (stw_str){label.p, end}, (stw_str){label.p + begin, end - begin});
+        begin = end + 1;
+    }
+    return node;
+}
+
+static stw_status make_room(const stw_export *e, stw_modules *m, grower *g, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    int64_t most = 1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (has_label(graph, i)) most += count_parts(graph->label[i]);
+    }
+    if (most > INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "the labels of the parameters have more than 2^31 parts");
+    uint64_t capacity = 16;
+    while ((int64_t)capacity < 2 * most) capacity *= 2;
+    *g = (grower){.m = m, .mask = capacity - 1};
+    STW_TRY_NEW(e->arena, g->slot, (int64_t)capacity, error);
+    STW_TRY_NEW(e->arena, m->name, most, error);
+    STW_TRY_NEW(e->arena, m->parent, most, error);
+    STW_TRY_NEW(e->arena, m->has_children, most, error);
+    STW_TRY_NEW(e->arena, m->has_deep, most, error);
+    STW_TRY_NEW(e->arena, m->has_modules, most, error);
+    STW_TRY_NEW(e->arena, m->has_parameters, most, error);
+    STW_TRY_NEW(e->arena, m->unit_of, most, error);
+    STW_TRY_NEW(e->arena, m->unit_node, most, error);
+    STW_TRY_NEW(e->arena, m->parameter_unit, graph->N, error);
+    return STW_OK;
+}
+
+static int32_t first_reader(const stw_graph *graph, int32_t i) {
+    int32_t first = graph->N;
+    for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
+        if (graph->reader[k].node < first) first = graph->reader[k].node;
+    }
+    return first;
+}
+
+static void find_kinds(stw_modules *m) {
+    for (int32_t k = 1; k < m->count; k++) {
+        m->has_modules[m->parent[k]] |= m->has_children[k];
+        m->has_parameters[m->parent[k]] |= !m->has_children[k];
+    }
+    for (int32_t k = 1; k < m->count; k++) m->has_deep[m->parent[k]] |= m->has_modules[k];
+}
+
+static int32_t find_unit(const stw_modules *m, int32_t parameter) {
+    const int32_t module = m->parent[parameter];
+    if (module <= 0 || m->has_deep[module]) return parameter;
+    const int32_t around = m->parent[module];
+    return !m->has_modules[module] && around > 0 && m->has_parameters[around] && !m->has_deep[around] ? around : module;
+}
+
+/* Numbers the units in the order of the parameters; parameter_unit holds nodes of the tree until then. */
+static void number_units(const stw_graph *graph, stw_modules *m) {
+    for (int32_t k = 0; k < m->count; k++) m->unit_of[k] = -1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (m->parameter_unit[i] < 0) continue;
+        const int32_t node = find_unit(m, m->parameter_unit[i]);
+        if (m->unit_of[node] < 0) {
+            m->unit_of[node] = m->unit_count;
+            m->unit_node[m->unit_count++] = node;
+        }
+        m->parameter_unit[i] = m->unit_of[node];
+    }
+}
+
+static stw_status weigh(const stw_export *e, stw_modules *m, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    const int32_t D = e->machine->device_count;
+    STW_TRY_NEW(e->arena, m->weight, (int64_t)m->unit_count * D, error);
+    STW_TRY_NEW(e->arena, m->first_use, m->unit_count, error);
+    for (int32_t u = 0; u < m->unit_count; u++) m->first_use[u] = graph->N;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t u = m->parameter_unit[i];
+        if (u < 0) continue;
+        const int32_t first = first_reader(graph, i);
+        m->weight[(int64_t)u * D + e->plan->device[i]] += graph->bytes[i] + 1;
+        if (first < m->first_use[u]) m->first_use[u] = first;
+    }
+    return STW_OK;
+}
+
+stw_status stw_modules_of(const stw_export *e, stw_modules *m, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    grower g = {0};
+    *m = (stw_modules){.count = 1};
+    TRY(make_room(e, m, &g, error));
+    m->name[0] = STW_STR("");
+    m->parent[0] = -1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        m->parameter_unit[i] = has_label(graph, i) ? enter_label(&g, graph->label[i]) : -1;
+        m->labelled += has_label(graph, i);
+        m->unlabelled += stw_node_is_resident(graph->kind[i]) && !has_label(graph, i);
+    }
+    if (m->labelled == 0) {
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "the graph has no parameter with a label, so modules have no names; give 'label' in the graph file "
+                        "(\"encoder.0.weight\"), or use --to csv");
+    }
+    find_kinds(m);
+    number_units(graph, m);
+    m->hosts = stw_places_of(e->machine, m->place);
+    return weigh(e, m, error);
+}
+
+void stw_modules_agree(const stw_modules *m, const int32_t *value, int32_t *out) {
+    for (int32_t k = 0; k < m->count; k++) out[k] = m->unit_of[k] >= 0 ? value[m->unit_of[k]] : -1;
+    for (int32_t k = m->count - 1; k > 0; k--) {
+        int32_t *parent = &out[m->parent[k]];
+        if (out[k] == -1) continue; /* a parameter within a unit */
+        *parent = *parent == -1 || *parent == out[k] ? out[k] : STW_MODULES_MIXED;
+    }
+}
+
+void stw_modules_put_device(stw_json_writer *w, const stw_modules *m, int32_t device) {
+    if (m->place[device].index < 0) {
+        stw_json_write_string(w, STW_STR("cpu"));
+    } else {
+        stw_json_write_int64(w, m->place[device].index);
+    }
+}

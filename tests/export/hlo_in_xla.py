@@ -1,0 +1,156 @@
+"""Plans that XLA runs: compiles functions with gradients on JAX's CPU backend, where at the last stage before code is made the
+module is exported, planned and put back; compares the results with XLA's own. Run by test_hlo_export.py in an environment that
+has jax; prints a line of JSON.
+
+    STOWAGE_BIN=build/release/stowage build/hlo-venv/bin/python tests/export/hlo_in_xla.py
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+import jax  # noqa: E402
+import jax.extend.xla as xla  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from hlo_plans import Module, entry_of  # noqa: E402
+from jax._src.lib import hlo  # noqa: E402
+
+NO_FUSION = {"xla_disable_hlo_passes": "fusion,cpu_multi_output_fusion"}
+
+
+# ---- functions with gradients ----
+
+def mlp(p, x):
+    h = jnp.tanh(x @ p["a"] + p["b"])
+    return jnp.mean((jax.nn.softmax(h @ p["c"]) - 0.1) ** 2)
+
+
+def recurrent(p, x):
+    def step(h, row):
+        h = jnp.tanh(row @ p["a"] + h @ p["b"])
+        return h, jnp.sum(h * h)
+    h, sums = jax.lax.scan(step, jnp.zeros((x.shape[1], 8)), x)
+    return jnp.mean(sums) + jnp.sum(h)
+
+
+def convnet(p, x):
+    y = jax.lax.conv_general_dilated(x, p["k"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    y = jax.nn.relu(y - jnp.mean(y, axis=(0, 1, 2))) / (1.0 + jnp.std(y))
+    return jnp.sum(jnp.max(y, axis=(1, 2)) @ p["w"])
+
+
+def cached(p, x):
+    """Slices written into place, and read before and after."""
+    cache = jnp.zeros((6, 8)) + p["a"]
+    for k in range(3):
+        row = jnp.tanh(cache[k] * p["b"] + x[k])
+        cache = jax.lax.dynamic_update_slice(cache, row[None], (k + 1, 0))
+    return jnp.sum(cache ** 2) + jnp.sum(cache[1:3] * x[:2])
+
+
+def attention(p, x):
+    q, k, v = (x @ p[n] for n in "qkv")
+    w = jax.nn.softmax(q @ k.T / 3.0)
+    y = w @ v
+    y = (y - y.mean(-1, keepdims=True)) / jnp.sqrt(y.var(-1, keepdims=True) + 1e-5)
+    return jnp.sum(jnp.where(y > 0, y, 0.1 * y) ** 2)
+
+
+def functions():
+    r = np.random.default_rng(1)
+
+    def some(*shape):
+        return jnp.asarray(r.normal(size=shape), jnp.float32)
+    yield "mlp", mlp, {"a": some(8, 16), "b": some(16), "c": some(16, 4)}, some(32, 8)
+    yield "recurrent", recurrent, {"a": some(4, 8), "b": some(8, 8)}, some(7, 3, 4)
+    yield "convnet", convnet, {"k": some(3, 3, 2, 4), "w": some(4, 3)}, some(2, 8, 8, 2)
+    yield "cached", cached, {"a": some(6, 8), "b": some(8)}, some(3, 8)
+    yield "attention", attention, {n: some(8, 8) for n in "qkv"}, some(12, 8)
+
+
+def train_step(loss):
+    def step(p, x):
+        value, gradient = jax.value_and_grad(loss)(p, x)
+        return value, jax.tree.map(lambda a, b: a - 0.1 * b, p, gradient)
+    return step
+
+
+def run(step, p, x, change, donate):
+    """The results, and the module that was handed to code generation."""
+    seen = []
+
+    def hook(data):
+        if b"train_step" not in data[:200] and b"jit_step" not in data[:200]:
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "module.pb")
+            with open(path, "wb") as file:
+                file.write(data)
+            new = change(Module(path, folder, hlo.HloModule.from_serialized_hlo_module_proto(data).to_string()))
+        seen.append(new if new is not None else data)
+        return new
+    jax.clear_caches()
+    stage = xla.PipelineStage.POST_SCHEDULER
+    xla.register_hlo_module_transformation(hook, name="stowage", stage=stage, platforms="cpu")
+    try:
+        p = jax.tree.map(lambda a: a + 0.0, p)
+        compiled = jax.jit(step, donate_argnums=(0,) if donate else ()).lower(p, x).compile(NO_FUSION)
+        return jax.tree.map(np.asarray, compiled(p, x)), seen[-1], compiled.as_text()
+    finally:
+        xla.clear_hlo_module_transformation(name="stowage", stage=stage, platforms="cpu")
+
+
+def changes():
+    """name -> what is done to a module"""
+    def order(sign):
+        return lambda m: m.export("h200x1", [sign * float(k * 7919 % 101) for k in range(len(m.nodes))], list(range(len(m.nodes))))
+
+    def fuse(recompute):
+        return lambda m: m.export("h200x1", [0.0] * len(m.nodes), m.groups(recompute))
+    yield "order", order(1.0)
+    yield "reverse", order(-1.0)
+    yield "groups", fuse(False)
+    yield "recomputed", fuse(True)
+    yield "siblings", lambda m: m.export("h200x1", [0.0] * len(m.nodes), m.siblings())
+    yield "two devices", lambda m: m.export("h200x2", [0.0] * len(m.nodes), list(range(len(m.nodes))))
+    yield "text", lambda m: hlo.hlo_module_from_text(
+        m.export("h200x1", [0.0] * len(m.nodes), m.groups(False), "hlo-text").decode()).as_serialized_hlo_module_proto()
+
+
+def compare(a, b):
+    worst = 0.0
+    for left, right in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
+        worst = max(worst, float(np.max(np.abs(left - right) / (1e-3 + np.abs(left)))) if left.size else 0.0)
+    return worst
+
+
+def main():
+    jax.config.update("jax_enable_compilation_cache", False)
+    rows = []
+    only = sys.argv[1:]
+    for name, loss, p, x in functions():
+        step = train_step(loss)
+        expected, _, _ = run(step, p, x, lambda m: None, False)
+        for donate in (False, True):
+            for change, apply in changes():
+                if only and change not in only and name not in only:
+                    continue
+                row = {"function": name, "change": change, "donated": donate}
+                try:
+                    got, after, compiled = run(step, p, x, apply, donate)
+                    text = hlo.HloModule.from_serialized_hlo_module_proto(after).to_string()
+                    row.update(difference=compare(expected, got), fusions=len(re.findall(r"stowage_fusion\.\d+ = ", text)),
+                               compiled=len(re.findall(r"stowage_fusion\.\d+ = ", compiled)), ops=len(entry_of(text)), error=None)
+                except Exception as error:  # whatever XLA or stowage say is the finding
+                    row.update(error=f"{type(error).__name__}: {error}"[-400:])
+                rows.append(row)
+                print(json.dumps(row), file=sys.stderr)
+    print(json.dumps({"jax": jax.__version__, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

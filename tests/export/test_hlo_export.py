@@ -1,0 +1,192 @@
+"""Plans in HLO modules: every module of the collections comes back as the same graph and carries its plan; groups become fusions;
+and JAX, where it is installed, runs what comes out.
+
+    STOWAGE_BIN=build/release/stowage python3 tests/export/test_hlo_export.py
+
+STOWAGE_HLO names folders of modules, separated by colons. The exit status is the verdict; the last line counts what passed and
+failed.
+"""
+
+import csv
+import glob
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ["STOWAGE_BIN"] = os.path.abspath(os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage")))
+SHARED = os.path.join(os.path.dirname(ROOT), "shared")
+FOLDERS = os.environ.get("STOWAGE_HLO", ":".join(os.path.join(SHARED, *parts) for parts in (("external", "hlo"), ("hlo",)))).split(":")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from hlo_plans import Module, stowage  # noqa: E402
+
+MODULES = sorted(path for folder in FOLDERS for ending in ("*.hlo.gz", "*.hlo.txt.gz", "*.hlo.txt", "*.hlo.pb")
+                 for path in glob.glob(os.path.join(folder, ending)))
+KEPT = ("op", "kind", "bytes", "flops")
+
+
+def read(path):
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        return file.read()
+
+
+def nodes_of(path, folder):
+    """{name: what the graph says of it}"""
+    table = os.path.join(folder, "nodes.csv")
+    stowage("export", path, "--machine", "h200x1", "--memory", "64TB", "--plan", "single", "--to", "csv", "-o", table)
+    with open(table) as file:
+        return {row["name"]: tuple(row[key] for key in KEPT) for row in csv.DictReader(file)}
+
+
+def graph_of(path):
+    graph = json.loads(stowage("inspect", path, "--format", "json"))
+    return {key: graph[key] for key in ("nodes", "ops", "views", "edges", "control_edges", "updates", "outputs", "flops")}
+
+
+def python_with_jax():
+    """A Python that has JAX with the hook, or None."""
+    probe = "import jax.extend.xla as x; x.register_hlo_module_transformation"
+    for python in (sys.executable, *(os.path.join(ROOT, "build", name, "bin", "python3") for name in ("venv", "hlo-venv", "py-venv"))):
+        if os.path.exists(python) and subprocess.run([python, "-c", probe], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+class RoundTrip(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def export(self, model, plan, to="hlo", machine="h200x2"):
+        out = self.path(f"{plan}.{to}")
+        stowage("export", model, "--machine", machine, "--memory", "4TB", "--plan", plan, "--to", to, "-o", out)
+        return out
+
+    @unittest.skipUnless(MODULES, f"no modules in {':'.join(FOLDERS)}")
+    def test_collections(self):
+        for model in MODULES:
+            with self.subTest(os.path.basename(model)):
+                first, second = self.export(model, "single"), self.export(model, "spread")
+                self.assertNotEqual(read(first), read(second), "another plan, the same file")
+                self.assertEqual(nodes_of(model, self.folder.name), nodes_of(second, self.folder.name))
+                self.assertEqual(graph_of(model), graph_of(second))
+                text = read(second).decode()
+                self.assertIn("stowage_device=\"h200:1\"", text)
+                self.assertIn("is_scheduled=true", text[:text.index("\n")])
+                self.assertEqual(text.count("\n"), read(model).decode().count("\n"), "lines are lost")
+
+    @unittest.skipUnless(MODULES, f"no modules in {':'.join(FOLDERS)}")
+    def test_one_device_leaves_nothing(self):
+        for model in MODULES:
+            with self.subTest(os.path.basename(model)):
+                once = read(self.export(model, "single", machine="h200x1")).decode()
+                self.assertNotIn("stowage", once)
+                head, *lines = once.splitlines()
+                old_head, *old_lines = read(model).decode().splitlines()
+
+                def bare(text):
+                    return sorted(line.strip() for line in text)
+                self.assertEqual(bare(lines), bare(old_lines))
+                self.assertEqual(head.replace(", is_scheduled=true", ""), old_head.replace(", is_scheduled=true", ""))
+
+    def fusible(self):
+        return [path for path in MODULES if ".nofusion." in path]
+
+    @unittest.skipUnless(MODULES, f"no modules in {':'.join(FOLDERS)}")
+    def test_groups(self):
+        """Each element-wise op into its only consumer, on modules of a GPU with one fusion per op."""
+        for model in self.fusible():
+            for recompute in (False, True):
+                with self.subTest(os.path.basename(model), recompute=recompute):
+                    text = read(model).decode()
+                    module = Module(model, self.folder.name, text)
+                    group = module.groups(recompute)
+                    out = self.path("fused.hlo.txt")
+                    with open(out, "wb") as file:
+                        file.write(module.export("h200x1", [0.0] * len(group), group))
+                    fused = read(out).decode()
+                    sizes = {}
+                    for number in (g for g, node in zip(group, module.nodes) if node["kind"] == "op"):
+                        sizes[number] = sizes.get(number, 0) + 1
+                    made = len(re.findall(r"%stowage_fusion\.\d+ = ", fused))
+                    self.assertGreaterEqual(made, sum(size > 1 for number, size in sizes.items() if number >= 0))
+                    self.assertGreater(made, 0)
+                    ops = json.loads(stowage("inspect", out, "--format", "json"))["ops"]
+                    self.assertEqual(ops, len(sizes) - (-1 in sizes))
+                    self.assert_taken_by_xla(out)
+
+    def assert_taken_by_xla(self, *paths):
+        python = python_with_jax()
+        if python is None:
+            return
+        check = ("import sys\nfrom jax._src.lib import hlo\nfor path in sys.argv[1:]:\n"
+                 "    hlo.hlo_module_from_text(open(path).read()).schedule().verify()\n")
+        done = subprocess.run([python, "-c", check, *paths], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
+    @unittest.skipUnless(MODULES, f"no modules in {':'.join(FOLDERS)}")
+    def test_xla_reads_it(self):
+        if python_with_jax() is None:
+            self.skipTest("no JAX with hooks for HLO (looked in build/venv, build/hlo-venv)")
+        paths = []
+        for model in MODULES:
+            paths.append(self.path(os.path.basename(model) + ".out"))
+            os.rename(self.export(model, "spread"), paths[-1])
+        self.assert_taken_by_xla(*paths)
+
+    def test_not_hlo(self):
+        graph = self.path("graph.json")
+        with open(graph, "w") as file:
+            json.dump({"format": "opgraph", "version": 1, "name": "g", "family": "t", "outputs": [],
+                       "nodes": [{"id": 0, "name": "x", "op": "input", "inputs": [], "dtype": "f32", "shape": [4]},
+                                 {"id": 1, "name": "y", "op": "relu", "inputs": [0], "dtype": "f32", "shape": [4]}]}, file)
+        done = subprocess.run([os.environ["STOWAGE_BIN"], "export", graph, "--machine", "h200x1", "--plan", "single", "--to", "hlo",
+                               "-o", self.path("out")], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("no HLO module", done.stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+
+class InXla(unittest.TestCase):
+    """Functions with gradients, compiled with our order and our groups."""
+
+    @classmethod
+    def setUpClass(cls):
+        python = python_with_jax()
+        if python is None:
+            raise unittest.SkipTest("no JAX with hooks for HLO (looked in build/venv, build/hlo-venv)")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hlo_in_xla.py")
+        done = subprocess.run([python, script], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr[-3000:])
+        cls.rows = json.loads(done.stdout)["rows"]
+
+    def test_runs(self):
+        self.assertGreaterEqual(len({row["function"] for row in self.rows}), 3)
+        for row in self.rows:
+            with self.subTest(**{key: row[key] for key in ("function", "change", "donated")}):
+                self.assertIsNone(row["error"])
+                reorders = row["change"] in ("order", "reverse", "two devices")
+                self.assertLessEqual(row["difference"], 0.0 if reorders else 1e-3)
+                self.assertEqual(row["fusions"], row["compiled"], "a fusion that the compiled module lacks")
+                if row["change"] in ("groups", "recomputed", "text"):
+                    self.assertGreater(row["fusions"], 0)
+        self.assertTrue(any(row["fusions"] for row in self.rows if row["change"] == "siblings"))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    result = program.result
+    failed = len(result.failures) + len(result.errors)
+    for _, reason in result.skipped:
+        print(f"skipped: {reason}")
+    print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped")
+    sys.exit(failed > 0)

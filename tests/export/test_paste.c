@@ -1,0 +1,272 @@
+/* export: the plans to paste and to look at: device-map, split-points, dot, csv. */
+#define _POSIX_C_SOURCE 200809L /* mkstemp */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "export/split_points.h"
+#include "support/small.h"
+#include "test.h"
+
+#define PARAMETER(id, label, bytes) NODE(id, "p" #id, "parameter", "[]", bytes, ",'label':'" label "'")
+
+static stw_note note;
+static stw_error error;
+
+/* The text of an export; "" if it fails. The caller frees it. */
+static char *export_to(const small *s, const char *format) {
+    char path[] = "/tmp/stowage-test-XXXXXX";
+    const int descriptor = mkstemp(path);
+    CHECK(descriptor >= 0);
+    close(descriptor);
+    stw_arena arena;
+    stw_str text = {"", 0};
+    error = (stw_error){0};
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    if (stw_plan_export(s->simulator, s->plan, format, NULL, path, &note, &error) == STW_OK) {
+        CHECK_EQ_INT(stw_file_read(path, &arena, &text, NULL), STW_OK);
+    }
+    char *copy = calloc(1, (size_t)text.length + 1);
+    if (text.length > 0) memcpy(copy, text.p, (size_t)text.length);
+    stw_arena_destroy(&arena);
+    unlink(path);
+    return copy;
+}
+
+static void check_export(small_text text, const char *format, const char *expected, const char *words) {
+    small *s = small_open(text);
+    char *out = export_to(s, format);
+    CHECK_STR(error.message, "");
+    CHECK_STR(out, expected);
+    CHECK_CONTAINS(note.text, words);
+    free(out);
+    small_close(s);
+}
+
+/* ---- device-map ---- */
+
+/* Two layers in a list, a head, a token of the model itself. */
+#define MODEL                               \
+    PARAMETER(0, "token", 4)                \
+    PARAMETER(1, "layers.0.fc.weight", 40)  \
+    PARAMETER(2, "layers.0.fc.bias", 4)     \
+    PARAMETER(3, "layers.0.norm.weight", 4) \
+    PARAMETER(4, "layers.1.fc.weight", 40)  \
+    PARAMETER(5, "layers.1.fc.bias", 4)     \
+    PARAMETER(6, "layers.1.norm.weight", 4) \
+    PARAMETER(7, "head.weight", 8)          \
+    SOURCE(8, "x", "input", 4)              \
+    OP(9, "a", "[8,0]", 4, 1)               \
+    OP(10, "b", "[9,3]", 4, 1)              \
+    OP(11, "c", "[10,1,2]", 4, 1) OP(12, "d", "[11,6]", 4, 1) OP(13, "e", "[12,4,5]", 4, 1) OP(14, "f", "[13,7]", 4, 1)
+
+TEST(device_map, one_device_is_one_entry) {
+    check_export((small_text){.nodes = MODEL, .device_count = 2}, "device-map", "{\n  \"\": 0\n}\n", "AutoModel.from_pretrained");
+}
+
+TEST(device_map, modules_that_agree_are_one_entry) {
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[0,0,0,0,1,1,1,1,0,0,0,0,1,1,1]"}, "device-map",
+                 "{\n  \"token\": 0,\n  \"layers.0\": 0,\n  \"layers.1\": 1,\n  \"head\": 1\n}\n", "use it as");
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[1,0,0,0,0,0,0,1,0,1,0,0,0,0,1]"}, "device-map",
+                 "{\n  \"token\": 1,\n  \"layers\": 0,\n  \"head\": 1\n}\n", "use it as");
+}
+
+TEST(device_map, a_divided_module_goes_where_most_of_it_is) {
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[0,0,1,1,1,0,0,1,0,0,1,0,0,1,1]"}, "device-map",
+                 "{\n  \"token\": 0,\n  \"layers.0.fc\": 0,\n  \"layers.0.norm\": 1,\n  \"layers.1.fc\": 1,\n  "
+                 "\"layers.1.norm\": 0,\n  \"head\": 1\n}\n",
+                 "2 of 8 parameters and buffers (8 bytes) go to where most of their module is");
+}
+
+TEST(device_map, processors_are_called_cpu) {
+    check_export((small_text){.nodes = MODEL,
+                              .devices = DEVICE("d0", "h200", 1000) DEVICE("d1", "cpu8", 1000) DEVICE("d2", "h200", 1000),
+                              .device_count = 3,
+                              .device = "[0,1,1,1,2,2,2,2,0,0,1,1,2,2,2]"},
+                 "device-map", "{\n  \"token\": 0,\n  \"layers.0\": \"cpu\",\n  \"layers.1\": 1,\n  \"head\": 1\n}\n",
+                 "use it as");
+}
+
+TEST(device_map, names_of_any_kind) {
+    check_export((small_text){.nodes = PARAMETER(0, "a\\\"b..c", 4) PARAMETER(1, ".x", 4) PARAMETER(2, "a", 4)
+                                  PARAMETER(3, "q.w", 4) PARAMETER(4, "q.w", 4) SOURCE(5, "plain", "parameter", 4),
+                              .device_count = 2,
+                              .device = "[0,1,0,1,1,0]"},
+                 "device-map", "{\n  \"a\\\"b\": 0,\n  \"\": 1,\n  \"a\": 0,\n  \"q\": 1\n}\n",
+                 "1 parameters and buffers have no label");
+}
+
+TEST(device_map, no_labels_no_map) {
+    static const char *const formats[] = {"device-map", "split-points"};
+    small *s = small_open((small_text){.nodes = SOURCE(0, "w", "parameter", 4) OP(1, "a", "[0]", 4, 1)});
+    for (int k = 0; k < 2; k++) {
+        char *out = export_to(s, formats[k]);
+        CHECK_EQ_INT(error.status, STW_ERROR_INPUT);
+        CHECK_CONTAINS(error.message, "no parameter with a label");
+        CHECK_STR(out, "");
+        free(out);
+    }
+    small_close(s);
+}
+
+/* ---- split-points ---- */
+
+TEST(split_points, a_pipeline_is_told_as_it_is) {
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[1,1,1,1,0,0,0,0,0,1,1,1,0,0,0]"}, "split-points",
+                 "{\"split_points\":[\"layers.1\"],\n\"stages\":[\n{\"device\":1,\"modules\":[\"token\",\"layers.0\"]},\n"
+                 "{\"device\":0,\"modules\":[\"layers.1\",\"head\"]}]}\n",
+                 "every module stays on its device");
+}
+
+TEST(split_points, the_nearest_pipeline_otherwise) {
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[0,1,1,0,1,1,1,0,0,0,0,1,1,1,0]"}, "split-points",
+                 "{\"split_points\":[\"layers.0.fc\"],\n\"stages\":[\n{\"device\":0,\"modules\":[\"token\",\"layers.0.norm\"]},\n"
+                 "{\"device\":1,\"modules\":[\"layers.0.fc\",\"layers.1\",\"head\"]}]}\n",
+                 "moves 7.4 % of the parameters' bytes, and 12.5 % of the time");
+}
+
+TEST(split_points, one_device_is_one_stage) {
+    check_export((small_text){.nodes = MODEL}, "split-points",
+                 "{\"split_points\":[],\n\"stages\":[\n{\"device\":0,\"modules\":[\"\"]}]}\n", "SplitPoint.BEGINNING");
+}
+
+/* Attention reads its projection without calling it: a stage begins before the whole, or behind it. */
+TEST(split_points, never_within_a_module_of_one_piece) {
+    check_export((small_text){.nodes = PARAMETER(0, "fc.weight", 4) PARAMETER(1, "attention.weight", 4)
+                                  PARAMETER(2, "attention.out.weight", 8) SOURCE(3, "x", "input", 4) OP(4, "a", "[3,0]", 4, 1)
+                                      OP(5, "b", "[4,1]", 4, 1) OP(6, "c", "[5,2]", 4, 1),
+                              .device_count = 2,
+                              .device = "[0,0,1,0,0,0,1]"},
+                 "split-points",
+                 "{\"split_points\":[\"attention\"],\n\"stages\":[\n{\"device\":0,\"modules\":[\"fc\"]},\n{\"device\":1,"
+                 "\"modules\":[\"attention\"]}]}\n",
+                 "moves 25.0 %");
+}
+
+/* The most weight that can stay, by trying everything. */
+static int64_t best_by_hand(const int64_t *weight, const bool *can_begin, int32_t count, int32_t D, int32_t place, int32_t last,
+                            uint32_t taken) {
+    if (place == count) return 0;
+    int64_t best = -1;
+    for (int32_t d = 0; d < D; d++) {
+        const bool goes_on = d == last;
+        if (!goes_on && ((taken >> d & 1) != 0 || !(place == 0 || can_begin[place]))) continue;
+        const int64_t rest = best_by_hand(weight, can_begin, count, D, place + 1, d, taken | 1u << d);
+        if (rest >= 0 && rest + weight[place * D + d] > best) best = rest + weight[place * D + d];
+    }
+    return best;
+}
+
+TEST(split_points, the_cut_is_the_best_one) {
+    stw_rng rng = stw_rng_create(5);
+    stw_arena arena;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    for (int round = 0; round < 300; round++) {
+        enum { MOST = 7, D = 3 };
+        const int32_t count = 1 + (int32_t)stw_rng_below(&rng, MOST);
+        stw_arena scratch = arena;
+        int64_t *weight = STW_NEW(&scratch, int64_t, MOST * D), kept = 0;
+        int32_t *sequence = STW_NEW(&scratch, int32_t, MOST);
+        bool *can_begin = STW_NEW(&scratch, bool, MOST);
+        for (int32_t k = 0; k < count; k++) {
+            sequence[k] = k;
+            can_begin[k] = k == 0 || stw_rng_below(&rng, 3) > 0;
+            weight[k * D + (int32_t)stw_rng_below(&rng, D)] += 1 + (int64_t)stw_rng_below(&rng, 9);
+        }
+        stw_pipeline cut;
+        CHECK_EQ_INT(stw_pipeline_cut(sequence, can_begin, count, weight, D, scratch, &cut, NULL), STW_OK);
+        int32_t next = 0;
+        for (int32_t k = 0; k < cut.count; k++) {
+            CHECK(cut.stage[k].begin == next && cut.stage[k].end > next && can_begin[next]);
+            for (; next < cut.stage[k].end; next++) kept += weight[next * D + cut.stage[k].device];
+            for (int32_t j = 0; j < k; j++) CHECK(cut.stage[j].device != cut.stage[k].device);
+        }
+        CHECK_EQ_INT(next, count);
+        CHECK_EQ_INT(kept, best_by_hand(weight, can_begin, count, D, 0, -1, 0));
+    }
+    stw_arena_destroy(&arena);
+}
+
+/* With many devices one order is taken; a plan that is a pipeline is still found. */
+TEST(split_points, many_devices) {
+    enum { D = 40, COUNT = 80 };
+    static int64_t weight[COUNT * D];
+    int32_t sequence[COUNT];
+    bool can_begin[COUNT];
+    stw_pipeline cut;
+    stw_arena arena;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    for (int32_t k = 0; k < COUNT; k++) {
+        sequence[k] = k;
+        can_begin[k] = true;
+        weight[k * D + (D - 1 - k / 2)] = 5;
+    }
+    CHECK_EQ_INT(stw_pipeline_cut(sequence, can_begin, COUNT, weight, D, arena, &cut, NULL), STW_OK);
+    CHECK_EQ_INT(cut.count, D);
+    CHECK(!cut.exact);
+    for (int32_t k = 0; k < cut.count; k++) CHECK(cut.stage[k].device == D - 1 - k && cut.stage[k].begin == 2 * k);
+    stw_arena_destroy(&arena);
+}
+
+/* ---- csv and dot ---- */
+
+static const small_text drawn = {.nodes =
+                                     NODE(0, "w,1", "parameter", "[]", 8, ",'label':'a.\\\"w\\\\'") SOURCE(1, "x", "input", 4)
+                                         OP(2, "a", "[0,1]", 4, 2) VIEW(3, "v", 2, 4) OP(4, "b \\\"q\\\"", "[3]", 4, 3)
+                                             OP_WITH(5, "c", "[4]", 4, 4, ",'control':[2]") OP(6, "d", "[5]", 4, 1),
+                                 .outputs = "[6]",
+                                 .device_count = 2,
+                                 .device = "[0,0,0,0,1,1,1]",
+                                 .priority = "[0,0,2.5,0,-1,0,0]",
+                                 .group = "[-1,-1,2,-1,4,4,6]"};
+
+TEST(csv, one_row_per_node) {
+    small *s = small_open(drawn);
+    char *out = export_to(s, "csv");
+    CHECK_STR(error.message, "");
+    CHECK_CONTAINS(out,
+                   "node,name,op,kind,device,priority,group,start_us,end_us,bytes,flops\n"
+                   "0,\"w,1\",parameter,parameter,d0,,,,,8,0\n"
+                   "1,x,input,input,,,,,,4,0\n"
+                   "2,a,relu,op,d0,2.5,2,0.000000,2.000000,4,0\n"
+                   "3,v,slice,view,d0,,,,,4,0\n"
+                   "4,\"b \"\"q\"\"\",relu,op,d1,-1,4,6.000000,");
+    CHECK_CONTAINS(out, "\n6,d,relu,op,d1,0,6,");
+    free(out);
+    small_close(s);
+}
+
+TEST(dot, devices_groups_and_transfers) {
+    small *s = small_open(drawn);
+    char *out = export_to(s, "dot");
+    CHECK_STR(error.message, "");
+    CHECK_CONTAINS(out, "label=\"a.\\\"w\\\\\\nparameter\"");
+    CHECK_CONTAINS(out, "subgraph cluster_4 {\n    label=\"group 4\";\n    n4 [label=\"b \\\"q\\\"\\nrelu\",fillcolor=");
+    CHECK_CONTAINS(out, "  n3 -> n4 [style=dashed,color=red];\n");
+    CHECK_CONTAINS(out, "  n2 -> n3;\n");
+    CHECK_CONTAINS(out, "  n2 -> n5 [style=dotted,");
+    CHECK(strstr(out, "cluster_2") == NULL && strstr(out, "cluster_6") == NULL);
+    CHECK_CONTAINS(note.text, "dot -Tsvg");
+    free(out);
+    small_close(s);
+}
+
+TEST(dot, recomputed_ops_are_dotted) {
+    small *s = small_open((small_text){.nodes = SOURCE(0, "x", "input", 4) OP(1, "a", "[0]", 4, 2) OP(2, "b", "[1]", 4, 3),
+                                       .outputs = "[2]",
+                                       .device_count = 2,
+                                       .device = "[0,1,1]",
+                                       .group = "[-1,-1,2]"});
+    char *out = export_to(s, "dot");
+    CHECK_STR(error.message, "");
+    CHECK_CONTAINS(out, "n1 [label=\"a\\nrelu\",fillcolor=\"0.198 0.35 1.0\",style=\"filled,dotted\"];");
+    CHECK_CONTAINS(out, "  n1 -> n2;\n");
+    free(out);
+    out = export_to(s, "csv");
+    CHECK_CONTAINS(out, "\n1,a,relu,op,d1,,-1,,,4,0\n");
+    free(out);
+    small_close(s);
+}
