@@ -56,6 +56,17 @@ stw_str stw_hlo_content(stw_str message, int64_t number) {
     return found;
 }
 
+int64_t stw_hlo_int_of(stw_str message, int64_t field) {
+    int64_t value = 0;
+    stw_error ignored = {0};
+    stw_pb_file file = stw_pb_open(message, &ignored);
+    stw_pb fields = stw_pb_message(&file);
+    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
+        if (f.number == field && f.type == STW_PB_VARINT) value = (int64_t)f.value;
+    }
+    return value;
+}
+
 stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
     return edit->is_text ? stw_hlo_attribute(i->attributes, "kind", NULL) : stw_hlo_content(i->attributes, 11);
 }

@@ -144,6 +144,7 @@ stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction 
 /* The bytes of a field of an instruction in a protobuf, tag and all; the last one counts. Empty: not there. */
 stw_str stw_hlo_field(stw_str message, int64_t number);
 stw_str stw_hlo_content(stw_str message, int64_t number); /* of a field that holds bytes */
+int64_t stw_hlo_int_of(stw_str message, int64_t field);   /* of one that holds a number; 0 if it is not there */
 /* The value of an attribute in text; `whole` (may be NULL) with the comma in front. Empty: not there. */
 stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole);
 

@@ -97,16 +97,7 @@ static stw_status name_item(namer *n, stw_hlo_item *item, bool is_entry) {
 
 /* ---- ids ---- */
 
-static int64_t id_of(stw_str message) {
-    int64_t id = 0;
-    stw_error ignored = {0};
-    stw_pb_file file = stw_pb_open(message, &ignored);
-    stw_pb fields = stw_pb_message(&file);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == 35) stw_pb_int(&fields, &f, &id);
-    }
-    return id;
-}
+static int64_t id_of(stw_str message) { return stw_hlo_int_of(message, 35); }
 
 static void find_largest(namer *n) {
     const stw_hlo_module *m = n->edit->m;

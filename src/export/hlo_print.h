@@ -18,7 +18,6 @@ typedef struct stw_hlo_ints {
     int64_t count;
 } stw_hlo_ints;
 stw_hlo_ints stw_hlo_ints_of(stw_hlo_printer *p, stw_str message, int64_t field);
-int64_t stw_hlo_int_of(stw_str message, int64_t field); /* 0 if it is not there */
 void stw_hlo_print_ints(stw_hlo_printer *p, const stw_hlo_ints *list, const char *separator);
 
 /* The messages of a repeated field one after the other; start with a zeroed cursor. */

@@ -26,17 +26,6 @@ stw_hlo_ints stw_hlo_ints_of(stw_hlo_printer *p, stw_str message, int64_t field)
     return (stw_hlo_ints){p, list.data, list.count};
 }
 
-int64_t stw_hlo_int_of(stw_str message, int64_t field) {
-    int64_t value = 0;
-    stw_error ignored = {0};
-    stw_pb_file file = stw_pb_open(message, &ignored);
-    stw_pb fields = stw_pb_message(&file);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == field && f.type == STW_PB_VARINT) value = (int64_t)f.value;
-    }
-    return value;
-}
-
 void stw_hlo_print_ints(stw_hlo_printer *p, const stw_hlo_ints *list, const char *separator) {
     for (int64_t k = 0; k < list->count; k++) {
         stw_hlo_put_format(&p->out, "%s%lld", k > 0 ? separator : "", (long long)list->value[k]);

@@ -75,16 +75,7 @@ static void write_maximal(proto_out *o, int32_t index) {
     stw_pb_end(&o->w, begun);
 }
 
-static bool is_maximal(stw_str sharding) {
-    int64_t type = 0;
-    stw_error ignored = {0};
-    stw_pb_file file;
-    stw_pb fields = open_message(&file, sharding, &ignored);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == 1) stw_pb_int(&fields, &f, &type);
-    }
-    return type == 1;
-}
+static bool is_maximal(stw_str sharding) { return stw_hlo_int_of(sharding, 1) == 1; }
 
 static bool is_ours(stw_str frontend) { return stw_hlo_find_after(frontend, stw_hlo_device_key).p != NULL; }
 

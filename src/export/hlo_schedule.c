@@ -2,39 +2,12 @@
  * module that has none gets one for all computations but those of fusions, in the order in which their instructions stand. */
 #include "export/hlo.h"
 
-static stw_pb open_message(stw_pb_file *file, stw_str bytes, stw_error *ignored) {
-    *file = stw_pb_open(bytes, ignored);
-    return stw_pb_message(file);
-}
-
-static int64_t map_key(stw_str entry) {
-    int64_t key = 0;
-    stw_error ignored = {0};
-    stw_pb_file file;
-    stw_pb fields = open_message(&file, entry, &ignored);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == 1) stw_pb_int(&fields, &f, &key);
-    }
-    return key;
-}
-
 /* The computation of this id, or -1. */
 static int32_t find_computation(const stw_hlo_edit *edit, int64_t id) {
     for (int32_t c = 0; c < edit->m->computation_count; c++) {
         if (edit->m->computation[c].id == id) return c;
     }
     return -1;
-}
-
-static int64_t id_of(stw_str message) {
-    int64_t id = 0;
-    stw_error ignored = {0};
-    stw_pb_file file;
-    stw_pb fields = open_message(&file, message, &ignored);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == 35) stw_pb_int(&fields, &f, &id);
-    }
-    return id;
 }
 
 static stw_status write_sequence(const stw_hlo_edit *edit, stw_pb_writer *w, int32_t c) {
@@ -44,7 +17,7 @@ static stw_status write_sequence(const stw_hlo_edit *edit, stw_pb_writer *w, int
     int64_t *id;
     STW_TRY_NEW(edit->arena, id, count, edit->error);
     for (int32_t k = 0; k < count; k++) {
-        id[k] = is_entry ? edit->item[edit->sequence[k]].id : id_of(stw_hlo_at(edit, at->first + k)->attributes);
+        id[k] = is_entry ? edit->item[edit->sequence[k]].id : stw_hlo_int_of(stw_hlo_at(edit, at->first + k)->attributes, 35);
     }
     const int64_t begun = stw_pb_begin(w, 1);
     stw_pb_write_int(w, 1, at->id);
@@ -61,10 +34,10 @@ stw_status stw_hlo_write_schedule(const stw_hlo_edit *edit, stw_pb_writer *w, st
     STW_TRY_NEW(edit->arena, is_fused, edit->m->computation_count, edit->error);
     const int64_t begun = stw_pb_begin(w, 7);
     stw_error ignored = {0};
-    stw_pb_file file;
-    stw_pb fields = open_message(&file, old, &ignored);
+    stw_pb_file file = stw_pb_open(old, &ignored);
+    stw_pb fields = stw_pb_message(&file);
     for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        const int32_t c = f.number == 1 && f.type == STW_PB_BYTES ? find_computation(edit, map_key(f.bytes)) : -1;
+        const int32_t c = f.number == 1 && f.type == STW_PB_BYTES ? find_computation(edit, stw_hlo_int_of(f.bytes, 1)) : -1;
         if (c < 0 || (!edit->dropped[c] && c != edit->m->entry)) {
             stw_pb_write_raw(w, (stw_str){f.at, (int64_t)(fields.cursor - f.at)});
         }
