@@ -6,12 +6,14 @@
 
 Every finished run is a line of the store (--store FILE), so the bench can be stopped and goes on where it was. --deadline SECONDS starts
 nothing that could not end in time. A store made elsewhere is added with another --store; new runs go to the first. A run is known by
-graph, machine, what, seed, threads and seconds: --table shows those of the same --threads and --seconds-scale.
+graph, machine, what, seed, threads and seconds: --table shows those of the same --threads and --seconds-scale. A store of `stowage bench
+table2` (plain or .gz) may be added too: its runs of anneal and of go-one alone are the same calls.
 `--table` exits 1 if a run is missing or a goal is not met.
 """
 import argparse
 import collections
 import datetime
+import gzip
 import json
 import os
 import pathlib
@@ -67,13 +69,34 @@ def run_of(graph, k, kind, what, seed, options):
     return Run(graph, f"h200x{k}{SUFFIX[kind]}", what, seed, options.threads, round(budget * options.seconds_scale, 6))
 
 
+def from_table2(record):
+    """A run of `stowage bench table2` as one of ours, or None: anneal, and go-one without plans to begin with."""
+    what = {"anneal": "anneal", "go-one-alone": "no-glue"}.get(record["what"])
+    if what is None:
+        return None
+    result = {field: record[field] for field in ("method", "step_s", "valid", "evaluations", "search_s")}
+    return {"graph": record["row"], "machine": record["machine"], "what": what, "seed": record["seed"], "threads": record["threads"],
+            "seconds": record["budget_s"], "results": [result], "bound_s": None, "took_s": record["search_s"], "jobs": record["jobs"],
+            "date": record["date"], "commit": record["commit"], "cores": record["cores"], "cpu": record["processor"]}
+
+
+def lines_of(path):
+    if not path.exists():
+        return []
+    return (gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()).splitlines()
+
+
 def read_stores(paths):
     """Runs by what they are known by; where two stores have the same, the first."""
     store = {}
     for path in paths:
-        for line in path.read_text().splitlines() if path.exists() else []:
+        for line in lines_of(path):
             try:
                 record = json.loads(line)
+                if record.get("bench") == "table2":
+                    record = from_table2(record)
+                    if record is None:
+                        continue
                 store.setdefault(Run(*[record[field] for field in Run._fields]), record)
             except (ValueError, KeyError):  # it was killed while it wrote
                 print(f"{path.name}: passed over a broken line", file=sys.stderr)

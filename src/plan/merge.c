@@ -1,0 +1,256 @@
+#include "plan/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALONE = -1, NOBODY = -1, RECOMPUTED = -1 };
+
+typedef int32_t member_block[STW_MAX_GROUP_MEMBERS];
+
+typedef struct recomputing { /* one group that recomputes an op */
+    int32_t group;           /* as it was then; groups may have moved on */
+    int32_t next;            /* or NOBODY */
+} recomputing;
+
+typedef struct visit {
+    double priority;
+    int32_t place; /* in topological order */
+} visit;
+
+struct stw_merge {
+    const stw_graph *graph;
+    const stw_machine *machine;
+    const int32_t *device;
+    int32_t *group; /* (N) the op whose group writes this op, RECOMPUTED; followed up to an op that is its own */
+    int32_t *block; /* (N) of a group's op: where its members stand, or ALONE */
+    uint8_t *count; /* (N) of a group's op: members */
+    int32_t block_count;
+    member_block *member; /* (op_count) an op's group has one at most */
+    int32_t *first;       /* (N) of a recomputed op: into cell, or NOBODY */
+    int32_t cell_count, cell_room;
+    recomputing *cell;    /* (cell_room); when they are used up nothing more is recomputed */
+    bool *is_awaited;     /* (N) an op waits for it, beside its readers, that others follow */
+    int32_t *mark, stamp; /* (N) */
+    struct visit *visit;  /* (op_count) room for visiting */
+    int32_t reader[STW_MERGE_READERS];
+};
+
+/* An op that nothing follows, such as the update of a parameter, can wait for any group without closing a cycle. */
+static void find_awaited(stw_merge *m) {
+    const stw_graph *graph = m->graph;
+    for (int64_t w = 0; w < graph->wait_start[graph->N]; w++) m->mark[graph->wait[w]] = 1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const bool is_last = graph->reader_start[i] == graph->reader_start[i + 1] && m->mark[i] == 0;
+        for (int64_t w = graph->wait_start[i]; w < graph->wait_start[i + 1] && !is_last; w++)
+            m->is_awaited[graph->wait[w]] = true;
+    }
+}
+
+stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, stw_arena *arena, stw_merge **out,
+                            stw_error *error) {
+    stw_merge *m;
+    const int64_t N = graph->N;
+    STW_TRY_NEW(arena, m, 1, error);
+    *m = (stw_merge){.graph = graph, .machine = machine};
+    m->cell_room = graph->op_count < INT32_MAX / 8 ? 4 * graph->op_count : INT32_MAX / 2;
+    STW_TRY_NEW(arena, m->group, N, error);
+    STW_TRY_NEW(arena, m->block, N, error);
+    STW_TRY_NEW(arena, m->count, N, error);
+    STW_TRY_NEW(arena, m->member, graph->op_count, error);
+    STW_TRY_NEW(arena, m->first, N, error);
+    STW_TRY_NEW(arena, m->cell, m->cell_room, error);
+    STW_TRY_NEW(arena, m->is_awaited, N, error);
+    STW_TRY_NEW(arena, m->mark, N, error);
+    STW_TRY_NEW(arena, m->visit, graph->op_count, error);
+    find_awaited(m);
+    *out = m;
+    return STW_OK;
+}
+
+void stw_merge_reset(stw_merge *m, const int32_t *device) {
+    m->device = device;
+    m->block_count = m->cell_count = m->stamp = 0;
+    for (int32_t i = 0; i < m->graph->N; i++) {
+        m->group[i] = i;
+        m->block[i] = ALONE;
+        m->count[i] = 1;
+        m->first[i] = NOBODY;
+        m->mark[i] = 0;
+    }
+}
+
+/* ---- groups ---- */
+
+/* The op whose group this one is in now; RECOMPUTED if it is written in none. Paths are halved on the way. */
+static int32_t find(stw_merge *m, int32_t op) {
+    while (m->group[op] != op) {
+        if (m->group[op] == RECOMPUTED) return RECOMPUTED;
+        const int32_t above = m->group[m->group[op]];
+        if (above == RECOMPUTED) return RECOMPUTED;
+        m->group[op] = above;
+        op = above;
+    }
+    return op;
+}
+
+int32_t stw_merge_members(const stw_merge *m, int32_t op, const int32_t **member) {
+    if (m->group[op] != op) return 0;
+    *member = m->block[op] == ALONE ? &m->group[op] : m->member[m->block[op]];
+    return m->count[op];
+}
+
+static bool note_reader(stw_merge *m, int32_t group, int32_t own, int32_t *count) {
+    if (group == own || m->mark[group] == m->stamp) return true;
+    if (*count == STW_MERGE_READERS) return false;
+    m->mark[group] = m->stamp;
+    m->reader[(*count)++] = group;
+    return true;
+}
+
+/* A recomputed op is read in every group that recomputes it. A group that was recomputed elsewhere since has left its members'
+ * cells behind; those who took it have cells of their own. */
+int32_t stw_merge_readers(stw_merge *m, int32_t op, const int32_t **reader) {
+    const stw_graph *graph = m->graph;
+    int32_t count = 0;
+    m->stamp++;
+    *reader = m->reader;
+    for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
+        const int32_t by = graph->reader[r].node, group = find(m, by);
+        if (group != RECOMPUTED && !note_reader(m, group, op, &count)) return -1;
+        for (int32_t c = group == RECOMPUTED ? m->first[by] : NOBODY; c != NOBODY; c = m->cell[c].next) {
+            const int32_t in = find(m, m->cell[c].group);
+            if (in != RECOMPUTED && !note_reader(m, in, op, &count)) return -1;
+        }
+    }
+    return count;
+}
+
+/* ---- legality ---- */
+
+/* Nothing but its readers may need what the op's group computes. */
+static bool may_leave(const stw_merge *m, int32_t op, int32_t readers) {
+    const stw_graph *graph = m->graph;
+    const int32_t *member;
+    const int32_t count = stw_merge_members(m, op, &member);
+    if (graph->kept[op]) return false;
+    for (int32_t k = 0; k < count; k++) {
+        const bool leads = !stw_op_class_fuses((stw_op_class)graph->op_class[member[k]]);
+        if (m->is_awaited[member[k]] || graph->updates[member[k]] >= 0) return false;
+        if (leads && (readers > 1 || !m->machine->device[m->device[op]].fuses_epilogue[graph->op_class[member[k]]])) return false;
+    }
+    return true;
+}
+
+/* Marks the members of both and returns their number, those in both counted once. */
+static int32_t mark_union(stw_merge *m, int32_t op, int32_t into) {
+    const int32_t *member;
+    int32_t total = 0;
+    const int32_t both[] = {op, into};
+    m->stamp++;
+    for (int g = 0; g < 2; g++) {
+        const int32_t count = stw_merge_members(m, both[g], &member);
+        for (int32_t k = 0; k < count; k++) {
+            total += m->mark[member[k]] != m->stamp;
+            m->mark[member[k]] = m->stamp;
+        }
+    }
+    return total;
+}
+
+/* With the members marked: at most one op that takes an epilogue, which reads nothing of its group; few enough operands. */
+static bool is_kernel(const stw_merge *m, int32_t op, int32_t into) {
+    const stw_graph *graph = m->graph;
+    const stw_device *on = &m->machine->device[m->device[into]];
+    const int32_t both[] = {op, into}, *member;
+    int32_t leaders = 0, operands = 1; /* the output */
+    for (int g = 0; g < 2; g++) {
+        const int32_t count = stw_merge_members(m, both[g], &member);
+        for (int32_t k = 0; k < count; k++) {
+            const stw_op_class op_class = (stw_op_class)graph->op_class[member[k]];
+            const bool leads = !stw_op_class_fuses(op_class);
+            leaders += leads;
+            if (leads && !on->fuses_epilogue[op_class]) return false;
+            for (int64_t e = graph->read_start[member[k]]; e < graph->read_start[member[k] + 1]; e++) {
+                const bool inside = m->mark[graph->read[e].node] == m->stamp;
+                if (inside && leads) return false;
+                operands += !inside; /* what several members read counts several times: an upper bound */
+            }
+        }
+    }
+    return leaders <= 1 && operands <= STW_MAX_GROUP_TENSORS;
+}
+
+static bool fits(stw_merge *m, int32_t op, int32_t into) {
+    if (m->device[op] != m->device[into]) return false;
+    return mark_union(m, op, into) <= STW_MAX_GROUP_MEMBERS && is_kernel(m, op, into);
+}
+
+/* ---- merging ---- */
+
+static int compare_ids(const void *left, const void *right) { return *(const int32_t *)left - *(const int32_t *)right; }
+
+/* The members of `op` become members of `into` as well, ascending. */
+static void add_members(stw_merge *m, int32_t op, int32_t into) {
+    const int32_t *from;
+    const int32_t added = stw_merge_members(m, op, &from);
+    if (m->block[into] == ALONE) {
+        m->block[into] = m->block_count++;
+        m->member[m->block[into]][0] = into;
+    }
+    int32_t *to = m->member[m->block[into]], count = m->count[into];
+    m->stamp++;
+    for (int32_t k = 0; k < count; k++) m->mark[to[k]] = m->stamp;
+    for (int32_t k = 0; k < added; k++) {
+        if (m->mark[from[k]] != m->stamp) to[count++] = from[k];
+    }
+    qsort(to, (size_t)count, sizeof *to, compare_ids);
+    m->count[into] = (uint8_t)count;
+}
+
+static void note_recomputing(stw_merge *m, int32_t op, int32_t into) {
+    const int32_t *member;
+    const int32_t count = stw_merge_members(m, op, &member);
+    for (int32_t k = 0; k < count; k++) {
+        m->cell[m->cell_count] = (recomputing){.group = into, .next = m->first[member[k]]};
+        m->first[member[k]] = m->cell_count++;
+    }
+}
+
+bool stw_merge_op(stw_merge *m, int32_t op) {
+    const int32_t *reader;
+    if (m->graph->kind[op] != STW_NODE_OP || m->group[op] != op) return false;
+    const int32_t readers = stw_merge_readers(m, op, &reader);
+    if (readers < 1 || !may_leave(m, op, readers)) return false;
+    if (readers > 1 && m->cell_count > m->cell_room - readers * m->count[op]) return false;
+    for (int32_t r = 0; r < readers; r++) {
+        if (!fits(m, op, reader[r])) return false;
+    }
+    for (int32_t r = 0; r < readers; r++) {
+        add_members(m, op, reader[r]);
+        if (readers > 1) note_recomputing(m, op, reader[r]);
+    }
+    m->group[op] = readers > 1 ? RECOMPUTED : reader[0];
+    return true;
+}
+
+/* High ones first, then late ones. */
+static int compare_visits(const void *left, const void *right) {
+    const visit *a = left, *b = right;
+    if (a->priority != b->priority) return a->priority > b->priority ? -1 : 1;
+    return b->place - a->place;
+}
+
+void stw_merge_by_priority(stw_merge *m, const double *priority) {
+    const stw_graph *graph = m->graph;
+    int32_t count = 0;
+    for (int32_t k = 0; k < graph->op_count; k++) {
+        const double own = priority[graph->topological[k]];
+        if (own > 0.0) m->visit[count++] = (visit){own, k};
+    }
+    qsort(m->visit, (size_t)count, sizeof *m->visit, compare_visits);
+    for (int32_t k = 0; k < count; k++) stw_merge_op(m, graph->topological[m->visit[k].place]);
+}
+
+void stw_merge_groups(stw_merge *m, int32_t *group) {
+    for (int32_t i = 0; i < m->graph->N; i++) group[i] = m->graph->kind[i] == STW_NODE_OP ? find(m, i) : -1;
+}

@@ -1,0 +1,32 @@
+/* Fusion priorities -> groups. Ops are visited from high to low priority, and each goes with its whole group into the groups that
+ * read it, all or nothing: into the one that does, or, where several do, recomputed in each of them. What is illegal stays as it
+ * is (docs/fusion.md has the rules).
+ *
+ * Only what all readers take leaves its group, so every group has one op that is read outside, the one it began with. Hence a
+ * group has a single output, and groups never close a cycle: whatever follows a member follows that op. */
+#ifndef STW_PLAN_MERGE_H
+#define STW_PLAN_MERGE_H
+
+#include "plan/membership.h"
+
+typedef struct stw_merge stw_merge; /* groups in the making; one thread at a time */
+
+stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, stw_arena *arena, stw_merge **out,
+                            stw_error *error);
+/* Every op alone. `device`: (N), borrowed until the next call. */
+void stw_merge_reset(stw_merge *m, const int32_t *device);
+/* Merges the op into its readers; false: that is not legal, and nothing has changed. */
+bool stw_merge_op(stw_merge *m, int32_t op);
+/* All ops by priority, (N), ties in reverse topological order; those at or below 0 stay. */
+void stw_merge_by_priority(stw_merge *m, const double *priority);
+/* (N) as plans have it: the group's op, -1 for what is recomputed and for nodes that are no ops. */
+void stw_merge_groups(stw_merge *m, int32_t *group);
+
+/* What the op's group computes: its members, recomputed ones included. An op that has left its group has none. */
+int32_t stw_merge_members(const stw_merge *m, int32_t op, const int32_t **member);
+/* The groups (by their op) that read the op and are not its own; at most STW_MERGE_READERS, else -1. They stay valid until the
+ * next call. */
+enum { STW_MERGE_READERS = 32 };
+int32_t stw_merge_readers(stw_merge *m, int32_t op, const int32_t **reader);
+
+#endif
