@@ -7,11 +7,11 @@ For each file in the folders onnx/ and hlo/ of --external:
 
     without    ops without shape or cost, of all ops
     step ms    of the plan that `optimize` found, and the time that it took in all; where it lacks memory it is asked again with --memory 4TB
-    export     the plan written into the model: does it read back as the same graph (names, operators, kinds, bytes, FLOPs; edges, waits, updates),
-               and does another plan give another file
+    export     the plan written into the model: does it read back as the same graph, whatever the order of its nodes (operators, kinds, bytes and
+               FLOPs of all nodes; numbers of edges, waits, updates; tests/export compares node by node), and does another plan give another file
 
-Exits with 1 if more than 2 % of a file's ops are without, if no valid plan was found, or if a graph did not come back. FLOPs stand beside published
-figures where there are some.
+Exits with 1 if more than 2 % of a file's ops are without, if no valid plan was found, if a graph did not come back, or if FLOPs are more than 5 % off
+what is published.
 """
 import argparse
 import collections
@@ -25,8 +25,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# multiply and add counted as two, one image, the input's size as in the file
-PUBLISHED = {"light_resnet50.onnx": 8.2e9, "light_densenet121.onnx": 5.7e9, "light_squeezenet.onnx": 0.70e9, "light_bvlc_alexnet.onnx": 1.32e9}
+# Multiply and add counted as two, one image. Published: resnet50 4.1 G, densenet121 2.87 G and squeezenet 1.1 0.35 G multiply-adds. Of alexnet 0.72 G
+# are known for images of 227 x 227; this file takes 224 x 224, whose convolutions and products are 1.31 G.
+PUBLISHED = {"light_resnet50.onnx": 8.2e9, "light_densenet121.onnx": 5.74e9, "light_squeezenet.onnx": 0.70e9, "light_bvlc_alexnet.onnx": 1.31e9}
 
 
 def run(stowage, *arguments):
@@ -102,6 +103,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             row = check(options.stowage, path, options, pathlib.Path(folder))
         print(show(row), flush=True)
+        good &= abs(row["flops"] / PUBLISHED.get(path.name, row["flops"] or 1) - 1) <= 0.05 or row["flops"] == 0
         good &= row["valid"] and row["without"] <= 0.02 * row["ops"] and row.get("same") is True and row.get("another") is True
     return 0 if good else 1
 

@@ -1,6 +1,6 @@
 /* Fusion priorities -> groups. Ops are visited from high to low priority, and each goes with its whole group into the groups that
  * read it, all or nothing: into the one that does, or, where several do, recomputed in each of them. What is illegal stays as it
- * is (docs/fusion.md has the rules).
+ * is: ops of other devices, of classes that do not fuse, graph outputs, updates, groups that grow too large.
  *
  * Only what all readers take leaves its group, so every group has one op that is read outside, the one it began with. Hence a
  * group has a single output, and groups never close a cycle: whatever follows a member follows that op. */

@@ -742,6 +742,8 @@ class Readme(Temporary):
         try:
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 for block in blocks:
+                    if re.search(r"^import jax$", block, re.M):
+                        continue  # test_jax.py runs it
                     if packages or not re.search(r"^import (torch|onnx)$", block, re.M):
                         exec(compile(block, "python/README.md", "exec"), session)
         finally:

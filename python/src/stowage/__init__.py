@@ -5,8 +5,8 @@
     print(result)
     result.plan.save("plan.json")
 
-``stowage.torch`` makes graphs from PyTorch modules, ``stowage.onnx`` reads and annotates ONNX models; both are imported
-only when asked for. Needs nothing beyond the standard library.
+``stowage.torch`` makes graphs from PyTorch modules, ``stowage.onnx`` reads and annotates ONNX models, ``stowage.jax`` has XLA
+run plans; they are imported only when asked for. Needs nothing beyond the standard library.
 """
 from ._graph import Graph, Node, load
 from ._library import Error, library

@@ -141,6 +141,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_result_write": [_P, c_char_p, c_bool],
     "stw_plan_write": [_P, _P, c_char_p],
     "stw_plan_export": [_P, _P, c_char_p, c_char_p, c_char_p, POINTER(CNote)],
+    "stw_plan_export_bytes": [_P, _P, c_char_p, c_char_p, c_size_t, _OUT, POINTER(c_size_t), POINTER(CNote)],
 }
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_version": (c_char_p, []),
@@ -185,6 +186,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_result_is_interrupted": (c_bool, [_P]),
     "stw_result_is_optimal": (c_bool, [_P]),
     "stw_result_ahead": (c_int32, [_P, POINTER(c_int32)]),
+    "stw_bytes_free": (None, [_P]),
     "stw_export_list": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
 }
 

@@ -185,6 +185,18 @@ class Plan:
         )  # fmt: skip
         return text(note.text)
 
+    def export_bytes(self, format: str, model: Optional[bytes] = None) -> bytes:
+        """The same in memory: the bytes of the model in, those of the result out."""
+        out, size, note = ctypes.c_void_p(), ctypes.c_size_t(), CNote()
+        call(
+            "stw_plan_export_bytes", self.simulator._handle.pointer, self._handle.pointer, format.encode(), model,
+            0 if model is None else len(model), ctypes.byref(out), ctypes.byref(size), note,
+        )  # fmt: skip
+        try:
+            return ctypes.string_at(out.value, size.value) if size.value else b""
+        finally:
+            library.stw_bytes_free(out)
+
     def to_device_map(self) -> dict[str, Any]:
         """Module names to devices, as Hugging Face's ``device_map`` takes them."""
         with tempfile.TemporaryDirectory() as folder:

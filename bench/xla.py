@@ -1,0 +1,476 @@
+#!/usr/bin/env python3
+"""Training steps on real XLA: as XLA compiles them, without fusions, with Stowage's fusions and order, and with XLA's fusions in
+Stowage's order; and a step split over two devices, measured and predicted.
+
+    PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py [--small] [--models lstm,mlp] [--store F]
+    PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py placement [--small]
+
+The row `ours` is made from the module without fusions alone. Results go to --store, a line of JSON for each model, and a model that
+stands there is not run again; the table in Markdown is printed at the end.
+"""
+import argparse
+import datetime
+import json
+import os
+import re
+import statistics
+import sys
+import time
+from functools import partial
+
+if "placement" in sys.argv:  # two devices, also where there is no GPU
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import stowage
+import stowage.jax
+
+# ---- the models: parameters, a batch, and a loss ----
+
+
+class Draw:
+    """Random arrays, the same in every run; weights are scaled by the number of their inputs."""
+
+    def __init__(self):
+        self.source = np.random.default_rng(7)
+
+    def __call__(self, *shape, inputs=None):
+        scale = 1.0 if inputs is None else inputs**-0.5
+        return jnp.asarray(scale * self.source.standard_normal(shape, dtype=np.float32))
+
+
+def mlp(depth, width, batch):
+    draw = Draw()
+    p = [{"w": draw(width, width, inputs=width), "b": jnp.zeros(width)} for _ in range(depth)]
+
+    def loss(p, x):
+        h = x
+        for layer in p:
+            h = jnp.tanh(h @ layer["w"] + layer["b"])
+        return jnp.mean((h - 0.5) ** 2)
+
+    return p, draw(batch, width), loss
+
+
+def lstm(steps, width, batch, layers=2):
+    draw = Draw()
+    p = [{"w": draw(2 * width, 4 * width, inputs=2 * width), "b": jnp.zeros(4 * width)} for _ in range(layers)]
+
+    def loss(p, x):
+        h = [jnp.zeros((batch, width)) for _ in p]
+        c = list(h)
+        total = 0.0
+        for t in range(steps):
+            below = x[t]
+            for k, layer in enumerate(p):
+                i, f, g, o = jnp.split(jnp.concatenate([below, h[k]], axis=1) @ layer["w"] + layer["b"], 4, axis=1)
+                c[k] = jax.nn.sigmoid(f) * c[k] + jax.nn.sigmoid(i) * jnp.tanh(g)
+                h[k] = below = jax.nn.sigmoid(o) * jnp.tanh(c[k])
+            total += jnp.mean((below - 0.1) ** 2)
+        return total / steps
+
+    return p, draw(steps, batch, width), loss
+
+
+def transformer(layers, width, length, batch, head=64):
+    draw = Draw()
+    heads = width // head
+
+    def block():
+        return {
+            **{n: draw(width, width, inputs=width) for n in "qkvo"},
+            "up": draw(width, 4 * width, inputs=width), "down": draw(4 * width, width, inputs=4 * width),
+            "g1": jnp.ones(width), "c1": jnp.zeros(width), "g2": jnp.ones(width), "c2": jnp.zeros(width), "b": jnp.zeros(4 * width),
+        }  # fmt: skip
+
+    def norm(x, g, c):
+        x = x - x.mean(-1, keepdims=True)
+        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g + c
+
+    def attend(p, x):
+        q, k, v = ((x @ p[n]).reshape(batch, length, heads, head) for n in "qkv")
+        weights = jax.nn.softmax(jnp.einsum("blhd,bmhd->bhlm", q, k) * head**-0.5, axis=-1)
+        return jnp.einsum("bhlm,bmhd->blhd", weights, v).reshape(batch, length, width) @ p["o"]
+
+    def loss(p, x):
+        for layer in p:
+            x = x + attend(layer, norm(x, layer["g1"], layer["c1"]))
+            x = x + jax.nn.gelu(norm(x, layer["g2"], layer["c2"]) @ layer["up"] + layer["b"]) @ layer["down"]
+        return jnp.mean((x - 0.1) ** 2)
+
+    return [block() for _ in range(layers)], draw(batch, length, width), loss
+
+
+def convnet(blocks, channels, side, batch):
+    draw = Draw()
+    p = [{"k": draw(3, 3, channels, channels, inputs=9 * channels), "g": jnp.ones(channels), "c": jnp.zeros(channels)}
+         for _ in range(2 * blocks)]  # fmt: skip
+
+    def layer(p, x):
+        y = jax.lax.conv_general_dilated(x, p["k"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        y = y - y.mean((0, 1, 2))
+        return y * jax.lax.rsqrt((y * y).mean((0, 1, 2)) + 1e-5) * p["g"] + p["c"]
+
+    def loss(p, x):
+        for k in range(blocks):
+            x = jax.nn.relu(x + layer(p[2 * k + 1], jax.nn.relu(layer(p[2 * k], x))))
+        return jnp.mean((x.mean((1, 2)) - 0.1) ** 2)
+
+    return p, draw(batch, side, side, channels), loss
+
+
+def wavenet(layers, channels, length, batch):
+    draw = Draw()
+    wide = ("f", "g")
+    p = [{**{n: draw(2, channels, channels, inputs=2 * channels) for n in wide}, "s": draw(1, channels, channels, inputs=channels),
+          "r": draw(1, channels, channels, inputs=channels)} for _ in range(layers)]  # fmt: skip
+
+    def convolve(x, kernel, dilation=1):
+        pad = ((kernel.shape[0] - 1) * dilation, 0)
+        return jax.lax.conv_general_dilated(x, kernel, (1,), [pad], rhs_dilation=(dilation,), dimension_numbers=("NWC", "WIO", "NWC"))
+
+    def loss(p, x):
+        skip = 0.0
+        for k, layer in enumerate(p):
+            d = 2 ** (k % 6)
+            z = jnp.tanh(convolve(x, layer["f"], d)) * jax.nn.sigmoid(convolve(x, layer["g"], d))
+            skip = skip + convolve(z, layer["s"])
+            x = x + convolve(z, layer["r"])
+        return jnp.mean((jax.nn.relu(skip) - 0.1) ** 2) + 1e-3 * jnp.mean(x * x)
+
+    return p, draw(batch, length, channels), loss
+
+
+MODELS = {  # name: (function, sizes, small sizes)
+    "mlp": (mlp, {"depth": 8, "width": 2048, "batch": 1024}, {"depth": 3, "width": 64, "batch": 32}),
+    "lstm": (lstm, {"steps": 12, "width": 1024, "batch": 64}, {"steps": 4, "width": 32, "batch": 8}),
+    "transformer": (transformer, {"layers": 3, "width": 1024, "length": 512, "batch": 8},
+                    {"layers": 1, "width": 128, "length": 32, "batch": 2}),
+    "convnet": (convnet, {"blocks": 4, "channels": 128, "side": 32, "batch": 128}, {"blocks": 1, "channels": 8, "side": 8, "batch": 4}),
+    "wavenet": (wavenet, {"layers": 8, "channels": 256, "length": 1024, "batch": 8},
+                {"layers": 2, "channels": 16, "length": 64, "batch": 2}),
+}  # fmt: skip
+
+
+def train_step(loss):
+    def step(p, x):
+        value, gradient = jax.value_and_grad(loss)(p, x)
+        return value, jax.tree.map(lambda a, b: a - b, p, gradient)
+
+    return step
+
+
+# ---- one model ----
+
+FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "partition-id", "replica-id", "opt-barrier"}
+
+
+LINE = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = (?:\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)$")
+
+
+def count_kernels(text):
+    """Instructions of the entry that run: everything but names and parts; of a call (a CUDA graph) what it calls."""
+    bodies, name = {}, None
+    for line in text.splitlines():
+        head = re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line)
+        if head and not line.startswith(" "):
+            name = "ENTRY" if head[1] else head[2]
+            bodies[name] = []
+        elif name is not None and (match := LINE.match(line)):
+            bodies[name].append(match.groups())
+
+    def count(body):
+        total = 0
+        for opcode, rest in bodies.get(body, []):
+            called = re.search(r"to_apply=%?([\w.\-]+)", rest) if opcode == "call" else None
+            total += count(called[1]) if called else opcode not in FREE
+        return total
+
+    return count("ENTRY")
+
+
+def difference(p, expected, got):
+    """The largest difference of the loss and of the changes of the parameters, relative to the largest change of each."""
+    found = [abs(float(expected[0]) - float(got[0])) / abs(float(expected[0]))]
+    for before, a, b in zip(jax.tree.leaves(p), jax.tree.leaves(expected[1]), jax.tree.leaves(got[1])):
+        before, a, b = (np.asarray(v, np.float64) for v in (before, a, b))
+        found.append(np.max(np.abs(a - b)) / max(np.max(np.abs(a - before)), 1e-30))
+    return float(np.max(found))  # not a number, where one is
+
+
+def compile_planned(plan, step, p, x):
+    with stowage.jax.apply(plan):
+        return jax.jit(step).lower(p, x).compile(plan.compiler_options)
+
+
+def medians(runs, repeats):
+    """Median seconds of each, run in turn, so that all see the same load of the machine."""
+    times = {name: [] for name in runs}
+    for run in runs.values():
+        for _ in range(3):
+            jax.block_until_ready(run())
+    for _ in range(repeats):
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            jax.block_until_ready(run())
+            times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def measure(name, sizes, options):
+    make = MODELS[name][0]
+    p, x, loss = make(**sizes)
+    step = train_step(loss)
+    extra = {} if jax.devices()[0].platform == "cpu" else {"xla_gpu_exclude_nondeterministic_ops": True}
+    begin = time.perf_counter()
+    try:
+        own = stowage.jax.capture(step, p, x, fuse=False, compiler_options=extra)
+    except Exception as error:
+        if "nondeterministic_ops" not in str(error):  # a version that has no such option
+            raise
+        extra = {}
+        own = stowage.jax.capture(step, p, x, fuse=False)
+    bare = stowage.jax.capture(step, p, x, fuse=True, compiler_options=extra)
+    plans = {
+        "ours": stowage.jax.plan(bare, budget=options.budget),
+        "XLA's fusions, our order": stowage.jax.plan(own, budget=options.budget),
+    }
+    variants = {"XLA": own.compiled, "no fusion": bare.compiled}
+    variants.update((row, compile_planned(plan, step, p, x)) for row, plan in plans.items())
+    compile_s = time.perf_counter() - begin
+    expected = own.compiled(p, x)
+    differences = {row: difference(p, expected, compiled(p, x)) for row, compiled in variants.items()}
+    times = medians({row: partial(compiled, p, x) for row, compiled in variants.items()}, options.repeats)
+    rows = []
+    for row, compiled in variants.items():
+        plan = plans.get(row)
+        rows.append({
+            "row": row, "ms": 1e3 * times[row], "temp_bytes": compiled.memory_analysis().temp_size_in_bytes,
+            "kernels": count_kernels(compiled.as_text()), "difference": differences[row],
+            "predicted_ms": 1e3 * plan.step if plan else None, "predicted_peak_bytes": plan.peak if plan else None,
+            "order": plan.order if plan else None,
+        })  # fmt: skip
+    return {**where(), "model": name, "sizes": sizes, "repeats": options.repeats, "compile_s": compile_s, "rows": rows}
+
+
+def where():
+    device = jax.devices()[0]
+    return {"date": datetime.date.today().isoformat(), "jax": jax.__version__, "stowage": stowage.__version__,
+            "device": f"{device.device_kind}, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind}  # fmt: skip
+
+
+def show(records):
+    versions = "{date}, jax {jax}, stowage {stowage}, {device}, median of {repeats} runs in turn"
+    print("\n".join(sorted({versions.format(**r) for r in records})))
+    print("\n| step | | ms | against XLA | temporary memory, MiB | kernels | predicted, ms | order by | difference |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for r in records:
+        sizes = ", ".join(f"{k} {v}" for k, v in r["sizes"].items())
+        for row in r["rows"]:
+            first = f"{r['model']} ({sizes})" if row is r["rows"][0] else ""
+            predicted = f"{row['predicted_ms']:.3f}" if row["predicted_ms"] else "-"
+            print(f"| {first} | {row['row']} | {row['ms']:.3f} | {r['rows'][0]['ms'] / row['ms']:.2f} | {row['temp_bytes'] / 2**20:.1f} | "
+                  f"{row['kernels']} | {predicted} | {row['order'] or '-'} | {row['difference']:.1e} |")  # fmt: skip
+
+
+def is_equal(record, tolerance):
+    return all(row["difference"] <= tolerance for row in record["rows"])
+
+
+def run_models(options):
+    known = {}
+    if os.path.exists(options.store):
+        with open(options.store, encoding="utf-8") as file:
+            for line in file:
+                record = json.loads(line)
+                known[key_of(record)] = record
+    shown, failed, started = [], False, time.perf_counter()
+    for name in options.models.split(","):
+        sizes = dict(MODELS[name][2 if options.small else 1])
+        sizes.update((k, int(v)) for k, v in (pair.split("=") for pair in options.size) if k in sizes)
+        key = key_of({**where(), "model": name, "sizes": sizes})
+        if (key not in known or options.again) and time.perf_counter() - started > options.limit:
+            print(f"{name}: left for the next run", file=sys.stderr)
+            continue
+        if key not in known or options.again:
+            begin = time.perf_counter()
+            try:
+                known[key] = measure(name, sizes, options)
+            except Exception as error:
+                print(f"{name}: {type(error).__name__}: {str(error)[:2000]}", file=sys.stderr, flush=True)
+                failed = True
+                continue
+            with open(options.store, "a", encoding="utf-8") as file:
+                file.write(json.dumps(known[key]) + "\n")
+            print(f"{name}: {time.perf_counter() - begin:.1f} s, {known[key]['compile_s']:.1f} s of it to compile and plan",
+                  file=sys.stderr, flush=True)  # fmt: skip
+        shown.append(known[key])
+        if not is_equal(known[key], options.tolerance):
+            print(f"{name}: results differ by more than {options.tolerance:g}", file=sys.stderr)
+            failed = True
+    show(shown)
+    return 1 if failed else 0
+
+
+def key_of(record):
+    return record["model"], json.dumps(record["sizes"], sort_keys=True), record["jax"], record["device"]
+
+
+# ---- a step split over two devices ----
+
+
+PAIRS = ((0, 1), (1, 0))
+
+
+def link_runs(devices):
+    """Copies of a small and of a large array, each way."""
+    runs = {}
+    for a, b in PAIRS:
+        for size, count in (("small", 16), ("large", 4 << 20)):
+            runs[a, b, size] = partial(jax.device_put, jax.device_put(np.ones(count, np.float32), devices[a]), devices[b])
+    return runs
+
+
+def links_of(seconds):
+    """Latency in us and bytes per second, each way."""
+    found = {}
+    for a, b in PAIRS:
+        small, large = (seconds.pop((a, b, size)) for size in ("small", "large"))
+        found[a, b] = 1e6 * small, 4 * (4 << 20) / max(large - small, 1e-9)
+    return found
+
+
+class Part:
+    """A jitted function on a device, what it reads, and what it took by itself."""
+
+    def __init__(self, name, device, fn, reads):
+        self.name, self.device, self.fn, self.reads = name, device, jax.jit(fn), reads
+
+
+def chain_parts(depth, width, batch):
+    """A training step of a deep MLP, its halves on two devices."""
+    half = depth // 2
+
+    def forward(p, x):
+        for w in p:
+            x = jnp.tanh(x @ w)
+        return x
+
+    def loss(p, x):
+        return jnp.mean((forward(p, x) - 0.5) ** 2)
+
+    def top(p, x):
+        value, (gradient, to_below) = jax.value_and_grad(loss, (0, 1))(p, x)
+        return value, [a - b for a, b in zip(p, gradient)], to_below
+
+    def bottom(p, x, from_above):
+        _, back = jax.vjp(forward, p, x)
+        gradient, _ = back(from_above)
+        return [a - b for a, b in zip(p, gradient)]
+
+    draw = Draw()
+    p = [[draw(width, width, inputs=width) for _ in range(half)] for _ in range(2)]
+    parts = [Part("forward", 0, forward, ["p0", "x"]), Part("top", 1, top, ["p1", "forward"]),
+             Part("backward", 0, bottom, ["p0", "x", "top.2"])]  # fmt: skip
+    return {"p0": (0, p[0]), "p1": (1, p[1]), "x": (0, draw(batch, width))}, parts
+
+
+def tower_parts(depth, width, batch):
+    """Two towers side by side, each on its device, joined on the first."""
+
+    def tower(p, x):
+        for w in p:
+            x = jnp.tanh(x @ w)
+        return x
+
+    draw = Draw()
+    p = [[draw(width, width, inputs=width) for _ in range(depth // 2)] for _ in range(2)]
+    parts = [Part("second", 1, tower, ["p1", "x1"]), Part("first", 0, tower, ["p0", "x0"]),
+             Part("join", 0, lambda a, b: jnp.sum(a * b, axis=-1), ["first", "second"])]  # fmt: skip
+    return {"p0": (0, p[0]), "p1": (1, p[1]), "x0": (0, draw(batch, width)), "x1": (1, draw(batch, width))}, parts
+
+
+def on(value, device):
+    return jax.tree.map(lambda v: jax.device_put(v, device), value)
+
+
+def run_parts(given, parts, devices):
+    """One step: each part is started as soon as what it reads is on its way."""
+    made = dict(given)
+    for part in parts:
+        result = part.fn(*(made[name] if name in given else on(made[name], devices[part.device]) for name in part.reads))
+        made[part.name] = result
+        if isinstance(result, tuple):
+            made.update((f"{part.name}.{k}", value) for k, value in enumerate(result))
+    return {name: value for name, value in made.items() if name not in given}
+
+
+def predict(parts, seconds, made, links):
+    """The simulator's step from the times of the parts and of the links."""
+    kinds = [f"device{k}" for k in range(2)]
+    filler = {"memory_bytes": 10**12, "launch_us": 0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12,
+              "efficiency": {"elementwise": 1.0}}  # fmt: skip
+    machine = {"format": "machine", "version": 1, "name": "two", "devices": [{"name": kind, "kind": kind, **filler} for kind in kinds],
+               "links": [{"from": kinds[a], "to": kinds[b], "latency_us": links[a, b][0], "bandwidth_bytes_per_s": links[a, b][1]}
+                         for a, b in ((0, 1), (1, 0))]}  # fmt: skip
+    nodes, ids = [], {}
+    for part in parts:
+        read = [ids[name.split(".")[0]] for name in part.reads if name.split(".")[0] in ids]
+        sent = [made[name] for later in parts for name in later.reads if name.split(".")[0] == part.name]  # what others read
+        ids[part.name] = len(nodes)
+        nodes.append({"id": len(nodes), "name": part.name, "op": "part", "inputs": read, "dtype": "u8",
+                      "shape": [sum(int(v.nbytes) for v in jax.tree.leaves(sent))],
+                      "us": {kind: 1e6 * seconds[part.name] for kind in kinds}})  # fmt: skip
+    graph = stowage.Graph.parse({"format": "opgraph", "version": 1, "name": "parts", "nodes": nodes})
+    return stowage.Plan(graph, machine, device=[part.device for part in parts]).evaluate().step
+
+
+def run_placement(options):
+    first = jax.devices()[0]
+    devices = [first, jax.devices()[1] if first.platform == "cpu" else jax.devices("cpu")[0]]
+    print(f"{where()['date']}, jax {jax.__version__}, stowage {stowage.__version__}; devices: "
+          + ", ".join(f"{d.device_kind} ({d.platform}:{d.id})" for d in devices) + f"; median of {options.repeats} runs in turn")  # fmt: skip
+    if devices[0].platform == devices[1].platform == "cpu":
+        print("Both devices are this host: what should run in parallel shares its cores.")
+    print("\n| step | parts, ms | links | predicted, ms | measured, ms | measured / predicted |\n| --- | --- | --- | --- | --- | --- |")
+    for name, build in (("chain: MLP training step in two halves", chain_parts), ("towers: two in parallel, joined", tower_parts)):
+        sizes = {"depth": 8, "width": 128, "batch": 64} if options.small else {"depth": 8, "width": 1024, "batch": 256}
+        given, parts = build(**sizes)
+        given = {key: on(value, devices[d]) for key, (d, value) in given.items()}
+        made = run_parts(given, parts, devices)
+        runs = {"": partial(run_parts, given, parts, devices), **link_runs(devices)}
+        for part in parts:
+            arguments = (given[key] if key in given else on(made[key], devices[part.device]) for key in part.reads)
+            runs[part.name] = partial(part.fn, *arguments)
+        seconds = medians(runs, options.repeats)
+        measured, links = seconds.pop(""), links_of(seconds)
+        predicted = predict(parts, seconds, made, links)
+        each = ", ".join(f"{part.name} on {part.device}: {1e3 * seconds[part.name]:.3f}" for part in parts)
+        wires = ", ".join(f"{a} to {b}: {us:.0f} us, {bandwidth / 1e9:.1f} GB/s" for (a, b), (us, bandwidth) in links.items())
+        sizes = ", ".join(f"{k} {v}" for k, v in sizes.items())
+        print(f"| {name} ({sizes}) | {each} | {wires} | {1e3 * predicted:.3f} | {1e3 * measured:.3f} | {measured / predicted:.2f} |")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["models", "placement"], default="models")
+    parser.add_argument("--models", default=",".join(MODELS), help="names, separated by commas (default: all)")
+    parser.add_argument("--small", action="store_true", help="sizes for a CPU")
+    parser.add_argument("--size", action="append", default=[], metavar="NAME=N", help="another size, such as layers=8; repeatable")
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--budget", default="1s", help="of each search for an order")
+    parser.add_argument("--tolerance", type=float, default=2e-2, help="difference to XLA's results above which the exit status is 1")
+    parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS",
+                        help="after which no further model is begun; run again to go on")  # fmt: skip
+    parser.add_argument("--store", default="xla.jsonl")
+    parser.add_argument("--again", action="store_true", help="also what stands in the store")
+    options = parser.parse_args()
+    return run_placement(options) if options.what == "placement" else run_models(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

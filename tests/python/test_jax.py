@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+"""stowage.jax on JAX's CPU backend: results equal XLA's own, the plan's order and groups are in what XLA compiled, and whatever goes
+wrong leaves XLA's own result.
+
+    STOWAGE_LIBRARY=build/release/libstowage.so build/venv/bin/python3 tests/python/test_jax.py [names of tests]
+"""
+import contextlib
+import csv
+import importlib.util
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python"
+sys.path.insert(0, str(PACKAGE / "src"))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+if "STOWAGE_LIBRARY" in os.environ:
+    os.environ["STOWAGE_LIBRARY"] = os.path.abspath(os.environ["STOWAGE_LIBRARY"])
+
+import stowage  # noqa: E402
+from stowage import _library  # noqa: E402
+
+
+def jax_lacks():
+    """Why stowage.jax cannot be tested here, or ""."""
+    if "LD_PRELOAD" in os.environ:
+        return "jax is not run under a sanitizer"
+    if importlib.util.find_spec("jax") is None:
+        return "jax is not installed"
+    import jax
+
+    version = [int(n) for n in re.findall(r"\d+", jax.__version__)[:3]]
+    return f"jax {jax.__version__} is older than 0.10.2" if version < [0, 10, 2] else ""
+
+
+LACKS = jax_lacks()
+if not LACKS:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import stowage.jax
+    from stowage import _jax_groups, _jax_module
+
+
+# ---- functions with gradients ----
+
+
+def mlp(p, x):
+    h = jnp.tanh(x @ p["a"] + p["b"])
+    return jnp.mean((jax.nn.softmax(h @ p["c"]) - 0.1) ** 2)
+
+
+def recurrent(p, x):
+    def step(h, row):
+        h = jnp.tanh(row @ p["a"] + h @ p["b"])
+        return h, jnp.sum(h * h)
+
+    h, sums = jax.lax.scan(step, jnp.zeros((x.shape[1], 8)), x)
+    return jnp.mean(sums) + jnp.sum(h)
+
+
+def convnet(p, x):
+    y = jax.lax.conv_general_dilated(x, p["k"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    y = jax.nn.relu(y - jnp.mean(y, axis=(0, 1, 2))) / (1.0 + jnp.std(y))
+    return jnp.sum(jnp.max(y, axis=(1, 2)) @ p["w"])
+
+
+def cached(p, x):
+    """Slices written into place, and read before and after."""
+    cache = jnp.zeros((6, 8)) + p["a"]
+    for k in range(3):
+        row = jnp.tanh(cache[k] * p["b"] + x[k])
+        cache = jax.lax.dynamic_update_slice(cache, row[None], (k + 1, 0))
+    return jnp.sum(cache**2) + jnp.sum(cache[1:3] * x[:2])
+
+
+def attention(p, x):
+    q, k, v = (x @ p[n] for n in "qkv")
+    y = jax.nn.softmax(q @ k.T / 3.0) @ v
+    y = (y - y.mean(-1, keepdims=True)) / jnp.sqrt(y.var(-1, keepdims=True) + 1e-5)
+    return jnp.sum(jnp.where(y > 0, y, 0.1 * y) ** 2)
+
+
+def functions():
+    r = np.random.default_rng(1)
+
+    def some(*shape):
+        return jnp.asarray(r.normal(size=shape), jnp.float32)
+
+    yield mlp, {"a": some(8, 16), "b": some(16), "c": some(16, 4)}, some(32, 8)
+    yield recurrent, {"a": some(4, 8), "b": some(8, 8)}, some(7, 3, 4)
+    yield convnet, {"k": some(3, 3, 2, 4), "w": some(4, 3)}, some(2, 8, 8, 2)
+    yield cached, {"a": some(6, 8), "b": some(8)}, some(3, 8)
+    yield attention, {n: some(8, 8) for n in "qkv"}, some(12, 8)
+
+
+def train_step(loss):
+    def step(p, x):
+        value, gradient = jax.value_and_grad(loss)(p, x)
+        return value, jax.tree.map(lambda a, b: a - 0.1 * b, p, gradient)
+
+    return step
+
+
+def compiled_with(plan, step, p, x, donate=()):
+    with stowage.jax.apply(plan) as applied:
+        compiled = jax.jit(step, donate_argnums=donate).lower(p, x).compile(plan.compiler_options)
+    return compiled, applied
+
+
+def entry_of(text):
+    """Names of the entry's instructions in order."""
+    return re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = ", text[text.index("\nENTRY"):], re.M)
+
+
+def copied(tree):
+    return jax.tree.map(lambda a: a + 0.0, tree)
+
+
+@unittest.skipIf(LACKS, LACKS)
+class Jax(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def assert_close(self, expected, got, tolerance=1e-4):
+        self.assertEqual(jax.tree.structure(expected), jax.tree.structure(got))
+        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(got)):
+            a, b = np.asarray(a), np.asarray(b)
+            self.assertLessEqual(float(np.max(np.abs(a - b))), tolerance * max(1e-3, float(np.max(np.abs(a)))))
+
+
+class Results(Jax):
+    def test_fusions_and_order(self):
+        for loss, p, x in functions():
+            with self.subTest(loss.__name__):
+                step = train_step(loss)
+                expected = jax.jit(step)(p, x)
+                plan = stowage.jax.plan(step, p, x, evaluations=100)
+                self.assertTrue(plan.fuse)
+                compiled, applied = compiled_with(plan, step, p, x)
+                self.assert_close(expected, compiled(p, x))
+                group = plan.plan.group
+                ops = [n.id for n in plan.graph.ops]
+                fused = {group[k] for k in ops if group[k] >= 0 and [group[m] for m in ops].count(group[k]) > 1}
+                written = set(re.findall(r"\b(stowage_fusion\.\d+) = ", compiled.as_text()))
+                self.assertGreaterEqual(len(written), max(1, len(fused)))
+                self.assertLess(plan.kernels, len(ops))
+                self.assert_order_is_ours(applied, compiled)
+
+    def test_order_on_the_fusions_of_xla(self):
+        for loss, p, x in functions():
+            with self.subTest(loss.__name__):
+                step = train_step(loss)
+                expected = jax.jit(step)(p, x)
+                plan = stowage.jax.plan(step, p, x, fuse=False, evaluations=100)
+                self.assertEqual(plan.kernels, len(plan.graph.ops))
+                plan.plan.priority = [float(k * 7919 % 101) for k in range(len(plan.graph))]
+                compiled, applied = compiled_with(plan, step, p, x)
+                self.assert_close(expected, compiled(p, x), 0.0)
+                self.assert_order_is_ours(applied, compiled)
+                self.assertNotEqual(entry_of(plan.text), entry_of(compiled.as_text()))
+
+    def assert_order_is_ours(self, applied, compiled):
+        (module,) = applied.modules
+        ours = entry_of(stowage.jax.module_text(module))
+        final = [name for name in entry_of(compiled.as_text()) if name in set(ours)]
+        self.assertEqual([name for name in ours if name in set(final)], final)
+        self.assertGreater(len(final), 0.8 * len(ours))
+
+    def test_readers_stay_before_what_overwrites(self):
+        """Donated arguments and slices in place, in the worst of orders."""
+        for loss, p, x in functions():
+            if loss not in (cached, mlp):
+                continue
+            step = train_step(loss)
+            expected = jax.jit(step)(p, x)
+            for fuse in (False, True):
+                plan = stowage.jax.plan(jax.jit(step, donate_argnums=0), p, x, fuse=fuse, evaluations=20)
+                for sign in (1.0, -1.0):
+                    with self.subTest(f"{loss.__name__}, fuse {fuse}, {sign:+g}"):
+                        plan.plan.priority = [sign * k for k in range(len(plan.graph))]
+                        compiled, _ = compiled_with(plan, step, p, x, donate=0)
+                        self.assert_close(expected, compiled(copied(p), x))
+
+    def test_memory_is_that_of_the_order(self):
+        """Many large values that could all be made first: the planned order frees each before the next."""
+
+        def wide(p, x):
+            return sum(jnp.sum(jnp.sort(x * k, axis=0)[0] * p) for k in range(1, 9))
+
+        p, x = jnp.ones(64), jnp.ones((64, 64))
+        plan = stowage.jax.plan(wide, p, x, fuse=False, evaluations=200)
+        good, _ = compiled_with(plan, wide, p, x)
+        position = {n.id: float(n.op == "sort" or "sort" in n.name) for n in plan.graph.nodes}
+        plan.plan.priority = [position[k] for k in range(len(plan.graph))]
+        bad, _ = compiled_with(plan, wide, p, x)
+        self.assert_close(good(p, x), bad(p, x))
+        self.assertLess(good.memory_analysis().temp_size_in_bytes, bad.memory_analysis().temp_size_in_bytes)
+
+
+class Contexts(Jax):
+    def make(self):
+        loss, p, x = next(functions())
+        step = train_step(loss)
+        return step, p, x, stowage.jax.plan(step, p, x, evaluations=20)
+
+    def test_other_modules_are_left_alone(self):
+        step, p, x, plan = self.make()
+
+        def other(x):
+            return jnp.tanh(x) @ x.T + 1.0
+
+        expected = jax.jit(other).lower(x).compile().as_text()
+        with stowage.jax.apply(plan) as applied:
+            beside = jax.jit(other).lower(x).compile()
+            compiled = jax.jit(step).lower(p, x).compile(plan.compiler_options)
+        self.assertEqual(applied.others, ["jit_other"])
+        self.assertEqual(entry_of(beside.as_text()), entry_of(expected))
+        self.assertNotIn("stowage", beside.as_text())
+        self.assertIn("stowage_fusion", compiled.as_text())
+
+    def test_a_module_that_never_came_is_an_error(self):
+        step, p, x, plan = self.make()
+        fewer = jnp.ones((5, x.shape[1]))
+        with self.assertRaisesRegex(stowage.Error, "for another module jit_step; within the context XLA compiled jit_step. Compile"):
+            with stowage.jax.apply(plan):
+                compiled = jax.jit(step).lower(p, fewer).compile(plan.compiler_options)
+        self.assertNotIn("stowage", compiled.as_text())
+        with self.assertRaisesRegex(stowage.Error, "XLA compiled nothing"):
+            with stowage.jax.apply(plan):
+                pass
+
+    def test_a_failing_hook_leaves_the_result_of_xla(self):
+        step, p, x, plan = self.make()
+        expected = jax.jit(step).lower(p, x).compile(plan.compiler_options)
+
+        def fails(module):
+            raise RuntimeError("on purpose")
+
+        def breaks(module):
+            return module[: len(module) // 2]
+
+        for broken, message in ((fails, "on purpose"), (breaks, "XLA does not accept")):
+            plan.rewrite = broken
+            with self.assertRaisesRegex(stowage.Error, message):
+                with stowage.jax.apply(plan):
+                    compiled = jax.jit(step).lower(p, x).compile(plan.compiler_options)
+            self.assertEqual(entry_of(compiled.as_text()), entry_of(expected.as_text()))
+            self.assert_close(expected(p, x), compiled(p, x), 0.0)
+
+    def test_an_interrupt_is_raised_as_itself(self):
+        step, p, x, plan = self.make()
+
+        def interrupt(module):
+            raise KeyboardInterrupt
+
+        plan.rewrite = interrupt
+        with self.assertRaises(KeyboardInterrupt), stowage.jax.apply(plan):
+            jax.jit(step).lower(p, x).compile(plan.compiler_options)
+
+    def test_what_is_raised_within_comes_out(self):
+        _, _, _, plan = self.make()
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"), stowage.jax.apply(plan):
+            raise ZeroDivisionError("mine")
+
+    def test_everything_is_as_before_afterwards(self):
+        step, p, x, plan = self.make()
+        before = jax.config.jax_enable_compilation_cache
+        with stowage.jax.apply(plan):
+            self.assertFalse(jax.config.jax_enable_compilation_cache)
+            with self.assertRaisesRegex(stowage.Error, "another stowage.jax context is open"), stowage.jax.apply(plan):
+                pass
+            jax.jit(step).lower(p, x).compile(plan.compiler_options)
+        self.assertEqual(jax.config.jax_enable_compilation_cache, before)
+        jax.clear_caches()
+        self.assertNotIn("stowage", jax.jit(step).lower(p, x).compile(plan.compiler_options).as_text())
+
+    def test_a_cache_on_disk_plays_no_part(self):
+        code = f"""
+import sys
+sys.path[:0] = {[str(PACKAGE / "src")]!r}
+import jax, jax.numpy as jnp, stowage.jax
+jax.config.update("jax_compilation_cache_dir", {str(self.folder)!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+def f(x):
+    return jnp.tanh(x * 2.0 + 1.0).sum()
+x = jnp.ones((8, 8))
+plan = stowage.jax.plan(f, x, evaluations=5)
+plain = jax.jit(f).lower(x).compile(plan.compiler_options)
+with stowage.jax.apply(plan):
+    ours = jax.jit(f).lower(x).compile(plan.compiler_options)
+jax.clear_caches()
+again = jax.jit(f).lower(x).compile(plan.compiler_options)
+print(["stowage_fusion" in c.as_text() for c in (plain, ours, again)])
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(done.stdout, "[False, True, False]\n", done.stderr)
+
+    def test_a_jitted_call_within(self):
+        step, p, x, plan = self.make()
+        expected = jax.jit(step)(p, x)
+        jitted = jax.jit(step, compiler_options=plan.compiler_options)
+        with stowage.jax.apply(plan) as applied:
+            self.assert_close(expected, jitted(p, x))
+        self.assertEqual(len(applied.modules), 1)
+
+    def test_an_old_jax_is_refused(self):
+        code = f"""
+import sys
+sys.path[:0] = {[str(PACKAGE / "src")]!r}
+import jax, jax.extend.xla, stowage, stowage.jax
+del jax.extend.xla.register_hlo_module_transformation
+try:
+    stowage.jax.plan(lambda x: x + 1, 1.0)
+except stowage.Error as error:
+    print(error)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertIn("lets nobody change modules before code is made; 0.10.2 and newer do", done.stdout, done.stderr)
+
+
+class Plans(Jax):
+    def test_save_and_load(self):
+        loss, p, x = next(functions())
+        step = train_step(loss)
+        plan = stowage.jax.plan(step, p, x, evaluations=20)
+        plan.save(self.folder / "plan.zip")
+        again = stowage.jax.load(self.folder / "plan.zip")
+        self.assertEqual((again.planned, again.compiler_options, again.order), (plan.planned, plan.compiler_options, plan.order))
+        self.assertEqual(repr(again), repr(plan))
+        compiled, _ = compiled_with(again, step, p, x)
+        self.assert_close(jax.jit(step)(p, x), compiled(p, x))
+        (self.folder / "no.zip").write_text("nothing")
+        with self.assertRaisesRegex(stowage.Error, "is no plan for jax"):
+            stowage.jax.load(self.folder / "no.zip")
+
+    def test_what_a_plan_says(self):
+        loss, p, x = next(functions())
+        plan = stowage.jax.plan(jax.jit(train_step(loss)), p, x, machine="h200x1", evaluations=20)
+        self.assertRegex(repr(plan), r"^<JaxPlan of jit_step for cpu: fusions and order \(\S+\); \d+ ops in \d+ kernels, predicted ")
+        self.assertTrue(plan.text.startswith("HloModule jit_step"))
+        self.assertGreater(plan.step, 0)
+        self.assertGreater(plan.peak, 4 * 32 * 16)
+        with self.assertRaisesRegex(stowage.Error, "XLA runs a module on one device, and h200x2 has 2"):
+            stowage.jax.plan(train_step(loss), p, x, machine="h200x2")
+
+    def test_options_of_the_user_are_kept(self):
+        plan = stowage.jax.plan(lambda x: jnp.tanh(x) + 1.0, jnp.ones(8), evaluations=5,
+                                compiler_options={"xla_disable_hlo_passes": "algsimp", "xla_cpu_enable_fast_math": False})  # fmt: skip
+        self.assertEqual(plan.compiler_options["xla_disable_hlo_passes"], "algsimp,fusion,cpu_multi_output_fusion")
+        self.assertIs(plan.compiler_options["xla_cpu_enable_fast_math"], False)
+
+    def test_measured_times(self):
+        loss, p, x = next(functions())
+        step = train_step(loss)
+        file = self.folder / "costs.csv"
+        times = stowage.jax.profile(step, p, x, kind="mine", path=file, repeats=3)
+        with open(file, newline="") as opened:
+            rows = list(csv.DictReader(opened))
+        self.assertEqual({row["name"]: row["kind"] for row in rows}, {name: "mine" for name in times})
+        self.assertTrue(all(float(row["us"]) > 0 for row in rows))
+        stowage.jax.profile(step, p, x, path=file, repeats=3)
+        plan = stowage.jax.plan(step, p, x, costs=file, evaluations=20)
+        self.assertGreater(plan.evaluation.measured_share, 0.99)
+        names = {n.name for n in plan.graph.ops}
+        self.assertGreater(len(names & set(times)), 0.9 * len(names))
+
+
+class Groups(Jax):
+    def rule(self, fn, *args, **limits):
+        captured = stowage.jax.capture(fn, *args)
+        graph = stowage.Graph.parse(captured.module)
+        module = _jax_module.read_module(captured.module)
+        rule = _jax_groups.Rule(graph, module, limits.get("members", 64), limits.get("operands", 96))
+        return graph, module, rule.groups()
+
+    def test_the_module_is_that_of_xla(self):
+        captured = stowage.jax.capture(mlp, *[v for loss, p, v in [next(functions())] for v in (p, v)])
+        module = _jax_module.read_module(captured.module)
+        text = stowage.jax.module_text(captured.module)
+        self.assertEqual(sorted(i.name for i in module.entry.instructions.values()), sorted(entry_of(text)))
+        self.assertEqual(module.name, "jit_mlp")
+        self.assertEqual(len(module.outputs()), 1)
+
+    def test_a_chain_is_one_kernel(self):
+        graph, module, group = self.rule(lambda x: jnp.sum(jnp.exp(x * 2.0 + 1.0) - 3.0), jnp.ones((16, 16)))
+        self.assertEqual(len({group[n.id] for n in graph.ops} - {-1}), 1)
+
+    def test_a_value_with_two_readers_is_written(self):
+        def fn(a, b):
+            y = jnp.tanh(a)
+            return (y @ b, jnp.cos(y) @ b)
+
+        graph, module, group = self.rule(fn, jnp.ones((16, 16)), jnp.ones((16, 16)))
+        tanh = next(n.id for n in graph.ops if "tanh" in n.name)
+        self.assertEqual(sum(group[n.id] == group[tanh] for n in graph.ops), 1)
+
+    def test_limits_hold(self):
+        def fn(x):
+            for k in range(40):
+                x = x * x + x[0, 0] * k
+            return x
+
+        for members in (4, 16, 64):
+            graph, module, group = self.rule(fn, jnp.ones((8, 8)), members=members)
+            sizes = {}
+            for n in graph.ops:
+                sizes[group[n.id]] = sizes.get(group[n.id], 0) + 1
+            self.assertLessEqual(max(size for number, size in sizes.items() if number >= 0), members)
+        many = [jnp.full((4, 4), float(k)) for k in range(30)]
+        graph, module, group = self.rule(lambda *xs: sum(jnp.tanh(x) for x in xs), *many, operands=10)
+        for number in {group[n.id] for n in graph.ops}:
+            members = {n.id for n in graph.ops if group[n.id] == number}
+            outside = {graph.nodes[i].root for m in members for i in graph.nodes[m].inputs} - members
+            self.assertLessEqual(len(outside) + 1, 10)
+
+
+class Bytes(unittest.TestCase):
+    """Plans in memory need no jax."""
+
+    def test_the_bytes_are_those_of_the_file(self):
+        graph = stowage.load(ROOT / "data" / "graphs" / "unet.json.gz")
+        plan = stowage.Simulator(graph, "h200x2").run("spread")
+        with tempfile.TemporaryDirectory() as folder:
+            plan.export("csv", Path(folder) / "plan.csv")
+            self.assertEqual(plan.export_bytes("csv"), (Path(folder) / "plan.csv").read_bytes())
+        with self.assertRaises(stowage.Error):
+            plan.export_bytes("hlo", b"nothing")
+
+
+@unittest.skipIf(LACKS, LACKS)
+class Readme(unittest.TestCase):
+    def test_the_example(self):
+        blocks = re.findall(r"^```python\n(.*?)^```", (PACKAGE / "README.md").read_text(), re.M | re.S)
+        blocks = [block for block in blocks if re.search(r"^import jax$", block, re.M)]
+        self.assertGreaterEqual(len(blocks), 1)
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
+            os.chdir(folder)
+            try:
+                session = {}
+                for block in blocks:
+                    exec(compile(block, "python/README.md", "exec"), session)
+            finally:
+                os.chdir(before)
+        self.assertIn("<JaxPlan of jit_step for cpu: fusions and order", printed.getvalue())
+        self.assertIn("True\n", printed.getvalue())
+
+
+class CountingResult(unittest.TextTestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"skipped {test.id()}: {reason}")
+
+
+def main():
+    print(f"library {_library.library._name}" + ("" if LACKS else f", jax {jax.__version__}"))
+    program = unittest.main(exit=False, testRunner=unittest.TextTestRunner(resultclass=CountingResult))
+    result = program.result
+    failed = len(result.failures) + len(result.errors)
+    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
+    print(f"{result.passed} passed, {failed} failed{skipped}")
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
