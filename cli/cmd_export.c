@@ -41,8 +41,8 @@ static stw_status export_plan(const cli_call *call, stw_session *session, stw_er
     for (int32_t i = 0; (remark = stw_session_remark(session, i)) != NULL; i++) cli_warn(remark);
     cli_hold_interrupts();
     const stw_status status =
-        stw_plan_export(stw_session_simulator(session), stw_session_plan(session), stw_options_get(call->options, "to"),
-                        call->operand[0], stw_options_get(call->options, "output"), &note, error);
+        stw_plan_export_with(stw_session_simulator(session), stw_session_plan(session), stw_options_get(call->options, "to"),
+                             call->options, call->operand[0], stw_options_get(call->options, "output"), &note, error);
     cli_release_interrupts();
     if (status == STW_OK) show_note(call, note.text);
     return status;

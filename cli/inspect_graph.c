@@ -35,6 +35,7 @@ typedef struct summary {
     double flops; /* the sum may leave int64 */
     int32_t updates;
     int32_t unsized;         /* ops of which neither shape nor cost is known */
+    int32_t empty;           /* ops that give out nothing */
     measured_kind *measured; /* (graph->kind_count) */
     class_work op_class[STW_CLASS_COUNT];
     unknown_op *unknown; /* most frequent first */
@@ -74,7 +75,7 @@ static stw_status count_unknown(summary *s, stw_arena *arena, stw_error *error) 
 }
 
 static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s, stw_error *error) {
-    *s = (summary){.graph = graph};
+    *s = (summary){.graph = graph, .empty = stw_count_empty_ops(graph)};
     STW_TRY_NEW(arena, s->measured, graph->kind_count, error);
     for (int32_t i = 0; i < graph->N; i++) {
         s->nodes[graph->kind[i]]++;
@@ -198,6 +199,12 @@ static void print_text(const summary *s, stw_arena arena) {
     print_classes(s, arena);
     print_unknown(s, arena);
     cli_print_open_inputs(s->reading, arena);
+    const stw_str remark = stw_empty_remark(graph, s->reading, &arena);
+    if (remark.length == 0) return;
+    char line[500];
+    snprintf(line, sizeof line, "%.*s", (int)remark.length, remark.p);
+    cli_hide_controls(line);
+    printf("\n  %s\n", line);
 }
 
 static void write_lists(const summary *s, stw_json_writer *writer) {
@@ -246,6 +253,7 @@ static void print_json(const summary *s, stw_arena arena) {
     cli_field_int(&writer, "nodes", graph->N);
     for (int32_t k = 0; k < NODE_KINDS; k++) cli_field_int(&writer, kind_name[k], s->nodes[k]);
     cli_field_int(&writer, "ops_without_shape", s->unsized);
+    cli_field_int(&writer, "ops_empty", s->empty);
     cli_field_int(&writer, "edges", graph->input_start[graph->N]);
     cli_field_int(&writer, "control_edges", graph->control_start[graph->N]);
     cli_field_int(&writer, "updates", s->updates);

@@ -357,8 +357,12 @@ typedef struct stw_note { /* what the user may paste elsewhere or should know: l
  * plan is invalid and has no step; one that only lacks memory is written. Written aside and renamed; "-" is standard output. */
 STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format,
                                    const char *model_path, const char *path, stw_note *note, stw_error *error) STW_CHECK_RESULT;
-/* The same in memory: the bytes of the model in (NULL for formats that need none), those of the result out, to be given back with
- * stw_bytes_free. */
+/* The same with options: "strip" is the only one that counts. NULL: none. */
+STW_API stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
+                                        const stw_options *options, const char *model_path, const char *path, stw_note *note,
+                                        stw_error *error) STW_CHECK_RESULT;
+/* stw_plan_export in memory: the bytes of the model in (NULL for formats that need none), those of the result out, to be given
+ * back with stw_bytes_free. */
 STW_API stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format,
                                          const void *model, size_t model_size, char **out, size_t *out_size, stw_note *note,
                                          stw_error *error) STW_CHECK_RESULT;

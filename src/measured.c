@@ -61,7 +61,7 @@ static stw_status add_time(conversion *c, stw_str name, place on, double us) {
             c->rows.row = more;
             c->room = room;
         }
-        c->rows.row[c->rows.count++] = (stw_cost_row){.name = name, .kind = c->kind[on][k], .us = us};
+        c->rows.row[c->rows.count++] = (stw_cost_row){.name = name, .kind = c->kind[on][k], .us = us, .again = k > 0};
     }
     return STW_OK;
 }
@@ -141,11 +141,18 @@ static stw_status convert_statistics(conversion *c, stw_str bytes, const stw_gra
 
 static stw_status convert(conversion *c, stw_str bytes, const stw_graph *graph) {
     find_kinds(c);
+    c->rows.unit = "times";
     if (stw_ort_profile_is(bytes)) {
+        c->rows.remedy =
+            "views and shape arithmetic are no ops, and ONNX Runtime renames what it fuses, so profile with its optimizations "
+            "off";
         TRY(convert_profile(c, bytes));
     } else if (stw_tf_costs_is(bytes)) {
+        c->rows.remedy = "views, constants and what TensorFlow adds are no ops; for the rest, profile this very graph";
         TRY(convert_statistics(c, bytes, graph));
     } else {
+        c->rows.unit = "rows";
+        c->rows.remedy = "'stowage export --to csv' lists the names of ops";
         return stw_cost_csv_parse(bytes, c->arena, &c->rows.row, &c->rows.count, c->error);
     }
     return note_passed_over(c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "opening.h"
 #include "plan/plan.h"
 
 struct stw_session {
@@ -13,7 +14,8 @@ struct stw_session {
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
-    const char *remark[2];
+    char of_graph[STW_OPENING_REMARK];
+    const char *remark[3]; /* of the graph, the plan and the costs */
     int32_t remark_count;
 };
 
@@ -45,7 +47,8 @@ static stw_status open_plan(stw_session *s, const stw_options *options, const ch
 static stw_status open_all(stw_session *s, const char *graph_path, const stw_options *options, stw_error *error) {
     const char *plan = stw_options_get(options, "plan");
     const bool plan_is_file = plan != NULL && !stw_method_exists(plan);
-    TRY(stw_graph_open_with(graph_path, options, &s->graph, error));
+    TRY(stw_graph_open_telling(graph_path, options, s->of_graph, &s->graph, error));
+    if (s->of_graph[0] != '\0') add_remark(s, s->of_graph);
     TRY(open_machine(s, options, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
     const stw_machine *machine = stw_session_machine(s);

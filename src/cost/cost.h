@@ -48,15 +48,18 @@ typedef struct stw_cost_row {
     stw_str name, kind;
     double us;
     int64_t line; /* of a CSV */
+    bool again;   /* the time of the row before, for another kind */
 } stw_cost_row;
 /* Reads rows name,kind,us. */
 stw_status stw_cost_csv_parse(stw_str text, stw_arena *arena, stw_cost_row **out, int64_t *count, stw_error *error);
 
 typedef struct stw_cost_rows {
     int64_t count;
-    stw_cost_row *row; /* (count) */
-    int64_t unmatched; /* further times that name no op of the graph */
-    stw_str note;      /* what a reader has to tell of them, or empty */
+    stw_cost_row *row;  /* (count) */
+    int64_t unmatched;  /* further times that name no op of the graph */
+    stw_str note;       /* what a reader has to tell of them, or empty */
+    const char *unit;   /* what they are in the file: "times"; NULL: "rows" */
+    const char *remedy; /* where some name no op; NULL: none */
 } stw_cost_rows;
 /* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. */
 stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "cost/cost.h"
+#include "cost/remark.h"
+
+enum { MAX_COLUMNS = 64 + 128 };
 
 /* Measured times by kind: the graph's columns, overridden and extended by the rows of a file. */
 typedef struct {
@@ -85,36 +88,12 @@ static void spread_over_names(const name_table *t, double *us, const double *set
     }
 }
 
-typedef struct {
-    int64_t rows, unmatched, unknown;
-    stw_str unknown_kind;
-} row_count;
-
-static stw_str remark_on_rows(const row_count *n, stw_arena *arena) {
-    if (n->rows == 0) return STW_STR("the file of costs has no rows");
-    if (n->unknown > 0) {
-        return stw_str_format(arena, "%lld of %lld rows of the costs are for kinds of device that are not known ('%.*s')",
-                              (long long)n->unknown, (long long)n->rows, STW_STR_SHOW(n->unknown_kind));
-    }
-    if (n->unmatched == 0) return (stw_str){0};
-    return stw_str_format(arena, "%lld of %lld rows of the costs name no op of the graph", (long long)n->unmatched,
-                          (long long)n->rows);
-}
-
-/* The note of the reader, then ours. */
-static stw_str join_remarks(stw_str note, const row_count *n, stw_arena *arena) {
-    if (note.length > 0 && n->rows == 0) return note;
-    const stw_str remark = remark_on_rows(n, arena);
-    if (note.length == 0 || remark.length == 0) return note.length == 0 ? remark : note;
-    return stw_str_format(arena, "%s; %s", note.p, remark.p);
-}
-
 static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows,
-                             stw_arena *arena, stw_str *remark, stw_error *error) {
+                             stw_arena *arena, stw_row_count *n, stw_error *error) {
     enum { MAX_KINDS = 128 };
     const stw_cost_row *row = rows->row;
     name_table names;
-    row_count n = {.rows = rows->count + rows->unmatched, .unmatched = rows->unmatched};
+    *n = (stw_row_count){.rows = rows->unmatched, .unmatched = rows->unmatched};
     double *set[MAX_KINDS] = {NULL}; /* times by the first op of a name, NaN where there is no row */
     TRY(build_name_table(graph, arena, &names, error));
     for (int64_t r = 0; r < rows->count; r++) {
@@ -129,19 +108,19 @@ static stw_status apply_rows(measurements *m, const stw_graph *graph, const stw_
         }
         const int32_t op = find_op(&names, row[r].name);
         if (op >= 0) set[k][op] = row[r].us;
-        n.unmatched += op < 0;
+        n->rows += !row[r].again;
+        n->unmatched += op < 0 && !row[r].again;
         if (is_known_kind(machine, row[r].kind)) continue;
-        n.unknown++;
-        n.unknown_kind = row[r].kind;
+        n->unknown++;
+        n->unknown_kind = row[r].kind;
     }
-    if (n.rows > 0 && n.unmatched == n.rows) {
-        return stw_fail(error, STW_ERROR_INPUT, "none of its %lld rows names an op of graph '%.*s'; is it for another graph?",
-                        (long long)n.rows, STW_STR_SHOW(graph->name));
+    if (n->rows > 0 && n->unmatched == n->rows) {
+        return stw_fail(error, STW_ERROR_INPUT, "none of its %lld %s names an op of graph '%.*s'; is it for another graph?",
+                        (long long)n->rows, stw_cost_unit(rows), STW_STR_SHOW(graph->name));
     }
     for (int64_t k = 0; k < m->count && k < MAX_KINDS; k++) {
         if (set[k] != NULL) spread_over_names(&names, m->us[k], set[k]);
     }
-    *remark = join_remarks(rows->note, &n, arena);
     return STW_OK;
 }
 
@@ -158,8 +137,7 @@ static void describe_kinds(measurements *m, const stw_machine *machine) {
 }
 
 static stw_status gather_measurements(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows,
-                                      stw_arena *arena, measurements *m, stw_str *remark, stw_error *error) {
-    enum { MAX_COLUMNS = 64 + 128 };
+                                      stw_arena *arena, measurements *m, stw_row_count *n, stw_error *error) {
     *m = (measurements){0};
     STW_TRY_NEW(arena, m->kind, MAX_COLUMNS, error);
     STW_TRY_NEW(arena, m->us, MAX_COLUMNS, error);
@@ -168,7 +146,7 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     for (int32_t k = 0; k < graph->kind_count; k++) {
         TRY(add_column(m, arena, graph->N, graph->kind_name[k], graph->us[k], error));
     }
-    if (rows != NULL) TRY(apply_rows(m, graph, machine, rows, arena, remark, error));
+    if (rows != NULL) TRY(apply_rows(m, graph, machine, rows, arena, n, error));
     describe_kinds(m, machine);
     return STW_OK;
 }
@@ -197,12 +175,14 @@ static double model_op(const stw_costs *costs, const stw_device *device, int32_t
                              (double)costs->moved[i]);
 }
 
-/* The time of op i on a device: `model_us` is what the model says of it there. */
+/* The time of op i on a device: `model_us` is what the model says of it there; *from is the kind that it was measured on, or
+ * -1. */
 static double time_op(const stw_costs *costs, const measurements *m, const stw_device *device, int32_t i, double model_us,
-                      bool *measured) {
+                      int64_t *from) {
     const int64_t own = find_kind(m, device->kind);
-    *measured = own < m->count && !isnan(m->us[own][i]);
-    if (*measured) return m->us[own][i];
+    *from = own;
+    if (own < m->count && !isnan(m->us[own][i])) return m->us[own][i];
+    *from = -1;
     /* The kind that the model says is nearest: a GPU's time tells more about another GPU than a CPU's. */
     double nearest = HUGE_VAL, us = model_us;
     for (int64_t k = 0; k < m->count; k++) {
@@ -211,12 +191,14 @@ static double time_op(const stw_costs *costs, const measurements *m, const stw_d
         const double distance = fabs(log(model_us / other_us));
         if (!(other_us > 0.0 && distance < nearest)) continue;
         nearest = distance;
+        *from = k;
         us = m->us[k][i] * (model_us / other_us);
     }
     return us;
 }
 
-static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c, stw_error *error) {
+/* served[k]: a time of kind k served for an op. */
+static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c, bool *served, stw_error *error) {
     const stw_graph *graph = costs->graph;
     const stw_device *device = &costs->machine->device[costs->machine->class_device[c]];
     STW_TRY_NEW(&costs->arena, costs->us[c], graph->N, error);
@@ -229,8 +211,21 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
         costs->model_us[c][i] = model_us;
         costs->compute_us[c][i] =
             stw_cost_compute_us(device, (stw_op_class)graph->op_class[i], graph->dtype[i], (double)graph->flops[i]);
-        costs->us[c][i] = time_op(costs, m, device, i, model_us, &costs->measured[c][i]);
+        int64_t from = -1;
+        costs->us[c][i] = time_op(costs, m, device, i, model_us, &from);
+        costs->measured[c][i] = from >= 0 && stw_str_equal(m->kind[from], device->kind);
+        if (from >= 0) served[from] = true;
     }
+    return STW_OK;
+}
+
+/* Times of a class, and a remark where a file of costs has none of its kind. */
+static stw_status fill_and_tell(stw_costs *costs, const measurements *m, int32_t c, bool from_file, stw_arena *scratch,
+                                stw_str *remark, stw_error *error) {
+    bool served[MAX_COLUMNS] = {false};
+    const stw_str kind = costs->machine->device[costs->machine->class_device[c]].kind;
+    TRY(fill_class(costs, m, c, served, error));
+    if (from_file) *remark = stw_remark_on_carried(*remark, kind, m->kind, served, m->count, scratch);
     return STW_OK;
 }
 
@@ -238,9 +233,9 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     const stw_graph *graph = costs->graph;
     const int32_t classes = costs->machine->cost_class_count;
     measurements m;
-    stw_str remark = {0};
-    TRY(gather_measurements(graph, costs->machine, rows, scratch, &m, &remark, error));
-    costs->remark = stw_str_copy(&costs->arena, remark);
+    stw_row_count n = {0};
+    TRY(gather_measurements(graph, costs->machine, rows, scratch, &m, &n, error));
+    stw_str remark = rows != NULL ? stw_remark_on_rows(rows, &n, scratch) : (stw_str){0};
     STW_TRY_NEW(&costs->arena, costs->us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
@@ -249,7 +244,8 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = bytes_moved(graph, i);
     }
-    for (int32_t c = 0; c < classes; c++) TRY(fill_class(costs, &m, c, error));
+    for (int32_t c = 0; c < classes; c++) TRY(fill_and_tell(costs, &m, c, rows != NULL, scratch, &remark, error));
+    costs->remark = stw_str_copy(&costs->arena, remark);
     STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
         costs->least_us[i] = costs->us[0][i];

@@ -2,34 +2,67 @@
 #include "base/json.h"
 #include "export/modules.h"
 
-typedef struct moved {
-    int32_t parameters;
-    int64_t bytes;
+typedef struct moved { /* what leaves the plan */
+    int32_t units, parameters;
+    int64_t bytes, all_bytes;
 } moved;
 
-/* A unit goes where most of its bytes are. */
-static stw_status choose_devices(const stw_export *e, const stw_modules *m, int32_t **out, moved *away, stw_error *error) {
-    const int32_t D = e->machine->device_count;
-    STW_TRY_NEW(e->arena, *out, m->unit_count, error);
-    for (int32_t u = 0; u < m->unit_count; u++) {
-        const int64_t *weight = &m->weight[(int64_t)u * D];
-        for (int32_t d = 1; d < D; d++) {
-            if (weight[d] > weight[(*out)[u]]) (*out)[u] = d;
+/* (unit_count, D) picoseconds of the ops that read a unit's parameters. */
+static stw_status time_units(const stw_export *e, const stw_modules *m, int64_t **out, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    const stw_timeline *timeline = e->timeline;
+    STW_TRY_NEW(e->arena, *out, (int64_t)m->unit_count * e->machine->device_count, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (m->parameter_unit[i] < 0) continue;
+        int64_t *time = *out + (int64_t)m->parameter_unit[i] * e->machine->device_count;
+        for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
+            const int32_t task = timeline->tasks->task_of[graph->reader[k].node];
+            if (task >= 0) time[timeline->device[task]] += timeline->end_ps[task] - timeline->start_ps[task];
         }
-    }
-    for (int32_t i = 0; i < e->graph->N; i++) {
-        const int32_t u = m->parameter_unit[i];
-        if (u < 0 || e->plan->device[i] == (*out)[u]) continue;
-        away->parameters++;
-        away->bytes += e->graph->bytes[i];
     }
     return STW_OK;
 }
 
-/* Keys are names of any kind, so they are written as strings are. */
-static stw_status write_map(const stw_export *e, const stw_modules *m, const int32_t *device, stw_error *error) {
+static moved measure(const stw_export *e, const stw_modules *m, const int32_t *device) {
+    const int32_t D = e->machine->device_count;
+    moved away = {0};
+    for (int32_t u = 0; u < m->unit_count; u++) {
+        bool divided = false;
+        for (int32_t d = 0; d < D; d++) divided |= d != device[u] && m->weight[(int64_t)u * D + d] > 0;
+        away.units += divided;
+    }
+    for (int32_t i = 0; i < e->graph->N; i++) {
+        const int32_t u = m->parameter_unit[i];
+        if (u < 0) continue;
+        away.all_bytes += e->graph->bytes[i];
+        if (e->plan->device[i] == device[u]) continue;
+        away.parameters++;
+        away.bytes += e->graph->bytes[i];
+    }
+    return away;
+}
+
+/* A unit goes where most of its bytes are; of equals, where its ops take the most time. */
+static stw_status choose_devices(const stw_export *e, const stw_modules *m, int32_t **out, stw_error *error) {
+    const int32_t D = e->machine->device_count;
+    int64_t *time;
+    TRY(time_units(e, m, &time, error));
+    STW_TRY_NEW(e->arena, *out, m->unit_count, error);
+    for (int32_t u = 0; u < m->unit_count; u++) {
+        const int64_t *bytes = &m->weight[(int64_t)u * D], *ps = &time[(int64_t)u * D];
+        int32_t best = 0;
+        for (int32_t d = 1; d < D; d++) {
+            if (bytes[d] > bytes[best] || (bytes[d] == bytes[best] && ps[d] > ps[best])) best = d;
+        }
+        (*out)[u] = best;
+    }
+    return STW_OK;
+}
+
+/* Keys are names of any kind, so they are written as strings are. Adds to `entries`. */
+static stw_status write_map(const stw_export *e, const stw_modules *m, const int32_t *device, int32_t *entries,
+                            stw_error *error) {
     int32_t *agreed;
-    bool any = false;
     STW_TRY_NEW(e->arena, agreed, m->count, error);
     stw_modules_agree(m, device, agreed);
     fputc('{', e->out);
@@ -38,40 +71,49 @@ static stw_status write_map(const stw_export *e, const stw_modules *m, const int
         stw_json_writer name, value;
         stw_json_writer_init(&name, e->out);
         stw_json_writer_init(&value, e->out);
-        fputs(any ? ",\n  " : "\n  ", e->out);
+        fputs(*entries > 0 ? ",\n  " : "\n  ", e->out);
         stw_json_write_string(&name, m->name[k]);
         fputs(": ", e->out);
         stw_modules_put_device(&value, m, agreed[k]);
-        any = true;
+        ++*entries;
     }
     fputs("\n}\n", e->out);
     return STW_OK;
 }
 
-static stw_status make_note(stw_export *e, const stw_modules *m, moved away, stw_error *error) {
-    stw_str split = STW_STR(""), unnamed = STW_STR("");
-    if (away.parameters > 0) {
-        split = stw_str_format(e->arena,
-                               "%d of %d parameters and buffers (%lld bytes) go to where most of their module is: a module has "
-                               "one device here\n",
-                               away.parameters, m->labelled, (long long)away.bytes);
+static const char tied_words[] =
+    "a module whose weight is that of another, such as a head tied to its embedding, has no name here: add it with the device of "
+    "the "
+    "other, or accelerate's check_device_map refuses the map\n";
+
+static stw_status make_note(stw_export *e, const stw_modules *m, const int32_t *device, int32_t entries, stw_error *error) {
+    const moved away = measure(e, m, device);
+    const int32_t used = __builtin_popcountll(stw_modules_devices(e));
+    const stw_str remarks = stw_modules_remarks(e, m);
+    stw_str divided = STW_STR(""), lost = STW_STR("");
+    if (away.units > 0) {
+        divided = stw_str_format(
+            e->arena,
+            "the plan divides %d of %d blocks and layers; each goes to where most of it is: %d of %d parameters "
+            "and buffers, %lld bytes of %lld, leave their device\n",
+            away.units, m->unit_count, away.parameters, m->labelled, (long long)away.bytes, (long long)away.all_bytes);
     }
-    if (m->unlabelled > 0) {
-        unnamed = stw_str_format(e->arena, "%d parameters and buffers have no label and are left out\n", m->unlabelled);
+    if (entries == 1 && used > 1) {
+        lost = stw_str_format(e->arena, "the plan uses %d devices, but nothing of that is left: the map has one device\n", used);
     }
     e->note =
-        stw_str_format(e->arena, "%s%s%suse it as AutoModel.from_pretrained(NAME, device_map=json.load(open(FILE)))",
+        stw_str_format(e->arena, "%s%s%s%s%suse it as AutoModel.from_pretrained(NAME, device_map=json.load(open(FILE)))",
                        m->hosts > 1 ? "devices count over all hosts, but a device_map serves one process on one host\n" : "",
-                       split.p == NULL ? "" : split.p, unnamed.p == NULL ? "" : unnamed.p);
+                       divided.p == NULL ? "" : divided.p, lost.p == NULL ? "" : lost.p, remarks.p == NULL ? "" : remarks.p,
+                       entries > 1 ? tied_words : "");
     return e->note.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
 }
 
 stw_status stw_export_device_map(stw_export *e, stw_error *error) {
     stw_modules m;
-    int32_t *device;
-    moved away = {0};
-    TRY(stw_modules_of(e, &m, error));
-    TRY(choose_devices(e, &m, &device, &away, error));
-    TRY(write_map(e, &m, device, error));
-    return make_note(e, &m, away, error);
+    int32_t *device, entries = 0;
+    TRY(stw_modules_of(e, true, &m, error));
+    TRY(choose_devices(e, &m, &device, error));
+    TRY(write_map(e, &m, device, &entries, error));
+    return make_note(e, &m, device, entries, error);
 }

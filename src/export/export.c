@@ -7,22 +7,27 @@
 
 #include "base/file.h"
 
+/* What a format is like: it needs the file that the graph was read from; it speaks of modules, so that "strip" has a meaning. */
+enum { NEEDS_MODEL = 1u << 0, HAS_MODULES = 1u << 1 };
+
 typedef struct export_format {
     const char *name, *description;
     stw_status (*write)(stw_export *e, stw_error *error);
-    bool needs_model; /* the file that the graph was read from */
+    unsigned traits; /* of the above */
 } export_format;
 
 static const export_format formats[] = {
-    {"onnx", "the ONNX model with a device, priority and group at each node, nodes in planned order", stw_export_onnx, true},
-    {"hlo", "the HLO module, text or protobuf as it came, with the plan's schedule, fusions and devices", stw_export_hlo, true},
-    {"hlo-text", "the same as HLO text, for reading", stw_export_hlo_text, true},
-    {"graphdef", "the TensorFlow graph, binary or text as it came, with device strings", stw_export_graphdef, true},
-    {"device-map", "JSON: module names to devices, as Hugging Face's device_map takes them", stw_export_device_map, false},
-    {"split-points", "JSON: the modules where a pipeline over the devices is to be split", stw_export_split_points, false},
-    {"trace", "the simulated step as a timeline for chrome://tracing or Perfetto", stw_export_trace, false},
-    {"dot", "a drawing of a small graph for Graphviz, coloured by device", stw_export_dot, false},
-    {"csv", "a table of the nodes: device, priority, group, start, end, bytes", stw_export_csv, false},
+    {"onnx", "the ONNX model with a device, priority and group at each node, nodes in planned order", stw_export_onnx,
+     NEEDS_MODEL},
+    {"hlo", "the HLO module, text or protobuf as it came, with the plan's schedule, fusions and devices", stw_export_hlo,
+     NEEDS_MODEL},
+    {"hlo-text", "the same as HLO text, for reading", stw_export_hlo_text, NEEDS_MODEL},
+    {"graphdef", "the TensorFlow graph, binary or text as it came, with device strings", stw_export_graphdef, NEEDS_MODEL},
+    {"device-map", "JSON: module names to devices, as Hugging Face's device_map takes them", stw_export_device_map, HAS_MODULES},
+    {"split-points", "JSON: the modules where a pipeline over the devices is to be split", stw_export_split_points, HAS_MODULES},
+    {"trace", "the simulated step as a timeline for chrome://tracing or Perfetto", stw_export_trace, 0},
+    {"dot", "a drawing of a small graph for Graphviz, coloured by device", stw_export_dot, 0},
+    {"csv", "a table of the nodes: device, priority, group, start, end, bytes", stw_export_csv, 0},
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
@@ -40,9 +45,10 @@ static const export_format *find_format(const char *name) {
     return NULL;
 }
 
-/* Where the model comes from and where the result goes: files, or memory. */
+/* Where the model comes from and where the result goes: files, or memory; and the options. */
 typedef struct export_ends {
     const char *model_path, *path;
+    const stw_options *options; /* or NULL */
     const void *model;
     size_t model_size;
     char **out; /* NULL: to `path` */
@@ -126,13 +132,23 @@ static stw_status write_memory(stw_export *e, const export_format *format, const
 
 static stw_status export_with(stw_export *e, const export_format *format, const export_ends *ends, stw_error *error) {
     stw_workspace *workspace;
-    if (format->needs_model) TRY(read_model(e, format->name, ends, error));
+    if ((format->traits & NEEDS_MODEL) != 0) TRY(read_model(e, format->name, ends, error));
     TRY(stw_workspace_create(e->simulator, &workspace, error));
     stw_status status = evaluate(e, workspace, error);
     if (status == STW_OK)
         status = ends->out != NULL ? write_memory(e, format, ends, error) : write_file(e, format, ends->path, error);
     stw_workspace_destroy(workspace);
     return status;
+}
+
+static stw_status read_options(stw_export *e, const export_format *format, const stw_options *options, stw_error *error) {
+    const char *strip = options != NULL ? stw_options_get(options, "strip") : NULL;
+    if (strip == NULL) return STW_OK;
+    if ((format->traits & HAS_MODULES) == 0)
+        return stw_fail(error, STW_ERROR_INPUT, "--strip goes with device-map and split-points, not with '%s'", format->name);
+    e->strip = stw_str_of(strip);
+    if (e->strip.length > 1 && e->strip.p[e->strip.length - 1] == '.') e->strip.length--;
+    return STW_OK;
 }
 
 static stw_status export_plan(const stw_simulator *simulator, const stw_plan *plan, const char *format, const export_ends *ends,
@@ -144,7 +160,8 @@ static stw_status export_plan(const stw_simulator *simulator, const stw_plan *pl
     TRY(stw_arena_create(&arena, error));
     stw_export e = {
         .simulator = simulator, .graph = simulator->graph, .machine = simulator->machine, .plan = plan, .arena = &arena};
-    const stw_status status = export_with(&e, found, ends, error);
+    stw_status status = read_options(&e, found, ends->options, error);
+    if (status == STW_OK) status = export_with(&e, found, ends, error);
     if (status == STW_OK && note != NULL) snprintf(note->text, sizeof note->text, "%.*s", (int)e.note.length, e.note.p);
     stw_arena_destroy(&arena);
     return status;
@@ -152,7 +169,14 @@ static stw_status export_plan(const stw_simulator *simulator, const stw_plan *pl
 
 stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const char *model_path,
                            const char *path, stw_note *note, stw_error *error) {
-    return export_plan(simulator, plan, format, &(export_ends){.model_path = model_path, .path = path}, note, error);
+    return stw_plan_export_with(simulator, plan, format, NULL, model_path, path, note, error);
+}
+
+stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
+                                const stw_options *options, const char *model_path, const char *path, stw_note *note,
+                                stw_error *error) {
+    const export_ends ends = {.model_path = model_path, .path = path, .options = options};
+    return export_plan(simulator, plan, format, &ends, note, error);
 }
 
 stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format, const void *model,

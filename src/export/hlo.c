@@ -1,21 +1,13 @@
 /* Plans into HLO modules: reads the module again, applies the plan, writes it as it came. */
 #include "export/hlo.h"
 
-#include <string.h>
-
+#include "export/hlo_fields.h"
 #include "import/import.h"
 
 const char stw_hlo_device_key[] = "stowage_device";
 
 stw_status stw_hlo_add_item(stw_hlo_edit *edit, const stw_hlo_item *item, int32_t *out) {
-    if (edit->item_count == edit->item_room) {
-        stw_hlo_item *more;
-        const int32_t room = 2 * edit->item_room + 256;
-        STW_TRY_NEW(edit->arena, more, room, edit->error);
-        if (edit->item_count > 0) memcpy(more, edit->item, (size_t)edit->item_count * sizeof *more);
-        edit->item = more;
-        edit->item_room = room;
-    }
+    STW_HLO_RESERVE(edit->arena, edit->item, edit->item_count, edit->item_room, edit->error);
     edit->item[edit->item_count] = *item;
     *out = edit->item_count++;
     return STW_OK;
@@ -68,7 +60,7 @@ int64_t stw_hlo_int_of(stw_str message, int64_t field) {
 }
 
 stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
-    return edit->is_text ? stw_hlo_attribute(i->attributes, "kind", NULL) : stw_hlo_content(i->attributes, 11);
+    return edit->is_text ? stw_hlo_attribute(i->attributes, "kind", NULL) : stw_hlo_content(i->attributes, HLO_FUSION_KIND);
 }
 
 /* ---- devices ---- */

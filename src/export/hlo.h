@@ -129,6 +129,11 @@ static inline int32_t stw_hlo_fused_of(const stw_hlo_edit *edit, int64_t instruc
     const int32_t task = node < 0 ? -1 : edit->tasks.task_of[node];
     return task < 0 ? -1 : edit->fused_of[task];
 }
+/* The item that does all that an instruction did: its own, or its fusion. -1: it was no more than another name. */
+static inline int32_t stw_hlo_doer_of(const stw_hlo_edit *edit, int64_t instruction) {
+    const int32_t group = stw_hlo_fused_of(edit, instruction);
+    return group >= 0 ? edit->fused[group].item : edit->item_of[stw_hlo_local(edit, instruction)];
+}
 static inline bool stw_hlo_is_recomputed(const stw_hlo_edit *edit, int64_t instruction) {
     const int32_t node = edit->op_node[stw_hlo_local(edit, instruction)];
     return node >= 0 && edit->tasks.task_of[node] < 0;
@@ -151,11 +156,13 @@ stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole);
 /* What stands behind views; a tuple of several values stands for itself. */
 int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruction);
 
-/* Pairs (before, after) of items that no operand shows: control edges apart, these are all. */
+/* Pairs of items that no operand shows: control edges apart, these are all. */
+typedef struct stw_hlo_wait {
+    int32_t before, after;
+} stw_hlo_wait;
 typedef struct stw_hlo_waits {
-    stw_arena *arena;
-    int32_t *pair; /* (2 * count) */
-    int64_t count, room;
+    stw_hlo_wait *pair; /* (count) */
+    int32_t count, room;
 } stw_hlo_waits;
 stw_status stw_hlo_buffer_waits(stw_hlo_edit *edit, stw_hlo_waits *out);
 

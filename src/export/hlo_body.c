@@ -110,42 +110,52 @@ static bool is_single(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
     return i->rule == STW_HLO_CONSTANT && shape->kind == STW_HLO_ARRAY && shape->elements == 1;
 }
 
-static stw_status keep_inside(fuser *f, int64_t instruction, int32_t item) {
-    *inside_of(f, instruction) = (inside_value){.body = f->number, .v = {.item = item}};
+static void keep_inside(fuser *f, int64_t instruction, stw_hlo_result value) {
+    *inside_of(f, instruction) = (inside_value){.body = f->number, .v = value};
+}
+
+/* A value that comes from elsewhere: a constant is copied, all else becomes a parameter. */
+static stw_status take_in(fuser *f, int64_t instruction, stw_hlo_result *value) {
+    *value = (stw_hlo_result){.item = -1};
+    TRY(is_single(f->edit, stw_hlo_at(f->edit, instruction)) ? add_copy(f, instruction, &value->item)
+                                                             : add_parameter(f, instruction, &value->item));
+    keep_inside(f, instruction, *value);
+    return STW_OK;
+}
+
+/* From a value in the body to what a view makes of it: the same, one of its parts, or a copy of the view. */
+static stw_status follow_view(fuser *f, int64_t instruction, stw_hlo_result *value) {
+    const stw_hlo_instruction *view = stw_hlo_at(f->edit, instruction);
+    const bool is_part = view->rule == STW_HLO_PART;
+    const bool undoes_tuple = is_part && stw_hlo_operand(f->edit->m, view, 0)->rule == STW_HLO_TUPLE;
+    if (is_part && !undoes_tuple && value->is_pack) {
+        *value = (stw_hlo_result){.item = (int32_t)stw_hlo_number(f->edit, value->pack, (int32_t)view->number)};
+    } else if (!undoes_tuple) {
+        if (value->is_pack || view->operand.count != 1) return refuse(f, instruction, "stands between its members");
+        f->operand[0] = value->item;
+        TRY(add_copy(f, instruction, &value->item));
+    }
+    keep_inside(f, instruction, *value);
     return STW_OK;
 }
 
 /* The item of a value that members read: a member, a view of one, a constant or a parameter. */
 static stw_status find_value(fuser *f, int64_t instruction, int32_t *out) {
-    stw_vector chain = {.arena = f->edit->arena}; /* views from the reader back to the member */
-    const bool leads = leads_inside(f, instruction);
-    while (leads && !is_inside(f, instruction)) {
-        if (!stw_vector_push(&chain, instruction)) return stw_fail(f->edit->error, STW_ERROR_MEMORY, "out of memory");
-        instruction = step_back(f->edit, instruction);
+    stw_hlo_result value = {.item = -1};
+    if (!leads_inside(f, instruction)) {
+        TRY(take_in(f, instruction, &value));
+        *out = value.item;
+        return STW_OK;
     }
-    int32_t item = -1;
-    if (leads) {
-        item = inside_of(f, instruction)->v.item;
-    } else {
-        TRY(is_single(f->edit, stw_hlo_at(f->edit, instruction)) ? add_copy(f, instruction, &item)
-                                                                 : add_parameter(f, instruction, &item));
-        keep_inside(f, instruction, item);
+    stw_vector views = {.arena = f->edit->arena}; /* from the reader back to the member */
+    int64_t member = instruction;
+    for (; !is_inside(f, member); member = step_back(f->edit, member)) {
+        if (!stw_vector_push(&views, member)) return stw_fail(f->edit->error, STW_ERROR_MEMORY, "out of memory");
     }
-    stw_hlo_result from = inside_of(f, instruction)->v;
-    for (int64_t k = chain.count; k-- > 0; from = inside_of(f, chain.data[k])->v) {
-        const stw_hlo_instruction *view = stw_hlo_at(f->edit, chain.data[k]);
-        const bool of_tuple = view->rule == STW_HLO_PART && stw_hlo_operand(f->edit->m, view, 0)->rule == STW_HLO_TUPLE;
-        if (view->rule == STW_HLO_PART && from.is_pack) {
-            item = (int32_t)stw_hlo_number(f->edit, from.pack, (int32_t)view->number);
-        } else if (!of_tuple) { /* a part of a tuple instruction is what went into it */
-            if (view->operand.count != 1) return refuse(f, chain.data[k], "stands between its members");
-            f->operand[0] = item;
-            TRY(add_copy(f, chain.data[k], &item));
-        }
-        keep_inside(f, chain.data[k], item);
-    }
-    if (from.is_pack) return refuse(f, instruction, "is read within it as a tuple");
-    *out = item;
+    value = inside_of(f, member)->v;
+    for (int64_t k = views.count; k-- > 0;) TRY(follow_view(f, views.data[k], &value));
+    if (value.is_pack) return refuse(f, member, "is read within it as a tuple");
+    *out = value.item;
     return STW_OK;
 }
 
@@ -188,7 +198,7 @@ static stw_status take_apart(fuser *f, int64_t instruction) {
         }
     }
     if (!value.is_pack) value.item = f->inner[body->root];
-    *inside_of(f, instruction) = (inside_value){f->number, value};
+    keep_inside(f, instruction, value);
     return STW_OK;
 }
 
@@ -198,30 +208,35 @@ static stw_status add_member(fuser *f, int64_t instruction) {
         if (!is_plain_fusion(f->edit, i)) return refuse(f, instruction, "is itself one of another kind than kLoop and kInput");
         return take_apart(f, instruction);
     }
-    int32_t item = -1;
+    stw_hlo_result value = {.item = -1};
     if (!may_fuse(i)) return refuse(f, instruction, "may not be in one");
     TRY(find_operands(f, i));
-    TRY(add_copy(f, instruction, &item));
-    return keep_inside(f, instruction, item);
+    TRY(add_copy(f, instruction, &value.item));
+    keep_inside(f, instruction, value);
+    return STW_OK;
+}
+
+/* Instructions of a task, operands first: by insertion, for there are few. */
+static int32_t sort_members(const stw_hlo_edit *edit, int32_t task, int32_t *list) {
+    const stw_membership *tasks = &edit->tasks;
+    const int32_t first = tasks->member_start[task], count = tasks->member_start[task + 1] - first;
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t added = edit->op_at[tasks->member[first + k]];
+        int32_t to = k;
+        for (; to > 0 && list[to - 1] > added; to--) list[to] = list[to - 1];
+        list[to] = added;
+    }
+    return count;
 }
 
 static stw_status fuse_group(fuser *f, int32_t number) {
     stw_hlo_edit *edit = f->edit;
-    const stw_membership *tasks = &edit->tasks;
     f->fused = &edit->fused[number];
     f->number = number + 1;
     f->outside.count = f->parameters.count = 0;
     f->fused->first = edit->item_count;
-    const int32_t task = f->fused->task;
-    const int32_t first = tasks->member_start[task], count = tasks->member_start[task + 1] - first;
-    int32_t list[STW_MAX_GROUP_MEMBERS]; /* instructions, operands first */
-    for (int32_t k = 0; k < count; k++) list[k] = edit->op_at[tasks->member[first + k]];
-    for (int32_t k = 1; k < count; k++) {
-        const int32_t moved = list[k];
-        int32_t to = k;
-        for (; to > 0 && list[to - 1] > moved; to--) list[to] = list[to - 1];
-        list[to] = moved;
-    }
+    int32_t list[STW_MAX_GROUP_MEMBERS];
+    const int32_t count = sort_members(edit, f->fused->task, list);
     for (int32_t k = 0; k < count; k++) {
         TRY(add_member(f, list[k]));
         if (stw_hlo_fused_of(edit, list[k]) == number) edit->result[stw_hlo_local(edit, list[k])] = inside_of(f, list[k])->v;

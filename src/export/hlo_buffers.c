@@ -2,9 +2,8 @@
  * written over a parameter. Other readers of that buffer that stand before such an op in the module stay before it.
  *
  * Only readers that do so now are held back, so the waits never contradict each other or the data. */
-#include <string.h>
-
 #include "export/hlo.h"
+#include "export/hlo_fields.h"
 
 typedef struct reader_link {
     int32_t instruction, next; /* next: -1 ends the list */
@@ -25,30 +24,16 @@ typedef struct buffers {
 static stw_status add_wait(buffers *b, int32_t before, int32_t after) {
     stw_hlo_waits *w = b->waits;
     if (before < 0 || after < 0 || before == after) return STW_OK;
-    if (w->count == w->room) {
-        int32_t *more;
-        const int64_t room = 2 * w->room + 256;
-        STW_TRY_NEW(w->arena, more, 2 * room, b->edit->error);
-        if (w->count > 0) memcpy(more, w->pair, 2 * (size_t)w->count * sizeof *more);
-        w->pair = more;
-        w->room = room;
-    }
-    w->pair[2 * w->count] = before;
-    w->pair[2 * w->count + 1] = after;
-    w->count++;
+    STW_HLO_RESERVE(b->edit->arena, w->pair, w->count, w->room, b->edit->error);
+    w->pair[w->count++] = (stw_hlo_wait){before, after};
     return STW_OK;
-}
-
-static int32_t doer_of(const stw_hlo_edit *edit, int32_t instruction) {
-    const int32_t group = stw_hlo_fused_of(edit, instruction);
-    return group >= 0 ? edit->fused[group].item : edit->item_of[stw_hlo_local(edit, instruction)];
 }
 
 /* A recomputed reader reads in every group that it is computed in. */
 static stw_status let_wait(buffers *b, int32_t reader, int32_t writer) {
     const stw_hlo_edit *edit = b->edit;
-    const int32_t after = doer_of(edit, writer);
-    if (!stw_hlo_is_recomputed(edit, reader)) return add_wait(b, doer_of(edit, reader), after);
+    const int32_t after = stw_hlo_doer_of(edit, writer);
+    if (!stw_hlo_is_recomputed(edit, reader)) return add_wait(b, stw_hlo_doer_of(edit, reader), after);
     const int32_t node = edit->op_node[stw_hlo_local(edit, reader)];
     for (int32_t k = edit->tasks.computer_start[node]; k < edit->tasks.computer_start[node + 1]; k++) {
         const int32_t group = edit->fused_of[edit->tasks.computer[k]];
@@ -58,14 +43,7 @@ static stw_status let_wait(buffers *b, int32_t reader, int32_t writer) {
 }
 
 static stw_status add_reader(buffers *b, int32_t *list, int32_t instruction) {
-    if (b->link_count == b->link_room) {
-        reader_link *more;
-        const int32_t room = 2 * b->link_room + 256;
-        STW_TRY_NEW(b->edit->arena, more, room, b->edit->error);
-        if (b->link_count > 0) memcpy(more, b->link, (size_t)b->link_count * sizeof *more);
-        b->link = more;
-        b->link_room = room;
-    }
+    STW_HLO_RESERVE(b->edit->arena, b->link, b->link_count, b->link_room, b->edit->error);
     b->link[b->link_count] = (reader_link){instruction, *list};
     *list = b->link_count++;
     return STW_OK;
@@ -126,7 +104,7 @@ static bool overwrites(const buffers *b, const stw_hlo_instruction *i, int32_t o
         case STW_HLO_START: return calls_writer(b, i) || i->operand.count >= 4; /* buffers to write to */
         case STW_HLO_CUSTOM:
             return (b->edit->is_text ? stw_hlo_attribute(i->attributes, "output_to_operand_aliasing", NULL)
-                                     : stw_hlo_field(i->attributes, 74))
+                                     : stw_hlo_field(i->attributes, HLO_OUTPUT_ALIASING))
                        .length > 0;
         default: return false;
     }
@@ -192,14 +170,14 @@ static bool has_effect(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
     if (stw_str_is(i->opcode, "rng-get-and-update-state") || stw_str_is(i->opcode, "rng")) return true;
     if (i->rule != STW_HLO_CUSTOM) return false;
     return edit->is_text ? stw_str_is(stw_hlo_attribute(i->attributes, "custom_call_has_side_effect", NULL), "true")
-                         : stw_hlo_field(i->attributes, 65).length > 0;
+                         : stw_hlo_field(i->attributes, HLO_CALL_HAS_SIDE_EFFECT).length > 0;
 }
 
 stw_status stw_hlo_buffer_waits(stw_hlo_edit *edit, stw_hlo_waits *out) {
     buffers b = {.edit = edit, .waits = out};
     const int32_t count = edit->entry->count;
     int32_t last_effect = -1;
-    *out = (stw_hlo_waits){.arena = edit->arena};
+    *out = (stw_hlo_waits){0};
     STW_TRY_NEW(edit->arena, b.first, count, edit->error);
     STW_TRY_NEW(edit->arena, b.readers, count, edit->error);
     STW_TRY_NEW(edit->arena, b.mark, count, edit->error);

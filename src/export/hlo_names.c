@@ -1,6 +1,7 @@
 /* Names and ids of all that is new, and which computations nobody calls any more. Copies keep their name where the original is
  * gone, so that members can be found again in the fused computations. */
 #include "export/hlo.h"
+#include "export/hlo_fields.h"
 
 enum { OLD_NAMES = -2, NEW_NAMES = -3 }; /* scopes in the module's table of names */
 
@@ -97,7 +98,7 @@ static stw_status name_item(namer *n, stw_hlo_item *item, bool is_entry) {
 
 /* ---- ids ---- */
 
-static int64_t id_of(stw_str message) { return stw_hlo_int_of(message, 35); }
+static int64_t id_of(stw_str message) { return stw_hlo_int_of(message, HLO_ID); }
 
 static void find_largest(namer *n) {
     const stw_hlo_module *m = n->edit->m;

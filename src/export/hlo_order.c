@@ -27,7 +27,7 @@ static void walk_edges(const stw_hlo_edit *edit, const stw_hlo_waits *waits, edg
         for (int32_t o = 0; o < item->control.count; o++)
             count_edge(edges, stw_hlo_number(edit, item->control, o), edges->first + k, fill);
     }
-    for (int64_t w = 0; w < waits->count; w++) count_edge(edges, waits->pair[2 * w], waits->pair[2 * w + 1], fill);
+    for (int32_t w = 0; w < waits->count; w++) count_edge(edges, waits->pair[w].before, waits->pair[w].after, fill);
 }
 
 static stw_status build_edges(stw_hlo_edit *edit, const stw_hlo_waits *waits, edge_list *edges) {

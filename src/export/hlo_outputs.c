@@ -1,6 +1,4 @@
 /* What stays in the entry, what the fusions hand to it, and who reads what there. */
-#include <string.h>
-
 #include "export/hlo.h"
 
 /* ---- who is needed ---- */
@@ -57,14 +55,7 @@ static stw_status find_live(stw_hlo_edit *edit) {
 /* ---- outputs ---- */
 
 static stw_status add_output(stw_hlo_edit *edit, int32_t value, int32_t item) {
-    if (edit->output_count == edit->output_room) {
-        stw_hlo_output *more;
-        const int32_t room = 2 * edit->output_room + 64;
-        STW_TRY_NEW(edit->arena, more, room, edit->error);
-        if (edit->output_count > 0) memcpy(more, edit->output, (size_t)edit->output_count * sizeof *more);
-        edit->output = more;
-        edit->output_room = room;
-    }
+    STW_HLO_RESERVE(edit->arena, edit->output, edit->output_count, edit->output_room, edit->error);
     edit->output[edit->output_count++] = (stw_hlo_output){value, item};
     return STW_OK;
 }
@@ -173,16 +164,10 @@ static stw_status add_entry_items(stw_hlo_edit *edit, int32_t first) {
     return STW_OK;
 }
 
-/* The item that has done all that an instruction did: its own, or its fusion. -1: it was no more than another name. */
-static int32_t doer_of(const stw_hlo_edit *edit, int64_t instruction) {
-    const int32_t group = stw_hlo_fused_of(edit, instruction);
-    return group >= 0 ? edit->fused[group].item : edit->item_of[stw_hlo_local(edit, instruction)];
-}
-
 /* Appends the control predecessors of an instruction, each once, `self` not at all. */
 static stw_status add_controls(stw_hlo_edit *edit, const stw_hlo_instruction *i, int32_t self, stw_hlo_range *out) {
     for (int32_t k = 0; k < i->control.count; k++) {
-        const int32_t before = doer_of(edit, stw_hlo_number(edit, i->control, k));
+        const int32_t before = stw_hlo_doer_of(edit, stw_hlo_number(edit, i->control, k));
         bool known = before < 0 || before == self;
         for (int32_t o = 0; !known && o < out->count; o++) known = stw_hlo_number(edit, *out, o) == before;
         if (known) continue;

@@ -17,11 +17,12 @@ static int compare_numbered(const void *left, const void *right) {
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* The sequence of a computation in HloScheduleProto: a map (1) from ids (1) to lists (2: 1). */
+/* The sequence of a computation in the schedule. */
 static stw_hlo_ints sequence_of(stw_hlo_printer *p, stw_str schedule, int64_t computation) {
     stw_str entry;
-    for (stw_hlo_each each = {0}; stw_hlo_next(&each, schedule, 1, &entry);) {
-        if (stw_hlo_int_of(entry, 1) == computation) return stw_hlo_ints_of(p, stw_hlo_content(entry, 2), 1);
+    for (stw_hlo_each each = {0}; stw_hlo_next(&each, schedule, HLO_SCHEDULE_SEQUENCE, &entry);) {
+        if (stw_hlo_int_of(entry, HLO_MAP_KEY) != computation) continue;
+        return stw_hlo_ints_of(p, stw_hlo_content(entry, HLO_MAP_VALUE), HLO_SEQUENCE_ID);
     }
     return (stw_hlo_ints){0};
 }
@@ -34,7 +35,7 @@ static stw_status order_of(stw_hlo_printer *p, const stw_hlo_computation *c, stw
     STW_TRY_NEW(p->arena, by_id, c->count, error);
     for (int32_t k = 0; k < c->count; k++) {
         order[k] = c->first + k;
-        by_id[k] = (numbered){stw_hlo_int_of(p->m->instruction[c->first + k].attributes, 35), c->first + k};
+        by_id[k] = (numbered){stw_hlo_int_of(p->m->instruction[c->first + k].attributes, HLO_ID), c->first + k};
     }
     *out = order;
     const stw_hlo_ints ids = sequence_of(p, schedule, c->id);
@@ -57,12 +58,12 @@ static stw_status order_of(stw_hlo_printer *p, const stw_hlo_computation *c, stw
 static void print_instruction(stw_hlo_printer *p, const stw_hlo_instruction *i) {
     stw_hlo_put_name(&p->out, i->name);
     stw_hlo_put(&p->out, " = ");
-    stw_hlo_print_shape(p, stw_hlo_content(i->attributes, 3), true, 0);
+    stw_hlo_print_shape(p, stw_hlo_content(i->attributes, HLO_SHAPE), true, 0);
     stw_hlo_put(&p->out, " ");
     stw_hlo_put_str(&p->out, i->opcode);
     stw_hlo_put(&p->out, "(");
     if (i->rule == STW_HLO_PARAMETER) stw_hlo_put_format(&p->out, "%lld", (long long)i->number);
-    if (i->rule == STW_HLO_CONSTANT) stw_hlo_print_literal(p, stw_hlo_content(i->attributes, 8));
+    if (i->rule == STW_HLO_CONSTANT) stw_hlo_print_literal(p, stw_hlo_content(i->attributes, HLO_LITERAL));
     for (int32_t k = 0; k < i->operand.count; k++) {
         if (k > 0) stw_hlo_put(&p->out, ", ");
         if (k > 0 && k % 5 == 0) stw_hlo_put_format(&p->out, "/*index=%d*/", k);
@@ -86,10 +87,10 @@ static stw_status print_computation(stw_hlo_printer *p, int32_t c, stw_str sched
         if (k > 0) stw_hlo_put(&p->out, ", ");
         stw_hlo_put_str(&p->out, p->m->instruction[parameter].name);
         stw_hlo_put(&p->out, ": ");
-        stw_hlo_print_shape(p, stw_hlo_content(p->m->instruction[parameter].attributes, 3), false, 0);
+        stw_hlo_print_shape(p, stw_hlo_content(p->m->instruction[parameter].attributes, HLO_SHAPE), false, 0);
     }
     stw_hlo_put(&p->out, ") -> ");
-    stw_hlo_print_shape(p, stw_hlo_content(p->m->instruction[at->root].attributes, 3), false, 0);
+    stw_hlo_print_shape(p, stw_hlo_content(p->m->instruction[at->root].attributes, HLO_SHAPE), false, 0);
     stw_hlo_put(&p->out, " {\n");
     for (int32_t k = 0; k < at->count; k++) {
         stw_hlo_put(&p->out, order[k] == at->root ? "  ROOT " : "  ");
@@ -101,62 +102,36 @@ static stw_status print_computation(stw_hlo_printer *p, int32_t c, stw_str sched
 
 /* ---- the head ---- */
 
-/* input_output_alias={ {0}: (0, {}, may-alias) } */
-static void print_aliases(stw_hlo_printer *p, stw_str aliases) {
-    stw_str entry;
-    int64_t count = 0;
-    for (stw_hlo_each each = {0}; stw_hlo_next(&each, aliases, 1, &entry); count++) {
-        stw_hlo_put(&p->out, count == 0 ? ", input_output_alias={ " : ", ");
-        stw_hlo_print_path(p, entry, 1);
-        stw_hlo_put_format(&p->out, ": (%lld, ", (long long)stw_hlo_int_of(entry, 2));
-        stw_hlo_print_path(p, entry, 3);
-        stw_hlo_put(&p->out, stw_hlo_int_of(entry, 4) == 2 ? ", must-alias)" : ", may-alias)");
-    }
-    if (count > 0) stw_hlo_put(&p->out, " }");
-}
-
-/* buffer_donor={ (0, {}) } */
-static void print_donors(stw_hlo_printer *p, stw_str donors) {
-    stw_str entry;
-    int64_t count = 0;
-    for (stw_hlo_each each = {0}; stw_hlo_next(&each, donors, 1, &entry); count++) {
-        stw_hlo_put_format(&p->out, "%s(%lld, ", count == 0 ? ", buffer_donor={ " : ", ", (long long)stw_hlo_int_of(entry, 1));
-        stw_hlo_print_path(p, entry, 2);
-        stw_hlo_put(&p->out, ")");
-    }
-    if (count > 0) stw_hlo_put(&p->out, " }");
-}
-
 static void print_entry_layout(stw_hlo_printer *p, stw_str program) {
     stw_str shape;
     int64_t count = 0;
     if (program.length == 0) return;
     stw_hlo_put(&p->out, ", entry_computation_layout={(");
-    for (stw_hlo_each each = {0}; stw_hlo_next(&each, program, 1, &shape); count++) {
+    for (stw_hlo_each each = {0}; stw_hlo_next(&each, program, HLO_PROGRAM_PARAMETER, &shape); count++) {
         if (count > 0) stw_hlo_put(&p->out, ", ");
         if (count > 0 && count % 5 == 0) stw_hlo_put_format(&p->out, "/*index=%lld*/", (long long)count);
         stw_hlo_print_shape(p, shape, true, 0);
     }
     stw_hlo_put(&p->out, ")->");
-    stw_hlo_print_shape(p, stw_hlo_content(program, 2), true, 0);
+    stw_hlo_print_shape(p, stw_hlo_content(program, HLO_PROGRAM_RESULT), true, 0);
     stw_hlo_put(&p->out, "}");
 }
 
 stw_status stw_hlo_print(stw_str bytes, stw_arena *arena, stw_str *out, stw_error *error) {
     stw_hlo_printer p = {.out = {.w = {.arena = arena}, .percent = true}, .arena = arena};
     stw_hlo_module *m = NULL;
-    const stw_str inner = stw_hlo_content(bytes, 1), module = stw_hlo_proto_is(inner) ? inner : bytes;
+    const stw_str inner = stw_hlo_content(bytes, HLO_PROTO_MODULE), module = stw_hlo_proto_is(inner) ? inner : bytes;
     TRY(stw_hlo_proto_parse(bytes, arena, &m, error));
     p.m = m;
     stw_hlo_put(&p.out, "HloModule ");
     stw_hlo_put_str(&p.out, m->name);
     if (m->is_scheduled) stw_hlo_put(&p.out, ", is_scheduled=true");
-    print_aliases(&p, stw_hlo_content(module, 8));
-    print_donors(&p, stw_hlo_content(module, 18));
-    print_entry_layout(&p, stw_hlo_content(module, 4));
+    stw_hlo_print_aliases(&p, stw_hlo_content(module, HLO_MODULE_ALIASES));
+    stw_hlo_print_donors(&p, stw_hlo_content(module, HLO_MODULE_DONORS));
+    print_entry_layout(&p, stw_hlo_content(module, HLO_MODULE_PROGRAM_SHAPE));
     for (int32_t c = 0; c < m->computation_count; c++) {
         stw_hlo_put(&p.out, "\n\n");
-        TRY(print_computation(&p, c, stw_hlo_content(module, 7), error));
+        TRY(print_computation(&p, c, stw_hlo_content(module, HLO_MODULE_SCHEDULE), error));
     }
     stw_hlo_put(&p.out, "\n");
     return stw_pb_written(&p.out.w, out, error);

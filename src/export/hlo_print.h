@@ -1,8 +1,17 @@
-/* Private to the printer of protobufs as HLO text: hlo_print.c prints the module, hlo_print_attributes.c what stands behind the
- * operands, with hlo_print_window.c and hlo_print_devices.c, hlo_print_shape.c shapes, hlo_print_literal.c constants. */
+/* Private to the printer of protobufs as HLO text:
+ *
+ *     hlo_print.c             the module
+ *     hlo_print_shape.c       shapes, and how fields are read
+ *     hlo_print_literal.c     constants
+ *     hlo_print_attributes.c  what stands behind the operands of an instruction, with
+ *     hlo_print_fields.c      numbers, flags, lists and words
+ *     hlo_print_window.c      windows, paddings, slices, labels
+ *     hlo_print_devices.c     who takes part
+ *     hlo_print_links.c       who is called, who comes before, who shares memory */
 #ifndef STW_EXPORT_HLO_PRINT_H
 #define STW_EXPORT_HLO_PRINT_H
 
+#include "export/hlo_fields.h"
 #include "export/hlo_text.h"
 
 typedef struct stw_hlo_printer {
@@ -32,12 +41,21 @@ bool stw_hlo_next(stw_hlo_each *each, stw_str message, int64_t field, stw_str *o
 void stw_hlo_print_shape(stw_hlo_printer *p, stw_str shape, bool with_layout, int32_t depth);
 void stw_hlo_print_literal(stw_hlo_printer *p, stw_str literal);
 void stw_hlo_print_key(stw_hlo_printer *p, const char *key); /* ", key=" */
+void stw_hlo_print_list(stw_hlo_printer *p, const char *key, stw_str message, int64_t field);
+void stw_hlo_print_simple(stw_hlo_printer *p, const stw_hlo_instruction *i);  /* what stands in the file as it is printed */
+void stw_hlo_print_numbers(stw_hlo_printer *p, const stw_hlo_instruction *i); /* of dot, gather, scatter, normalization */
+void stw_hlo_print_words(stw_hlo_printer *p, const stw_hlo_instruction *i);   /* for numbers of enumerations */
 void stw_hlo_print_window(stw_hlo_printer *p, stw_str window);
 void stw_hlo_print_padding(stw_hlo_printer *p, stw_str config);
 void stw_hlo_print_slice(stw_hlo_printer *p, stw_str message);
 void stw_hlo_print_labels(stw_hlo_printer *p, stw_str numbers);
 void stw_hlo_print_collective(stw_hlo_printer *p, const stw_hlo_instruction *i);
 void stw_hlo_print_sharding(stw_hlo_printer *p, stw_str sharding, int32_t depth);
+void stw_hlo_print_calls(stw_hlo_printer *p, const stw_hlo_instruction *i);
+void stw_hlo_print_controls(stw_hlo_printer *p, const stw_hlo_instruction *i);
+void stw_hlo_print_operand_aliases(stw_hlo_printer *p, stw_str instruction);
+void stw_hlo_print_aliases(stw_hlo_printer *p, stw_str aliases); /* of the module */
+void stw_hlo_print_donors(stw_hlo_printer *p, stw_str donors);
 void stw_hlo_print_attributes(stw_hlo_printer *p, const stw_hlo_instruction *i);
 /* {0, 1}: a path through tuples. */
 void stw_hlo_print_path(stw_hlo_printer *p, stw_str message, int64_t field);

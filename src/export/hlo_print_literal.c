@@ -106,8 +106,8 @@ static void print_level(stw_hlo_printer *p, const literal *l, int64_t dimension,
 
 /* The data stand in the order of the literal's own layout. False: elide it. */
 static bool find_strides(stw_hlo_printer *p, stw_str shape, literal *l) {
-    const stw_hlo_ints order = stw_hlo_ints_of(p, stw_hlo_content(shape, 5), 1);
-    l->size = stw_hlo_ints_of(p, shape, 3);
+    const stw_hlo_ints order = stw_hlo_ints_of(p, stw_hlo_content(shape, HLO_SHAPE_LAYOUT), HLO_LAYOUT_MINOR_TO_MAJOR);
+    l->size = stw_hlo_ints_of(p, shape, HLO_SHAPE_DIMENSIONS);
     l->elements = 1;
     if (l->size.count > 16) return false;
     for (int64_t k = 0; k < l->size.count; k++) {
@@ -123,7 +123,7 @@ static bool find_strides(stw_hlo_printer *p, stw_str shape, literal *l) {
 static bool find_data(stw_hlo_printer *p, stw_str message, literal *l) {
     static const int64_t bytes[] = {[HALVES] = 2, [BRAINS] = 2,          [BYTES] = 1,  [UNSIGNED_BYTES] = 1,
                                     [SHORTS] = 2, [UNSIGNED_SHORTS] = 2, [FLOATS] = 4, [DOUBLES] = 8};
-    const int64_t type = stw_hlo_int_of(stw_hlo_content(message, 1), 2);
+    const int64_t type = stw_hlo_int_of(stw_hlo_content(message, HLO_LITERAL_SHAPE), HLO_SHAPE_TYPE);
     for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
         if (places[k].type != type) continue;
         l->encoding = places[k].encoding;
@@ -139,7 +139,7 @@ static bool find_data(stw_hlo_printer *p, stw_str message, literal *l) {
 
 void stw_hlo_print_literal(stw_hlo_printer *p, stw_str message) {
     literal l = {0};
-    if (!find_strides(p, stw_hlo_content(message, 1), &l) || !find_data(p, message, &l)) {
+    if (!find_strides(p, stw_hlo_content(message, HLO_LITERAL_SHAPE), &l) || !find_data(p, message, &l)) {
         stw_hlo_put(&p->out, "{...}");
         return;
     }

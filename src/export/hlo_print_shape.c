@@ -45,20 +45,22 @@ void stw_hlo_print_key(stw_hlo_printer *p, const char *key) {
     stw_hlo_put(&p->out, "=");
 }
 
-/* LayoutProto: minor_to_major (1), tiles (6), element_size_in_bits (7), memory_space (8), tail padding (16). */
+/* {1,0:T(8,128)L(4)E(4)S(1)} */
 static void print_layout(stw_hlo_printer *p, stw_str layout, int64_t rank) {
-    const stw_hlo_ints order = stw_hlo_ints_of(p, layout, 1);
+    const stw_hlo_ints order = stw_hlo_ints_of(p, layout, HLO_LAYOUT_MINOR_TO_MAJOR);
     stw_str tile;
-    const int64_t bits = stw_hlo_int_of(layout, 7), space = stw_hlo_int_of(layout, 8), tail = stw_hlo_int_of(layout, 16);
-    const bool tiled = stw_hlo_field(layout, 6).length > 0, more = tiled || bits > 0 || space > 0 || tail > 1;
+    const int64_t bits = stw_hlo_int_of(layout, HLO_LAYOUT_ELEMENT_BITS), space = stw_hlo_int_of(layout, HLO_LAYOUT_MEMORY_SPACE);
+    const int64_t tail = stw_hlo_int_of(layout, HLO_LAYOUT_TAIL_PADDING);
+    const bool tiled = stw_hlo_field(layout, HLO_LAYOUT_TILES).length > 0;
+    const bool more = tiled || bits > 0 || space > 0 || tail > 1;
     if (rank == 0 && !more) return;
     if (order.count != rank) return;
     stw_hlo_put(&p->out, "{");
     stw_hlo_print_ints(p, &order, ",");
     if (more) stw_hlo_put(&p->out, ":");
     if (tiled) stw_hlo_put(&p->out, "T");
-    for (stw_hlo_each each = {0}; stw_hlo_next(&each, layout, 6, &tile);) {
-        const stw_hlo_ints size = stw_hlo_ints_of(p, tile, 1);
+    for (stw_hlo_each each = {0}; stw_hlo_next(&each, layout, HLO_LAYOUT_TILES, &tile);) {
+        const stw_hlo_ints size = stw_hlo_ints_of(p, tile, HLO_TILE_DIMENSIONS);
         stw_hlo_put(&p->out, "(");
         stw_hlo_print_ints(p, &size, ",");
         stw_hlo_put(&p->out, ")");
@@ -80,7 +82,8 @@ static const char *type_name(int64_t type) {
 }
 
 static void print_array(stw_hlo_printer *p, stw_str shape, const char *type, bool with_layout) {
-    const stw_hlo_ints size = stw_hlo_ints_of(p, shape, 3), dynamic = stw_hlo_ints_of(p, shape, 6);
+    const stw_hlo_ints size = stw_hlo_ints_of(p, shape, HLO_SHAPE_DIMENSIONS);
+    const stw_hlo_ints dynamic = stw_hlo_ints_of(p, shape, HLO_SHAPE_IS_DYNAMIC);
     stw_hlo_put(&p->out, type);
     stw_hlo_put(&p->out, "[");
     for (int64_t k = 0; k < size.count; k++) {
@@ -93,21 +96,20 @@ static void print_array(stw_hlo_printer *p, stw_str shape, const char *type, boo
         }
     }
     stw_hlo_put(&p->out, "]");
-    if (with_layout) print_layout(p, stw_hlo_content(shape, 5), size.count);
+    if (with_layout) print_layout(p, stw_hlo_content(shape, HLO_SHAPE_LAYOUT), size.count);
 }
 
 void stw_hlo_print_shape(stw_hlo_printer *p, stw_str shape, bool with_layout, int32_t depth) {
-    enum { TUPLE = 13, OPAQUE = 14, TOKEN = 17 };
-    const int64_t type = stw_hlo_int_of(shape, 2);
-    if (type == OPAQUE || type == TOKEN) {
-        stw_hlo_put(&p->out, type == TOKEN ? "token[]" : "opaque[]");
-    } else if (type != TUPLE) {
+    const int64_t type = stw_hlo_int_of(shape, HLO_SHAPE_TYPE);
+    if (type == HLO_TYPE_OPAQUE || type == HLO_TYPE_TOKEN) {
+        stw_hlo_put(&p->out, type == HLO_TYPE_TOKEN ? "token[]" : "opaque[]");
+    } else if (type != HLO_TYPE_TUPLE) {
         print_array(p, shape, type_name(type), with_layout);
     } else {
         int64_t count = 0;
         stw_str part;
         stw_hlo_put(&p->out, "(");
-        for (stw_hlo_each each = {0}; depth < STW_HLO_MAX_DEPTH && stw_hlo_next(&each, shape, 4, &part); count++) {
+        for (stw_hlo_each each = {0}; depth < STW_HLO_MAX_DEPTH && stw_hlo_next(&each, shape, HLO_SHAPE_PARTS, &part); count++) {
             if (count > 0) stw_hlo_put(&p->out, ", ");
             if (count > 0 && count % 5 == 0) stw_hlo_put_format(&p->out, "/*index=%lld*/", (long long)count);
             stw_hlo_print_shape(p, part, with_layout, depth + 1);

@@ -1,6 +1,7 @@
 /* Writes the schedule of a module in a protobuf (HloScheduleProto): the entry's is the planned one, the others keep theirs. A
  * module that has none gets one for all computations but those of fusions, in the order in which their instructions stand. */
 #include "export/hlo.h"
+#include "export/hlo_fields.h"
 
 /* The computation of this id, or -1. */
 static int32_t find_computation(const stw_hlo_edit *edit, int64_t id) {
@@ -17,12 +18,12 @@ static stw_status write_sequence(const stw_hlo_edit *edit, stw_pb_writer *w, int
     int64_t *id;
     STW_TRY_NEW(edit->arena, id, count, edit->error);
     for (int32_t k = 0; k < count; k++) {
-        id[k] = is_entry ? edit->item[edit->sequence[k]].id : stw_hlo_int_of(stw_hlo_at(edit, at->first + k)->attributes, 35);
+        id[k] = is_entry ? edit->item[edit->sequence[k]].id : stw_hlo_int_of(stw_hlo_at(edit, at->first + k)->attributes, HLO_ID);
     }
-    const int64_t begun = stw_pb_begin(w, 1);
-    stw_pb_write_int(w, 1, at->id);
-    const int64_t value = stw_pb_begin(w, 2);
-    stw_pb_write_ints(w, 1, id, count);
+    const int64_t begun = stw_pb_begin(w, HLO_SCHEDULE_SEQUENCE);
+    stw_pb_write_int(w, HLO_MAP_KEY, at->id);
+    const int64_t value = stw_pb_begin(w, HLO_MAP_VALUE);
+    stw_pb_write_ints(w, HLO_SEQUENCE_ID, id, count);
     stw_pb_end(w, value);
     stw_pb_end(w, begun);
     return STW_OK;
@@ -32,12 +33,13 @@ static stw_status write_sequence(const stw_hlo_edit *edit, stw_pb_writer *w, int
 stw_status stw_hlo_write_schedule(const stw_hlo_edit *edit, stw_pb_writer *w, stw_str old) {
     bool *is_fused;
     STW_TRY_NEW(edit->arena, is_fused, edit->m->computation_count, edit->error);
-    const int64_t begun = stw_pb_begin(w, 7);
+    const int64_t begun = stw_pb_begin(w, HLO_MODULE_SCHEDULE);
     stw_error ignored = {0};
     stw_pb_file file = stw_pb_open(old, &ignored);
     stw_pb fields = stw_pb_message(&file);
     for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        const int32_t c = f.number == 1 && f.type == STW_PB_BYTES ? find_computation(edit, stw_hlo_int_of(f.bytes, 1)) : -1;
+        const bool is_sequence = f.number == HLO_SCHEDULE_SEQUENCE && f.type == STW_PB_BYTES;
+        const int32_t c = is_sequence ? find_computation(edit, stw_hlo_int_of(f.bytes, HLO_MAP_KEY)) : -1;
         if (c < 0 || (!edit->dropped[c] && c != edit->m->entry)) {
             stw_pb_write_raw(w, (stw_str){f.at, (int64_t)(fields.cursor - f.at)});
         }

@@ -15,8 +15,25 @@ static int64_t count_parts(stw_str label) {
     return parts;
 }
 
-static bool has_label(const stw_graph *graph, int32_t i) {
+static bool is_labelled(const stw_graph *graph, int32_t i) {
     return stw_node_is_resident(graph->kind[i]) && graph->label[i].length > 0;
+}
+
+/* Modules of PyTorch never have these characters in their names. */
+static bool is_path(stw_str label) {
+    return memchr(label.p, '/', (size_t)label.length) == NULL && memchr(label.p, ':', (size_t)label.length) == NULL;
+}
+
+static bool has_path(const stw_graph *graph, int32_t i) { return is_labelled(graph, i) && is_path(graph->label[i]); }
+
+/* The label within the module that --strip names; empty: outside of it, or none. */
+static stw_str label_of(const stw_export *e, int32_t i) {
+    if (!has_path(e->graph, i)) return STW_STR("");
+    const stw_str label = e->graph->label[i];
+    const int64_t skip = e->strip.length > 0 ? e->strip.length + 1 : 0;
+    if (skip == 0) return label;
+    const bool inside = label.length > skip && label.p[skip - 1] == '.' && memcmp(label.p, e->strip.p, (size_t)skip - 1) == 0;
+    return inside ? (stw_str){label.p + skip, label.length - skip} : STW_STR("");
 }
 
 /* The last part of a path. */
@@ -58,7 +75,7 @@ static stw_status make_room(const stw_export *e, stw_modules *m, grower *g, stw_
     const stw_graph *graph = e->graph;
     int64_t most = 1;
     for (int32_t i = 0; i < graph->N; i++) {
-        if (has_label(graph, i)) most += count_parts(graph->label[i]);
+        if (is_labelled(graph, i)) most += count_parts(graph->label[i]);
     }
     if (most > INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "the labels of the parameters have more than 2^31 parts");
     uint64_t capacity = 16;
@@ -71,6 +88,8 @@ static stw_status make_room(const stw_export *e, stw_modules *m, grower *g, stw_
     STW_TRY_NEW(e->arena, m->has_deep, most, error);
     STW_TRY_NEW(e->arena, m->has_modules, most, error);
     STW_TRY_NEW(e->arena, m->has_parameters, most, error);
+    STW_TRY_NEW(e->arena, m->is_block, most, error);
+    STW_TRY_NEW(e->arena, m->numbered, most, error);
     STW_TRY_NEW(e->arena, m->unit_of, most, error);
     STW_TRY_NEW(e->arena, m->unit_node, most, error);
     STW_TRY_NEW(e->arena, m->parameter_unit, graph->N, error);
@@ -83,6 +102,21 @@ static int32_t first_reader(const stw_graph *graph, int32_t i) {
         if (graph->reader[k].node < first) first = graph->reader[k].node;
     }
     return first;
+}
+
+/* "3" or "layer_3". */
+static bool is_numbered(stw_str part) {
+    int64_t rest = part.length;
+    while (rest > 0 && part.p[rest - 1] >= '0' && part.p[rest - 1] <= '9') rest--;
+    return rest < part.length && (rest == 0 || part.p[rest - 1] == '_');
+}
+
+static void find_blocks(stw_modules *m) {
+    for (int32_t k = 1; k < m->count; k++) {
+        m->is_block[k] = m->has_children[k] && is_numbered(part_of(m, k));
+        m->numbered[m->parent[k]] += m->is_block[k];
+    }
+    for (int32_t k = 1; k < m->count; k++) m->is_block[k] = m->is_block[k] && m->numbered[m->parent[k]] > 1;
 }
 
 static void find_kinds(stw_modules *m) {
@@ -100,12 +134,19 @@ static int32_t find_unit(const stw_modules *m, int32_t parameter) {
     return !m->has_modules[module] && around > 0 && m->has_parameters[around] && !m->has_deep[around] ? around : module;
 }
 
+static int32_t outermost_block(const stw_modules *m, int32_t node) {
+    int32_t found = node;
+    for (int32_t k = node; k > 0; k = m->parent[k]) found = m->is_block[k] ? k : found;
+    return found;
+}
+
 /* Numbers the units in the order of the parameters; parameter_unit holds nodes of the tree until then. */
-static void number_units(const stw_graph *graph, stw_modules *m) {
+static void number_units(const stw_graph *graph, bool whole_blocks, stw_modules *m) {
     for (int32_t k = 0; k < m->count; k++) m->unit_of[k] = -1;
     for (int32_t i = 0; i < graph->N; i++) {
         if (m->parameter_unit[i] < 0) continue;
-        const int32_t node = find_unit(m, m->parameter_unit[i]);
+        const int32_t layer = find_unit(m, m->parameter_unit[i]);
+        const int32_t node = whole_blocks ? outermost_block(m, layer) : layer;
         if (m->unit_of[node] < 0) {
             m->unit_of[node] = m->unit_count;
             m->unit_node[m->unit_count++] = node;
@@ -130,25 +171,67 @@ static stw_status weigh(const stw_export *e, stw_modules *m, stw_error *error) {
     return STW_OK;
 }
 
-stw_status stw_modules_of(const stw_export *e, stw_modules *m, stw_error *error) {
-    const stw_graph *graph = e->graph;
-    grower g = {0};
-    *m = (stw_modules){.count = 1};
-    TRY(make_room(e, m, &g, error));
-    m->name[0] = STW_STR("");
-    m->parent[0] = -1;
+/* ---- names that are no modules ---- */
+
+/* ONNX takes names of any kind; those that came from modules have dots. */
+static bool is_strange(const stw_graph *graph, stw_str label) {
+    if (stw_str_equal(graph->family, STW_STR("hlo")) || stw_str_equal(graph->family, STW_STR("tensorflow"))) return true;
+    if (!is_path(label)) return true;
+    return stw_str_equal(graph->family, STW_STR("onnx")) && memchr(label.p, '.', (size_t)label.length) == NULL;
+}
+
+static stw_status check_names(const stw_graph *graph, stw_error *error) {
+    int32_t labelled = 0, strange = 0, example = -1;
     for (int32_t i = 0; i < graph->N; i++) {
-        m->parameter_unit[i] = has_label(graph, i) ? enter_label(&g, graph->label[i]) : -1;
-        m->labelled += has_label(graph, i);
-        m->unlabelled += stw_node_is_resident(graph->kind[i]) && !has_label(graph, i);
+        if (!is_labelled(graph, i)) continue;
+        labelled++;
+        if (!is_strange(graph, graph->label[i])) continue;
+        strange++;
+        if (example < 0) example = i;
     }
-    if (m->labelled == 0) {
+    if (labelled == 0) {
         return stw_fail(error, STW_ERROR_INPUT,
                         "the graph has no parameter with a label, so modules have no names; give 'label' in the graph file "
                         "(\"encoder.0.weight\"), or use --to csv");
     }
+    if (strange <= labelled / 2) return STW_OK;
+    const stw_str name = graph->label[example];
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "the names of the parameters ('%.*s') are no paths of PyTorch modules ('encoder.0.weight'); trace the module "
+                    "itself with stowage.torch.trace in Python, or use --to csv",
+                    (int)(name.length < 60 ? name.length : 60), name.p);
+}
+
+static stw_status check_strip(const stw_export *e, const stw_modules *m, stw_error *error) {
+    if (m->labelled > 0) return STW_OK;
+    int32_t first = 0;
+    while (!has_path(e->graph, first)) first++;
+    const stw_str name = e->graph->label[first];
+    return stw_fail(error, STW_ERROR_INPUT, "--strip: no parameter lies in '%.*s'; the first is '%.*s'",
+                    (int)(e->strip.length < 60 ? e->strip.length : 60), e->strip.p, (int)(name.length < 60 ? name.length : 60),
+                    name.p);
+}
+
+stw_status stw_modules_of(const stw_export *e, bool whole_blocks, stw_modules *m, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    grower g = {0};
+    *m = (stw_modules){.count = 1};
+    TRY(check_names(graph, error));
+    TRY(make_room(e, m, &g, error));
+    m->name[0] = STW_STR("");
+    m->parent[0] = -1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const stw_str label = label_of(e, i);
+        const bool inside = label.length > 0;
+        m->parameter_unit[i] = inside ? enter_label(&g, label) : -1;
+        m->labelled += inside;
+        m->outside += !inside && has_path(graph, i);
+        m->unlabelled += stw_node_is_resident(graph->kind[i]) && !has_path(graph, i);
+    }
+    TRY(check_strip(e, m, error));
     find_kinds(m);
-    number_units(graph, m);
+    find_blocks(m);
+    number_units(graph, whole_blocks, m);
     m->hosts = stw_places_of(e->machine, m->place);
     return weigh(e, m, error);
 }
@@ -168,4 +251,48 @@ void stw_modules_put_device(stw_json_writer *w, const stw_modules *m, int32_t de
     } else {
         stw_json_write_int64(w, m->place[device].index);
     }
+}
+
+/* ---- what users should know ---- */
+
+uint64_t stw_modules_devices(const stw_export *e) {
+    const stw_graph *graph = e->graph;
+    uint64_t used = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (stw_node_is_resident(graph->kind[i])) used |= 1ULL << e->plan->device[i];
+    }
+    for (int32_t t = 0; t < e->timeline->tasks->T; t++) used |= 1ULL << e->timeline->device[t];
+    return used;
+}
+
+/* The module that holds everything, where there is one: it may be a wrapper. */
+static int32_t find_wrapper(const stw_modules *m) {
+    int32_t found = -1;
+    for (int32_t k = 1; k < m->count; k++) {
+        if (m->parent[k] != 0) continue;
+        if (found >= 0) return -1;
+        found = k;
+    }
+    return m->has_modules[found] ? found : -1;
+}
+
+stw_str stw_modules_remarks(const stw_export *e, const stw_modules *m) {
+    stw_str unnamed = STW_STR(""), outside = STW_STR(""), wrapped = STW_STR("");
+    const int32_t wrapper = e->strip.length == 0 ? find_wrapper(m) : -1;
+    if (m->unlabelled > 0) {
+        unnamed = stw_str_format(
+            e->arena, "%d parameters and buffers have no label that is a path of modules, and are left out\n", m->unlabelled);
+    }
+    if (m->outside > 0) {
+        outside = stw_str_format(e->arena, "%d parameters and buffers lie outside of '%.*s', and are left out\n", m->outside,
+                                 (int)e->strip.length, e->strip.p);
+    }
+    if (wrapper >= 0) {
+        const stw_str name = m->name[wrapper];
+        wrapped = stw_str_format(
+            e->arena, "all names begin with '%.*s.'; if that is a wrapper around the model, --strip %.*s takes it off\n",
+            (int)name.length, name.p, (int)name.length, name.p);
+    }
+    return stw_str_format(e->arena, "%s%s%s", unnamed.p == NULL ? "" : unnamed.p, outside.p == NULL ? "" : outside.p,
+                          wrapped.p == NULL ? "" : wrapped.p);
 }

@@ -85,52 +85,103 @@ static stw_status find_splits(splitter *s, bool **can_begin) {
 typedef struct change {
     int64_t bytes, all_bytes; /* of parameters */
     int64_t ps, all_ps;       /* of the ops that read them */
-    int32_t devices;          /* that hold parameters and get no stage */
+    int32_t devices;          /* that hold parameters or run ops and get no stage */
+    int32_t back;             /* ops that read what no pipeline would bring them, see count_back */
 } change;
 
-static change measure(const splitter *s) {
+static void measure_parameters(const splitter *s, change *c) {
     const stw_export *e = s->e;
     const stw_graph *graph = e->graph;
     const stw_timeline *timeline = e->timeline;
-    change c = {0};
-    uint64_t planned = 0, staged = 0;
-    for (int32_t k = 0; k < s->pipeline.count; k++) staged |= 1ULL << s->pipeline.stage[k].device;
     for (int32_t i = 0; i < graph->N; i++) {
         const int32_t unit = s->m.parameter_unit[i];
         if (unit < 0) continue;
         const int32_t device = s->pipeline.stage[s->stage[unit]].device;
-        planned |= 1ULL << e->plan->device[i];
-        c.all_bytes += graph->bytes[i];
-        c.bytes += e->plan->device[i] != device ? graph->bytes[i] : 0;
+        c->all_bytes += graph->bytes[i];
+        c->bytes += e->plan->device[i] != device ? graph->bytes[i] : 0;
         for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
             const int32_t task = timeline->tasks->task_of[graph->reader[k].node];
             if (task < 0) continue;
             const int64_t ps = timeline->end_ps[task] - timeline->start_ps[task];
-            c.all_ps += ps;
-            c.ps += timeline->device[task] != device ? ps : 0;
+            c->all_ps += ps;
+            c->ps += timeline->device[task] != device ? ps : 0;
         }
     }
-    c.devices = __builtin_popcountll(planned & ~staged);
-    return c;
 }
 
-static double percent(int64_t part, int64_t all) { return all > 0 ? 100.0 * (double)part / (double)all : 0.0; }
+/* Ops that the loss needs; without a loss, all. */
+static void mark_forward(const stw_graph *graph, bool *forward) {
+    const int32_t loss = graph->loss >= 0 ? graph->root[graph->loss] : -1;
+    for (int32_t i = 0; i < graph->N; i++) forward[i] = loss < 0 || i == loss;
+    for (int32_t k = graph->op_count - 1; k >= 0; k--) {
+        const int32_t op = graph->topological[k];
+        for (int64_t at = graph->read_start[op]; forward[op] && at < graph->read_start[op + 1]; at++) {
+            forward[graph->read[at].node] = true;
+        }
+    }
+}
+
+/* Values go from earlier stages to later ones until the loss, and the other way behind it. Counts the ops that read otherwise. */
+static stw_status count_back(const splitter *s, change *c) {
+    const stw_graph *graph = s->e->graph;
+    const stw_timeline *timeline = s->e->timeline;
+    const int32_t *task_of = timeline->tasks->task_of;
+    int32_t stage_of[STW_MAX_DEVICES];
+    bool *forward;
+    STW_TRY_NEW(s->e->arena, forward, graph->N, s->error);
+    mark_forward(graph, forward);
+    for (int32_t d = 0; d < STW_MAX_DEVICES; d++) stage_of[d] = -1;
+    for (int32_t k = 0; k < s->pipeline.count; k++) stage_of[s->pipeline.stage[k].device] = k;
+    for (int32_t i = 0; i < graph->N; i++) {
+        bool back = false;
+        if (graph->kind[i] != STW_NODE_OP || task_of[i] < 0) continue;
+        const int32_t here = stage_of[timeline->device[task_of[i]]];
+        for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
+            const int32_t from = graph->read[k].node;
+            if (graph->kind[from] != STW_NODE_OP || task_of[from] < 0 || forward[from] != forward[i]) continue;
+            const int32_t there = stage_of[timeline->device[task_of[from]]];
+            if (here >= 0 && there >= 0) back |= forward[i] ? there > here : there < here;
+        }
+        c->back += back;
+    }
+    return STW_OK;
+}
+
+static stw_status measure(const splitter *s, change *c) {
+    uint64_t staged = 0;
+    *c = (change){0};
+    for (int32_t k = 0; k < s->pipeline.count; k++) staged |= 1ULL << s->pipeline.stage[k].device;
+    c->devices = __builtin_popcountll(stw_modules_devices(s->e) & ~staged);
+    measure_parameters(s, c);
+    return count_back(s, c);
+}
+
+/* "12.5 %"; what is little is not called nothing. */
+static stw_str share(stw_arena *arena, int64_t part, int64_t all) {
+    const double percent = all > 0 ? 100.0 * (double)part / (double)all : 0.0;
+    const bool little = part > 0 && percent < 0.1;
+    return stw_str_format(arena, "%s%.1f %%", little ? "under " : "", little ? 0.1 : percent);
+}
 
 static stw_status make_note(splitter *s) {
-    const change c = measure(s);
+    change c;
+    TRY(measure(s, &c));
     stw_arena *arena = s->e->arena;
+    const stw_str remarks = stw_modules_remarks(s->e, &s->m);
     stw_str away = STW_STR("the plan is such a pipeline: every module stays on its device\n");
-    if (c.bytes > 0 || c.devices > 0) {
-        away = stw_str_format(arena,
-                              "the plan is no pipeline; the nearest one%s moves %.1f %% of the parameters' bytes, and %.1f %% of "
-                              "the time of the ops that read them; devices without a stage: %d\n",
-                              s->pipeline.exact ? "" : " that was found", percent(c.bytes, c.all_bytes), percent(c.ps, c.all_ps),
-                              c.devices);
+    if (c.bytes > 0 || c.ps > 0 || c.devices > 0 || c.back > 0) {
+        const stw_str bytes = share(arena, c.bytes, c.all_bytes), time = share(arena, c.ps, c.all_ps);
+        away = stw_str_format(
+            arena,
+            "the plan is no pipeline; the nearest one%s moves %.*s of the parameters' bytes, and %.*s of the time "
+            "of the ops that read them; devices without a stage: %d; ops that read against the direction of the "
+            "stages: %d\n",
+            s->pipeline.exact ? "" : " that was found", (int)bytes.length, bytes.p, (int)time.length, time.p, c.devices, c.back);
     }
-    s->e->note = stw_str_format(
-        arena,
-        "%suse it as pipeline(module, mb_args, split_spec={name: SplitPoint.BEGINNING for name in FILE[\"split_points\"]})",
-        away.p == NULL ? "" : away.p);
+    s->e->note = stw_str_format(arena,
+                                "%s%suse it as pipeline(module, mb_args, split_spec={name: SplitPoint.BEGINNING for name in "
+                                "json.load(open(FILE))[\"split_points\"]})",
+                                away.p == NULL ? "" : away.p, remarks.p == NULL ? "" : remarks.p);
     return s->e->note.p != NULL ? STW_OK : stw_fail(s->error, STW_ERROR_MEMORY, "out of memory");
 }
 
@@ -191,7 +242,7 @@ static stw_status list_modules(splitter *s) {
 
 static stw_status split(splitter *s) {
     bool *can_begin;
-    TRY(stw_modules_of(s->e, &s->m, s->error));
+    TRY(stw_modules_of(s->e, false, &s->m, s->error));
     TRY(make_sequence(s));
     TRY(find_splits(s, &can_begin));
     TRY(stw_pipeline_cut(s->sequence, can_begin, s->m.unit_count, s->m.weight, s->e->machine->device_count, *s->e->arena,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "import/builder_state.h"
+#include "import/place.h"
 
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error) {
     stw_builder *b;
@@ -18,15 +19,21 @@ stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_b
 }
 
 stw_status stw_builder_fail(const stw_builder *b, int32_t node, stw_error *error, const char *format, ...) {
-    char text[300], place[40] = "";
+    static const char *const kinds[] = {"node", "view", "parameter", "buffer", "input", "constant"};
+    char text[300], place[STW_PLACE_SIZE] = "", op[100] = "";
     const stw_raw_node *raw = &b->node[node];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (raw->at >= 0) snprintf(place, sizeof place, "byte %lld: ", (long long)raw->at);
-    return stw_fail(error, STW_ERROR_INPUT, "%snode %d '%.*s' (%.*s): %s", place, node, STW_STR_SHOW(raw->name),
-                    STW_STR_SHOW(raw->op), text);
+    if (raw->at >= 0) stw_place(b->text, raw->at, place);
+    /* What has no operator stands in no list of nodes: a parameter, an input. */
+    if (raw->op.length == 0 && stw_node_is_source((uint8_t)raw->kind))
+        return stw_fail(error, STW_ERROR_INPUT, "%s%s%s '%.*s': %s", place, place[0] != '\0' ? ": " : "", kinds[raw->kind],
+                        STW_STR_SHOW(raw->name), text);
+    snprintf(op, sizeof op, " (%.*s)", STW_STR_SHOW(raw->op));
+    return stw_fail(error, STW_ERROR_INPUT, "%s%snode %d '%.*s'%s: %s", place, place[0] != '\0' ? ": " : "", node,
+                    STW_STR_SHOW(raw->name), raw->op.length > 0 ? op : "", text);
 }
 
 static stw_status grow(stw_builder *b, stw_error *error) {
@@ -64,6 +71,8 @@ stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *ou
     *out = (int32_t)b->count++;
     return STW_OK;
 }
+
+void stw_builder_set_text(stw_builder *b, stw_str text) { b->text = text; }
 
 stw_raw_node *stw_builder_node(stw_builder *b, int32_t index) { return &b->node[index]; }
 int32_t stw_builder_count(const stw_builder *b) { return (int32_t)b->count; }

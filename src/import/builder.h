@@ -30,6 +30,8 @@ typedef struct stw_raw_node {
 
 /* `vocabulary`: whose operator names these are. All memory is the arena's. */
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error);
+/* The file is this text: messages then give lines of it, not bytes. Borrowed until the end. */
+void stw_builder_set_text(stw_builder *b, stw_str text);
 /* Its index, counted from 0 in the order of adding; *out is only valid after STW_OK. */
 stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *out, stw_error *error);
 stw_raw_node *stw_builder_node(stw_builder *b, int32_t index); /* to be changed until the end; valid until the next add */

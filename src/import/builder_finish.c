@@ -73,7 +73,7 @@ static stw_status keep_sizes(finish *f, int32_t i) {
     int64_t computed = 0;
     const bool stated = raw->bytes >= 0;
     if (!shape_bytes(raw, &computed) && !stated)
-        return stw_builder_fail(f->b, at, f->error, "its shape holds more than 2^63 bytes");
+        return stw_builder_fail(f->b, at, f->error, "its shape holds more than 2^63 bytes; check its dimensions");
     graph->bytes[i] = stated ? raw->bytes : computed;
     graph->flops[i] = graph->kind[i] == STW_NODE_OP && raw->flops > 0 ? raw->flops : 0;
     graph->moved[i] = graph->kind[i] == STW_NODE_OP && raw->moved >= 0 ? raw->moved : -1;

@@ -71,5 +71,6 @@ stw_status stw_builder_order(const stw_builder *b, const stw_links *input, const
     STW_TRY_NEW(arena, w.state, b->count, error);
     STW_TRY_NEW(arena, w.cursor, b->count, error);
     if (sort_nodes(&w, stack, *out, &stuck)) return STW_OK;
-    return stw_builder_fail(b, stuck, error, "depends on itself: its inputs close a cycle");
+    return stw_builder_fail(b, stuck, error, "depends on itself: its inputs close a cycle; remove one of them%s",
+                            b->vocabulary == STW_TENSORFLOW ? ", or close the loop with NextIteration into Merge" : "");
 }

@@ -1,10 +1,13 @@
 /* GraphDef into memory: the fields that are wanted, and the model that they fill. Tensors are never copied. */
 #include "import/graphdef.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "import/import.h"
 #include "import/pbfields.h"
+#include "import/place.h"
 
 enum { /* fields by what they mean here */
        NODE,
@@ -123,6 +126,19 @@ stw_status stw_tf_grow(stw_arena *arena, void *list, int64_t count, int64_t *roo
         (model)->list[(model)->list##_count++] = (item);                                                                     \
     } while (0)
 
+/* About the last node, which is being read. */
+static STW_PRINTF(3, 4) stw_status node_fail(const stw_tf_model *m, stw_error *error, const char *format, ...) {
+    char what[200], place[STW_PLACE_SIZE];
+    const stw_tf_node *n = &m->node[m->node_count - 1];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    stw_place(m->source, n->at, place);
+    return stw_fail(error, STW_ERROR_INPUT, "%s: node %lld '%.*s' (%.*s): %s", place, (long long)m->node_count - 1,
+                    STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), what);
+}
+
 static stw_status begin(void *context, int32_t id, int64_t at, stw_error *error) {
     collector *c = context;
     stw_tf_model *m = c->model;
@@ -194,9 +210,21 @@ static stw_status finish_tensor(collector *c, stw_error *error) {
     return STW_OK;
 }
 
+/* Sizes are 0 or more, and -1 where they are open. */
+static stw_status check_sizes(const collector *c, stw_error *error) {
+    const stw_tf_model *m = c->model;
+    for (int64_t d = c->mark.dim_count; d < m->dim_count; d++) {
+        if (m->dim[d] < -1)
+            return node_fail(m, error, "a size in its attribute '%s' is %lld; write -1 where it is open",
+                             stw_tf_key_name(c->attribute.key), (long long)m->dim[d]);
+    }
+    return STW_OK;
+}
+
 static stw_status finish_entry(collector *c, stw_error *error) {
     stw_tf_model *m = c->model;
     if (c->attribute.key < STW_TF_KEY_COUNT) {
+        TRY(check_sizes(c, error));
         stw_tf_range *list = &m->node[m->node_count - 1].attributes;
         for (int64_t i = 0; i < list->count; i++) { /* a map: the last of a name counts */
             stw_tf_attribute *earlier = &m->attribute[list->start + i];
@@ -222,8 +250,8 @@ static stw_status end(void *context, int32_t id, stw_error *error) {
         case NODE: {
             stw_tf_node *n = &m->node[m->node_count - 1];
             if (n->name.length > 0 && n->op.length > 0) return STW_OK;
-            return stw_fail(error, STW_ERROR_INPUT, "node %lld at byte %lld ('%.*s') has no %s", (long long)m->node_count - 1,
-                            (long long)n->at, STW_STR_SHOW(n->name), n->name.length == 0 ? "name" : "op");
+            const bool unnamed = n->name.length == 0;
+            return node_fail(m, error, "it has no %s; give it one", unnamed ? "name" : "op");
         }
         case ENTRY: return finish_entry(c, error);
         case TENSOR: return finish_tensor(c, error);
@@ -244,7 +272,7 @@ static stw_status number(void *context, int32_t id, int64_t value, stw_error *er
     switch (id) {
         case NUMBER:
         case TENSOR_TYPE: c->attribute.number = value; break;
-        case DIM_SIZE: m->dim[m->dim_count - 1] = value < 0 ? -1 : value; break;
+        case DIM_SIZE: m->dim[m->dim_count - 1] = value; break;
         case UNKNOWN_RANK:
             if (value != 0) c->shape.rank = -1;
             break;
@@ -277,8 +305,7 @@ static stw_status text(void *context, int32_t id, stw_str value, stw_error *erro
     stw_tf_model *m = c->model;
     stw_tf_node *n = m->node_count > 0 ? &m->node[m->node_count - 1] : NULL;
     if (id >= NODE_NAME && id <= NODE_DEVICE && !is_clean(value)) {
-        return stw_fail(error, STW_ERROR_INPUT, "node %lld at byte %lld: a name is not UTF-8 text; the file is damaged",
-                        (long long)m->node_count - 1, (long long)n->at);
+        return node_fail(m, error, "a name is not UTF-8 text; the file is damaged");
     }
     switch (id) {
         case NODE_NAME: n->name = value; break;
@@ -309,6 +336,7 @@ stw_status stw_tf_read_wire(stw_str bytes, stw_tf_model *model, stw_error *error
 stw_status stw_tf_read_text(stw_str source, stw_tf_model *model, stw_error *error) {
     collector c = {.model = model};
     const stw_field_receiver receiver = {&c, begin, end, number, text};
+    model->source = source;
     return stw_fields_of_text(source, &graph_wanted, &receiver, model->arena, error);
 }
 

@@ -77,6 +77,7 @@ typedef struct stw_tf_node {
 
 typedef struct stw_tf_model {
     stw_arena *arena;
+    stw_str source; /* of a file in text: for messages */
     int64_t node_count, attribute_count, text_count, input_count, number_count, shape_count, dim_count;
     int64_t node_room, attribute_room, text_room, input_room, number_room, shape_room, dim_room;
     stw_tf_node *node;
@@ -91,6 +92,7 @@ stw_status stw_tf_read_wire(stw_str bytes, stw_tf_model *model, stw_error *error
 stw_status stw_tf_read_text(stw_str text, stw_tf_model *model, stw_error *error);
 
 stw_tf_key stw_tf_key_named(stw_str name); /* STW_TF_KEY_COUNT: none that is read */
+const char *stw_tf_key_name(stw_tf_key key);
 /* The attribute of that name, or NULL. */
 const stw_tf_attribute *stw_tf_find(const stw_tf_model *model, const stw_tf_node *node, stw_tf_key key);
 int64_t stw_tf_number(const stw_tf_model *model, const stw_tf_node *node, stw_tf_key key, int64_t otherwise);

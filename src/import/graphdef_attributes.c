@@ -44,6 +44,8 @@ stw_tf_key stw_tf_key_named(stw_str name) {
     return (stw_tf_key)key;
 }
 
+const char *stw_tf_key_name(stw_tf_key key) { return key_names[key]; }
+
 const stw_tf_attribute *stw_tf_find(const stw_tf_model *model, const stw_tf_node *node, stw_tf_key key) {
     for (int64_t i = 0; i < node->attributes.count; i++) {
         const stw_tf_attribute *a = &model->attribute[node->attributes.start + i];

@@ -3,6 +3,7 @@
  */
 #include "import/builder.h"
 #include "import/graphdef.h"
+#include "import/place.h"
 
 enum { CHAIN = 100 };                 /* views that are followed; longer chains may be cycles */
 enum { LARGE_CONSTANT_BYTES = 1024 }; /* below it is no weight but a number or a shape, and lies everywhere */
@@ -192,10 +193,12 @@ static stw_status wait_for(build *b, int32_t node, int32_t for_those_of) {
         TRY(stw_builder_control(b->builder, node, before, b->error));
         if (++b->wait_count <= LEAST + PER_INPUT * b->graph.model->input_count) continue;
         const stw_tf_node *n = &b->graph.model->node[node];
+        char place[STW_PLACE_SIZE];
+        stw_place(b->graph.model->source, n->at, place);
         return stw_fail(b->error, STW_ERROR_INPUT,
-                        "node '%.*s' (%.*s) at byte %lld: with it, ops wait for more than %lld others through Identity and its "
+                        "%s: node '%.*s' (%.*s): with it, ops wait for more than %lld others through Identity and its "
                         "like; remove control inputs of those",
-                        STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), (long long)n->at, (long long)b->wait_count - 1);
+                        place, STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), (long long)b->wait_count - 1);
     }
     return STW_OK;
 }
@@ -277,6 +280,7 @@ static stw_status build_graph(build *b, stw_graph **out) {
     STW_TRY_NEW(b->graph.arena, b->part_node, (int64_t)capacity, b->error);
     b->part_mask = capacity - 1;
     TRY(stw_builder_create(b->graph.arena, STW_TENSORFLOW, &b->builder, b->error));
+    stw_builder_set_text(b->builder, b->graph.model->source);
     for (int32_t i = 0; i < N; i++) {
         b->updated_by[i] = -1;
         TRY(add_node(b, i));

@@ -1,10 +1,15 @@
 /* Names into positions: which node each input comes from. */
+#include <stdio.h>
 #include <string.h>
 
 #include "import/graphdef.h"
+#include "import/place.h"
 
-static stw_status fail(const stw_tf_node *n, stw_error *error, const char *what, stw_str input, const char *remedy) {
-    return stw_fail(error, STW_ERROR_INPUT, "byte %lld: node '%.*s' (%.*s) %s '%.*s'%s", (long long)n->at, STW_STR_SHOW(n->name),
+static stw_status fail(const stw_tf_graph *g, const stw_tf_node *n, stw_error *error, const char *what, stw_str input,
+                       const char *remedy) {
+    char place[STW_PLACE_SIZE];
+    stw_place(g->model->source, n->at, place);
+    return stw_fail(error, STW_ERROR_INPUT, "%s: node '%.*s' (%.*s) %s '%.*s'%s", place, STW_STR_SHOW(n->name),
                     STW_STR_SHOW(n->op), what, STW_STR_SHOW(input), remedy);
 }
 
@@ -18,7 +23,7 @@ static stw_status index_names(stw_tf_graph *g, stw_error *error) {
     for (int64_t i = 0; i < m->node_count; i++) {
         const stw_tf_node *n = &m->node[i];
         if (stw_tf_find_node(g, n->name) >= 0) {
-            return fail(n, error, "repeats the name", n->name, "; names of nodes must be distinct");
+            return fail(g, n, error, "repeats the name", n->name, "; names of nodes must be distinct");
         }
         uint64_t slot = stw_str_hash(n->name);
         while (g->slot[slot & g->mask] != 0) slot++;
@@ -52,6 +57,63 @@ static bool is_back_edge(const stw_tf_node *from, const stw_tf_node *to) {
     return merge && (stw_str_is(from->op, "NextIteration") || stw_str_is(from->op, "RefNextIteration"));
 }
 
+static bool is_one_of(stw_str op, const char *names) {
+    for (const char *c = names; *c != '\0';) {
+        const char *end = c;
+        while (*end != ' ' && *end != '\0') end++;
+        if (stw_str_equal((stw_str){c, (int64_t)(end - c)}, op)) return true;
+        c = *end == ' ' ? end + 1 : end;
+    }
+    return false;
+}
+
+/* Has the operator this output? Of those that are not listed it is not known. */
+static bool has_output(const stw_tf_model *m, const stw_tf_node *n, int64_t output) {
+    static const struct {
+        int64_t outputs;
+        const char *ops;
+    } table[] = {
+        {1,
+         "Const HostConst Placeholder PlaceholderV2 PlaceholderWithDefault _Arg Variable VariableV2 VarHandleOp ReadVariableOp "
+         "Identity StopGradient Reshape ExpandDims Squeeze Transpose Cast Shape Size Rank Pack Concat ConcatV2 Slice "
+         "StridedSlice "
+         "Gather GatherV2 ResourceGather Tile Pad Fill Range OneHot MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum Conv2D "
+         "Conv3D DepthwiseConv2dNative BiasAdd MaxPool AvgPool Add AddV2 AddN Sub Mul Div RealDiv Maximum Minimum Pow Neg Exp "
+         "Log "
+         "Sqrt Rsqrt Square Relu Relu6 Elu Selu Sigmoid Tanh Softmax LogSoftmax Sum Mean Max Min Prod ArgMax ArgMin Assign"},
+        {2, "Switch RefSwitch Merge RefMerge TopKV2 SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"},
+        {5, "FusedBatchNorm FusedBatchNormV2"},
+        {6, "FusedBatchNormV3"},
+    };
+    if (output == 0) return !is_one_of(n->op, "NoOp ControlTrigger Assert _Retval AssignVariableOp");
+    if (is_one_of(n->op, "Split SplitV")) return output < stw_tf_number(m, n, STW_TF_num_split, INT32_MAX);
+    if (stw_str_is(n->op, "Unpack")) return output < stw_tf_number(m, n, STW_TF_num, INT32_MAX);
+    for (size_t k = 0; k < sizeof table / sizeof table[0]; k++) {
+        if (is_one_of(n->op, table[k].ops)) return output < table[k].outputs;
+    }
+    return true;
+}
+
+static stw_status fail_output(const stw_tf_graph *g, const stw_tf_node *n, const stw_tf_node *source, stw_str input,
+                              stw_error *error) {
+    char why[140];
+    snprintf(why, sizeof why, ", but %.*s has no such output; outputs count from 0", STW_STR_SHOW(source->op));
+    return fail(g, n, error, "reads", input, why);
+}
+
+/* TensorFlow refuses a node that is to stand with one that is not there. */
+static stw_status check_class(const stw_tf_graph *g, const stw_tf_node *n, stw_error *error) {
+    const stw_tf_attribute *list = stw_tf_find(g->model, n, STW_TF__class);
+    for (int64_t k = 0; list != NULL && k < list->texts.count; k++) {
+        const stw_str text = g->model->text[list->texts.start + k];
+        const stw_str name = {text.p + 5, text.length - 5};
+        if (stw_str_starts(text, "loc:@") && stw_tf_find_node(g, name) < 0)
+            return fail(g, n, error, "is to stand with", name,
+                        " (_class), which is not in the file; give the whole graph, or remove it");
+    }
+    return STW_OK;
+}
+
 static stw_status link_node(stw_tf_graph *g, int64_t i, int64_t *edges, int64_t *befores, stw_error *error) {
     const stw_tf_node *n = &g->model->node[i];
     stw_tf_facts *f = &g->facts[i];
@@ -62,14 +124,16 @@ static stw_status link_node(stw_tf_graph *g, int64_t i, int64_t *edges, int64_t 
         const bool control = input.length > 0 && input.p[0] == '^';
         stw_str name = control ? (stw_str){input.p + 1, input.length - 1} : input;
         int64_t output = 0;
-        if (!control && !split_output(&name, &output)) return fail(n, error, "reads", input, ", an output that no op has");
+        if (!control && !split_output(&name, &output)) return fail(g, n, error, "reads", input, ", an output that no op has");
         const int64_t from = stw_tf_find_node(g, name);
         if (from < 0) {
-            return fail(n, error, control ? "waits for" : "reads", name, ", which is not in the file; give the whole graph");
+            return fail(g, n, error, control ? "waits for" : "reads", name, ", which is not in the file; give the whole graph");
         }
         if (control) {
             g->before[(*befores)++] = (int32_t)from;
         } else if (!is_back_edge(&g->model->node[from], n)) {
+            const stw_tf_node *source = &g->model->node[from];
+            if (!has_output(g->model, source, output)) return fail_output(g, n, source, input, error);
             g->edge[(*edges)++] = (stw_tf_edge){(int32_t)from, (int32_t)output};
             g->facts[from].readers++;
             if (output >= g->facts[from].outputs) g->facts[from].outputs = output + 1;
@@ -77,7 +141,7 @@ static stw_status link_node(stw_tf_graph *g, int64_t i, int64_t *edges, int64_t 
     }
     f->inputs.count = *edges - f->inputs.start;
     f->control.count = *befores - f->control.start;
-    return STW_OK;
+    return check_class(g, n, error);
 }
 
 stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *g, stw_error *error) {

@@ -7,7 +7,7 @@
 
 /* ---- lists that grow ---- */
 
-static stw_status grow(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error) {
+stw_status stw_hlo_reserve(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error) {
     if (count < *room) return STW_OK;
     if (count >= INT32_MAX / 2 - 64) return stw_fail(error, STW_ERROR_INPUT, "more than 2^30 instructions or numbers; too large");
     const int32_t more = 2 * count + 64;
@@ -19,13 +19,11 @@ static stw_status grow(stw_arena *arena, void **data, size_t size, int32_t count
     return STW_OK;
 }
 
-#define ADD(list, value)                                                                       \
-    do {                                                                                       \
-        void *data_ = m->list;                                                                 \
-        TRY(grow(m->arena, &data_, sizeof *m->list, m->list##_count, &m->list##_room, error)); \
-        m->list = data_;                                                                       \
-        m->list[m->list##_count++] = (value);                                                  \
-        return STW_OK;                                                                         \
+#define ADD(list, value)                                                            \
+    do {                                                                            \
+        STW_HLO_RESERVE(m->arena, m->list, m->list##_count, m->list##_room, error); \
+        m->list[m->list##_count++] = (value);                                       \
+        return STW_OK;                                                              \
     } while (0)
 
 stw_status stw_hlo_add_shape(stw_hlo_module *m, const stw_hlo_shape *shape, stw_error *error) { ADD(shape, *shape); }

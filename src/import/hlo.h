@@ -139,6 +139,15 @@ typedef struct stw_hlo_module {
 
 /* ---- reading: hlo.c, shared by both readers ---- */
 
+/* Room for one more at `count` in a list of an arena: *data and *room change when it is full. */
+stw_status stw_hlo_reserve(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error);
+#define STW_HLO_RESERVE(arena, list, count, room, error)                                  \
+    do {                                                                                  \
+        void *data_ = (list);                                                             \
+        TRY(stw_hlo_reserve((arena), &data_, sizeof *(list), (count), &(room), (error))); \
+        (list) = data_;                                                                   \
+    } while (0)
+
 stw_status stw_hlo_module_create(stw_arena *arena, stw_hlo_module **out, stw_error *error);
 stw_status stw_hlo_add_computation(stw_hlo_module *m, const stw_hlo_computation *computation, stw_error *error);
 stw_status stw_hlo_add_instruction(stw_hlo_module *m, const stw_hlo_instruction *instruction, stw_error *error);

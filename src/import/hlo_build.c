@@ -5,8 +5,6 @@
  * one op with the cost of their bodies. */
 #include "import/hlo.h"
 
-#include <string.h>
-
 #include "import/hlo_meaning.h"
 
 typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
@@ -48,14 +46,7 @@ static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *no
     if (!stw_node_is_source((uint8_t)raw.kind))
         TRY(stw_hlo_attributes(b->m, &b->m->instruction[instruction], b->arena, &raw.attributes, b->error));
     TRY(stw_builder_add(b->b, &raw, out, b->error));
-    if (*out >= b->node_room) {
-        int32_t *more;
-        const int32_t room = 2 * b->node_room + 64;
-        STW_TRY_NEW(b->arena, more, room, b->error);
-        if (b->node_room > 0) memcpy(more, b->instruction_of, (size_t)b->node_room * sizeof *more);
-        b->instruction_of = more;
-        b->node_room = room;
-    }
+    STW_HLO_RESERVE(b->arena, b->instruction_of, *out, b->node_room, b->error);
     b->instruction_of[*out] = instruction;
     return STW_OK;
 }

@@ -16,7 +16,11 @@ stw_status stw_hlo_text_fail(const stw_hlo_text *t, const char *at, const char *
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return stw_fail(t->error, STW_ERROR_INPUT, "line %lld, column %lld: %s", line, column, text);
+    if (t->instruction.length == 0) {
+        return stw_fail(t->error, STW_ERROR_INPUT, "line %lld, column %lld: %s", line, column, text);
+    }
+    return stw_fail(t->error, STW_ERROR_INPUT, "line %lld, column %lld: instruction '%.*s': %s", line, column,
+                    STW_STR_SHOW(t->instruction), text);
 }
 
 static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
@@ -58,7 +62,8 @@ bool stw_hlo_accept(stw_hlo_text *t, const char *symbol) {
 stw_status stw_hlo_expect(stw_hlo_text *t, const char *symbol) {
     if (stw_hlo_accept(t, symbol)) return STW_OK;
     if (t->cursor == t->end)
-        return stw_hlo_text_fail(t, t->cursor, "the text ends where '%s' is expected; is it cut off?", symbol);
+        return stw_hlo_text_fail(t, t->cursor, "the text ends where '%s' is expected: it is cut off; print the module again",
+                                 symbol);
     return stw_hlo_text_fail(t, t->cursor, "'%s' is expected, not '%.1s'", symbol, t->cursor);
 }
 

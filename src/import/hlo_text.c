@@ -13,9 +13,15 @@ bool stw_hlo_text_is(stw_str bytes) {
 static stw_status read_operand(stw_hlo_text *t) {
     stw_hlo_skip_shape(t);
     const stw_str name = stw_hlo_word(t);
-    if (name.length == 0) return stw_hlo_text_fail(t, t->cursor, "the name of an operand is expected");
+    if (name.length == 0)
+        return stw_hlo_text_fail(t, t->cursor,
+                                 "the name of an operand is expected, such as %%x; write it, or close the list with ')'");
     const int32_t found = stw_hlo_find_name(t->module, t->scope, name);
-    if (found < 0) return stw_hlo_text_fail(t, name.p, "operand '%.*s' is not defined above", STW_STR_SHOW(name));
+    if (found < 0) {
+        return stw_hlo_text_fail(t, name.p,
+                                 "operand '%.*s' is not defined above; put it into this computation, before its readers",
+                                 STW_STR_SHOW(name));
+    }
     return stw_hlo_add_number(t->module, found, t->error);
 }
 
@@ -34,7 +40,7 @@ static stw_status read_literal(stw_hlo_text *t, const char *open, stw_hlo_instru
     t->cursor = open;
     const stw_str value = stw_hlo_value(t);
     if (value.length < 2 || value.p[value.length - 1] != ')') {
-        return stw_hlo_text_fail(t, open, "the constant has no end; is the text cut off?");
+        return stw_hlo_text_fail(t, open, "the constant has no end: the text is cut off; print the module again");
     }
     i->has_value = stw_str_to_int64((stw_str){value.p + 1, value.length - 2}, &i->value);
     return STW_OK;
@@ -43,7 +49,7 @@ static stw_status read_literal(stw_hlo_text *t, const char *open, stw_hlo_instru
 static stw_status read_parameter(stw_hlo_text *t, stw_hlo_instruction *i) {
     const stw_str number = stw_hlo_word(t);
     if (!stw_str_to_int64(number, &i->number) || i->number < 0 || i->number > INT32_MAX) {
-        return stw_hlo_text_fail(t, number.p, "a parameter needs its number");
+        return stw_hlo_text_fail(t, number.p, "a parameter needs its number; write it between the brackets: parameter(0)");
     }
     return stw_hlo_expect(t, ")");
 }
@@ -55,12 +61,14 @@ static stw_status read_instruction(stw_hlo_text *t, bool is_root, stw_str name) 
     stw_hlo_instruction i = {.name = name, .number = STW_UNKNOWN, .kernel_output = STW_UNKNOWN};
     stw_hlo_shape shape;
     i.at = (int64_t)(name.p - t->begin);
+    t->instruction = name;
     TRY(stw_hlo_expect(t, "="));
     TRY(stw_hlo_read_shape(t, 0, &shape));
     i.shape = m->shape_count;
     TRY(stw_hlo_add_shape(m, &shape, t->error));
     i.opcode = stw_hlo_word(t);
-    if (i.opcode.length == 0) return stw_hlo_text_fail(t, t->cursor, "an opcode is expected behind the shape");
+    if (i.opcode.length == 0)
+        return stw_hlo_text_fail(t, t->cursor, "an opcode is expected behind the shape; write it as in: f32[8] add(%%x, %%y)");
     i.rule = (uint8_t)stw_hlo_find_rule(m, i.opcode);
     TRY(stw_hlo_expect(t, "("));
     if (i.rule == STW_HLO_CONSTANT) {
@@ -73,11 +81,13 @@ static stw_status read_instruction(stw_hlo_text *t, bool is_root, stw_str name) 
     TRY(stw_hlo_read_attributes(t, &i));
     const char *fault = stw_hlo_find_fault(m, &i);
     if (fault != NULL) {
+        t->instruction = (stw_str){0}; /* with its opcode it says more */
         return stw_hlo_text_fail(t, name.p, "instruction '%.*s' (%.*s): %s", STW_STR_SHOW(name), STW_STR_SHOW(i.opcode), fault);
     }
     bool fresh = true;
     TRY(stw_hlo_set_name(m, t->scope, name, m->instruction_count, &fresh, t->error));
-    if (!fresh) return stw_hlo_text_fail(t, name.p, "the name '%.*s' stands twice in a computation", STW_STR_SHOW(name));
+    if (!fresh) return stw_hlo_text_fail(t, name.p, "its name stands twice in the computation; give one of the two another");
+    t->instruction = (stw_str){0};
     if (is_root) m->computation[t->scope].root = m->instruction_count;
     return stw_hlo_add_instruction(m, &i, t->error);
 }
@@ -88,9 +98,9 @@ static stw_status read_body(stw_hlo_text *t) {
         const bool is_root = stw_str_is(name, "ROOT");
         if (is_root) name = stw_hlo_word(t);
         if (name.length == 0) {
-            return stw_hlo_text_fail(
-                t, t->cursor, "%s",
-                t->cursor == t->end ? "the text ends within a computation; is it cut off?" : "an instruction or '}' is expected");
+            const char *ends = "the text ends within a computation: it is cut off; print the module again";
+            const char *other = "an instruction or '}' is expected; an instruction is written as %y = f32[8] negate(%x)";
+            return stw_hlo_text_fail(t, t->cursor, "%s", t->cursor == t->end ? ends : other);
         }
         TRY(read_instruction(t, is_root, name));
     }
@@ -108,12 +118,21 @@ static stw_status skip_attributes(stw_hlo_text *t) {
     return STW_OK;
 }
 
+/* Puts the line in front of an error that has none. */
+static stw_status add_place(const stw_hlo_text *t, const char *at, stw_status status) {
+    stw_error found = {0};
+    if (t->error == NULL || status != STW_ERROR_INPUT) return status;
+    found = *t->error;
+    return stw_hlo_text_fail(t, at, "%s", found.message);
+}
+
 static stw_status read_computation(stw_hlo_text *t, bool is_entry, stw_str name) {
     stw_hlo_module *m = t->module;
     stw_hlo_computation c = {.name = name, .first = m->instruction_count, .root = -1};
     bool fresh = true;
     t->scope = m->computation_count;
-    if (is_entry && m->entry >= 0) return stw_hlo_text_fail(t, name.p, "a second ENTRY computation");
+    if (is_entry && m->entry >= 0)
+        return stw_hlo_text_fail(t, name.p, "a second ENTRY computation; a module has one, so take the word from the other");
     if (is_entry) m->entry = t->scope;
     stw_hlo_skip_shape(t); /* the parameters: "(a: f32[8], b: s32[])" */
     if (stw_hlo_accept(t, "->")) stw_hlo_skip_shape(t);
@@ -121,9 +140,11 @@ static stw_status read_computation(stw_hlo_text *t, bool is_entry, stw_str name)
     TRY(stw_hlo_add_computation(m, &c, t->error));
     TRY(read_body(t));
     const stw_status ended = stw_hlo_end_computation(m, t->error);
-    if (ended != STW_OK) return ended;
+    if (ended != STW_OK) return add_place(t, name.p, ended);
     TRY(stw_hlo_set_name(m, -1, name, t->scope, &fresh, t->error)); /* only now: it cannot call itself */
-    if (!fresh) return stw_hlo_text_fail(t, name.p, "there are two computations '%.*s'", STW_STR_SHOW(name));
+    if (!fresh)
+        return stw_hlo_text_fail(t, name.p, "there are two computations '%.*s'; give one of them another name",
+                                 STW_STR_SHOW(name));
     return skip_attributes(t);
 }
 
@@ -142,7 +163,8 @@ static bool skip_table(stw_hlo_text *t, stw_str word) {
 static stw_status read_head(stw_hlo_text *t) {
     TRY(stw_hlo_expect(t, "HloModule"));
     t->module->name = stw_hlo_value(t);
-    if (t->module->name.length == 0) return stw_hlo_text_fail(t, t->cursor, "the name of the module is missing");
+    if (t->module->name.length == 0)
+        return stw_hlo_text_fail(t, t->cursor, "the name of the module is missing; write it behind HloModule");
     while (stw_hlo_accept(t, ",")) {
         const stw_str key = stw_hlo_word(t);
         TRY(stw_hlo_expect(t, "="));
@@ -160,8 +182,13 @@ static stw_status read_module(stw_hlo_text *t) {
         if (skip_table(t, name)) continue;
         const bool is_entry = stw_str_is(name, "ENTRY");
         if (is_entry) name = stw_hlo_word(t);
-        if (name.length == 0) return stw_hlo_text_fail(t, t->cursor, "a computation is expected");
+        if (name.length == 0)
+            return stw_hlo_text_fail(t, t->cursor, "a computation is expected; it begins with its name and '{'");
         TRY(read_computation(t, is_entry, name));
+    }
+    if (t->module->computation_count == 0) {
+        return stw_hlo_text_fail(t, t->end,
+                                 "the module has no computations: the text is cut off behind its head; print it again");
     }
     return stw_hlo_end_module(t->module, t->error);
 }

@@ -10,11 +10,12 @@
 typedef struct stw_hlo_text {
     const char *begin, *cursor, *end;
     stw_hlo_module *module;
-    int32_t scope; /* the computation that is being read */
+    int32_t scope;       /* the computation that is being read */
+    stw_str instruction; /* the one that is being read, for messages; empty: none */
     stw_error *error;
 } stw_hlo_text;
 
-/* Fails at a place in the text. */
+/* Fails at a place in the text, with the instruction that is being read. */
 stw_status stw_hlo_text_fail(const stw_hlo_text *t, const char *at, const char *format, ...) STW_PRINTF(3, 4);
 
 void stw_hlo_skip_space(stw_hlo_text *t);                 /* and comments */

@@ -69,8 +69,8 @@ static stw_status add_names(stw_hlo_text *t, stw_str value, int32_t scope, stw_h
     for (stw_str name; next_name(&inner, &name); out->count++) {
         const int32_t found = stw_hlo_find_name(t->module, scope, name);
         if (found < 0) {
-            return stw_hlo_text_fail(t, name.p, "%s '%.*s' is not defined above", scope < 0 ? "computation" : "instruction",
-                                     STW_STR_SHOW(name));
+            return stw_hlo_text_fail(t, name.p, "%s '%.*s' is not defined above; put it before whatever names it",
+                                     scope < 0 ? "computation" : "instruction", STW_STR_SHOW(name));
         }
         TRY(stw_hlo_add_number(t->module, found, t->error));
     }
@@ -113,7 +113,7 @@ static int16_t find_kernel_output(stw_str labels) {
 
 static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_instruction *i) {
     if (value[INDEX].length > 0 && !stw_str_to_int64(value[INDEX], &i->number)) {
-        return stw_hlo_text_fail(t, value[INDEX].p, "index must be a number");
+        return stw_hlo_text_fail(t, value[INDEX].p, "index must be a number; write it as in index=0");
     }
     TRY(add_called(t, value, &i->called));
     i->control.first = t->module->number_count;
@@ -140,12 +140,14 @@ stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i) {
     const char *start = t->cursor, *last = t->cursor;
     while (stw_hlo_accept(t, ",")) {
         const stw_str key = stw_hlo_word(t);
-        if (key.length == 0) return stw_hlo_text_fail(t, t->cursor, "an attribute is expected behind the comma");
+        if (key.length == 0)
+            return stw_hlo_text_fail(
+                t, t->cursor, "an attribute is expected behind the comma; write it as in dimensions={0}, or take the comma away");
         TRY(stw_hlo_expect(t, "="));
         const int which = find_key(key);
         stw_hlo_skip_space(t);
         if (which < KEYS && value[which].p != NULL) {
-            return stw_hlo_text_fail(t, key.p, "'%s' stands twice", keys[which]);
+            return stw_hlo_text_fail(t, key.p, "'%s' stands twice; keep one", keys[which]);
         }
         value[which] = stw_hlo_value(t);
         last = t->cursor;
@@ -178,7 +180,8 @@ stw_status stw_hlo_read_aliases(stw_hlo_text *t, stw_str value) {
         TRY(stw_hlo_expect(&inner, "("));
         const stw_str number = stw_hlo_word(&inner);
         if (!stw_str_to_int64(number, &alias.parameter)) {
-            return stw_hlo_text_fail(t, number.p, "input_output_alias: the number of a parameter is expected");
+            return stw_hlo_text_fail(
+                t, number.p, "input_output_alias: the number of a parameter is expected; write it as in {0}: (0, {}, may-alias)");
         }
         if (stw_hlo_accept(&inner, ",")) TRY(read_path(&inner, &alias.parameter_part));
         if (stw_hlo_accept(&inner, ",")) stw_hlo_word(&inner);

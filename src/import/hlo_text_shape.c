@@ -22,10 +22,10 @@ static stw_status read_dimensions(stw_hlo_text *t, stw_hlo_shape *out) {
         if (is_number) {
             stw_hlo_next_number(&t->cursor, t->end, &size);
         } else if (bounded || !stw_hlo_accept(t, "?")) {
-            return stw_hlo_text_fail(t, start, "a shape needs numbers between its brackets");
+            return stw_hlo_text_fail(t, start, "a shape needs numbers between its brackets; write them as in f32[8,128]");
         }
         if (out->rank == STW_HLO_MAX_RANK)
-            return stw_hlo_text_fail(t, start, "a shape of more than %d dimensions", STW_HLO_MAX_RANK);
+            return stw_hlo_text_fail(t, start, "a shape of more than %d dimensions; merge some of them", STW_HLO_MAX_RANK);
         TRY(stw_hlo_add_number(t->module, size, t->error));
         out->rank++;
     } while (stw_hlo_accept(t, ","));
@@ -42,12 +42,15 @@ static stw_status read_layout(stw_hlo_text *t, stw_hlo_shape *out) {
     stw_hlo_range order = {0};
     TRY(stw_hlo_numbers(t, (stw_str){value.p, length}, &order));
     out->has_layout = order.count == out->rank; /* otherwise it says only tiles */
-    return order.count == 0 || out->has_layout ? STW_OK : stw_hlo_text_fail(t, start, "the layout does not fit the shape");
+    return order.count == 0 || out->has_layout
+               ? STW_OK
+               : stw_hlo_text_fail(
+                     t, start, "the layout does not fit the shape; name each of its dimensions once, or leave the layout out");
 }
 
 static stw_status read_tuple(stw_hlo_text *t, int32_t depth, stw_hlo_shape *out) {
     if (depth >= STW_HLO_MAX_DEPTH) {
-        return stw_hlo_text_fail(t, t->cursor, "tuples nested more than %d deep", STW_HLO_MAX_DEPTH);
+        return stw_hlo_text_fail(t, t->cursor, "tuples nested more than %d deep; put their parts into one", STW_HLO_MAX_DEPTH);
     }
     enum { FEW = 16 };
     int32_t count = 0, room = FEW;
@@ -80,7 +83,7 @@ stw_status stw_hlo_read_shape(stw_hlo_text *t, int32_t depth, stw_hlo_shape *out
     TRY(stw_hlo_expect(t, "["));
     TRY(read_dimensions(t, out));
     if (!stw_hlo_measure_array(t->module, out, bits)) {
-        return stw_hlo_text_fail(t, start, "the shape holds more than 2^56 bytes");
+        return stw_hlo_text_fail(t, start, "the shape holds more than 2^56 bytes; check its dimensions");
     }
     if (is_token) {
         out->kind = STW_HLO_TOKEN;

@@ -11,6 +11,11 @@ stw_status stw_graph_open_reading(const char *path, stw_read_options *options, s
 stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *label, stw_read_options *options, stw_graph **out,
                                    stw_error *error);
 
+/* Ops that give out nothing (a dimension is 0): they cost nothing. */
+int32_t stw_count_empty_ops(const stw_graph *graph);
+/* Tells of such ops where sizes are open, which may be why, and how to give sizes; else empty. */
+stw_str stw_empty_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena);
+
 stw_status stw_opgraph_read(stw_str text, stw_graph **out, stw_error *error);
 
 /* dnn-partitioning JSON (docs/formats/dnn-partitioning.md); the graph comes with its machine. */
@@ -36,6 +41,10 @@ stw_status stw_graphdef_read_shaped(stw_str bytes, stw_read_options *options, st
 bool stw_pbtxt_is(stw_str text);
 stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error);
 stw_status stw_pbtxt_read_shaped(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error);
+
+/* TensorFlow's SavedModel, which is always refused, with what to do instead. */
+bool stw_saved_model_is(stw_str bytes);
+stw_status stw_saved_model_refuse(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
 
 /* HLO, as XLA prints it and as HloModuleProto (or HloProto): the entry computation. */
 bool stw_hlo_text_is(stw_str bytes);

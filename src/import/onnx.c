@@ -48,7 +48,7 @@ static bool read_model(stw_onnx_reader *r, stw_pb *graph) {
         found = stw_pb_enter(&m, &f, graph);
     }
     if (r->file.failed) return false;
-    return found || stw_pb_fail(&r->file, r->file.begin, "the model has no graph");
+    return found || stw_pb_fail(&r->file, r->file.begin, "the model has no graph; is the file cut off?");
 }
 
 static bool emit_outputs(stw_onnx_reader *r, const stw_onnx_graph *graph) {

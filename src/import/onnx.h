@@ -42,6 +42,7 @@ typedef struct stw_onnx_value {
     bool stored;           /* its numbers stand in the file */
     bool is_output;        /* of the main graph */
     bool is_read;          /* by some node or as an output of its graph */
+    bool is_guess;         /* its shape goes by sizes that nobody says, or by what data decides */
     uint8_t source;        /* stw_onnx_source */
     int32_t producer;      /* node of its graph, or -1 */
     int32_t dtype;         /* STW_UNKNOWN: not known */

@@ -119,7 +119,9 @@ static bool evaluate_body(stw_onnx_call *c, const char *attribute, exchange *x) 
     const stw_onnx_attribute a = stw_onnx_find(c->eval, c->node, attribute);
     if (!a.found || a.graph.length == 0) return false;
     if (a.depth + 1 + WITHIN > STW_PB_MAX_DEPTH)
-        return stw_onnx_fail(c->eval->reader, c->node, "its body is nested too deep: %d bodies stand around it", c->eval->depth);
+        return stw_onnx_fail(c->eval->reader, c->node,
+                             "its body is nested too deep: %d bodies stand around it; write fewer into each other",
+                             c->eval->depth);
     return evaluate(c, stw_pb_range(&c->eval->reader->file, a.graph, a.depth + 1), NULL, x);
 }
 

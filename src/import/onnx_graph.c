@@ -86,7 +86,7 @@ static bool read_initializer(stw_onnx_eval *eval, stw_pb *m, const stw_pb_field 
     stw_pb tensor;
     if (!stw_pb_enter(m, f, &tensor)) return false;
     if (!(sparse ? stw_onnx_read_sparse : stw_onnx_read_tensor)(r, tensor, &read, &name, eval->arena)) return false;
-    if (name.length == 0) return stw_pb_fail(&r->file, f->at, "an initializer without a name");
+    if (name.length == 0) return stw_pb_fail(&r->file, f->at, "an initializer without a name; give it one");
     if (!stw_onnx_declare(r, eval->scope, name, stw_pb_offset(&r->file, f->at), &value)) return false;
     if (value->stored)
         return stw_pb_fail(&r->file, f->at, "initializer '%.*s' stands twice; give each its own name", STW_STR_SHOW(name));
@@ -177,8 +177,11 @@ static bool link_inputs(stw_onnx_eval *eval, stw_onnx_node *node) {
         if (name.length == 0) continue;
         if (!resolve(eval, name, input)) return false;
         if (*input == NULL)
-            return stw_onnx_fail(r, node, "its input '%.*s' is written by no node and is no input or initializer",
-                                 STW_STR_SHOW(name));
+            return stw_onnx_fail(
+                r, node,
+                "its input '%.*s' is written by no node and is no input or initializer; give the whole model, or add "
+                "it to the inputs",
+                STW_STR_SHOW(name));
     }
     return !r->file.failed;
 }
@@ -228,7 +231,8 @@ static bool sort_nodes(stw_onnx_eval *eval, stw_onnx_graph *graph) {
             const int32_t from = producer(eval, node, cursor[i]++);
             if (from < 0 || state[from] == DONE) continue;
             if (state[from] == BEGUN)
-                return stw_onnx_fail(r, &graph->node[from], "it depends on itself: its inputs close a cycle");
+                return stw_onnx_fail(r, &graph->node[from],
+                                     "it depends on itself: its inputs close a cycle; a loop must be a Loop or Scan with a body");
             stack[depth++] = from;
         }
     }
@@ -278,7 +282,8 @@ static bool read_fields(stw_onnx_eval *eval, stw_pb m, const fields *n, bool is_
             read = read_border(eval, &m, &f, is_function, &value);
             if (!read) return false;
             if (value->producer >= 0)
-                return stw_pb_fail(m.file, f.at, "input '%.*s' is written by a node", STW_STR_SHOW(value->name));
+                return stw_pb_fail(m.file, f.at, "input '%.*s' is written by a node; remove it from the inputs",
+                                   STW_STR_SHOW(value->name));
             value->present = true;
             out->input[input++] = value;
         } else if (f.number == n->initializer || f.number == n->sparse) {
@@ -303,7 +308,10 @@ static bool read_outputs(stw_onnx_eval *eval, stw_pb m, const fields *n, bool is
         if (f.number != n->output) continue;
         if (!read_border(eval, &m, &f, is_function, &named) || !resolve(eval, named->name, &out->output[k])) return false;
         if (out->output[k++] == NULL)
-            return stw_pb_fail(m.file, f.at, "output '%.*s' of the graph is written by no node", STW_STR_SHOW(named->name));
+            return stw_pb_fail(
+                m.file, f.at,
+                "output '%.*s' of the graph is written by no node; give the whole model, or remove it from the outputs",
+                STW_STR_SHOW(named->name));
     }
     return !m.file->failed;
 }

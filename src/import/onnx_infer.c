@@ -40,6 +40,19 @@ static void set_flops(stw_onnx_call *c) {
     if (basis != NULL && basis->rank >= 0) c->flops = stw_onnx_multiply(row->flops, stw_onnx_elements(basis));
 }
 
+/* Operators of the standard tell their outputs' shapes by those of their inputs, but for a few. */
+static bool is_guess(const stw_onnx_call *c) {
+    static const char *const by_data[] = {"NonZero", "Compress", "If", "Loop", "Scan"};
+    const stw_onnx_node *node = c->node;
+    for (int32_t k = 0; k < node->input_count; k++) {
+        if (node->input[k] != NULL && node->input[k]->is_guess) return true;
+    }
+    for (size_t k = 0; k < sizeof by_data / sizeof by_data[0]; k++) {
+        if (stw_str_is(node->op, by_data[k])) return true;
+    }
+    return c->is_function || !stw_onnx_is_standard(node);
+}
+
 static bool infer(stw_onnx_call *c) {
     stw_onnx_eval *eval = c->eval;
     stw_onnx_reader *r = eval->reader;
@@ -54,9 +67,14 @@ static bool infer(stw_onnx_call *c) {
         if (c->row != NULL && c->row->rule(c)) stw_onnx_fold(c);
     }
     if (r->file.failed) return false;
+    const bool guess = is_guess(c);
     for (int32_t k = 0; k < c->output_count; k++) {
         stw_onnx_value *value = c->output[k];
-        if (value->rank < 0 && value->declared.length > 0) stw_onnx_read_type(r, value->declared, 0, value, eval->arena);
+        if (value->rank < 0 && value->declared.length > 0) {
+            stw_onnx_read_type(r, value->declared, 0, value, eval->arena);
+            value->is_guess |= r->options != NULL && r->options->given_count > 0; /* what is declared may be of other sizes */
+        }
+        value->is_guess |= guess;
     }
     set_flops(c);
     return !r->file.failed;

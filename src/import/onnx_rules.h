@@ -34,6 +34,11 @@ static inline const stw_onnx_value *stw_onnx_shaped(const stw_onnx_call *c, int3
     return stw_onnx_known(value) ? value : NULL;
 }
 
+/* Of the operators of the standard, not of somebody's own? */
+static inline bool stw_onnx_is_standard(const stw_onnx_node *node) {
+    return node->domain.length == 0 || stw_str_is(node->domain, "ai.onnx");
+}
+
 /* Sets output k, which need not be there; false when a dimension is out of range. */
 bool stw_onnx_put(stw_onnx_call *c, int32_t k, int32_t dtype, int64_t rank, const int64_t *shape);
 bool stw_onnx_put_like(stw_onnx_call *c, int32_t k, const stw_onnx_value *value); /* false when that is not known */

@@ -1,4 +1,6 @@
 /* Rules of ONNX operators that multiply: products of matrices, attention, recurrent layers, Einsum. */
+#include <stdio.h>
+
 #include "import/onnx_rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
@@ -26,17 +28,46 @@ static void split_matrix(const stw_onnx_value *v, bool transposed, bool left, in
     *columns = swap;
 }
 
+static void write_shape(const stw_onnx_value *v, char *text, size_t size) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (int32_t d = 0; d < v->rank && length + 30 < size; d++)
+        length += (size_t)snprintf(text + length, size - length, "%s%lld", d > 0 ? "," : "", (long long)v->shape[d]);
+}
+
+/* Does the file say this shape, or do rules that leave no doubt? What it declares must not contradict. */
+static bool is_certain(const stw_onnx_call *c, const stw_onnx_value *v) {
+    stw_arena scratch = c->eval->reader->scratch;
+    stw_onnx_value declared = {.rank = STW_UNKNOWN};
+    if (v->is_guess || v->declared.length == 0 || v->producer < 0) return !v->is_guess;
+    stw_onnx_read_type(c->eval->reader, v->declared, 0, &declared, &scratch);
+    if (declared.rank < 0 || declared.is_guess) return true;
+    bool same = declared.rank == v->rank;
+    for (int32_t d = 0; same && d < v->rank; d++) same = declared.shape[d] == v->shape[d];
+    return same;
+}
+
+/* Operands that cannot be multiplied: an error where their shapes are certain, else their product is not known. Always false. */
+static bool do_not_fit(stw_onnx_call *c, const stw_onnx_value *a, const stw_onnx_value *b) {
+    char left[80], right[80];
+    if (!c->eval->scope->emits || !stw_onnx_is_standard(c->node) || !is_certain(c, a) || !is_certain(c, b)) return false;
+    write_shape(a, left, sizeof left);
+    write_shape(b, right, sizeof right);
+    return stw_onnx_fail(c->eval->reader, c->node, "'%.*s' (%s) and '%.*s' (%s) cannot be multiplied; check the model or --shape",
+                         STW_STR_SHOW(a->name), left, STW_STR_SHOW(b->name), right);
+}
+
 static bool put_matmul(stw_onnx_call *c, const stw_onnx_value *a, const stw_onnx_value *b, int32_t dtype) {
     if (a == NULL || b == NULL || a->rank < 1 || b->rank < 1) return false;
     int64_t a_batch, b_batch, m, k, inner, n, shape[RANK], rank = 0;
     split_matrix(a, stw_onnx_int(c, "transA", 0) != 0, true, &a_batch, &m, &k);
     split_matrix(b, stw_onnx_int(c, "transB", 0) != 0, false, &b_batch, &inner, &n);
-    if (k != inner) return false;
+    if (k != inner) return do_not_fit(c, a, b);
     const int64_t batch = a_batch > b_batch ? a_batch : b_batch;
     for (int64_t d = 0; d < batch; d++) {
         const int64_t x = d - (batch - a_batch), y = d - (batch - b_batch);
         const int64_t left = x >= 0 ? a->shape[x] : 1, right = y >= 0 ? b->shape[y] : 1;
-        if (left != right && left != 1 && right != 1) return false;
+        if (left != right && left != 1 && right != 1) return do_not_fit(c, a, b);
         shape[rank++] = left == 1 ? right : left;
     }
     if (a->rank >= 2) shape[rank++] = m;
@@ -81,7 +112,7 @@ bool stw_onnx_rule_gemm(stw_onnx_call *c) {
     const int64_t rest = product(a->shape + 1, a->rank - 1); /* before opset 7 the input was flattened */
     const int64_t m = left ? rest : a->shape[0], k = left ? a->shape[0] : rest;
     const int64_t shape[] = {m, n};
-    if (k != inner) return false;
+    if (k != inner) return do_not_fit(c, a, b);
     c->flops = product_flops(product(shape, 2), k);
     if (stw_onnx_in(c, 2) != NULL) c->flops = stw_onnx_add(c->flops, product(shape, 2));
     return stw_onnx_put(c, 0, a->dtype, 2, shape);

@@ -12,9 +12,9 @@ static void put_scalar(stw_onnx_call *c, int32_t dtype, double value) {
 /* The value stands in one of several attributes. */
 bool stw_onnx_rule_constant(stw_onnx_call *c) {
     stw_onnx_reader *r = c->eval->reader;
-    stw_str ignored = {0};
     if (c->output_count == 0) return false;
     stw_onnx_value *out = c->output[0];
+    stw_str name = out->name; /* for messages; the tensor may have its own */
     const stw_onnx_attribute value = stw_onnx_find(c->eval, c->node, "value");
     const stw_onnx_attribute sparse = stw_onnx_find(c->eval, c->node, "sparse_value");
     const stw_onnx_attribute one_int = stw_onnx_find(c->eval, c->node, "value_int");
@@ -23,9 +23,9 @@ bool stw_onnx_rule_constant(stw_onnx_call *c) {
     int64_t ints[STW_ONNX_MAX_CONTENT], count = 0;
     double floats[STW_ONNX_MAX_CONTENT];
     if (value.found) {
-        stw_onnx_read_tensor(r, stw_pb_range(&r->file, value.tensor, value.depth + 1), out, &ignored, c->eval->arena);
+        stw_onnx_read_tensor(r, stw_pb_range(&r->file, value.tensor, value.depth + 1), out, &name, c->eval->arena);
     } else if (sparse.found) {
-        stw_onnx_read_sparse(r, stw_pb_range(&r->file, sparse.sparse, sparse.depth + 1), out, &ignored, c->eval->arena);
+        stw_onnx_read_sparse(r, stw_pb_range(&r->file, sparse.sparse, sparse.depth + 1), out, &name, c->eval->arena);
     } else if (one_int.found) {
         put_scalar(c, s64, (double)one_int.i);
     } else if (one_float.found) {
@@ -48,11 +48,10 @@ bool stw_onnx_rule_constant_of_shape(stw_onnx_call *c) {
     const stw_onnx_value *from = stw_onnx_in(c, 0);
     const stw_onnx_attribute value = stw_onnx_find(c->eval, c->node, "value");
     stw_onnx_value one = {.dtype = STW_DTYPE_F32, .rank = STW_UNKNOWN};
-    stw_str ignored = {0};
+    stw_str name = c->output_count > 0 ? c->output[0]->name : (stw_str){0};
     int64_t shape[RANK];
     const int64_t rank = stw_onnx_numbers(c, 0, shape, RANK);
-    if (value.found)
-        stw_onnx_read_tensor(r, stw_pb_range(&r->file, value.tensor, value.depth + 1), &one, &ignored, c->eval->arena);
+    if (value.found) stw_onnx_read_tensor(r, stw_pb_range(&r->file, value.tensor, value.depth + 1), &one, &name, c->eval->arena);
     if (r->file.failed || rank < 0 || rank > RANK || c->output_count == 0 || !stw_onnx_put(c, 0, one.dtype, rank, shape))
         return false;
     const int64_t elements = stw_onnx_elements(c->output[0]);

@@ -115,7 +115,9 @@ void stw_onnx_read_type(stw_onnx_reader *r, stw_str type, int32_t depth, stw_onn
     stated_type stated;
     if (!find_tensor_type(r, type, depth, &stated)) return;
     for (int64_t d = 0; d < stated.rank && d < STW_ONNX_MAX_RANK; d++) {
-        if (stated.size[d] < 0 && !stw_given_size(r->options, stated.name[d], &stated.size[d])) stated.size[d] = r->default_dim;
+        if (stated.size[d] >= 0 || stw_given_size(r->options, stated.name[d], &stated.size[d])) continue;
+        stated.size[d] = r->default_dim;
+        value->is_guess = true;
     }
     const int32_t dtype = stw_onnx_dtype(stated.code);
     if (stated.rank < 0 || !stw_onnx_set_shape(value, dtype, stated.rank, stated.size, arena)) value->dtype = dtype;
@@ -213,15 +215,13 @@ void stw_onnx_mark_stored(stw_onnx_value *value) {
 
 bool stw_onnx_read_tensor(stw_onnx_reader *r, stw_pb m, stw_onnx_value *value, stw_str *name, stw_arena *arena) {
     tensor t = {0};
-    int64_t dim = 0;
+    int64_t dim = 0, wrong = -1; /* the name comes behind the dimensions */
     const char *at = m.cursor;
     for (stw_pb_field f; stw_pb_next(&m, &f);) {
         switch (f.number) {
             case 1:
                 for (stw_pb_list list = stw_pb_list_of(&f); stw_pb_list_int(&m, &list, &dim); t.rank++) {
-                    if (dim < 0)
-                        return stw_pb_fail(&r->file, f.at, "dimension %lld of a tensor is %lld", (long long)t.rank,
-                                           (long long)dim);
+                    if (dim < 0 && wrong < 0) wrong = t.rank < STW_ONNX_MAX_RANK ? t.rank : STW_ONNX_MAX_RANK;
                     if (t.rank < STW_ONNX_MAX_RANK) t.shape[t.rank] = dim;
                 }
                 break;
@@ -238,9 +238,12 @@ bool stw_onnx_read_tensor(stw_onnx_reader *r, stw_pb m, stw_onnx_value *value, s
         }
     }
     if (r->file.failed) return false;
+    if (wrong >= 0 && wrong < STW_ONNX_MAX_RANK)
+        return stw_pb_fail(&r->file, at, "dimension %lld of tensor '%.*s' is %lld; stored tensors have sizes of 0 or more",
+                           (long long)wrong, STW_STR_SHOW(*name), (long long)t.shape[wrong]);
     if (!stw_onnx_set_shape(value, stw_onnx_dtype(t.code), t.rank, t.shape, arena))
-        return stw_pb_fail(&r->file, at, "tensor '%.*s' has more than %d dimensions or one above 2^40", STW_STR_SHOW(*name),
-                           STW_ONNX_MAX_RANK);
+        return stw_pb_fail(&r->file, at, "tensor '%.*s' has more than %d dimensions or one above 2^40; check its dims",
+                           STW_STR_SHOW(*name), STW_ONNX_MAX_RANK);
     keep_numbers(&t, value, arena);
     stw_onnx_mark_stored(value);
     return true;

@@ -8,9 +8,9 @@ static const struct {
     stw_status (*read)(stw_str bytes, stw_graph **out, stw_error *error);
     stw_status (*read_shaped)(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
 } models[] = {
-    {stw_onnx_is, NULL, stw_onnx_read_shaped},    {stw_hlo_text_is, stw_hlo_text_read, NULL},
-    {stw_hlo_proto_is, stw_hlo_proto_read, NULL}, {stw_graphdef_is, NULL, stw_graphdef_read_shaped},
-    {stw_pbtxt_is, NULL, stw_pbtxt_read_shaped},
+    {stw_saved_model_is, NULL, stw_saved_model_refuse}, {stw_onnx_is, NULL, stw_onnx_read_shaped},
+    {stw_hlo_text_is, stw_hlo_text_read, NULL},         {stw_hlo_proto_is, stw_hlo_proto_read, NULL},
+    {stw_graphdef_is, NULL, stw_graphdef_read_shaped},  {stw_pbtxt_is, NULL, stw_pbtxt_read_shaped},
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 
@@ -22,11 +22,20 @@ static int find_model(stw_str bytes) {
 
 bool stw_model_is(stw_str bytes) { return find_model(bytes) < MODELS; }
 
+/* StableHLO and other dialects of MLIR, as text or bytecode. */
+static bool is_mlir(stw_str bytes) {
+    return stw_str_starts(bytes, "module @") || stw_str_starts(bytes, "module {") || stw_str_starts(bytes, "module attributes") ||
+           stw_str_starts(bytes, "builtin.module") || stw_str_starts(bytes, "#loc") || stw_str_starts(bytes, "ML\xefR");
+}
+
 stw_status stw_check_known(stw_str bytes, stw_error *error) {
     int64_t at = 0;
     while (at < bytes.length && (bytes.p[at] == ' ' || bytes.p[at] == '\t' || bytes.p[at] == '\n' || bytes.p[at] == '\r')) at++;
     if (at == bytes.length) return stw_fail(error, STW_ERROR_INPUT, "is empty");
     if (bytes.p[at] == '{' || stw_model_is(bytes)) return STW_OK;
+    if (is_mlir((stw_str){bytes.p + at, bytes.length - at})) {
+        return stw_fail(error, STW_ERROR_INPUT, "is StableHLO, which is not read; print HLO: lowered.as_text('hlo') in JAX");
+    }
     return stw_fail(error, STW_ERROR_INPUT,
                     "not a format that is read; known: opgraph JSON, dnn-partitioning JSON, ONNX, HLO text or protobuf, "
                     "TensorFlow GraphDef (.pb, .pbtxt)");

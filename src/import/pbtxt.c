@@ -241,7 +241,8 @@ static stw_status read_name(reader *r, stw_str *out) {
 static stw_status open_message(reader *r, char *close) {
     *close = take(r, '{') ? '}' : '>';
     if (*close == '>' && !take(r, '<')) return fail(r, "a message in { } was expected");
-    if (++r->depth > STW_PB_MAX_DEPTH) return fail(r, "messages are nested more than %d deep", STW_PB_MAX_DEPTH);
+    if (++r->depth > STW_PB_MAX_DEPTH)
+        return fail(r, "messages are nested deeper than %d, which protobuf refuses too; " STW_PB_DEPTH_REMEDY, STW_PB_MAX_DEPTH);
     return STW_OK;
 }
 
@@ -254,7 +255,8 @@ static stw_status skip_brackets(reader *r) {
         if (r->cursor == r->end) return fail(r, "the text ends inside a message; a %c is missing", open[depth - 1]);
         if (c == '{' || c == '<' || c == '[') {
             if (r->depth + depth >= STW_PB_MAX_DEPTH) {
-                return fail(r, "messages are nested more than %d deep", STW_PB_MAX_DEPTH);
+                return fail(r, "messages are nested deeper than %d, which protobuf refuses too; " STW_PB_DEPTH_REMEDY,
+                            STW_PB_MAX_DEPTH);
             }
             open[depth++] = c == '{' ? '}' : c == '<' ? '>' : ']';
             r->cursor++;

@@ -100,7 +100,9 @@ static bool check_type(stw_pb *message, const stw_pb_field *field, stw_pb_type t
 bool stw_pb_enter(stw_pb *message, const stw_pb_field *field, stw_pb *inner) {
     if (!check_type(message, field, STW_PB_BYTES)) return false;
     if (message->depth >= STW_PB_MAX_DEPTH)
-        return stw_pb_fail(message->file, field->at, "messages are nested deeper than %d", STW_PB_MAX_DEPTH);
+        return stw_pb_fail(message->file, field->at,
+                           "messages are nested deeper than %d, which protobuf refuses too; " STW_PB_DEPTH_REMEDY,
+                           STW_PB_MAX_DEPTH);
     *inner = stw_pb_range(message->file, field->bytes, message->depth + 1);
     return true;
 }

@@ -19,6 +19,7 @@
 #include "base/vector.h"
 
 enum { STW_PB_MAX_DEPTH = 100 };
+#define STW_PB_DEPTH_REMEDY "the file is damaged, or must be written anew with fewer levels"
 
 typedef enum stw_pb_type { STW_PB_VARINT = 0, STW_PB_FIXED64 = 1, STW_PB_BYTES = 2, STW_PB_FIXED32 = 5 } stw_pb_type;
 

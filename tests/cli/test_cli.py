@@ -38,7 +38,7 @@ OPTIONS = {
     "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp", "hdp-limit", "deadline",
               "jobs", "commit", "format", "threads", "help", "version"],
     "simulate": ["machine", "plan", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
-    "export": ["machine", "plan", "memory", "costs", "shape", "to", "output", "help", "version"],
+    "export": ["machine", "plan", "memory", "costs", "shape", "to", "strip", "output", "help", "version"],
     "inspect": ["machine", "shape", "format", "units", "features", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
     "version": ["help", "version"],
@@ -179,8 +179,7 @@ class Help(Case):
 
 
 class Man(Case):
-    PAGES = ["stowage", "stowage-optimize", "stowage-compare", "stowage-train", "stowage-bench", "stowage-simulate",
-             "stowage-inspect", "stowage-machine"]
+    PAGES = ["stowage"] + ["stowage-" + name for name in COMMANDS if name not in ("help", "version")]
 
     def test_up_to_date(self):
         result = subprocess.run([os.path.join(ROOT, "scripts", "make_man.sh"), "--check", os.path.abspath(binary)],
@@ -198,6 +197,15 @@ class Man(Case):
         self.assertEqual(subprocess.run(command, capture_output=True).returncode, 1)
         subprocess.run([script, os.path.abspath(binary)], check=True)
         self.assertEqual(subprocess.run(command, capture_output=True).returncode, 0)
+        os.remove(os.path.join(root, "docs", "man", "stowage-export.1"))
+        self.assertEqual(subprocess.run(command, capture_output=True).returncode, 1)
+        subprocess.run([script, os.path.abspath(binary)], check=True)
+        with open(os.path.join(root, "docs", "man", "stowage-nosuch.1"), "w"):
+            self.assertEqual(subprocess.run(command, capture_output=True).returncode, 1)
+
+    def test_every_command_has_a_page(self):
+        pages = sorted(name[:-2] for name in os.listdir(os.path.join(ROOT, "docs", "man")) if name.endswith(".1"))
+        self.assertEqual(pages, sorted(self.PAGES))
 
     def test_sections(self):
         for page in self.PAGES:
@@ -893,7 +901,7 @@ class Inspect(Case):
             self.assertIn(word, text)
         report = json.loads(self.done("inspect", path, "--format", "json"))
         self.assertEqual(list(report), ["format", "name", "family", "fingerprint", "nodes", "ops", "views", "parameters", "buffers",
-                                        "inputs", "constants", "ops_without_shape", "edges", "control_edges", "updates", "outputs",
+                                        "inputs", "constants", "ops_without_shape", "ops_empty", "edges", "control_edges", "updates", "outputs",
                                         "parameter_bytes", "buffer_bytes", "input_bytes", "flops", "measured", "classes", "unknown_operators", "open_inputs", "open_dimensions"])
         self.assertEqual([report[key] for key in ("nodes", "ops", "views", "parameters", "inputs", "edges", "updates", "outputs")],
                          [5, 3, 0, 1, 1, 5, 1, 1])

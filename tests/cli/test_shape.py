@@ -55,6 +55,19 @@ def onnx_value(name, shape):
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
 
 
+def onnx_numbers(name, *values):
+    return field(5, field(1, len(values)) + field(2, 7) + b"".join(field(7, v & (1 << 64) - 1) for v in values) + field(8, name))
+
+
+def onnx_shifted(shape):
+    """All but the last row of x, as language models compare with their labels: empty where the length counts as 1."""
+    graph = (onnx_numbers("start", 0) + onnx_numbers("end", -1)
+             + field(1, b"".join(field(1, name) for name in ("x", "start", "end")) + field(2, "s") + field(3, "shift") + field(4, "Slice"))
+             + field(1, field(1, "s") + field(2, "y") + field(3, "act") + field(4, "Relu"))
+             + field(2, "shifted") + field(11, onnx_value("x", shape)) + field(12, onnx_value("y", ["out", 8])))
+    return field(1, 8) + field(2, "test") + field(7, graph) + field(8, field(2, 17))
+
+
 def onnx_model():
     """ids (batch, length, 256) and mask (batch, length, 256): their sum times a weight."""
     weights = field(1, 256) + field(1, 512) + field(2, 1) + field(8, "w")
@@ -110,6 +123,24 @@ class Shape(unittest.TestCase):
         self.assertNotIn("set them", self.run_stowage("inspect", self.model, "--shape", "ids=2,3,256")[0])
         self.assertEqual(self.inspect(self.graph)["open_inputs"], [{"name": "image", "shape": [None, 256]}])
 
+    def test_empty_tensors_are_told(self):
+        with open(self.model, "wb") as file:
+            file.write(onnx_shifted(["length", 8]))
+        says = "2 of 2 ops work on empty tensors, since open sizes count as 1; give sizes with --shape 'length=N'"
+        few = ["--evaluations", "20", "--threads", "1"]
+        self.assertEqual(self.inspect(self.model)["ops_empty"], 2)
+        self.assertIn(says, self.run_stowage("inspect", self.model)[0])
+        for command in (["simulate", "--plan", "single"], ["optimize", *few], ["compare", "--methods", "single,spread", *few]):
+            error = self.run_stowage(command[0], self.model, "-m", "h200x2", *command[1:])[1]
+            self.assertEqual(error, f"stowage: warning: {says}\n")
+        self.assertEqual(self.inspect(self.model, "--shape", "length=4")["ops_empty"], 0)
+        self.assertNotIn("empty", self.run_stowage("inspect", self.model, "--shape", "length=4")[0])
+        self.assertEqual(self.run_stowage("simulate", self.model, "-m", "h200x2", "--plan", "single", "--shape", "length=4")[1], "")
+        with open(self.model, "wb") as file:  # a size of 1 that the file states is nobody's oversight
+            file.write(onnx_shifted([1, 8]))
+        self.assertEqual(self.inspect(self.model)["ops_empty"], 2)
+        self.assertNotIn("empty", self.run_stowage("inspect", self.model)[0])
+
     def test_every_command_takes_it(self):
         few = ["--evaluations", "20", "--threads", "1"]
         plan = os.path.join(self.folder, "plan.json")
@@ -161,6 +192,8 @@ class Costs(Shape):
         self.assertEqual(error, "")
         self.assertAlmostEqual(result["step_s"], expected * 1e-6, 12)
         self.assertEqual(result["measured_share"], 1)
+        error = self.simulate("cpu+h200x1", profile)[1]
+        self.assertEqual(error, "stowage: warning: no time is of kind h200: its times are those of cpu8 times the ratio of the models\n")
         result, error = self.simulate("h200x1", profile)
         self.assertIn("of 4 measured times 4 of CPUs are passed over: the machine has none of these", error)
         self.assertEqual(result["measured_share"], 0)
@@ -177,7 +210,7 @@ class Costs(Shape):
         for name in ("tf_run_metadata.pb", "tf_step_stats.pb", "tf_cost_graph.pb"):
             self.graph = os.path.join(DATA, "tf_traced.pb")
             error = self.simulate("cpu+h200x1", os.path.join(DATA, name))[1]
-            self.assertIn("rows of the costs name no op of the graph", error)
+            self.assertIn("times of the costs name no op of the graph: views, constants", error)
         self.assertIn("this is a graph (GraphDef), which has no times",
                       self.refused("simulate", self.graph, "-m", "h200x1", "--plan", "single", "--costs", self.graph))
 

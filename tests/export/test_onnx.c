@@ -318,6 +318,12 @@ TEST(onnx_export, another_plan_another_file) {
         set(&f, "c", 1, 0.0);
         if (export_it(&f)) CHECK(!stw_str_equal(first, f.out));
         CHECK_CONTAINS(f.note.text, "one instance");
+        CHECK_CONTAINS(f.note.text, "  stowage_0: inputs ['x'], outputs ['b']\n  stowage_1: inputs ['b'], outputs ['c']\n");
+        CHECK(strstr(f.note.text, "back and forth") == NULL);
+        set(&f, "a", 1, 0.0); /* 1, 0, 1: there and back */
+        CHECK(export_it(&f));
+        CHECK_CONTAINS(f.note.text, "back and forth between them (2 tensors cross)");
+        CHECK(strstr(f.note.text, "extract_model") == NULL);
     }
     end(&f);
     stw_arena_destroy(&arena);

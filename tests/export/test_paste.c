@@ -16,8 +16,11 @@
 static stw_note note;
 static stw_error error;
 
-/* The text of an export; "" if it fails. The caller frees it. */
-static char *export_to(const small *s, const char *format) {
+/* The text of an export; "" if it fails. The caller frees it. `strip` may be NULL. */
+static char *export_stripped(const small *s, const char *format, const char *strip) {
+    stw_options *options = NULL;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    if (strip != NULL) CHECK_EQ_INT(stw_options_set(options, "strip", strip, NULL), STW_OK);
     char path[] = "/tmp/stowage-test-XXXXXX";
     const int descriptor = mkstemp(path);
     CHECK(descriptor >= 0);
@@ -26,15 +29,18 @@ static char *export_to(const small *s, const char *format) {
     stw_str text = {"", 0};
     error = (stw_error){0};
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
-    if (stw_plan_export(s->simulator, s->plan, format, NULL, path, &note, &error) == STW_OK) {
+    if (stw_plan_export_with(s->simulator, s->plan, format, options, NULL, path, &note, &error) == STW_OK) {
         CHECK_EQ_INT(stw_file_read(path, &arena, &text, NULL), STW_OK);
     }
+    stw_options_destroy(options);
     char *copy = calloc(1, (size_t)text.length + 1);
     if (text.length > 0) memcpy(copy, text.p, (size_t)text.length);
     stw_arena_destroy(&arena);
     unlink(path);
     return copy;
 }
+
+static char *export_to(const small *s, const char *format) { return export_stripped(s, format, NULL); }
 
 static void check_export(small_text text, const char *format, const char *expected, const char *words) {
     small *s = small_open(text);
@@ -76,9 +82,96 @@ TEST(device_map, modules_that_agree_are_one_entry) {
 
 TEST(device_map, a_divided_module_goes_where_most_of_it_is) {
     check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[0,0,1,1,1,0,0,1,0,0,1,0,0,1,1]"}, "device-map",
-                 "{\n  \"token\": 0,\n  \"layers.0.fc\": 0,\n  \"layers.0.norm\": 1,\n  \"layers.1.fc\": 1,\n  "
-                 "\"layers.1.norm\": 0,\n  \"head\": 1\n}\n",
-                 "2 of 8 parameters and buffers (8 bytes) go to where most of their module is");
+                 "{\n  \"token\": 0,\n  \"layers.0\": 0,\n  \"layers.1\": 1,\n  \"head\": 1\n}\n",
+                 "the plan divides 2 of 4 blocks and layers; each goes to where most of it is: 4 of 8 parameters and buffers, 16 "
+                 "bytes of 108, leave their device");
+    check_export((small_text){.nodes = PARAMETER(0, "fc.weight", 40) PARAMETER(1, "fc.bias", 4) PARAMETER(2, "out.weight", 4),
+                              .device_count = 2,
+                              .device = "[0,1,1]"},
+                 "device-map", "{\n  \"fc\": 0,\n  \"out\": 1\n}\n", "1 of 2 blocks and layers");
+}
+
+/* Residual connections go around the modules of a block. */
+TEST(device_map, blocks_are_whole_up_to_the_outermost) {
+    check_export(
+        (small_text){.nodes = PARAMETER(0, "a.layer_0.attn.fc.weight", 8) PARAMETER(1, "a.layer_0.experts.0.fc.weight", 4)
+                         PARAMETER(2, "a.layer_0.experts.1.fc.weight", 4) PARAMETER(3, "a.layer_1.fc.weight", 4),
+                     .device_count = 2,
+                     .device = "[0,1,0,1]"},
+        "device-map", "{\n  \"a.layer_0\": 0,\n  \"a.layer_1\": 1\n}\n", "1 of 2 blocks and layers");
+}
+
+TEST(device_map, a_number_alone_is_no_block) {
+    check_export((small_text){.nodes = PARAMETER(0, "net.0.fc.weight", 8) PARAMETER(1, "net.0.out.weight", 4)
+                                  PARAMETER(2, "b.weight", 4) PARAMETER(3, "net.1", 4),
+                              .device_count = 2,
+                              .device = "[0,1,0,0]"},
+                 "device-map", "{\n  \"net.0.fc\": 0,\n  \"net.0.out\": 1,\n  \"b\": 0,\n  \"net.1\": 0\n}\n", "use it as");
+}
+
+TEST(device_map, of_equals_the_one_with_more_time) {
+    check_export(
+        (small_text){.nodes = PARAMETER(0, "h.0.a.weight", 4) PARAMETER(1, "h.0.b.weight", 4) PARAMETER(2, "h.1.a.weight", 4)
+                         OP(3, "x", "[0]", 4, 1) OP(4, "y", "[1]", 4, 2) OP(5, "z", "[2,3,4]", 4, 1),
+                     .device_count = 2,
+                     .device = "[0,1,0,0,1,0]"},
+        "device-map", "{\n  \"h.0\": 1,\n  \"h.1\": 0\n}\n", "1 of 2 blocks and layers");
+}
+
+TEST(device_map, tells_of_what_it_cannot_tell) {
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[0,0,0,0,0,0,0,0,0,0,0,0,1,1,1]"}, "device-map",
+                 "{\n  \"\": 0\n}\n", "the plan uses 2 devices, but nothing of that is left");
+    CHECK(strstr(note.text, "tied") == NULL);
+    check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[1,0,0,0,0,0,0,1,0,1,0,0,0,0,1]"}, "device-map",
+                 "{\n  \"token\": 1,\n  \"layers\": 0,\n  \"head\": 1\n}\n",
+                 "such as a head tied to its embedding, has no name here");
+    CHECK(strstr(note.text, "nothing of that is left") == NULL);
+}
+
+/* ---- wrappers ---- */
+
+#define WRAPPED PARAMETER(0, "m.n.a.weight", 4) PARAMETER(1, "m.n.b.weight", 4) OP(2, "x", "[0]", 4, 1) OP(3, "y", "[1,2]", 4, 1)
+
+static void check_stripped(const small *s, const char *strip, const char *map, const char *split_point) {
+    char *out = export_stripped(s, "device-map", strip);
+    CHECK_STR(error.message, "");
+    CHECK_STR(out, map);
+    CHECK(strstr(note.text, "--strip") == NULL);
+    free(out);
+    out = export_stripped(s, "split-points", strip);
+    CHECK_CONTAINS(out, split_point);
+    free(out);
+}
+
+static void check_no_strip(const small *s, const char *format, const char *strip, const char *words) {
+    char *out = export_stripped(s, format, strip);
+    CHECK_EQ_INT(error.status, STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, words);
+    CHECK_STR(out, "");
+    free(out);
+}
+
+TEST(strip, names_begin_behind_the_wrapper) {
+    small *s = small_open((small_text){.nodes = WRAPPED, .device_count = 2, .device = "[0,1,0,1]"});
+    check_stripped(s, "m", "{\n  \"n.a\": 0,\n  \"n.b\": 1\n}\n", "[\"n.b\"]");
+    check_stripped(s, "m.", "{\n  \"n.a\": 0,\n  \"n.b\": 1\n}\n", "[\"n.b\"]");
+    check_stripped(s, "m.n", "{\n  \"a\": 0,\n  \"b\": 1\n}\n", "[\"b\"]");
+    check_no_strip(s, "device-map", "n", "no parameter lies in 'n'; the first is 'm.n.a.weight'");
+    check_no_strip(s, "split-points", "m.n.a.weight", "no parameter lies in 'm.n.a.weight'");
+    check_no_strip(s, "csv", "m", "--strip goes with device-map and split-points");
+    free(export_to(s, "device-map"));
+    CHECK_CONTAINS(note.text, "all names begin with 'm.'; if that is a wrapper around the model, --strip m takes it off");
+    small_close(s);
+}
+
+TEST(strip, what_lies_outside_is_left_out) {
+    small *s = small_open((small_text){
+        .nodes = PARAMETER(0, "m.a.weight", 4) PARAMETER(1, "mm.b.weight", 4) PARAMETER(2, "m", 4) PARAMETER(3, "m.c.weight", 4),
+        .device_count = 2,
+        .device = "[0,1,1,1]"});
+    check_stripped(s, "m", "{\n  \"a\": 0,\n  \"c\": 1\n}\n", "\"split_points\":[]");
+    CHECK_CONTAINS(note.text, "2 parameters and buffers lie outside of 'm', and are left out");
+    small_close(s);
 }
 
 TEST(device_map, processors_are_called_cpu) {
@@ -96,7 +189,7 @@ TEST(device_map, names_of_any_kind) {
                               .device_count = 2,
                               .device = "[0,1,0,1,1,0]"},
                  "device-map", "{\n  \"a\\\"b\": 0,\n  \"\": 1,\n  \"a\": 0,\n  \"q\": 1\n}\n",
-                 "1 parameters and buffers have no label");
+                 "1 parameters and buffers have no label that is a path of modules, and are left out");
 }
 
 TEST(device_map, no_labels_no_map) {
@@ -112,6 +205,21 @@ TEST(device_map, no_labels_no_map) {
     small_close(s);
 }
 
+TEST(device_map, names_that_are_no_modules) {
+    static const char *const formats[] = {"device-map", "split-points"};
+    small *s = small_open((small_text){.nodes = PARAMETER(0, "onnx::Conv_1", 4) PARAMETER(1, "a/b", 4) PARAMETER(2, "a.b", 4)});
+    for (int k = 0; k < 2; k++) {
+        char *out = export_to(s, formats[k]);
+        CHECK_EQ_INT(error.status, STW_ERROR_INPUT);
+        CHECK_CONTAINS(error.message, "('onnx::Conv_1') are no paths of PyTorch modules");
+        CHECK_STR(out, "");
+        free(out);
+    }
+    small_close(s);
+    check_export((small_text){.nodes = PARAMETER(0, "a/b", 4) PARAMETER(1, "b.c.weight", 4) PARAMETER(2, "a.b", 4)}, "device-map",
+                 "{\n  \"\": 0\n}\n", "1 parameters and buffers have no label that is a path of modules, and are left out");
+}
+
 /* ---- split-points ---- */
 
 TEST(split_points, a_pipeline_is_told_as_it_is) {
@@ -119,6 +227,39 @@ TEST(split_points, a_pipeline_is_told_as_it_is) {
                  "{\"split_points\":[\"layers.1\"],\n\"stages\":[\n{\"device\":1,\"modules\":[\"token\",\"layers.0\"]},\n"
                  "{\"device\":0,\"modules\":[\"layers.1\",\"head\"]}]}\n",
                  "every module stays on its device");
+    CHECK_CONTAINS(note.text, "for name in json.load(open(FILE))[\"split_points\"]})");
+}
+
+/* Parameters in order are not enough: ops count as well. */
+TEST(split_points, ops_elsewhere_are_no_pipeline) {
+    check_export(
+        (small_text){.nodes = MODEL, .device_count = 2, .device = "[0,0,0,0,0,0,0,0,0,0,0,0,1,1,1]"}, "split-points",
+        "{\"split_points\":[],\n\"stages\":[\n{\"device\":0,\"modules\":[\"\"]}]}\n",
+        "no pipeline; the nearest one moves 0.0 % of the parameters' bytes, and 50.0 % of the time of the ops that read them; "
+        "devices without a stage: 1; ops that read against the direction of the stages: 0");
+    check_export(
+        (small_text){.nodes = MODEL, .device_count = 2, .device = "[1,1,1,1,0,0,0,0,0,1,0,1,0,0,0]"}, "split-points",
+        "{\"split_points\":[\"layers.1\"],\n\"stages\":[\n{\"device\":1,\"modules\":[\"token\",\"layers.0\"]},\n"
+        "{\"device\":0,\"modules\":[\"layers.1\",\"head\"]}]}\n",
+        "moves 0.0 % of the parameters' bytes, and 12.5 % of the time of the ops that read them; devices without a stage: 0; "
+        "ops that read against the direction of the stages: 1");
+}
+
+#define TWO_STAGES              \
+    PARAMETER(0, "a.weight", 4) \
+    PARAMETER(1, "b.weight", 4) \
+    SOURCE(2, "x", "input", 4)  \
+    OP(3, "a", "[2,0]", 4, 1) OP(4, "act", "[3]", 4, 1) OP(5, "again", "[4,0]", 4, 1) OP(6, "b", "[5,1]", 4, 1)
+
+/* An op without parameters that is sent ahead and back; on the later side of the cut, it is part of a pipeline. */
+TEST(split_points, nothing_goes_back) {
+    static const char file[] =
+        "{\"split_points\":[\"b\"],\n\"stages\":[\n{\"device\":0,\"modules\":[\"a\"]},\n{\"device\":1,"
+        "\"modules\":[\"b\"]}]}\n";
+    check_export((small_text){.nodes = TWO_STAGES, .device_count = 2, .device = "[0,1,0,0,0,0,1]"}, "split-points", file,
+                 "is such a pipeline");
+    check_export((small_text){.nodes = TWO_STAGES, .device_count = 2, .device = "[0,1,0,0,1,0,1]"}, "split-points", file,
+                 "ops that read against the direction of the stages: 1");
 }
 
 TEST(split_points, the_nearest_pipeline_otherwise) {

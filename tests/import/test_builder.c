@@ -251,6 +251,20 @@ TEST(builder, refusals) {
     check_refused(&f, "byte 55: node 0 'culprit' (Relu): its input 7 is not there");
     end(&f);
 
+    begin(&f); /* of a text the line */
+    const int32_t b = add(&f, STW_NODE_OP, "culprit", "Relu", 8);
+    link_input(&f, b, 7);
+    stw_builder_node(f.b, b)->at = 3;
+    stw_builder_set_text(f.b, STW_STR("a\nb\nc\n"));
+    check_refused(&f, "line 2: node 0 'culprit' (Relu): its input 7 is not there");
+    end(&f);
+
+    begin(&f); /* a parameter is no node of a file */
+    add(&f, STW_NODE_PARAMETER, "culprit", "", -8);
+    stw_builder_node(f.b, 0)->at = 3;
+    check_refused(&f, "byte 3: parameter 'culprit': dimension 0 of its shape is -8");
+    end(&f);
+
     begin(&f);
     add(&f, STW_NODE_VIEW, "culprit", "Reshape", 8);
     check_refused(&f, "a view needs an input");

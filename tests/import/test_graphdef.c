@@ -271,12 +271,12 @@ TEST(graphdef, colocation_and_large_constants) {
                              "node { name: \"w\" op: \"Const\"" FLOAT("dtype")
                              ATTR("value", "tensor { dtype: DT_FLOAT tensor_shape { dim { size: 300 } } float_val: 0.5 }") " }\n"
                              "node { name: \"v\" op: \"Identity\" input: \"w\" }\n"
-                             "node { name: \"r\" op: \"Relu\" input: \"x\"" ATTR("_class", "list { s: 'loc:@gone' s: 'loc:@v' }") " }\n"
+                             "node { name: \"r\" op: \"Relu\" input: \"x\"" ATTR("_class", "list { s: 'loc:@x' s: 'loc:@v' }") " }\n"
                              "node { name: \"p\" op: \"IdentityN\" input: \"x\" input: \"r\" }\n"
                              "node { name: \"q\" op: \"Neg\" input: \"p:1\" input: \"^w\" }\n");
     if (CHECK(g != NULL)) {
         CHECK(g->kind[find(g, "w")] == STW_NODE_PARAMETER);
-        CHECK_EQ_INT(g->colocate[find(g, "r")], find(g, "w")); /* the one that is there, behind its view */
+        CHECK_EQ_INT(g->colocate[find(g, "r")], find(g, "w")); /* the one that has a place, behind its view */
         CHECK_EQ_INT(g->input[g->input_start[find(g, "q")]], find(g, "r"));
     }
     stw_graph_destroy(g);
@@ -297,14 +297,86 @@ TEST(graphdef, refusals_name_the_node) {
     refuse_text("node { name: \"a\" op: \"Identity\" input: \"a\" }", "cycle");
     refuse_text("node { name: \"a\" op: \"Relu\" input: \"^a\" }", "cycle");
     refuse_text("node { name: \"a\" op: \"Identity\" }", "a view needs an input");
-    refuse_text("node { op: \"Identity\" }", "has no name");
-    refuse_text("node { name: \"a\" }", "('a') has no op");
+    refuse_text("node { op: \"Identity\" }", "node 0 '' (Identity): it has no name");
+    refuse_text("\nnode { name: \"a\" }", "line 2: node 0 'a' (): it has no op");
     refuse_text("node { name: \"a\\001\" op: \"Relu\" }", "not UTF-8");
     refuse_text("versions { }", "no nodes");
     refuse_text(INPUT("x", "dim { size: 9223372036854775807 } dim { size: 3 }"), "node 0 'x'");
     snprintf(text, sizeof text, "%snode { name: \"y\" op: \"Split\" input: \"x\" input: \"x\"%s }", x,
              ATTR("num_split", "i: 9223372036854775807"));
     stw_graph_destroy(take_text(text)); /* nothing is known of its outputs, so nothing is too large */
+}
+
+TEST(graphdef, outputs_that_an_operator_does_not_have) {
+    static const char *const refused[] = {"Const", "Placeholder", "VariableV2", "MatMul", "NoOp"};
+    char text[1000], says[200];
+    for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+        const int output = strcmp(refused[k], "NoOp") == 0 ? 0 : 7;
+        snprintf(text, sizeof text, "node { name: 'a' op: '%s' }\nnode { name: 'y' op: 'Relu' input: 'a:%d' }", refused[k],
+                 output);
+        snprintf(says, sizeof says, "line 2: node 'y' (Relu) reads 'a:%d', but %s has no such output; outputs count from 0",
+                 output, refused[k]);
+        refuse_text(text, says);
+    }
+    refuse_text("node { name: 'a' op: 'FusedBatchNormV3' } node { name: 'y' op: 'Relu' input: 'a:6' }", "has no such output");
+    refuse_text("node { name: 'a' op: 'Split'" ATTR("num_split", "i: 2") " } node { name: 'y' op: 'Relu' input: 'a:2' }",
+                "has no such output");
+    stw_graph_destroy(
+        take_text("node { name: 'a' op: 'Split'" ATTR("num_split", "i: 2") " } node { name: 'y' op: 'Relu' input: 'a:1' }"));
+    stw_graph_destroy(take_text("node { name: 'a' op: 'MyOp' } node { name: 'y' op: 'Relu' input: 'a:7' }")); /* who knows? */
+}
+
+TEST(graphdef, colocation_with_nobody_and_sizes_below_open) {
+    refuse_text("node { name: 'x' op: 'Placeholder' }\n\nnode { name: 'y' op: 'Relu' input: 'x'" ATTR(
+                    "_class", "list { s: 'loc:@gone' }") " }",
+                "line 3: node 'y' (Relu) is to stand with 'gone' (_class), which is not in the file; give the whole graph");
+    refuse_text("\n" INPUT("x", "dim { size: -7 }"),
+                "line 2: node 0 'x' (Placeholder): a size in its attribute 'shape' is -7; write -1");
+    stw_graph_destroy(take_text(INPUT("x", "dim { size: -1 }")));
+}
+
+/* Text by lines, bytes by bytes. */
+TEST(graphdef, places_of_errors) {
+    refuse_text("node { name: 'a' op: 'Relu' input: 'b' }\nnode { name: 'b' op: 'Relu' input: 'a' }\n",
+                "line 1: node 0 'a' (Relu): depends on itself: its inputs close a cycle; remove one of them");
+    refuse_text("node { name: 'a' op: 'Relu' }\n# why\nnode { name: 'b'\n op: 'Relu' input: 'gone' }",
+                "line 3: node 'b' (Relu) reads 'gone'");
+    static const char bytes[] =
+        "\n\x09\n\x01"
+        "a"
+        "\x12\x04Relu"
+        "\n\x0c\n\x01"
+        "b"
+        "\x12\x04Relu\x1a\x01"
+        "c";
+    stw_error error = {0};
+    stw_graph *graph = NULL;
+    CHECK_EQ_INT(stw_graph_parse(bytes, sizeof bytes - 1, "g", &graph, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "g: byte 11: node 'b' (Relu) reads 'c'");
+}
+
+/* A version, then a MetaGraphDef: its info (tags), its graph. */
+TEST(graphdef, saved_models_are_known) {
+    static const char bytes[] =
+        "\x08\x01\x12\x16\n\x07\"\x05serve\x12\x0b\n\x09\n\x01"
+        "a"
+        "\x12\x04Relu";
+    static const char text[] = "saved_model_schema_version: 1\nmeta_graphs {\n}\n";
+    static const char onnx[] = "\x08\x08\x12\x07pytorch"; /* a model that is cut off behind its producer */
+    const struct {
+        const char *bytes;
+        size_t size;
+        const char *says;
+    } cases[] = {{bytes, sizeof bytes - 1, "g: this is a SavedModel"},
+                 {text, sizeof text - 1, "g: this is a SavedModel"},
+                 {onnx, sizeof onnx - 1, "the model has no graph"}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        stw_error error = {0};
+        stw_graph *graph = NULL;
+        CHECK_EQ_INT(stw_graph_parse(cases[k].bytes, cases[k].size, "g", &graph, &error), STW_ERROR_INPUT);
+        CHECK(graph == NULL);
+        CHECK_CONTAINS(error.message, cases[k].says);
+    }
 }
 
 /* Every prefix, and every byte changed: an answer, and never a crash. */
@@ -394,7 +466,7 @@ TEST(graphdef, waits_of_views_are_bounded) {
         CHECK_EQ_INT(status, distinct ? STW_ERROR_INPUT : STW_OK);
         if (distinct) {
             CHECK_CONTAINS(error.message, "ops wait for more than 2");
-            CHECK_CONTAINS(error.message, "(Relu) at byte");
+            CHECK_CONTAINS(error.message, "(Relu): with it, ops wait");
         } else if (graph != NULL) {
             CHECK_EQ_INT(graph->control_start[graph->N], (int64_t)readers * FEW);
         }

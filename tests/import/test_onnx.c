@@ -300,12 +300,13 @@ TEST(onnx, refusals) {
     fixture f;
     begin(&f);
     onnx_node(&f.graph, 1, "Relu", "absent", "y", "");
-    check_refused(&f, "node 'y' (Relu): its input 'absent' is written by no node");
+    check_refused(
+        &f, "node 'y' (Relu): its input 'absent' is written by no node and is no input or initializer; give the whole model");
 
     begin(&f);
     onnx_node(&f.graph, 1, "Relu", "b", "a", "");
     onnx_node(&f.graph, 1, "Relu", "a", "b", "");
-    check_refused(&f, "close a cycle");
+    check_refused(&f, "(Relu): it depends on itself: its inputs close a cycle; a loop must be a Loop or Scan");
 
     begin(&f);
     onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "3");
@@ -320,11 +321,20 @@ TEST(onnx, refusals) {
 
     begin(&f);
     onnx_value(&f.graph, 12, "y", ONNX_FLOAT, "3");
-    check_refused(&f, "output 'y' of the graph is written by no node");
+    check_refused(&f, "output 'y' of the graph is written by no node; give the whole model");
 
     begin(&f);
     onnx_weights(&f.graph, 5, "w", "3,-4");
-    check_refused(&f, "dimension 1 of a tensor is -4");
+    check_refused(&f, "dimension 1 of tensor 'w' is -4; ");
+
+    begin(&f); /* in an attribute it has no name of its own */
+    stw_pb_writer value = {.arena = &f.arena};
+    const int64_t attribute = stw_pb_begin(&value, 5);
+    stw_pb_write_string(&value, 1, STW_STR("value"));
+    onnx_weights(&value, 5, "", "-2,3");
+    stw_pb_end(&value, attribute);
+    onnx_node_with(&f.graph, 1, "Constant", "", "c", (stw_str){value.data, value.length});
+    check_refused(&f, "dimension 0 of tensor '");
 
     begin(&f);
     onnx_weights(&f.graph, 5, "w", "3,9000000000000000000");
@@ -336,7 +346,12 @@ TEST(onnx, refusals) {
 
     begin(&f);
     onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "1000000000000,1000000000000");
-    check_refused(&f, "more than 2^63 bytes");
+    check_refused(&f, ": input 'x': its shape holds more than 2^63 bytes; check its dimensions");
+
+    begin(&f);
+    onnx_weights(&f.graph, 5, "w", "1000000000000,1000000000000");
+    onnx_node(&f.graph, 1, "Relu", "w", "y", "");
+    check_refused(&f, ": parameter 'w': its shape holds more than 2^63 bytes");
 
     begin(&f);
     write_function(&f.functions, "Twice", "Relu");
@@ -353,6 +368,64 @@ TEST(onnx, refusals) {
     onnx_node_with(&f.graph, 1, "If", "x", "y", body_attribute(&f, "then_branch", &body));
     onnx_node(&f.graph, 1, "Relu", "x", "late", "");
     check_refused(&f, "(If): its body reads 'late', which is written only later");
+}
+
+/* Shapes that cannot be multiplied are refused where the file leaves no doubt of them. */
+TEST(onnx, products_that_do_not_fit) {
+    static const struct {
+        const char *op, *attributes, *left, *right, *says; /* NULL: taken, and the product is not known */
+    } cases[] = {
+        {"MatMul", "", "4,4", "3,4",
+         "node 'y' (MatMul): 'r' (4,4) and 'w' (3,4) cannot be multiplied; check the model or --shape"},
+        {"MatMul", "", "2,4,4", "3,4,4", "node 'y' (MatMul): 'r' (2,4,4) and 'w' (3,4,4) cannot be multiplied"},
+        {"MatMul", "", "5", "4,4", "'r' (5) and 'w' (4,4)"},
+        {"Gemm", "", "4,4", "3,4", "node 'y' (Gemm): 'r' (4,4) and 'w' (3,4) cannot be multiplied"},
+        {"Gemm", "transB=1", "4,3", "3,4", "'r' (4,3) and 'w' (3,4)"},
+        {"MatMulInteger", "", "4,4", "3,4", "node 'y' (MatMulInteger): "},
+        {"MatMul", "", "4,n", "3,4", NULL}, /* n counts as 1, which proves nothing */
+        {"Gemm", "", "n,4", "3,4", NULL},
+        {"FusedMatMul", "domain", "4,4", "3,4", NULL}, /* somebody's own operator */
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const bool own = strcmp(cases[k].attributes, "domain") == 0;
+        fixture f;
+        begin(&f);
+        test_context("case %zu", k);
+        onnx_value(&f.graph, 11, "x", ONNX_FLOAT, cases[k].left);
+        onnx_weights(&f.graph, 5, "w", cases[k].right);
+        onnx_node(&f.graph, 1, "Relu", "x", "r", ""); /* by its rule as good as stated */
+        stw_pb_writer more = {.arena = &f.arena};
+        if (own) stw_pb_write_string(&more, 7, STW_STR("com.microsoft"));
+        if (!own && cases[k].attributes[0] != '\0') onnx_attribute(&more, cases[k].attributes);
+        onnx_node_with(&f.graph, 1, cases[k].op, "r w", "y", (stw_str){more.data, more.length});
+        onnx_value(&f.graph, 12, "y", ONNX_FLOAT, NULL);
+        if (cases[k].says != NULL) {
+            check_refused(&f, cases[k].says);
+            continue;
+        }
+        if (read(&f)) {
+            const int32_t y = find(f.out, "y");
+            CHECK_EQ_INT(f.out->flops[y], 0);
+            CHECK_EQ_INT(f.out->bytes[y], 0);
+        }
+        end(&f);
+    }
+    test_context("%s", "");
+}
+
+/* What data decides, and what the file declares otherwise, is no proof. */
+TEST(onnx, products_of_uncertain_shapes_are_taken) {
+    fixture f;
+    begin(&f);
+    onnx_value(&f.graph, 11, "x", ONNX_FLOAT, "4,4");
+    onnx_weights(&f.graph, 5, "w", "3,4");
+    onnx_node(&f.graph, 1, "NonZero", "x", "some", "");
+    onnx_node(&f.graph, 1, "MatMul", "some w", "y", "");
+    onnx_value(&f.graph, 13, "r", ONNX_FLOAT, "4,3");
+    onnx_node(&f.graph, 1, "Relu", "x", "r", "");
+    onnx_node(&f.graph, 1, "MatMul", "r w", "z", "");
+    read(&f);
+    end(&f);
 }
 
 /* Functions that call each other twice double the work with every level; and one that calls itself never ends. */

@@ -151,7 +151,7 @@ TEST(pbtxt, depth_bombs) {
         static const char *const what[] = {"a{", "a<", "a:[", "m{x{"};
         bomb[0] = '\0';
         for (int i = 0; i < 400; i++) strcat(bomb, what[open]);
-        refuses(bomb, "nested more than 100 deep");
+        refuses(bomb, "nested deeper than 100, which protobuf refuses too; the file is damaged, or must be written anew");
     }
 }
 

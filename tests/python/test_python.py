@@ -315,14 +315,11 @@ class Plans(Temporary):
 
     def test_device_map(self):
         plan = stowage.Plan(self.graph, "h200x2", device=[0, 1, 1, 1, 1, 1])
-        try:
-            found = plan.to_device_map()
-        except stowage.Error as error:
-            if "not written yet" in str(error):
-                self.skipTest(str(error))
-            raise
+        found = plan.to_device_map()
         self.assertIsInstance(found, dict)
         self.assertTrue(found)
+        with self.assertRaisesRegex(stowage.Error, "nowhere"):
+            plan.to_device_map(strip="nowhere")
 
 
 class Searches(Temporary):

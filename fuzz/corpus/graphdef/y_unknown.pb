@@ -3,8 +3,10 @@
 xPlaceholder*
 dtype0*
 shape:
+
+uMySource
 >
-aMyOpxx:7*+
+aMyOpxu:7*+
 _output_shapes
 :ÿÿÿÿÿÿÿÿÿ:
 

@@ -140,7 +140,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_compare": [_P, c_char_p, _P, POINTER(CWatch), _OUT],
     "stw_result_write": [_P, c_char_p, c_bool],
     "stw_plan_write": [_P, _P, c_char_p],
-    "stw_plan_export": [_P, _P, c_char_p, c_char_p, c_char_p, POINTER(CNote)],
+    "stw_plan_export_with": [_P, _P, c_char_p, _P, c_char_p, c_char_p, POINTER(CNote)],
     "stw_plan_export_bytes": [_P, _P, c_char_p, c_char_p, c_size_t, _OUT, POINTER(c_size_t), POINTER(CNote)],
 }
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, Union
 
 from . import _text
 from ._graph import Graph
-from ._library import CNote, Error, Handle, call, create, library, named_list, path_bytes, text
+from ._library import CNote, Error, Handle, call, create, library, make_options, named_list, path_bytes, text
 from ._machine import Machine, as_machine
 from ._simulate import Evaluation, MachineLike, Simulator
 
@@ -173,14 +173,15 @@ class Plan:
         else:
             call("stw_plan_write", self.simulator._handle.pointer, self._handle.pointer, path_bytes(path))
 
-    def export(self, format: str, path: Path, model: Optional[Path] = None) -> str:
+    def export(self, format: str, path: Path, model: Optional[Path] = None, strip: Optional[str] = None) -> str:
         """Writes the plan in another format (:func:`formats` lists them); returns what a user may paste elsewhere or should
         know, or "". ``model`` is the file that the graph was read from, for formats that are such a file with the plan
-        in it; without it, the path that was given to :func:`load`."""
-        note = CNote()
+        in it; without it, the path that was given to :func:`load`. ``strip`` is a module that names of modules begin behind
+        (device-map, split-points)."""
+        note, options = CNote(), make_options({"strip": strip})
         model = self.graph.path if model is None else model
         call(
-            "stw_plan_export", self.simulator._handle.pointer, self._handle.pointer, format.encode(),
+            "stw_plan_export_with", self.simulator._handle.pointer, self._handle.pointer, format.encode(), options.pointer,
             None if model is None else path_bytes(model), path_bytes(path), note,
         )  # fmt: skip
         return text(note.text)
@@ -197,11 +198,11 @@ class Plan:
         finally:
             library.stw_bytes_free(out)
 
-    def to_device_map(self) -> dict[str, Any]:
-        """Module names to devices, as Hugging Face's ``device_map`` takes them."""
+    def to_device_map(self, strip: Optional[str] = None) -> dict[str, Any]:
+        """Module names to devices, as Hugging Face's ``device_map`` takes them; ``strip`` as for :meth:`export`."""
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "device_map.json")
-            self.export("device-map", file)
+            self.export("device-map", file, strip=strip)
             with open(file, encoding="utf-8") as opened:
                 return json.load(opened)
 

@@ -1,0 +1,7 @@
+
+
+xPlaceholder
+%
+yRelux*
+_class
+	loc:@gone

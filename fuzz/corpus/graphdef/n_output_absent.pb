@@ -1,0 +1,5 @@
+
+
+xPlaceholder
+
+yRelux:7

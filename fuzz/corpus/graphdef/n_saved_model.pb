@@ -1,0 +1,4 @@
+
+"serve
+
+aPlaceholder

@@ -1,0 +1,4 @@
+
+*
+xPlaceholder*
+shape:ùÿÿÿÿÿÿÿÿ

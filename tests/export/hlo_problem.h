@@ -1,0 +1,102 @@
+/* A module, a plan and what an export made of them, for the tests of the HLO exporter. */
+#ifndef TESTS_EXPORT_HLO_PROBLEM_H
+#define TESTS_EXPORT_HLO_PROBLEM_H
+
+#include <string.h>
+
+#include "export/export.h"
+#include "import/import.h"
+#include "test.h"
+
+typedef struct problem {
+    stw_graph *graph;
+    stw_machine *machine;
+    stw_costs *costs;
+    stw_simulator *simulator;
+    stw_plan *plan;
+    stw_str model;
+    char *out; /* of the last export */
+    size_t out_size;
+    stw_error error;
+} problem;
+
+static inline problem open_bytes(stw_str model, const char *machine) {
+    problem p = {.model = model};
+    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "module", &p.graph, &p.error), STW_OK);
+    CHECK_STR(p.error.message, "");
+    CHECK_EQ_INT(stw_machine_open(machine, &p.machine, NULL), STW_OK);
+    CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulator_create(p.costs, &p.simulator, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_create(p.graph, p.machine, &p.plan, NULL), STW_OK);
+    for (int32_t i = 0; i < p.graph->N; i++) stw_plan_group(p.plan)[i] = i;
+    return p;
+}
+
+static inline problem open_text(const char *text, const char *machine) { return open_bytes(stw_str_of(text), machine); }
+
+static inline void close_problem(problem *p) {
+    stw_bytes_free(p->out);
+    stw_plan_destroy(p->plan);
+    stw_simulator_destroy(p->simulator);
+    stw_costs_destroy(p->costs);
+    stw_machine_destroy(p->machine);
+    stw_graph_destroy(p->graph);
+}
+
+static inline int32_t node_of(const problem *p, const char *name) {
+    for (int32_t i = 0; i < p->graph->N; i++) {
+        if (stw_str_is(p->graph->node_name[i], name)) return i;
+    }
+    CHECK_STR(name, "a node of the graph");
+    return 0;
+}
+
+static inline void set_group(problem *p, const char *name, int32_t group) { stw_plan_group(p->plan)[node_of(p, name)] = group; }
+static inline void set_priority(problem *p, const char *name, double priority) {
+    stw_plan_priority(p->plan)[node_of(p, name)] = priority;
+}
+
+static inline stw_status run(problem *p, const char *format) {
+    stw_bytes_free(p->out);
+    p->out = NULL;
+    p->error = (stw_error){0};
+    return stw_plan_export_bytes(p->simulator, p->plan, format, p->model.p, (size_t)p->model.length, &p->out, &p->out_size, NULL,
+                                 &p->error);
+}
+
+static inline void export_well(problem *p, const char *format) {
+    CHECK_EQ_INT(run(p, format), STW_OK);
+    CHECK_STR(p->error.message, "");
+}
+
+/* a stands before b. */
+static inline void check_before(const problem *p, const char *a, const char *b) {
+    const char *first = p->out != NULL ? strstr(p->out, a) : NULL, *second = p->out != NULL ? strstr(p->out, b) : NULL;
+    test_context("'%s' before '%s'", a, b);
+    CHECK(first != NULL && second != NULL && first < second);
+    test_context("%s", "");
+}
+
+static inline bool has(const problem *p, const char *part) { return p->out != NULL && strstr(p->out, part) != NULL; }
+
+/* The last export reads back as a graph, or NULL. */
+static inline stw_graph *read_back(const problem *p) {
+    stw_graph *graph = NULL;
+    stw_error error = {0};
+    CHECK_EQ_INT(stw_graph_parse(p->out, p->out_size, "out", &graph, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    return graph;
+}
+
+static inline void check_op_count(const problem *p, int32_t ops) {
+    stw_graph *graph = read_back(p);
+    if (CHECK(graph != NULL)) CHECK_EQ_INT(graph->op_count, ops);
+    stw_graph_destroy(graph);
+}
+
+static inline void check_refused(problem *p, const char *why) {
+    CHECK_EQ_INT(run(p, "hlo"), STW_ERROR_INPUT);
+    CHECK_CONTAINS(p->error.message, why);
+}
+
+#endif
