@@ -133,7 +133,8 @@ const cli_command cli_commands[] = {
      .description =
          "Reads the graph and its plan, runs a step as 'stowage simulate' does and writes the plan in the format. onnx, hlo, "
          "hlo-text and graphdef are the model file itself with the plan in it, so GRAPH must be a file of that kind; weights and "
-         "whatever else the file holds stay as they are. device-map and split-points need parameters that are labelled with the paths "
+         "whatever else the file holds stay as they are. device-map and split-points need parameters that are labelled with the "
+         "paths "
          "of PyTorch modules; the others can be made of any graph.\n\n"
          "What is to be pasted elsewhere, such as a session option of ONNX Runtime, is printed on standard output, or on "
          "standard error when the file itself goes to standard output.\n\n"

@@ -63,7 +63,8 @@ static stw_status order_nodes(stw_dnnpart *r, const sources *s, int64_t **out, s
     STW_TRY_NEW(&r->scratch, stack, r->node_count, error);
     STW_TRY_NEW(&r->scratch, cursor, r->node_count, error);
     if (sort_nodes(r, s, state, stack, cursor, *out, &stuck)) return STW_OK;
-    stw_dnnpart_fail(r, r->node[stuck].at, "nodes[%lld] '%.*s' (id %lld) depends on itself: the edges close a cycle; remove one of them",
+    stw_dnnpart_fail(r, r->node[stuck].at,
+                     "nodes[%lld] '%.*s' (id %lld) depends on itself: the edges close a cycle; remove one of them",
                      (long long)stuck, STW_STR_SHOW(r->node[stuck].name), (long long)r->node[stuck].id);
     return STW_ERROR_INPUT;
 }
