@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "search.h"
 
 static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
 
@@ -37,12 +37,14 @@ static void show_note(const cli_call *call, const char *note) {
 
 static stw_status export_plan(const cli_call *call, stw_session *session, stw_error *error) {
     stw_note note;
+    stw_cancel *cancel;
     const char *remark;
     for (int32_t i = 0; (remark = stw_session_remark(session, i)) != NULL; i++) cli_warn(remark);
-    cli_hold_interrupts();
+    TRY(cli_interrupt_begin(&cancel, error)); /* the first waits until the file is whole, the second ends the program */
     const stw_status status =
         stw_plan_export_with(stw_session_simulator(session), stw_session_plan(session), stw_options_get(call->options, "to"),
                              call->options, call->operand[0], stw_options_get(call->options, "output"), &note, error);
+    cli_interrupt_end(cancel);
     cli_release_interrupts();
     if (status == STW_OK) show_note(call, note.text);
     return status;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 
@@ -59,9 +60,11 @@ static stw_status read_model(stw_export *e, const char *format, const export_end
     const char *path = ends->model_path;
     if (ends->model != NULL) return stw_unpack((stw_str){ends->model, (int64_t)ends->model_size}, e->arena, &e->model, error);
     if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the model that the graph was read from", format);
-    if (strcmp(path, "-") == 0) {
+    struct stat info;
+    if (strcmp(path, "-") == 0 || (stat(path, &info) == 0 && !S_ISREG(info.st_mode))) {
         return stw_fail(error, STW_ERROR_INPUT,
-                        "format '%s' reads the model again, so it cannot come from standard input; name its file", format);
+                        "format '%s' reads the model again, so it cannot come from standard input or a pipe; name its file",
+                        format);
     }
     return stw_file_read(path, e->arena, &e->model, error);
 }

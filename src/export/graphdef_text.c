@@ -122,19 +122,12 @@ static void replace(editor *t, span old, put_value *put, const stw_tf_given *giv
     t->copied = old.end;
 }
 
-static const char *line_start(const editor *t, const char *c) {
-    while (c > t->begin && c[-1] != '\n') c--;
-    return c;
-}
-
 /* The spaces that something stands behind, if it is the first on its line. */
 static bool indent_of(const editor *t, const char *c, span *indent) {
-    const char *start = line_start(t, c);
+    const char *start = c;
+    while (start > t->begin && (start[-1] == ' ' || start[-1] == '\t')) start--;
     *indent = (span){start, c};
-    for (; start < c; start++) {
-        if (*start != ' ' && *start != '\t') return false;
-    }
-    return true;
+    return start == t->begin || start[-1] == '\n';
 }
 
 /* A field before what stands at `c`: on a line of its own, indented as `like`, where that is first on its line. */
@@ -154,6 +147,16 @@ static void insert(editor *t, const char *c, const char *like, const char *name,
     fputs(name, t->out);
     put(t->out, given);
     fputs(own.begin - t->begin >= 2 && own.begin[-2] == '\r' ? "\r\n" : "\n", t->out);
+}
+
+/* With its line, if nothing else stands there. */
+static void leave_out(editor *t, span old) {
+    span indent;
+    const char *end = old.end;
+    while (end < t->end && (*end == ' ' || *end == '\t' || *end == '\r')) end++;
+    const bool line = indent_of(t, old.begin, &indent) && indent.begin >= t->copied && end < t->end && *end == '\n';
+    copy_to(t, line ? indent.begin : old.begin);
+    t->copied = line ? end + 1 : old.end;
 }
 
 /* Is this attribute, at its bracket, the priority? */
@@ -204,7 +207,12 @@ static void edit_node(editor *t, const char *open, const stw_tf_given *given) {
         if (!span_is(name, "attr")) continue;
         if (device_due) insert(t, name.begin, name.begin, "device: ", put_device, given);
         device_due = false;
-        if (!isnan(given->priority) && change_priority(t, value, given)) priority_due = false;
+        const bool is_stale = !priority_due && is_open(*value.begin) && is_priority(t, value.begin);
+        if (is_stale) {
+            leave_out(t, (span){name.begin, value.end});
+        } else if (priority_due && change_priority(t, value, given)) {
+            priority_due = false;
+        }
     }
     const char *like = first != NULL ? first : c;
     if (device_due) insert(t, c, like, "device: ", put_device, given);

@@ -49,7 +49,7 @@ static void write_metadata(stw_pb_writer *w, const stw_onnx_output *x, const stw
     char text[32];
     write_formatted(w, "layer_ann", STW_ONNX_TAG, d->device);
     write_entry(w, "stowage.device", x->e->machine->device[d->device].name);
-    const int length = stw_format_double(text, d->priority);
+    const int length = stw_format_double(text, d->priority + 0.0); /* not -0 */
     write_entry(w, "stowage.priority", (stw_str){text, length});
     write_formatted(w, "stowage.group", "", d->group);
 }

@@ -84,7 +84,7 @@ static stw_status find_splits(splitter *s, bool **can_begin) {
 
 typedef struct change {
     int64_t bytes, all_bytes; /* of parameters */
-    int64_t ps, all_ps;       /* of the ops that read them */
+    double ps, all_ps;        /* of the ops that read them; a step of 2^62 ps may count several times */
     int32_t devices;          /* that hold parameters or run ops and get no stage */
     int32_t back;             /* ops that read what no pipeline would bring them, see count_back */
 } change;
@@ -102,9 +102,9 @@ static void measure_parameters(const splitter *s, change *c) {
         for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
             const int32_t task = timeline->tasks->task_of[graph->reader[k].node];
             if (task < 0) continue;
-            const int64_t ps = timeline->end_ps[task] - timeline->start_ps[task];
+            const double ps = (double)(timeline->end_ps[task] - timeline->start_ps[task]);
             c->all_ps += ps;
-            c->ps += timeline->device[task] != device ? ps : 0;
+            c->ps += timeline->device[task] != device ? ps : 0.0;
         }
     }
 }
@@ -157,9 +157,9 @@ static stw_status measure(const splitter *s, change *c) {
 }
 
 /* "12.5 %"; what is little is not called nothing. */
-static stw_str share(stw_arena *arena, int64_t part, int64_t all) {
-    const double percent = all > 0 ? 100.0 * (double)part / (double)all : 0.0;
-    const bool little = part > 0 && percent < 0.1;
+static stw_str share(stw_arena *arena, double part, double all) {
+    const double percent = all > 0.0 ? 100.0 * part / all : 0.0;
+    const bool little = part > 0.0 && percent < 0.1;
     return stw_str_format(arena, "%s%.1f %%", little ? "under " : "", little ? 0.1 : percent);
 }
 
@@ -169,8 +169,8 @@ static stw_status make_note(splitter *s) {
     stw_arena *arena = s->e->arena;
     const stw_str remarks = stw_modules_remarks(s->e, &s->m);
     stw_str away = STW_STR("the plan is such a pipeline: every module stays on its device\n");
-    if (c.bytes > 0 || c.ps > 0 || c.devices > 0 || c.back > 0) {
-        const stw_str bytes = share(arena, c.bytes, c.all_bytes), time = share(arena, c.ps, c.all_ps);
+    if (c.bytes > 0 || c.ps > 0.0 || c.devices > 0 || c.back > 0) {
+        const stw_str bytes = share(arena, (double)c.bytes, (double)c.all_bytes), time = share(arena, c.ps, c.all_ps);
         away = stw_str_format(
             arena,
             "the plan is no pipeline; the nearest one%s moves %.*s of the parameters' bytes, and %.*s of the time "

@@ -178,7 +178,8 @@ static bool read_value(reader *r, int bit) {
 /* The fingerprint comes early in the file, so another graph is told before its lists do not fit. */
 static bool check_fingerprint(reader *r) {
     if (r->fingerprint.length == 0 || stw_str_is(r->fingerprint, r->graph->fingerprint)) return true;
-    return stw_json_fail(&r->json, "the plan is for another graph (fingerprint %.*s, this graph has %s)",
+    return stw_json_fail(&r->json,
+                         "the plan is for another graph (fingerprint %.*s, this graph has %s), or for other sizes (--shape)",
                          STW_STR_SHOW(r->fingerprint), r->graph->fingerprint);
 }
 

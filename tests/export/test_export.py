@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -455,6 +456,43 @@ class TensorFlowGraphs(Case):
         self.assertEqual(result.returncode, 2)
         self.assertIn(b"standard input", result.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_pipe_is_refused(self):
+        """A model is read twice; a pipe would hang the second time."""
+        os.mkfifo(self.path("pipe.pb"))
+        with open(os.path.join(MODELS, "tf_mlp.pb"), "rb") as file:
+            content = file.read()
+        arguments = [BINARY, "export", self.path("pipe.pb"), "-m", "h200x2", "-p", "spread", "--to", "graphdef", "-o", self.path("out")]
+        running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with open(self.path("pipe.pb"), "wb") as pipe:
+            pipe.write(content)
+        output = running.communicate(timeout=60)
+        self.assertEqual((running.returncode, output[0]), (2, b""))
+        self.assertIn(b"standard input or a pipe", output[1])
+
+    NODE = ('node { name: "n%d" op: "Relu" input: "%s" attr { key: "T" value { type: DT_FLOAT } } '
+            'attr { key: "_output_shapes" value { list { shape { dim { size: 4 } } } } } }')
+    FIRST = 'node { name: "n0" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { dim { size: 4 } } } } %s}'
+
+    def test_stale_priorities_go(self):
+        """What an earlier export left at a node that is no task, and what stands twice."""
+        stale = 'attr { key: "_stowage_priority" value { f: 7 } } '
+        text = self.FIRST % stale + "\n" + (self.NODE % (1, "n0")).replace("attr {", stale + stale + "attr {", 1)
+        content, _ = self.export(self.path("g.pbtxt", text), "graphdef", machine="h200x2", name="out.pbtxt")
+        self.assertEqual(content.count(b"_stowage_priority"), 1)
+        self.assertNotIn(b"f: 7", content)
+        again, _ = self.export(self.path("out.pbtxt"), "graphdef", machine="h200x2", name="again.pbtxt")
+        self.assertEqual(again, content)
+
+    def test_all_in_one_line(self):
+        """20,000 nodes in one line take no longer than in as many."""
+        nodes = [self.FIRST % ""] + [self.NODE % (k, f"n{k - 1}") for k in range(1, 20000)]
+        seconds = []
+        for between in ("\n", " "):
+            began = time.monotonic()
+            self.export(self.path("g.pbtxt", between.join(nodes)), "graphdef", machine="h200x1", plan="single", name="out.pbtxt")
+            seconds.append(time.monotonic() - began)
+        self.assertLess(seconds[1], 5 * seconds[0] + 2)
 
     CHECK = """
 import json, sys

@@ -169,8 +169,9 @@ TEST(plan, another_graph_is_refused) {
     char text[300], message[300];
     snprintf(text, sizeof text, "{'format':'plan','version':1,\n'graph':{'name':'x','fingerprint':'%032d'},'device':[0,0]}", 7);
     snprintf(message, sizeof message,
-             "p.json: line 2, column 70: the plan is for another graph (fingerprint %032d, this graph has %s)", 7,
-             s->graph->fingerprint);
+             "p.json: line 2, column 70: the plan is for another graph (fingerprint %032d, this graph has %s), or for other "
+             "sizes (--shape)",
+             7, s->graph->fingerprint);
     check_refused(s, s->machine, text, message);
     /* Told before the lists, which do not fit either. */
     snprintf(text, sizeof text, "{'format':'plan','version':1,\n'graph':{'name':'x','fingerprint':'%032d'},'device':[0]}", 7);
