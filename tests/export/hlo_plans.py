@@ -10,11 +10,35 @@ BINARY = os.environ["STOWAGE_BIN"]
 LINE = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\) (?=[a-z])|\S+ )([a-z][\w\-]*)\((.*)$")
 
 
+def rows_of(path, machine, plan, folder):
+    """The nodes and what a plan says of them, by `--to csv`."""
+    table = os.path.join(folder, "nodes.csv")
+    stowage("export", path, "--machine", machine, "--memory", "4TB", "--plan", plan, "--to", "csv", "-o", table)
+    with open(table, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def stowage(*arguments):
     done = subprocess.run([BINARY, *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"stowage {' '.join(arguments)}: {done.stderr}")
     return done.stdout
+
+
+def operands_of(rest):
+    """Names of operands, in `rest` of a line behind the opening bracket: with percent signs or without them, behind a shape or alone."""
+    depth, begin, parts = 0, 0, []
+    for match in re.finditer(r"[()\[\]{},]", rest):
+        if match.group() in "([{":
+            depth += 1
+        elif match.group() in ")]}":
+            depth -= 1
+        if depth < 0 or (depth == 0 and match.group() == ","):
+            parts.append(re.sub(r"/\*.*?\*/", "", rest[begin:match.start()]))
+            begin = match.end()
+        if depth < 0:
+            break
+    return [part.split()[-1].lstrip("%") for part in parts if part.split()]
 
 
 def entry_of(text):
@@ -24,8 +48,9 @@ def entry_of(text):
     for line in body.splitlines()[1:]:
         match = LINE.match(line)
         if match:
-            operands = match.group(4).split(")")[0]
-            found[match.group(1)] = (match.group(3), re.findall(r"%([\w.\-]+)", operands), match.group(4), match.group(2))
+            is_source = match.group(3) in ("parameter", "constant")
+            operands = [] if is_source else operands_of(match.group(4))
+            found[match.group(1)] = (match.group(3), operands, match.group(4), match.group(2))
     return found
 
 
@@ -34,10 +59,7 @@ class Module:
 
     def __init__(self, path, folder, text):
         self.folder, self.path = folder, path
-        table = os.path.join(folder, "nodes.csv")
-        stowage("export", self.path, "--machine", "h200x2", "--memory", "4TB", "--plan", "single", "--to", "csv", "-o", table)
-        with open(table) as file:
-            self.nodes = list(csv.DictReader(file))
+        self.nodes = rows_of(path, "h200x2", "single", folder)
         self.entry = entry_of(text)
 
     def is_light(self, name):
