@@ -56,20 +56,20 @@ static stw_status mean_window(stw_hlo_proto *p, stw_pb window, stw_hlo_meaning *
 
 /* Letters at the places that a message names: "b01f". */
 static int64_t put_letters(stw_pb message, const int64_t fields[3], const char letters[3], char *text) {
-    enum { MOST = 10 };
+    enum { MOST = 10, PLACES = 2 * MOST };
     int64_t rank = 2, number = 0;
-    for (int k = 0; k < 2 * MOST; k++) text[k] = '?';
+    for (int k = 0; k < PLACES; k++) text[k] = '?';
     for (int k = 0; k < 2; k++) {
         const int64_t at = number_of(message, fields[k]);
-        if (at >= 0 && at < 2 * MOST) text[at] = letters[k];
+        if (at >= 0 && at < PLACES) text[at] = letters[k];
     }
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         if (f.number != fields[2]) continue;
         for (stw_pb_list list = stw_pb_list_of(&f); stw_pb_list_int(&message, &list, &number); rank++) {
-            if (number >= 0 && number < 2 * MOST && rank - 2 < MOST) text[number] = (char)('0' + (rank - 2));
+            if (number >= 0 && number < PLACES && rank - 2 < MOST) text[number] = (char)('0' + (rank - 2));
         }
     }
-    return rank < 2 * MOST ? rank : 2 * MOST;
+    return rank < PLACES ? rank : PLACES;
 }
 
 /* ConvolutionDimensionNumbers as text has them: "b01f_01io->b01f". */

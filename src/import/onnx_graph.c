@@ -288,12 +288,10 @@ static bool read_fields(stw_onnx_eval *eval, stw_pb m, const fields *n, bool is_
             out->input[input++] = value;
         } else if (f.number == n->initializer || f.number == n->sparse) {
             read = read_initializer(eval, &m, &f, f.number == n->sparse);
-        } else if (f.number == n->value_info) {
+        } else if (f.number == n->value_info || (f.number == n->output && !is_function)) {
             read = read_value_info(eval, &m, &f, &value);
         } else if (f.number == n->name) {
             read = stw_pb_string(&m, &f, &out->name);
-        } else if (f.number == n->output && !is_function) {
-            read = read_value_info(eval, &m, &f, &value);
         }
         if (!read) return false;
     }

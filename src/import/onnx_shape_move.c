@@ -211,8 +211,8 @@ bool stw_onnx_rule_pad(stw_onnx_call *c) {
         count = x->rank;
         for (int64_t k = 0; k < count; k++) axes[k] = k;
     }
-    int64_t found = stw_onnx_list(c, "pads", 1, pads, 2 * RANK);
-    if (found < 0) found = stw_onnx_ints(c, "paddings", pads, 2 * RANK); /* opset 1 */
+    int64_t found = stw_onnx_list(c, "pads", 1, pads, (int64_t)2 * RANK);
+    if (found < 0) found = stw_onnx_ints(c, "paddings", pads, (int64_t)2 * RANK); /* opset 1 */
     if (found != 2 * count) return false;
     for (int32_t d = 0; d < x->rank; d++) shape[d] = x->shape[d];
     for (int64_t k = 0; k < count; k++) {
