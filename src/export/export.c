@@ -105,6 +105,10 @@ static stw_status evaluate(stw_export *e, stw_workspace *workspace, stw_error *e
     if (result.peak_bytes == NULL)
         return stw_fail(error, STW_ERROR_NO_PLAN, "the plan has no step to export: %s", result.message);
     e->timeline = &workspace->timeline;
+    if (result.reason != STW_VALID) {
+        e->warning = stw_str_format(e->arena, "the plan does not fit: %s\n", result.message);
+        if (e->warning.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    }
     return rank_tasks(e, error);
 }
 
@@ -165,7 +169,9 @@ static stw_status export_plan(const stw_simulator *simulator, const stw_plan *pl
         .simulator = simulator, .graph = simulator->graph, .machine = simulator->machine, .plan = plan, .arena = &arena};
     stw_status status = read_options(&e, found, ends->options, error);
     if (status == STW_OK) status = export_with(&e, found, ends, error);
-    if (status == STW_OK && note != NULL) snprintf(note->text, sizeof note->text, "%.*s", (int)e.note.length, e.note.p);
+    if (status == STW_OK && note != NULL) {
+        snprintf(note->text, sizeof note->text, "%.*s%.*s", (int)e.warning.length, e.warning.p, (int)e.note.length, e.note.p);
+    }
     stw_arena_destroy(&arena);
     return status;
 }

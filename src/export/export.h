@@ -18,7 +18,8 @@ typedef struct stw_export {
     stw_str strip;                /* names of modules are told from inside this one: "m", "a.b"; empty: as they are */
     stw_arena *arena;             /* for whatever is needed until the end */
     FILE *out;
-    stw_str note; /* set by the exporter: lines that the user may paste or should know, in the arena; else empty */
+    stw_str warning; /* what the plan lacks, a line; else empty */
+    stw_str note;    /* set by the exporter: lines that the user may paste or should know, in the arena; else empty */
 } stw_export;
 
 /* The exporters. Faults in writing to `out` are found at the end, by the caller. */

@@ -208,6 +208,11 @@ class Tables(Case):
                 self.assertEqual((float(row["priority"]), int(row["group"])), (priority, group))
         self.assertAlmostEqual(max(float(row["end_us"]) for row in rows if row["end_us"]) / 1e6, plan["step_s"], delta=1e-12)
 
+    def test_too_little_memory_is_said(self):
+        graph = os.path.join(DATA, "graphs", "rnnlm-2.json.gz")
+        _, note = self.export(graph, "csv", "--memory", "1MB", machine="h200x2")
+        self.assertIn("the plan does not fit: ", note)
+
     def test_quotes(self):
         name = 'a,"b"\r\nc'
         graph = self.path("g.json", {"format": "opgraph", "version": 1, "name": "g", "outputs": [0], "nodes": [
