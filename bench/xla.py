@@ -5,7 +5,10 @@ Stowage's order; and a step split over two devices, measured and predicted.
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py [--small] [--models lstm,mlp] [--store F]
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py placement [--small]
 
-The row `ours` is made from the module without fusions alone. Results go to --store, a line of JSON for each model, and a model that
+The row `XLA` is XLA with its default options; `ours` is made from the module without fusions alone. `difference` is to a further compile
+of the default, which is not timed, without ops whose results change from run to run (on a GPU): of the loss, relative to it; of each
+parameter's change, relative to the largest change of that parameter; the largest of these. So the row `XLA` shows what such ops
+do. Results go to --store, a line of JSON for each model, and a model that
 stands there is not run again; the table in Markdown is printed at the end.
 """
 import argparse
@@ -193,7 +196,8 @@ def count_kernels(text):
 
 
 def difference(p, expected, got):
-    """The largest difference of the loss and of the changes of the parameters, relative to the largest change of each."""
+    """The largest of: the difference of the loss, relative to the loss; for each parameter, the largest difference of its change,
+    relative to its largest change."""
     found = [abs(float(expected[0]) - float(got[0])) / abs(float(expected[0]))]
     for before, a, b in zip(jax.tree.leaves(p), jax.tree.leaves(expected[1]), jax.tree.leaves(got[1])):
         before, a, b = (np.asarray(v, np.float64) for v in (before, a, b))
@@ -220,20 +224,27 @@ def medians(runs, repeats):
     return {name: statistics.median(each) for name, each in times.items()}
 
 
+def deterministic(step, p, x):
+    """What XLA's default computes, by a compile of its own whose results are the same in every run."""
+    options = {} if jax.devices()[0].platform == "cpu" else {"xla_gpu_exclude_nondeterministic_ops": True}
+    lowered = jax.jit(step).lower(p, x)
+    try:
+        compiled = lowered.compile(options)
+    except Exception as error:
+        if "nondeterministic_ops" not in str(error):  # a version that has no such option
+            raise
+        compiled = lowered.compile()
+    return compiled(p, x)
+
+
 def measure(name, sizes, options):
     make = MODELS[name][0]
     p, x, loss = make(**sizes)
     step = train_step(loss)
-    extra = {} if jax.devices()[0].platform == "cpu" else {"xla_gpu_exclude_nondeterministic_ops": True}
+    expected = deterministic(step, p, x)
     begin = time.perf_counter()
-    try:
-        own = stowage.jax.capture(step, p, x, fuse=False, compiler_options=extra)
-    except Exception as error:
-        if "nondeterministic_ops" not in str(error):  # a version that has no such option
-            raise
-        extra = {}
-        own = stowage.jax.capture(step, p, x, fuse=False)
-    bare = stowage.jax.capture(step, p, x, fuse=True, compiler_options=extra)
+    own = stowage.jax.capture(step, p, x, fuse=False)
+    bare = stowage.jax.capture(step, p, x, fuse=True)
     plans = {
         "ours": stowage.jax.plan(bare, budget=options.budget),
         "XLA's fusions, our order": stowage.jax.plan(own, budget=options.budget),
@@ -241,7 +252,6 @@ def measure(name, sizes, options):
     variants = {"XLA": own.compiled, "no fusion": bare.compiled}
     variants.update((row, compile_planned(plan, step, p, x)) for row, plan in plans.items())
     compile_s = time.perf_counter() - begin
-    expected = own.compiled(p, x)
     differences = {row: difference(p, expected, compiled(p, x)) for row, compiled in variants.items()}
     times = medians({row: partial(compiled, p, x) for row, compiled in variants.items()}, options.repeats)
     rows = []
@@ -258,7 +268,7 @@ def measure(name, sizes, options):
 
 def where():
     device = jax.devices()[0]
-    return {"date": datetime.date.today().isoformat(), "jax": jax.__version__, "stowage": stowage.__version__,
+    return {"date": datetime.date.today().isoformat(), "jax": jax.__version__, "stowage": stowage.__version__, "options": "default",
             "device": f"{device.device_kind}, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind}  # fmt: skip
 
 
@@ -316,7 +326,7 @@ def run_models(options):
 
 
 def key_of(record):
-    return record["model"], json.dumps(record["sizes"], sort_keys=True), record["jax"], record["device"]
+    return record["model"], json.dumps(record["sizes"], sort_keys=True), record["jax"], record["device"], record.get("options")
 
 
 # ---- a step split over two devices ----
@@ -325,22 +335,33 @@ def key_of(record):
 PAIRS = ((0, 1), (1, 0))
 
 
-def link_runs(devices):
-    """Copies of a small and of a large array, each way."""
-    runs = {}
-    for a, b in PAIRS:
-        for size, count in (("small", 16), ("large", 4 << 20)):
-            runs[a, b, size] = partial(jax.device_put, jax.device_put(np.ones(count, np.float32), devices[a]), devices[b])
-    return runs
+COUNTS = {"small": 16, "large": 64 << 20}  # floats: 64 B and 256 MiB
+FASTEST = 2e12  # bytes per second that no link reaches: above it nothing was copied
 
 
-def links_of(seconds):
-    """Latency in us and bytes per second, each way."""
+def copy_seconds(source, target, count, repeats):
+    """Median time of a copy. Each is of a new array: jax remembers what it has copied to the host."""
+    fill, times = jax.jit(lambda k: jnp.full(count, k, jnp.float32)), []
+    for k in range(repeats + 2):
+        value = jax.block_until_ready(fill(jax.device_put(float(k), source)))
+        begin = time.perf_counter()
+        jax.block_until_ready(jax.device_put(value, target))
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[2:])
+
+
+def measure_links(devices, repeats, counts):
+    """Latency in us and bytes per second each way; None for the second where the times make no sense."""
     found = {}
     for a, b in PAIRS:
-        small, large = (seconds.pop((a, b, size)) for size in ("small", "large"))
-        found[a, b] = 1e6 * small, 4 * (4 << 20) / max(large - small, 1e-9)
+        small, large = (copy_seconds(devices[a], devices[b], counts[size], repeats) for size in ("small", "large"))
+        found[a, b] = 1e6 * small, bandwidth_of(4 * counts["large"], small, large)
     return found
+
+
+def bandwidth_of(size, small, large):
+    bandwidth = size / (large - small) if large > small else FASTEST
+    return bandwidth if bandwidth < FASTEST else None
 
 
 class Part:
@@ -409,7 +430,9 @@ def run_parts(given, parts, devices):
 
 
 def predict(parts, seconds, made, links):
-    """The simulator's step from the times of the parts and of the links."""
+    """The simulator's step from the times of the parts and of the links; None where a link has no bandwidth."""
+    if any(bandwidth is None for _, bandwidth in links.values()):
+        return None
     kinds = [f"device{k}" for k in range(2)]
     filler = {"memory_bytes": 10**12, "launch_us": 0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12,
               "efficiency": {"elementwise": 1.0}}  # fmt: skip
@@ -436,22 +459,25 @@ def run_placement(options):
     if devices[0].platform == devices[1].platform == "cpu":
         print("Both devices are this host: what should run in parallel shares its cores.")
     print("\n| step | parts, ms | links | predicted, ms | measured, ms | measured / predicted |\n| --- | --- | --- | --- | --- | --- |")
+    links = measure_links(devices, options.repeats, {**COUNTS, "large": 4 << 20} if options.small else COUNTS)
+    rates = {pair: "-" if rate is None else f"{rate / 1e9:.1f} GB/s" for pair, (_, rate) in links.items()}
+    wires = ", ".join(f"{a} to {b}: {us:.0f} us, {rates[a, b]}" for (a, b), (us, _) in links.items())
     for name, build in (("chain: MLP training step in two halves", chain_parts), ("towers: two in parallel, joined", tower_parts)):
         sizes = {"depth": 8, "width": 128, "batch": 64} if options.small else {"depth": 8, "width": 1024, "batch": 256}
         given, parts = build(**sizes)
         given = {key: on(value, devices[d]) for key, (d, value) in given.items()}
         made = run_parts(given, parts, devices)
-        runs = {"": partial(run_parts, given, parts, devices), **link_runs(devices)}
+        runs = {"": partial(run_parts, given, parts, devices)}
         for part in parts:
             arguments = (given[key] if key in given else on(made[key], devices[part.device]) for key in part.reads)
             runs[part.name] = partial(part.fn, *arguments)
         seconds = medians(runs, options.repeats)
-        measured, links = seconds.pop(""), links_of(seconds)
+        measured = seconds.pop("")
         predicted = predict(parts, seconds, made, links)
         each = ", ".join(f"{part.name} on {part.device}: {1e3 * seconds[part.name]:.3f}" for part in parts)
-        wires = ", ".join(f"{a} to {b}: {us:.0f} us, {bandwidth / 1e9:.1f} GB/s" for (a, b), (us, bandwidth) in links.items())
         sizes = ", ".join(f"{k} {v}" for k, v in sizes.items())
-        print(f"| {name} ({sizes}) | {each} | {wires} | {1e3 * predicted:.3f} | {1e3 * measured:.3f} | {measured / predicted:.2f} |")
+        shown = ("-", "-") if predicted is None else (f"{1e3 * predicted:.3f}", f"{measured / predicted:.2f}")
+        print(f"| {name} ({sizes}) | {each} | {wires} | {shown[0]} | {1e3 * measured:.3f} | {shown[1]} |", flush=True)
     return 0
 
 
@@ -463,7 +489,7 @@ def main():
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N", help="another size, such as layers=8; repeatable")
     parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--budget", default="1s", help="of each search for an order")
-    parser.add_argument("--tolerance", type=float, default=2e-2, help="difference to XLA's results above which the exit status is 1")
+    parser.add_argument("--tolerance", type=float, default=2e-2, help="difference to what XLA's default computes above which the exit status is 1")
     parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS",
                         help="after which no further model is begun; run again to go on")  # fmt: skip
     parser.add_argument("--store", default="xla.jsonl")

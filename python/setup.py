@@ -1,16 +1,15 @@
 """Brings the shared library into the package: the file that STOWAGE_LIBRARY names, else one built with CMake from the checkout
-around this folder, else that of the checkout's build/release. Without any of them the package is installed all the same;
-importing it then says what is missing.
+around this folder, else that of the checkout's build/release. Without any of them nothing is installed, and the reason is said.
 """
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
+from setuptools.errors import SetupError
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
@@ -22,11 +21,11 @@ BUILD = CHECKOUT / "build" / "python"
 
 
 def build_library():
-    """The library made by CMake, or None with the reason on standard error."""
-    if not (CHECKOUT / "CMakeLists.txt").is_file():
-        return fail("no checkout of Stowage around this folder to build the library from")
+    """The library made by CMake, and ""; or None and why there is none."""
+    if not (CHECKOUT / "include" / "stowage.h").is_file():
+        return None, f"{CHECKOUT} is no checkout of Stowage, so there is nothing to build the library from"
     if shutil.which("cmake") is None:
-        return fail("CMake is not installed, so the library is not built")
+        return None, "CMake is not installed, so the library cannot be built"
     configure = ["cmake", "-S", str(CHECKOUT), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Release"]
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").is_file():
         configure += ["-G", "Ninja"]
@@ -34,31 +33,34 @@ def build_library():
         subprocess.run(configure, check=True)
         subprocess.run(["cmake", "--build", str(BUILD), "--target", "stowage_shared", "--parallel"], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        return fail(f"building the library failed: {error}")
-    return BUILD / "libstowage.so"
-
-
-def fail(reason):
-    print(f"stowage: {reason}", file=sys.stderr)
-    return None
+        return None, f"building the library failed ({error}); it needs CMake, a C compiler, pkg-config, zlib and libzstd"
+    return BUILD / "libstowage.so", ""
 
 
 def find_library():
     named = os.environ.get("STOWAGE_LIBRARY")
     if named:
-        return Path(named) if Path(named).is_file() else fail(f"STOWAGE_LIBRARY is '{named}', which is no file")
-    built, present = build_library(), CHECKOUT / "build" / "release" / "libstowage.so"
-    return built or (present if present.is_file() else None)
+        found = Path(os.environ.get("PWD", ""), named)  # pip builds in this folder; PWD is the caller's
+        if not found.is_file():
+            raise SetupError(f"stowage: STOWAGE_LIBRARY is '{named}', and {found} is no file")
+        return found
+    built, reason = build_library()
+    if built is not None:
+        return built
+    present = CHECKOUT / "build" / "release" / "libstowage.so"
+    if not present.is_file():
+        raise SetupError(f"stowage: {reason}; or set STOWAGE_LIBRARY to a libstowage.so that is there")
+    print(f"stowage: {reason}; {present} is taken")
+    return present
 
 
 class BuildWithLibrary(build_py):
     def run(self):
+        target = Path(self.build_lib) / "stowage" / "libstowage.so"
+        target.unlink(missing_ok=True)  # of an earlier build
         super().run()
         library = find_library()
-        if library is None:
-            fail("installed without the library; set STOWAGE_LIBRARY to libstowage.so before importing stowage")
-        elif not getattr(self, "editable_mode", False):  # an editable install finds it in the checkout
-            target = Path(self.build_lib) / "stowage" / "libstowage.so"
+        if not getattr(self, "editable_mode", False):  # an editable install finds it in the checkout
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(library, target)
 

@@ -4,6 +4,7 @@ wrong leaves XLA's own result.
 
     STOWAGE_LIBRARY=build/release/libstowage.so build/venv/bin/python3 tests/python/test_jax.py [names of tests]
 """
+import argparse
 import contextlib
 import csv
 import importlib.util
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +49,7 @@ if not LACKS:
     import numpy as np
 
     import stowage.jax
-    from stowage import _jax_groups, _jax_module
+    from stowage import _jax_groups, _jax_module, _jax_target
 
 
 # ---- functions with gradients ----
@@ -120,6 +123,14 @@ def entry_of(text):
     return re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = ", text[text.index("\nENTRY"):], re.M)
 
 
+def fused_ops(text):
+    """For each fusion of a module, the ops in it."""
+    bodies = {m[1]: re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = (?:\(.*?\)|\S+) ([a-z][\w\-]*)\(", m[2], re.M)
+              for m in re.finditer(r"^%?(\S+) \([^\n]*\{\n(.*?)^\}", text, re.M | re.S)}  # fmt: skip
+    called = re.findall(r" fusion\(.*calls=%?([\w.\-]+)", text)
+    return [[op for op in bodies[name] if op not in ("parameter", "constant", "bitcast")] for name in called]
+
+
 def copied(tree):
     return jax.tree.map(lambda a: a + 0.0, tree)
 
@@ -155,6 +166,30 @@ class Results(Jax):
                 self.assertGreaterEqual(len(written), max(1, len(fused)))
                 self.assertLess(plan.kernels, len(ops))
                 self.assert_order_is_ours(applied, compiled)
+
+    def test_xla_fuses_nothing_of_its_own(self):
+        """Also where values are large enough for the library that XLA's CPU backend hands fusions to."""
+        for side in (64, 160):
+            p, x = {n: jnp.ones((side, side)) for n in "qkv"}, jnp.ones((side, side))
+            step = train_step(attention)
+            text = stowage.jax.module_text(stowage.jax.capture(step, p, x).module)
+            self.assertNotIn("ynn_fusion", text)
+            self.assertEqual([ops for ops in fused_ops(text) if len(ops) > 1], [])
+            plan = stowage.jax.plan(step, p, x, evaluations=5)
+            self.assertGreater(max(len(ops) for ops in fused_ops(stowage.jax.module_text(plan.planned))), 1)
+            compiled, _ = compiled_with(plan, step, p, x)
+            self.assert_close(jax.jit(step)(p, x), compiled(p, x))
+
+    def test_options_that_an_xla_does_not_know_are_left_out(self):
+        device = jax.devices()[0]
+        self.assertFalse(_jax_target._knows("xla_no_such_option", "", device))
+        self.assertTrue(_jax_target._knows("xla_disable_hlo_passes", "", device))
+        before = _jax_target._knows
+        try:
+            _jax_target._knows = lambda *_: False
+            self.assertEqual(list(_jax_target.passes_off({}, _jax_target.Target())), ["xla_disable_hlo_passes"])
+        finally:
+            _jax_target._knows = before
 
     def test_order_on_the_fusions_of_xla(self):
         for loss, p, x in functions():
@@ -272,6 +307,29 @@ class Contexts(Jax):
         with self.assertRaisesRegex(ZeroDivisionError, "mine"), stowage.jax.apply(plan):
             raise ZeroDivisionError("mine")
 
+    def test_a_fault_beside_an_exception_is_warned_of(self):
+        _, _, _, plan = self.make()
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"), self.assertWarnsRegex(UserWarning, "for another module jit_step"):
+            with stowage.jax.apply(plan):
+                jax.jit(lambda x: x + 2).lower(1.0).compile()
+                raise ZeroDivisionError("mine")
+
+    def test_the_cache_of_this_thread_is_off_too(self):
+        from jax._src.config import enable_compilation_cache as state
+
+        step, p, x, plan = self.make()
+        for here, everywhere in ((True, False), (False, True), (True, True)):
+            before = state.get_global()
+            jax.config.update("jax_enable_compilation_cache", everywhere)
+            try:
+                with state(here):
+                    with stowage.jax.apply(plan):
+                        self.assertEqual((state.value, state.get_global()), (False, False))
+                        jax.jit(step).lower(p, x).compile(plan.compiler_options)
+                    self.assertEqual((state.value, state.get_global()), (here, everywhere))
+            finally:
+                jax.config.update("jax_enable_compilation_cache", before)
+
     def test_everything_is_as_before_afterwards(self):
         step, p, x, plan = self.make()
         before = jax.config.jax_enable_compilation_cache
@@ -340,9 +398,60 @@ class Plans(Jax):
         self.assertEqual(repr(again), repr(plan))
         compiled, _ = compiled_with(again, step, p, x)
         self.assert_close(jax.jit(step)(p, x), compiled(p, x))
-        (self.folder / "no.zip").write_text("nothing")
-        with self.assertRaisesRegex(stowage.Error, "is no plan for jax"):
-            stowage.jax.load(self.folder / "no.zip")
+        self.assertEqual(os.listdir(self.folder), ["plan.zip"])
+
+    def test_a_broken_file_is_refused(self):
+        plan = stowage.jax.plan(lambda x: jnp.tanh(x) + 1.0, jnp.ones(8), evaluations=5)
+        file = self.folder / "plan.zip"
+        plan.save(file)
+        whole = file.read_bytes()
+        broken = [b"nothing", whole[: len(whole) // 2], whole[:60] + b"\xff" * 40 + whole[100:]]
+        for entries in ({"info.json": "[]"}, {"info.json": "{}"}, {"info.json": "?"}, {"plan.json": "{}"}, {"module.hlo.pb": "?"}):
+            with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(made := io.BytesIO(), "w") as new:
+                for name in old.namelist():
+                    new.writestr(name, entries.get(name) or old.read(name))
+            broken.append(made.getvalue())
+        for data in broken:
+            file.write_bytes(data)
+            with self.assertRaises(stowage.Error):
+                stowage.jax.load(file)
+
+    def test_a_save_that_fails_leaves_the_file(self):
+        plan = stowage.jax.plan(lambda x: jnp.tanh(x) + 1.0, jnp.ones(8), evaluations=5)
+        file = self.folder / "plan.zip"
+        file.write_text("old")
+        plan._info["compiler_options"]["xla_dump_to"] = self.folder  # a path is no JSON
+        with self.assertRaisesRegex(stowage.Error, "compiler options"):
+            plan.save(file)
+        self.assertEqual((file.read_text(), os.listdir(self.folder)), ("old", ["plan.zip"]))
+
+    def test_an_interrupt_keeps_the_best_order(self):
+        loss, p, x = next(functions())
+
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        plan = stowage.jax.plan(train_step(loss), p, x, budget="60s", progress=interrupt)
+        self.assertTrue(plan.interrupted)
+        self.assertIsNotNone(plan.step)
+        self.assertFalse(stowage.jax.plan(train_step(loss), p, x, evaluations=5).interrupted)
+
+    def test_times_of_another_module_are_warned_of(self):
+        def fn(x):
+            return jnp.tanh(x) @ x
+
+        file = self.folder / "costs.csv"
+        stowage.jax.profile(fn, jnp.ones((8, 8)), path=file, repeats=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            stowage.jax.plan(fn, jnp.ones((8, 8)), costs=file, evaluations=5)
+        with self.assertWarnsRegex(UserWarning, "has the times of another module") as caught:
+            stowage.jax.plan(fn, jnp.ones((16, 16)), costs=file, evaluations=5)
+        self.assertEqual(caught.filename, __file__)
+        with open(file, "a") as opened:
+            opened.write(f"nothing,cpu{os.cpu_count()},3\n")
+        with self.assertWarnsRegex(UserWarning, "name no op of the graph"):
+            stowage.jax.plan(fn, jnp.ones((8, 8)), costs=file, evaluations=5)
 
     def test_what_a_plan_says(self):
         loss, p, x = next(functions())
@@ -366,6 +475,7 @@ class Plans(Jax):
         file = self.folder / "costs.csv"
         times = stowage.jax.profile(step, p, x, kind="mine", path=file, repeats=3)
         with open(file, newline="") as opened:
+            self.assertRegex(next(opened), r"^# stowage.jax.profile: module [0-9a-f]{32} jit_step, jax ")
             rows = list(csv.DictReader(opened))
         self.assertEqual({row["name"]: row["kind"] for row in rows}, {name: "mine" for name in times})
         self.assertTrue(all(float(row["us"]) > 0 for row in rows))
@@ -423,6 +533,35 @@ class Groups(Jax):
             members = {n.id for n in graph.ops if group[n.id] == number}
             outside = {graph.nodes[i].root for m in members for i in graph.nodes[m].inputs} - members
             self.assertLessEqual(len(outside) + 1, 10)
+
+
+class Bench(Jax):
+    @classmethod
+    def setUpClass(cls):
+        specification = importlib.util.spec_from_file_location("bench_xla", ROOT / "bench" / "xla.py")
+        cls.bench = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(cls.bench)
+
+    def test_rows(self):
+        options = argparse.Namespace(budget="100ms", repeats=2)
+        record = self.bench.measure("mlp", {"depth": 2, "width": 64, "batch": 16}, options)
+        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "ours", "XLA's fusions, our order"])
+        self.assertTrue(self.bench.is_equal(record, 1e-3))
+        self.assertLess(record["rows"][2]["kernels"], record["rows"][1]["kernels"])
+        old = {**record}
+        old.pop("options")  # of a run in which all rows were compiled with other options
+        self.assertNotEqual(self.bench.key_of(old), self.bench.key_of(record))
+
+    def test_difference(self):
+        before, expected, got = ([np.array(v)] for v in ([0.0, 0.0], [1.0, 4.0], [1.0, 5.0]))
+        self.assertAlmostEqual(self.bench.difference(before, (2.0, expected), (2.0, got)), 0.25)
+        self.assertAlmostEqual(self.bench.difference(before, (2.0, expected), (3.0, expected)), 0.5)
+
+    def test_absurd_bandwidths_are_refused(self):
+        self.assertAlmostEqual(self.bench.bandwidth_of(10**9, 0.1, 0.2), 1e10)
+        for small, large in ((0.1, 0.1), (0.2, 0.1), (0.1, 0.1 + 1e-6)):
+            self.assertIsNone(self.bench.bandwidth_of(10**9, small, large))
+        self.assertIsNone(self.bench.predict([], {}, {}, {(0, 1): (1.0, None), (1, 0): (1.0, 1e9)}))
 
 
 class Bytes(unittest.TestCase):

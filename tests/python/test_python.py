@@ -4,6 +4,7 @@
     STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_python.py [names of tests]
 """
 import contextlib
+import copy
 import ctypes
 import ctypes.util
 import gc
@@ -13,15 +14,18 @@ import importlib.util
 import io
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
 import unittest
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +50,15 @@ TINY = {
         {"id": 4, "name": "loss", "op": "sum", "inputs": [3], "dtype": "f32", "shape": [], "flops": 8192, "us": {"h200": 2.0}},
         {"id": 5, "name": "sgd", "op": "sub", "inputs": [1, 3], "updates": 1, "dtype": "f32", "shape": [64, 256], "us": {"h200": 4.0}},
     ],
+}  # fmt: skip
+
+
+# an input of dnn-partitioning, which brings its machine: two accelerators of 1000 bytes and a host
+PARTED = {
+    "maxSizePerFPGA": 1000, "maxFPGAs": 2, "maxCPUs": 1,
+    "nodes": [{"id": 10, "name": "a", "cpuLatency": 1, "fpgaLatency": 0.25, "colorClass": None, "size": 100, "supportedOnFpga": 1},
+              {"id": 20, "name": "b", "cpuLatency": 2, "fpgaLatency": 0.5, "colorClass": None, "size": 0, "supportedOnFpga": 1}],
+    "edges": [{"sourceId": 10, "destId": 20, "cost": 0.002}],
 }  # fmt: skip
 
 
@@ -95,6 +108,11 @@ class Import(Temporary):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=self.folder,
                               env={**environment, "PYTHONPATH": str(self.folder)})  # fmt: skip
         self.assertIn("ImportError: stowage: libstowage.so is not there. Set STOWAGE_LIBRARY", done.stderr)
+
+    def test_packages_that_are_not_there_are_named(self):
+        for module, call in (("jax", ""), ("torch", ""), ("onnx", "; stowage.onnx.annotate(b'', None)")):
+            done = python(f"import sys; sys.modules[{module!r}] = None; import stowage.{module}{call}")
+            self.assertRegex(done.stderr.splitlines()[-1], rf"^ImportError: stowage\.{module}\S* needs .*pip install '?{module}")
 
     def test_a_library_of_another_kind_is_refused(self):
         libc = ctypes.util.find_library("c")
@@ -153,8 +171,11 @@ class Graphs(Temporary):
         self.assertEqual([n.root for n in graph.nodes], [0, 1, 1, 3, 4, 5])
         self.assertEqual(graph.nodes[-1], graph.nodes[5])
         self.assertEqual(graph.nodes[1:3], [graph.nodes[1], graph.nodes[2]])
-        for index in (6, -7):
+        for index in (6, -7, 2**32, 2**32 + 3, -(2**32), 2**64):
             with self.assertRaises(IndexError):
+                graph.nodes[index]
+        for index in (1.5, "1"):
+            with self.assertRaises(TypeError):
                 graph.nodes[index]
 
     def test_sums(self):
@@ -219,6 +240,44 @@ class Machines(Temporary):
             with self.assertRaises(ValueError):
                 machine.with_memory(bad)
 
+    def test_memory_of_machines_that_came_with_something(self):
+        graph = stowage.Graph.parse(PARTED)
+        small = graph.machine.with_memory(500)
+        self.assertEqual((small.name, [d.name for d in small.devices]), (graph.machine.name, [d.name for d in graph.machine.devices]))
+        self.assertEqual(small.memory, [500] * len(graph.machine))
+        self.assertEqual(stowage.optimize(graph, evaluations=20, memory=50).plan, None)
+        plan = stowage.Simulator(graph).run("single")
+        plan.save(self.folder / "plan.json")
+        own = stowage.Plan.load(self.folder / "plan.json", graph)
+        self.assertEqual(own.machine.with_memory("1kB").memory, [1000] * len(own.machine))
+        self.assertEqual(stowage.simulate(graph, None, own, memory=10**9).step, plan.evaluate().step)
+        tiny, device = stowage.Graph.parse(TINY), [0, 1, 1, 1, 0, 1]
+        for name in ("h200x2-pcie", "h200x2-host", "cpu+h200x2"):  # nothing else changes: links, host, times
+            before = stowage.Machine(name)
+            steps = [stowage.Plan(tiny, machine, device=device).evaluate().step for machine in (before, before.with_memory("1GB"))]
+            self.assertEqual(steps[0], steps[1])
+            self.assertIsNotNone(steps[0])
+
+    def test_the_current_directory_plays_no_part_later(self):
+        described = {"format": "machine", "version": 1, "name": "mine", "devices": [{"name": "a", "kind": "h200"}]}
+        (self.folder / "m.json").write_text(json.dumps(described))
+        stowage.Graph.parse(TINY).save(self.folder / "g.json")
+        before = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            machine, graph = stowage.Machine("m.json"), stowage.load("g.json")
+        finally:
+            os.chdir(before)
+        self.assertEqual(machine.with_memory("1GB").memory, [10**9])
+        graph.save(self.folder / "copy.json")
+        self.assertEqual(graph.path, str(Path(self.folder, "g.json").resolve()))
+
+    def test_sizes_out_of_range(self):
+        machine = stowage.Machine("h200x1")
+        for bad in (-1, 2**63, 2**64 + 10**9, 1e30, "99999999999TB", float("nan")):
+            with self.assertRaises((ValueError, OverflowError)):
+                machine.with_memory(bad)
+
     def test_file_and_dict(self):
         described = {"format": "machine", "version": 1, "name": "mine", "devices": [{"name": "a", "kind": "h200"}]}
         (self.folder / "m.json").write_text(json.dumps(described))
@@ -235,17 +294,27 @@ class Plans(Temporary):
 
     def test_values(self):
         plan = stowage.Plan(self.graph, "h200x2", device=[0, 1, 1, 1, 0, 1], priority=[0.5] * 6)
-        self.assertEqual((plan.device, plan.priority), ([0, 1, 1, 1, 0, 1], [0.5] * 6))
+        self.assertEqual((plan.device, plan.priority), ((0, 1, 1, 1, 0, 1), (0.5,) * 6))
+        with self.assertRaises(TypeError):
+            plan.device[0] = 1  # would be lost
         self.assertEqual([plan.group[k] for k in (3, 4, 5)], [3, 4, 5])
         plan.group = [-1, -1, -1, 3, 3, 5]
         self.assertEqual(plan.group[4], 3)
         self.assertEqual(repr(plan), "<Plan of tiny on h200x2; h200:0: 1 ops, h200:1: 2 ops>")
         self.assertIn("<td>66.7 %</td>", plan._repr_html_())
-        for bad in ([0] * 5, [2**31] * 6):
+        for bad in ([0] * 5, [0.5] * 6, ["x"] * 6, [None] * 6):
             with self.assertRaises(ValueError):
                 plan.device = bad
-        with self.assertRaises(ValueError):
-            plan.device = ["x"] * 6
+        for bad in (2**31, -(2**31) - 1, 2**32, 2**64):
+            with self.assertRaises(OverflowError):
+                plan.device = [bad] * 6
+            with self.assertRaises(OverflowError):
+                plan.set_order(0, [3, bad, 4])
+            with self.assertRaises(OverflowError):
+                plan.set_order(bad, [3, 5, 4])
+        self.assertEqual(plan.device, (0, 1, 1, 1, 0, 1))
+        plan.device = [1.0] * 6
+        self.assertEqual(plan.device, (1,) * 6)
 
     @unittest.skipUnless(has("numpy"), "numpy is not installed")
     def test_numpy(self):
@@ -253,7 +322,11 @@ class Plans(Temporary):
 
         plan = stowage.Plan(self.graph, "h200x2", device=numpy.array([0, 1, 1, 1, 0, 1]))
         arrays = plan.to_numpy()
-        self.assertEqual(arrays["device"].tolist(), plan.device)
+        self.assertEqual(tuple(arrays["device"].tolist()), plan.device)
+        with self.assertRaises(ValueError):
+            plan.device = numpy.full(6, 0.5)
+        plan.device = numpy.ones(6, numpy.float32)
+        self.assertEqual(plan.device, (1,) * 6)
         self.assertEqual(arrays["priority"].dtype, numpy.float64)
 
     def test_evaluation(self):
@@ -297,6 +370,12 @@ class Plans(Temporary):
         self.assertTrue(plan.copy().evaluate().valid)
         plan.set_order(0, [5, 3, 4])
         self.assertEqual(plan.evaluate().reason, "order")
+
+    def test_copies_are_plans_of_their_own(self):
+        plan = stowage.Plan(self.graph, "h200x2", device=[0, 0, 0, 0, 1, 0])
+        for made in (plan.copy(), copy.copy(plan)):
+            made.device = [0] * 6
+            self.assertEqual((plan.device[4], made.device[4]), (1, 0))
 
     def test_another_machine(self):
         plan = stowage.Plan(self.graph, "h200x2", device=[0, 0, 0, 0, 1, 0])
@@ -376,14 +455,57 @@ class Searches(Temporary):
         self.assertIn("spread", stowage.methods())
         op = simulator.graph.ops[0]
         self.assertGreater(simulator.op_seconds(op.id), 0)
-        with self.assertRaises(IndexError):
-            simulator.op_seconds(10**6)
+        for node, device in ((10**6, 0), (2**32, 0), (op.id, 2), (op.id, 2**32), (-1, 0)):
+            with self.assertRaises(IndexError):
+                simulator.op_seconds(node, device)
+
+    def test_a_search_by_itself(self):
+        simulator = stowage.Simulator(GRAPH, "h200x2")
+        plan = simulator.run("anneal", evaluations=100, seed=2)
+        self.assertEqual(plan.evaluate().step, simulator.run("anneal", evaluations=100, seed=2).evaluate().step)
+        self.assertLess(plan.evaluate().step, simulator.run("anneal", evaluations=1, seed=2).evaluate().step)
+        plan.priority = plan.priority  # may be changed
+        tight = stowage.Simulator(GRAPH, "h200x2", memory="1MB")
+        self.assertEqual(tight.simulate(tight.run("anneal", evaluations=20)).reason, "memory")
+        with self.assertRaises(stowage.Error):
+            simulator.run("exact", evaluations=20)  # too large
+
+    def test_ctrl_c_ends_a_method(self):
+        code = f"""
+import signal, stowage
+print("ready", flush=True)
+try:
+    stowage.Simulator({str(GRAPH)!r}, "h200x2").run("anneal", budget="120s")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+        out, err, seconds = self.interrupt(code)
+        self.assertEqual((out, err), ("interrupted\n", ""))
+        self.assertLess(seconds, 60 if SANITIZED else 5)
 
     def test_costs(self):
         (self.folder / "c.csv").write_text("name,kind,us\nmm,h200,100\n")
         plan = stowage.Plan(stowage.Graph.parse(TINY), "h200x1")
         evaluation = stowage.simulate(plan.graph, "h200x1", plan, costs=self.folder / "c.csv")
         self.assertGreater(evaluation.step, 100e-6)
+
+    def test_remarks_on_costs_are_warned_of(self):
+        file = self.folder / "c.csv"
+        file.write_text("name,kind,us\nmm,h200,100\nnothing,h200,5\n")
+        graph = stowage.Graph.parse(TINY)
+        simulator = stowage.Simulator(graph, "h200x1", costs=file)
+        self.assertIn("1 of 2 rows of the costs name no op", simulator.remark)
+        for call in (
+            lambda: stowage.simulate(graph, "h200x1", "single", costs=file),
+            lambda: stowage.simulate(graph, "h200x1", stowage.Plan(graph, "h200x1"), costs=file),
+            lambda: stowage.optimize(graph, "h200x1", evaluations=5, costs=file),
+            lambda: stowage.compare(graph, "h200x1", "single", evaluations=5, costs=file),
+            lambda: [stowage.optimize(simulator, evaluations=5) for _ in range(3)],  # once
+        ):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                call()
+            self.assertEqual([(str(w.message), w.filename) for w in caught], [(simulator.remark, __file__)])
 
     def test_progress(self):
         seen = []
@@ -419,6 +541,12 @@ print("ready", flush=True)
 r = stowage.optimize({str(GRAPH)!r}, "h200x2", budget="120s")
 print(r.interrupted, r.plan is not None, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
+        out, err, seconds = self.interrupt(code)
+        self.assertEqual((out, err), ("True True True\n", ""))
+        self.assertLess(seconds, 60 if SANITIZED else 5)
+
+    def interrupt(self, code):
+        """Sends SIGINT to a program that has said "ready"; what it wrote from there on, and how long it took to end."""
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")})  # fmt: skip
         self.assertEqual(process.stdout.readline(), "ready\n")
@@ -426,8 +554,7 @@ print(r.interrupted, r.plan is not None, signal.getsignal(signal.SIGINT) is sign
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=100)
-        self.assertEqual((out, err), ("True True True\n", ""))
-        self.assertLess(time.monotonic() - begin, 60 if SANITIZED else 5)
+        return out, err, time.monotonic() - begin
 
     def test_ctrl_c_without_a_plan_is_raised(self):
         def progress(_):
@@ -474,6 +601,27 @@ class Lifetimes(unittest.TestCase):
         gc.collect()
         self.assertEqual(own.machine.name, "h200x2")
         self.assertTrue(own.evaluate().valid)
+
+    def test_pickles_and_deep_copies_are_refused(self):
+        graph = stowage.Graph.parse(TINY)
+        plan = stowage.Plan(graph, "h200x2")
+        for each in (graph, plan.machine, plan, plan.simulator, stowage.optimize(graph, "h200x2", evaluations=5)):
+            for copied in (pickle.dumps, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, "cannot be pickled or deep-copied; save"):
+                    copied(each)
+        evaluation = plan.evaluate()
+        self.assertEqual(pickle.loads(pickle.dumps(evaluation)), evaluation)
+
+    def test_what_was_never_finished_goes_quietly(self):
+        seen = []
+        hook, sys.unraisablehook = sys.unraisablehook, seen.append
+        try:
+            for kind in (_library.Handle, stowage.Graph, stowage.Plan, stowage.Simulator):
+                kind.__new__(kind)
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+        self.assertEqual(seen, [])
 
     def test_everything_is_given_back(self):
         counted, destroyed = [], []
@@ -726,12 +874,11 @@ class Onnx(Temporary):
 
 
 class Readme(Temporary):
-    """The examples of python/README.md, one after another in one session."""
+    """The examples of python/README.md and README.md, one after another in one session."""
 
-    def run_examples(self, packages):
-        text = (PACKAGE / "README.md").read_text()
-        blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-        self.assertGreaterEqual(len(blocks), 7)
+    def run_examples(self, packages, file=PACKAGE / "README.md", at_least=7):
+        blocks = re.findall(r"^```python\n(.*?)^```", file.read_text(), re.M | re.S)
+        self.assertGreaterEqual(len(blocks), at_least)
         (self.folder / "data").symlink_to(ROOT / "data")
         (self.folder / "model.onnx").write_bytes(Onnx().model())
         before, session = os.getcwd(), {}
@@ -742,7 +889,7 @@ class Readme(Temporary):
                     if re.search(r"^import jax$", block, re.M):
                         continue  # test_jax.py runs it
                     if packages or not re.search(r"^import (torch|onnx)$", block, re.M):
-                        exec(compile(block, "python/README.md", "exec"), session)
+                        exec(compile(block, str(file), "exec"), session)
         finally:
             os.chdir(before)
         return printed.getvalue()
@@ -751,6 +898,9 @@ class Readme(Temporary):
         printed = self.run_examples(False)
         self.assertIn("times as fast as the default", printed)
         self.assertIn("bytes are missing", printed)
+
+    def test_the_example_of_the_checkout(self):
+        self.assertIn("times as fast as the default", self.run_examples(False, ROOT / "README.md", 1))
 
     @unittest.skipIf(torch_lacks() or not has("onnx"), torch_lacks() or "onnx is not installed")
     def test_all_examples(self):
@@ -764,26 +914,59 @@ class Readme(Temporary):
 
 @unittest.skipIf(SANITIZED, "pip is not run under a sanitizer")
 class Install(Temporary):
-    def test_in_a_fresh_environment(self):
-        library = _library.library._name
-        shutil.copytree(PACKAGE, self.folder / "python", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    def setUp(self):
+        super().setUp()
+        self.package = self.folder / "checkout" / "python"
+        shutil.copytree(PACKAGE, self.package, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache"))
         made = subprocess.run([sys.executable, "-m", "venv", self.folder / "venv"], capture_output=True, text=True)
         if made.returncode != 0:
             self.skipTest("this Python makes no virtual environments: " + (made.stderr or made.stdout).strip()[:80])
-        run = str(self.folder / "venv" / "bin" / "python")
-        environment = {k: v for k, v in os.environ.items() if k not in ("STOWAGE_LIBRARY", "PYTHONPATH")}
-        installed = subprocess.run([run, "-m", "pip", "install", "--quiet", "--retries", "1", str(self.folder / "python")], capture_output=True,
-                                   text=True, env={**environment, "STOWAGE_LIBRARY": os.path.abspath(library)})  # fmt: skip
-        if installed.returncode != 0 and re.search("No matching distribution|connection", installed.stderr, re.I):
+        self.python = str(self.folder / "venv" / "bin" / "python")
+        self.environment = {k: v for k, v in os.environ.items() if k not in ("STOWAGE_LIBRARY", "PYTHONPATH")}
+
+    def pip(self, *arguments, **environment):
+        """Runs pip from the folder, as a shell would."""
+        done = subprocess.run([self.python, "-m", "pip", "install", "--retries", "1", *arguments], capture_output=True, text=True,
+                              cwd=self.folder, env={**self.environment, "PWD": str(self.folder), **environment})  # fmt: skip
+        if done.returncode != 0 and re.search("No matching distribution|connection", done.stderr, re.I):
             self.skipTest("pip cannot get setuptools here")
+        return done
+
+    def test_in_a_fresh_environment(self):
+        stale = self.package / "build" / f"lib.{sysconfig.get_platform()}-cpython-{sys.version_info[0]}{sys.version_info[1]}" / "stowage"
+        stale.mkdir(parents=True)
+        (stale / "libstowage.so").write_text("of an earlier build")
+        shutil.copyfile(_library.library._name, self.folder / "mine.so")
+        installed = self.pip("--quiet", str(self.package), STOWAGE_LIBRARY="mine.so")  # relative to where pip was called
         self.assertEqual(installed.returncode, 0, installed.stderr)
         code = f"""
 import stowage
 r = stowage.optimize({str(GRAPH)!r}, "h200x2", evaluations=20)
 print(r.plan is not None, "site-packages" in stowage._library.library._name)
 """
-        done = subprocess.run([run, "-c", code], capture_output=True, text=True, env=environment, cwd=self.folder)
+        done = subprocess.run([self.python, "-c", code], capture_output=True, text=True, env=self.environment, cwd=self.folder)
         self.assertEqual((done.stdout, done.stderr), ("True True\n", ""))
+
+    def test_without_a_library_nothing_is_installed(self):
+        self.assertEqual(self.pip("--quiet", "setuptools", "wheel").returncode, 0)
+        install = ("--no-build-isolation", "--no-index", str(self.package))
+        refused = self.pip(*install, STOWAGE_LIBRARY="none.so")
+        self.assert_refused(refused, f"STOWAGE_LIBRARY is 'none.so', and {self.folder / 'none.so'} is no file")
+        self.assert_refused(self.pip(*install), "checkout is no checkout of Stowage, so there is nothing to build the library from")
+        (self.package.parent / "include").mkdir()
+        (self.package.parent / "include" / "stowage.h").touch()
+        (self.package.parent / "CMakeLists.txt").write_text("message(FATAL_ERROR broken)")
+        bare = self.folder / "bin"
+        bare.mkdir()
+        self.assert_refused(self.pip(*install, PATH=str(bare)), "CMake is not installed, so the library cannot be built")
+        if shutil.which("cmake"):
+            self.assert_refused(self.pip(*install), "building the library failed")
+
+    def assert_refused(self, done, reason):
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(reason, done.stdout + done.stderr)
+        found = subprocess.run([self.python, "-c", "import stowage"], capture_output=True, text=True, env=self.environment, cwd=self.folder)
+        self.assertIn("No module named 'stowage'", found.stderr)
 
 
 class CountingResult(unittest.TextTestResult):

@@ -15,7 +15,7 @@ from ._plan import Plan, formats
 from ._search import Bounds, Candidate, Found, Progress, Result, compare, optimize
 from ._simulate import Evaluation, Simulator, methods, simulate
 
-__version__ = library.stw_version().decode()
+__version__: str = library.stw_version().decode()
 
 __all__ = [
     "Bounds",

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import operator
 import os
 from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass
@@ -47,9 +48,10 @@ class Nodes(AbstractSequence):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[k] for k in range(*index.indices(self._count))]
-        k = index + self._count if index < 0 else index
+        number = operator.index(index)
+        k = number + self._count if number < 0 else number
         n = CNode()
-        if not library.stw_graph_node(self._handle.pointer, k, n):
+        if not 0 <= k < self._count or not library.stw_graph_node(self._handle.pointer, k, n):
             raise IndexError(f"node {index}; the graph has {self._count}")
         return Node(
             id=k,
@@ -83,7 +85,8 @@ class Graph:
         self._handle = handle
         self._totals: Optional[dict[str, Any]] = None
         self._data: Optional[bytes] = None  # what it was parsed from
-        self.path = path  #: the file it was read from, or None
+        #: the file it was read from, whatever the current directory is now; None if there is none
+        self.path = None if path is None or path == "-" else os.path.abspath(path)
 
     @staticmethod
     def parse(data: Union[bytes, str, Mapping[str, Any]], label: str = "graph", shape: Optional[Shape] = None) -> Graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Optional
+from typing import Optional, Sequence
 
 from ._graph import Graph, Node
 from ._jax_module import Module
@@ -153,7 +153,7 @@ def settle(plan: Plan, rule: Rule, model: bytes) -> bytes:
             alone |= refused
 
 
-def _refused(message: str, number: list[int], rule: Rule) -> Optional[set[int]]:
+def _refused(message: str, number: Sequence[int], rule: Rule) -> Optional[set[int]]:
     """The ops of the group that a message names."""
     match = _NAMED.search(message)
     if match is None or int(match[1]) not in rule.ops:

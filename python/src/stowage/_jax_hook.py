@@ -28,11 +28,19 @@ def _registry() -> Any:
 @contextlib.contextmanager
 def _no_persistent_cache() -> Iterator[None]:
     """The cache on disk does not know of changed modules: nothing is taken from it or put into it."""
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    _forget_cache_state()
+    state: Any
     try:
-        yield
+        from jax._src.config import enable_compilation_cache as state
+
+        before = state.get_global()
+    except (ImportError, AttributeError):
+        before = getattr(jax.config, "jax_enable_compilation_cache")
+        state = contextlib.nullcontext
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        with state(False):  # what a context manager of jax set for this thread counts before the global value
+            _forget_cache_state()
+            yield
     finally:
         jax.config.update("jax_enable_compilation_cache", before)
         _forget_cache_state()

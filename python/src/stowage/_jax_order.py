@@ -1,7 +1,7 @@
 """The order of the tasks of a module: a search on the graph whose ops are the plan's groups."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from ._graph import Graph, Node
 from ._library import Error
@@ -66,14 +66,14 @@ class Contracted:
             entry["updates"] = self.place[n.updates]
         return entry
 
-    def spread(self, priority: list[float]) -> list[float]:
+    def spread(self, priority: Sequence[float]) -> list[float]:
         """Priorities of this graph's nodes for those of the plan's graph."""
-        found = [0.0] * len(self._nodes)
+        found: dict[int, float] = {}
         for members in self._members.values():
             place = self.place[members[-1]]
-            for k in members if place is not None else ():
-                found[k] = priority[place]
-        return found
+            if place is not None:
+                found.update((k, priority[place]) for k in members)
+        return [found.get(k, 0.0) for k in range(len(self._nodes))]
 
 
 def _value(evaluation: Evaluation, objective: str) -> tuple[float, float]:
@@ -81,17 +81,21 @@ def _value(evaluation: Evaluation, objective: str) -> tuple[float, float]:
     return (peak, step) if objective == "memory" else (step, peak)
 
 
-def set_order(plan: Plan, outputs: set[int], objective: str, budget: Any, options: dict[str, Any]) -> str:
-    """Gives the plan the best order that is found: that of the module, or one of a search. Returns which."""
+def set_order(plan: Plan, outputs: set[int], objective: str, budget: Any, options: dict[str, Any]) -> tuple[str, bool]:
+    """Gives the plan the best order that is found: that of the module, or one of a search. Returns which, and whether Ctrl-C
+    ended the search."""
     contracted = Contracted(plan, outputs)
     module_order = contracted.spread([-float(k) for k in range(len(contracted.graph))])
     plan.priority = module_order
     best, origin = _value(plan.evaluate(), objective), "module"
-    result = optimize(contracted.graph, plan.machine, budget, objective=objective, tasks="schedule", **options)
+    try:
+        result = optimize(contracted.graph, plan.machine, budget, objective=objective, tasks="schedule", **options)
+    except KeyboardInterrupt:  # before the search had a plan: there is the module's
+        return origin, True
     if result.plan is None or result.best is None:
-        return origin
+        return origin, result.interrupted
     plan.priority = contracted.spread(result.plan.priority)
     if _value(plan.evaluate(), objective) < best:
-        return result.best.method
+        return result.best.method, result.interrupted
     plan.priority = module_order
-    return origin
+    return origin, result.interrupted

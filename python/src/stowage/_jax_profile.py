@@ -10,8 +10,9 @@ from typing import Any, Iterator, Mapping, Optional
 
 import jax
 
-from ._jax_target import Target, passes_off
-from ._library import Error
+from ._graph import Graph
+from ._jax_capture import capture
+from ._library import Error, warn
 from ._plan import Path
 
 
@@ -21,23 +22,38 @@ def profile(fn: Any, *args: Any, kind: Optional[str] = None, path: Optional[Path
 
     ``fuse`` and ``compiler_options`` as for :func:`plan`. With ``path`` the times are written as ``name,kind,us``, for
     ``costs=`` there and ``--costs`` on the command line; ``kind`` is the kind of device in the machine file, by default
-    that of the device at hand. Donated arguments cannot be run again: profile a function that donates nothing.
+    that of the device at hand. The file begins with the fingerprint of the module, by which :func:`plan` knows times of another
+    one. Donated arguments cannot be run again: profile a function that donates nothing.
     """
-    target = Target(args)
-    options = dict(compiler_options or {})
-    if fuse:
-        options = passes_off(options, target)
-    if target.platform == "gpu":
-        options.setdefault("xla_gpu_enable_command_buffer", "")  # kernels within a CUDA graph lose their names
-    compiled = (fn if hasattr(fn, "lower") else jax.jit(fn)).lower(*args).compile(options)
+    captured = capture(fn, *args, fuse=fuse, compiler_options=compiler_options)
+    target, compiled = captured.target, captured.compiled
+    if target.platform == "gpu":  # once more: kernels within a CUDA graph lose their names
+        options = {"xla_gpu_enable_command_buffer": "", **captured.compiler_options}
+        compiled = (fn if hasattr(fn, "lower") else jax.jit(fn)).lower(*args).compile(options)
     module = compiled.as_text().split(None, 2)[1].rstrip(",")
     times = profile_compiled(compiled, args, module, repeats)
     if path is not None:
         with open(path, "w", newline="", encoding="utf-8") as opened:
+            opened.write(f"{_HEAD}{Graph.parse(captured.module, module).fingerprint} {module}, jax {jax.__version__}\n")
             writer = csv.writer(opened, lineterminator="\n")
             writer.writerow(["name", "kind", "us"])
             writer.writerows([name, kind or target.kind, f"{us:.4g}"] for name, us in times.items())
     return times
+
+
+_HEAD = "# stowage.jax.profile: module "
+
+
+def check_costs(path: Optional[Path], graph: Graph) -> None:
+    """Warns if the times in a file of :func:`profile` are those of another module."""
+    if path is None:
+        return
+    with open(path, "rb") as opened:
+        line = opened.readline(1000).decode(errors="replace")
+    words = line[len(_HEAD):].split(None, 1) if line.startswith(_HEAD) else []
+    if words and words[0] != graph.fingerprint:
+        warn(f"{os.fspath(path)} has the times of another module ({words[-1].strip()}): other shapes, options or version of jax. Names "
+             "that both have get its times; profile again")  # fmt: skip
 
 
 def profile_compiled(compiled: Any, args: tuple, module: str, repeats: int) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """The device that jax compiles for: its name, its machine, and the passes of XLA that fuse there."""
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any, Mapping, Optional
@@ -18,6 +19,7 @@ _FUSION_PASSES = {
     ),
 }  # fmt: skip
 _DISABLE = "xla_disable_hlo_passes"
+_YNN = "xla_cpu_experimental_ynn_fusion_type"  # fusions for the library YNNPACK, which no pass of that list makes; "" is none
 
 
 class Target:
@@ -68,7 +70,7 @@ def _device_of(tree: Any) -> Any:
     for leaf in jax.tree_util.tree_leaves(tree):
         if isinstance(leaf, jax.Array) and getattr(leaf, "committed", False):
             return next(iter(leaf.devices()))
-    default = jax.config.jax_default_device
+    default: Any = getattr(jax.config, "jax_default_device")
     return default if hasattr(default, "platform") else jax.devices(default)[0] if default else jax.devices()[0]
 
 
@@ -78,4 +80,17 @@ def passes_off(options: Mapping[str, Any], target: Target) -> dict[str, Any]:
     given = [options[_DISABLE]] if _DISABLE in options else flags[-1:]
     names = [name for text in given for name in str(text).split(",") if name]
     names += [name for name in _FUSION_PASSES.get(target.platform, ()) if name not in names]
-    return {**options, _DISABLE: ",".join(names)}
+    off = {_YNN: ""} if target.platform == "cpu" and _YNN not in options and _knows(_YNN, "", target.device) else {}
+    return {**options, _DISABLE: ",".join(names), **off}
+
+
+@functools.lru_cache(maxsize=None)
+def _knows(name: str, value: str, device: Any) -> bool:
+    """Whether this XLA has an option: versions differ, and refuse what they do not know."""
+    try:
+        jax.jit(lambda x: x).lower(jax.device_put(0.0, device)).compile({name: value})
+    except Exception as error:
+        if name not in str(error):
+            raise
+        return False
+    return True

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import operator
 import os
+import sys
+import warnings
 from ctypes import POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
@@ -264,9 +267,13 @@ class Handle:
         self._keep = keep
 
     def __del__(self) -> None:
-        if self._destroy is not None and self.pointer:
-            self._destroy(self.pointer)
+        destroy, pointer = getattr(self, "_destroy", None), getattr(self, "pointer", None)  # lacking if it was never finished
+        if destroy is not None and pointer:
+            destroy(pointer)
             self.pointer = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("objects of stowage cannot be pickled or deep-copied; save() them and load the file (plans have copy())")
 
 
 def create(name: str, destroy: str, *arguments: Any, keep: tuple = ()) -> Handle:
@@ -291,6 +298,29 @@ def text(value: Optional[bytes]) -> str:
 
 def path_bytes(path: Any) -> bytes:
     return os.fsencode(os.fspath(path))
+
+
+def whole(value: Any, bits: int = 32) -> int:
+    """A whole number that C can hold: others would lose their upper bits or their fraction without a word."""
+    if hasattr(value, "is_integer") and not hasattr(value, "__index__"):  # a float, also numpy's
+        if not value.is_integer():
+            raise ValueError(f"{value} is no whole number")
+        value = int(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{value!r} is no whole number") from None
+    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        raise OverflowError(f"{number} is beyond {bits} bits")
+    return number
+
+
+def warn(message: str) -> None:
+    """A warning that points at the first line outside of this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] in ("stowage", "contextlib"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def option_text(name: str, value: Any) -> str:

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 from . import _text
-from ._library import Error, Handle, call, create, library, named_list, path_bytes, text
+from ._library import Handle, call, create, library, named_list, path_bytes, text
 
 Bytes = Union[int, float, str]
 
@@ -29,14 +30,9 @@ class Machine:
     """
 
     def __init__(self, source: Union[str, "os.PathLike[str]", Mapping[str, Any], Handle], memory: Optional[Bytes] = None) -> None:
-        self._reopen: Optional[Callable[[], Handle]] = None
-        if isinstance(source, Handle):
-            self._handle = source
-        else:
-            self._reopen = lambda: _open(source)
-            self._handle = self._reopen()
+        self._handle = source if isinstance(source, Handle) else _open(source)
         if memory is not None:
-            self._handle = self._sized(memory)._handle
+            self._handle = self.with_memory(memory)._handle
 
     @property
     def name(self) -> str:
@@ -57,16 +53,22 @@ class Machine:
 
     def with_memory(self, memory: Bytes) -> Machine:
         """The same machine with this much memory on every device."""
-        return self._sized(memory)
+        size = _text.parse_bytes(memory)
+        handle = _open(self._described())  # another object: simulators may use this one
+        call("stw_machine_set_memory", handle.pointer, size)
+        return Machine(handle)
 
-    def _sized(self, memory: Bytes) -> Machine:
-        if self._reopen is None:
-            raise Error("the memory of a machine that came with a graph or a plan cannot be set; open it from a file")
-        handle = self._reopen()  # another object: simulators may use this one
-        call("stw_machine_set_memory", handle.pointer, _text.parse_bytes(memory))
-        machine = Machine(handle)
-        machine._reopen = self._reopen
-        return machine
+    def _described(self) -> dict[str, Any]:
+        """What a machine file would say. Plan files hold their machine, so a plan of the smallest graph is written."""
+        graph = create("stw_graph_parse_with", "stw_graph_destroy", _SMALLEST, len(_SMALLEST), b"graph", None)
+        plan = create("stw_plan_create", "stw_plan_destroy", graph.pointer, self._handle.pointer, keep=(graph, self._handle))
+        costs = create("stw_costs_create", "stw_costs_destroy", graph.pointer, self._handle.pointer, None, keep=(graph, self._handle))
+        simulator = create("stw_simulator_create", "stw_simulator_destroy", costs.pointer, keep=(costs,))
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "plan.json")
+            call("stw_plan_write", simulator.pointer, plan.pointer, path_bytes(file))
+            with open(file, encoding="utf-8") as opened:
+                return json.load(opened)["machine"]
 
     def __len__(self) -> int:
         return library.stw_machine_device_count(self._handle.pointer)
@@ -79,6 +81,14 @@ class Machine:
     def _repr_html_(self) -> str:
         rows = [[str(d.index), d.name, _text.show_bytes(d.memory)] for d in self.devices]
         return _text.html_table(f"machine {self.name}", ["device", "name", "memory"], rows)
+
+
+_SMALLEST = json.dumps(
+    {
+        "format": "opgraph", "version": 1, "name": "one", "outputs": [0],
+        "nodes": [{"id": 0, "name": "one", "op": "add", "inputs": [], "dtype": "f32", "shape": [1]}],
+    }
+).encode()  # fmt: skip
 
 
 def _open(source: Union[str, "os.PathLike[str]", Mapping[str, Any]]) -> Handle:

@@ -7,11 +7,11 @@ import math
 import os
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _text
 from ._graph import Graph
-from ._library import CNote, Error, Handle, call, create, library, make_options, named_list, path_bytes, text
+from ._library import CNote, Error, Handle, call, create, library, make_options, named_list, path_bytes, text, whole
 from ._machine import Machine, as_machine
 from ._simulate import Evaluation, MachineLike, Simulator
 
@@ -25,7 +25,8 @@ class Plan:
     """Where every op runs, in what order, and what is fused.
 
     A new plan has everything on device 0, priority 0 and nothing fused, unless lists with an entry per node say
-    otherwise; their values are checked when the plan is simulated. A plan that is being changed belongs to one thread.
+    otherwise; their values are checked when the plan is simulated. What is read is a tuple: a change is assigned as a whole.
+    A plan that is being changed belongs to one thread.
     """
 
     def __init__(self, graph: Graph, machine: MachineLike = None, *, device: Optional[Sequence[int]] = None,
@@ -74,16 +75,16 @@ class Plan:
     # ---- the decisions, an entry per node of the graph ----
 
     @property
-    def device(self) -> list[int]:
+    def device(self) -> tuple[int, ...]:
         """Index of the device of each node. What stands at views, inputs and constants has no meaning."""
         return self._read("stw_plan_device")
 
     @device.setter
     def device(self, values: Sequence[int]) -> None:
-        self._write("stw_plan_device", values, int)
+        self._write("stw_plan_device", values, whole)
 
     @property
-    def priority(self) -> list[float]:
+    def priority(self) -> tuple[float, ...]:
         """Higher runs first."""
         return self._read("stw_plan_priority")
 
@@ -92,20 +93,20 @@ class Plan:
         self._write("stw_plan_priority", values, float)
 
     @property
-    def group(self) -> list[int]:
+    def group(self) -> tuple[int, ...]:
         """Equal numbers are one kernel; -1 is recomputed where it is read."""
         return self._read("stw_plan_group")
 
     @group.setter
     def group(self, values: Sequence[int]) -> None:
-        self._write("stw_plan_group", values, int)
+        self._write("stw_plan_group", values, whole)
 
     def set_order(self, device: int, tasks: Optional[Sequence[int]]) -> None:
         """A strict order for one device: ids of its tasks. None removes it."""
         self._check_writable()
-        count = -1 if tasks is None else len(tasks)
-        array = (ctypes.c_int32 * max(count, 1))(*(tasks or ()))
-        call("stw_plan_set_order", self._handle.pointer, device, array, count)
+        ids = [whole(task) for task in tasks] if tasks is not None else []
+        array = (ctypes.c_int32 * max(len(ids), 1))(*ids)
+        call("stw_plan_set_order", self._handle.pointer, whole(device), array, -1 if tasks is None else len(ids))
 
     def to_numpy(self) -> dict[str, numpy.ndarray]:
         """Copies of ``device``, ``priority`` and ``group`` as numpy arrays. Needs numpy."""
@@ -117,17 +118,15 @@ class Plan:
             "group": numpy.array(self.group, dtype=numpy.int32),
         }
 
-    def _read(self, name: str) -> list:
-        return getattr(library, name)(self._handle.pointer)[: len(self.graph)]
+    def _read(self, name: str) -> tuple:
+        return tuple(getattr(library, name)(self._handle.pointer)[: len(self.graph)])
 
-    def _write(self, name: str, values: Sequence[Any], kind: type) -> None:
+    def _write(self, name: str, values: Sequence[Any], convert: Callable[[Any], Any]) -> None:
         self._check_writable()
         if len(values) != len(self.graph):
             raise ValueError(f"{len(values)} values; the graph has {len(self.graph)} nodes")
-        converted = [kind(value) for value in values]
+        converted = [convert(value) for value in values]
         array = getattr(library, name)(self._handle.pointer)
-        if kind is int and any(not -(2**31) <= value < 2**31 for value in converted):
-            raise ValueError("a value is beyond 32 bits")
         for k, value in enumerate(converted):
             array[k] = value
 
@@ -138,6 +137,8 @@ class Plan:
     def copy(self) -> Plan:
         """The same decisions in a plan that can be changed."""
         return self._moved(self.simulator)
+
+    __copy__ = copy
 
     # ---- what it is worth ----
 
@@ -194,7 +195,7 @@ class Plan:
             0 if model is None else len(model), ctypes.byref(out), ctypes.byref(size), note,
         )  # fmt: skip
         try:
-            return ctypes.string_at(out.value, size.value) if size.value else b""
+            return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
         finally:
             library.stw_bytes_free(out)
 

@@ -283,12 +283,23 @@ def _search(name: str, simulator: Simulator, progress: Any, options: dict[str, A
     return result
 
 
+def run_search(simulator: Simulator, method: str, options: dict[str, Any]) -> Optional[Plan]:
+    """One method that searches, with Ctrl-C raised as itself; None if it finds no valid plan."""
+    result = _search("stw_compare", simulator, None, options, method, method.encode())
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result.plan.copy() if result.plan is not None else None
+
+
 def _simulator(graph: Union[GraphLike, Simulator], machine: MachineLike, costs: Any, memory: Any) -> Simulator:
     if isinstance(graph, Simulator):
         if machine is not None or costs is not None or memory is not None:
             raise ValueError("a simulator has its machine and its costs already")
-        return graph
-    return Simulator(graph, machine, costs=costs, memory=memory)
+        simulator = graph
+    else:
+        simulator = Simulator(graph, machine, costs=costs, memory=memory)
+    simulator._tell()
+    return simulator
 
 
 def _budget_text(budget: Union[str, int, float, None], options: dict[str, Any]) -> Optional[str]:
@@ -305,8 +316,8 @@ def optimize(graph: Union[GraphLike, Simulator], machine: MachineLike = None, bu
     ``graph`` is a :class:`Graph`, a file or a :class:`Simulator`; ``machine`` as for :class:`Machine`, and may be left out
     when the graph brings one. ``budget`` is text such as "500ms" or "2min", or seconds; 10 seconds unless
     ``evaluations`` is given, whose results repeat exactly. ``memory`` gives every device this much; ``costs`` is a file
-    of measured times. ``progress`` is called some times per second with a :class:`Progress`; True prints a line to
-    standard error. The other options are those of ``stowage help optimize``, with underscores for dashes: ``objective``,
+    of measured times; what there is to say about it (rows that match no op, ...) is warned of. ``progress`` is called some
+    times per second with a :class:`Progress`; True prints a line to standard error. The other options are those of ``stowage help optimize``, with underscores for dashes: ``objective``,
     ``tasks``, ``rule``, ``units``, ``threads``, ``seed``, ...
 
     KeyboardInterrupt ends the search and returns the best plan so far, with ``interrupted`` set; it is raised only when
@@ -334,4 +345,5 @@ def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, met
     return _search("stw_compare", simulator, progress, {**options, "budget": text}, title, names.encode())
 
 
+SEARCHES = ("go-one", "hdp", "anneal", "exact")  # that take as long as they may
 BUILDERS = ("single", "spread", "topo", "etf", "expert", "metis", "heft", "sct", "steer")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 from . import _text
 from ._graph import Graph, load
-from ._library import CBounds, CEvaluation, Error, Handle, call, create, library, make_options, named_list, path_bytes, text
+from ._library import CBounds, CEvaluation, Error, Handle, call, create, library, make_options, named_list, path_bytes, text, warn, whole
 from ._machine import Machine, as_machine
 
 if TYPE_CHECKING:
@@ -83,22 +83,38 @@ class Simulator:
         )  # fmt: skip
         self._handle = create("stw_simulator_create", "stw_simulator_destroy", self._costs.pointer, keep=(self._costs,))
         self._local = threading.local()
+        self._told = False
 
     @property
     def remark(self) -> str:
         """What there is to say about the costs (rows that match no op, ...), or ""."""
         return text(library.stw_costs_remark(self._costs.pointer))
 
+    def _tell(self) -> None:
+        """The remark as a warning, once."""
+        if self.remark and not self._told:
+            self._told = True
+            warn(self.remark)
+
     def op_seconds(self, node: int, device: int = 0) -> float:
         """What one op takes on one device; 0 for views and sources."""
+        node, device = whole(node, 64), whole(device, 64)
         if not 0 <= node < len(self.graph) or not 0 <= device < len(self.machine):
             raise IndexError(f"node {node} on device {device}")
         return 1e-6 * library.stw_costs_op_us(self._costs.pointer, node, device)
 
     def run(self, method: str, **options: Any) -> Plan:
-        """The plan that one method makes (:func:`methods` lists them). Options as for :func:`optimize`."""
+        """The plan that one method makes (:func:`methods` lists them). Options as for :func:`optimize`. A search may be
+        interrupted: KeyboardInterrupt is raised. One that finds nothing which fits into memory gives the plan that it began
+        with, which says so when it is simulated."""
         from ._plan import Plan
+        from ._search import SEARCHES, run_search
 
+        if method in SEARCHES:
+            found = run_search(self, method, options)
+            if found is not None:
+                return found
+            options = {**options, "budget": None, "evaluations": 1}
         chosen = make_options(options)
         handle = create(
             "stw_method_run", "stw_plan_destroy", method.encode(), self._handle.pointer, chosen.pointer, keep=(self._handle,)
@@ -142,7 +158,8 @@ def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.
              costs: Union[str, "os.PathLike[str]", None] = None, memory: Union[int, float, str, None] = None) -> Evaluation:  # fmt: skip
     """What a plan is worth: step time, peak memory, what no plan can beat.
 
-    ``plan`` is a :class:`Plan`, a plan file or the name of a method. With ``machine`` None the plan's own machine holds.
+    ``plan`` is a :class:`Plan`, a plan file or the name of a method. With ``machine`` None the plan's own machine holds. What
+    there is to say about ``costs`` (rows that match no op, ...) is warned of.
     """
     from ._plan import Plan
 
@@ -151,12 +168,13 @@ def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.
         name = os.fspath(plan)
         if library.stw_method_exists(name.encode()):
             simulator = Simulator(graph, machine, costs=costs, memory=memory)
+            simulator._tell()
             return simulator.simulate(simulator.run(name))
         plan = Plan.load(name, graph, machine)
     if machine is None and costs is None and memory is None and plan.graph is graph:
         return plan.evaluate()
-    own = plan.machine
-    simulator = Simulator(graph, own if machine is None else machine, costs=costs, memory=memory)
+    simulator = Simulator(graph, plan.machine if machine is None else machine, costs=costs, memory=memory)
+    simulator._tell()
     return simulator.simulate(plan if plan._fits(simulator) else plan._moved(simulator))
 
 

@@ -14,20 +14,23 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass
+import zlib
 from typing import Any, Iterator, Mapping, Optional, Union
 
-import jax
+try:
+    import jax
+except ImportError as _error:
+    raise ImportError(f"stowage.jax needs jax 0.10.2 or newer (pip install 'jax>=0.10.2'): {_error}") from None
 
 from . import _text
 from ._graph import Graph
+from ._jax_capture import Capture, capture
 from ._jax_groups import MAX_MEMBERS, MAX_OPERANDS, Rule, settle
 from ._jax_hook import check_module, hooked, module_text
 from ._jax_module import module_name, read_module
 from ._jax_order import set_order
-from ._jax_profile import profile
-from ._jax_target import Target, passes_off
-from ._library import Error
+from ._jax_profile import check_costs, profile
+from ._library import Error, warn
 from ._plan import Path, Plan
 from ._simulate import Evaluation, MachineLike, Simulator
 
@@ -69,6 +72,11 @@ class JaxPlan:
         return str(self._info["order"])
 
     @property
+    def interrupted(self) -> bool:
+        """Ctrl-C ended the search for an order: this is the best until then."""
+        return bool(self._info.get("interrupted", False))
+
+    @property
     def evaluation(self) -> Evaluation:
         """The simulated step."""
         return self.plan.evaluate()
@@ -104,13 +112,20 @@ class JaxPlan:
         return self.plan.export_bytes("hlo", module)
 
     def save(self, path: Path) -> None:
-        """One file (zip) with the module, the plan and the options."""
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            file = os.path.join(folder, "plan.json")
+        """One file (zip) with the module, the plan and the options; written aside and renamed."""
+        try:
+            info = json.dumps(self._info, indent=1)
+        except (TypeError, ValueError) as error:
+            raise Error(f"the compiler options are not all text, numbers or truth values: {error}") from None
+        target = os.path.abspath(path)
+        with tempfile.TemporaryDirectory(prefix=".stowage-", dir=os.path.dirname(target)) as folder:
+            file, aside = os.path.join(folder, "plan.json"), os.path.join(folder, "aside")
             self.plan.save(file)
-            archive.write(file, "plan.json")
-            archive.writestr("module.hlo.pb", self.module)
-            archive.writestr("info.json", json.dumps(self._info, indent=1))
+            with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.write(file, "plan.json")
+                archive.writestr("module.hlo.pb", self.module)
+                archive.writestr("info.json", info)
+            os.replace(aside, target)
 
     @classmethod
     def load(cls, path: Path) -> JaxPlan:
@@ -127,45 +142,6 @@ class JaxPlan:
         )
 
 
-@dataclass(frozen=True)
-class Capture:
-    """A compiled function and the module that XLA handed over on the way."""
-
-    module: bytes  #: an HloModuleProto
-    compiled: Any  #: what ``lowered.compile`` returned: XLA's own result
-    compiler_options: dict[str, Any]
-    fuse: bool  #: XLA's fusion passes were off
-    target: Target
-
-
-def capture(fn: Any, *args: Any, fuse: bool = True, compiler_options: Optional[Mapping[str, Any]] = None) -> Capture:
-    """Compiles ``fn`` (jitted or not) for these arguments and keeps the module that XLA hands over. ``fuse`` as for :func:`plan`."""
-    target = Target(args)
-    options = dict(compiler_options or {})
-    if fuse:
-        options = passes_off(options, target)
-    seen: list[bytes] = []
-
-    def record(data: bytes) -> None:
-        seen.append(bytes(data))
-
-    with hooked(record, target.hook):
-        lowered = (fn if hasattr(fn, "lower") else jax.jit(fn)).lower(*args)
-        compiled = lowered.compile(options)
-    if not seen:
-        raise Error(f"jax {jax.__version__} on {target.hook} compiled the function without calling the hook")
-    named = [data for data in seen if module_name(data) == _name_of(lowered)] or seen
-    module = max(named, key=len)  # XLA may compile small parts by themselves to time them
-    return Capture(module, compiled, options, fuse, target)
-
-
-def _name_of(lowered: Any) -> str:
-    try:
-        return str(lowered.compiler_ir().operation.attributes["sym_name"]).strip('"')
-    except Exception:
-        return ""
-
-
 def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, budget: Union[str, int, float, None] = "2s",
          compiler_options: Optional[Mapping[str, Any]] = None, objective: str = "memory", costs: Optional[Path] = None,
          max_members: int = MAX_MEMBERS, max_operands: int = MAX_OPERANDS, **options: Any) -> JaxPlan:  # fmt: skip
@@ -176,6 +152,9 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     decides the memory, so that is the ``objective`` unless another is given. ``machine`` has one device, and is by default the
     one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it. ``compiler_options`` go to XLA; the
     other options are those of :func:`stowage.optimize`. In place of the function a :class:`Capture` will do.
+
+    KeyboardInterrupt ends the search for an order; the best until then is taken, with ``interrupted`` set. What there is to say
+    about ``costs`` (rows that match no op, times of another module) is warned of.
     """
     captured = fn if isinstance(fn, Capture) else capture(fn, *args, fuse=fuse, compiler_options=compiler_options)
     module = read_module(captured.module)
@@ -184,17 +163,22 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     if len(simulator.machine) != 1:
         raise Error(f"XLA runs a module on one device, and {simulator.machine.name} has {len(simulator.machine)}; docs/xla.md says how "
                     "to split a step")  # fmt: skip
+    simulator._tell()
+    check_costs(costs, graph)
     made = simulator.run("single").copy()
     if captured.fuse:
         settle(made, Rule(graph, module, max_members, max_operands), captured.module)
     outputs = {n.id for n in graph.nodes if n.name in module.outputs()}
-    origin = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options)
+    origin, interrupted = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options)
     info = {"format": "stowage-jax", "version": 1, "jax": jax.__version__, "platform": captured.target.platform,
-            "hook": captured.target.hook, "fuse": captured.fuse, "order": origin,
+            "hook": captured.target.hook, "fuse": captured.fuse, "order": origin, "interrupted": interrupted,
             "compiler_options": captured.compiler_options}  # fmt: skip
     result = JaxPlan(captured.module, made, info)
     check_module(result.planned)
     return result
+
+
+_KEYS = {"format", "version", "jax", "platform", "hook", "fuse", "order", "compiler_options"}
 
 
 def load(path: Path) -> JaxPlan:
@@ -202,11 +186,11 @@ def load(path: Path) -> JaxPlan:
     try:
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
             info = json.loads(archive.read("info.json"))
-            if info.get("format") != "stowage-jax" or info.get("version") != 1:
+            if not isinstance(info, dict) or not _KEYS <= info.keys() or info.get("format") != "stowage-jax" or info.get("version") != 1:
                 raise Error(f"{os.fspath(path)} is no plan for jax that this version reads")
             module = archive.read("module.hlo.pb")
             return JaxPlan(module, Plan.load(archive.extract("plan.json", folder), Graph.parse(module, os.fspath(path))), info)
-    except (KeyError, zipfile.BadZipFile, ValueError) as error:
+    except (KeyError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise Error(f"{os.fspath(path)} is no plan for jax: {error}") from None
 
 
@@ -220,7 +204,8 @@ class Applied:
         self.error: Optional[BaseException] = None  #: why the plan's module could not be changed
 
     def _change(self, data: bytes) -> Optional[bytes]:
-        """Called by XLA: nothing may be raised here."""
+        """Called by XLA: nothing may be raised here. The plan's module is known by its fingerprint, in which names and constants
+        play no part."""
         try:
             if Graph.parse(bytes(data), "a module").fingerprint != self.plan.graph.fingerprint:
                 self.others.append(module_name(data))
@@ -237,29 +222,41 @@ class Applied:
         self.modules.append(changed)
         return changed
 
-    def _finish(self) -> None:
+    def _fault(self) -> str:
+        """Why the plan is not in what XLA compiled, or ""."""
         name = self.plan.graph.name
-        if self.error is not None and not isinstance(self.error, Exception):  # KeyboardInterrupt
-            raise self.error
         if self.error is not None:
-            raise Error(f"the plan could not be put into the module {name}, which XLA compiled as its own: {self.error}") from self.error
+            return f"the plan could not be put into the module {name}, which XLA compiled as its own: {self.error}"
         if self.modules:
-            return
+            return ""
         seen = ", ".join(dict.fromkeys(self.others)) or "nothing"
-        raise Error(
+        return (
             f"the plan is for another module {name}; within the context XLA compiled {seen}. Compile the same function for the same "
             f"shapes with plan.compiler_options, on {self.plan.platform}, with jax {self.plan._info['jax']} (this is {jax.__version__})"
         )
 
+    def _finish(self) -> None:
+        if self.error is not None and not isinstance(self.error, Exception):  # KeyboardInterrupt
+            raise self.error
+        if self._fault():
+            raise Error(self._fault()) from self.error
+
 
 @contextlib.contextmanager
 def apply(plan: JaxPlan) -> Iterator[Applied]:
-    """Within, XLA makes the code of the plan's module from the plan; other modules pass untouched.
+    """Within, XLA makes the code of modules with the plan's fingerprint from the plan; other modules pass untouched.
 
-    Compile with ``plan.compiler_options``. Leaving the context raises :class:`stowage.Error` if the plan's module did not come by
-    or could not be changed; what was compiled then is XLA's own. Caches are cleared on entry, and the cache on disk is off within.
+    Names and constants play no part in the fingerprint. Compile with ``plan.compiler_options``. Leaving the context raises
+    :class:`stowage.Error` if no such module came by or it could not be changed; what was compiled then is XLA's own. Where
+    something else was raised within, that comes out, with a warning of such a fault if XLA compiled anything. Caches are
+    cleared on entry, and the cache on disk is off within.
     """
     applied = Applied(plan)
     with hooked(applied._change, plan._info["hook"]):
-        yield applied
+        try:
+            yield applied
+        except BaseException:
+            if applied._fault() and (applied.others or applied.error):
+                warn(applied._fault())
+            raise
     applied._finish()

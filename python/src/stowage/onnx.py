@@ -38,7 +38,10 @@ def annotate(model: Model, plan: Plan, path: Union[str, "os.PathLike[str]", None
     ``model`` is the one that the plan's graph was made from. With ``path`` the file is kept there. Needs the package onnx
     for the result; ``plan.export("onnx", path, model=...)`` writes the file without it.
     """
-    import onnx
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(f"stowage.onnx.annotate needs the package onnx (pip install onnx): {error}") from None
 
     with tempfile.TemporaryDirectory() as folder:
         source = os.fspath(model) if isinstance(model, (str, os.PathLike)) else _file_of(model, folder)
