@@ -59,6 +59,19 @@ int64_t stw_hlo_int_of(stw_str message, int64_t field) {
     return value;
 }
 
+/* By what the reader has found: an instruction lies within. */
+stw_str stw_hlo_module_bytes(const stw_hlo_module *m, stw_str file) {
+    const char *inside = m->instruction[0].attributes.p;
+    stw_error ignored = {0};
+    stw_pb_file opened = stw_pb_open(file, &ignored);
+    stw_pb fields = stw_pb_message(&opened);
+    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
+        if (f.number != HLO_PROTO_MODULE || f.type != STW_PB_BYTES) continue;
+        if (inside >= f.bytes.p && inside < f.bytes.p + f.bytes.length) return f.bytes;
+    }
+    return file;
+}
+
 stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
     return edit->is_text ? stw_hlo_attribute(i->attributes, "kind", NULL) : stw_hlo_content(i->attributes, HLO_FUSION_KIND);
 }

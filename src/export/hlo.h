@@ -19,6 +19,12 @@
 #include "import/pbwire.h"
 #include "plan/membership.h"
 
+enum { /* scopes in the module's table of names; the readers have those from -1 on */
+       STW_HLO_OLD_NAMES = -2,
+       STW_HLO_NEW_NAMES = -3,
+       STW_HLO_ALIAS_SCOPE = -4
+};
+
 typedef enum stw_hlo_item_kind {
     STW_ITEM_COPY,      /* of its source, with other operands perhaps */
     STW_ITEM_PARAMETER, /* of a fused computation; its source is what the fusion reads */
@@ -73,6 +79,7 @@ typedef struct stw_hlo_edit {
     stw_membership tasks;
     int32_t *op_node;       /* (entry->count) the op, or -1 */
     int32_t *op_at;         /* (N) the instruction of an op, else -1 */
+    int32_t *view_root;     /* (entry->count) what stands behind views; a tuple of several values stands for itself */
     stw_str *home;          /* (entry->count) devices of a parameter, or empty; a tuple's may be several: "gpu0,gpu1" */
     int32_t *fused_of;      /* (T) the fused computation of a task, or -1: an op alone */
     stw_hlo_result *result; /* (entry->count) of members that are written */
@@ -150,11 +157,14 @@ stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction 
 stw_str stw_hlo_field(stw_str message, int64_t number);
 stw_str stw_hlo_content(stw_str message, int64_t number); /* of a field that holds bytes */
 int64_t stw_hlo_int_of(stw_str message, int64_t field);   /* of one that holds a number; 0 if it is not there */
+/* The module in a file that was read as a protobuf: the file itself, or a field of it. */
+stw_str stw_hlo_module_bytes(const stw_hlo_module *m, stw_str file);
 /* The value of an attribute in text; `whole` (may be NULL) with the comma in front. Empty: not there. */
 stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole);
 
-/* What stands behind views; a tuple of several values stands for itself. */
-int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruction);
+static inline int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruction) {
+    return edit->view_root[stw_hlo_local(edit, instruction)];
+}
 
 /* Pairs of items that no operand shows: control edges apart, these are all. */
 typedef struct stw_hlo_wait {

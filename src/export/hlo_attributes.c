@@ -70,18 +70,54 @@ stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole) {
 
 /* ---- writing ---- */
 
+/* The entries of {a="1",b="2"} one after the other; start with what stands between the braces. */
+static bool next_entry(stw_str *rest, stw_str *entry) {
+    if (rest->length == 0) return false;
+    stw_hlo_text t = text_of(*rest);
+    while (t.cursor < t.end && *t.cursor != ',') {
+        const char *before = t.cursor;
+        stw_hlo_value(&t);
+        t.cursor += t.cursor == before; /* a bracket that nothing has opened */
+    }
+    *entry = (stw_str){rest->p, (int64_t)(t.cursor - rest->p)};
+    t.cursor += t.cursor < t.end;
+    *rest = (stw_str){t.cursor, (int64_t)(t.end - t.cursor)};
+    return true;
+}
+
+static stw_str between_braces(stw_str value) {
+    const bool braced = value.length >= 2 && value.p[0] == '{' && value.p[value.length - 1] == '}';
+    return braced ? (stw_str){value.p + 1, value.length - 2} : value;
+}
+
+/* Has an export put an entry of frontend_attributes there? */
+static bool is_ours(stw_str entry) {
+    stw_hlo_text t = text_of(entry);
+    return stw_str_is(stw_hlo_word(&t), stw_hlo_device_key) && stw_hlo_accept(&t, "=");
+}
+
+static bool has_ours(stw_str frontend) {
+    bool found = false;
+    stw_str rest = between_braces(frontend), entry;
+    while (!found && next_entry(&rest, &entry)) found = is_ours(entry);
+    return found;
+}
+
+static bool is_blank(stw_str text) {
+    stw_hlo_text t = text_of(text);
+    stw_hlo_skip_space(&t);
+    return t.cursor == t.end;
+}
+
 /* {a="1",b="2"}: all but what an earlier export has put there, and the device. Nothing if nothing is left. */
 static void put_frontend(stw_hlo_out *o, stw_str value, stw_str device) {
     bool any = false;
-    if (value.length > 2) {
-        stw_hlo_text t = text_of((stw_str){value.p + 1, value.length - 2});
-        do {
-            const stw_str entry = stw_hlo_value(&t);
-            if (entry.length == 0 || stw_str_starts(entry, stw_hlo_device_key)) continue;
-            stw_hlo_put(o, any ? "," : ", frontend_attributes={");
-            stw_hlo_put_str(o, entry);
-            any = true;
-        } while (stw_hlo_accept(&t, ","));
+    stw_str rest = between_braces(value), entry;
+    while (next_entry(&rest, &entry)) {
+        if (is_blank(entry) || is_ours(entry)) continue;
+        stw_hlo_put(o, any ? "," : ", frontend_attributes={");
+        stw_hlo_put_str(o, entry);
+        any = true;
     }
     if (device.length > 0) {
         stw_hlo_put(o, any ? "," : ", frontend_attributes={");
@@ -119,7 +155,7 @@ static bool is_array(const stw_hlo_out *o, const stw_hlo_item *item) {
 void stw_hlo_put_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
     const stw_str attributes = stw_hlo_at(o->edit, item->source)->attributes;
     const stw_str frontend = stw_hlo_attribute(attributes, "frontend_attributes", NULL);
-    const bool was_ours = stw_hlo_find_after(frontend, stw_hlo_device_key).p != NULL;
+    const bool was_ours = has_ours(frontend);
     const bool new_controls = has_new_controls(o->edit, item);
     const bool is_new = item->kind != STW_ITEM_COPY; /* of a fusion's source only the origin is kept */
     bool has_sharding = false;
@@ -141,9 +177,17 @@ void stw_hlo_put_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
     if (index >= 0 && !has_sharding && is_array(o, item)) stw_hlo_put_format(o, ", sharding={maximal device=%d}", index);
 }
 
+/* Without the device of an earlier export: the fusion has one. */
 void stw_hlo_put_inner_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
+    const stw_str attributes = stw_hlo_at(o->edit, item->source)->attributes;
+    const stw_str frontend = stw_hlo_attribute(attributes, "frontend_attributes", NULL);
+    const bool was_ours = has_ours(frontend);
     stw_str key, value, whole;
-    for (stw_hlo_text t = text_of(stw_hlo_at(o->edit, item->source)->attributes); next_attribute(&t, &key, &value, &whole);) {
-        if (!stw_str_is(key, "control-predecessors")) stw_hlo_put_str(o, whole);
+    for (stw_hlo_text t = text_of(attributes); next_attribute(&t, &key, &value, &whole);) {
+        if (stw_str_is(key, "control-predecessors")) continue;
+        if (was_ours && stw_str_is(key, "frontend_attributes")) continue;
+        if (was_ours && stw_str_is(key, "sharding") && stw_hlo_find_after(value, "maximal").p != NULL) continue;
+        stw_hlo_put_str(o, whole);
     }
+    if (was_ours) put_frontend(o, frontend, (stw_str){0});
 }

@@ -97,12 +97,15 @@ static int64_t step_back(const stw_hlo_edit *edit, int64_t view) {
     return i->rule == STW_HLO_TUPLE ? -1 : from;
 }
 
-/* Does a chain of views lead to a member? */
+/* Does a chain of views lead to a member, or soon to a view that the body reads already? */
 static bool leads_inside(fuser *f, int64_t instruction) {
-    while (instruction >= 0 && !is_inside(f, instruction)) {
+    enum { FEW_STEPS = 32 }; /* chains have no bound, and every group may read their ends */
+    if (is_inside(f, stw_hlo_root_of(f->edit, instruction))) return true;
+    for (int step = 0; step < FEW_STEPS && instruction >= 0; step++) {
+        if (is_inside(f, instruction)) return true;
         instruction = stw_hlo_is_view(f->edit, instruction) ? step_back(f->edit, instruction) : -1;
     }
-    return instruction >= 0;
+    return false;
 }
 
 static bool is_single(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
@@ -189,7 +192,11 @@ static stw_status take_apart(fuser *f, int64_t instruction) {
         const stw_hlo_instruction *i = stw_hlo_at(edit, k);
         if (i->rule == STW_HLO_PARAMETER) continue;
         TRY(reserve_operands(f, i->operand.count));
-        for (int32_t o = 0; o < i->operand.count; o++) f->operand[o] = f->inner[stw_hlo_number(edit, i->operand, o)];
+        for (int32_t o = 0; o < i->operand.count; o++) {
+            const int64_t read = stw_hlo_number(edit, i->operand, o);
+            if (read == body->root && value.is_pack) return refuse(f, instruction, "reads its own results");
+            f->operand[o] = f->inner[read];
+        }
         if (k == body->root && i->rule == STW_HLO_TUPLE) {
             value.is_pack = true;
             TRY(stw_hlo_add_list(edit, f->operand, i->operand.count, &value.pack));

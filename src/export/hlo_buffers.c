@@ -61,17 +61,6 @@ static stw_status read_value(buffers *b, int32_t value, int32_t reader, bool wri
                : STW_OK;
 }
 
-int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t value) {
-    for (;;) {
-        const stw_hlo_instruction *i = stw_hlo_at(edit, value);
-        if (!stw_hlo_is_view(edit, value) || i->rule == STW_HLO_TUPLE || i->operand.count == 0) return (int32_t)value;
-        const int64_t from = stw_hlo_number(edit, i->operand, 0);
-        const stw_hlo_instruction *whole = stw_hlo_at(edit, from);
-        const bool of_tuple = i->rule == STW_HLO_PART && whole->rule == STW_HLO_TUPLE;
-        value = of_tuple ? stw_hlo_number(edit, whole->operand, (int32_t)i->number) : from;
-    }
-}
-
 static stw_status read_all(buffers *b, int64_t value, int32_t reader, bool writes, int32_t depth) {
     const int32_t root = stw_hlo_root_of(b->edit, value);
     const stw_hlo_instruction *i = stw_hlo_at(b->edit, root);
@@ -93,20 +82,25 @@ static bool calls_writer(const buffers *b, const stw_hlo_instruction *i) {
     return writes;
 }
 
-static bool overwrites(const buffers *b, const stw_hlo_instruction *i, int32_t operand) {
+static bool call_overwrites(const buffers *b, const stw_hlo_instruction *i) {
+    return (b->edit->is_text ? stw_hlo_attribute(i->attributes, "output_to_operand_aliasing", NULL)
+                             : stw_hlo_field(i->attributes, HLO_OUTPUT_ALIASING))
+               .length > 0;
+}
+
+/* How many of its operands, from the first, an instruction writes over. */
+static int32_t count_overwritten(const buffers *b, const stw_hlo_instruction *i) {
+    const int32_t all = i->operand.count;
     switch ((stw_hlo_rule)i->rule) {
-        case STW_HLO_UPDATE: return operand == 0;
-        case STW_HLO_SCATTER: return operand < i->operand.count / 2;
-        case STW_HLO_WHILE: return true;
+        case STW_HLO_UPDATE: return 1;
+        case STW_HLO_SCATTER: return all / 2;
+        case STW_HLO_WHILE: return all;
         case STW_HLO_CALL:
         case STW_HLO_CONDITIONAL:
-        case STW_HLO_FUSION: return calls_writer(b, i);
-        case STW_HLO_START: return calls_writer(b, i) || i->operand.count >= 4; /* buffers to write to */
-        case STW_HLO_CUSTOM:
-            return (b->edit->is_text ? stw_hlo_attribute(i->attributes, "output_to_operand_aliasing", NULL)
-                                     : stw_hlo_field(i->attributes, HLO_OUTPUT_ALIASING))
-                       .length > 0;
-        default: return false;
+        case STW_HLO_FUSION: return calls_writer(b, i) ? all : 0;
+        case STW_HLO_START: return calls_writer(b, i) || all >= 4 ? all : 0; /* buffers to write to */
+        case STW_HLO_CUSTOM: return call_overwrites(b, i) ? all : 0;
+        default: return 0;
     }
 }
 
@@ -117,8 +111,7 @@ static stw_status find_writing(buffers *b) {
     for (int32_t c = 0; c < edit->m->computation_count; c++) {
         const stw_hlo_computation *at = &edit->m->computation[c];
         for (int32_t k = at->first; k < at->first + at->count && !b->is_writing[c]; k++) {
-            const stw_hlo_instruction *i = stw_hlo_at(edit, k);
-            for (int32_t o = 0; o < i->operand.count && !b->is_writing[c]; o++) b->is_writing[c] = overwrites(b, i, o);
+            b->is_writing[c] = count_overwritten(b, stw_hlo_at(edit, k)) > 0;
         }
     }
     return STW_OK;
@@ -141,24 +134,54 @@ static stw_status find_fixed(buffers *b) {
     return STW_OK;
 }
 
+/* What may be written over a parameter, or a part of it, is one output. */
+static stw_status check_aliased_once(buffers *b, const stw_hlo_alias *alias) {
+    stw_hlo_edit *edit = b->edit;
+    const int32_t steps = alias->parameter_part.count;
+    bool fresh = true;
+    int64_t *key; /* the parameter and the path, as a name */
+    STW_TRY_NEW(edit->arena, key, (int64_t)steps + 1, edit->error);
+    key[0] = alias->parameter;
+    for (int32_t k = 0; k < steps; k++) key[k + 1] = stw_hlo_number(edit, alias->parameter_part, k);
+    const stw_str name = {(const char *)key, (steps + 1) * (int64_t)sizeof *key};
+    TRY(stw_hlo_set_name(edit->m, STW_HLO_ALIAS_SCOPE, name, 0, &fresh, edit->error));
+    if (fresh) return STW_OK;
+    return stw_fail(edit->error, STW_ERROR_INPUT,
+                    "input_output_alias names parameter %lld twice; one output can be written over it, so keep one",
+                    (long long)alias->parameter);
+}
+
+/* The instruction whose value is the output of an alias. */
+static int32_t find_writer(const stw_hlo_edit *edit, const stw_hlo_alias *alias) {
+    int64_t output = edit->entry->root;
+    for (int32_t step = 0; step < alias->output.count; step++) {
+        const stw_hlo_instruction *tuple = stw_hlo_at(edit, output);
+        const int64_t index = stw_hlo_number(edit, alias->output, step);
+        if (tuple->rule != STW_HLO_TUPLE || index < 0 || index >= tuple->operand.count) break;
+        output = stw_hlo_root_of(edit, stw_hlo_number(edit, tuple->operand, (int32_t)index));
+    }
+    return stw_hlo_root_of(edit, output);
+}
+
 /* input_output_alias: the op behind the output writes the parameter. */
 static stw_status follow_aliases(buffers *b) {
+    enum { MOST_WAITS = 1 << 24 }; /* reached only where many parts of one parameter and many readers of the whole meet */
     stw_hlo_edit *edit = b->edit;
     for (int32_t k = 0; k < edit->m->alias_count; k++) {
         const stw_hlo_alias *alias = &edit->m->alias[k];
         if (alias->parameter < 0 || alias->parameter >= edit->entry->parameter.count) continue;
+        TRY(check_aliased_once(b, alias));
         const int64_t parameter = stw_hlo_number(edit, edit->entry->parameter, (int32_t)alias->parameter);
-        int64_t output = edit->entry->root;
-        for (int32_t step = 0; step < alias->output.count; step++) {
-            const stw_hlo_instruction *tuple = stw_hlo_at(edit, output);
-            const int64_t index = stw_hlo_number(edit, alias->output, step);
-            if (tuple->rule != STW_HLO_TUPLE || index < 0 || index >= tuple->operand.count) break;
-            output = stw_hlo_root_of(edit, stw_hlo_number(edit, tuple->operand, (int32_t)index));
-        }
-        const int32_t writer = stw_hlo_root_of(edit, output);
+        const int32_t writer = find_writer(edit, alias);
         if (parameter < 0 || edit->op_node[stw_hlo_local(edit, writer)] < 0) continue;
         for (int32_t r = b->readers[stw_hlo_local(edit, parameter)]; r >= 0; r = b->link[r].next) {
             if (b->link[r].instruction < writer) TRY(let_wait(b, b->link[r].instruction, writer));
+        }
+        if (b->waits->count > MOST_WAITS) {
+            return stw_fail(edit->error, STW_ERROR_INPUT,
+                            "parameter %lld has more parts that are overwritten, and readers of all "
+                            "of them, than are followed here",
+                            (long long)alias->parameter);
         }
     }
     return STW_OK;
@@ -187,12 +210,11 @@ stw_status stw_hlo_buffer_waits(stw_hlo_edit *edit, stw_hlo_waits *out) {
     for (int32_t k = edit->entry->first; k < edit->entry->first + count; k++) {
         const stw_hlo_instruction *i = stw_hlo_at(edit, k);
         if (edit->op_node[stw_hlo_local(edit, k)] < 0) continue;
-        for (int32_t o = 0; o < i->operand.count; o++) { /* what it only reads, first: then it never waits for itself */
-            if (!overwrites(&b, i, o)) TRY(read_all(&b, stw_hlo_number(edit, i->operand, o), k, false, 0));
+        const int32_t written = count_overwritten(&b, i);
+        for (int32_t o = written; o < i->operand.count; o++) { /* what it only reads, first: then it never waits for itself */
+            TRY(read_all(&b, stw_hlo_number(edit, i->operand, o), k, false, 0));
         }
-        for (int32_t o = 0; o < i->operand.count; o++) {
-            if (overwrites(&b, i, o)) TRY(read_all(&b, stw_hlo_number(edit, i->operand, o), k, true, 0));
-        }
+        for (int32_t o = 0; o < written; o++) TRY(read_all(&b, stw_hlo_number(edit, i->operand, o), k, true, 0));
         if (!has_effect(edit, i)) continue;
         if (last_effect >= 0) TRY(let_wait(&b, last_effect, k));
         last_effect = k;

@@ -2,21 +2,73 @@
  * differ unnoticed. */
 #include "export/hlo.h"
 
-/* A parameter that is a tuple has a node for each array: all their devices are named. */
+/* In a protobuf any bytes may stand as an opcode; files are told from others by them, so those of a module that is written are
+ * words. */
+static stw_status check_opcodes(const stw_hlo_edit *edit) {
+    for (int32_t k = 0; k < edit->m->instruction_count; k++) {
+        const stw_hlo_instruction *i = &edit->m->instruction[k];
+        bool fits = i->opcode.length > 0 && i->opcode.length < 64;
+        for (int64_t c = 0; fits && c < i->opcode.length; c++) {
+            const char letter = i->opcode.p[c];
+            fits = (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
+        }
+        if (fits || edit->is_text) continue;
+        return stw_fail(edit->error, STW_ERROR_INPUT,
+                        "instruction %d has no opcode that is a word of small letters; the module is damaged", k);
+    }
+    return STW_OK;
+}
+
+/* Readers of parts are led past tuples, so these must be of what they say. */
+static stw_status check_tuples(const stw_hlo_edit *edit) {
+    const stw_hlo_module *m = edit->m;
+    for (int32_t k = 0; k < m->instruction_count; k++) {
+        const stw_hlo_instruction *i = &m->instruction[k];
+        if (i->rule != STW_HLO_TUPLE) continue;
+        const stw_hlo_shape *whole = stw_hlo_shape_of(m, i);
+        bool fits = whole->rank == i->operand.count;
+        for (int32_t o = 0; fits && o < whole->rank; o++) {
+            fits = stw_hlo_are_alike(m, &m->shape[whole->first + o], stw_hlo_shape_of(m, stw_hlo_operand(m, i, o)));
+        }
+        if (fits) continue;
+        return stw_fail(edit->error, STW_ERROR_INPUT, "instruction '%.*s' (tuple): its shape is not that of its operands",
+                        STW_STR_SHOW(i->name));
+    }
+    return STW_OK;
+}
+
+/* A parameter that is a tuple has a node for each array: each of their devices is named once. */
 static stw_status name_homes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of) {
     const stw_export *e = edit->e;
-    int32_t *last; /* device + 1 */
+    bool *is_named; /* (entry->count, devices) */
     STW_TRY_NEW(edit->arena, edit->home, edit->entry->count, edit->error);
-    STW_TRY_NEW(edit->arena, last, edit->entry->count, edit->error);
+    STW_TRY_NEW(edit->arena, is_named, (int64_t)edit->entry->count * e->machine->device_count, edit->error);
     for (int32_t i = 0; i < graph->N; i++) {
         if (!stw_node_is_resident(graph->kind[i])) continue;
         const int32_t k = stw_hlo_local(edit, instruction_of[graph->origin[i]]), device = e->plan->device[i];
-        if (last[k] == device + 1) continue;
+        bool *named = &is_named[(int64_t)k * e->machine->device_count + device];
+        if (*named) continue;
+        *named = true;
         const stw_str more = e->machine->device[device].name, now = edit->home[k];
         edit->home[k] =
-            last[k] == 0 ? more : stw_str_format(edit->arena, "%.*s,%.*s", (int)now.length, now.p, (int)more.length, more.p);
+            now.length == 0 ? more : stw_str_format(edit->arena, "%.*s,%.*s", (int)now.length, now.p, (int)more.length, more.p);
         if (edit->home[k].p == NULL) return stw_fail(edit->error, STW_ERROR_MEMORY, "out of memory");
-        last[k] = device + 1;
+    }
+    return STW_OK;
+}
+
+/* Operands come first, so the root of what a view shows is known already. */
+static stw_status find_view_roots(stw_hlo_edit *edit) {
+    STW_TRY_NEW(edit->arena, edit->view_root, edit->entry->count, edit->error);
+    for (int32_t k = 0; k < edit->entry->count; k++) {
+        const int32_t at = edit->entry->first + k;
+        const stw_hlo_instruction *i = stw_hlo_at(edit, at);
+        edit->view_root[k] = at;
+        if (!stw_hlo_is_view(edit, at) || i->rule == STW_HLO_TUPLE || i->operand.count == 0) continue;
+        const int64_t from = stw_hlo_number(edit, i->operand, 0);
+        const stw_hlo_instruction *whole = stw_hlo_at(edit, from);
+        const bool of_tuple = i->rule == STW_HLO_PART && whole->rule == STW_HLO_TUPLE;
+        edit->view_root[k] = stw_hlo_root_of(edit, of_tuple ? stw_hlo_number(edit, whole->operand, (int32_t)i->number) : from);
     }
     return STW_OK;
 }
@@ -29,6 +81,7 @@ static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const 
         edit->op_at[i] = graph->kind[i] == STW_NODE_OP ? instruction_of[graph->origin[i]] : -1;
         if (edit->op_at[i] >= 0) edit->op_node[stw_hlo_local(edit, edit->op_at[i])] = i;
     }
+    TRY(find_view_roots(edit));
     return name_homes(edit, graph, instruction_of);
 }
 
@@ -62,6 +115,8 @@ static stw_status find_tasks(stw_hlo_edit *edit) {
 stw_status stw_hlo_match(stw_hlo_edit *edit) {
     stw_graph *graph = NULL;
     int32_t *instruction_of = NULL;
+    TRY(check_opcodes(edit));
+    TRY(check_tuples(edit));
     TRY(stw_hlo_build(edit->m, edit->arena, &graph, &instruction_of, edit->error));
     stw_status status = check_same(edit, graph);
     if (status == STW_OK) status = match_nodes(edit, graph, instruction_of);

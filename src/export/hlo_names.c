@@ -3,8 +3,6 @@
 #include "export/hlo.h"
 #include "export/hlo_fields.h"
 
-enum { OLD_NAMES = -2, NEW_NAMES = -3 }; /* scopes in the module's table of names */
-
 typedef struct namer {
     stw_hlo_edit *edit;
     int64_t counter;
@@ -62,8 +60,8 @@ static stw_status invent(namer *n, const char *base, int64_t length, stw_str *ou
     for (bool fresh = false; !fresh;) {
         *out = stw_str_format(n->edit->arena, "%.*s.%lld", (int)length, base, (long long)++n->counter);
         if (out->p == NULL) return stw_fail(n->edit->error, STW_ERROR_MEMORY, "out of memory");
-        if (stw_hlo_find_name(n->edit->m, NEW_NAMES, *out) >= 0) continue;
-        TRY(claim(n, OLD_NAMES, *out, &fresh));
+        if (stw_hlo_find_name(n->edit->m, STW_HLO_NEW_NAMES, *out) >= 0) continue;
+        TRY(claim(n, STW_HLO_OLD_NAMES, *out, &fresh));
     }
     return STW_OK;
 }
@@ -78,7 +76,7 @@ static stw_status name_copy(namer *n, stw_hlo_item *item) {
     const int32_t home = n->computation[item->source];
     const int32_t stays = home == edit->m->entry ? edit->item_of[stw_hlo_local(edit, item->source)] : -1;
     bool gone = home == edit->m->entry ? stays < 0 || edit->item[stays].kind != STW_ITEM_COPY : edit->dropped[home];
-    if (gone) TRY(claim(n, NEW_NAMES, i->name, &gone));
+    if (gone) TRY(claim(n, STW_HLO_NEW_NAMES, i->name, &gone));
     item->name = i->name;
     return gone ? STW_OK : invent(n, i->name.p, i->name.length < 1000 ? i->name.length : 1000, &item->name);
 }
@@ -112,25 +110,46 @@ static void find_largest(namer *n) {
     }
 }
 
-/* Newer versions of XLA put the id of the computation into the upper half of an instruction's. */
-static void number_fused(namer *n, stw_hlo_fused *fused) {
-    stw_hlo_edit *edit = n->edit;
-    const bool in_halves = n->largest_entry >> 32 == edit->entry->id && edit->entry->id > 0;
-    fused->id = ++n->largest_computation;
-    int64_t next = fused->id << 32;
-    for (int32_t k = 0; k < fused->count; k++) edit->item[fused->first + k].id = in_halves ? next++ : ++n->largest;
-    for (int32_t k = 0; k < fused->tail_count; k++) edit->item[fused->tail_first + k].id = in_halves ? next++ : ++n->largest;
+static stw_status next_id(namer *n, int64_t *last, int64_t most, int64_t *out) {
+    if (*last >= most) {
+        return stw_fail(n->edit->error, STW_ERROR_INPUT,
+                        "the module has ids up to %lld, which leaves none for what is new; number it anew", (long long)*last);
+    }
+    *out = ++*last;
+    return STW_OK;
 }
 
-static void number_entry(namer *n) {
+/* Newer versions of XLA put the id of the computation into the upper half of an instruction's. */
+static bool has_halves(const namer *n) {
+    const int64_t entry = n->edit->entry->id;
+    return entry > 0 && n->largest_entry >> 32 == entry;
+}
+
+static stw_status number_items(namer *n, int32_t first, int32_t count, int64_t *last, int64_t most) {
+    for (int32_t k = first; k < first + count; k++) TRY(next_id(n, last, most, &n->edit->item[k].id));
+    return STW_OK;
+}
+
+static stw_status number_fused(namer *n, stw_hlo_fused *fused) {
+    const bool in_halves = has_halves(n);
+    TRY(next_id(n, &n->largest_computation, in_halves ? INT32_MAX : INT64_MAX, &fused->id));
+    int64_t own = in_halves ? fused->id * ((int64_t)1 << 32) - 1 : 0; /* the last id of the computation before */
+    int64_t *last = in_halves ? &own : &n->largest;
+    TRY(number_items(n, fused->first, fused->count, last, INT64_MAX));
+    return number_items(n, fused->tail_first, fused->tail_count, last, INT64_MAX);
+}
+
+static stw_status number_entry(namer *n) {
     stw_hlo_edit *edit = n->edit;
-    const bool in_halves = n->largest_entry >> 32 == edit->entry->id && edit->entry->id > 0;
+    const bool in_halves = has_halves(n);
+    int64_t *last = in_halves ? &n->largest_entry : &n->largest;
+    const int64_t most = in_halves ? n->largest_entry | UINT32_MAX : INT64_MAX;
     for (int32_t k = 0; k < edit->entry_count; k++) {
         stw_hlo_item *item = &edit->item[edit->sequence[k]];
-        item->id = item->kind == STW_ITEM_COPY ? id_of(stw_hlo_at(edit, item->source)->attributes)
-                   : in_halves                 ? ++n->largest_entry
-                                               : ++n->largest;
+        item->id = id_of(stw_hlo_at(edit, item->source)->attributes);
+        if (item->kind != STW_ITEM_COPY) TRY(next_id(n, last, most, &item->id));
     }
+    return STW_OK;
 }
 
 stw_status stw_hlo_name(stw_hlo_edit *edit) {
@@ -138,12 +157,12 @@ stw_status stw_hlo_name(stw_hlo_edit *edit) {
     const stw_hlo_module *m = edit->m;
     bool fresh = true;
     TRY(find_dropped(&n));
-    for (int32_t k = 0; k < m->instruction_count; k++) TRY(claim(&n, OLD_NAMES, m->instruction[k].name, &fresh));
-    for (int32_t c = 0; c < m->computation_count; c++) TRY(claim(&n, OLD_NAMES, m->computation[c].name, &fresh));
+    for (int32_t k = 0; k < m->instruction_count; k++) TRY(claim(&n, STW_HLO_OLD_NAMES, m->instruction[k].name, &fresh));
+    for (int32_t c = 0; c < m->computation_count; c++) TRY(claim(&n, STW_HLO_OLD_NAMES, m->computation[c].name, &fresh));
     for (int32_t k = 0; k < edit->entry_count; k++) { /* first: a copy in a body must not take a name that stays */
         stw_hlo_item *item = &edit->item[edit->sequence[k]];
         TRY(name_item(&n, item, true));
-        TRY(claim(&n, NEW_NAMES, item->name, &fresh));
+        TRY(claim(&n, STW_HLO_NEW_NAMES, item->name, &fresh));
     }
     for (int32_t g = 0; g < edit->fused_count; g++) {
         stw_hlo_fused *fused = &edit->fused[g];
@@ -153,7 +172,6 @@ stw_status stw_hlo_name(stw_hlo_edit *edit) {
     }
     if (edit->is_text) return STW_OK;
     find_largest(&n);
-    for (int32_t g = 0; g < edit->fused_count; g++) number_fused(&n, &edit->fused[g]);
-    number_entry(&n);
-    return STW_OK;
+    for (int32_t g = 0; g < edit->fused_count; g++) TRY(number_fused(&n, &edit->fused[g]));
+    return number_entry(&n);
 }

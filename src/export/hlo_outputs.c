@@ -52,6 +52,21 @@ static stw_status find_live(stw_hlo_edit *edit) {
     return STW_OK;
 }
 
+/* A group that nobody reads any more, as views of it went with their readers: one of its results stays. */
+static stw_status keep_some_result(stw_hlo_edit *edit, const stw_hlo_fused *fused) {
+    const stw_membership *tasks = &edit->tasks;
+    int32_t last = -1, any = -1;
+    for (int32_t k = tasks->member_start[fused->task]; k < tasks->member_start[fused->task + 1]; k++) {
+        const int32_t at = edit->op_at[tasks->member[k]];
+        any = at;
+        if (stw_hlo_is_recomputed(edit, at)) continue;
+        if (stw_hlo_shape_of(edit->m, stw_hlo_at(edit, at))->kind == STW_HLO_ARRAY && at > last) last = at;
+    }
+    if (last < 0) return stw_hlo_refuse(edit, fused, any, "yields a tuple that nobody reads");
+    edit->live[stw_hlo_local(edit, last)] = true;
+    return STW_OK;
+}
+
 /* ---- outputs ---- */
 
 static stw_status add_output(stw_hlo_edit *edit, int32_t value, int32_t item) {
@@ -81,6 +96,19 @@ static stw_status find_output(stw_hlo_edit *edit, int32_t value, int32_t *item) 
 static int32_t group_of_value(const stw_hlo_edit *edit, int32_t k) {
     return is_part_of_member(edit, k) ? stw_hlo_fused_of(edit, stw_hlo_number(edit, stw_hlo_at(edit, k)->operand, 0))
                                       : stw_hlo_fused_of(edit, k);
+}
+
+static stw_status keep_results(stw_hlo_edit *edit) {
+    bool *is_read;
+    STW_TRY_NEW(edit->arena, is_read, edit->fused_count, edit->error);
+    for (int32_t k = edit->entry->first; k < edit->entry->first + edit->entry->count; k++) {
+        const int32_t group = edit->live[stw_hlo_local(edit, k)] ? group_of_value(edit, k) : -1;
+        if (group >= 0) is_read[group] = true;
+    }
+    for (int32_t g = 0; g < edit->fused_count; g++) {
+        if (!is_read[g]) TRY(keep_some_result(edit, &edit->fused[g]));
+    }
+    return STW_OK;
 }
 
 /* Live values by group: a counting sort. start: (fused_count + 1) into value. */
@@ -164,20 +192,26 @@ static stw_status add_entry_items(stw_hlo_edit *edit, int32_t first) {
     return STW_OK;
 }
 
+typedef struct linker {
+    stw_hlo_edit *edit;
+    int32_t *controls; /* (item_count) the last item that this one must come before, + 1 */
+} linker;
+
 /* Appends the control predecessors of an instruction, each once, `self` not at all. */
-static stw_status add_controls(stw_hlo_edit *edit, const stw_hlo_instruction *i, int32_t self, stw_hlo_range *out) {
+static stw_status add_controls(linker *l, const stw_hlo_instruction *i, int32_t self, stw_hlo_range *out) {
+    stw_hlo_edit *edit = l->edit;
     for (int32_t k = 0; k < i->control.count; k++) {
         const int32_t before = stw_hlo_doer_of(edit, stw_hlo_number(edit, i->control, k));
-        bool known = before < 0 || before == self;
-        for (int32_t o = 0; !known && o < out->count; o++) known = stw_hlo_number(edit, *out, o) == before;
-        if (known) continue;
+        if (before < 0 || before == self || l->controls[before] == self + 1) continue;
+        l->controls[before] = self + 1;
         TRY(stw_hlo_add_number(edit->m, before, edit->error));
         out->count++;
     }
     return STW_OK;
 }
 
-static stw_status link_fusion(stw_hlo_edit *edit, stw_hlo_item *item, int32_t self) {
+static stw_status link_fusion(linker *l, stw_hlo_item *item, int32_t self) {
+    stw_hlo_edit *edit = l->edit;
     const stw_hlo_fused *fused = &edit->fused[item->group];
     item->operand = (stw_hlo_range){edit->m->number_count, fused->outside.count};
     for (int32_t o = 0; o < fused->outside.count; o++) {
@@ -186,12 +220,13 @@ static stw_status link_fusion(stw_hlo_edit *edit, stw_hlo_item *item, int32_t se
     }
     item->control = (stw_hlo_range){edit->m->number_count, 0};
     for (int32_t k = edit->tasks.member_start[fused->task]; k < edit->tasks.member_start[fused->task + 1]; k++) {
-        TRY(add_controls(edit, stw_hlo_at(edit, edit->op_at[edit->tasks.member[k]]), self, &item->control));
+        TRY(add_controls(l, stw_hlo_at(edit, edit->op_at[edit->tasks.member[k]]), self, &item->control));
     }
     return STW_OK;
 }
 
-static stw_status link_copy(stw_hlo_edit *edit, stw_hlo_item *item, int32_t self) {
+static stw_status link_copy(linker *l, stw_hlo_item *item, int32_t self) {
+    stw_hlo_edit *edit = l->edit;
     const stw_hlo_instruction *i = stw_hlo_at(edit, item->source);
     item->operand = (stw_hlo_range){edit->m->number_count, i->operand.count};
     for (int32_t o = 0; o < i->operand.count; o++) {
@@ -199,21 +234,24 @@ static stw_status link_copy(stw_hlo_edit *edit, stw_hlo_item *item, int32_t self
         TRY(stw_hlo_add_number(edit->m, read, edit->error));
     }
     item->control = (stw_hlo_range){edit->m->number_count, 0};
-    return add_controls(edit, i, self, &item->control);
+    return add_controls(l, i, self, &item->control);
 }
 
 stw_status stw_hlo_link(stw_hlo_edit *edit) {
     int32_t *start = NULL, *value = NULL;
     TRY(find_live(edit));
+    TRY(keep_results(edit));
     TRY(sort_values(edit, &start, &value));
     for (int32_t g = 0; g < edit->fused_count; g++)
         TRY(make_root(edit, &edit->fused[g], &value[start[g]], start[g + 1] - start[g]));
     TRY(add_entry_items(edit, edit->item_count));
+    linker l = {.edit = edit};
+    STW_TRY_NEW(edit->arena, l.controls, edit->item_count, edit->error);
     for (int32_t k = 0; k < edit->entry_count; k++) {
         const int32_t self = edit->sequence[k];
         stw_hlo_item *item = &edit->item[self];
-        if (item->kind == STW_ITEM_COPY) TRY(link_copy(edit, item, self));
-        if (item->kind == STW_ITEM_FUSION) TRY(link_fusion(edit, item, self));
+        if (item->kind == STW_ITEM_COPY) TRY(link_copy(&l, item, self));
+        if (item->kind == STW_ITEM_FUSION) TRY(link_fusion(&l, item, self));
     }
     return STW_OK;
 }

@@ -1,6 +1,7 @@
 /* Private to the printer of protobufs as HLO text:
  *
  *     hlo_print.c             the module
+ *     hlo_print_names.c       names that can be read back
  *     hlo_print_shape.c       shapes, and how fields are read
  *     hlo_print_literal.c     constants
  *     hlo_print_attributes.c  what stands behind the operands of an instruction, with
@@ -37,6 +38,12 @@ typedef struct stw_hlo_each {
     bool begun;
 } stw_hlo_each;
 bool stw_hlo_next(stw_hlo_each *each, stw_str message, int64_t field, stw_str *out);
+
+/* Gives all instructions and computations names that text can have, each once. */
+stw_status stw_hlo_print_names(stw_hlo_module *m, stw_arena *arena, stw_error *error);
+bool stw_hlo_is_name(stw_str text); /* [A-Za-z_][A-Za-z0-9_.-]* */
+/* The text with an underscore for each character that names do not have; {NULL, 0}: out of memory. */
+stw_str stw_hlo_clean_name(stw_arena *arena, stw_str text);
 
 void stw_hlo_print_shape(stw_hlo_printer *p, stw_str shape, bool with_layout, int32_t depth);
 void stw_hlo_print_literal(stw_hlo_printer *p, stw_str literal);

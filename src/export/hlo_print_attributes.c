@@ -44,7 +44,7 @@ static void print_frontend(stw_hlo_printer *p, stw_str attributes) {
     int64_t count = 0;
     for (stw_hlo_each each = {0}; stw_hlo_next(&each, attributes, HLO_FRONTEND_MAP, &entry); count++) {
         stw_hlo_put(&p->out, count == 0 ? ", frontend_attributes={" : ",");
-        stw_hlo_put_str(&p->out, stw_hlo_content(entry, HLO_MAP_KEY));
+        stw_hlo_put_str(&p->out, stw_hlo_clean_name(p->arena, stw_hlo_content(entry, HLO_MAP_KEY)));
         stw_hlo_put(&p->out, "=");
         stw_hlo_put_quoted(&p->out, stw_hlo_content(entry, HLO_MAP_VALUE));
     }
@@ -69,11 +69,12 @@ static void print_metadata(stw_hlo_printer *p, stw_str metadata) {
     if (any || line > 0) stw_hlo_put(&p->out, "}");
 }
 
-/* JSON stands bare. */
+/* JSON stands bare, if its brackets fit. */
 static void print_config(stw_hlo_printer *p, stw_str config) {
     if (config.length == 0) return;
     stw_hlo_print_key(p, "backend_config");
-    if (config.p[0] == '{') {
+    stw_hlo_text t = {.begin = config.p, .cursor = config.p, .end = config.p + config.length};
+    if (config.p[0] == '{' && stw_hlo_value(&t).length == config.length && config.p[config.length - 1] == '}') {
         stw_hlo_put_str(&p->out, config);
     } else {
         stw_hlo_put_quoted(&p->out, config);
@@ -84,7 +85,7 @@ static void print_config(stw_hlo_printer *p, stw_str config) {
 static void print_own(stw_hlo_printer *p, const stw_hlo_instruction *i) {
     const stw_str message = i->attributes;
     if (i->rule == STW_HLO_PART) {
-        stw_hlo_put_format(&p->out, ", index=%lld", (long long)stw_hlo_int_of(message, HLO_TUPLE_INDEX));
+        stw_hlo_put_format(&p->out, ", index=%lld", (long long)i->number);
     }
     print_dimensions(p, i);
     stw_hlo_print_window(p, stw_hlo_content(message, HLO_WINDOW));

@@ -96,6 +96,10 @@ static void print_text(stw_hlo_printer *p, const char *key, stw_str text, bool q
     }
 }
 
+static void print_plain(stw_hlo_printer *p, const char *key, stw_str word) {
+    if (word.length > 0) print_text(p, key, stw_hlo_clean_name(p->arena, word), false);
+}
+
 static void print_simple(stw_hlo_printer *p, stw_str message, const simple_field *field) {
     if (stw_hlo_field(message, field->number).length == 0 && !field->empty_too) return;
     const int64_t number = stw_hlo_int_of(message, field->number);
@@ -111,8 +115,8 @@ static void print_simple(stw_hlo_printer *p, stw_str message, const simple_field
             return;
         case LIST: stw_hlo_print_list(p, field->name, message, field->number); return;
         case REAL: print_real(p, field->name, message, field->number); return;
-        case WORD:
-        case QUOTED: print_text(p, field->name, stw_hlo_content(message, field->number), field->kind == QUOTED); return;
+        case WORD: print_plain(p, field->name, stw_hlo_content(message, field->number)); return;
+        case QUOTED: print_text(p, field->name, stw_hlo_content(message, field->number), true); return;
     }
 }
 

@@ -35,7 +35,7 @@ static void print_branches(stw_hlo_printer *p, const stw_hlo_instruction *i) {
 
 void stw_hlo_print_calls(stw_hlo_printer *p, const stw_hlo_instruction *i) {
     if (i->called.count == 0) return;
-    if (i->rule == STW_HLO_WHILE && i->called.count == 2) {
+    if (i->rule == STW_HLO_WHILE && i->called.count >= 2) {
         print_called(p, i, "condition", 1);
         print_called(p, i, "body", 0);
     } else if (i->rule == STW_HLO_CONDITIONAL) {

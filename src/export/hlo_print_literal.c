@@ -110,9 +110,12 @@ static bool find_strides(stw_hlo_printer *p, stw_str shape, literal *l) {
     l->size = stw_hlo_ints_of(p, shape, HLO_SHAPE_DIMENSIONS);
     l->elements = 1;
     if (l->size.count > 16) return false;
+    bool seen[16] = {false}; /* each dimension stands once */
     for (int64_t k = 0; k < l->size.count; k++) {
         const int64_t dimension = order.count == l->size.count ? order.value[k] : l->size.count - 1 - k;
         if (dimension < 0 || dimension >= l->size.count || l->size.value[dimension] <= 0) return false;
+        if (seen[dimension]) return false;
+        seen[dimension] = true;
         l->stride[dimension] = l->elements;
         if (l->size.value[dimension] > MOST_ELEMENTS / l->elements) return false;
         l->elements *= l->size.value[dimension];

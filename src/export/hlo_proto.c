@@ -2,7 +2,6 @@
  * front of it and the schedule. What is not touched stays as it is, fields that nobody knows included. */
 #include "export/hlo.h"
 #include "export/hlo_fields.h"
-#include "import/import.h"
 
 typedef struct proto_out {
     stw_hlo_edit *edit;
@@ -29,6 +28,21 @@ static void write_ids(proto_out *o, int64_t field, stw_hlo_range items) {
     stw_pb_write_ints(&o->w, field, id, items.count);
 }
 
+/* Of an entry of FrontendAttributes: has an export put it there? */
+static bool is_ours(const stw_pb_field *f) {
+    const bool is_entry = f->number == HLO_FRONTEND_MAP && f->type == STW_PB_BYTES;
+    return is_entry && stw_str_is(stw_hlo_content(f->bytes, HLO_MAP_KEY), stw_hlo_device_key);
+}
+
+static bool has_ours(stw_str frontend) {
+    stw_error ignored = {0};
+    stw_pb_file file;
+    stw_pb map = open_message(&file, frontend, &ignored);
+    bool found = false;
+    for (stw_pb_field f; !found && stw_pb_next(&map, &f);) found = is_ours(&f);
+    return found;
+}
+
 /* FrontendAttributes: a map of strings; an entry that an earlier export has put there goes. */
 static void write_frontend(proto_out *o, stw_str old, stw_str device) {
     stw_error ignored = {0};
@@ -36,9 +50,7 @@ static void write_frontend(proto_out *o, stw_str old, stw_str device) {
     stw_pb map = open_message(&file, old, &ignored);
     const int64_t begun = stw_pb_begin(&o->w, HLO_FRONTEND);
     for (stw_pb_field f; stw_pb_next(&map, &f);) {
-        const bool is_entry = f.number == HLO_FRONTEND_MAP && f.type == STW_PB_BYTES;
-        const bool ours = is_entry && stw_str_is(stw_hlo_content(f.bytes, HLO_MAP_KEY), stw_hlo_device_key);
-        if (!ours) stw_pb_write_raw(&o->w, (stw_str){f.at, (int64_t)(map.cursor - f.at)});
+        if (!is_ours(&f)) stw_pb_write_raw(&o->w, (stw_str){f.at, (int64_t)(map.cursor - f.at)});
     }
     if (device.length > 0) {
         const int64_t entry = stw_pb_begin(&o->w, HLO_FRONTEND_MAP);
@@ -60,8 +72,6 @@ static void write_maximal(proto_out *o, int32_t index) {
 }
 
 static bool is_maximal(stw_str sharding) { return stw_hlo_int_of(sharding, HLO_SHARDING_TYPE) == HLO_SHARDING_MAXIMAL; }
-
-static bool is_ours(stw_str frontend) { return stw_hlo_find_after(frontend, stw_hlo_device_key).p != NULL; }
 
 static bool is_array(const stw_hlo_edit *edit, const stw_hlo_item *item) {
     if (item->kind == STW_ITEM_FUSION && edit->fused[item->group].output_count > 1) return false;
@@ -85,7 +95,7 @@ static void write_copy(proto_out *o, const stw_hlo_item *item, bool is_entry) {
     stw_str device = {0};
     int32_t index = -1;
     if (is_entry) stw_hlo_device_of(edit, item, &device, &index);
-    const bool was_ours = is_ours(frontend), new_frontend = was_ours || device.length > 0;
+    const bool was_ours = has_ours(frontend), new_frontend = was_ours || device.length > 0;
     const bool old_sharding = stw_hlo_field(message, HLO_SHARDING).length > 0;
     const bool drop_sharding = was_ours && is_maximal(stw_hlo_content(message, HLO_SHARDING));
     const bool same_operands = is_entry && has_same_list(edit, item->operand, i->operand);
@@ -236,8 +246,8 @@ static stw_status write_module(proto_out *o, stw_str module) {
 
 stw_status stw_hlo_write_proto(stw_hlo_edit *edit, stw_str *out) {
     proto_out o = {.edit = edit, .w = {.arena = edit->arena}};
-    const stw_str inner = stw_hlo_content(edit->bytes, HLO_PROTO_MODULE);
-    if (!stw_hlo_proto_is(inner)) {
+    const stw_str module = stw_hlo_module_bytes(edit->m, edit->bytes);
+    if (module.p == edit->bytes.p) {
         TRY(write_module(&o, edit->bytes));
         return stw_pb_written(&o.w, out, edit->error);
     }
@@ -245,7 +255,7 @@ stw_status stw_hlo_write_proto(stw_hlo_edit *edit, stw_str *out) {
     stw_pb_file file;
     stw_pb fields = open_message(&file, edit->bytes, &ignored);
     for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number != HLO_PROTO_MODULE) {
+        if (f.type != STW_PB_BYTES || f.bytes.p != module.p) {
             stw_pb_write_raw(&o.w, (stw_str){f.at, (int64_t)(fields.cursor - f.at)});
             continue;
         }

@@ -5,10 +5,7 @@
 
 /* The computation of this id, or -1. */
 static int32_t find_computation(const stw_hlo_edit *edit, int64_t id) {
-    for (int32_t c = 0; c < edit->m->computation_count; c++) {
-        if (edit->m->computation[c].id == id) return c;
-    }
-    return -1;
+    return stw_hlo_find_name(edit->m, -1, (stw_str){(const char *)&id, sizeof id}); /* as the reader has named it */
 }
 
 static stw_status write_sequence(const stw_hlo_edit *edit, stw_pb_writer *w, int32_t c) {

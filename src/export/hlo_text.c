@@ -8,26 +8,41 @@
 
 static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/* Where an instruction ends: behind its attributes or its operands. */
-static const char *end_of(const stw_hlo_instruction *i) {
-    const char *end = i->attributes.p + i->attributes.length;
-    while (i->attributes.length == 0 && is_space(end[-1])) end--;
-    return end;
+/* Behind the bracket that closes the operands. */
+static const char *end_of_operands(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
+    stw_hlo_text t = {.begin = i->opcode.p, .cursor = i->opcode.p + i->opcode.length, .end = edit->bytes.p + edit->bytes.length};
+    if (i->rule == STW_HLO_CONSTANT) {
+        stw_hlo_value(&t);
+        return t.cursor;
+    }
+    stw_hlo_accept(&t, "(");
+    if (i->rule == STW_HLO_PARAMETER) stw_hlo_word(&t);
+    for (int32_t k = 0; k < i->operand.count; k++) {
+        stw_hlo_skip_shape(&t);
+        stw_hlo_word(&t);
+        stw_hlo_accept(&t, ",");
+    }
+    stw_hlo_accept(&t, ")");
+    return t.cursor;
+}
+
+/* Where an instruction ends: behind its attributes or its operands. Comments that follow are no part of it. */
+static const char *end_of(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
+    return i->attributes.length > 0 ? i->attributes.p + i->attributes.length : end_of_operands(edit, i);
 }
 
 /* Where it begins: with the percent sign of its name, if there is one. */
 static const char *begin_of(const stw_hlo_instruction *i) { return i->name.p - (i->name.p[-1] == '%'); }
 
-static stw_str between(const char *begin, const char *end) {
-    while (begin < end && is_space(*begin)) begin++;
-    while (end > begin && is_space(end[-1])) end--;
-    return (stw_str){begin, (int64_t)(end - begin)};
-}
-
 static stw_str shape_of(const stw_hlo_edit *edit, int32_t instruction) {
     const stw_hlo_instruction *i = stw_hlo_at(edit, instruction);
-    const char *equals = memchr(i->name.p + i->name.length, '=', (size_t)(i->opcode.p - i->name.p - i->name.length));
-    return between(equals + 1, i->opcode.p);
+    stw_hlo_text t = {.begin = i->name.p, .cursor = i->name.p + i->name.length, .end = i->opcode.p, .module = edit->m};
+    stw_hlo_shape ignored;
+    stw_hlo_accept(&t, "=");
+    stw_hlo_skip_space(&t);
+    const char *begin = t.cursor;
+    if (stw_hlo_read_shape(&t, 0, &ignored) != STW_OK) t.cursor = t.end; /* it was read before */
+    return (stw_str){begin, (int64_t)(t.cursor - begin)};
 }
 
 /* ---- instructions ---- */
@@ -43,7 +58,7 @@ static void put_operands(stw_hlo_out *o, const stw_hlo_item *item) {
 static void put_copy(stw_hlo_out *o, const stw_hlo_item *item, bool is_entry) {
     const stw_hlo_edit *edit = o->edit;
     const stw_hlo_instruction *i = stw_hlo_at(edit, item->source);
-    const char *cursor = i->name.p + i->name.length, *end = end_of(i);
+    const char *cursor = i->name.p + i->name.length, *end = end_of(edit, i);
     stw_hlo_put_name(o, item->name);
     stw_hlo_text t = {.begin = i->opcode.p, .cursor = i->opcode.p + i->opcode.length, .end = end};
     stw_hlo_accept(&t, "(");
@@ -137,16 +152,25 @@ static void put_fused(stw_hlo_out *o, const stw_hlo_fused *fused) {
     stw_hlo_put(o, "}\n\n");
 }
 
+/* Before old text behind what may be new: a value would run on into whatever follows it directly. */
+static void keep_apart(stw_hlo_out *o, const char *next) {
+    if (!is_space(*next) && *next != '}') stw_hlo_put(o, "\n  ");
+}
+
 /* The white space and comments before an instruction of the entry, without "ROOT". */
-static stw_str lead_of(const stw_hlo_edit *edit, int32_t instruction, const char *body) {
-    const char *begin = instruction == edit->entry->first ? body : NULL, *end = begin_of(stw_hlo_at(edit, instruction));
-    if (begin == NULL) begin = end_of(stw_hlo_at(edit, instruction - 1));
-    if (instruction == edit->entry->root) {
-        const char *word = end;
-        while (word > begin && is_space(word[-1])) word--;
-        if (word - begin >= 4 && memcmp(word - 4, "ROOT", 4) == 0) end = word - 4;
-    }
-    return (stw_str){begin, (int64_t)(end - begin)};
+static void put_lead(stw_hlo_out *o, int32_t instruction, const char *body) {
+    const stw_hlo_edit *edit = o->edit;
+    const stw_hlo_instruction *i = stw_hlo_at(edit, instruction);
+    const char *end = begin_of(i);
+    const char *begin = instruction == edit->entry->first ? body : end_of(edit, stw_hlo_at(edit, instruction - 1));
+    stw_hlo_text t = {.begin = begin, .cursor = begin, .end = end};
+    stw_hlo_skip_space(&t);
+    const char *root = t.cursor;
+    stw_hlo_word(&t);
+    keep_apart(o, begin);
+    stw_hlo_put_str(o, (stw_str){begin, (int64_t)(root - begin)});
+    while (t.cursor < end && is_space(*t.cursor)) t.cursor++;
+    stw_hlo_put_str(o, (stw_str){t.cursor, (int64_t)(end - t.cursor)});
 }
 
 static void put_entry(stw_hlo_out *o, const char *body) {
@@ -155,7 +179,7 @@ static void put_entry(stw_hlo_out *o, const char *body) {
         const stw_hlo_item *item = &edit->item[edit->sequence[k]];
         const bool copies = item->kind == STW_ITEM_COPY;
         if (copies) {
-            stw_hlo_put_str(o, lead_of(edit, item->source, body));
+            put_lead(o, item->source, body);
         } else {
             stw_hlo_put(o, "\n  ");
         }
@@ -168,16 +192,26 @@ static void put_entry(stw_hlo_out *o, const char *body) {
 
 /* ---- the module ---- */
 
+static const char *skip_attributes(stw_hlo_text *t) {
+    const char *end = t->cursor;
+    while (stw_hlo_accept(t, ",")) { /* execution_thread="..." */
+        stw_hlo_word(t);
+        stw_hlo_accept(t, "=");
+        stw_hlo_value(t);
+        end = t->cursor;
+    }
+    return end;
+}
+
 /* Up to the first computation or table, with is_scheduled=true. */
-static const char *put_head(stw_hlo_out *o) {
+static const char *put_head(stw_hlo_out *o, stw_hlo_text *t) {
     const stw_hlo_edit *edit = o->edit;
-    stw_str whole = {0};
-    stw_hlo_text t = {.begin = edit->bytes.p, .cursor = edit->bytes.p, .end = edit->bytes.p + edit->bytes.length};
-    stw_hlo_accept(&t, "HloModule");
-    stw_hlo_value(&t);
-    const char *name_end = t.cursor;
-    const stw_str rest = {name_end, (int64_t)(t.end - name_end)};
-    const stw_str value = stw_hlo_attribute(rest, "is_scheduled", &whole);
+    stw_hlo_accept(t, "HloModule");
+    stw_hlo_value(t);
+    const char *name_end = t->cursor;
+    skip_attributes(t);
+    const stw_str rest = {name_end, (int64_t)(t->cursor - name_end)};
+    const stw_str value = stw_hlo_attribute(rest, "is_scheduled", NULL);
     stw_hlo_put_str(o, (stw_str){edit->bytes.p, (int64_t)(name_end - edit->bytes.p)});
     if (value.length == 0) {
         stw_hlo_put(o, ", is_scheduled=true");
@@ -193,28 +227,35 @@ typedef struct extent {
     const char *begin, *body, *close, *end; /* body: behind the opening brace */
 } extent;
 
-static extent extent_of(const stw_hlo_edit *edit, int32_t computation) {
-    const stw_hlo_computation *c = &edit->m->computation[computation];
-    const stw_hlo_instruction *last = stw_hlo_at(edit, c->first + c->count - 1);
-    extent x = {.begin = c->name.p - (c->name.p > edit->bytes.p && c->name.p[-1] == '%')};
-    stw_hlo_text t = {.begin = c->name.p, .cursor = c->name.p + c->name.length, .end = edit->bytes.p + edit->bytes.length};
-    stw_hlo_skip_shape(&t);
-    if (stw_hlo_accept(&t, "->")) stw_hlo_skip_shape(&t);
-    stw_hlo_accept(&t, "{");
-    x.body = t.cursor;
-    t.cursor = end_of(last);
-    x.close = t.cursor;
-    stw_hlo_accept(&t, "}");
-    while (stw_hlo_accept(&t, ",")) { /* execution_thread="..." */
-        stw_hlo_word(&t);
-        stw_hlo_accept(&t, "=");
-        stw_hlo_value(&t);
+/* Moves to a computation, past tables of source lines: to its name or the word ENTRY. */
+static const char *find_begin(stw_hlo_text *t, const stw_hlo_computation *c) {
+    while (t->cursor < t->end) {
+        stw_hlo_skip_space(t);
+        const char *begin = t->cursor;
+        const stw_str word = stw_hlo_word(t);
+        if (word.p == c->name.p) return begin;
+        if (stw_str_is(word, "ENTRY")) {
+            stw_hlo_word(t);
+            return begin;
+        }
+        for (stw_hlo_skip_space(t); t->cursor < t->end && *t->cursor >= '0' && *t->cursor <= '9'; stw_hlo_skip_space(t)) {
+            while (t->cursor < t->end && *t->cursor != '\n') t->cursor++;
+        }
     }
-    x.end = t.cursor;
-    if (computation != edit->m->entry) return x;
-    const char *word = x.begin;
-    while (word > edit->bytes.p && is_space(word[-1])) word--;
-    if (word - edit->bytes.p >= 5 && memcmp(word - 5, "ENTRY", 5) == 0) x.begin = word - 5;
+    return t->end; /* never: the reader has found it */
+}
+
+/* `t` stands behind the head or the computation before. */
+static extent next_extent(const stw_hlo_edit *edit, int32_t computation, stw_hlo_text *t) {
+    const stw_hlo_computation *c = &edit->m->computation[computation];
+    extent x = {.begin = find_begin(t, c)};
+    stw_hlo_skip_shape(t);
+    if (stw_hlo_accept(t, "->")) stw_hlo_skip_shape(t);
+    stw_hlo_accept(t, "{");
+    x.body = t->cursor;
+    t->cursor = x.close = end_of(edit, stw_hlo_at(edit, c->first + c->count - 1));
+    stw_hlo_accept(t, "}");
+    x.end = skip_attributes(t);
     return x;
 }
 
@@ -227,9 +268,10 @@ stw_status stw_hlo_write_text(stw_hlo_edit *edit, stw_str *out) {
     const char *end = edit->bytes.p + edit->bytes.length;
     stw_hlo_out o = {.edit = edit, .w = {.arena = edit->arena}};
     o.percent = stw_hlo_at(edit, edit->entry->first)->name.p[-1] == '%';
-    const char *cursor = put_head(&o);
+    stw_hlo_text t = {.begin = edit->bytes.p, .cursor = edit->bytes.p, .end = end};
+    const char *cursor = put_head(&o, &t);
     for (int32_t c = 0; c < edit->m->computation_count; c++) {
-        const extent x = extent_of(edit, c);
+        const extent x = next_extent(edit, c, &t);
         if (edit->dropped[c]) {
             stw_hlo_put_str(&o, (stw_str){cursor, (int64_t)(x.begin - cursor)});
             cursor = skip_blank(x.end, end);
@@ -240,6 +282,7 @@ stw_status stw_hlo_write_text(stw_hlo_edit *edit, stw_str *out) {
         for (int32_t g = 0; g < edit->fused_count; g++) put_fused(&o, &edit->fused[g]);
         stw_hlo_put_str(&o, (stw_str){x.begin, (int64_t)(x.body - x.begin)});
         put_entry(&o, x.body);
+        keep_apart(&o, x.close);
         cursor = x.close;
     }
     stw_hlo_put_str(&o, (stw_str){cursor, (int64_t)(end - cursor)});

@@ -148,10 +148,35 @@ static bool dimensions_fit(const stw_hlo_module *m, stw_hlo_range list, int32_t 
     return true;
 }
 
+bool stw_hlo_are_alike(const stw_hlo_module *m, const stw_hlo_shape *a, const stw_hlo_shape *b) {
+    bool alike = a->kind == b->kind && a->rank == b->rank;
+    if (a->kind != STW_HLO_PARTS) return alike;
+    for (int32_t k = 0; alike && k < a->rank; k++) alike = stw_hlo_are_alike(m, &m->shape[a->first + k], &m->shape[b->first + k]);
+    return alike;
+}
+
 static const char *find_part_fault(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     const stw_hlo_shape *whole = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0));
     if (whole->kind != STW_HLO_PARTS) return "its operand is no tuple";
-    return i->number < 0 || i->number >= whole->rank ? "the tuple has no element of that index" : NULL;
+    if (i->number < 0 || i->number >= whole->rank) return "the tuple has no element of that index";
+    return stw_hlo_are_alike(m, &m->shape[whole->first + i->number], stw_hlo_shape_of(m, i))
+               ? NULL
+               : "its shape is not that of the element";
+}
+
+/* Parts that nobody could ask for need not be named. */
+static const char *find_tuple_fault(const stw_hlo_module *m, const stw_hlo_instruction *i) {
+    const stw_hlo_shape *whole = stw_hlo_shape_of(m, i);
+    if (whole->kind != STW_HLO_PARTS) return "its shape is no tuple";
+    return whole->rank > i->operand.count ? "its shape has more parts than it has operands" : NULL;
+}
+
+static const char *find_fusion_fault(const stw_hlo_module *m, const stw_hlo_instruction *i) {
+    const stw_hlo_computation *body = &m->computation[m->number[i->called.first]];
+    if (body->parameter.count > i->operand.count) return "its computation has more parameters than it has operands";
+    return stw_hlo_are_alike(m, stw_hlo_shape_of(m, &m->instruction[body->root]), stw_hlo_shape_of(m, i))
+               ? NULL
+               : "its shape is not that of its computation's root";
 }
 
 static const char *find_product_fault(const stw_hlo_module *m, const stw_hlo_instruction *i) {
@@ -172,6 +197,7 @@ const char *stw_hlo_find_fault(const stw_hlo_module *m, const stw_hlo_instructio
     switch (row->rule) {
         case STW_HLO_PARAMETER: return i->number < 0 ? "its number is missing" : NULL;
         case STW_HLO_PART: return find_part_fault(m, i);
+        case STW_HLO_TUPLE: return find_tuple_fault(m, i);
         case STW_HLO_DOT:
         case STW_HLO_CONVOLUTION: return find_product_fault(m, i);
         case STW_HLO_TRANSPOSE: {
@@ -180,10 +206,7 @@ const char *stw_hlo_find_fault(const stw_hlo_module *m, const stw_hlo_instructio
                               to->kind == STW_HLO_ARRAY && dimensions_fit(m, i->dimensions, to->rank);
             return fits ? NULL : "dimensions do not fit its shape";
         }
-        case STW_HLO_FUSION: {
-            const stw_hlo_computation *body = &m->computation[m->number[i->called.first]];
-            return body->parameter.count > i->operand.count ? "its computation has more parameters than it has operands" : NULL;
-        }
+        case STW_HLO_FUSION: return find_fusion_fault(m, i);
         default: return NULL;
     }
 }

@@ -193,6 +193,8 @@ static inline const int64_t *stw_hlo_dimensions(const stw_hlo_module *m, const s
     return &m->number[shape->first];
 }
 
+/* The same tuples of arrays with as many dimensions; their sizes and types may differ. */
+bool stw_hlo_are_alike(const stw_hlo_module *m, const stw_hlo_shape *a, const stw_hlo_shape *b);
 /* The array that stands for a value in reports: itself, or the largest part, floating ones before others. */
 const stw_hlo_shape *stw_hlo_main_part(const stw_hlo_module *m, const stw_hlo_shape *shape);
 /* A reshape or transpose that only renames dimensions: the bytes stay where they are. */
