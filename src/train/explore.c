@@ -11,7 +11,7 @@ static stw_status choose_groups(const stw_noise_shares *shares, stw_rng *rng, in
     const bool sparse = shares->sparse > 0.0 && stw_rng_uniform(rng) < shares->sparse;
     const double share = sparse ? exp(log(LEAST_SHARE) * stw_rng_uniform(rng)) : 1.0;
     for (int32_t k = 0; k < groups; k++) (*out)[k] = !sparse || stw_rng_uniform(rng) < share;
-    if (sparse) (*out)[stw_rng_below(rng, (uint64_t)groups)] = true;
+    if (sparse) (*out)[stw_rng_below(rng, groups)] = true;
     return STW_OK;
 }
 
