@@ -14,7 +14,7 @@ static int32_t across_the_border(const stw_problem *p, const stw_plan *plan, int
     const int32_t producers = f->producer_start[unit + 1] - f->producer_start[unit];
     const int32_t readers = f->reader_start[unit + 1] - f->reader_start[unit];
     for (int32_t tries = 0; tries < TRIES && producers + readers > 0; tries++) {
-        const int32_t k = (int32_t)stw_rng_below(rng, (uint64_t)(producers + readers));
+        const int32_t k = (int32_t)stw_rng_below(rng, producers + readers);
         const int32_t device = device_of(p, plan, k < producers ? producer[k] : reader[k - producers]);
         if (device != own) return device;
     }
@@ -28,7 +28,7 @@ static stw_status draw_neighbours(const stw_problem *p, const stw_plan *plan, in
     STW_TRY_NEW(&scratch, seen, p->group_count[grouping], error);
     for (int32_t u = 0; u < p->M; u++) {
         const int32_t group = p->grouping[grouping][u], device = across_the_border(p, plan, u, rng);
-        if (device != device_of(p, plan, u) && stw_rng_below(rng, (uint64_t)++seen[group]) == 0) of_group[group] = device;
+        if (device != device_of(p, plan, u) && stw_rng_below(rng, ++seen[group]) == 0) of_group[group] = device;
     }
     return STW_OK;
 }
@@ -40,7 +40,7 @@ stw_status stw_propose(const stw_problem *p, const stw_plan *plan, stw_rng rng, 
     const bool anywhere = stw_rng_below(&rng, 2) == 1;
     int32_t *of_group; /* -1: stays */
     STW_TRY_NEW(&scratch, of_group, groups, error);
-    for (int32_t k = 0; k < groups; k++) of_group[k] = anywhere ? (int32_t)stw_rng_below(&rng, (uint64_t)D) : -1;
+    for (int32_t k = 0; k < groups; k++) of_group[k] = anywhere ? (int32_t)stw_rng_below(&rng, D) : -1;
     if (!anywhere) TRY(draw_neighbours(p, plan, grouping, &rng, of_group, scratch, error));
     for (int32_t i = 0; i < N; i++) {
         const int32_t unit = p->units.of[i], drawn = unit < 0 ? -1 : of_group[p->grouping[grouping][unit]];
