@@ -83,7 +83,7 @@ static int32_t find(const stw_graph *graph, const char *name) {
         if (stw_str_is(graph->node_name[i], name)) return i;
     }
     test_context("%s", name);
-    CHECK(!"the node is there");
+    CHECK_STR("no such node", "");
     test_context("%s", "");
     return 0;
 }
@@ -135,7 +135,7 @@ static stw_str node_of(stw_str model, const char *output, int32_t *at) {
         if (stw_str_is(text_of(node, 2), output)) return node;
     }
     test_context("%s", output);
-    CHECK(!"the node is there");
+    CHECK_STR("no such node", "");
     test_context("%s", "");
     return (stw_str){0};
 }

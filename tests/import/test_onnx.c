@@ -44,7 +44,7 @@ static int32_t find(const stw_graph *graph, const char *name) {
         if (stw_str_is(graph->node_name[i], name)) return i;
     }
     test_context("%s", name);
-    CHECK(!"the node is there");
+    CHECK_STR("no such node", name);
     test_context("%s", "");
     return 0;
 }
