@@ -19,6 +19,16 @@ static stw_status check_opcodes(const stw_hlo_edit *edit) {
     return STW_OK;
 }
 
+/* The entry may lose instructions, so that a number beyond all of them would no longer be read. */
+static stw_status check_parameters(const stw_hlo_edit *edit) {
+    for (int32_t k = 0; k < edit->entry->parameter.count; k++) {
+        if (stw_hlo_number(edit, edit->entry->parameter, k) >= 0) continue;
+        return stw_fail(edit->error, STW_ERROR_INPUT, "the entry computation has parameters up to %d, but no parameter(%d)",
+                        edit->entry->parameter.count - 1, k);
+    }
+    return STW_OK;
+}
+
 /* Readers of parts are led past tuples, so these must be of what they say. */
 static stw_status check_tuples(const stw_hlo_edit *edit) {
     const stw_hlo_module *m = edit->m;
@@ -116,6 +126,7 @@ stw_status stw_hlo_match(stw_hlo_edit *edit) {
     stw_graph *graph = NULL;
     int32_t *instruction_of = NULL;
     TRY(check_opcodes(edit));
+    TRY(check_parameters(edit));
     TRY(check_tuples(edit));
     TRY(stw_hlo_build(edit->m, edit->arena, &graph, &instruction_of, edit->error));
     stw_status status = check_same(edit, graph);

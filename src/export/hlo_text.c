@@ -31,6 +31,24 @@ static const char *end_of(const stw_hlo_edit *edit, const stw_hlo_instruction *i
     return i->attributes.length > 0 ? i->attributes.p + i->attributes.length : end_of_operands(edit, i);
 }
 
+/* Behind the comments that follow an instruction in its line: these are its own. A line that goes on with more has none. */
+static const char *end_of_line(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
+    const char *begin = end_of(edit, i), *end = edit->bytes.p + edit->bytes.length, *cursor = begin;
+    for (bool any = false; end - cursor >= 2; any = true) {
+        while (cursor < end && *cursor != '\n' && is_space(*cursor)) cursor++;
+        if (cursor == end || *cursor == '\n') return any ? cursor : begin;
+        const bool is_line = end - cursor >= 2 && memcmp(cursor, "//", 2) == 0;
+        const bool is_block = end - cursor >= 2 && memcmp(cursor, "/*", 2) == 0;
+        if (!is_line && !is_block) return begin;
+        cursor += 2;
+        while (cursor < end && *cursor != '\n' && (is_line || end - cursor < 2 || memcmp(cursor, "*/", 2) != 0)) cursor++;
+        if (is_line) return cursor;
+        if (cursor == end || *cursor == '\n') return begin; /* the comment goes on in the next line */
+        cursor += 2;
+    }
+    return begin;
+}
+
 /* Where it begins: with the percent sign of its name, if there is one. */
 static const char *begin_of(const stw_hlo_instruction *i) { return i->name.p - (i->name.p[-1] == '%'); }
 
@@ -157,12 +175,19 @@ static void keep_apart(stw_hlo_out *o, const char *next) {
     if (!is_space(*next) && *next != '}') stw_hlo_put(o, "\n  ");
 }
 
+static void put_comments_behind(stw_hlo_out *o, int32_t instruction) {
+    const stw_hlo_instruction *i = stw_hlo_at(o->edit, instruction);
+    const char *begin = end_of(o->edit, i), *end = end_of_line(o->edit, i);
+    if (begin < end && !is_space(*begin)) stw_hlo_put(o, " ");
+    stw_hlo_put_str(o, (stw_str){begin, (int64_t)(end - begin)});
+}
+
 /* The white space and comments before an instruction of the entry, without "ROOT". */
 static void put_lead(stw_hlo_out *o, int32_t instruction, const char *body) {
     const stw_hlo_edit *edit = o->edit;
     const stw_hlo_instruction *i = stw_hlo_at(edit, instruction);
     const char *end = begin_of(i);
-    const char *begin = instruction == edit->entry->first ? body : end_of(edit, stw_hlo_at(edit, instruction - 1));
+    const char *begin = instruction == edit->entry->first ? body : end_of_line(edit, stw_hlo_at(edit, instruction - 1));
     stw_hlo_text t = {.begin = begin, .cursor = begin, .end = end};
     stw_hlo_skip_space(&t);
     const char *root = t.cursor;
@@ -185,6 +210,7 @@ static void put_entry(stw_hlo_out *o, const char *body) {
         }
         if (edit->sequence[k] == edit->root) stw_hlo_put(o, "ROOT ");
         if (copies) put_copy(o, item, true);
+        if (copies) put_comments_behind(o, item->source);
         if (item->kind == STW_ITEM_FUSION) put_fusion(o, item);
         if (item->kind == STW_ITEM_PART) put_new(o, item, NULL);
     }
@@ -253,7 +279,7 @@ static extent next_extent(const stw_hlo_edit *edit, int32_t computation, stw_hlo
     if (stw_hlo_accept(t, "->")) stw_hlo_skip_shape(t);
     stw_hlo_accept(t, "{");
     x.body = t->cursor;
-    t->cursor = x.close = end_of(edit, stw_hlo_at(edit, c->first + c->count - 1));
+    t->cursor = x.close = end_of_line(edit, stw_hlo_at(edit, c->first + c->count - 1));
     stw_hlo_accept(t, "}");
     x.end = skip_attributes(t);
     return x;
