@@ -22,6 +22,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from counting import run_tests  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DATA = os.environ.get("STOWAGE_DATA", os.path.join(ROOT, "data"))
 BINARY = os.path.abspath(os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage")))
@@ -612,24 +615,11 @@ class Document(Case):
                     self.assertEqual(result.stdout.decode().splitlines()[:-1], note.splitlines())
 
 
-class CountingResult(unittest.TextTestResult):
-    passed = 0
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.passed += 1
-
-
 def main():
     if not os.access(BINARY, os.X_OK):
         print(f"no program at '{BINARY}'; give its path in STOWAGE_BIN", file=sys.stderr)
         return 2
-    result = unittest.main(exit=False, testRunner=unittest.TextTestRunner(resultclass=CountingResult)).result
-    for test, reason in result.skipped:
-        print(f"skipped: {test.id()}: {reason}")
-    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
-    print(f"{result.passed} passed, {len(result.failures) + len(result.errors)} failed{skipped}")
-    return 0 if result.wasSuccessful() else 1
+    return run_tests()
 
 
 if __name__ == "__main__":

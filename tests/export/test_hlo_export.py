@@ -19,6 +19,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from counting import run_tests  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 os.environ["STOWAGE_BIN"] = os.path.abspath(os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage")))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
@@ -244,17 +247,5 @@ class InXla(unittest.TestCase):
         self.assertTrue(any(row["fusions"] for row in self.rows if row["change"] == "siblings"))
 
 
-class CountingResult(unittest.TextTestResult):
-    passed = 0
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.passed += 1
-
-
 if __name__ == "__main__":
-    result = unittest.main(exit=False, testRunner=unittest.TextTestRunner(resultclass=CountingResult)).result
-    for _, reason in result.skipped:
-        print(f"skipped: {reason}")
-    print(f"{result.passed} passed, {len(result.failures) + len(result.errors)} failed, {len(result.skipped)} skipped")
-    sys.exit(not result.wasSuccessful())
+    sys.exit(run_tests())

@@ -28,6 +28,9 @@ import unittest
 import warnings
 from pathlib import Path
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from counting import run_tests  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python"
 sys.path.insert(0, str(PACKAGE / "src"))
@@ -969,26 +972,5 @@ print(r.plan is not None, "site-packages" in stowage._library.library._name)
         self.assertIn("No module named 'stowage'", found.stderr)
 
 
-class CountingResult(unittest.TextTestResult):
-    passed = 0
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.passed += 1
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        print(f"skipped {test.id()}: {reason}")
-
-
-def main():
-    program = unittest.main(exit=False, testRunner=unittest.TextTestRunner(resultclass=CountingResult))
-    result = program.result
-    failed = len(result.failures) + len(result.errors)
-    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
-    print(f"{result.passed} passed, {failed} failed{skipped}")
-    return 0 if failed == 0 else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests())
