@@ -19,6 +19,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->updates, count, error);
     STW_TRY_NEW(arena, graph->updated_by, count, error);
     STW_TRY_NEW(arena, graph->colocate, count, error);
+    STW_TRY_NEW(arena, graph->stays, count, error);
     STW_TRY_NEW(arena, graph->shape_start, count + 1, error);
     STW_TRY_NEW(arena, graph->input_start, count + 1, error);
     STW_TRY_NEW(arena, graph->control_start, count + 1, error);

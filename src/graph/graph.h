@@ -47,6 +47,7 @@ struct stw_graph {
     int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
+    bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
     int64_t *input_start;   /* (N + 1) into input */

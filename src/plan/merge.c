@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALONE = -1, NOBODY = -1, RECOMPUTED = -1 };
+enum { ALONE = -1, NOBODY = -1, RECOMPUTED = -1, SEVERAL = -2, FOLLOWED = -3 };
 
 typedef int32_t member_block[STW_MAX_GROUP_MEMBERS];
 
@@ -21,6 +21,7 @@ struct stw_merge {
     const stw_graph *graph;
     const stw_machine *machine;
     const int32_t *device;
+    bool recomputes_nothing;
     int32_t *group; /* (N) the op whose group writes this op, RECOMPUTED; followed up to an op that is its own */
     int32_t *block; /* (N) of a group's op: where its members stand, or ALONE */
     uint8_t *count; /* (N) of a group's op: members */
@@ -29,20 +30,25 @@ struct stw_merge {
     int32_t *first;       /* (N) of a recomputed op: into cell, or NOBODY */
     int32_t cell_count, cell_room;
     recomputing *cell;    /* (cell_room); when they are used up nothing more is recomputed */
-    bool *is_awaited;     /* (N) an op waits for it, beside its readers, that others follow */
+    int32_t *awaited_by;  /* (N) the op that waits for it, beside its readers; or NOBODY, SEVERAL, or FOLLOWED: one that others
+                             follow */
     int32_t *mark, stamp; /* (N) */
     struct visit *visit;  /* (op_count) room for visiting */
     int32_t reader[STW_MERGE_READERS];
 };
 
-/* An op that nothing follows, such as the update of a parameter, can wait for any group without closing a cycle. */
+/* An op that nothing follows, such as the update of a parameter, can wait for any group that does not wait itself, without
+ * closing a cycle. An op that such a one alone waits for may also go into its group. */
 static void find_awaited(stw_merge *m) {
     const stw_graph *graph = m->graph;
+    for (int32_t i = 0; i < graph->N; i++) m->awaited_by[i] = NOBODY;
     for (int64_t w = 0; w < graph->wait_start[graph->N]; w++) m->mark[graph->wait[w]] = 1;
     for (int32_t i = 0; i < graph->N; i++) {
         const bool is_last = graph->reader_start[i] == graph->reader_start[i + 1] && m->mark[i] == 0;
-        for (int64_t w = graph->wait_start[i]; w < graph->wait_start[i + 1] && !is_last; w++)
-            m->is_awaited[graph->wait[w]] = true;
+        for (int64_t w = graph->wait_start[i]; w < graph->wait_start[i + 1]; w++) {
+            int32_t *by = &m->awaited_by[graph->wait[w]];
+            *by = !is_last || *by == FOLLOWED ? FOLLOWED : *by == NOBODY ? i : SEVERAL;
+        }
     }
 }
 
@@ -59,13 +65,15 @@ stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, 
     STW_TRY_NEW(arena, m->member, graph->op_count, error);
     STW_TRY_NEW(arena, m->first, N, error);
     STW_TRY_NEW(arena, m->cell, m->cell_room, error);
-    STW_TRY_NEW(arena, m->is_awaited, N, error);
+    STW_TRY_NEW(arena, m->awaited_by, N, error);
     STW_TRY_NEW(arena, m->mark, N, error);
     STW_TRY_NEW(arena, m->visit, graph->op_count, error);
     find_awaited(m);
     *out = m;
     return STW_OK;
 }
+
+void stw_merge_allow_recomputing(stw_merge *m, bool allow) { m->recomputes_nothing = !allow; }
 
 void stw_merge_reset(stw_merge *m, const int32_t *device) {
     m->device = device;
@@ -92,6 +100,8 @@ static int32_t find(stw_merge *m, int32_t op) {
     }
     return op;
 }
+
+bool stw_merge_leads(const stw_merge *m, int32_t op) { return m->graph->kind[op] == STW_NODE_OP && m->group[op] == op; }
 
 int32_t stw_merge_members(const stw_merge *m, int32_t op, const int32_t **member) {
     if (m->group[op] != op) return 0;
@@ -132,10 +142,10 @@ static bool may_leave(const stw_merge *m, int32_t op, int32_t readers) {
     const stw_graph *graph = m->graph;
     const int32_t *member;
     const int32_t count = stw_merge_members(m, op, &member);
-    if (graph->kept[op]) return false;
+    if (graph->kept[op] || graph->stays[op]) return false;
     for (int32_t k = 0; k < count; k++) {
         const bool leads = !stw_op_class_fuses((stw_op_class)graph->op_class[member[k]]);
-        if (m->is_awaited[member[k]] || graph->updates[member[k]] >= 0) return false;
+        if (m->awaited_by[member[k]] == FOLLOWED || graph->updates[member[k]] >= 0) return false;
         if (leads && (readers > 1 || !m->machine->device[m->device[op]].fuses_epilogue[graph->op_class[member[k]]])) return false;
     }
     return true;
@@ -180,8 +190,23 @@ static bool is_kernel(const stw_merge *m, int32_t op, int32_t into) {
     return leaders <= 1 && operands <= STW_MAX_GROUP_TENSORS;
 }
 
+/* Into the group of an op that waits and that nothing follows, such as an update, goes only what nobody else waits for: two that
+ * wait for each other's members would never begin. */
+static bool awaits_no_other(const stw_merge *m, int32_t op, int32_t into) {
+    const stw_graph *graph = m->graph;
+    const int32_t *member;
+    const bool waits = graph->wait_start[into] < graph->wait_start[into + 1];
+    if (!waits || graph->reader_start[into] < graph->reader_start[into + 1]) return true;
+    const int32_t count = stw_merge_members(m, op, &member);
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t by = m->awaited_by[member[k]];
+        if (by != NOBODY && by != into) return false;
+    }
+    return true;
+}
+
 static bool fits(stw_merge *m, int32_t op, int32_t into) {
-    if (m->device[op] != m->device[into]) return false;
+    if (m->device[op] != m->device[into] || !awaits_no_other(m, op, into)) return false;
     return mark_union(m, op, into) <= STW_MAX_GROUP_MEMBERS && is_kernel(m, op, into);
 }
 
@@ -216,21 +241,26 @@ static void note_recomputing(stw_merge *m, int32_t op, int32_t into) {
     }
 }
 
+int32_t stw_merge_allows(stw_merge *m, int32_t op, const int32_t **reader) {
+    if (!stw_merge_leads(m, op)) return 0;
+    const int32_t readers = stw_merge_readers(m, op, reader);
+    if (readers < 1 || (readers > 1 && m->recomputes_nothing) || !may_leave(m, op, readers)) return 0;
+    if (readers > 1 && m->cell_count > m->cell_room - readers * m->count[op]) return 0;
+    for (int32_t r = 0; r < readers; r++) {
+        if (!fits(m, op, m->reader[r])) return 0;
+    }
+    return readers;
+}
+
 bool stw_merge_op(stw_merge *m, int32_t op) {
     const int32_t *reader;
-    if (m->graph->kind[op] != STW_NODE_OP || m->group[op] != op) return false;
-    const int32_t readers = stw_merge_readers(m, op, &reader);
-    if (readers < 1 || !may_leave(m, op, readers)) return false;
-    if (readers > 1 && m->cell_count > m->cell_room - readers * m->count[op]) return false;
-    for (int32_t r = 0; r < readers; r++) {
-        if (!fits(m, op, reader[r])) return false;
-    }
+    const int32_t readers = stw_merge_allows(m, op, &reader);
     for (int32_t r = 0; r < readers; r++) {
         add_members(m, op, reader[r]);
         if (readers > 1) note_recomputing(m, op, reader[r]);
     }
-    m->group[op] = readers > 1 ? RECOMPUTED : reader[0];
-    return true;
+    if (readers > 0) m->group[op] = readers > 1 ? RECOMPUTED : reader[0];
+    return readers > 0;
 }
 
 /* High ones first, then late ones. */

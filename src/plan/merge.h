@@ -13,10 +13,15 @@ typedef struct stw_merge stw_merge; /* groups in the making; one thread at a tim
 
 stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, stw_arena *arena, stw_merge **out,
                             stw_error *error);
+/* Whether an op may be recomputed in several groups; it may unless this says otherwise. */
+void stw_merge_allow_recomputing(stw_merge *m, bool allow);
 /* Every op alone. `device`: (N), borrowed until the next call. */
 void stw_merge_reset(stw_merge *m, const int32_t *device);
 /* Merges the op into its readers; false: that is not legal, and nothing has changed. */
 bool stw_merge_op(stw_merge *m, int32_t op);
+/* The same without doing it: how many groups would take the op, by their ops; 0: it is not legal. They stay valid until the next
+ * call. */
+int32_t stw_merge_allows(stw_merge *m, int32_t op, const int32_t **reader);
 /* All ops by priority, (N), ties in reverse topological order; those at or below 0 stay. */
 void stw_merge_by_priority(stw_merge *m, const double *priority);
 /* (N) as plans have it: the group's op, -1 for what is recomputed and for nodes that are no ops. */
@@ -24,6 +29,8 @@ void stw_merge_groups(stw_merge *m, int32_t *group);
 
 /* What the op's group computes: its members, recomputed ones included. An op that has left its group has none. */
 int32_t stw_merge_members(const stw_merge *m, int32_t op, const int32_t **member);
+/* The op has a group of its own, perhaps with others in it. */
+bool stw_merge_leads(const stw_merge *m, int32_t op);
 /* The groups (by their op) that read the op and are not its own; at most STW_MERGE_READERS, else -1. They stay valid until the
  * next call. */
 enum { STW_MERGE_READERS = 32 };

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "plan/group_cost.h"
+
 typedef struct {
     const stw_costs *costs;
     const stw_graph *graph;
@@ -87,22 +89,6 @@ static stw_status describe_values(builder *b) {
     return STW_OK;
 }
 
-static bool read_before(stw_use a, stw_use b) { return a.node != b.node ? a.node < b.node : a.view < b.view; }
-
-/* Shell's sort: qsort would allocate, and an evaluation must not. */
-static void sort_reads(stw_use *reads, int32_t count) {
-    int32_t gap = 1;
-    while (gap < count / 3) gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3) {
-        for (int32_t k = gap; k < count; k++) {
-            const stw_use moved = reads[k];
-            int32_t to = k;
-            for (; to >= gap && read_before(moved, reads[to - gap]); to -= gap) reads[to] = reads[to - gap];
-            reads[to] = moved;
-        }
-    }
-}
-
 /* The distinct (value, view) pairs that a task reads from outside, sorted; returns their number. What a member reads is inside
  * if its task writes it, or if it is recomputed. */
 static int32_t collect_reads(const builder *b, int32_t task, stw_use *out) {
@@ -119,12 +105,7 @@ static int32_t collect_reads(const builder *b, int32_t task, stw_use *out) {
         }
     }
     if (alone || count < 2) return count; /* the graph's reads are sorted and distinct, and values keep their order */
-    sort_reads(out, count);
-    int32_t kept = 1;
-    for (int32_t k = 1; k < count; k++) {
-        if (read_before(out[kept - 1], out[k])) out[kept++] = out[k];
-    }
-    return kept;
+    return stw_sort_uses(out, count);
 }
 
 /* Operands (distinct external values read) and outputs of a group; too many make it illegal. */
@@ -293,42 +274,20 @@ static stw_status check_cycles(builder *b, stw_str *reason) {
     return STW_OK;
 }
 
-/* The class whose efficiency counts for an external value: that of the first member that reads it. An alias only hands it on, so
- * the first member that is none stands for it. */
-static stw_op_class reading_class(const builder *b, int32_t task, int32_t value) {
-    const stw_graph *graph = b->graph;
-    stw_op_class fallback = STW_CLASS_ALIAS;
-    for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
-        const int32_t op = b->m->member[k];
-        if (graph->op_class[op] == STW_CLASS_ALIAS) continue;
-        if (fallback == STW_CLASS_ALIAS) fallback = (stw_op_class)graph->op_class[op];
-        for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
-            if (b->value_of[graph->read[e].node] == value) return (stw_op_class)graph->op_class[op];
-        }
-    }
-    return fallback;
-}
-
-static stw_op_class writing_class(const builder *b, int32_t task, int32_t op) {
-    return b->graph->op_class[op] == STW_CLASS_ALIAS ? reading_class(b, task, -1) : (stw_op_class)b->graph->op_class[op];
-}
-
 /* External bytes of a group: each value read once, what is visible outside written once; an update writes in any case. */
 static void add_external_bytes(const builder *b, int32_t task, stw_group_work *work) {
     const stw_tasks *tasks = b->tasks;
-    const stw_graph *graph = b->graph;
+    const stw_group_members group = {b->graph, b->m->member + b->m->member_start[task], member_count(b->m, task)};
     for (int32_t s = tasks->input_start[task]; s < tasks->input_start[task + 1];) {
         int32_t end = s + 1;
         while (end < tasks->input_start[task + 1] && b->reads[end].node == b->reads[s].node) end++;
-        const int32_t value = b->reads[s].node;
-        work->class_bytes[reading_class(b, task, value)] +=
-            (double)stw_cost_read_bytes(graph, tasks->value_node[value], b->reads + s, end - s);
+        stw_group_work_read(work, &group, tasks->value_node[b->reads[s].node], b->reads + s, end - s);
         s = end;
     }
-    for (int32_t k = b->m->member_start[task]; k < b->m->member_start[task + 1]; k++) {
-        const int32_t op = b->m->member[k];
-        const bool written = b->m->task_of[op] == task && (b->value_of[op] >= 0 || graph->updates[op] >= 0);
-        if (written) work->class_bytes[writing_class(b, task, op)] += (double)graph->bytes[op];
+    for (int32_t k = 0; k < group.count; k++) {
+        const int32_t op = group.member[k];
+        const bool written = b->m->task_of[op] == task && (b->value_of[op] >= 0 || b->graph->updates[op] >= 0);
+        if (written) stw_group_work_write(work, &group, op);
     }
 }
 

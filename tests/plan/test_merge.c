@@ -133,7 +133,7 @@ TEST(merge, at_most_64_members) {
 TEST(merge, always_legal) {
     stw_rng rng = stw_rng_create(11);
     int32_t fused = 0, recomputed = 0;
-    for (int k = 0; k < 600; k++) {
+    for (int k = 0; k < 1500; k++) {
         const random_shape shape = {.nodes = 10 + (int32_t)stw_rng_below(&rng, 120),
                                     .device_count = 1 + (int32_t)stw_rng_below(&rng, 3),
                                     .wide = stw_rng_below(&rng, 2) == 1,

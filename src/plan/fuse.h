@@ -1,0 +1,32 @@
+/* What is fused: groups by a rule, or by fusion priorities, on top of merge.h.
+ *
+ *   none                every op alone
+ *   default             greedy: time and again the merge that saves most by the cost of groups, as XLA's priority fusion does
+ *   reverse-post-order  every legal merge, from the last op to the first: the older rule of compilers
+ *
+ * What `default` does is said again as priorities in [-1, 1]: above 0 what it merged, the first merge highest; below 0 what
+ * could be merged but would cost more than it saves, the dearest lowest; 0 what cannot be merged. */
+#ifndef STW_PLAN_FUSE_H
+#define STW_PLAN_FUSE_H
+
+#include "plan/merge.h"
+
+typedef enum stw_fusion { STW_FUSION_NONE, STW_FUSION_DEFAULT, STW_FUSION_REVERSE_POST_ORDER, STW_FUSION_COUNT } stw_fusion;
+
+/* "none", "default", "reverse-post-order" */
+extern const char *const stw_fusion_name[STW_FUSION_COUNT];
+bool stw_fusion_find(stw_str name, stw_fusion *out);
+
+typedef struct stw_fuser stw_fuser; /* room for making groups; one thread at a time */
+
+stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error);
+/* Whether ops may be recomputed in several groups; they may unless this says otherwise. */
+void stw_fuser_allow_recomputing(stw_fuser *f, bool allow);
+
+/* Groups as plans have them, (N), for these devices, (N); NULL: all on the first device. `priority`, (N), or NULL: receives the
+ * priorities that make the same groups. */
+void stw_fuse_by_rule(stw_fuser *f, stw_fusion rule, const int32_t *device, int32_t *group, double *priority);
+/* Priorities above 0 are merged where that is legal, high ones first. */
+void stw_fuse_by_priority(stw_fuser *f, const double *priority, const int32_t *device, int32_t *group);
+
+#endif
