@@ -3,13 +3,14 @@
 Stowage's order; and a step split over two devices, measured and predicted.
 
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py [--small] [--models lstm,mlp] [--store F]
-    PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py placement [--small]
+    PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py placement [--small] [--store F]
 
 The row `XLA` is XLA with its default options; `ours` is made from the module without fusions alone. `difference` is to a further compile
 of the default, which is not timed, without ops whose results change from run to run (on a GPU): of the loss, relative to it; of each
 parameter's change, relative to the largest change of that parameter; the largest of these. So the row `XLA` shows what such ops
 do. Results go to --store, a line of JSON for each model, and a model that
-stands there is not run again; the table in Markdown is printed at the end.
+stands there is not run again; the table in Markdown is printed at the end. The steps split over two devices are always run, and have a store
+of their own.
 """
 import argparse
 import datetime
@@ -313,8 +314,7 @@ def run_models(options):
                 print(f"{name}: {type(error).__name__}: {str(error)[:2000]}", file=sys.stderr, flush=True)
                 failed = True
                 continue
-            with open(options.store, "a", encoding="utf-8") as file:
-                file.write(json.dumps(known[key]) + "\n")
+            append(options.store, known[key])
             print(f"{name}: {time.perf_counter() - begin:.1f} s, {known[key]['compile_s']:.1f} s of it to compile and plan",
                   file=sys.stderr, flush=True)  # fmt: skip
         shown.append(known[key])
@@ -323,6 +323,11 @@ def run_models(options):
             failed = True
     show(shown)
     return 1 if failed else 0
+
+
+def append(store, record):
+    with open(store, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
 
 
 def key_of(record):
@@ -335,7 +340,7 @@ def key_of(record):
 PAIRS = ((0, 1), (1, 0))
 
 
-COUNTS = {"small": 16, "large": 64 << 20}  # floats: 64 B and 256 MiB
+SMALL = 16  # floats of a copy whose time is the latency
 FASTEST = 2e12  # bytes per second that no link reaches: above it nothing was copied
 
 
@@ -350,12 +355,12 @@ def copy_seconds(source, target, count, repeats):
     return statistics.median(times[2:])
 
 
-def measure_links(devices, repeats, counts):
+def measure_links(devices, repeats, large):
     """Latency in us and bytes per second each way; None for the second where the times make no sense."""
     found = {}
     for a, b in PAIRS:
-        small, large = (copy_seconds(devices[a], devices[b], counts[size], repeats) for size in ("small", "large"))
-        found[a, b] = 1e6 * small, bandwidth_of(4 * counts["large"], small, large)
+        times = [copy_seconds(devices[a], devices[b], count, repeats) for count in (SMALL, large)]
+        found[a, b] = 1e6 * times[0], bandwidth_of(4 * large, *times)
     return found
 
 
@@ -459,7 +464,7 @@ def run_placement(options):
     if devices[0].platform == devices[1].platform == "cpu":
         print("Both devices are this host: what should run in parallel shares its cores.")
     print("\n| step | parts, ms | links | predicted, ms | measured, ms | measured / predicted |\n| --- | --- | --- | --- | --- | --- |")
-    links = measure_links(devices, options.repeats, {**COUNTS, "large": 4 << 20} if options.small else COUNTS)
+    links = measure_links(devices, options.repeats, options.copy << 18)
     rates = {pair: "-" if rate is None else f"{rate / 1e9:.1f} GB/s" for pair, (_, rate) in links.items()}
     wires = ", ".join(f"{a} to {b}: {us:.0f} us, {rates[a, b]}" for (a, b), (us, _) in links.items())
     for name, build in (("chain: MLP training step in two halves", chain_parts), ("towers: two in parallel, joined", tower_parts)):
@@ -475,6 +480,13 @@ def run_placement(options):
         measured = seconds.pop("")
         predicted = predict(parts, seconds, made, links)
         each = ", ".join(f"{part.name} on {part.device}: {1e3 * seconds[part.name]:.3f}" for part in parts)
+        append(options.store, {
+            **where(), "devices": [d.device_kind for d in devices], "step": name, "sizes": sizes, "repeats": options.repeats,
+            "copy_mib": options.copy,
+            "parts": [{"name": part.name, "device": part.device, "ms": 1e3 * seconds[part.name]} for part in parts],
+            "links": [{"from": a, "to": b, "latency_us": us, "bytes_per_s": rate} for (a, b), (us, rate) in links.items()],
+            "predicted_ms": None if predicted is None else 1e3 * predicted, "measured_ms": 1e3 * measured,
+        })  # fmt: skip
         sizes = ", ".join(f"{k} {v}" for k, v in sizes.items())
         shown = ("-", "-") if predicted is None else (f"{1e3 * predicted:.3f}", f"{measured / predicted:.2f}")
         print(f"| {name} ({sizes}) | {each} | {wires} | {shown[0]} | {1e3 * measured:.3f} | {shown[1]} |", flush=True)
@@ -492,9 +504,12 @@ def main():
     parser.add_argument("--tolerance", type=float, default=2e-2, help="difference to what XLA's default computes above which the exit status is 1")
     parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS",
                         help="after which no further model is begun; run again to go on")  # fmt: skip
-    parser.add_argument("--store", default="xla.jsonl")
+    parser.add_argument("--copy", type=int, metavar="MIB", help="placement: size of the copies that tell a bandwidth (256; small: 16)")
+    parser.add_argument("--store", help="default xla.jsonl; of placement xla_placement.jsonl")
     parser.add_argument("--again", action="store_true", help="also what stands in the store")
     options = parser.parse_args()
+    options.copy = options.copy or (16 if options.small else 256)
+    options.store = options.store or ("xla_placement.jsonl" if options.what == "placement" else "xla.jsonl")
     return run_placement(options) if options.what == "placement" else run_models(options)
 
 

@@ -1,6 +1,7 @@
 """Times of single ops, each run by itself on tensors of the traced shapes."""
 from __future__ import annotations
 
+import operator
 import re
 import statistics
 import time
@@ -46,15 +47,15 @@ class Clock:
     def _run(self, n: Any) -> float:
         if "rnn" in str(n.target):
             raise RuntimeError("its workspace is opaque, so it cannot be run on made-up tensors")
-        rows = _index_bound(n)
-        args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda m: _real(m.meta["val"], rows))
+        rows, random = _index_bound(n), _random_state(n)
+        args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda m: random[m] if m in random else _real(m.meta["val"], rows))
         tensor = next((t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)), None)
         made = n.meta.get("val")
         device = tensor.device if tensor is not None else getattr(made, "device", torch.device("cpu"))
         self.device = device if self.device is None or device.type != "cpu" else self.device
         with torch.no_grad():
             if device.type == "cuda":
-                return _time_cuda(lambda: n.target(*args, **kwargs))
+                return _time_cuda(lambda: n.target(*args, **kwargs), capture=not random)
             return _time_host(lambda: n.target(*args, **kwargs))
 
     def warn(self) -> None:
@@ -76,6 +77,25 @@ def _index_bound(n: Any) -> int:
     if name == "embedding":
         return int(n.args[0].meta["val"].shape[0])
     return int(n.args[2]) if name == "embedding_dense_backward" else 1
+
+
+def _random_state(n: Any) -> dict[Any, Any]:
+    """The seeds from which the backward pass of attention draws its dropout again, by fx node, as the forward pass left them. It reads
+    them on the host, or within a CUDA graph on the GPU; made-up ones, on the wrong side, end the process."""
+    schema = getattr(n.target, "_schema", None)
+    names = [a.name for a in schema.arguments] if schema is not None else []
+    given = {**dict(zip(names, n.args)), **n.kwargs}
+    wanted = [given[name] for name in ("philox_seed", "philox_offset", "rng_state") if isinstance(given.get(name), torch.fx.Node)]
+    if not wanted or not given.get("dropout_p"):
+        return {}
+    if any(m.target is not operator.getitem for m in wanted):
+        raise RuntimeError("its seeds are not results of the forward pass")
+    made = {}
+    for forward in {m.args[0] for m in wanted}:
+        args, kwargs = torch.fx.node.map_arg((forward.args, forward.kwargs), lambda m: _real(m.meta["val"], 1))
+        with torch.no_grad():
+            made[forward] = forward.target(*args, **kwargs)
+    return {m: made[m.args[0]][m.args[1]] for m in wanted}
 
 
 def _real(value: Any, rows: int) -> Any:
@@ -110,24 +130,25 @@ def _time_host(run: Callable[[], Any]) -> float:
     return 1e6 * statistics.median(times)
 
 
-def _time_cuda(run: Callable[[], Any]) -> float:
+def _time_cuda(run: Callable[[], Any], capture: bool) -> float:
     """In a replayed CUDA graph, so that the time of the launch from the host does not count; else one call after another."""
     repeats = 10
     for _ in range(3):
         run()
     torch.cuda.synchronize()
-    try:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(repeats):
-                run()
-        again = graph.replay
-    except RuntimeError:
-        torch.cuda.synchronize()
 
-        def again() -> None:
-            for _ in range(repeats):
-                run()
+    def again() -> None:
+        for _ in range(repeats):
+            run()
+
+    if capture:
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                again()
+            again = graph.replay
+        except RuntimeError:
+            torch.cuda.synchronize()
 
     times = []
     for _ in range(_FEWEST):

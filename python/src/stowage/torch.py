@@ -113,7 +113,7 @@ class _Step:
 
         inputs = [flat[k].detach() for k in self.tensors]
         try:
-            with _without_onednn():
+            with _recurrent_steps(module):
                 traced = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
                     list(self.parameters.values()), list(self.buffers.values()), inputs
                 )
@@ -142,14 +142,23 @@ class _Step:
 
 
 @contextlib.contextmanager
-def _without_onednn() -> Iterator[None]:
-    """A recurrent layer is traced as its steps, not as one op of oneDNN. (torch.backends.mkldnn.flags warns of GPUs.)"""
-    before = torch._C._get_mkldnn_enabled()
+def _recurrent_steps(module: torch.nn.Module) -> Iterator[None]:
+    """A recurrent layer is traced as its steps, not as one op of oneDNN or cuDNN. cuDNN is off within such layers alone: it also
+    decides on ops of others. (torch.backends.mkldnn.flags warns of GPUs.)"""
+    onednn, cudnn = torch._C._get_mkldnn_enabled(), torch._C._get_cudnn_enabled()
+    hooks = []
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.RNNBase):
+            hooks.append(layer.register_forward_pre_hook(lambda *_: torch._C._set_cudnn_enabled(False)))
+            hooks.append(layer.register_forward_hook(lambda *_: torch._C._set_cudnn_enabled(cudnn)))
     torch._C._set_mkldnn_enabled(False)
     try:
         yield
     finally:
-        torch._C._set_mkldnn_enabled(before)
+        torch._C._set_mkldnn_enabled(onednn)
+        torch._C._set_cudnn_enabled(cudnn)
+        for hook in hooks:
+            hook.remove()
 
 
 def _plain(out: Any) -> Any:
