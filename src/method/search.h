@@ -17,7 +17,7 @@
 #include "sim/complete.h"
 #include "sim/score.h"
 
-enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2 }; /* what may be decided */
+enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4 }; /* what may be decided */
 
 typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     int64_t evaluations;
