@@ -9,7 +9,7 @@
 void cli_print_csv_head(void) {
     printf(
         "graph,machine,objective,method,step_s,value,valid,reason,worst_peak_bytes,search_s,evaluations,seed,lower_bound_s,"
-        "lower_bound_fusion_s,measured_share,note\n");
+        "lower_bound_fusion_s,lower_bound_bytes,measured_share,note\n");
 }
 
 static void print_text(const char *text) {
@@ -51,6 +51,7 @@ static void print_candidate(const cli_row *row, stw_objective objective, const s
     printf(",%" PRId64 ",%" PRId64, c->evaluations, c->seed);
     print_number(row->bounds.plan_s);
     print_number(row->bounds.fusion_s);
+    printf(",%" PRId64, row->bounds.peak_bytes);
     print_number(is_best ? row->measured_share : NAN); /* known for the best plan only */
     putchar(',');
     print_text(c->note);

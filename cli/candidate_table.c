@@ -51,7 +51,7 @@ static void add_ratio(cli_table *table, cli_style style, double above, double be
 
 static void add_method(const view *v, cli_table *table, cli_style style, int32_t index) {
     const char *mark = v->format == CLI_MARKDOWN ? "" : index == v->row->best ? "* " : "  ";
-    const bool is_default = index == 0 && v->first_is_default;
+    const bool is_default = index == 0 && v->first_is_default && strcmp(v->row->candidate[0].method, "given") != 0;
     cli_table_add(table, style, "%s%s%s", mark, v->row->candidate[index].method, is_default ? " (default)" : "");
 }
 

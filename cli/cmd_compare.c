@@ -96,7 +96,7 @@ static stw_status check_graphs(const comparison *c, stw_error *error) {
 }
 
 static stw_status check_arguments(comparison *c, stw_error *error) {
-    TRY(stw_settings_read(c->call->options, &c->settings, error));
+    TRY(stw_settings_read(c->call->options, STW_TASK_ALL, &c->settings, error));
     TRY(check_methods(c, error));
     TRY(check_machines(c, error));
     TRY(check_standard_input(c, error));

@@ -24,7 +24,7 @@ static stw_status check_arguments(const cli_call *call, job *j, stw_error *error
     if (cli_is_dash(j->output) && cli_is_dash(j->trace)) {
         return stw_fail(error, STW_ERROR_INPUT, "--output and --trace cannot both write to '-' (standard output)");
     }
-    return stw_settings_read(call->options, &j->settings, error);
+    return stw_settings_read(call->options, STW_TASK_ALL, &j->settings, error);
 }
 
 static stw_status search(job *j, stw_error *error) {

@@ -72,7 +72,7 @@ static stw_status check_arguments(job *j, stw_error *error) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     if (cli_is_dash(j->curve_file) && cli_is_dash(j->best_file))
         return stw_fail(error, STW_ERROR_INPUT, "--curve and --best cannot both write to '-' (standard output)");
-    TRY(stw_settings_read(options, &j->settings, error));
+    TRY(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &j->settings, error));
     if (j->settings.policy.updates > 0) j->settings.budget_s = 0.0;
     TRY(check_resume(j, error));
     return check_outputs(j, error);

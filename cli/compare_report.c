@@ -52,9 +52,10 @@ static void print_letters(const cli_comparison *c) {
     if (strcmp(before, ", ") == 0) printf("\n");
 }
 
-/* The value that a method's is measured by: the lower bound of the step time, or the best of the row. */
+/* The value that a method's is measured by: the lower bound of the objective, or the best of the row where there is none. */
 static double yardstick(const cli_comparison *c, const cli_row *row) {
     if (c->settings->objective == STW_OBJECTIVE_TIME) return row->bounds.plan_s;
+    if (c->settings->objective == STW_OBJECTIVE_MEMORY) return (double)row->bounds.peak_bytes;
     return row->best < 0 ? NAN : row->candidate[row->best].value;
 }
 
@@ -79,7 +80,9 @@ static void add_row(const cli_comparison *c, const cli_row *row, cli_format form
     const stw_objective objective = c->settings->objective;
     cli_table_add(table, CLI_PLAIN, "%s", row->graph);
     cli_table_add(table, CLI_PLAIN, "%s", row->machine);
-    cli_table_add(table, CLI_PLAIN, "%s", cli_time(row->bounds.plan_s, 4).text);
+    const bool is_memory = objective == STW_OBJECTIVE_MEMORY;
+    cli_table_add(table, CLI_PLAIN, "%s",
+                  (is_memory ? cli_bytes((double)row->bounds.peak_bytes) : cli_time(row->bounds.plan_s, 4)).text);
     for (int32_t m = 0; m < c->method_count; m++) {
         const stw_candidate *candidate = find_candidate(row, c->method[m]);
         if (candidate == NULL || !candidate->valid) {
@@ -96,7 +99,7 @@ static void add_means(const cli_comparison *c, cli_format format, cli_table *tab
     for (int32_t m = 0; m < c->method_count; m++) least = fmin(least, mean_of(c, c->method[m]));
     cli_table_add(table, CLI_PLAIN, "mean ratio");
     cli_table_add(table, CLI_PLAIN, "%s", "");
-    cli_table_add(table, CLI_PLAIN, "%s", c->settings->objective == STW_OBJECTIVE_TIME ? "1.000" : "");
+    cli_table_add(table, CLI_PLAIN, "%s", c->settings->objective == STW_OBJECTIVE_THROUGHPUT ? "" : "1.000");
     for (int32_t m = 0; m < c->method_count; m++) {
         const double mean = mean_of(c, c->method[m]);
         char text[32] = "-";
@@ -123,7 +126,7 @@ static void print_wide(const cli_comparison *c, cli_format format, stw_arena are
 
 static void print_definitions(const cli_comparison *c, bool is_wide) {
     static const char *const quantity[] = {"step time t", "largest peak of memory", "largest load of a device"};
-    static const char *const ratio[] = {"t / lower bound", "peak / best of the row", "load / best of the row"};
+    static const char *const ratio[] = {"t / lower bound", "peak / lower bound", "load / best of the row"};
     const stw_objective objective = c->settings->objective;
     printf("\n");
     if (is_wide) print_letters(c);
@@ -140,6 +143,8 @@ static void print_one(const cli_comparison *c, stw_arena arena) {
     cli_heading("%s on %s", row->graph, row->machine);
     cli_print_candidates(row, c->settings->objective, false, CLI_TEXT, arena);
     printf("\n  lower bound of the step time: %s", cli_time(row->bounds.plan_s, 5).text);
+    if (c->settings->objective == STW_OBJECTIVE_MEMORY)
+        printf(", of the largest peak: %s", cli_bytes((double)row->bounds.peak_bytes).text);
     if (!isnan(row->measured_share)) printf("; measured: %s of the work", cli_percent(row->measured_share).text);
     printf("\n");
 }
@@ -157,6 +162,7 @@ static void print_json(const cli_comparison *c) {
         cli_field_text(&writer, "objective", stw_str_of(stw_objective_name[c->settings->objective]));
         cli_field_double(&writer, "lower_bound_s", row->bounds.plan_s);
         cli_field_double(&writer, "lower_bound_fusion_s", row->bounds.fusion_s);
+        cli_field_bytes(&writer, "lower_bound_bytes", row->bounds.peak_bytes);
         cli_field_double(&writer, "measured_share", row->measured_share);
         stw_json_write_key(&writer, "methods");
         stw_json_begin_array(&writer);

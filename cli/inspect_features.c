@@ -185,7 +185,7 @@ stw_status cli_show_features(const cli_call *call, stw_error *error) {
     stw_arena arena = call->arena;
     stw_settings settings;
     shown s = {0};
-    stw_status status = stw_settings_read(call->options, &settings, error);
+    stw_status status = stw_settings_read(call->options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, error);
     if (status == STW_OK) status = open_problem(call, &s, error);
     if (status == STW_OK) status = build_features(&s, settings.unit_count, &arena, error);
     if (status == STW_OK) status = look_at_plan(&s, &arena, error);

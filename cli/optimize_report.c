@@ -16,7 +16,11 @@ static void add_default(cli_table *table, const cli_outcome *o) {
     if (!standard->valid) {
         cli_table_add(table, CLI_RED, "not valid; %s", standard->reason);
     } else {
-        cli_table_add(table, CLI_PLAIN, "%s (single, topological order)", cli_value(objective, standard->value, 5).text);
+        const bool given = strcmp(standard->method, "given") == 0, fuses = (o->settings->tasks & STW_TASK_FUSION) != 0;
+        const char *what = given   ? "the plan that was given"
+                           : fuses ? "single, topological order, fusion by rule"
+                                   : "single, topological order";
+        cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_value(objective, standard->value, 5).text, what);
     }
 }
 
@@ -41,6 +45,16 @@ static void add_bound(cli_table *table, const char *name, double bound_s, double
                       cli_percent(step_s / bound_s - 1.0).text);
     } else {
         cli_table_add(table, CLI_PLAIN, "%s", cli_time(bound_s, 5).text);
+    }
+}
+
+static void add_peak_bound(cli_table *table, int64_t bound, double peak) {
+    cli_table_add(table, CLI_PLAIN, "lower bound");
+    if (bound > 0) {
+        cli_table_add(table, CLI_PLAIN, "%s; the peak is %s above it", cli_bytes((double)bound).text,
+                      cli_percent(peak / (double)bound - 1.0).text);
+    } else {
+        cli_table_add(table, CLI_PLAIN, "%s", cli_bytes((double)bound).text);
     }
 }
 
@@ -94,7 +108,8 @@ static void print_winner(const cli_outcome *o, stw_arena arena) {
     add_default(&table, o);
     add_ratios(&table, o);
     if (objective != STW_OBJECTIVE_TIME) add_line(&table, "step time", cli_time(best->step_s, 5).text);
-    add_bound(&table, "lower bound", o->row->bounds.plan_s, best->step_s);
+    if (objective == STW_OBJECTIVE_MEMORY) add_peak_bound(&table, o->row->bounds.peak_bytes, best->value);
+    add_bound(&table, objective == STW_OBJECTIVE_MEMORY ? "  of the step" : "lower bound", o->row->bounds.plan_s, best->step_s);
     add_bound(&table, "  with any fusion", o->row->bounds.fusion_s, best->step_s);
     add_policy(&table, o);
     add_confidence(&table, o);

@@ -81,7 +81,7 @@ static stw_str text_or_null(const char *text) { return text == NULL ? (stw_str){
 
 /* Keys as in the head of a plan file. */
 static void write_head(stw_json_writer *w, const cli_training *t) {
-    static const char *const task_name[] = {"placement", "schedule"}; /* by bit */
+    static const char *const task_name[] = {"placement", "schedule", "fusion"}; /* by bit */
     cli_field_text(w, "format", STW_STR("training"));
     cli_field_int(w, "version", 1);
     stw_json_write_key(w, "graph");
@@ -93,7 +93,7 @@ static void write_head(stw_json_writer *w, const cli_training *t) {
     stw_machine_write(t->machine, w);
     stw_json_write_key(w, "tasks");
     stw_json_begin_array(w);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         if (t->settings->tasks & (1u << k)) stw_json_write_string(w, stw_str_of(task_name[k]));
     }
     stw_json_end_array(w);
@@ -109,6 +109,7 @@ static void write_numbers(stw_json_writer *w, const cli_training *t) {
     write_flag(w, "valid", best->valid);
     cli_field_double(w, "lower_bound_s", t->row->bounds.plan_s);
     cli_field_double(w, "lower_bound_fusion_s", t->row->bounds.fusion_s);
+    cli_field_bytes(w, "lower_bound_bytes", t->row->bounds.peak_bytes);
     cli_field_double(w, "measured_share", t->row->measured_share);
     stw_json_write_key(w, "peak_bytes");
     stw_json_begin_array(w);

@@ -75,7 +75,7 @@ stw_status stw_compare(const stw_simulator *simulator, const char *methods, cons
     stw_result *result;
     *out = NULL;
     if (methods == NULL) return stw_fail(error, STW_ERROR_INPUT, "compare needs the names of methods");
-    TRY(stw_runner_open(simulator, options, watch, &runner, &result, error));
+    TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, &runner, &result, error));
     stw_status status = run_list(runner, methods, result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
@@ -88,7 +88,7 @@ stw_status stw_method_run(const char *method, const stw_simulator *simulator, co
     *out = NULL;
     const stw_method *found = stw_method_find(method);
     if (found == NULL) return stw_method_fail_unknown(method, error);
-    TRY(stw_runner_open(simulator, options, NULL, &runner, &result, error));
+    TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, NULL, &runner, &result, error));
     stw_status status = stw_runner_run(runner, found, runner->settings.rule, stw_runner_share(runner, 1.0), false, result, error);
     if (status == STW_OK && result->entry[0]->plan == NULL) {
         status = stw_fail(error, STW_ERROR_NO_PLAN, "%s: %.400s", method, result->entry[0]->reason);

@@ -1,7 +1,9 @@
 /* The search: the default first, then the constructive methods, then the policy, then a search that improves the best of them
  * until the budget ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
 #include <math.h>
+#include <stdlib.h>
 
+#include "method/fusing.h"
 #include "method/starts.h"
 #include "runner.h"
 
@@ -21,16 +23,18 @@ static bool is_spent(const stw_runner *r, double share) {
 
 /* ---- the steps ---- */
 
-/* The best plan cannot be improved: the objective is the step time, and it meets the bound. */
+/* The best plan cannot be improved: it meets the bound of the objective. */
 static bool meets_bound(const stw_runner *r, const stw_result *result) {
-    if (result->best < 0 || r->settings.objective != STW_OBJECTIVE_TIME) return false;
-    return result->entry[result->best]->score.value <= result->bounds.plan_s * (1.0 + 1e-9);
+    if (result->best < 0 || r->settings.objective == STW_OBJECTIVE_THROUGHPUT) return false;
+    const double value = result->entry[result->best]->score.value;
+    if (r->settings.objective == STW_OBJECTIVE_MEMORY) return value <= (double)result->bounds.peak_bytes;
+    return value <= stw_runner_lower_bound(r, result) * (1.0 + 1e-9);
 }
 
 static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
     if (result->bounds.plan_s > 0.0) return STW_OK;
     TRY(stw_lower_bounds(r->simulator, result->entry[0]->plan, &result->bounds, error));
-    r->progress.lower_bound_s = result->bounds.plan_s;
+    r->progress.lower_bound_s = stw_runner_lower_bound(r, result);
     return STW_OK;
 }
 
@@ -39,9 +43,39 @@ static bool is_slow_to_bound(const stw_runner *r) {
     return 3e-6 * r->simulator->graph->op_count > 0.05 * r->settings.budget_s && r->simulator->machine->device_count > 1;
 }
 
+/* Everything on one device in topological order, with this fusion rule. */
+static stw_status run_single(stw_runner *r, int32_t fusion, stw_result *result, stw_error *error) {
+    const stw_budget share = stw_runner_share(r, CONSTRUCTIVE_SHARE);
+    const int32_t before = r->fusing != NULL ? r->fusing->rule : -1;
+    if (r->fusing != NULL) r->fusing->rule = fusion;
+    const stw_status status = stw_runner_run(r, &stw_method_single, STW_RULE_TOPOLOGICAL, share, false, result, error);
+    if (r->fusing != NULL) r->fusing->rule = before;
+    return status;
+}
+
+/* The plan that was given, as it is. */
+static stw_status add_given(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    entry->method = "given";
+    entry->began_s = stw_now_s();
+    entry->evaluations = 1;
+    stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
+    if (status == STW_OK) status = stw_plan_copy(entry->plan, r->from, error);
+    if (status == STW_OK) return stw_runner_add(r, entry, result, error);
+    stw_entry_destroy(entry);
+    return status;
+}
+
+/* The default; and nothing fused, which no plan may be worse than either. */
 static stw_status run_default(stw_runner *r, stw_result *result, stw_error *error) {
-    TRY(stw_runner_run(r, &stw_method_single, STW_RULE_TOPOLOGICAL, stw_runner_share(r, CONSTRUCTIVE_SHARE), false, result,
-                       error));
+    const bool fixed = r->settings.fusion >= 0;
+    if (r->from != NULL) {
+        TRY(add_given(r, result, error));
+        return find_bounds(r, result, error);
+    }
+    TRY(run_single(r, fixed ? r->settings.fusion : STW_FUSION_DEFAULT, result, error));
+    if (r->fusing != NULL && !fixed) TRY(run_single(r, STW_FUSION_NONE, result, error));
     return r->settings.budget_s > 0.0 && is_slow_to_bound(r) ? STW_OK : find_bounds(r, result, error);
 }
 
@@ -60,6 +94,7 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method == &stw_method_single && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
         if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
+        if (method == &stw_method_lean && r->settings.rule >= 0) continue; /* a rule was asked for */
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         const stw_budget slice = slice_for(r, method == &stw_method_steer);
         TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
@@ -71,8 +106,9 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
     const bool small = r->simulator->graph->op_count <= EXACT_OPS;
     const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
-    if (!small || r->settings.objective != STW_OBJECTIVE_TIME || r->settings.tasks != both || r->settings.rule >= 0)
+    if (!small || r->settings.objective != STW_OBJECTIVE_TIME || (r->settings.tasks & both) != both || r->settings.rule >= 0)
         return STW_OK;
+    if (r->fusing != NULL && r->settings.fusion >= 0) return STW_OK; /* it would not go by that rule */
     if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
     TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, EXACT_SHARE), true, result, error));
     result->optimal = result->entry[result->count - 1]->proved;
@@ -104,10 +140,17 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(run_default(r, result, error));
     TRY(run_exact(r, result, error));
     if (!result->optimal) TRY(run_constructive(r, result, error));
+    if (result->best < 0 && (r->settings.tasks & STW_TASK_SCHEDULE) && r->settings.rule < 0) /* is there an order that fits? */
+        TRY(stw_runner_run(r, &stw_method_lean, -1, stw_runner_share(r, POLICY_SHARE), true, result, error));
     TRY(find_bounds(r, result, error));
     if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_POLICY, POLICY_SHARE, error));
     if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_SEARCH, end_of_search(r, result), error));
     if (meets_bound(r, result)) result->optimal = true;
+    if (r->fusing != NULL && result->best >= 0) { /* the first bound is for the groups of the plan */
+        stw_bounds bounds;
+        TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
+        result->bounds.plan_s = bounds.plan_s;
+    }
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;
 }
@@ -117,7 +160,7 @@ stw_status stw_optimize(const stw_simulator *simulator, const stw_options *optio
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
-    TRY(stw_runner_open(simulator, options, watch, &runner, &result, error));
+    TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, &runner, &result, error));
     stw_status status = stw_runner_optimize(runner, result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     if (status == STW_OK && result->best >= 0 && !result->interrupted) {

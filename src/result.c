@@ -49,8 +49,8 @@ int32_t stw_result_ahead(const stw_result *result, int32_t *draws) {
 }
 
 stw_status stw_result_write(const stw_result *result, const char *path, bool head_only, stw_error *error) {
-    static const char *const task_name[] = {"placement", "schedule"}; /* by bit */
-    const char *task[2];
+    static const char *const task_name[] = {"placement", "schedule", "fusion"}; /* by bit */
+    const char *task[3];
     stw_candidate candidate[STW_MAX_ENTRIES];
     stw_plan_head head = {.simulator = result->simulator,
                           .plan = stw_result_plan(result),
@@ -63,7 +63,7 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .measured_share = result->measured_share,
                           .candidate = candidate,
                           .candidate_count = result->count};
-    for (int32_t k = 0; k < 2; k++) {
+    for (int32_t k = 0; k < 3; k++) {
         if (result->settings.tasks & (1u << k)) task[head.task_count++] = task_name[k];
     }
     for (int32_t k = 0; k < result->count; k++) stw_result_candidate(result, k, &candidate[k]);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/fusing.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 
@@ -40,7 +41,13 @@ static stw_status fill_runner(stw_runner *r, stw_error *error) {
         TRY(stw_workspace_create(r->simulator, &r->workspace[t], error));
         TRY(stw_arena_create(&r->scratch[t], error));
     }
-    return STW_OK;
+    if (r->settings.from != NULL) {
+        TRY(stw_plan_open(r->settings.from, r->simulator->graph, r->simulator->machine, &r->from, NULL, error));
+        r->from->method = STW_STR("given");
+    }
+    if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
+    STW_TRY_NEW(&r->arena, r->fusing, 1, error);
+    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, &r->arena, r->fusing, error);
 }
 
 stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
@@ -66,6 +73,8 @@ void stw_runner_destroy(stw_runner *r) {
     if (r == NULL) return;
     for (int32_t t = 0; t < r->threads && r->workspace != NULL; t++) stw_workspace_destroy(r->workspace[t]);
     for (int32_t t = 0; t < r->threads && r->scratch != NULL; t++) stw_arena_destroy(&r->scratch[t]);
+    stw_plan_destroy(r->from);
+    if (r->fusing != NULL) stw_fusing_close(r->fusing);
     stw_pool_destroy(r->pool);
     stw_arena_destroy(&r->arena);
     free(r);
@@ -130,6 +139,15 @@ static int32_t list_starts(const stw_result *result, const stw_plan **out) {
     return count;
 }
 
+/* Where the search begins by itself: with the plan that was given, if any. */
+static int32_t list_given(const stw_runner *r, const stw_plan **out) {
+    out[0] = r->from;
+    return r->from != NULL;
+}
+
+/* The placement is that of the plan that was given. */
+static bool keeps_placement(const stw_runner *r) { return r->from != NULL && !(r->settings.tasks & STW_TASK_PLACEMENT); }
+
 static void fill_entry(stw_entry *entry, const stw_search *search) {
     entry->search_s = stw_now_s() - entry->began_s;
     entry->evaluations = (int64_t)atomic_load(&search->evaluations);
@@ -147,9 +165,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     r->running = search;
     r->entry = entry;
     report_progress(r);
-    const bool keeps =
-        method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && !(search->tasks & STW_TASK_PLACEMENT);
-    const stw_status status = (keeps ? stw_starts_keep_placement : method->run)(search, entry->plan, &local);
+    const stw_status status = stw_method_apply(method, search, entry->plan, &local);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
@@ -177,7 +193,8 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .simulator = r->simulator,
         .objective = r->settings.objective,
         .tasks = r->settings.tasks,
-        .rule = rule < 0 && !(r->settings.tasks & STW_TASK_SCHEDULE) ? STW_RULE_TOPOLOGICAL : rule,
+        .rule = rule < 0 && !(r->settings.tasks & STW_TASK_SCHEDULE) && !keeps_placement(r) ? STW_RULE_TOPOLOGICAL : rule,
+        .keeps_start = keeps_placement(r),
         .seed = r->settings.seed,
         .unit_count = r->settings.unit_count,
         .budget = budget,
@@ -186,10 +203,11 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .scratch = r->scratch,
         .arena = r->arena,
         .start = start,
-        .start_count = starts ? list_starts(result, start) : 0,
+        .start_count = starts && result->count > 0 ? list_starts(result, start) : list_given(r, start),
         .cancelled = r->watch->cancel == NULL ? NULL : &r->watch->cancel->requested,
         .found = on_found,
         .policy = &r->settings.policy,
+        .fusing = r->fusing,
         .tick = on_tick,
         .curve = r->watch->curve == NULL ? NULL : on_curve,
         .watch_context = r,
@@ -259,17 +277,22 @@ stw_budget stw_runner_share(const stw_runner *r, double share) {
 int32_t stw_runner_rule(const stw_runner *r) {
     const stw_settings *settings = &r->settings;
     if (settings->rule >= 0) return settings->rule;
-    if (!(settings->tasks & STW_TASK_SCHEDULE)) return STW_RULE_TOPOLOGICAL;
+    if (!(settings->tasks & STW_TASK_SCHEDULE)) return keeps_placement(r) ? -1 : STW_RULE_TOPOLOGICAL;
     return settings->objective == STW_OBJECTIVE_MEMORY ? STW_RULE_DEPTH_FIRST : STW_RULE_UPWARD_RANK;
 }
 
 /* ---- bounds ---- */
+
+double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
+    return r->fusing != NULL && r->settings.fusion < 0 ? result->bounds.fusion_s : result->bounds.plan_s;
+}
 
 stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error) {
     stw_plan *any;
     TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
     const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
     stw_plan_destroy(any);
+    if (r->fusing != NULL) result->bounds.plan_s = result->bounds.fusion_s; /* whatever the groups of each method */
     r->progress.lower_bound_s = result->bounds.plan_s;
     return status;
 }
@@ -306,11 +329,11 @@ void stw_runner_finish(stw_runner *r, stw_result *result) {
     result->measured_share = result->best < 0 ? NAN : stw_measured_share(r->simulator, result->entry[result->best]->plan);
 }
 
-stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
                            stw_runner **runner, stw_result **result, stw_error *error) {
     stw_settings settings;
     *result = NULL;
-    TRY(stw_settings_read(options, &settings, error));
+    TRY(stw_settings_read(options, tasks, &settings, error));
     TRY(stw_runner_create(simulator, &settings, watch, runner, error));
     *result = calloc(1, sizeof **result);
     if (*result == NULL) {

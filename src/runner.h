@@ -56,6 +56,8 @@ typedef struct stw_runner {
     int64_t evaluations; /* of the methods that are done */
     stw_progress progress;
     double reported_s;         /* when it was last told */
+    stw_plan *from;            /* the plan to begin with, or NULL */
+    stw_fusing *fusing;        /* when fusion is among the tasks, else NULL */
     const stw_search *running; /* or NULL; then: */
     stw_entry *entry;          /* its outcome so far */
 } stw_runner;
@@ -65,15 +67,17 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
 
-/* A runner with an empty result, as the options say; and the end of both: the runner goes, the result is handed out if `status`
- * is OK. */
-stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+/* A runner with an empty result, as the options say (without a word on the tasks: these); and the end of both: the runner goes,
+ * the result is handed out if `status` is OK. */
+stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
                            stw_runner **runner, stw_result **result, stw_error *error);
 stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out);
 /* Fills in what is known only at the end: interrupted or not, the measured share. */
 void stw_runner_finish(stw_runner *runner, stw_result *result);
 /* Fills in the lower bounds, which do not depend on a plan whose ops are all alone. */
 stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
+/* The bound that holds for all plans of the tasks, in seconds. */
+double stw_runner_lower_bound(const stw_runner *runner, const stw_result *result);
 /* Says in result->lacking what stands between the plans and validity. */
 void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
 

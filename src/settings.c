@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "plan/fuse.h"
 
 const char *const stw_objective_name[3] = {"time", "memory", "throughput"};
 
@@ -17,20 +18,20 @@ static int64_t integer_of(const stw_options *options, const char *name, int64_t 
     return text != NULL && stw_str_to_int64(stw_str_of(text), &value) ? value : otherwise;
 }
 
-/* "placement,schedule" in any order, each once. */
+/* "placement,schedule,fusion" in any order, each once. */
 static stw_status read_tasks(const char *text, unsigned *out, stw_error *error) {
-    static const char *const names[] = {"placement", "schedule"};
+    static const char *const names[] = {"placement", "schedule", "fusion"};
     *out = 0;
     for (const char *word = text; word != NULL;) {
         const char *comma = strchr(word, ',');
         const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
         unsigned bit = 0;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 3; k++) {
             if (strlen(names[k]) == length && memcmp(names[k], word, length) == 0) bit = 1u << k;
         }
         if (bit == 0 || (*out & bit) != 0) {
-            return stw_fail(error, STW_ERROR_INPUT, "--tasks: '%s' is not a list of placement and schedule, each at most once",
-                            text);
+            return stw_fail(error, STW_ERROR_INPUT,
+                            "--tasks: '%s' is not a list of placement, schedule and fusion, each at most once", text);
         }
         *out |= bit;
         word = comma == NULL ? NULL : comma + 1;
@@ -71,18 +72,22 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     return STW_OK;
 }
 
-stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_error *error) {
+stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw_settings *out, stw_error *error) {
     const char *objective = text_of(options, "objective"), *tasks = text_of(options, "tasks"), *rule = text_of(options, "rule");
+    const char *fusion = text_of(options, "fusion");
     const char *units = text_of(options, "units"), *budget = text_of(options, "budget");
-    *out = (stw_settings){.rule = -1, .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, .unit_count = 512};
+    *out = (stw_settings){.rule = -1, .fusion = -1, .tasks = otherwise, .unit_count = 512};
     for (int k = 0; k < 3; k++) {
         if (objective != NULL && strcmp(objective, stw_objective_name[k]) == 0) out->objective = (stw_objective)k;
     }
     if (tasks != NULL) TRY(read_tasks(tasks, &out->tasks, error));
     stw_rule named = STW_RULE_FIFO;
     if (rule != NULL && stw_rule_find(stw_str_of(rule), &named)) out->rule = (int32_t)named;
+    stw_fusion grouped = STW_FUSION_NONE;
+    if (fusion != NULL && stw_fusion_find(stw_str_of(fusion), &grouped)) out->fusion = (int32_t)grouped;
     TRY(read_policy(options, &out->policy, error));
     if (units != NULL) TRY(read_units(units, out, error));
+    out->from = text_of(options, "from");
     out->seed = (uint64_t)integer_of(options, "seed", 1);
     out->threads = (int32_t)integer_of(options, "threads", 0);
     out->evaluations = integer_of(options, "evaluations", 0);

@@ -7,17 +7,19 @@
 typedef struct stw_settings {
     stw_objective objective;
     unsigned tasks;
-    int32_t rule; /* stw_rule, or -1 */
+    int32_t rule;   /* stw_rule, or -1 */
+    int32_t fusion; /* stw_fusion, or -1 */
     uint64_t seed;
     int32_t threads;     /* 0: one per core */
     int32_t unit_count;  /* 0: off */
     double budget_s;     /* 0: no limit of time */
     int64_t evaluations; /* 0: no limit of evaluations */
+    const char *from;    /* file of the plan to begin with; NULL: none; borrowed from the options */
     stw_policy_settings policy;
 } stw_settings;
 
-/* `options` may be NULL: all defaults. */
-stw_status stw_settings_read(const stw_options *options, stw_settings *out, stw_error *error);
+/* `options` may be NULL: all defaults. `tasks`: what is decided where they do not say. */
+stw_status stw_settings_read(const stw_options *options, unsigned tasks, stw_settings *out, stw_error *error);
 /* "time", "memory", "throughput" */
 extern const char *const stw_objective_name[3];
 

@@ -36,6 +36,6 @@ stw_status stw_train(const stw_simulator *simulator, const stw_options *options,
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
-    TRY(stw_runner_open(simulator, options, watch, &runner, &result, error));
+    TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, watch, &runner, &result, error));
     return stw_runner_close(runner, train(runner, options, result, error), result, out);
 }

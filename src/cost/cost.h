@@ -24,7 +24,7 @@ struct stw_costs {
  * the whole. `use` sorted by view; count > 0. */
 int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use *use, int64_t count);
 
-/* The model: launch + max(arithmetic, memory traffic), in microseconds. */
+/* The model: launch + latency of the class + max(arithmetic, memory traffic), in microseconds. */
 double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops);
 double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes);
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes);
@@ -64,5 +64,14 @@ typedef struct stw_cost_rows {
 /* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. */
 stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
                                  stw_error *error);
+
+/* given.c: costs from times that are known, (C)(N) each; those of nodes that are no ops are 0. All of it is copied. The graph's
+ * `moved` holds what each op moves. */
+typedef struct stw_given_costs {
+    const double *const *us, *const *compute_us;
+    const bool *const *measured;
+} stw_given_costs;
+stw_status stw_costs_create_given(const stw_graph *graph, const stw_machine *machine, const stw_given_costs *given,
+                                  stw_costs **out, stw_error *error);
 
 #endif

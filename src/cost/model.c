@@ -32,12 +32,12 @@ double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int3
 }
 
 double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes) {
-    return bytes / (device->bandwidth * device->efficiency[op_class]) * 1e6;
+    return bytes / (device->bandwidth * stw_device_traffic(device, (int32_t)op_class)) * 1e6;
 }
 
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes) {
     if (op_class == STW_CLASS_ALIAS) return 0.0; /* nothing is launched */
-    return device->launch_us +
+    return device->launch_us + device->latency_us[op_class] +
            fmax(stw_cost_compute_us(device, op_class, dtype, flops), stw_cost_traffic_us(device, op_class, bytes));
 }
 
@@ -55,7 +55,7 @@ double stw_cost_group_us(const stw_device *device, const stw_group_work *work) {
         bytes += work->class_bytes[c];
     }
     const double traffic_us = stw_cost_traffic_us(device, (stw_op_class)most, bytes);
-    const double model_us = device->launch_us + fmax(work->compute_us, traffic_us);
+    const double model_us = device->launch_us + device->latency_us[most] + fmax(work->compute_us, traffic_us);
     return work->model_us > 0.0 ? work->us / work->model_us * model_us : work->us;
 }
 

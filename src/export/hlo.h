@@ -5,6 +5,7 @@
  *     hlo_body.c     a fused computation for each group: its members, and the bodies of fusions among them
  *     hlo_outputs.c  what stays in the entry, and what the fusions hand to it
  *     hlo_legal.c    what XLA wants of a fusion
+ *     hlo_rows.c     fusions that hold whole rows
  *     hlo_names.c    names and ids of all that is new; computations that nobody calls any more
  *     hlo_buffers.c  readers that must come before an op that overwrites what they read
  *     hlo_order.c    the entry in planned order
@@ -65,7 +66,8 @@ typedef struct stw_hlo_fused { /* a fused computation and its place in the entry
     stw_hlo_range parameter;        /* items */
     stw_hlo_range outside;          /* what the fusion reads: instructions of the entry, by parameter number */
     int32_t output_first, output_count;
-    bool is_input; /* kind kInput */
+    bool is_input;  /* kind kInput */
+    stw_str config; /* backend_config, of kind kCustom; empty: none */
     int32_t item;  /* the fusion in the entry */
 } stw_hlo_fused;
 
@@ -119,6 +121,8 @@ stw_status stw_hlo_add_list(stw_hlo_edit *edit, const int64_t *number, int32_t c
 
 /* Refuses a fused computation with its root. */
 stw_status stw_hlo_check_fused(const stw_hlo_edit *edit, const stw_hlo_fused *fused);
+/* Makes it a kernel by rows where it needs to be one. */
+stw_status stw_hlo_check_rows(stw_hlo_edit *edit, stw_hlo_fused *fused);
 stw_status stw_hlo_refuse(const stw_hlo_edit *edit, const stw_hlo_fused *fused, int64_t instruction, const char *why);
 
 static inline const stw_hlo_instruction *stw_hlo_at(const stw_hlo_edit *edit, int64_t instruction) {
@@ -151,6 +155,9 @@ static inline bool stw_hlo_is_view(const stw_hlo_edit *edit, int64_t instruction
     return edit->op_node[stw_hlo_local(edit, instruction)] < 0 && rule != STW_HLO_PARAMETER && rule != STW_HLO_CONSTANT;
 }
 
+static inline stw_str stw_hlo_kind_of(const stw_hlo_fused *fused) {
+    return fused->config.length > 0 ? STW_STR("kCustom") : fused->is_input ? STW_STR("kInput") : STW_STR("kLoop");
+}
 /* "kLoop"; empty: none is said. */
 stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction *i);
 /* The bytes of a field of an instruction in a protobuf, tag and all; the last one counts. Empty: not there. */

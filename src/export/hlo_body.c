@@ -49,7 +49,9 @@ static bool may_fuse(const stw_hlo_instruction *i) {
 
 static bool is_plain_fusion(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
     const stw_str kind = stw_hlo_fusion_kind(edit, i);
-    return i->rule == STW_HLO_FUSION && (stw_str_is(kind, "kLoop") || stw_str_is(kind, "kInput"));
+    if (i->rule != STW_HLO_FUSION) return false;
+    if (stw_str_is(kind, "kLoop") || stw_str_is(kind, "kInput")) return true;
+    return stw_str_is(kind, "kCustom") && stw_hlo_find_after(i->config, "\"__triton\"").length > 0; /* of plain ops, by blocks */
 }
 
 /* ---- values ---- */
@@ -212,7 +214,7 @@ static stw_status take_apart(fuser *f, int64_t instruction) {
 static stw_status add_member(fuser *f, int64_t instruction) {
     const stw_hlo_instruction *i = stw_hlo_at(f->edit, instruction);
     if (i->rule == STW_HLO_FUSION) {
-        if (!is_plain_fusion(f->edit, i)) return refuse(f, instruction, "is itself one of another kind than kLoop and kInput");
+        if (!is_plain_fusion(f->edit, i)) return refuse(f, instruction, "is itself one of another kind than kLoop, kInput and kCustom of Triton");
         return take_apart(f, instruction);
     }
     stw_hlo_result value = {.item = -1};

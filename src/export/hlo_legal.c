@@ -12,12 +12,16 @@ static bool is_rule(const stw_hlo_edit *edit, int64_t item, stw_hlo_rule rule) {
 /* The shape that an output is computed over: a reduction's is that of what it reads. */
 static const stw_hlo_shape *iteration_of(const stw_hlo_edit *edit, int64_t item) {
     while (is_rule(edit, item, STW_HLO_PART)) item = stw_hlo_number(edit, edit->item[item].operand, 0);
-    if (is_rule(edit, item, STW_HLO_REDUCE)) item = stw_hlo_number(edit, edit->item[item].operand, 0);
+    if (is_rule(edit, item, STW_HLO_REDUCE) && !stw_hlo_reduces_few(edit->m, source_of(edit, item)))
+        item = stw_hlo_number(edit, edit->item[item].operand, 0);
     return stw_hlo_shape_of(edit->m, source_of(edit, item));
 }
 
+/* The same loop: equal shapes, or the same elements in the same order. */
 static bool are_alike(const stw_hlo_edit *edit, const stw_hlo_shape *a, const stw_hlo_shape *b) {
     if (a == b) return true;
+    const bool in_order = stw_hlo_is_row_major(edit->m, a) && stw_hlo_is_row_major(edit->m, b);
+    if (a->kind == STW_HLO_ARRAY && b->kind == STW_HLO_ARRAY && a->elements == b->elements && in_order) return true;
     bool alike = a->kind == STW_HLO_ARRAY && b->kind == STW_HLO_ARRAY && a->rank == b->rank;
     for (int32_t k = 0; alike && k < a->rank; k++) {
         alike = stw_hlo_dimensions(edit->m, a)[k] == stw_hlo_dimensions(edit->m, b)[k];

@@ -139,7 +139,8 @@ static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int3
         TRY(add_output(edit, value[k], item));
         const stw_hlo_instruction *i = stw_hlo_at(edit, value[k]);
         const stw_hlo_instruction *member = is_part_of_member(edit, value[k]) ? stw_hlo_operand(edit->m, i, 0) : i;
-        fused->is_input |= member->rule == STW_HLO_REDUCE;
+        const stw_hlo_instruction *made = stw_hlo_at(edit, edit->item[item].source);
+        fused->is_input |= member->rule == STW_HLO_REDUCE || (made->rule == STW_HLO_REDUCE && !stw_hlo_reduces_few(edit->m, made));
         if (member->rule == STW_HLO_FUSION) fused->is_input |= stw_str_is(stw_hlo_fusion_kind(edit, member), "kInput");
     }
     fused->output_count = count;
@@ -153,7 +154,8 @@ static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int3
         TRY(stw_hlo_add_item(edit, &tuple, &fused->root));
     }
     fused->tail_count = edit->item_count - fused->tail_first;
-    return stw_hlo_check_fused(edit, fused);
+    TRY(stw_hlo_check_fused(edit, fused));
+    return stw_hlo_check_rows(edit, fused);
 }
 
 /* ---- the entry ---- */

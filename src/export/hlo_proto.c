@@ -139,7 +139,8 @@ static void write_fusion(proto_out *o, const stw_hlo_item *item) {
     stw_hlo_device_of(o->edit, item, &device, &index);
     write_output_shape(o, HLO_SHAPE, fused);
     stw_pb_write_raw(&o->w, stw_hlo_field(message_of(o->edit, item->source), HLO_METADATA));
-    stw_pb_write_string(&o->w, HLO_FUSION_KIND, fused->is_input ? STW_STR("kInput") : STW_STR("kLoop"));
+    stw_pb_write_string(&o->w, HLO_FUSION_KIND, stw_hlo_kind_of(fused));
+    if (fused->config.length > 0) stw_pb_write_string(&o->w, HLO_BACKEND_CONFIG, fused->config);
     write_ids(o, HLO_CONTROLS, item->control);
     stw_pb_write_ints(&o->w, HLO_CALLED, &fused->id, 1);
     if (index >= 0 && is_array(o->edit, item)) write_maximal(o, index);

@@ -114,8 +114,12 @@ static void put_fusion(stw_hlo_out *o, const stw_hlo_item *item) {
     put_tuple_shape(o, fused);
     stw_hlo_put(o, " fusion(");
     put_operands(o, item);
-    stw_hlo_put(o, fused->is_input ? "), kind=kInput, calls=" : "), kind=kLoop, calls=");
+    stw_hlo_put(o, "), kind=");
+    stw_hlo_put_str(o, stw_hlo_kind_of(fused));
+    stw_hlo_put(o, ", calls=");
     stw_hlo_put_name(o, fused->name);
+    if (fused->config.length > 0) stw_hlo_put(o, ", backend_config=");
+    stw_hlo_put_str(o, fused->config);
     stw_hlo_put_attributes(o, item);
 }
 

@@ -87,6 +87,8 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     write_key_bool(w, "valid", head->valid);
     write_key_double(w, "lower_bound_s", head->bounds.plan_s);
     write_key_double(w, "lower_bound_fusion_s", head->bounds.fusion_s);
+    stw_json_write_key(w, "lower_bound_bytes");
+    stw_json_write_int64(w, head->bounds.peak_bytes);
     write_key_double(w, "measured_share", head->measured_share);
     write_peaks(w, head->peak_bytes, D);
     stw_json_write_key(w, "candidates");

@@ -22,6 +22,13 @@ typedef struct stw_use { /* one reader of one value */
     int32_t view;        /* the view node that is read, or -1 for the value itself */
 } stw_use;
 
+typedef struct stw_flow { /* how an op's kernel walks its tensors */
+    int64_t row;          /* it works row by row, on rows of this length; 0: not so */
+    bool by_element;      /* an element of its output takes one of each input: of a larger input a part is read, a smaller one
+                             again and again. Else each input is read once */
+    bool folds;           /* it makes one element of each row; what follows can be in its kernel only row by row */
+} stw_flow;
+
 struct stw_graph {
     stw_arena arena; /* owns everything below */
     stw_str name, family;
@@ -48,6 +55,7 @@ struct stw_graph {
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
     bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
+    stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
     int64_t *input_start;   /* (N + 1) into input */
@@ -77,6 +85,13 @@ static inline bool stw_node_is_source(uint8_t kind) { return kind >= STW_NODE_PA
 /* Parameters and buffers live on one device; inputs and constants are everywhere. */
 static inline bool stw_node_is_resident(uint8_t kind) { return kind == STW_NODE_PARAMETER || kind == STW_NODE_BUFFER; }
 static inline bool stw_node_is_everywhere(uint8_t kind) { return kind == STW_NODE_INPUT || kind == STW_NODE_CONSTANT; }
+
+/* Elements of a node's output: the product of its shape, as far as doubles go. */
+static inline double stw_graph_elements(const stw_graph *graph, int32_t node) {
+    double elements = 1.0;
+    for (int64_t k = graph->shape_start[node]; k < graph->shape_start[node + 1]; k++) elements *= (double)graph->shape[k];
+    return elements;
+}
 
 /* Readers refuse more bytes of tensors than this, so that sums over values and devices never leave 63 bits. */
 #define STW_GRAPH_MAX_BYTES ((int64_t)1 << 56)

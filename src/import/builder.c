@@ -73,6 +73,7 @@ stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *ou
 }
 
 void stw_builder_set_text(stw_builder *b, stw_str text) { b->text = text; }
+void stw_builder_keep_flow(stw_builder *b) { b->keeps_flow = true; }
 
 stw_raw_node *stw_builder_node(stw_builder *b, int32_t index) { return &b->node[index]; }
 int32_t stw_builder_count(const stw_builder *b) { return (int32_t)b->count; }

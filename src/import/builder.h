@@ -26,12 +26,16 @@ typedef struct stw_raw_node {
     int64_t moved;        /* bytes read and written, where that is not inputs + output (a loop); STW_UNKNOWN: as usual */
     int64_t at;           /* offset in the file, for messages; STW_UNKNOWN: none */
     int32_t op_class;     /* stw_op_class of an op that the table need not be asked about (a fusion); STW_UNKNOWN: look it up */
+    bool stays;           /* as the graph has it */
+    stw_flow flow;        /* the same; the graph has none unless stw_builder_keep_flow is called */
 } stw_raw_node;
 
 /* `vocabulary`: whose operator names these are. All memory is the arena's. */
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error);
 /* The file is this text: messages then give lines of it, not bytes. Borrowed until the end. */
 void stw_builder_set_text(stw_builder *b, stw_str text);
+/* The nodes say how kernels walk their tensors. */
+void stw_builder_keep_flow(stw_builder *b);
 /* Its index, counted from 0 in the order of adding; *out is only valid after STW_OK. */
 stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *out, stw_error *error);
 stw_raw_node *stw_builder_node(stw_builder *b, int32_t index); /* to be changed until the end; valid until the next add */

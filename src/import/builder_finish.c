@@ -101,6 +101,8 @@ static stw_status keep_kind(finish *f, int32_t i) {
     graph->op_class[i] = (uint8_t)(view && waits ? STW_CLASS_ALIAS : op_class);
     graph->known[i] = source || row >= 0 || raw->op_class >= 0;
     graph->dtype[i] = (uint8_t)(raw->dtype >= 0 ? raw->dtype : STW_DTYPE_NONE);
+    graph->stays[i] = raw->stays;
+    if (graph->flow != NULL) graph->flow[i] = raw->flow;
     graph->origin[i] = at;
     graph->at[i] = raw->at;
     graph->op_count += graph->kind[i] == STW_NODE_OP;
@@ -210,6 +212,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     STW_TRY_NEW(b->arena, f->id, b->count, f->error);
     for (int32_t i = 0; i < (int32_t)b->count; i++) f->id[f->order[i]] = i;
     TRY(stw_graph_allocate(graph, b->count, f->error));
+    if (b->keeps_flow) STW_TRY_NEW(&graph->arena, graph->flow, b->count, f->error);
     graph->loss = -1;
     TRY(copy_clean(f, name, &graph->name));
     TRY(copy_clean(f, family, &graph->family));

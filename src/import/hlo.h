@@ -97,7 +97,7 @@ typedef struct stw_hlo_instruction {
     stw_hlo_range operand;     /* instructions, in module->number, as all lists that follow */
     stw_hlo_range called;      /* computations; of a while: body, condition */
     stw_hlo_range control;     /* instructions that come before */
-    stw_hlo_range dimensions;  /* of a transpose: its permutation */
+    stw_hlo_range dimensions;  /* of a transpose: its permutation; of a reduction: what it reduces */
     stw_hlo_range contracting; /* of a dot: dimensions of the left side */
     stw_hlo_range batch;
     stw_hlo_range window;   /* sizes */
@@ -200,6 +200,8 @@ const stw_hlo_shape *stw_hlo_main_part(const stw_hlo_module *m, const stw_hlo_sh
 /* A reshape or transpose that only renames dimensions: the bytes stay where they are. */
 bool stw_hlo_reshape_is_free(const stw_hlo_module *m, const stw_hlo_instruction *i);
 bool stw_hlo_transpose_is_free(const stw_hlo_module *m, const stw_hlo_instruction *i);
+/* The last dimension is the fastest, and so on; those of size 1 do not count. */
+bool stw_hlo_is_row_major(const stw_hlo_module *m, const stw_hlo_shape *shape);
 
 /* What an instruction costs, bodies included. */
 typedef struct stw_hlo_cost {
@@ -211,6 +213,20 @@ typedef struct stw_hlo_cost {
 typedef struct stw_hlo_costs stw_hlo_costs;
 stw_status stw_hlo_costs_create(const stw_hlo_module *m, stw_arena *arena, stw_hlo_costs **out, stw_error *error);
 stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
+/* hlo_needed.c: how many elements of each instruction's result the root of its computation needs; readers of different parts add
+ * up. `needed` (instruction_count), zeros before. */
+void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed);
+/* What a fusion that calls a computation reads of a parameter: only what its results need of it. */
+int64_t stw_hlo_fusion_reads(const stw_hlo_costs *costs, int64_t computation, int32_t parameter);
+/* What it writes for an output: the root, or an element of the tuple there. */
+int64_t stw_hlo_fusion_writes(const stw_hlo_costs *costs, int32_t instruction);
+/* Arithmetic of an instruction inside a fusion: of the elements that the fusion's results need. */
+int64_t stw_hlo_fused_flops(const stw_hlo_costs *costs, int32_t instruction);
+
+/* hlo_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
+stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);
+/* XLA sums so few values for each result that it does so in a loop, like an element-wise op. */
+bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 
 /* The element k of a while's state that its body hands on untouched. */
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k);

@@ -230,6 +230,7 @@ static stw_status add_op(build *b, int32_t index) {
     raw.moved = cost.usual ? STW_UNKNOWN : cost.moved;
     raw.op_class = i->rule == STW_HLO_ORDER ? STW_CLASS_ALIAS : cost.op_class;
     if (i->rule == STW_HLO_CUSTOM && i->target.length > 0) raw.op = i->target;
+    raw.flow = stw_hlo_flow_of(b->m, i, &raw.stays);
     TRY(add_node(b, index, &raw, &v.node));
     v.owner = v.node;
     *value_at(b, index) = v;
@@ -303,6 +304,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     TRY(stw_hlo_costs_create(m, arena, &b.costs, error));
     TRY(stw_hlo_classify_parameters(m, arena, &b.source_kind, error));
     TRY(stw_builder_create(arena, STW_HLO, &b.b, error));
+    stw_builder_keep_flow(b.b);
     STW_TRY_NEW(arena, b.value_of, b.entry->count, error);
     STW_TRY_NEW(arena, b.mark, b.entry->count, error);
     TRY(add_all(&b));

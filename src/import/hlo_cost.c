@@ -5,14 +5,14 @@
 typedef struct {
     int64_t flops, moved;
     int64_t matmul, convolution, attention; /* the parts of flops that run on matrix units */
-    int64_t written;                        /* as a fusion: what its root writes */
+    int64_t fused_flops, written;           /* as a fusion: of the elements that its results need; what its root writes */
     bool reduces, scatters, gathers, computes;
 } body_cost;
 
 struct stw_hlo_costs {
     const stw_hlo_module *m;
     body_cost *body;  /* (computation_count) */
-    int64_t *read;    /* (number_count) as a fusion: bytes read of each parameter, beside computation->parameter */
+    int64_t *needed;  /* (instruction_count) as a part of a fusion: elements of its result that the fusion's results need */
     int32_t *forward; /* (instruction_count) the parameter of which it is a view, else itself */
 };
 
@@ -95,6 +95,13 @@ static int64_t simple_flops(const stw_hlo_costs *c, const stw_hlo_instruction *i
     }
 }
 
+/* XLA sums a few values, such as the parts of a split product, in a loop over the results like an element-wise op; only beyond
+ * that do threads work together on one result. */
+static bool reduces_many(const stw_hlo_module *m, const stw_hlo_instruction *i) {
+    enum { FEW = 16 };
+    return operand_elements(m, i, 0) >= stw_hlo_multiply(FEW, stw_hlo_main_part(m, stw_hlo_shape_of(m, i))->elements);
+}
+
 /* ---- traffic ---- */
 
 /* Bytes of the operands, a repeated one counted once where there are few. */
@@ -118,25 +125,14 @@ static int32_t forward_of(const stw_hlo_costs *c, int32_t index) {
     return is_view ? c->forward[m->number[i->operand.first]] : index;
 }
 
-/* What a fusion reads of its parameters: all, unless every reader takes a slice. */
-static void add_fusion_reads(stw_hlo_costs *c, const stw_hlo_computation *body, const stw_hlo_instruction *i) {
-    const stw_hlo_module *m = c->m;
-    if (i->rule == STW_HLO_BITCAST || (i->rule == STW_HLO_RESHAPE && stw_hlo_reshape_is_free(m, i))) return;
-    for (int32_t k = 0; k < i->operand.count; k++) {
-        const stw_hlo_instruction *from = &m->instruction[c->forward[m->number[i->operand.first + k]]];
-        if (from->rule != STW_HLO_PARAMETER) continue;
-        const int64_t whole = stw_hlo_shape_of(m, from)->bytes;
-        int64_t part = whole;
-        if (k == 0 && i->rule == STW_HLO_SLICE) part = stw_hlo_shape_of(m, i)->bytes;
-        if (k == 0 && i->rule == STW_HLO_UPDATE) part = 0;
-        int64_t *sum = &c->read[body->parameter.first + from->number];
-        *sum = stw_hlo_add(*sum, part);
-        if (*sum > whole) *sum = whole;
-    }
+/* The same share of an amount as is needed of the result. */
+static int64_t needed_share(const stw_hlo_costs *c, int32_t index, int64_t amount) {
+    const int64_t all = stw_hlo_shape_of(c->m, &c->m->instruction[index])->elements, needed = c->needed[index];
+    return needed >= all ? amount : (int64_t)((double)amount * ((double)needed / (double)all));
 }
 
 /* What a value at a fusion's end writes: an update in place only its slice. */
-static int64_t written_bytes(const stw_hlo_costs *c, int32_t index) {
+int64_t stw_hlo_fusion_writes(const stw_hlo_costs *c, int32_t index) {
     const stw_hlo_module *m = c->m;
     const stw_hlo_instruction *i = &m->instruction[c->forward[index]];
     if (i->rule == STW_HLO_UPDATE) return stw_hlo_shape_of(m, stw_hlo_operand(m, i, 1))->bytes;
@@ -146,18 +142,24 @@ static int64_t written_bytes(const stw_hlo_costs *c, int32_t index) {
 static int64_t fusion_written(const stw_hlo_costs *c, const stw_hlo_computation *body) {
     const stw_hlo_module *m = c->m;
     const stw_hlo_instruction *root = &m->instruction[body->root];
-    if (root->rule != STW_HLO_TUPLE) return written_bytes(c, body->root);
+    if (root->rule != STW_HLO_TUPLE) return stw_hlo_fusion_writes(c, body->root);
     int64_t sum = 0;
     for (int32_t k = 0; k < root->operand.count; k++) {
-        sum = stw_hlo_add(sum, written_bytes(c, (int32_t)m->number[root->operand.first + k]));
+        sum = stw_hlo_add(sum, stw_hlo_fusion_writes(c, (int32_t)m->number[root->operand.first + k]));
     }
     return sum;
+}
+
+int64_t stw_hlo_fusion_reads(const stw_hlo_costs *c, int64_t computation, int32_t parameter) {
+    const stw_hlo_computation *body = &c->m->computation[computation];
+    const int32_t index = (int32_t)c->m->number[body->parameter.first + parameter];
+    return index < 0 ? 0 : needed_share(c, index, stw_hlo_shape_of(c->m, &c->m->instruction[index])->bytes);
 }
 
 static int64_t fusion_moved(const stw_hlo_costs *c, int64_t computation) {
     const stw_hlo_computation *body = &c->m->computation[computation];
     int64_t sum = c->body[computation].written;
-    for (int32_t p = 0; p < body->parameter.count; p++) sum = stw_hlo_add(sum, c->read[body->parameter.first + p]);
+    for (int32_t p = 0; p < body->parameter.count; p++) sum = stw_hlo_add(sum, stw_hlo_fusion_reads(c, computation, p));
     return sum;
 }
 
@@ -223,6 +225,7 @@ static void price_start(const stw_hlo_costs *c, const stw_hlo_instruction *i, st
     if (i->called.count == 0 || !(fusion || stw_str_is(i->opcode, "async-start") || stw_str_is(i->opcode, "call-start"))) return;
     const int64_t called = m->number[i->called.first];
     take_body(cost, &c->body[called], 1);
+    if (fusion) cost->flops = c->body[called].fused_flops;
     if (fusion) cost->moved = fusion_moved(c, called);
     if (fusion) cost->op_class = body_class(&c->body[called], true);
 }
@@ -252,9 +255,12 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *c, int32_t index) {
             cost.usual = false;
             cost.moved = stw_hlo_multiply(3, stw_hlo_shape_of(m, stw_hlo_operand(m, i, i->operand.count - 1))->bytes);
             break;
+        case STW_HLO_REDUCE:
+            if (!reduces_many(m, i)) cost.op_class = STW_CLASS_ELEMENTWISE;
+            break;
         case STW_HLO_FUSION:
             cost.usual = false;
-            cost.flops = c->body[called].flops;
+            cost.flops = c->body[called].fused_flops;
             cost.moved = fusion_moved(c, called);
             cost.op_class = body_class(&c->body[called], true);
             break;
@@ -273,6 +279,10 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *c, int32_t index) {
     return cost;
 }
 
+int64_t stw_hlo_fused_flops(const stw_hlo_costs *c, int32_t index) {
+    return needed_share(c, index, stw_hlo_cost_of(c, index).flops);
+}
+
 /* ---- computations ---- */
 
 static void add_to_body(body_cost *body, const stw_hlo_costs *c, int32_t index) {
@@ -285,7 +295,7 @@ static void add_to_body(body_cost *body, const stw_hlo_costs *c, int32_t index) 
     if (dot) body->matmul = stw_hlo_add(body->matmul, cost.flops);
     if (convolution) body->convolution = stw_hlo_add(body->convolution, cost.flops);
     if (cost.op_class == STW_CLASS_ATTENTION) body->attention = stw_hlo_add(body->attention, cost.flops);
-    body->reduces |= i->rule == STW_HLO_REDUCE || i->rule == STW_HLO_WINDOW;
+    body->reduces |= (i->rule == STW_HLO_REDUCE && reduces_many(c->m, i)) || i->rule == STW_HLO_WINDOW;
     body->scatters |= i->rule == STW_HLO_SCATTER;
     body->gathers |= i->rule == STW_HLO_SLICE && !stw_str_is(i->opcode, "slice");
     body->computes |= cost.flops > 0;
@@ -296,14 +306,17 @@ stw_status stw_hlo_costs_create(const stw_hlo_module *m, stw_arena *arena, stw_h
     STW_TRY_NEW(arena, c, 1, error);
     c->m = m;
     STW_TRY_NEW(arena, c->body, m->computation_count, error);
-    STW_TRY_NEW(arena, c->read, m->number_count, error);
+    STW_TRY_NEW(arena, c->needed, m->instruction_count, error);
     STW_TRY_NEW(arena, c->forward, m->instruction_count, error);
     for (int32_t k = 0; k < m->computation_count; k++) {
         const stw_hlo_computation *body = &m->computation[k];
         for (int32_t i = body->first; i < body->first + body->count; i++) {
             c->forward[i] = forward_of(c, i);
-            add_fusion_reads(c, body, &m->instruction[i]);
             add_to_body(&c->body[k], c, i);
+        }
+        stw_hlo_find_needed(m, body, c->needed);
+        for (int32_t i = body->first; i < body->first + body->count; i++) {
+            c->body[k].fused_flops = stw_hlo_add(c->body[k].fused_flops, stw_hlo_fused_flops(c, i));
         }
         c->body[k].written = fusion_written(c, body);
     }

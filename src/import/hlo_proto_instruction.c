@@ -141,7 +141,7 @@ static stw_status read_window(stw_hlo_proto *p, stw_pb window, int64_t field, st
 
 static stw_status read_numbers(stw_hlo_proto *p, stw_pb message, stw_hlo_instruction *i) {
     stw_pb part, inner;
-    if (i->rule == STW_HLO_TRANSPOSE) TRY(stw_hlo_proto_numbers(p, message, 14, &i->dimensions));
+    if (i->rule == STW_HLO_TRANSPOSE || i->rule == STW_HLO_REDUCE) TRY(stw_hlo_proto_numbers(p, message, 14, &i->dimensions));
     if (find_message(message, 15, &part)) {
         TRY(read_window(p, part, 1, &i->window));
         TRY(read_window(p, part, 6, &i->dilation));

@@ -85,7 +85,7 @@ static int64_t next_dimension(const stw_hlo_module *m, const stw_hlo_shape *shap
 }
 
 /* Row-major, as far as dimensions of size 1 let anybody notice. */
-static bool is_row_major(const stw_hlo_module *m, const stw_hlo_shape *shape) {
+bool stw_hlo_is_row_major(const stw_hlo_module *m, const stw_hlo_shape *shape) {
     int64_t last = INT64_MAX;
     int32_t k = 0;
     for (int64_t d; (d = next_dimension(m, shape, &k)) >= 0; last = d) {
@@ -114,7 +114,7 @@ static bool have_same_dimensions(const stw_hlo_module *m, const stw_hlo_shape *a
 bool stw_hlo_reshape_is_free(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     const stw_hlo_shape *from = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0)), *to = stw_hlo_shape_of(m, i);
     if (from->kind != STW_HLO_ARRAY || to->kind != STW_HLO_ARRAY) return true;
-    if (is_row_major(m, from) && is_row_major(m, to)) return true;
+    if (stw_hlo_is_row_major(m, from) && stw_hlo_is_row_major(m, to)) return true;
     enum { MAX_RANK = 64 }; /* beyond it nobody needs the finer rule */
     return from->rank <= MAX_RANK && to->rank <= MAX_RANK && have_same_dimensions(m, from, to);
 }

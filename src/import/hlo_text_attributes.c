@@ -118,7 +118,8 @@ static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_inst
     TRY(add_called(t, value, &i->called));
     i->control.first = t->module->number_count;
     if (value[CONTROL].length > 0) TRY(add_names(t, value[CONTROL], t->scope, &i->control));
-    if (value[DIMENSIONS].length > 0 && i->rule == STW_HLO_TRANSPOSE) TRY(stw_hlo_numbers(t, value[DIMENSIONS], &i->dimensions));
+    const bool has_dimensions = i->rule == STW_HLO_TRANSPOSE || i->rule == STW_HLO_REDUCE;
+    if (value[DIMENSIONS].length > 0 && has_dimensions) TRY(stw_hlo_numbers(t, value[DIMENSIONS], &i->dimensions));
     if (value[CONTRACTING].length > 0) TRY(stw_hlo_numbers(t, value[CONTRACTING], &i->contracting));
     if (value[BATCH].length > 0) TRY(stw_hlo_numbers(t, value[BATCH], &i->batch));
     if (value[WINDOW].length > 0) {

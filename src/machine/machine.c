@@ -65,7 +65,9 @@ static bool costs_equal(const stw_device *a, const stw_device *b) {
     if (!stw_str_equal(a->kind, b->kind) || a->launch_us != b->launch_us || a->bandwidth != b->bandwidth) return false;
     if (a->flops_f32 != b->flops_f32 || a->flops_tf32 != b->flops_tf32 || a->flops_bf16 != b->flops_bf16) return false;
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
-        if (a->efficiency[c] != b->efficiency[c] || a->fuses_epilogue[c] != b->fuses_epilogue[c]) return false;
+        if (a->efficiency[c] != b->efficiency[c] || a->latency_us[c] != b->latency_us[c]) return false;
+        if (stw_device_traffic(a, c) != stw_device_traffic(b, c)) return false;
+        if (a->fuses_epilogue[c] != b->fuses_epilogue[c]) return false;
     }
     return true;
 }

@@ -17,20 +17,22 @@ static bool find_class(stw_machine_reader *r, const char *at, const char *key, s
     return stw_field_fail(r, at, "%s: no operator class is called '%.*s'; there are %s", key, shown, name.p, list);
 }
 
-/* Classes that are not named stay 0. */
-static void read_efficiency(stw_machine_reader *r, stw_device *device) {
-    if (!stw_field_want(r, "efficiency", STW_JSON_OBJECT) || !stw_json_object(r->json)) return;
+/* A number by class: {"matmul": 0.5}. Classes that are not named stay as they are. */
+static void read_by_class(stw_machine_reader *r, const char *field, stw_range range, double value[STW_CLASS_COUNT]) {
+    bool seen[STW_CLASS_COUNT] = {false};
+    if (!stw_field_want(r, field, STW_JSON_OBJECT) || !stw_json_object(r->json)) return;
     stw_str key;
     while (stw_json_key(r->json, &key)) {
         stw_op_class op_class;
-        if (!find_class(r, NULL, "efficiency", key, &op_class)) return;
+        if (!find_class(r, NULL, field, key, &op_class)) return;
         char name[40];
-        snprintf(name, sizeof name, "efficiency.%s", stw_op_class_name(op_class));
-        if (device->efficiency[op_class] > 0.0) {
+        snprintf(name, sizeof name, "%s.%s", field, stw_op_class_name(op_class));
+        if (seen[op_class]) {
             stw_field_fail(r, NULL, "\"%s\" is given twice; keep one", name);
             return;
         }
-        if (!stw_field_number(r, name, STW_SHARE, &device->efficiency[op_class])) return;
+        seen[op_class] = true;
+        if (!stw_field_number(r, name, range, &value[op_class])) return;
     }
 }
 
@@ -74,9 +76,12 @@ static void read_device_name(stw_machine_reader *r, int32_t index) {
     snprintf(r->subject, sizeof r->subject, "devices[%d] '%.*s'", index, STW_STR_SHOW(device->name));
 }
 
-enum { NAME, KIND, MEMORY, LAUNCH, FLOPS, BANDWIDTH, EFFICIENCY, FUSES_EPILOGUE, DEVICE_KEY_COUNT };
-static const char *const device_keys[DEVICE_KEY_COUNT] = {
-    "name", "kind", "memory_bytes", "launch_us", "flops_per_s", "bandwidth_bytes_per_s", "efficiency", "fuses_epilogue"};
+enum { NAME, KIND, MEMORY, LAUNCH, FLOPS, BANDWIDTH, EFFICIENCY, TRAFFIC, CLASS_LATENCY, FUSES_EPILOGUE, DEVICE_KEY_COUNT };
+static const char *const device_keys[DEVICE_KEY_COUNT] = {"name",         "kind",
+                                                          "memory_bytes", "launch_us",
+                                                          "flops_per_s",  "bandwidth_bytes_per_s",
+                                                          "efficiency",   "traffic_efficiency",
+                                                          "latency_us",   "fuses_epilogue"};
 
 /* What the file leaves out, from the kind if we know it. */
 static bool complete_device(stw_machine_reader *r, const char *at, stw_device *device, uint32_t seen) {
@@ -120,7 +125,9 @@ static bool read_device(stw_machine_reader *r, int32_t index) {
             case LAUNCH: stw_field_number(r, "launch_us", STW_ZERO_OR_MORE, &device->launch_us); break;
             case FLOPS: read_flops(r, device); break;
             case BANDWIDTH: stw_field_number(r, "bandwidth_bytes_per_s", STW_ABOVE_ZERO, &device->bandwidth); break;
-            case EFFICIENCY: read_efficiency(r, device); break;
+            case EFFICIENCY: read_by_class(r, "efficiency", STW_SHARE, device->efficiency); break;
+            case TRAFFIC: read_by_class(r, "traffic_efficiency", STW_SHARE, device->traffic); break;
+            case CLASS_LATENCY: read_by_class(r, "latency_us", STW_ZERO_OR_MORE, device->latency_us); break;
             default: read_fuses_epilogue(r, device); break;
         }
     }

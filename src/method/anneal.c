@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "method/affinity.h"
+#include "method/fusing.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "sim/critical.h"
+#include "sim/op_times.h"
 
 enum { CHAINS = 8, ROUNDS = 48, LOOK_EVERY = 48, LEVELS = 5 };
 static const double HEAT = 0.01;       /* of the hottest chains, at the beginning */
@@ -52,6 +54,15 @@ static stw_status sort_by_start(const stw_simulator *s, stw_chain *c, stw_arena 
     return STW_OK;
 }
 
+/* Tasks of the run as ops: a group stands for its first. */
+static stw_status find_critical(const stw_workspace *workspace, stw_chain *c, int32_t T, stw_arena scratch) {
+    const stw_tasks *ran = workspace->timeline.tasks, *unfused = &workspace->simulator->unfused;
+    TRY(stw_critical_path(workspace, c->critical, T, &c->critical_count, scratch, &c->error));
+    for (int32_t k = 0; k < c->critical_count && ran != unfused; k++)
+        c->critical[k] = unfused->task_of[ran->task_node[c->critical[k]]];
+    return STW_OK;
+}
+
 /* Looks at the plan as it is: its critical path, and what runs when. Counts as an evaluation. */
 static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     stw_search *search = a->search;
@@ -61,10 +72,15 @@ static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     c->since_look = 0;
     c->critical_count = 0;
     if (workspace->timeline.start_ps == NULL) return STW_OK;
-    memcpy(c->start_ps, workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
+    stw_arena scratch = search->scratch[worker];
+    int64_t *end_ps;
+    int32_t *task;
+    STW_TRY_NEW(&scratch, end_ps, T, &c->error);
+    STW_TRY_NEW(&scratch, task, T, &c->error);
+    TRY(stw_op_times(workspace, c->start_ps, end_ps, task, scratch, &c->error));
     c->step_ps = (int64_t)(c->score.step_s * 1e12);
-    TRY(sort_by_start(search->simulator, c, search->scratch[worker]));
-    return stw_critical_path(workspace, c->critical, T, &c->critical_count, search->scratch[worker], &c->error);
+    TRY(sort_by_start(search->simulator, c, scratch));
+    return find_critical(workspace, c, T, scratch);
 }
 
 /* Valid plans may become a little worse. */
@@ -78,8 +94,9 @@ static bool accepts(const stw_chain *c, const stw_score *score, double heat) {
 
 static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_t worker) {
     stw_score score = {0};
-    TRY(stw_anneal_change(a, c, a->search->scratch[worker]));
-    if (c->moved_count == 0 && !c->priorities_changed) return STW_OK;
+    bool changed = false;
+    TRY(stw_anneal_change(a, c, worker, &changed));
+    if (!changed) return STW_OK;
     /* A step beyond the limit would be rejected: there is no need to see its end. */
     const bool limited = a->search->objective == STW_OBJECTIVE_TIME && c->score.reason == STW_VALID;
     TRY(stw_search_evaluate_within(a->search, c->plan, limited ? limit_of(c, heat) : 0.0, worker, &score, &c->error));
@@ -91,6 +108,7 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
     c->score = score;
     if (!stw_score_is_better(&score, &c->best_score)) return STW_OK;
     c->best_score = score;
+    if (c->fusion != NULL) memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof(double));
     return stw_plan_copy(c->best, c->plan, &c->error);
 }
 
@@ -152,6 +170,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
     }
     if (stw_score_is_better(&best->best_score, &worst->score) && !has_order(best->best)) {
         TRY(stw_plan_copy(worst->plan, best->best, error));
+        if (worst->fusion != NULL) memcpy(worst->fusion, best->best_fusion, (size_t)best->plan->graph->N * sizeof(double));
         worst->score = best->best_score;
         worst->since_look = LOOK_EVERY;
     }
@@ -215,6 +234,12 @@ static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t i
     STW_TRY_NEW(arena, c->plan_glue, T, error);
     STW_TRY_NEW(arena, c->aversion, T, error);
     STW_TRY_NEW(arena, c->steered, N, error);
+    if (search->fusing != NULL) {
+        STW_TRY_NEW(arena, c->fusion, N, error);
+        STW_TRY_NEW(arena, c->old_fusion, N, error);
+        STW_TRY_NEW(arena, c->best_fusion, N, error);
+        STW_TRY_NEW(arena, c->old_group, N, error);
+    }
     TRY(stw_plan_create(s->graph, s->machine, &c->plan, error));
     TRY(stw_plan_create(s->graph, s->machine, &c->best, error));
     TRY(stw_plan_copy(c->plan, start, error));
@@ -227,12 +252,16 @@ static bool may_place(const stw_search *search) {
 
 static bool may_order(const stw_search *search) { return (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0; }
 
+static bool may_fuse(const stw_search *search) { return search->fusing != NULL && search->fusing->rule < 0; }
+
 /* Chances of the kinds of moves: those that change what may not be changed get none. */
 static void weigh_moves(stw_annealing *a) {
-    static const double weight[STW_MOVE_COUNT] = {0.42, 0.19, 0.24, 0.06, 0.05, 0.01, 0.03};
+    static const double weight[STW_MOVE_COUNT] = {0.42, 0.19, 0.24, 0.06, 0.05, 0.01, 0.03, 0.25};
     double sum = 0.0;
     for (int k = 0; k < STW_MOVE_COUNT; k++) {
-        const bool may = k <= STW_MOVE_STEER ? may_place(a->search) : may_order(a->search);
+        const bool may = k <= STW_MOVE_STEER  ? may_place(a->search)
+                         : k == STW_MOVE_FUSE ? may_fuse(a->search)
+                                              : may_order(a->search);
         a->weight[k] = may ? weight[k] : 0.0;
         sum += a->weight[k];
     }
@@ -259,17 +288,33 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     return STW_OK;
 }
 
-/* Evaluates the start. A strict order would forbid nearly every move, so the chain goes on with priorities that say the same;
- * the plan as it was remains the best. */
-static stw_status settle(stw_search *search, stw_chain *c, stw_error *error) {
+/* A strict order would forbid nearly every move, so the chain goes on with priorities that say the same. */
+static stw_status turn_into_priorities(const stw_search *search, stw_chain *c, stw_error *error) {
     const stw_tasks *tasks = &search->simulator->unfused;
+    stw_arena scratch = search->scratch[0];
+    int64_t *end_ps;
+    int32_t *task;
+    STW_TRY_NEW(&scratch, end_ps, tasks->T, error);
+    STW_TRY_NEW(&scratch, task, tasks->T, error);
+    TRY(stw_op_times(search->workspace[0], c->start_ps, end_ps, task, scratch, error));
+    for (int32_t t = 0; t < tasks->T; t++) c->plan->priority[tasks->task_node[t]] = -(double)c->start_ps[t] / 1e6;
+    for (int32_t d = 0; d < c->plan->machine->device_count; d++) TRY(stw_plan_set_order(c->plan, d, NULL, -1, error));
+    return STW_OK;
+}
+
+/* Evaluates the start. The chain may go on with something else that says nearly the same; the plan as it was remains the best. */
+static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error) {
+    stw_search *search = a->search;
     TRY(stw_search_evaluate(search, c->best, 0, &c->best_score, error));
     c->score = c->best_score;
-    const int64_t *start_ps = search->workspace[0]->timeline.start_ps;
-    if (!has_order(c->plan) || start_ps == NULL) return STW_OK;
-    for (int32_t t = 0; t < tasks->T; t++) c->plan->priority[tasks->task_node[t]] = -(double)start_ps[t] / 1e6;
-    for (int32_t d = 0; d < c->plan->machine->device_count; d++) TRY(stw_plan_set_order(c->plan, d, NULL, -1, error));
-    return stw_search_evaluate(search, c->plan, 0, &c->score, error);
+    const bool ordered = has_order(c->plan) && search->workspace[0]->timeline.start_ps != NULL;
+    if (ordered) TRY(turn_into_priorities(search, c, error));
+    if (c->fusion != NULL) {
+        TRY(stw_anneal_read_fusion(a, c, search->scratch[0], error));
+        stw_anneal_regroup(a, c, 0);
+        memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
+    }
+    return ordered || c->fusion != NULL ? stw_search_evaluate(search, c->plan, 0, &c->score, error) : STW_OK;
 }
 
 /* Most chains begin with the best plan, some with the second and the third. */
@@ -283,10 +328,14 @@ static stw_status create_chains(annealing *a, const stw_starts *starts, stw_aren
         TRY(create_chain(search, c, k, starts->plan[start], arena, error));
         if (first[start] < 0) {
             first[start] = k;
-            TRY(settle(search, c, error));
+            TRY(settle(&a->shared, c, error));
         } else {
             const stw_chain *like = &a->chain[first[start]];
             TRY(stw_plan_copy(c->plan, like->plan, error));
+            if (c->fusion != NULL) {
+                memcpy(c->fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
+                memcpy(c->best_fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
+            }
             c->score = like->score;
             c->best_score = like->best_score;
         }
@@ -322,7 +371,7 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
 /* Nothing to search: no ops, neither the placement nor the priorities are ours, or not even one evaluation for each chain. */
 static bool is_decided(const stw_search *search) {
     if (search->simulator->graph->op_count == 0 || stw_search_evaluations_left(search) < CHAINS) return true;
-    return !may_place(search) && !may_order(search);
+    return !may_place(search) && !may_order(search) && !may_fuse(search);
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {

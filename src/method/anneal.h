@@ -2,7 +2,8 @@
  *
  * anneal.c           the chains: when they accept, when they meet, when they end
  * anneal_moves.c     changes of the placement
- * anneal_priority.c  changes of the priorities */
+ * anneal_priority.c  changes of the priorities
+ * anneal_fusion.c    changes of what is fused */
 #ifndef STW_METHOD_ANNEAL_H
 #define STW_METHOD_ANNEAL_H
 
@@ -17,6 +18,7 @@ typedef enum stw_move {
     STW_MOVE_NUDGE,    /* a unit runs earlier or later */
     STW_MOVE_RANK,     /* all priorities by upward rank of the plan as it is */
     STW_MOVE_BACKWARD, /* all priorities by a run backwards */
+    STW_MOVE_FUSE,     /* some ops are merged into their readers, or no longer */
     STW_MOVE_COUNT
 } stw_move;
 
@@ -43,6 +45,9 @@ typedef struct stw_chain { /* N nodes, T tasks */
     int32_t *moved, *old_device; /* (N) */
     bool priorities_changed;
     double *old_priority; /* (N) */
+    bool fusion_changed;
+    double *fusion, *old_fusion, *best_fusion; /* (N) fusion priorities, also of `best`; NULL: nothing is fused */
+    int32_t *old_group;                        /* (N) */
 
     /* What the last look at the plan showed. */
     int32_t critical_count;
@@ -62,8 +67,8 @@ typedef struct stw_chain { /* N nodes, T tasks */
     stw_error error;
 } stw_chain;
 
-/* Makes one change of the plan. It may come to nothing: `moved_count` 0 and priorities as they were. */
-stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, stw_arena scratch);
+/* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
+stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 void stw_anneal_take_back(stw_chain *chain);
 
 /* An op: half of the time one on the critical path. */
@@ -73,5 +78,9 @@ const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *chai
 /* anneal_priority.c */
 void stw_anneal_keep_priorities(stw_chain *chain);
 void stw_anneal_nudge(const stw_annealing *a, stw_chain *chain);
+/* anneal_fusion.c */
+stw_status stw_anneal_read_fusion(const stw_annealing *a, stw_chain *chain, stw_arena scratch, stw_error *error);
+void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
+void stw_anneal_fuse(const stw_annealing *a, stw_chain *chain);
 
 #endif

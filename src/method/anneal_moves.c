@@ -24,7 +24,10 @@ static void place_unit(const stw_units *units, stw_chain *c, int32_t unit, int32
 void stw_anneal_take_back(stw_chain *c) {
     /* From the last to the first: a node may have moved twice. */
     for (int32_t k = c->moved_count - 1; k >= 0; k--) c->plan->device[c->moved[k]] = c->old_device[k];
-    if (c->priorities_changed) memcpy(c->plan->priority, c->old_priority, (size_t)c->plan->graph->N * sizeof(double));
+    const size_t N = (size_t)c->plan->graph->N;
+    if (c->priorities_changed) memcpy(c->plan->priority, c->old_priority, N * sizeof(double));
+    if (c->fusion_changed) memcpy(c->fusion, c->old_fusion, N * sizeof(double));
+    if (c->fusion != NULL) memcpy(c->plan->group, c->old_group, N * sizeof(int32_t));
 }
 
 /* ---- choosing ---- */
@@ -198,10 +201,8 @@ static stw_move choose_move(const stw_annealing *a, stw_chain *c) {
     return (stw_move)k;
 }
 
-stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, stw_arena scratch) {
+static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) {
     const stw_simulator *s = a->search->simulator;
-    c->moved_count = 0;
-    c->priorities_changed = false;
     switch (choose_move(a, c)) {
         case STW_MOVE_UNIT: move_unit(a, c); break;
         case STW_MOVE_BLOB: move_blob(a, c); break;
@@ -216,10 +217,25 @@ stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, stw_arena scr
             stw_anneal_keep_priorities(c);
             TRY(stw_backward_priorities(s, c->plan, c->start_ps, scratch, &c->error));
             break;
+        case STW_MOVE_FUSE: stw_anneal_fuse(a, c); break;
         case STW_MOVE_COUNT: break;
     }
     if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;
     /* A rule that was asked for goes with every placement. */
     stw_anneal_keep_priorities(c);
     return stw_rule_apply((stw_rule)a->search->rule, s->costs, &s->unfused, c->plan, scratch, &c->error);
+}
+
+stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, int32_t worker, bool *changed) {
+    c->moved_count = 0;
+    c->priorities_changed = c->fusion_changed = false;
+    TRY(move(a, c, a->search->scratch[worker]));
+    *changed = c->moved_count > 0 || c->priorities_changed || c->fusion_changed;
+    if (c->fusion == NULL) return STW_OK;
+    const size_t size = (size_t)c->plan->graph->N * sizeof(int32_t);
+    memcpy(c->old_group, c->plan->group, size);
+    if (c->moved_count == 0 && !c->fusion_changed) return STW_OK;
+    stw_anneal_regroup(a, c, worker);
+    *changed = c->moved_count > 0 || c->priorities_changed || memcmp(c->old_group, c->plan->group, size) != 0;
+    return STW_OK;
 }

@@ -2,6 +2,7 @@
  * that with a budget of evaluations the same search comes out every time. It serves the step time only, and refuses a rule,
  * since the order is its own. */
 #include "method/exact.h"
+#include "method/fusing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -268,7 +269,9 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    TRY(check_size(search, error));
+    const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
+    if (!fuses || (search->tasks & (STW_TASK_PLACEMENT | STW_TASK_SCHEDULE)) != 0) TRY(check_size(search, error));
+    if (fuses) return stw_exact_fuse(search, plan, error);
     stw_arena arena = search->arena;
     stw_exact x = {.search = search,
                    .s = search->simulator,

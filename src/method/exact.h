@@ -127,4 +127,7 @@ bool stw_exact_count(stw_exact *x);
 
 void stw_exact_find_alike(const stw_machine *machine, int32_t alike[STW_MAX_DEVICES]);
 
+/* exact_fusion.c: with fusion among the tasks. */
+stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error);
+
 #endif

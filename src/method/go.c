@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "method/fusing.h"
 #include "method/list.h"
 #include "method/starts.h"
 #include "train/trainer.h"
@@ -33,6 +34,11 @@ typedef struct {
 } go;
 
 /* ---- what the trainer asks for ---- */
+
+static stw_status finish(void *context, stw_plan *plan, int32_t worker, stw_error *error) {
+    const go *g = context;
+    return stw_fusing_apply_rule(g->search, plan, worker, error);
+}
 
 static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
     const go *g = context;
@@ -222,6 +228,7 @@ static stw_status run_trainer(go *g, stw_plan *plan, stw_error *error) {
                                          .pool = g->search->pool,
                                          .workspace = g->search->workspace,
                                          .scratch = g->search->scratch,
+                                         .finish = finish,
                                          .evaluate = evaluate,
                                          .repair = repair,
                                          .is_stopped = is_stopped,
@@ -250,6 +257,8 @@ static stw_status run_trainer(go *g, stw_plan *plan, stw_error *error) {
     return score.reason == STW_INVALID_MEMORY ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
 }
 
+static bool has_fusion_rule(const stw_search *search) { return search->fusing != NULL && search->fusing->rule >= 0; }
+
 static stw_status prepare(go *g, stw_arena *arena, stw_error *error) {
     stw_search *search = g->search;
     TRY(choose_settings(g, error));
@@ -264,6 +273,8 @@ static stw_status prepare(go *g, stw_arena *arena, stw_error *error) {
     if (g->has_identities) g->config.identities = g->problem.M;
     g->problem.places = (search->tasks & STW_TASK_PLACEMENT) != 0;
     g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
+    g->problem.fuses = (search->tasks & STW_TASK_FUSION) != 0 && !has_fusion_rule(search);
+    if (g->problem.fuses) stw_policy_add_fusion(&g->config);
     g->problem.rule = search->rule;
     return STW_OK;
 }
@@ -274,7 +285,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     STW_TRY_NEW(&arena, g, 1, error);
     g->search = search;
     TRY(prepare(g, &arena, error));
-    if (g->problem.M == 0 || (!g->problem.places && !g->problem.schedules)) return stw_starts_keep_placement(search, plan, error);
+    if (g->problem.M == 0 || (!g->problem.places && !g->problem.schedules && !g->problem.fuses))
+        return stw_starts_keep_placement(search, plan, error);
     const stw_arena before = search->arena;
     search->arena = arena; /* what runs within this method must not overwrite it */
     stw_status status = wants_starts(g) ? open_starts(g, error) : STW_OK;

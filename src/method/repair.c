@@ -4,6 +4,7 @@
  * that lowers the bytes that are lacking is kept; else smaller batches are tried, then the next device. */
 #include <string.h>
 
+#include "method/lean.h"
 #include "method/repair.h"
 #include "plan/plan.h"
 
@@ -249,6 +250,16 @@ static stw_status move_units(repair *r, stw_error *error) {
 
 /* ---- the whole ---- */
 
+/* A lean order, if the plan fits with it as it is. */
+static stw_status try_lean(repair *r, stw_error *error) {
+    stw_lean_order order;
+    begin_step(r);
+    TRY(stw_lean_reorder(r->search, NULL, r->plan, r->arena, &order, error));
+    TRY(try_plan(r, error));
+    if (r->found && r->best.reason != STW_VALID) r->found = false;
+    return end_step(r, error);
+}
+
 /* Other priorities on the same devices: before anything is moved, since that costs no transfer; and at the end, for time. */
 static stw_status try_rules(repair *r, const stw_rule *rules, int32_t count, stw_error *error) {
     begin_step(r);
@@ -280,6 +291,7 @@ static stw_status run(repair *r, stw_error *error) {
     TRY(prepare(r, error));
     if (r->score.reason == STW_INVALID_MEMORY && may_schedule(r)) {
         TRY(try_rules(r, &(stw_rule){STW_RULE_DEPTH_FIRST}, 1, error));
+        if (r->score.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search)) TRY(try_lean(r, error));
     }
     if (r->score.reason == STW_INVALID_MEMORY && (r->search->tasks & STW_TASK_PLACEMENT)) TRY(move_units(r, error));
     if (r->score.reason != STW_VALID || !may_schedule(r) || stw_search_is_over(r->search)) return STW_OK;

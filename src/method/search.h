@@ -17,7 +17,7 @@
 #include "sim/complete.h"
 #include "sim/score.h"
 
-enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4 }; /* what may be decided */
+enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4, STW_TASK_ALL = 7 }; /* what may be decided */
 
 typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     int64_t evaluations;
@@ -38,6 +38,8 @@ typedef struct stw_policy_settings {
     bool resume;          /* from that file */
 } stw_policy_settings;
 
+typedef struct stw_fusing stw_fusing; /* fusing.h */
+
 typedef struct stw_search {
     const stw_simulator *simulator;
     stw_objective objective;
@@ -52,8 +54,10 @@ typedef struct stw_search {
     stw_arena arena;                 /* for the thread that runs the method, on a copy */
     const stw_plan *const *start;    /* plans to begin with, best first; may be none */
     int32_t start_count;
+    bool keeps_start;                  /* the first of them was given: what is not among the tasks stays as it is there */
     const atomic_bool *cancelled;      /* or NULL */
     const stw_policy_settings *policy; /* or NULL: all unset */
+    stw_fusing *fusing;                /* when fusion is among the tasks; else NULL, and nothing is fused */
 
     /* What the method reports. */
     atomic_llong evaluations; /* simulations so far */

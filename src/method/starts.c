@@ -2,10 +2,16 @@
 
 #include <string.h>
 
+#include "method/fusing.h"
 #include "plan/plan.h"
+
+bool stw_method_decides_placement(const stw_method *method) {
+    return method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && method != &stw_method_lean;
+}
 
 bool stw_method_serves(const stw_method *method, stw_objective objective, unsigned tasks) {
     if (method->kind != STW_METHOD_CONSTRUCTIVE || method == &stw_method_random) return false;
+    if (method == &stw_method_lean) return objective == STW_OBJECTIVE_MEMORY && (tasks & STW_TASK_SCHEDULE);
     if (!(tasks & STW_TASK_PLACEMENT)) return method == &stw_method_single; /* the default's placement, by the rule */
     return method != &stw_method_balance || objective == STW_OBJECTIVE_THROUGHPUT;
 }
@@ -69,13 +75,15 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
         .found = outer->found,
         .tick = outer->tick,
         .policy = outer->policy,
+        .fusing = outer->fusing,
+        .keeps_start = outer->keeps_start,
         .watch_context = outer->watch_context,
     };
     stw_plan *plan;
     stw_score score = {0};
     TRY(stw_plan_create(s->graph, s->machine, &plan, error));
     plan->method = stw_str_of(method->name);
-    stw_status status = method->run(&inner, plan, error);
+    stw_status status = stw_method_apply(method, &inner, plan, error);
     if (status == STW_OK) status = stw_search_evaluate(&inner, plan, 0, &score, error);
     atomic_fetch_add(&outer->evaluations, atomic_load(&inner.evaluations));
     if (status != STW_OK || (score.reason != STW_VALID && score.reason != STW_INVALID_MEMORY)) {

@@ -22,6 +22,8 @@ void stw_starts_close(stw_starts *starts);
 /* For a method that decides placements, when placement is not to be decided: the best start as it is, else `single`. */
 stw_status stw_starts_keep_placement(stw_search *search, stw_plan *plan, stw_error *error);
 
+/* True for the constructive methods that choose devices: without that task the placement of a start takes their place. */
+bool stw_method_decides_placement(const stw_method *method);
 /* True for the constructive methods that are worth trying for this objective and decide no more than the tasks. */
 bool stw_method_serves(const stw_method *method, stw_objective objective, unsigned tasks);
 

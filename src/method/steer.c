@@ -6,6 +6,7 @@
 
 #include "method/list.h"
 #include "method/starts.h"
+#include "sim/op_times.h"
 
 /* Knobs: aversion exp(a0); glue in units of the mean op, exp(a1) and exp(a2). Listed so that the first of the grid are those
  * that were best most often. */
@@ -79,11 +80,16 @@ static stw_status prepare_order(steer *s, stw_arena *arena, stw_error *error) {
     stw_score score = {0};
     TRY(stw_search_evaluate(search, s->around, 0, &score, error));
     if (score.reason != STW_VALID && score.reason != STW_INVALID_MEMORY) return STW_OK;
-    const stw_timeline *timeline = &search->workspace[0]->timeline;
-    if (timeline->tasks->T != simulator->unfused.T) return STW_OK;
+    const int32_t T = simulator->unfused.T;
     double *rank;
-    STW_TRY_NEW(arena, rank, simulator->unfused.T, error);
-    for (int32_t t = 0; t < simulator->unfused.T; t++) rank[t] = -(double)timeline->start_ps[t];
+    int64_t *start_ps, *end_ps;
+    int32_t *task;
+    STW_TRY_NEW(arena, rank, T, error);
+    STW_TRY_NEW(arena, start_ps, T, error);
+    STW_TRY_NEW(arena, end_ps, T, error);
+    STW_TRY_NEW(arena, task, T, error);
+    TRY(stw_op_times(search->workspace[0], start_ps, end_ps, task, *arena, error));
+    for (int32_t t = 0; t < T; t++) rank[t] = -(double)start_ps[t];
     return stw_board_prepare(simulator->costs, &simulator->unfused, s->list.atom, s->list.atom_count, rank, arena, &s->base,
                              error);
 }

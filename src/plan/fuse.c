@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/group_cost.h"
+#include "plan/siblings.h"
 
 const char *const stw_fusion_name[STW_FUSION_COUNT] = {"none", "default", "reverse-post-order"};
 
@@ -113,9 +114,11 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
     if (count == 1) return f->costs->us[class][op];
     const int32_t uses = collect_uses(f, member, count);
     if (uses < 0) return HUGE_VAL;
-    const stw_group_members group = {f->graph, member, count};
+    stw_group_members group = {f->graph, member, count, NULL};
+    double passes[2 * STW_MAX_GROUP_MEMBERS];
     stw_group_work work = {0};
-    for (int32_t k = 0; k < count; k++) stw_group_work_add(&work, f->costs, class, member[k]);
+    stw_group_find_passes(&group, passes);
+    stw_group_work_members(&work, &group, f->costs, class);
     for (int32_t u = 0; u < uses;) {
         int32_t end = u + 1;
         while (end < uses && f->use[end].node == f->use[u].node) end++;
@@ -266,16 +269,19 @@ void stw_fuse_by_priority(stw_fuser *f, const double *priority, const int32_t *d
 
 /* ---- plans ---- */
 
+static const char joined_name[] = "joined"; /* `default`, then siblings.h */
+
 static stw_status fail_unknown(const char *name, stw_error *error) {
-    return stw_fail(error, STW_ERROR_INPUT, "unknown fusion rule '%s'; known: %s, %s, %s", name, stw_fusion_name[0],
-                    stw_fusion_name[1], stw_fusion_name[2]);
+    return stw_fail(error, STW_ERROR_INPUT, "unknown fusion rule '%s'; known: %s, %s, %s, %s", name, stw_fusion_name[0],
+                    stw_fusion_name[1], stw_fusion_name[2], joined_name);
 }
 
 stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rule, stw_error *error) {
     stw_fusion fusion;
     stw_fuser *fuser;
     const int32_t D = plan->machine->device_count;
-    if (!stw_fusion_find(stw_str_of(rule), &fusion)) return fail_unknown(rule, error);
+    const bool joins = strcmp(rule, joined_name) == 0;
+    if (!stw_fusion_find(joins ? STW_STR("default") : stw_str_of(rule), &fusion)) return fail_unknown(rule, error);
     if (costs->graph != plan->graph || costs->machine->device_count != D)
         return stw_fail(error, STW_ERROR_INPUT, "the costs belong to another graph or machine than the plan");
     for (int32_t i = 0; i < plan->graph->N; i++) {
@@ -286,6 +292,7 @@ stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rul
     stw_arena arena = plan->arena;
     TRY(stw_fuser_create(costs, &arena, &fuser, error));
     stw_fuse_by_rule(fuser, fusion, plan->device, plan->group, NULL);
+    if (joins) TRY(stw_siblings_join(costs, plan->device, plan->group, error));
     for (int32_t d = 0; d < D; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
     return STW_OK;
 }

@@ -143,6 +143,8 @@ static bool may_leave(const stw_merge *m, int32_t op, int32_t readers) {
     const int32_t *member;
     const int32_t count = stw_merge_members(m, op, &member);
     if (graph->kept[op] || graph->stays[op]) return false;
+    if (graph->flow != NULL && graph->flow[op].folds && !m->machine->device[m->device[op]].fuses_epilogue[STW_CLASS_REDUCE])
+        return false;
     for (int32_t k = 0; k < count; k++) {
         const bool leads = !stw_op_class_fuses((stw_op_class)graph->op_class[member[k]]);
         if (m->awaited_by[member[k]] == FOLLOWED || graph->updates[member[k]] >= 0) return false;
@@ -190,6 +192,38 @@ static bool is_kernel(const stw_merge *m, int32_t op, int32_t into) {
     return leaders <= 1 && operands <= STW_MAX_GROUP_TENSORS;
 }
 
+/* A kernel that goes on with what it has folded from rows holds whole rows, so all it computes is such rows or one value for each.
+ * Few rows leave most of a device idle, and long ones do not fit into its registers. */
+static bool fits_row(const stw_graph *graph, int32_t op, double rows, int64_t row) {
+    const double elements = stw_graph_elements(graph, op);
+    if (graph->flow[op].row == 0) return false;
+    return elements == rows || (elements == rows * (double)row && graph->flow[op].row == row);
+}
+
+static bool is_row_kernel(const stw_merge *m, int32_t op, int32_t into) {
+    enum { FEWEST_ROWS = 256, LONGEST_ROW = 8192 };
+    const stw_graph *graph = m->graph;
+    const int32_t both[] = {op, into}, *member;
+    int32_t folding = NOBODY;
+    for (int g = 0; g < 2; g++) {
+        const int32_t count = stw_merge_members(m, both[g], &member);
+        for (int32_t k = 0; k < count; k++) {
+            if (member[k] != into && graph->flow[member[k]].folds) folding = member[k];
+        }
+    }
+    if (folding == NOBODY) return true;
+    const double rows = stw_graph_elements(graph, folding);
+    const int64_t row = graph->flow[folding].row;
+    if (rows < FEWEST_ROWS || row > LONGEST_ROW) return false;
+    for (int g = 0; g < 2; g++) {
+        const int32_t count = stw_merge_members(m, both[g], &member);
+        for (int32_t k = 0; k < count; k++) {
+            if (!fits_row(graph, member[k], rows, row)) return false;
+        }
+    }
+    return true;
+}
+
 /* Into the group of an op that waits and that nothing follows, such as an update, goes only what nobody else waits for: two that
  * wait for each other's members would never begin. */
 static bool awaits_no_other(const stw_merge *m, int32_t op, int32_t into) {
@@ -207,7 +241,8 @@ static bool awaits_no_other(const stw_merge *m, int32_t op, int32_t into) {
 
 static bool fits(stw_merge *m, int32_t op, int32_t into) {
     if (m->device[op] != m->device[into] || !awaits_no_other(m, op, into)) return false;
-    return mark_union(m, op, into) <= STW_MAX_GROUP_MEMBERS && is_kernel(m, op, into);
+    if (mark_union(m, op, into) > STW_MAX_GROUP_MEMBERS || !is_kernel(m, op, into)) return false;
+    return m->graph->flow == NULL || is_row_kernel(m, op, into);
 }
 
 /* ---- merging ---- */

@@ -275,20 +275,31 @@ static stw_status check_cycles(builder *b, stw_str *reason) {
 }
 
 /* External bytes of a group: each value read once, what is visible outside written once; an update writes in any case. */
-static void add_external_bytes(const builder *b, int32_t task, stw_group_work *work) {
+static void add_external_bytes(const builder *b, int32_t task, const stw_group_members *group, stw_group_work *work) {
     const stw_tasks *tasks = b->tasks;
-    const stw_group_members group = {b->graph, b->m->member + b->m->member_start[task], member_count(b->m, task)};
     for (int32_t s = tasks->input_start[task]; s < tasks->input_start[task + 1];) {
         int32_t end = s + 1;
         while (end < tasks->input_start[task + 1] && b->reads[end].node == b->reads[s].node) end++;
-        stw_group_work_read(work, &group, tasks->value_node[b->reads[s].node], b->reads + s, end - s);
+        stw_group_work_read(work, group, tasks->value_node[b->reads[s].node], b->reads + s, end - s);
         s = end;
     }
-    for (int32_t k = 0; k < group.count; k++) {
-        const int32_t op = group.member[k];
+    for (int32_t k = 0; k < group->count; k++) {
+        const int32_t op = group->member[k];
         const bool written = b->m->task_of[op] == task && (b->value_of[op] >= 0 || b->graph->updates[op] >= 0);
-        if (written) stw_group_work_write(work, &group, op);
+        if (written) stw_group_work_write(work, group, op);
     }
+}
+
+/* One kernel: two members or more. */
+static double group_us(const builder *b, int32_t task, int32_t cost_class) {
+    const stw_machine *machine = b->costs->machine;
+    stw_group_members group = {b->graph, b->m->member + b->m->member_start[task], member_count(b->m, task), NULL};
+    double passes[STW_MAX_GROUP_MEMBERS];
+    stw_group_work work = {0};
+    stw_group_find_passes(&group, passes);
+    stw_group_work_members(&work, &group, b->costs, cost_class);
+    add_external_bytes(b, task, &group, &work);
+    return stw_cost_group_us(&machine->device[machine->class_device[cost_class]], &work);
 }
 
 static stw_status time_tasks(builder *b) {
@@ -297,17 +308,8 @@ static stw_status time_tasks(builder *b) {
     STW_TRY_NEW(b->arena, tasks->duration_ps, machine->cost_class_count, b->error);
     for (int32_t c = 0; c < machine->cost_class_count; c++) {
         STW_TRY_NEW(b->arena, tasks->duration_ps[c], tasks->T, b->error);
-        const stw_device *device = &machine->device[machine->class_device[c]];
         for (int32_t t = 0; t < tasks->T; t++) {
-            double us = b->costs->us[c][tasks->task_node[t]];
-            if (member_count(b->m, t) > 1) {
-                stw_group_work work = {0};
-                for (int32_t k = b->m->member_start[t]; k < b->m->member_start[t + 1]; k++) {
-                    stw_group_work_add(&work, b->costs, c, b->m->member[k]);
-                }
-                add_external_bytes(b, t, &work);
-                us = stw_cost_group_us(device, &work);
-            }
+            const double us = member_count(b->m, t) > 1 ? group_us(b, t, c) : b->costs->us[c][tasks->task_node[t]];
             tasks->duration_ps[c][t] = stw_cost_us_to_ps(us);
         }
     }

@@ -12,6 +12,7 @@ enum {
     MOST_CLASSES = 1024,
     MOST_SEGMENT = 65536
 };
+enum { FUSION_CLASSES = 16 };
 enum { MOST_LAYERS = 8 }; /* as in policy/net.h; more would not fit the table of parameters */
 
 typedef struct {
@@ -43,6 +44,8 @@ static const field fields[] = {
     FIELD(schedule, STW_SCHEDULE_NUDGE, STW_SCHEDULE_CLASS),
     FIELD(classes, 0, MOST_CLASSES),
     FIELD(score_width, 0, MOST_WIDTH),
+    FIELD(fusion, STW_FUSION_HEAD_NONE, STW_FUSION_HEAD_CLASS),
+    FIELD(fusion_classes, 0, MOST_CLASSES),
 };
 #undef FIELD
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
@@ -53,6 +56,10 @@ const char *stw_policy_config_field(int32_t index, stw_policy_config *config, in
     if (index < 0 || index >= FIELD_COUNT) return NULL;
     if (config != NULL && value != NULL) *value = value_of(&fields[index], config);
     return fields[index].name;
+}
+
+bool stw_policy_config_is_optional(int32_t index) {
+    return index >= 0 && index < FIELD_COUNT && fields[index].offset >= offsetof(stw_policy_config, fusion);
 }
 
 bool stw_policy_preset(const char *name, stw_policy_config *out) {
@@ -93,6 +100,12 @@ bool stw_policy_preset(const char *name, stw_policy_config *out) {
     return true;
 }
 
+void stw_policy_add_fusion(stw_policy_config *config) {
+    const bool class = config->schedule == STW_SCHEDULE_CLASS;
+    config->fusion = class ? STW_FUSION_HEAD_CLASS : STW_FUSION_HEAD_NUDGE;
+    config->fusion_classes = class ? FUSION_CLASSES : 0;
+}
+
 stw_status stw_policy_config_check(const stw_policy_config *config, stw_error *error) {
     stw_policy_config copy = *config;
     for (int32_t i = 0; i < FIELD_COUNT; i++) {
@@ -113,5 +126,8 @@ stw_status stw_policy_config_check(const stw_policy_config *config, stw_error *e
                         config->device_columns, config->score_width);
     if (config->schedule == STW_SCHEDULE_CLASS && config->classes == 0)
         return stw_fail(error, STW_ERROR_INPUT, "the head `class` needs classes above 0");
+    if (config->fusion == STW_FUSION_HEAD_CLASS && config->fusion_classes < 2)
+        return stw_fail(error, STW_ERROR_INPUT, "the fusion head `class` needs 2 fusion_classes or more; there are %d",
+                        config->fusion_classes);
     return STW_OK;
 }

@@ -115,8 +115,8 @@ stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *in, stw_error
     TRY(check(in, c, error));
     if (c->identities > 0 && in->M != c->identities)
         return stw_fail(error, STW_ERROR_INPUT, "%d rows; this policy was made for one graph, of %d rows", in->M, c->identities);
-    pass->has_input = pass->placed = false;
-    pass->K = 0;
+    pass->has_input = false;
+    pass->fusion.sequences = pass->placement.sequences = pass->schedule.sequences = 0;
     stw_tape_reset(pass->input_tape);
     stw_held_input *held = &pass->input;
     *held = (stw_held_input){.M = in->M, .D = in->D};

@@ -52,6 +52,10 @@ static void declare_tasks(stw_net *net) {
     net->task_norm = stw_norm_declare(p, "task.norm", c->width);
     net->task_block = stw_attention_declare(p, "task.block", c->width, 0, c->heads);
     net->action = stw_linear_declare(p, "action", steer ? STW_STEER_KNOBS : c->score_width, c->width, true, false, LINEAR);
+    if (c->fusion == STW_FUSION_HEAD_NUDGE)
+        net->fusion_action = stw_linear_declare(p, "action.fusion", 1, c->width, true, false, LINEAR);
+    if (c->fusion == STW_FUSION_HEAD_CLASS)
+        net->fusion_table = stw_parameters_declare(p, c->fusion_classes, c->width, STW_START_NORMAL, 1.0, "action.fusion.table");
 }
 
 static void declare_heads(stw_net *net) {
@@ -72,6 +76,13 @@ static void declare_heads(stw_net *net) {
         net->nudge_common = stw_linear_declare(p, "common.nudge", c->width, 2, true, false, 0.0);
     } else {
         net->class_ = stw_linear_declare(p, "head.class", c->width, c->classes, true, false, SMALL);
+    }
+    if (c->fusion == STW_FUSION_HEAD_NUDGE) {
+        net->fusion = stw_linear_declare(p, "head.fusion", c->width, 1, false, false, LINEAR);
+        net->fusion_own = stw_linear_declare(p, "head.fusion.own", c->width, 1, false, false, LINEAR);
+        net->fusion_common = stw_linear_declare(p, "common.fusion", c->width, 2, true, false, 0.0);
+    } else if (c->fusion == STW_FUSION_HEAD_CLASS) {
+        net->fusion = stw_linear_declare(p, "head.fusion", c->width, c->fusion_classes, true, false, SMALL);
     }
 }
 

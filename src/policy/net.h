@@ -18,16 +18,18 @@ struct stw_net {
     stw_sage_layer sage[STW_NET_MAX_LAYERS];
     stw_linear_layer modulation[STW_NET_MAX_LAYERS];
     stw_attention_layer attention[STW_NET_MAX_LAYERS];
-    /* The tasks: one block for both. */
+    /* The tasks: one block for all. */
     stw_linear_layer task_self, task_action; /* width -> width: W_x, W_a */
     stw_norm_layer task_norm;
     stw_attention_layer task_block;
-    stw_linear_layer action; /* knobs, or what a device is like, -> width */
+    stw_linear_layer action;        /* knobs, or what a device is like, -> width */
+    stw_linear_layer fusion_action; /* a nudge of fusion -> width */
+    int32_t fusion_table;           /* (fusion_classes, width): what a class of fusion is like */
     /* The heads; those that the config does not name are not declared. */
-    stw_linear_layer steer, nudge, class_;
-    stw_linear_layer steer_own;                  /* x0 -> knobs: what a row is, beside what it sees */
-    stw_linear_layer steer_common, nudge_common; /* of the graph: what all rows have in common (spread.c) */
-    stw_linear_layer query[2], device[2];        /* -> score_width -> score_width */
+    stw_linear_layer steer, nudge, class_, fusion;
+    stw_linear_layer steer_own, fusion_own;                     /* x0 -> knobs: what a row is, beside what it sees */
+    stw_linear_layer steer_common, nudge_common, fusion_common; /* of the graph: what all rows have in common (spread.c) */
+    stw_linear_layer query[2], device[2];                       /* -> score_width -> score_width */
 };
 
 typedef struct stw_held_input { /* on the backend */
@@ -38,23 +40,34 @@ typedef struct stw_held_input { /* on the backend */
     stw_gathering of_pairs; /* each row from its D pairs */
 } stw_held_input;
 
-typedef struct stw_task_kept { /* one task's block */
+typedef struct stw_action_kept { /* what the decisions before a task add to its input */
+    void *reals;                 /* (rows, dims) where they are real numbers */
+    void *weight, *bias;         /* (width, dims), (width): of the two layers in one */
+    int32_t *choice;             /* (rows) where they are choices */
+    void *embedded, *terms;      /* (choices, width) the choices, and what each adds */
+} stw_action_kept;
+
+typedef struct stw_task_kept { /* one task: its block and what its head gives; rows: sequences * M */
+    int32_t sequences;         /* 1, or the samples of the decisions before it; 0: it has not run */
+    stw_action_kept action;    /* of the task before */
+    void *base;                /* (M, width) h W_x + h of a task before that has one sequence */
     void *x;                   /* (rows, width) what is normed */
     void *n;                   /* (rows, width) the block's input */
     stw_norm_kept norm;
     stw_attention_kept block; /* block.y: h */
+    void *out;                /* (rows, dims) real numbers before they are spread, or log probabilities */
 } stw_task_kept;
 
 struct stw_pass {
     stw_net *net;
     stw_arena scratch; /* used by copy: conversions on the host */
-    /* Memory, by how long it lasts: the input; a placement pass; a scheduling pass; a backward pass; one layer of it. */
-    stw_tape *input_tape, *placement_tape, *schedule_tape, *back_tape, *layer_tape;
+    /* Memory, by how long it lasts: the input; the trunk and each task, until they run again; a backward pass; one layer of it.
+     */
+    stw_tape *input_tape, *trunk_tape, *fusion_tape, *placement_tape, *schedule_tape, *back_tape, *layer_tape;
     stw_held_input input;
-    bool has_input, placed;
-    int32_t K; /* samples of the last scheduling pass; 0: none since the placement */
+    bool has_input;
 
-    /* Kept by the placement pass; rows: M. */
+    /* Kept by the trunk; rows: M. */
     void *pooled;         /* (M * D, pair_width) relu */
     void *pair;           /* (M, pair_width) the largest */
     int32_t *pair_chosen; /* (M, pair_width) */
@@ -65,21 +78,17 @@ struct stw_pass {
     void *gate[STW_NET_MAX_LAYERS];  /* (1, width) */
     void *gated[STW_NET_MAX_LAYERS]; /* (M, width) */
     stw_attention_kept attention[STW_NET_MAX_LAYERS];
-    stw_task_kept placement;
-    void *placement_out;                   /* (M, 4) before they are spread, or (M, D) log probabilities */
-    void *query_hidden, *query;            /* (M, score_width) */
+    /* Kept by the tasks. */
+    stw_task_kept fusion, placement, schedule;
+    void *query_hidden, *query;            /* (rows of the placement, score_width) */
     void *device_hidden, *device, *scaled; /* (D, score_width); scaled: device / sqrt(score_width) */
-    /* Kept by the scheduling pass; rows: K * M. */
-    void *base;                    /* (M, width) h_1 W_x + h_1 */
-    void *knobs;                   /* (K * M, 3) */
-    void *knob_weight, *knob_bias; /* (width, 3), (width): of the two layers in one */
-    int32_t *choice;               /* (K * M) devices */
-    void *embedded, *device_terms; /* (D, width) the devices, and what each adds */
-    stw_task_kept schedule;
-    void *schedule_out; /* (K * M, 1) before they are spread, or (K * M, classes) log probabilities */
-    void *d_x0;         /* (M, width) in a backward pass: by the head alone */
-    void *d_graph;      /* (1, width) in a backward pass: the gradient of the graph vector */
+    /* In a backward pass. */
+    void *d_x0;     /* (M, width) by the heads alone */
+    void *d_graph;  /* (1, width) the gradient of the graph vector */
+    void *d_device; /* (D, score_width) of the devices' embedding, for the head `device` */
 };
+
+static inline bool stw_net_fuses(const stw_net *net) { return net->config.fusion != STW_FUSION_HEAD_NONE; }
 
 /* The output of the trunk, (M, width). */
 const void *stw_trunk_output(const stw_pass *pass);
@@ -87,17 +96,27 @@ stw_status stw_trunk_forward(stw_pass *pass, stw_error *error);
 /* d_x: (M, width), the gradient of the trunk's output; overwritten. */
 stw_status stw_trunk_backward(stw_pass *pass, void *d_x, stw_error *error);
 
-/* The tasks: from the trunk to the heads' inputs h, (M, width) and (K * M, width). */
-stw_status stw_placement_forward(stw_pass *pass, stw_error *error);
-stw_status stw_placement_backward(stw_pass *pass, void *d_h, void *d_x, stw_error *error);
-/* `action` as in stw_pass_schedule. */
-stw_status stw_schedule_forward(stw_pass *pass, const double *action, stw_error *error);
-/* Adds to d_h1 (M, width) and, for the head `device`, to d_device (D, score_width). d_h is overwritten. */
-stw_status stw_schedule_backward(stw_pass *pass, void *d_h, void *d_h1, void *d_device, stw_error *error);
+/* The tasks: from the trunk, or from the task before and its decisions, to the head's input h, (rows, width). `task->sequences`
+ * is set by the caller. Backward: d_h, (rows, width), is overwritten. */
+stw_status stw_first_task_forward(stw_pass *pass, stw_task_kept *task, stw_tape *tape, stw_error *error);
+stw_status stw_first_task_backward(stw_pass *pass, const stw_task_kept *task, void *d_h, void *d_x, stw_error *error);
+/* `action`: decisions of the task before, as in policy.h. Backward adds to d_before, the gradient of that task's h. */
+stw_status stw_next_task_forward(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
+                                 stw_tape *tape, stw_error *error);
+stw_status stw_next_task_backward(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_h,
+                                  void *d_before, stw_error *error);
+/* action.c: what the decisions of `before` add to x, (rows of the task, width). Backward: from d_x to the layers, and d_device.
+ */
+stw_status stw_action_forward(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
+                              stw_tape *tape, void *x, stw_error *error);
+stw_status stw_action_backward(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_x,
+                               stw_error *error);
 
-/* The heads. Backward: d_out on the backend, overwritten; d_h is added to. */
+/* The heads, from h to `out`. Backward: d_out on the backend, overwritten; d_h is added to, by the schedule written. */
+stw_status stw_fusion_head_forward(stw_pass *pass, stw_error *error);
+stw_status stw_fusion_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
 stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error);
-stw_status stw_placement_head_backward(stw_pass *pass, void *d_out, void *d_h, void *d_device, stw_error *error);
+stw_status stw_placement_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
 stw_status stw_schedule_head_forward(stw_pass *pass, stw_error *error);
 stw_status stw_schedule_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
 /* spread.c: raw: (sequences * M, dims) on the backend, out: the same on the host. Backward: from d_out on the host; takes d_raw
@@ -106,9 +125,9 @@ stw_status stw_spread_forward(stw_pass *pass, const stw_linear_layer *layer, con
                               double *out, stw_error *error);
 stw_status stw_spread_backward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,
                                const double *d_out, void *d_graph, void **d_raw, stw_error *error);
-/* The devices' embedding, which the head and the second task share. d_device is overwritten. */
+/* The devices' embedding, which the head and the task after it share. d_device is overwritten. */
 stw_status stw_device_forward(stw_pass *pass, stw_error *error);
-stw_status stw_device_backward(stw_pass *pass, void *d_device, stw_error *error);
+stw_status stw_device_backward(stw_pass *pass, stw_error *error);
 
 /* Zeroed reals. */
 stw_status stw_tape_zeros(stw_backend *b, stw_tape *tape, int64_t count, void **out, stw_error *error);

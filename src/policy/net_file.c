@@ -52,7 +52,7 @@ stw_status stw_net_save(stw_net *net, bool moments, stw_arena *arena, stw_tensor
     int32_t *value = NULL;
     const char *name = NULL;
     for (int32_t i = 0; (name = stw_policy_config_field(i, &config, &value)) != NULL; i++)
-        TRY(add_dimension(file, name, *value, error));
+        if (*value != 0 || !stw_policy_config_is_optional(i)) TRY(add_dimension(file, name, *value, error));
     if (moments) TRY(add_dimension(file, "adam_step", net->p.step, error));
     block from[BLOCKS];
     blocks_of(&net->p, from);
@@ -68,7 +68,7 @@ stw_status stw_net_config_of(const stw_tensor_file *file, stw_policy_config *out
     const char *name = NULL;
     for (int32_t i = 0; (name = stw_policy_config_field(i, out, &value)) != NULL; i++) {
         int64_t stated = 0;
-        if (!stw_tensor_file_dimension(file, name, &stated))
+        if (!stw_tensor_file_dimension(file, name, &stated) && !stw_policy_config_is_optional(i))
             return stw_fail(error, STW_ERROR_INPUT, "the file does not state %s; it is no file of a network", name);
         if (stated < 0 || stated > INT32_MAX)
             return stw_fail(error, STW_ERROR_INPUT, "the file states %s %lld, which no network has", name, (long long)stated);

@@ -15,6 +15,8 @@ static stw_status make_memory(stw_pass *pass, stw_error *error) {
     stw_backend *b = pass->net->backend;
     TRY(stw_arena_create(&pass->scratch, error));
     TRY(stw_tape_create(b, &pass->input_tape, error));
+    TRY(stw_tape_create(b, &pass->trunk_tape, error));
+    TRY(stw_tape_create(b, &pass->fusion_tape, error));
     TRY(stw_tape_create(b, &pass->placement_tape, error));
     TRY(stw_tape_create(b, &pass->schedule_tape, error));
     TRY(stw_tape_create(b, &pass->back_tape, error));
@@ -38,12 +40,19 @@ stw_status stw_pass_create(stw_net *net, stw_pass **out, stw_error *error) {
 void stw_pass_destroy(stw_pass *pass) {
     if (pass == NULL) return;
     stw_tape_destroy(pass->input_tape);
+    stw_tape_destroy(pass->trunk_tape);
+    stw_tape_destroy(pass->fusion_tape);
     stw_tape_destroy(pass->placement_tape);
     stw_tape_destroy(pass->schedule_tape);
     stw_tape_destroy(pass->back_tape);
     stw_tape_destroy(pass->layer_tape);
     stw_arena_destroy(&pass->scratch);
     free(pass);
+}
+
+int32_t stw_pass_fusion_width(const stw_pass *pass) {
+    const stw_policy_config *c = &pass->net->config;
+    return c->fusion == STW_FUSION_HEAD_CLASS ? c->fusion_classes : c->fusion == STW_FUSION_HEAD_NUDGE ? 1 : 0;
 }
 
 int32_t stw_pass_placement_width(const stw_pass *pass) {
@@ -54,125 +63,207 @@ int32_t stw_pass_schedule_width(const stw_pass *pass) {
     return pass->net->config.schedule == STW_SCHEDULE_NUDGE ? 1 : pass->net->config.classes;
 }
 
-static stw_status placement_on_host(stw_pass *pass, double *out, stw_error *error) {
-    const stw_net *net = pass->net;
-    const int32_t width = stw_pass_placement_width(pass);
-    if (net->config.placement == STW_PLACEMENT_STEER)
-        return stw_spread_forward(pass, &net->steer_common, pass->placement_out, 1, width, out, error);
-    stw_reals_out(net->backend, out, pass->placement_out, (int64_t)pass->input.M * width, pass->scratch);
+/* ---- forward ---- */
+
+/* `common`: of a head whose numbers are spread; NULL: they are log probabilities. */
+static stw_status on_host(stw_pass *pass, const stw_task_kept *task, const stw_linear_layer *common, int32_t width, double *out,
+                          stw_error *error) {
+    if (common != NULL) return stw_spread_forward(pass, common, task->out, task->sequences, width, out, error);
+    stw_reals_out(pass->net->backend, out, task->out, (int64_t)task->sequences * pass->input.M * width, pass->scratch);
     return STW_OK;
+}
+
+static const stw_linear_layer *fusion_common(const stw_net *net) {
+    return net->config.fusion == STW_FUSION_HEAD_NUDGE ? &net->fusion_common : NULL;
+}
+
+static const stw_linear_layer *placement_common(const stw_net *net) {
+    return net->config.placement == STW_PLACEMENT_STEER ? &net->steer_common : NULL;
+}
+
+static const stw_linear_layer *schedule_common(const stw_net *net) {
+    return net->config.schedule == STW_SCHEDULE_NUDGE ? &net->nudge_common : NULL;
+}
+
+static stw_status fusion_on_host(stw_pass *pass, double *out, stw_error *error) {
+    return on_host(pass, &pass->fusion, fusion_common(pass->net), stw_pass_fusion_width(pass), out, error);
+}
+
+static stw_status placement_on_host(stw_pass *pass, double *out, stw_error *error) {
+    return on_host(pass, &pass->placement, placement_common(pass->net), stw_pass_placement_width(pass), out, error);
 }
 
 static stw_status schedule_on_host(stw_pass *pass, double *out, stw_error *error) {
-    const stw_net *net = pass->net;
-    const int32_t width = stw_pass_schedule_width(pass);
-    if (net->config.schedule == STW_SCHEDULE_NUDGE)
-        return stw_spread_forward(pass, &net->nudge_common, pass->schedule_out, pass->K, width, out, error);
-    stw_reals_out(net->backend, out, pass->schedule_out, (int64_t)pass->K * pass->input.M * width, pass->scratch);
-    return STW_OK;
+    return on_host(pass, &pass->schedule, schedule_common(pass->net), stw_pass_schedule_width(pass), out, error);
 }
 
-stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error) {
+typedef stw_status head(stw_pass *pass, stw_error *error);
+
+static stw_status run_first(stw_pass *pass, stw_task_kept *task, stw_tape *tape, head *forward, stw_error *error) {
     if (!pass->has_input) return stw_fail(error, STW_ERROR_INPUT, "the network has no input; call stw_pass_set_input first");
-    pass->placed = false;
-    pass->K = 0;
-    stw_tape_reset(pass->placement_tape);
+    pass->fusion.sequences = pass->placement.sequences = pass->schedule.sequences = 0;
+    stw_tape_reset(pass->trunk_tape);
+    stw_tape_reset(tape);
     TRY(stw_trunk_forward(pass, error));
-    TRY(stw_placement_forward(pass, error));
-    TRY(stw_placement_head_forward(pass, error));
-    pass->placed = true;
-    return placement_on_host(pass, out, error);
+    task->sequences = 1;
+    stw_status status = stw_first_task_forward(pass, task, tape, error);
+    if (status == STW_OK) status = forward(pass, error);
+    if (status != STW_OK) task->sequences = 0;
+    return status;
 }
 
-static stw_status schedule(stw_pass *pass, const double *action, stw_error *error) {
-    stw_tape_reset(pass->schedule_tape);
-    TRY(stw_schedule_forward(pass, action, error));
-    return stw_schedule_head_forward(pass, error);
-}
-
-stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
-    if (!pass->placed) return stw_fail(error, STW_ERROR_INPUT, "no placement to schedule; call stw_pass_placement first");
+static stw_status run_next(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, int32_t K, const double *action,
+                           stw_tape *tape, head *forward, stw_error *error) {
     if (K < 1 || (int64_t)K * pass->input.M > INT32_MAX)
         return stw_fail(error, STW_ERROR_INPUT, "%d samples of %d rows; 1 or more samples, and at most 2^31 rows in all", K,
                         pass->input.M);
-    pass->K = K;
-    const stw_status status = schedule(pass, action, error);
-    if (status != STW_OK) {
-        pass->K = 0;
-        return status;
-    }
+    stw_tape_reset(tape);
+    task->sequences = K;
+    stw_status status = stw_next_task_forward(pass, before, task, action, tape, error);
+    if (status == STW_OK) status = forward(pass, error);
+    if (status != STW_OK) task->sequences = 0;
+    return status;
+}
+
+stw_status stw_pass_fusion(stw_pass *pass, double *out, stw_error *error) {
+    if (!stw_net_fuses(pass->net)) return stw_fail(error, STW_ERROR_INPUT, "this network has no head for fusion");
+    TRY(run_first(pass, &pass->fusion, pass->fusion_tape, stw_fusion_head_forward, error));
+    return fusion_on_host(pass, out, error);
+}
+
+stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error) {
+    if (stw_net_fuses(pass->net))
+        return stw_fail(error, STW_ERROR_INPUT, "this network fuses before it places; call stw_pass_fusion and _place");
+    TRY(run_first(pass, &pass->placement, pass->placement_tape, stw_placement_head_forward, error));
+    return placement_on_host(pass, out, error);
+}
+
+stw_status stw_pass_place(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
+    if (pass->fusion.sequences == 0)
+        return stw_fail(error, STW_ERROR_INPUT, "nothing fused to place; call stw_pass_fusion first");
+    pass->placement.sequences = pass->schedule.sequences = 0;
+    TRY(run_next(pass, &pass->fusion, &pass->placement, K, action, pass->placement_tape, stw_placement_head_forward, error));
+    return placement_on_host(pass, out, error);
+}
+
+stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
+    const int32_t placed = pass->placement.sequences;
+    if (placed == 0) return stw_fail(error, STW_ERROR_INPUT, "no placement to schedule; call stw_pass_placement first");
+    if (stw_net_fuses(pass->net) && K != placed)
+        return stw_fail(error, STW_ERROR_INPUT, "%d samples to schedule, but %d were placed", K, placed);
+    pass->schedule.sequences = 0;
+    TRY(run_next(pass, &pass->placement, &pass->schedule, K, action, pass->schedule_tape, stw_schedule_head_forward, error));
     return schedule_on_host(pass, out, error);
 }
 
-/* A gradient from the host. */
-static stw_status bring(stw_pass *pass, const double *from, int64_t count, void **out, stw_error *error) {
+/* ---- backward ---- */
+
+/* A gradient from the host to the head's own numbers on the backend. */
+static stw_status bring(stw_pass *pass, const stw_task_kept *task, const stw_linear_layer *common, int32_t width,
+                        const double *from, void **out, stw_error *error) {
+    const int64_t count = (int64_t)task->sequences * pass->input.M * width;
+    if (common != NULL)
+        return stw_spread_backward(pass, common, task->out, task->sequences, width, from, pass->d_graph, out, error);
     TRY(stw_tape_reals(pass->back_tape, count, out, error));
     stw_reals_in(pass->net->backend, *out, from, count, pass->scratch);
     return STW_OK;
 }
 
 /* Samples up to the last with a gradient; those after it, as the greedy one, need no way back. */
-static int32_t samples_that_count(const stw_pass *pass, const double *d_schedule) {
-    const int64_t each = (int64_t)pass->input.M * stw_pass_schedule_width(pass);
-    int64_t count = pass->K * each;
-    while (count > 0 && d_schedule[count - 1] == 0.0) count--;
+static int32_t samples_that_count(const stw_pass *pass, const stw_task_kept *task, int32_t width, const double *d_out) {
+    const int64_t each = (int64_t)pass->input.M * width;
+    int64_t count = d_out == NULL ? 0 : task->sequences * each;
+    while (count > 0 && d_out[count - 1] == 0.0) count--;
     return (int32_t)((count + each - 1) / each);
 }
 
-static stw_status samples_back(stw_pass *pass, const double *d_schedule, void *d_h1, void *d_device, stw_error *error) {
-    const int64_t rows = (int64_t)pass->K * pass->input.M;
-    void *d_out = NULL, *d_h = NULL;
-    if (pass->net->config.schedule == STW_SCHEDULE_NUDGE) {
-        TRY(stw_spread_backward(pass, &pass->net->nudge_common, pass->schedule_out, pass->K, 1, d_schedule, pass->d_graph, &d_out,
-                                error));
-    } else {
-        TRY(bring(pass, d_schedule, rows * stw_pass_schedule_width(pass), &d_out, error));
-    }
-    TRY(stw_tape_reals(pass->back_tape, rows * pass->net->config.width, &d_h, error));
-    TRY(stw_schedule_head_backward(pass, d_out, d_h, error));
-    return stw_schedule_backward(pass, d_h, d_h1, d_device, error);
+static void set_sequences(const stw_pass *pass, stw_task_kept *task, int32_t sequences) {
+    task->sequences = sequences;
+    task->block.shape.rows = sequences * pass->input.M;
 }
 
-static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *d_h1, void *d_device, stw_error *error) {
-    const int32_t K = pass->K;
-    int32_t *rows = &pass->schedule.block.shape.rows;
-    pass->K = samples_that_count(pass, d_schedule);
-    *rows = pass->K * pass->input.M;
-    const stw_status status = pass->K > 0 ? samples_back(pass, d_schedule, d_h1, d_device, error) : STW_OK;
-    pass->K = K;
-    *rows = K * pass->input.M;
+static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *d_before, stw_error *error) {
+    const stw_net *net = pass->net;
+    stw_task_kept *task = &pass->schedule;
+    void *d_out = NULL, *d_h = NULL;
+    TRY(bring(pass, task, schedule_common(net), stw_pass_schedule_width(pass), d_schedule, &d_out, error));
+    TRY(stw_tape_reals(pass->back_tape, (int64_t)task->sequences * pass->input.M * net->config.width, &d_h, error));
+    TRY(stw_schedule_head_backward(pass, d_out, d_h, error));
+    return stw_next_task_backward(pass, &pass->placement, task, d_h, d_before, error);
+}
+
+/* d_h: (rows of the placement, width), with what comes from the placement and from what follows it. */
+static stw_status placement_back(stw_pass *pass, const double *d_placement, const double *d_schedule, void **d_h,
+                                 stw_error *error) {
+    const stw_net *net = pass->net;
+    stw_task_kept *task = &pass->placement;
+    void *d_out = NULL;
+    TRY(stw_tape_zeros(net->backend, pass->back_tape, (int64_t)task->sequences * pass->input.M * net->config.width, d_h, error));
+    if (d_schedule != NULL && pass->schedule.sequences > 0) TRY(schedule_back(pass, d_schedule, *d_h, error));
+    if (d_placement != NULL) {
+        TRY(bring(pass, task, placement_common(net), stw_pass_placement_width(pass), d_placement, &d_out, error));
+        TRY(stw_placement_head_backward(pass, d_out, *d_h, error));
+    }
+    return net->config.placement == STW_PLACEMENT_DEVICE ? stw_device_backward(pass, error) : STW_OK;
+}
+
+static stw_status fusion_back(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
+                              void **d_h, stw_error *error) {
+    const stw_net *net = pass->net;
+    stw_task_kept *task = &pass->fusion;
+    void *d_out = NULL, *d_placed = NULL;
+    TRY(stw_tape_zeros(net->backend, pass->back_tape, (int64_t)pass->input.M * net->config.width, d_h, error));
+    if (pass->placement.sequences > 0) {
+        TRY(placement_back(pass, d_placement, d_schedule, &d_placed, error));
+        TRY(stw_next_task_backward(pass, task, &pass->placement, d_placed, *d_h, error));
+    }
+    if (d_fusion == NULL) return STW_OK;
+    TRY(bring(pass, task, fusion_common(net), stw_pass_fusion_width(pass), d_fusion, &d_out, error));
+    return stw_fusion_head_backward(pass, d_out, *d_h, error);
+}
+
+static stw_status tasks_back(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
+                             stw_error *error) {
+    const bool fuses = stw_net_fuses(pass->net);
+    void *d_x = NULL, *d_h = NULL;
+    TRY(stw_tape_reals(pass->back_tape, (int64_t)pass->input.M * pass->net->config.width, &d_x, error));
+    TRY(fuses ? fusion_back(pass, d_fusion, d_placement, d_schedule, &d_h, error)
+              : placement_back(pass, d_placement, d_schedule, &d_h, error));
+    TRY(stw_first_task_backward(pass, fuses ? &pass->fusion : &pass->placement, d_h, d_x, error));
+    return stw_trunk_backward(pass, d_x, error);
+}
+
+stw_status stw_pass_backward(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
+                             stw_error *error) {
+    const stw_net *net = pass->net;
+    stw_backend *b = net->backend;
+    stw_task_kept *placement = &pass->placement, *schedule = &pass->schedule;
+    const bool fuses = stw_net_fuses(net);
+    if ((fuses && pass->fusion.sequences == 0) || ((!fuses || d_placement != NULL) && placement->sequences == 0) ||
+        (d_schedule != NULL && schedule->sequences == 0) || (!fuses && d_fusion != NULL))
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "no forward pass to go back through; call stw_pass_placement (with fusion: _fusion and _place) and "
+                        "_schedule first");
+    stw_tape_reset(pass->back_tape);
+    TRY(stw_tape_zeros(b, pass->back_tape, net->config.width, &pass->d_graph, error));
+    TRY(stw_tape_zeros(b, pass->back_tape, (int64_t)pass->input.M * net->config.width, &pass->d_x0, error));
+    if (net->config.placement == STW_PLACEMENT_DEVICE)
+        TRY(stw_tape_zeros(b, pass->back_tape, (int64_t)pass->input.D * net->config.score_width, &pass->d_device, error));
+    const int32_t placed = placement->sequences, scheduled = schedule->sequences;
+    int32_t count = samples_that_count(pass, schedule, stw_pass_schedule_width(pass), d_schedule), placements = placed;
+    if (fuses) {
+        placements = samples_that_count(pass, placement, stw_pass_placement_width(pass), d_placement);
+        placements = count = placements > count ? placements : count;
+    }
+    set_sequences(pass, placement, placements);
+    set_sequences(pass, schedule, scheduled < count ? scheduled : count);
+    const stw_status status = tasks_back(pass, d_fusion, d_placement, d_schedule, error);
+    set_sequences(pass, placement, placed);
+    set_sequences(pass, schedule, scheduled);
     return status;
 }
 
-stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const double *d_schedule, stw_error *error) {
-    if (!pass->placed || (d_schedule != NULL && pass->K == 0))
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "no forward pass to go back through; call stw_pass_placement and _schedule first");
-    stw_net *net = pass->net;
-    stw_backend *b = net->backend;
-    const int64_t M = pass->input.M, D = pass->input.D, size = M * net->config.width;
-    const bool device = net->config.placement == STW_PLACEMENT_DEVICE;
-    void *d_out = NULL, *d_h1 = NULL, *d_device = NULL, *d_x = NULL;
-    stw_tape_reset(pass->back_tape);
-    TRY(stw_tape_zeros(b, pass->back_tape, size, &d_h1, error));
-    TRY(stw_tape_reals(pass->back_tape, size, &d_x, error));
-    TRY(stw_tape_zeros(b, pass->back_tape, net->config.width, &pass->d_graph, error));
-    TRY(stw_tape_zeros(b, pass->back_tape, size, &pass->d_x0, error));
-    if (device) TRY(stw_tape_zeros(b, pass->back_tape, D * net->config.score_width, &d_device, error));
-    if (d_schedule != NULL) TRY(schedule_back(pass, d_schedule, d_h1, d_device, error));
-    if (d_placement != NULL) {
-        if (device) {
-            TRY(bring(pass, d_placement, M * D, &d_out, error));
-        } else {
-            TRY(stw_spread_backward(pass, &net->steer_common, pass->placement_out, 1, STW_STEER_KNOBS, d_placement, pass->d_graph,
-                                    &d_out, error));
-        }
-        TRY(stw_placement_head_backward(pass, d_out, d_h1, d_device, error));
-    }
-    if (device) TRY(stw_device_backward(pass, d_device, error));
-    TRY(stw_placement_backward(pass, d_h1, d_x, error));
-    return stw_trunk_backward(pass, d_x, error);
-}
+/* ---- looking inside ---- */
 
 typedef struct {
     const void *at;
@@ -189,6 +280,27 @@ static int32_t layer_of(const char *name, const char *kind, int32_t layers) {
     return -1;
 }
 
+static bool find_of_task(const stw_pass *pass, const char *name, view *out) {
+    const stw_net *net = pass->net;
+    const struct {
+        const char *name;
+        const stw_task_kept *task;
+        int32_t width;
+        bool spread;
+    } tasks[] = {{"fusion", &pass->fusion, stw_pass_fusion_width(pass), fusion_common(net) != NULL},
+                 {"placement", &pass->placement, stw_pass_placement_width(pass), placement_common(net) != NULL},
+                 {"schedule", &pass->schedule, stw_pass_schedule_width(pass), schedule_common(net) != NULL}};
+    for (size_t k = 0; k < sizeof tasks / sizeof tasks[0]; k++) {
+        const size_t length = strlen(tasks[k].name);
+        const int32_t rows = tasks[k].task->sequences * pass->input.M;
+        if (strncmp(name, tasks[k].name, length) != 0 || rows == 0) continue;
+        if (strcmp(name + length, ".hidden") == 0) *out = (view){tasks[k].task->block.y, rows, net->config.width};
+        if (strcmp(name + length, ".out") == 0 || (strcmp(name + length, ".raw") == 0 && tasks[k].spread))
+            *out = (view){tasks[k].task->out, rows, tasks[k].width};
+    }
+    return out->at != NULL;
+}
+
 static bool find(const stw_pass *pass, const char *name, view *out) {
     const stw_policy_config *c = &pass->net->config;
     const int32_t M = pass->input.M, sage = layer_of(name, "sage", c->sage_layers);
@@ -198,24 +310,19 @@ static bool find(const stw_pass *pass, const char *name, view *out) {
     if (sage >= 0) out->at = pass->sage[sage].y;
     if (attention >= 0) out->at = pass->attention[attention].y;
     if (strcmp(name, "graph") == 0) *out = (view){pass->graph, 1, c->width};
-    if (strcmp(name, "placement.hidden") == 0) out->at = pass->placement.block.y;
-    if (strcmp(name, "placement.out") == 0 || (strcmp(name, "placement.raw") == 0 && c->placement == STW_PLACEMENT_STEER))
-        *out = (view){pass->placement_out, M, stw_pass_placement_width(pass)};
-    if (pass->K == 0) return out->at != NULL;
-    if (strcmp(name, "schedule.hidden") == 0) *out = (view){pass->schedule.block.y, pass->K * M, c->width};
-    if (strcmp(name, "schedule.out") == 0 || (strcmp(name, "schedule.raw") == 0 && c->schedule == STW_SCHEDULE_NUDGE))
-        *out = (view){pass->schedule_out, pass->K * M, stw_pass_schedule_width(pass)};
-    return out->at != NULL;
+    return out->at != NULL || find_of_task(pass, name, out);
 }
 
 bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch) {
     view v = {0};
-    if (!pass->placed || !find(pass, name, &v)) return false;
+    const bool ran = stw_net_fuses(pass->net) ? pass->fusion.sequences > 0 : pass->placement.sequences > 0;
+    if (!ran || !find(pass, name, &v)) return false;
     *rows = v.rows;
     *cols = v.cols;
     if (out == NULL) return true;
     stw_pass copy = *pass; /* because the heads' last step uses the tape of a layer */
     copy.scratch = scratch;
+    if (strcmp(name, "fusion.out") == 0) return fusion_on_host(&copy, out, NULL) == STW_OK;
     if (strcmp(name, "placement.out") == 0) return placement_on_host(&copy, out, NULL) == STW_OK;
     if (strcmp(name, "schedule.out") == 0) return schedule_on_host(&copy, out, NULL) == STW_OK;
     stw_reals_out(pass->net->backend, out, v.at, (int64_t)v.rows * v.cols, scratch);

@@ -11,18 +11,24 @@
  *   h_2  = block(norm(h_1 W_x + h_1 + action(a_1) W_a))  scheduling: K samples of a_1, so (K * M, width)
  *   a_2  = head_2(h_2)                                 likewise
  *
+ *   where fusion is decided too, it comes before them:
+ *   h_f  = block(norm(x W_x + x))                      fusion
+ *   a_f  = head_f(h_f, x0)                             (M, .)
+ *   h_1  = block(norm(h_f W_x + h_f + action(a_f) W_a))  placement: K samples of a_f, so (K * M, width)
+ *   and each of them goes on to one sample of the schedule
+ *
  *   spread(z), of a head that gives real numbers; per dimension, over the M rows of a sequence (spread.c):
- *   z    = h W, of placement h_1 W + x0 W_own          (M, dims), no bias; what a row sees, and what it is
+ *   z    = h W, of placement and fusion h W + x0 W_own (M, dims), no bias; what a row sees, and what it is
  *   n    = (z - mean z) / deviation of z               0 where all rows are equal
  *   s, l = halves of C g + c                           (dims) each; both start as 0
  *   a    = s + 0.3 exp(l) n                            l cut to [-5, 3]
  *
  * block is one attention layer without the second half. The network knows neither graphs nor the simulator: plain arrays in,
- * plain arrays out. Distributions over a_1 and a_2 are in distribution.h; what they mean for a plan is in train/decode.h.
+ * plain arrays out. Distributions over the decisions are in distribution.h; what they mean for a plan is in train/decode.h.
  *
  * Heads of placement: `steer`: four real numbers per row (means of Gaussians), spread; `device`: a softmax over the devices,
  * each scored by <MLP(h), MLP(device features)>. Of scheduling: `nudge`: one real number per row, spread; `class`: a softmax over
- * priority classes.
+ * priority classes. Of fusion: none, or the same two.
  */
 #ifndef STW_POLICY_POLICY_H
 #define STW_POLICY_POLICY_H
@@ -31,6 +37,7 @@
 
 typedef enum stw_placement_head { STW_PLACEMENT_STEER, STW_PLACEMENT_DEVICE } stw_placement_head;
 typedef enum stw_schedule_head { STW_SCHEDULE_NUDGE, STW_SCHEDULE_CLASS } stw_schedule_head;
+typedef enum stw_fusion_head { STW_FUSION_HEAD_NONE, STW_FUSION_HEAD_NUDGE, STW_FUSION_HEAD_CLASS } stw_fusion_head;
 
 enum { STW_STEER_KNOBS = 4 };
 
@@ -42,19 +49,25 @@ typedef struct stw_policy_config {
     int32_t identities; /* rows with a vector of their own: a policy for one graph, M rows; 0: a policy that transfers */
     int32_t width, pair_width;
     int32_t sage_layers, attention_layers, heads, inner, segment;
-    int32_t modulation;  /* 0 or 1 */
-    int32_t placement;   /* stw_placement_head */
-    int32_t schedule;    /* stw_schedule_head */
-    int32_t classes;     /* of priority, for STW_SCHEDULE_CLASS */
-    int32_t score_width; /* of the device head */
+    int32_t modulation;     /* 0 or 1 */
+    int32_t placement;      /* stw_placement_head */
+    int32_t schedule;       /* stw_schedule_head */
+    int32_t classes;        /* of priority, for STW_SCHEDULE_CLASS */
+    int32_t score_width;    /* of the device head */
+    int32_t fusion;         /* stw_fusion_head */
+    int32_t fusion_classes; /* of fusion priority, for STW_FUSION_HEAD_CLASS; class 0: not merged */
 } stw_policy_config;
 
 /* Presets: "default" and "paper". False if unknown. Feature columns are left 0 for the caller to fill in. */
 bool stw_policy_preset(const char *name, stw_policy_config *out);
+/* Gives the network a fusion head that goes with its schedule head. */
+void stw_policy_add_fusion(stw_policy_config *config);
 /* Refuses dimensions that make no network or would not fit memory. */
 stw_status stw_policy_config_check(const stw_policy_config *config, stw_error *error);
 /* Name and place of each dimension, for files and messages; NULL past the last. */
 const char *stw_policy_config_field(int32_t index, stw_policy_config *config, int32_t **value);
+/* Files state it only where it is not 0: those of networks without fusion are as they were before there was any. */
+bool stw_policy_config_is_optional(int32_t index);
 
 typedef struct stw_net stw_net;   /* the parameters; changed by updates only */
 typedef struct stw_pass stw_pass; /* one run of it: activations */
@@ -84,19 +97,26 @@ stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *input, stw_er
 /* Numbers per row that the placement head gives: 4 (means of the knobs), or D (log probabilities). */
 int32_t stw_pass_placement_width(const stw_pass *pass);
 int32_t stw_pass_schedule_width(const stw_pass *pass); /* 1 or classes */
+int32_t stw_pass_fusion_width(const stw_pass *pass);   /* 1, classes, or 0: the network has no such head */
 
-/* Up to the placement head. out: (M, placement width). */
+/* Up to the first head: of a network without fusion. out: (M, placement width). */
 stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error);
-/* The scheduling task for K samples of the placement; after stw_pass_placement. action: (K, M, 4) knobs, or (K, M) devices as
- * doubles; out: (K, M, schedule width). Segments do not cross samples. */
+/* Up to the first head: of a network with fusion. out: (M, fusion width). */
+stw_status stw_pass_fusion(stw_pass *pass, double *out, stw_error *error);
+/* The placement task for K samples of fusion; after stw_pass_fusion. action: (K, M) nudges, or classes as doubles; out: (K, M,
+ * placement width). Segments do not cross samples. */
+stw_status stw_pass_place(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error);
+/* The scheduling task for K samples of the placement; after stw_pass_placement, or after stw_pass_place with the same K. action:
+ * (K, M, 4) knobs, or (K, M) devices as doubles; out: (K, M, schedule width). */
 stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error);
-/* Adds the gradient of the loss by the outputs of the last forward passes to the net's gradient block. d_schedule may be NULL
- * (then the scheduling task was not run or does not count). */
-stw_status stw_pass_backward(stw_pass *pass, const double *d_placement, const double *d_schedule, stw_error *error);
+/* Adds the gradient of the loss by the outputs of the last forward passes to the net's gradient block. Shapes as those outputs.
+ * NULL: that task was not run, does not count, or (fusion) the network has none. */
+stw_status stw_pass_backward(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
+                             stw_error *error);
 
-/* Intermediates by name, for tests: "input", "sage.0", ..., "graph", "attention.0", ..., "placement.hidden", "placement.out",
- * "schedule.hidden", "schedule.out", which are what the forward passes gave; of heads that are spread also "placement.raw" and
- * "schedule.raw", which are what they were before. Returns rows and columns; false if unknown. `out` may be NULL (sizes only). */
+/* Intermediates by name, for tests: "input", "sage.0", ..., "graph", "attention.0", ..., and of each task that ran, as
+ * "placement.hidden", "placement.out", which is what the forward pass gave, and, where the head is spread, "placement.raw", which
+ * is what it was before. Returns rows and columns; false if unknown. `out` may be NULL (sizes only). */
 bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch);
 
 #endif

@@ -6,9 +6,9 @@ static stw_status pool_pairs(stw_pass *pass, stw_error *error) {
     stw_backend *b = net->backend;
     const stw_held_input *in = &pass->input;
     const int32_t width = net->config.pair_width;
-    TRY(stw_tape_reals(pass->placement_tape, (int64_t)in->M * in->D * width, &pass->pooled, error));
-    TRY(stw_tape_reals(pass->placement_tape, (int64_t)in->M * width, &pass->pair, error));
-    TRY(stw_tape_indices(pass->placement_tape, (int64_t)in->M * width, &pass->pair_chosen, error));
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)in->M * in->D * width, &pass->pooled, error));
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)in->M * width, &pass->pair, error));
+    TRY(stw_tape_indices(pass->trunk_tape, (int64_t)in->M * width, &pass->pair_chosen, error));
     stw_linear_forward(&net->pool, &net->p, in->M * in->D, in->pair, false, pass->pooled);
     b->gather_max(b, &in->of_pairs, width, pass->pooled, pass->pair, pass->pair_chosen);
     return STW_OK;
@@ -20,8 +20,8 @@ static stw_status project(stw_pass *pass, stw_error *error) {
     stw_backend *b = net->backend;
     const stw_held_input *in = &pass->input;
     if (c->pair_columns > 0) TRY(pool_pairs(pass, error));
-    TRY(stw_tape_reals(pass->placement_tape, (int64_t)in->M * c->operator_width, &pass->operator_, error));
-    TRY(stw_tape_reals(pass->placement_tape, (int64_t)in->M * c->width, &pass->x0, error));
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)in->M * c->operator_width, &pass->operator_, error));
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)in->M * c->width, &pass->x0, error));
     b->embed(b, in->M, c->operator_width, stw_parameter_value(&net->p, net->operator_table), in->operator_, pass->operator_);
     stw_linear_forward(&net->unit, &net->p, in->M, in->unit, false, pass->x0);
     if (c->feedback_columns > 0) stw_linear_forward(&net->feedback, &net->p, in->M, in->feedback, true, pass->x0);
@@ -61,8 +61,8 @@ static stw_status modulate(stw_pass *pass, int32_t l, const void *x, stw_error *
     const stw_net *net = pass->net;
     const int32_t M = pass->input.M, width = net->config.width;
     stw_backend *b = net->backend;
-    TRY(stw_tape_reals(pass->placement_tape, width, &pass->gate[l], error));
-    TRY(stw_tape_reals(pass->placement_tape, (int64_t)M * width, &pass->gated[l], error));
+    TRY(stw_tape_reals(pass->trunk_tape, width, &pass->gate[l], error));
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)M * width, &pass->gated[l], error));
     stw_linear_forward(&net->modulation[l], &net->p, 1, pass->graph, false, pass->gate[l]);
     b->gate(b, M, width, x, pass->gate[l], pass->gated[l]);
     return STW_OK;
@@ -87,19 +87,18 @@ stw_status stw_trunk_forward(stw_pass *pass, stw_error *error) {
     TRY(project(pass, error));
     const void *x = pass->x0;
     for (int32_t l = 0; l < c->sage_layers; l++) {
-        TRY(stw_sage_forward(&net->sage[l], &net->p, &in->producers, &in->readers, x, pass->placement_tape, &pass->sage[l],
-                             error));
+        TRY(stw_sage_forward(&net->sage[l], &net->p, &in->producers, &in->readers, x, pass->trunk_tape, &pass->sage[l], error));
         x = pass->sage[l].y;
     }
-    TRY(stw_tape_reals(pass->placement_tape, c->width, &pass->graph, error));
+    TRY(stw_tape_reals(pass->trunk_tape, c->width, &pass->graph, error));
     b->mean(b, in->M, c->width, x, pass->graph);
     for (int32_t l = 0; l < c->attention_layers; l++) {
         if (c->modulation != 0) {
             TRY(modulate(pass, l, x, error));
             x = pass->gated[l];
         }
-        TRY(stw_attention_forward(&net->attention[l], &net->p, in->M, in->M, c->segment, x, pass->placement_tape,
-                                  &pass->attention[l], error));
+        TRY(stw_attention_forward(&net->attention[l], &net->p, in->M, in->M, c->segment, x, pass->trunk_tape, &pass->attention[l],
+                                  error));
         x = pass->attention[l].y;
     }
     return STW_OK;

@@ -1,4 +1,4 @@
-/* Lower bounds on a step, from times per task and class of device. */
+/* Lower bounds on a step, from times per task and class of device; and on the peak of memory. */
 #ifndef STW_SIM_BOUNDS_H
 #define STW_SIM_BOUNDS_H
 
@@ -13,5 +13,18 @@ typedef struct stw_bound_input {
 
 /* The largest lower bound that heads, tails and work give, in picoseconds (rounding errors included). */
 stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, double *out_ps, stw_error *error);
+
+/* memory_bound.c: bytes that the largest peak of a device never falls below, however these tasks are placed and ordered. */
+stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
+                          stw_error *error);
+
+/* memory_sets.c: one device. Raises *bytes (parameters and buffers left out) to what sets of tasks show. */
+typedef struct stw_bound_sets {
+    const struct stw_sequences *s;
+    const bool *lasts;    /* (T) takes time */
+    const int32_t *order; /* (T) some order */
+    int64_t *work;        /* steps that may be taken; falls */
+} stw_bound_sets;
+stw_status stw_bound_by_sets(const stw_bound_sets *in, stw_arena scratch, int64_t *bytes, stw_error *error);
 
 #endif

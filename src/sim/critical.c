@@ -25,10 +25,10 @@ typedef struct {
     const stw_tasks *tasks;
     const stw_timeline *timeline;
     const stw_machine *machine;
-    const stw_graph *graph;
-    table ended;   /* (device, end) -> task that took time */
-    table arrived; /* (producer node, destination) -> transfer */
-    table freed;   /* (channel, end) -> transfer */
+    table ended;                /* (device, end) -> task that took time */
+    table arrived;              /* (producer node, destination) -> transfer */
+    table freed;                /* (channel, end) -> transfer */
+    int32_t *wait_start, *wait; /* (T + 1), what each task waits for, ascending; repeats possible */
 } walk;
 
 static int32_t channel_of(const walk *w, const stw_transfer *transfer) {
@@ -53,6 +53,21 @@ static stw_status fill_tables(walk *w, stw_arena *arena, stw_error *error) {
         insert(&w->arrived, l->transfer[k].producer, l->transfer[k].to, k);
         if (l->transfer[k].end_ps > l->transfer[k].start_ps)
             insert(&w->freed, channel_of(w, &l->transfer[k]), l->transfer[k].end_ps, k);
+    }
+    return STW_OK;
+}
+
+/* The waits of all members of a group, as the tasks have them, turned round. */
+static stw_status list_waits(walk *w, stw_arena *arena, stw_error *error) {
+    const stw_tasks *tasks = w->tasks;
+    const int32_t T = tasks->T, count = tasks->waiter_start[T];
+    STW_TRY_NEW(arena, w->wait_start, (int64_t)T + 2, error);
+    STW_TRY_NEW(arena, w->wait, count, error);
+    for (int32_t k = 0; k < count; k++) w->wait_start[tasks->waiter[k] + 2]++;
+    for (int32_t t = 0; t < T; t++) w->wait_start[t + 2] += w->wait_start[t + 1];
+    for (int32_t t = 0; t < T; t++) {
+        for (int32_t k = tasks->waiter_start[t]; k < tasks->waiter_start[t + 1]; k++)
+            w->wait[w->wait_start[tasks->waiter[k] + 1]++] = t;
     }
     return STW_OK;
 }
@@ -94,7 +109,7 @@ static int32_t cause_of_transfer(const walk *w, const stw_transfer *transfer) {
 /* The task because of which t began no earlier; -1: nothing. */
 static int32_t cause_of_task(const walk *w, int32_t t) {
     const stw_tasks *tasks = w->tasks;
-    const int32_t device = w->timeline->device[t], node = tasks->task_node[t];
+    const int32_t device = w->timeline->device[t];
     const int64_t start = w->timeline->start_ps[t];
     for (int32_t s = tasks->input_start[t]; s < tasks->input_start[t + 1]; s++) {
         const int32_t value = tasks->slot_value[s], producer = tasks->value_task[value];
@@ -106,9 +121,8 @@ static int32_t cause_of_task(const walk *w, int32_t t) {
         const stw_transfer *transfer = transfer_to(w, tasks->value_node[value], device);
         if (transfer != NULL && transfer->end_ps == start) return cause_of_transfer(w, transfer);
     }
-    for (int64_t k = w->graph->wait_start[node]; k < w->graph->wait_start[node + 1]; k++) {
-        const int32_t before = tasks->task_of[w->graph->wait[k]];
-        if (before >= 0 && before != t && w->timeline->end_ps[before] == start) return before;
+    for (int32_t k = w->wait_start[t]; k < w->wait_start[t + 1]; k++) {
+        if (w->timeline->end_ps[w->wait[k]] == start) return w->wait[k];
     }
     const int32_t before = task_before(w, device, start);
     return before == t ? -1 : before;
@@ -117,10 +131,11 @@ static int32_t cause_of_task(const walk *w, int32_t t) {
 stw_status stw_critical_path(const stw_workspace *workspace, int32_t *task, int32_t room, int32_t *count, stw_arena scratch,
                              stw_error *error) {
     const stw_simulator *s = workspace->simulator;
-    walk w = {.tasks = workspace->timeline.tasks, .timeline = &workspace->timeline, .machine = s->machine, .graph = s->graph};
+    walk w = {.tasks = workspace->timeline.tasks, .timeline = &workspace->timeline, .machine = s->machine};
     *count = 0;
     if (w.tasks == NULL || w.tasks->T == 0) return STW_OK;
     TRY(fill_tables(&w, &scratch, error));
+    TRY(list_waits(&w, &scratch, error));
     int32_t t = 0;
     for (int32_t k = 1; k < w.tasks->T; k++) {
         if (w.timeline->end_ps[k] > w.timeline->end_ps[t]) t = k;

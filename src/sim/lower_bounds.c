@@ -1,4 +1,5 @@
-/* The two lower bounds that stand beside every result: with the plan's groups, and with the groups free.
+/* The lower bounds that stand beside every result: of the step with the plan's groups and with the groups free; of the peak of
+ * memory with the plan's groups.
  *
  * Groups free. A group takes r x model(group), r being at least the smallest ratio rho of time to modelled time among the ops
  * that can fuse on that class of device; and model(group) is at least the sum of its members' arithmetic, and at least the
@@ -83,7 +84,7 @@ static double smallest_ratio(const stw_costs *costs, int32_t c, const stw_device
 static double best_efficiency(const stw_device *device) {
     double best = 0.0;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
-        if (may_fuse(device, (uint8_t)c)) best = fmax(best, device->efficiency[c]);
+        if (may_fuse(device, (uint8_t)c)) best = fmax(best, stw_device_traffic(device, c));
     }
     return best;
 }
@@ -147,6 +148,7 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
     stw_status status = stw_simulator_tasks(simulator, plan, &work, &room, &tasks, &illegal, error);
     if (status == STW_OK && illegal.length > 0) tasks = &simulator->unfused; /* no such plan: bound what could be run */
     if (status == STW_OK) status = bound_tasks(simulator, tasks, work, &plan_ps, error);
+    if (status == STW_OK) status = stw_bound_peak(simulator, tasks, work, &out->peak_bytes, error);
     if (status == STW_OK) status = bound_free(simulator, scratch, &free_ps, error);
     stw_arena_destroy(&scratch);
     if (status != STW_OK) return status;

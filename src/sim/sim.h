@@ -6,8 +6,10 @@
  * queues.h        its three priority queues
  * bounds.c        heads, tails and work: what no times can beat
  * load.c          the load of each device
- * lower_bounds.c  the two bounds that stand beside every result
+ * memory_bound.c  what no order of the tasks can do without
+ * lower_bounds.c  the bounds that stand beside every result
  * score.c         what an evaluation is worth, by the objective
+ * op_times.c      when each op ran, groups or not
  * complete.c      where nodes go that must be with others */
 #ifndef STW_SIM_SIM_H
 #define STW_SIM_SIM_H

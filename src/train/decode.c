@@ -15,6 +15,8 @@ enum { EXPONENTS = 3, CHOICE = 3 };     /* knobs that are exponents; the one tha
 static const double CHOICE_LEAST = 0.8; /* of a decision for the other plan: one in eight at first */
 static const double CHOICE_GLUE = 55.0; /* at least, in mean ops */
 static const double NUDGE_SHARE = 0.02; /* of the largest rank, for a nudge of 1 */
+static const double FUSION_SHARE = 0.3; /* of a fusion priority of 1, for a nudge of 1 */
+static const double FUSION_MOST = 2.0;  /* either way */
 
 static double knob(const stw_round *round, const double *action, int32_t k) {
     return exp(fmin(fmax(round->offset[k] + stw_knob_scale[k] * action[k], knob_least[k]), knob_most[k]));
@@ -107,8 +109,22 @@ static stw_status prioritise(const stw_problem *p, const stw_decisions *decision
     return STW_OK;
 }
 
-stw_status stw_decode(const stw_problem *p, const stw_round *round, const stw_decisions *decisions, stw_plan *plan,
-                      stw_arena scratch, stw_error *error) {
+static void fuse(const stw_problem *p, const stw_round *round, const stw_decisions *decisions, const stw_group_maker *maker,
+                 stw_plan *plan) {
+    double *priority = maker->priority;
+    for (int32_t i = 0; i < p->simulator->graph->N; i++) {
+        const int32_t unit = p->units.of[i];
+        priority[i] = round->fusion[i];
+        if (unit < 0 || decisions->fusion == NULL) continue;
+        const double decided = decisions->fusion[unit];
+        const double nudged = priority[i] + FUSION_SHARE * decided;
+        priority[i] = decisions->fusion_nudged ? fmin(fmax(nudged, -FUSION_MOST), FUSION_MOST) : decided;
+    }
+    stw_fuse_by_priority(maker->fuser, priority, plan->device, plan->group);
+}
+
+stw_status stw_decode(const stw_problem *p, const stw_round *round, const stw_decisions *decisions, const stw_group_maker *maker,
+                      stw_plan *plan, stw_arena scratch, stw_error *error) {
     for (int32_t d = 0; d < p->simulator->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
     if (decisions->placement == NULL) {
         memcpy(plan->device, round->plan->device, (size_t)p->simulator->graph->N * sizeof *plan->device);
@@ -118,6 +134,11 @@ stw_status stw_decode(const stw_problem *p, const stw_round *round, const stw_de
         place_units(p, decisions->placement, plan);
     }
     stw_plan_join(p->simulator, plan);
+    if (round->fusion != NULL) fuse(p, round, decisions, maker, plan);
+    if (round->fusion != NULL && !p->places && !p->schedules) { /* nothing that priorities go by has changed */
+        memcpy(plan->priority, round->plan->priority, (size_t)p->simulator->graph->N * sizeof *plan->priority);
+        return STW_OK;
+    }
     return prioritise(p, decisions, plan, scratch, error);
 }
 

@@ -69,7 +69,10 @@ stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error) {
         *over = t->environment.is_stopped(t->environment.context);
         if (*over) break;
         double loss = 0.0;
-        TRY(stw_pass_placement(t->pass, t->means, error));
+        if (t->chained) TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
+        const stw_distribution fusion = {.categorical = !t->fusion_nudged, .rows = M, .dims = t->F, .out = t->fusion_out};
+        if (t->chained) stw_distribution_greedy(&fusion, t->fusion);
+        TRY(stw_trainer_run_placement(t, 1, error));
         const stw_distribution d = {.categorical = true, .rows = M, .dims = t->P, .out = t->means};
         stw_distribution_log_density(&d, label, logp);
         for (int32_t u = 0; u < M; u++) loss -= logp[u] / M;
@@ -77,7 +80,7 @@ stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error) {
         for (int64_t k = 0; k < (int64_t)M * t->P; k++) t->d_placement[k] = 0.0;
         stw_distribution_log_density_back(&d, label, weight, t->d_placement);
         stw_parameters_zero_gradient(parameters);
-        TRY(stw_pass_backward(t->pass, t->d_placement, NULL, error));
+        TRY(stw_pass_backward(t->pass, NULL, t->d_placement, NULL, error));
         stw_parameters_update(parameters, t->settings.imitation_rate, t->settings.gradient_norm);
     }
     return STW_OK;

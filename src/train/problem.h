@@ -25,6 +25,7 @@ typedef struct stw_problem {
     stw_listing listing;
     int32_t rule;           /* stw_rule of a new placement; -1: upward rank, which the policy may nudge */
     bool places, schedules; /* what is to be decided */
+    bool fuses;             /* false: every op is alone */
     int32_t M;
     stw_units units; /* M decisions */
     stw_features features;

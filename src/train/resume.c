@@ -6,7 +6,7 @@
 
 #include "train/trainer_state.h"
 
-enum { EXTRA = 10 }; /* tensors beside the network's */
+enum { EXTRA = 17 }; /* tensors beside the network's */
 
 static void add_tensor(stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t cols, const void *data) {
     stw_tensor *tensor = &file->tensor[file->count++];
@@ -80,7 +80,20 @@ static uint64_t settings_key(const stw_trainer *t) {
                               t->problem->objective};
     uint64_t hash = machine_key(t->problem->simulator, s->seed);
     for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) hash = mix(hash, numbers[k]);
-    return hash;
+    return t->problem->fuses ? mix(hash, 1.0) : hash; /* that of older files, which know of no fusion, stays what it was */
+}
+
+/* Of a training with fusion: groups and fusion priorities of the plans that are kept, and the best sample's decisions. */
+static void add_fusion(const stw_trainer *t, stw_tensor_file *file) {
+    const int64_t N = t->problem->simulator->graph->N;
+    if (!t->problem->fuses) return;
+    add_tensor(file, "train/origin.group", STW_TENSOR_I32, N, t->origin->group);
+    add_tensor(file, "train/origin.fusion", STW_TENSOR_F64, N, t->origin_fusion);
+    add_tensor(file, "train/best.group", STW_TENSOR_I32, N, t->best->group);
+    add_tensor(file, "train/best.fusion", STW_TENSOR_F64, N, t->best_fusion);
+    add_tensor(file, "train/beside.group", STW_TENSOR_I32, N, t->beside->group);
+    add_tensor(file, "train/beside.fusion", STW_TENSOR_F64, N, t->beside_fusion);
+    add_tensor(file, "train/elite.fusion", STW_TENSOR_F64, t->problem->M, t->elite_fusion);
 }
 
 stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) {
@@ -114,6 +127,7 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     add_tensor(&file, "train/beside.priority", STW_TENSOR_F64, N, t->beside->priority);
     add_tensor(&file, "train/elite.placement", STW_TENSOR_F64, (int64_t)t->problem->M * t->A, t->elite_placement);
     add_tensor(&file, "train/elite.schedule", STW_TENSOR_F64, t->problem->M, t->elite_schedule);
+    add_fusion(t, &file);
     return stw_tensor_file_write(&file, path, error);
 }
 
@@ -147,6 +161,30 @@ static stw_status read_reals(const stw_tensor_file *file, const char *name, int6
         if (!isfinite(out[k])) return stw_fail(error, STW_ERROR_INPUT, "%s: entry %" PRId64 " is no number", name, k);
     }
     return STW_OK;
+}
+
+static stw_status read_groups(const stw_tensor_file *file, const char *name, stw_plan *plan, stw_error *error) {
+    const stw_tensor *group;
+    const int32_t N = plan->graph->N;
+    TRY(stw_tensor_expect(file, name, STW_TENSOR_I32, 1, N, &group, error));
+    for (int32_t i = 0; i < N; i++) {
+        const int32_t g = ((const int32_t *)group->data)[i];
+        if (g < -1 || g >= N) return stw_fail(error, STW_ERROR_INPUT, "%s: group %d of node %d", name, g, i);
+    }
+    memcpy(plan->group, group->data, (size_t)N * sizeof *plan->group);
+    return STW_OK;
+}
+
+static stw_status read_fusion(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
+    const int64_t N = t->problem->simulator->graph->N;
+    if (!t->problem->fuses) return STW_OK;
+    TRY(read_groups(file, "train/origin.group", t->origin, error));
+    TRY(read_groups(file, "train/best.group", t->best, error));
+    TRY(read_groups(file, "train/beside.group", t->beside, error));
+    TRY(read_reals(file, "train/origin.fusion", N, t->origin_fusion, error));
+    TRY(read_reals(file, "train/best.fusion", N, t->best_fusion, error));
+    TRY(read_reals(file, "train/beside.fusion", N, t->beside_fusion, error));
+    return read_reals(file, "train/elite.fusion", t->problem->M, t->elite_fusion, error);
 }
 
 static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
@@ -192,7 +230,8 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
     t->beside_score = (stw_score){.reason = STW_VALID, .value = n[11], .step_s = n[12]};
     TRY(read_plan(file, "origin", t->origin, error));
     TRY(read_plan(file, "beside", t->beside, error));
-    return read_plan(file, "best", t->best, error);
+    TRY(read_plan(file, "best", t->best, error));
+    return read_fusion(t, file, error);
 }
 
 stw_status stw_trainer_resume(stw_trainer *t, const char *path, stw_error *error) {

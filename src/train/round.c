@@ -4,6 +4,7 @@
 
 #include "sim/backward.h"
 #include "sim/critical.h"
+#include "sim/op_times.h"
 #include "train/proposal.h"
 #include "train/trainer_state.h"
 
@@ -25,7 +26,26 @@ static const double a0[] = {-1, 0, 1, 2}, a1[] = {-2, 0, 2}, a2[] = {-3, 0, 2, 4
 static const double LEAST_CHANGE = 0.002; /* of the nodes */
 enum { A0 = 4, A1 = 3, A2 = 5, GRID = A0 * A1 * A2 };
 
+/* ---- the run that has just ended ---- */
+
+typedef struct { /* (T) by op, groups or not */
+    int64_t *start_ps, *end_ps;
+    int32_t *task;
+} op_times;
+
+static stw_status find_times(const stw_trainer *t, op_times *out, stw_arena *arena, stw_error *error) {
+    const int32_t T = t->problem->simulator->unfused.T;
+    STW_TRY_NEW(arena, out->start_ps, T, error);
+    STW_TRY_NEW(arena, out->end_ps, T, error);
+    STW_TRY_NEW(arena, out->task, T, error);
+    return stw_op_times(t->environment.workspace[0], out->start_ps, out->end_ps, out->task, *arena, error);
+}
+
 /* ---- the best plan ---- */
+
+static void copy_fusion(const stw_trainer *t, double *to, const double *from) {
+    if (t->problem->fuses) memcpy(to, from, (size_t)t->problem->simulator->graph->N * sizeof *to);
+}
 
 /* Priorities from a run backwards, as long as they help. */
 static stw_status polish(stw_trainer *t, stw_error *error) {
@@ -37,9 +57,11 @@ static stw_status polish(stw_trainer *t, stw_error *error) {
         if (e->evaluations_left(e->context) < 2 || stw_trainer_may_stop(t)) return STW_OK;
         TRY(e->evaluate(e->context, t->best, 0, &score, error));
         t->evaluations++;
-        if (e->workspace[0]->timeline.tasks->T != s->unfused.T) return STW_OK;
+        stw_arena scratch = e->scratch[0];
+        op_times times;
+        TRY(find_times(t, &times, &scratch, error));
         TRY(stw_plan_copy(trial, t->best, error));
-        TRY(stw_backward_priorities(s, trial, e->workspace[0]->timeline.start_ps, e->scratch[0], error));
+        TRY(stw_backward_priorities(s, trial, times.start_ps, scratch, error));
         TRY(e->evaluate(e->context, trial, 0, &score, error));
         t->evaluations++;
         if (!stw_score_is_better(&score, &t->best_score)) return STW_OK;
@@ -49,10 +71,11 @@ static stw_status polish(stw_trainer *t, stw_error *error) {
     return STW_OK;
 }
 
-stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_score *score, stw_error *error) {
+stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, stw_error *error) {
     const bool usable = score->reason == STW_VALID || score->reason == STW_INVALID_MEMORY;
     if (!usable || (t->has_best && !stw_score_is_better(score, &t->best_score))) return STW_OK;
-    TRY(stw_plan_copy(t->best, plan, error));
+    TRY(stw_plan_copy(t->best, t->plan[k], error));
+    copy_fusion(t, t->best_fusion, t->plan_fusion[k]);
     t->best_score = *score;
     t->has_best = true;
     t->last_better = t->update;
@@ -64,20 +87,26 @@ stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_scor
 
 /* ---- what the network sees ---- */
 
-static stw_status observe_run(stw_trainer *t, const stw_workspace *workspace, stw_error *error) {
+static stw_status observe_run(stw_trainer *t, const stw_workspace *workspace, const op_times *times, stw_error *error) {
     const stw_timeline *timeline = &workspace->timeline;
+    const int32_t T = timeline->tasks->T, ops = t->problem->simulator->unfused.T;
     stw_arena scratch = t->round_arena;
     stw_feedback_input input = {.device = t->origin->device,
                                 .priority = t->origin->priority,
-                                .start_ps = timeline->start_ps,
-                                .end_ps = timeline->end_ps,
+                                .start_ps = times->start_ps,
+                                .end_ps = times->end_ps,
                                 .busy_ps = timeline->busy_ps};
-    int32_t *critical;
-    STW_TRY_NEW(&scratch, critical, timeline->tasks->T, error);
-    TRY(stw_critical_path(workspace, critical, timeline->tasks->T, &input.critical_count, scratch, error));
+    int32_t *path, *critical, count = 0;
+    bool *on_path;
+    STW_TRY_NEW(&scratch, path, T, error);
+    STW_TRY_NEW(&scratch, on_path, T, error);
+    STW_TRY_NEW(&scratch, critical, ops, error);
+    TRY(stw_critical_path(workspace, path, T, &count, scratch, error));
+    for (int32_t k = 0; k < count; k++) on_path[path[k]] = true;
+    for (int32_t k = 0; k < ops; k++)
+        if (times->task[k] >= 0 && on_path[times->task[k]]) critical[input.critical_count++] = k;
     input.critical = critical;
-    for (int32_t k = 0; k < timeline->tasks->T; k++)
-        input.step_ps = timeline->end_ps[k] > input.step_ps ? timeline->end_ps[k] : input.step_ps;
+    for (int32_t k = 0; k < T; k++) input.step_ps = timeline->end_ps[k] > input.step_ps ? timeline->end_ps[k] : input.step_ps;
     return stw_features_feedback(&t->problem->features, &input, t->feedback, t->pair, scratch, error);
 }
 
@@ -100,13 +129,14 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     t->round.insertion = ways[way].insertion;
     t->round.channel_gaps = ways[way].channel_gaps;
     t->round.home = ways[way].home;
-    const bool ran = (score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY) &&
-                     workspace->timeline.tasks->T == p->simulator->unfused.T;
+    t->round.fusion = p->fuses ? t->origin_fusion : NULL;
+    const bool ran = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
+    op_times times = {0};
+    if (ran) TRY(find_times(t, &times, &t->round_arena, error));
     memset(t->feedback, 0, (size_t)((int64_t)p->M * config->feedback_columns) * sizeof *t->feedback);
     memset(t->pair, 0, (size_t)((int64_t)p->M * f->D * config->pair_columns) * sizeof *t->pair);
-    if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, error));
-    if (ran && ways[way].as_run && t->settings.glue)
-        TRY(stw_round_order(p, workspace->timeline.start_ps, &t->round_arena, &t->round, error));
+    if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, &times, error));
+    if (ran && ways[way].as_run && t->settings.glue) TRY(stw_round_order(p, times.start_ps, &t->round_arena, &t->round, error));
     const stw_net_input input = {.M = p->M,
                                  .D = f->D,
                                  .unit = f->unit,
@@ -143,7 +173,8 @@ static bool is_a_change(const stw_trainer *t, const stw_plan *plan) {
     const int32_t N = plan->graph->N;
     int32_t moved = 0;
     if (t->round.plan == NULL) return true;
-    for (int32_t i = 0; i < N; i++) moved += plan->device[i] != t->origin->device[i];
+    for (int32_t i = 0; i < N; i++)
+        moved += plan->device[i] != t->origin->device[i] || (t->problem->fuses && plan->group[i] != t->origin->group[i]);
     return moved > LEAST_CHANGE * N;
 }
 
@@ -157,6 +188,7 @@ stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *err
     if (best < 0 || t->settings.wander <= 0.0) return STW_OK;
     t->has_beside = true;
     t->beside_score = t->score[best];
+    copy_fusion(t, t->beside_fusion, t->plan_fusion[best]);
     return stw_plan_copy(t->beside, t->plan[best], error);
 }
 
@@ -175,7 +207,8 @@ static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
             break;
         }
         for (int32_t k = 0; k < size; k++) fill_constant(t, k, first + k);
-        TRY(stw_trainer_rollout(t, t->placement, NULL, size, &complete, error));
+        const stw_actions actions = {.placement = t->placement};
+        TRY(stw_trainer_rollout(t, &actions, size, &complete, error));
         *over = !complete;
         for (int32_t k = 0; k < size && complete; k++) {
             if (!is_a_change(t, t->plan[k]) || !stw_score_is_better(&t->score[k], &best)) continue;
@@ -185,7 +218,7 @@ static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
         int32_t winner = -1; /* kept last: keeping writes to the first of these plans */
         for (int32_t k = 0; k < size && complete; k++)
             if (winner < 0 || stw_score_is_better(&t->score[k], &t->score[winner])) winner = k;
-        if (winner >= 0) TRY(stw_trainer_keep(t, t->plan[winner], &t->score[winner], error));
+        if (winner >= 0) TRY(stw_trainer_keep(t, winner, &t->score[winner], error));
     }
     memcpy(t->round.offset, offset, sizeof offset);
     return STW_OK;
@@ -193,18 +226,36 @@ static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
 
 /* ---- the round ---- */
 
-/* Without a plan to begin with: one with all knobs at 1, without glue to any; of the head `device`, all on one device. */
+/* Makes plan 1 of it, and keeps it if it is better than the best. */
+static stw_status try_plan(stw_trainer *t, const stw_round *round, const stw_decisions *decisions, stw_error *error) {
+    const stw_environment *e = &t->environment;
+    const stw_group_maker maker = {t->fuser == NULL ? NULL : t->fuser[0], t->plan_fusion[1]};
+    stw_score score;
+    TRY(stw_decode(t->problem, round, decisions, &maker, t->plan[1], e->scratch[0], error));
+    if (e->finish != NULL) TRY(e->finish(e->context, t->plan[1], 0, error));
+    TRY(e->evaluate(e->context, t->plan[1], 0, &score, error));
+    t->evaluations++;
+    return stw_trainer_keep(t, 1, &score, error);
+}
+
+/* Without a plan to begin with: one with all knobs at 1, without glue to any; of the head `device`, all on one device. Fused by
+ * the rule. */
 static stw_status make_origin(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
     stw_round nothing = {.base = *p->listing.base};
     const stw_decisions decisions = {.placement = t->placement, .steered = t->steered};
-    stw_score score;
     memset(t->placement, 0, (size_t)p->M * (size_t)t->A * sizeof *t->placement);
-    TRY(stw_decode(p, &nothing, &decisions, t->plan[1], t->environment.scratch[0], error));
-    TRY(t->environment.evaluate(t->environment.context, t->plan[1], 0, &score, error));
-    t->evaluations++;
-    TRY(stw_plan_copy(t->origin, t->plan[1], error));
-    return stw_trainer_keep(t, t->plan[1], &score, error);
+    if (p->fuses) TRY(stw_fusion_begin(p, t->fuser[0], NULL, t->origin_fusion, t->environment.scratch[0], error));
+    if (p->fuses) nothing.fusion = t->origin_fusion;
+    TRY(try_plan(t, &nothing, &decisions, error));
+    return stw_plan_copy(t->origin, t->plan[1], error);
+}
+
+/* The plan that training begins with, fused by the rule unless it has groups of its own. */
+static stw_status fuse_start(stw_trainer *t, stw_error *error) {
+    const stw_round round = {.plan = t->best, .base = *t->problem->listing.base, .fusion = t->best_fusion};
+    const stw_decisions decisions = {.nudged = t->nudged};
+    return try_plan(t, &round, &decisions, error);
 }
 
 /* The best plan; after a round in which nothing was better, one beside it if there is one that is nearly as good. */
@@ -216,6 +267,7 @@ static stw_status choose_origin(stw_trainer *t, stw_error *error) {
     t->least = t->best_score.value;
     t->has_beside = false;
     if (!t->has_best) return STW_OK;
+    copy_fusion(t, t->origin_fusion, wanders ? t->beside_fusion : t->best_fusion);
     return stw_plan_copy(t->origin, wanders ? t->beside : t->best, error);
 }
 
@@ -224,7 +276,11 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
     if (*over) return STW_OK;
     t->round_arena = t->arena;
     t->round_index++;
-    if (!t->has_best) TRY(make_origin(t, error));
+    if (!t->has_best) {
+        TRY(make_origin(t, error));
+    } else if (t->problem->fuses && t->round_index == 0) {
+        TRY(fuse_start(t, error));
+    }
     TRY(choose_origin(t, error));
     t->last_better = t->update;
     t->has_elite = false; /* its decisions were relative to another plan */

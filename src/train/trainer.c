@@ -61,20 +61,25 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     const int64_t M = t->problem->M, K = t->settings.samples;
     t->steered = config->placement == STW_PLACEMENT_STEER;
     t->nudged = config->schedule == STW_SCHEDULE_NUDGE;
+    t->chained = config->fusion != STW_FUSION_HEAD_NONE;
+    t->fusion_nudged = config->fusion == STW_FUSION_HEAD_NUDGE;
+    t->F = t->chained && !t->fusion_nudged ? config->fusion_classes : 1;
     t->P = t->steered ? STW_STEER_KNOBS : f->D;
     t->S = t->nudged ? 1 : config->classes;
     t->A = t->steered ? STW_STEER_KNOBS : 1;
     STW_TRY_NEW(&t->arena, t->feedback, M * config->feedback_columns + 1, error);
     STW_TRY_NEW(&t->arena, t->pair, M * f->D * config->pair_columns + 1, error);
-    STW_TRY_NEW(&t->arena, t->means, M * t->P, error);
+    const int64_t outputs = t->chained ? K + 1 : 1;
+    STW_TRY_NEW(&t->arena, t->means, outputs * M * t->P, error);
     STW_TRY_NEW(&t->arena, t->schedule_out, (K + 1) * M * t->S, error);
     STW_TRY_NEW(&t->arena, t->placement, (K + 1) * M * t->A, error);
     STW_TRY_NEW(&t->arena, t->schedule, (K + 1) * M, error);
     STW_TRY_NEW(&t->arena, t->logp_placement, (K + 1) * M, error);
     STW_TRY_NEW(&t->arena, t->logp_schedule, (K + 1) * M, error);
-    STW_TRY_NEW(&t->arena, t->d_placement, M * t->P, error);
+    STW_TRY_NEW(&t->arena, t->d_placement, outputs * M * t->P, error);
     STW_TRY_NEW(&t->arena, t->d_schedule, (K + 1) * M * t->S, error);
-    STW_TRY_NEW(&t->arena, t->noise, M * (t->P > t->S ? t->P : t->S), error);
+    const int32_t wide = t->P > t->S ? t->P : t->S;
+    STW_TRY_NEW(&t->arena, t->noise, M * (wide > t->F ? wide : t->F), error);
     STW_TRY_NEW(&t->arena, t->plan, K + 1, error);
     STW_TRY_NEW(&t->arena, t->score, K + 1, error);
     STW_TRY_NEW(&t->arena, t->reward, K + 1, error);
@@ -82,6 +87,31 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->elite_placement, M * t->A, error);
     STW_TRY_NEW(&t->arena, t->elite_schedule, M, error);
     STW_TRY_NEW(&t->arena, t->other, t->problem->simulator->graph->N, error);
+    return STW_OK;
+}
+
+/* The fusion task's share of an update, and what fuses. */
+static stw_status allocate_fusion(stw_trainer *t, stw_error *error) {
+    const stw_simulator *s = t->problem->simulator;
+    const int64_t M = t->problem->M, K = t->settings.samples, N = s->graph->N;
+    const int32_t threads = stw_pool_threads(t->environment.pool);
+    STW_TRY_NEW(&t->arena, t->plan_fusion, K + 1, error);
+    if (t->problem->fuses && !t->chained)
+        return stw_fail(error, STW_ERROR_INPUT, "fusion is to be decided, but the network has no head for it");
+    if (t->chained) {
+        STW_TRY_NEW(&t->arena, t->fusion_out, M * t->F, error);
+        STW_TRY_NEW(&t->arena, t->fusion, (K + 1) * M, error);
+        STW_TRY_NEW(&t->arena, t->logp_fusion, (K + 1) * M, error);
+        STW_TRY_NEW(&t->arena, t->d_fusion, M * t->F, error);
+        STW_TRY_NEW(&t->arena, t->elite_fusion, M, error);
+    }
+    if (!t->problem->fuses) return STW_OK;
+    STW_TRY_NEW(&t->arena, t->fuser, threads, error);
+    for (int32_t k = 0; k < threads; k++) TRY(stw_fuser_create(s->costs, &t->arena, &t->fuser[k], error));
+    for (int32_t k = 0; k <= K; k++) STW_TRY_NEW(&t->arena, t->plan_fusion[k], N, error);
+    STW_TRY_NEW(&t->arena, t->origin_fusion, N, error);
+    STW_TRY_NEW(&t->arena, t->best_fusion, N, error);
+    STW_TRY_NEW(&t->arena, t->beside_fusion, N, error);
     return STW_OK;
 }
 
@@ -101,12 +131,13 @@ static stw_status fill(stw_trainer *t, const stw_policy_config *config, const st
     TRY(stw_net_create(config, t->backend, t->settings.seed, &t->net, error));
     TRY(stw_pass_create(t->net, &t->pass, error));
     TRY(allocate_update(t, error));
+    TRY(allocate_fusion(t, error));
     TRY(create_plans(t, error));
     if (start == NULL) return STW_OK;
     TRY(stw_plan_copy(t->best, start, error));
     t->best_score = *score;
     t->has_best = true;
-    return STW_OK;
+    return t->problem->fuses ? stw_fusion_begin(t->problem, t->fuser[0], start, t->best_fusion, t->arena, error) : STW_OK;
 }
 
 stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,

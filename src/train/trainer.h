@@ -6,6 +6,7 @@
  * update.c    an update
  * round.c     the beginning of a round: the plan, its feedback, the best constants
  * proposal.c  the other plan of a round
+ * fusion.c    the fusion priorities of the first round
  * rollout.c   samples -> plans -> scores
  * imitate.c   the warm start of the head `device`
  * resume.c    to a file and back, bit for bit */
@@ -47,12 +48,14 @@ typedef struct stw_train_settings {
 /* "default" or "paper", to go with the network of that name (policy.h). False if unknown. */
 bool stw_train_preset(const char *name, stw_train_settings *out);
 
-/* What the trainer works in; its caller's. `repair` and `curve` may be NULL. */
+/* What the trainer works in; its caller's. `finish`, `repair` and `curve` may be NULL. */
 typedef struct stw_environment {
     void *context;
     stw_pool *pool;
     stw_workspace *const *workspace; /* (threads) */
     const stw_arena *scratch;        /* (threads) copies are scratch */
+    /* Fills in what is not decided here and yet not left alone: groups by a rule. */
+    stw_status (*finish)(void *context, stw_plan *plan, int32_t worker, stw_error *error);
     stw_status (*evaluate)(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
     stw_status (*repair)(void *context, stw_plan *plan, stw_score *score, stw_error *error);
     bool (*is_stopped)(void *context); /* time is up, or somebody cancelled */

@@ -31,27 +31,33 @@ struct stw_trainer {
     stw_score beside_score;
     bool has_beside;
     int32_t *other; /* (N) the devices that the round proposes */
+    /* Fusion priorities, (N), of the plans of these names; those of the samples are in `plan_fusion`. Unused without fusion. */
+    double *origin_fusion, *best_fusion, *beside_fusion;
     stw_curve_row row;
 
-    /* One update. P, S: width of the outputs of placement and schedule; A: of a placement action. */
-    int32_t P, S, A;
-    bool steered, nudged;
-    double *feedback, *pair;                /* (M, .), (M, D, .) */
-    double *means;                          /* (M, P) the placement head's outputs */
-    double *schedule_out;                   /* (K + 1, M, S) */
-    double *placement, *schedule;           /* (K + 1, M, A), (K + 1, M) actions */
-    double *logp_placement, *logp_schedule; /* (K + 1, M) */
-    double *d_placement, *d_schedule;       /* (M, P), (K + 1, M, S) */
-    double *noise;                          /* (M, max(P, S)) */
-    stw_plan **plan;                        /* (K + 1) */
-    stw_score *score;                       /* (K + 1) */
-    double *reward, *advantage;             /* (K + 1) */
+    /* One update. F, P, S: width of the outputs of fusion, placement and schedule; A: of a placement action. */
+    int32_t F, P, S, A;
+    bool steered, nudged, fusion_nudged;
+    bool chained;                          /* the network has a head for fusion: every sample has a placement output of its own */
+    double *feedback, *pair;               /* (M, .), (M, D, .) */
+    double *fusion_out;                    /* (M, F) */
+    double *means;                         /* the placement head's outputs: (M, P); chained: (K + 1, M, P) */
+    double *schedule_out;                  /* (K + 1, M, S) */
+    double *fusion, *placement, *schedule; /* (K + 1, M), (K + 1, M, A), (K + 1, M) actions */
+    double *logp_fusion, *logp_placement, *logp_schedule; /* (K + 1, M) */
+    double *d_fusion, *d_placement, *d_schedule;          /* as the outputs */
+    double *noise;                                        /* (M, max(F, P, S)) */
+    stw_plan **plan;                                      /* (K + 1) */
+    stw_fuser **fuser;                                    /* (threads) NULL without fusion */
+    double **plan_fusion;                                 /* (K + 1)(N) fusion priorities of the plans */
+    stw_score *score;                                     /* (K + 1) */
+    double *reward, *advantage;                           /* (K + 1) */
 
     /* The best sample of the round, from which every update learns beside its own: then it takes the place of the greedy one. */
     bool has_elite;
     stw_score elite_score;
-    double *elite_placement, *elite_schedule; /* (M, A), (M) */
-    int32_t learnt;                           /* samples that this update learns from */
+    double *elite_fusion, *elite_placement, *elite_schedule; /* (M), (M, A), (M) */
+    int32_t learnt;                                          /* samples that this update learns from */
 };
 
 /* Within an update. One that repeats (a number of updates) is completed once it has begun, so that whatever is saved is the state
@@ -68,13 +74,17 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
 stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error);
 /* 0 to 1: of the updates if they are counted, else of the budget. */
 double stw_trainer_progress(const stw_trainer *t);
-/* Keeps a plan that is better than the best, after a try at better priorities. */
-stw_status stw_trainer_keep(stw_trainer *t, const stw_plan *plan, const stw_score *score, stw_error *error);
+/* Keeps plan k if it is better than the best, after a try at better priorities. */
+stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, stw_error *error);
 
-/* rollout.c: decodes and evaluates `count` plans from actions laid out as in the trainer. `*complete` is false if the time ran
- * out: then some have no score. */
-stw_status stw_trainer_rollout(stw_trainer *t, const double *placement, const double *schedule, int32_t count, bool *complete,
-                               stw_error *error);
+/* Actions laid out as in the trainer, of the first sample; NULL: that is not decided (placement: only if it is not open). */
+typedef struct stw_actions {
+    const double *fusion, *placement, *schedule;
+} stw_actions;
+/* rollout.c: decodes and evaluates `count` plans. `*complete` is false if the time ran out: then some have no score. */
+stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error);
+/* update.c: the placement task for the first `count` samples of fusion, or, where the network has no fusion, once for all. */
+stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error);
 
 /* imitate.c: trains the head `device` to name the devices of the round's plan. `*over`: stopped on the way. */
 stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error);

@@ -11,9 +11,20 @@ double stw_trainer_progress(const stw_trainer *t) {
     return fmin(fmax(share, 0.0), 1.0);
 }
 
-static stw_distribution placement_of(const stw_trainer *t) {
+static const uint64_t FUSION = UINT64_C(1) << 32; /* of the generator's parts, beyond those of the other tasks */
+
+static stw_distribution fusion_of(const stw_trainer *t) {
     return (stw_distribution){
-        .categorical = !t->steered, .rows = t->problem->M, .dims = t->P, .out = t->means, .sigma = t->row.sigma};
+        .categorical = !t->fusion_nudged, .rows = t->problem->M, .dims = t->F, .out = t->fusion_out, .sigma = t->row.sigma};
+}
+
+/* Of sample k; all samples share it unless they were fused differently. */
+static stw_distribution placement_of(const stw_trainer *t, int32_t k) {
+    return (stw_distribution){.categorical = !t->steered,
+                              .rows = t->problem->M,
+                              .dims = t->P,
+                              .out = &t->means[t->chained ? (int64_t)k * t->problem->M * t->P : 0],
+                              .sigma = t->row.sigma};
 }
 
 static stw_distribution schedule_of(const stw_trainer *t, int32_t k) {
@@ -24,11 +35,32 @@ static stw_distribution schedule_of(const stw_trainer *t, int32_t k) {
                               .sigma = t->row.sigma};
 }
 
+stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error) {
+    return t->chained ? stw_pass_place(t->pass, count, t->fusion, t->means, error) : stw_pass_placement(t->pass, t->means, error);
+}
+
 /* Sample `samples` is the greedy one. */
-static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error *error) {
-    const stw_distribution d = placement_of(t);
+static stw_status sample_fusion(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const stw_distribution d = fusion_of(t);
     const int64_t M = t->problem->M;
     for (int32_t k = 0; k <= t->settings.samples; k++) {
+        double *action = &t->fusion[k * M];
+        if (k == t->settings.samples || !t->problem->fuses) {
+            stw_distribution_greedy(&d, action);
+            continue;
+        }
+        TRY(stw_explore(t->problem, &t->settings.noise, stw_rng_split(rng, FUSION + (uint64_t)k), t->F, t->noise, t->round_arena,
+                        error));
+        stw_distribution_sample(&d, t->noise, action);
+        stw_distribution_log_density(&d, action, &t->logp_fusion[k * M]);
+    }
+    return STW_OK;
+}
+
+static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const int64_t M = t->problem->M;
+    for (int32_t k = 0; k <= t->settings.samples; k++) {
+        const stw_distribution d = placement_of(t, k);
         double *action = &t->placement[k * M * t->A];
         if (k == t->settings.samples || !t->problem->places) {
             stw_distribution_greedy(&d, action);
@@ -60,12 +92,13 @@ static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error 
     return STW_OK;
 }
 
-/* Gradient of both tasks by the network's outputs. */
+/* Gradient of all tasks by the network's outputs. */
 static stw_status find_gradient(stw_trainer *t, stw_error *error) {
-    const int64_t M = t->problem->M;
+    const stw_problem *p = t->problem;
+    const int64_t M = p->M, outputs = t->chained ? t->settings.samples + 1 : 1;
     const int32_t K = t->learnt;
     const stw_ppo ppo = {.K = K,
-                         .M = t->problem->M,
+                         .M = p->M,
                          .clip = t->settings.clip,
                          .pull = t->settings.pull,
                          .entropy = t->settings.entropy * (1.0 - stw_trainer_progress(t)),
@@ -73,23 +106,29 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
     stw_arena scratch = t->round_arena;
     stw_distribution *d;
     double **d_out;
-    stw_ppo_result placement = {0}, schedule = {0};
+    stw_ppo_result fusion = {0}, placement = {0}, schedule = {0};
     STW_TRY_NEW(&scratch, d, K, error);
     STW_TRY_NEW(&scratch, d_out, K, error);
-    memset(t->d_placement, 0, (size_t)(M * t->P) * sizeof *t->d_placement);
+    memset(t->d_placement, 0, (size_t)(outputs * M * t->P) * sizeof *t->d_placement);
     memset(t->d_schedule, 0, (size_t)((t->settings.samples + 1) * M * t->S) * sizeof *t->d_schedule);
+    if (t->chained) memset(t->d_fusion, 0, (size_t)(M * t->F) * sizeof *t->d_fusion);
     for (int32_t k = 0; k < K; k++) {
-        d[k] = placement_of(t);
-        d_out[k] = t->d_placement;
+        d[k] = fusion_of(t);
+        d_out[k] = t->d_fusion;
     }
-    if (t->problem->places) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
+    if (p->fuses) TRY(stw_ppo_loss(&ppo, d, t->fusion, t->logp_fusion, d_out, &fusion, scratch, error));
+    for (int32_t k = 0; k < K; k++) {
+        d[k] = placement_of(t, k);
+        d_out[k] = &t->d_placement[t->chained ? k * M * t->P : 0];
+    }
+    if (p->places) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
     for (int32_t k = 0; k < K; k++) {
         d[k] = schedule_of(t, k);
         d_out[k] = &t->d_schedule[k * M * t->S];
     }
-    if (t->problem->schedules) TRY(stw_ppo_loss(&ppo, d, t->schedule, t->logp_schedule, d_out, &schedule, scratch, error));
-    t->row.loss = placement.loss + schedule.loss;
-    t->row.clipped = t->problem->places ? placement.clipped : schedule.clipped;
+    if (p->schedules) TRY(stw_ppo_loss(&ppo, d, t->schedule, t->logp_schedule, d_out, &schedule, scratch, error));
+    t->row.loss = placement.loss + schedule.loss + fusion.loss;
+    t->row.clipped = p->places ? placement.clipped : p->schedules ? schedule.clipped : fusion.clipped;
     return STW_OK;
 }
 
@@ -102,20 +141,35 @@ static void stand_elite(stw_trainer *t) {
         t->elite_score = t->score[k];
         memcpy(t->elite_placement, &t->placement[k * M * t->A], (size_t)(M * t->A) * sizeof *t->placement);
         memcpy(t->elite_schedule, &t->schedule[k * M], (size_t)M * sizeof *t->schedule);
+        if (t->chained) memcpy(t->elite_fusion, &t->fusion[k * M], (size_t)M * sizeof *t->fusion);
     }
     t->learnt = (int32_t)K + (t->settings.elite && t->has_elite);
     if (t->learnt == K) return;
     t->score[K] = t->elite_score;
     memcpy(&t->placement[K * M * t->A], t->elite_placement, (size_t)(M * t->A) * sizeof *t->placement);
     memcpy(&t->schedule[K * M], t->elite_schedule, (size_t)M * sizeof *t->schedule);
+    if (t->chained) memcpy(&t->fusion[K * M], t->elite_fusion, (size_t)M * sizeof *t->fusion);
 }
 
 /* What the policy as it is says of the elite, so that its ratios begin at 1 like those of the samples. */
 static void score_elite(stw_trainer *t) {
     const int64_t M = t->problem->M, K = t->settings.samples;
-    const stw_distribution placement = placement_of(t), schedule = schedule_of(t, (int32_t)K);
+    const stw_distribution placement = placement_of(t, (int32_t)K), schedule = schedule_of(t, (int32_t)K);
+    const stw_distribution fusion = fusion_of(t);
+    if (t->problem->fuses) stw_distribution_log_density(&fusion, &t->fusion[K * M], &t->logp_fusion[K * M]);
     stw_distribution_log_density(&placement, &t->placement[K * M * t->A], &t->logp_placement[K * M]);
     if (t->problem->schedules) stw_distribution_log_density(&schedule, &t->schedule[K * M], &t->logp_schedule[K * M]);
+}
+
+/* Fusion is decided first and needs none of the others. */
+static bool runs_placement(const stw_trainer *t) { return !t->chained || t->problem->places || t->problem->schedules; }
+
+/* The tasks again: all of them, or, where nothing but the decisions of the last sample has changed, those that see them. */
+static stw_status run_again(stw_trainer *t, bool all, stw_error *error) {
+    if (all && t->chained) TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
+    if ((all || t->chained) && runs_placement(t)) TRY(stw_trainer_run_placement(t, t->settings.samples + 1, error));
+    if (!t->problem->schedules) return STW_OK;
+    return stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error);
 }
 
 /* Without an elite, the first epoch uses the forward passes that the samples came from. */
@@ -123,13 +177,12 @@ static stw_status learn(stw_trainer *t, stw_error *error) {
     stw_parameters *parameters = stw_net_parameters(t->net);
     const bool elite = t->learnt > t->settings.samples;
     for (int32_t epoch = 0; epoch < t->settings.epochs && !stw_trainer_may_stop(t); epoch++) {
-        if (epoch > 0) TRY(stw_pass_placement(t->pass, t->means, error));
-        if ((epoch > 0 || elite) && t->problem->schedules)
-            TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
+        if (epoch > 0 || elite) TRY(run_again(t, epoch > 0, error));
         if (epoch == 0 && elite) score_elite(t);
         TRY(find_gradient(t, error));
         stw_parameters_zero_gradient(parameters);
-        TRY(stw_pass_backward(t->pass, t->d_placement, t->problem->schedules ? t->d_schedule : NULL, error));
+        TRY(stw_pass_backward(t->pass, t->d_fusion, runs_placement(t) ? t->d_placement : NULL,
+                              t->problem->schedules ? t->d_schedule : NULL, error));
         t->row.gradient_norm = stw_parameters_update(parameters, t->row.rate, t->settings.gradient_norm);
     }
     return STW_OK;
@@ -147,13 +200,13 @@ static stw_status keep_best(stw_trainer *t, bool *over, stw_error *error) {
         TRY(t->environment.repair(t->environment.context, t->plan[best], &score, error));
         *over = t->settings.updates > 0 && t->environment.is_stopped(t->environment.context);
     }
-    return *over ? STW_OK : stw_trainer_keep(t, t->plan[best], &score, error);
+    return *over ? STW_OK : stw_trainer_keep(t, best, &score, error);
 }
 
 static void describe(stw_trainer *t) {
     stw_curve_row *row = &t->row;
-    const stw_distribution d = placement_of(t);
     const int32_t K = t->settings.samples;
+    const stw_distribution d = runs_placement(t) ? placement_of(t, K) : fusion_of(t);
     double mean = 0.0, square = 0.0;
     int32_t valid = 0;
     row->mean = 0.0;
@@ -166,9 +219,10 @@ static void describe(stw_trainer *t) {
     row->valid = (double)valid / K;
     row->greedy = t->score[K].reason == STW_VALID ? t->score[K].value : NAN;
     row->entropy = stw_distribution_entropy(&d);
-    for (int32_t u = 0; t->steered && u < t->problem->M; u++) {
-        mean += t->means[(int64_t)u * t->P] / t->problem->M;
-        square += t->means[(int64_t)u * t->P] * t->means[(int64_t)u * t->P] / t->problem->M;
+    for (int32_t u = 0; !d.categorical && u < t->problem->M; u++) {
+        const double first = d.out[(int64_t)u * d.dims];
+        mean += first / t->problem->M;
+        square += first * first / t->problem->M;
     }
     row->spread = sqrt(fmax(square - mean * mean, 0.0));
 }
@@ -180,15 +234,27 @@ static void set_schedule_of_update(stw_trainer *t) {
     t->row.rate = ramp * (t->settings.rate + p * (t->settings.rate_end - t->settings.rate));
 }
 
+static stw_actions decided(const stw_trainer *t) {
+    return (stw_actions){.fusion = t->problem->fuses ? t->fusion : NULL,
+                         .placement = t->placement,
+                         .schedule = t->problem->schedules ? t->schedule : NULL};
+}
+
 static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *error) {
     const stw_rng rng = stw_rng_split(&t->rng, (uint64_t)t->update);
     bool complete = false;
-    TRY(stw_pass_placement(t->pass, t->means, error));
-    TRY(sample_placement(t, &rng, error));
+    if (t->chained) {
+        TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
+        TRY(sample_fusion(t, &rng, error));
+    }
+    if (runs_placement(t)) {
+        TRY(stw_trainer_run_placement(t, t->settings.samples + 1, error));
+        TRY(sample_placement(t, &rng, error));
+    }
     if ((*over = stw_trainer_may_stop(t))) return STW_OK; /* what follows takes longest if every op decides */
     if (t->problem->schedules) TRY(sample_schedule(t, &rng, error));
-    TRY(stw_trainer_rollout(t, t->placement, t->problem->schedules ? t->schedule : NULL, t->settings.samples + 1, &complete,
-                            error));
+    const stw_actions actions = decided(t);
+    TRY(stw_trainer_rollout(t, &actions, t->settings.samples + 1, &complete, error));
     *over = !complete;
     return STW_OK;
 }
@@ -230,15 +296,23 @@ stw_status stw_trainer_greedy(stw_trainer *t, stw_plan *plan, stw_score *score, 
     bool over = false, complete = false;
     if (t->round_index < 0) TRY(stw_trainer_begin_round(t, &over, error));
     set_schedule_of_update(t);
-    TRY(stw_pass_placement(t->pass, t->means, error));
-    const stw_distribution d = placement_of(t);
-    stw_distribution_greedy(&d, t->placement);
+    if (t->chained) {
+        TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
+        const stw_distribution f = fusion_of(t);
+        stw_distribution_greedy(&f, t->fusion);
+    }
+    if (runs_placement(t)) {
+        TRY(stw_trainer_run_placement(t, 1, error));
+        const stw_distribution d = placement_of(t, 0);
+        stw_distribution_greedy(&d, t->placement);
+    }
     if (t->problem->schedules) {
         TRY(stw_pass_schedule(t->pass, 1, t->placement, t->schedule_out, error));
         const stw_distribution s = schedule_of(t, 0);
         stw_distribution_greedy(&s, t->schedule);
     }
-    TRY(stw_trainer_rollout(t, t->placement, t->problem->schedules ? t->schedule : NULL, 1, &complete, error));
+    const stw_actions actions = decided(t);
+    TRY(stw_trainer_rollout(t, &actions, 1, &complete, error));
     if (!complete) return stw_fail(error, STW_ERROR_CANCELLED, "stopped before the greedy plan was evaluated");
     *score = t->score[0];
     return stw_plan_copy(plan, t->plan[0], error);

@@ -132,7 +132,8 @@ static const struct {
     {"f32[2,7,7,10] convolution(i, k), window={size=3x3}, dim_labels=b01f_01io->b01f", 2 * 980 * 36, -1, STW_CLASS_CONVOLUTION},
     {"f32[2,20,20,10] convolution(i, k), window={size=3x3 pad=2_2x2_2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f",
      2 * 8000 * 36 / 4, -1, STW_CLASS_CONVOLUTION},
-    {"f32[6] reduce(x, zero), dimensions={1}, to_apply=sum", 48, -1, STW_CLASS_REDUCE},
+    {"f32[] reduce(x, zero), dimensions={0,1}, to_apply=sum", 48, -1, STW_CLASS_REDUCE},
+    {"f32[6] reduce(x, zero), dimensions={1}, to_apply=sum", 48, -1, STW_CLASS_ELEMENTWISE}, /* 8 values: a loop */
     {"f32[2,3,3,4] reduce-window(i, zero), window={size=1x3x3x1 stride=1x3x3x1}, to_apply=sum", 72 * 9, -1, STW_CLASS_POOLING},
     {"f32[2,8] slice(x), slice={[0:2], [0:8]}", 0, 128, STW_CLASS_SHAPE},
     {"f32[1,8] dynamic-slice(x, n, n), dynamic_slice_sizes={1,8}", 0, 64, STW_CLASS_GATHER},
@@ -198,6 +199,47 @@ TEST(hlo_text, views) {
         if (graph == NULL) continue;
         CHECK_EQ_INT(graph->kind[find(graph, "it")], STW_NODE_VIEW);
         CHECK_EQ_INT(graph->op_count, 0);
+        stw_graph_destroy(graph);
+    }
+    test_context("%s", "");
+}
+
+/* A fusion reads of its parameters and computes what its results need, through whatever lies between. */
+static const struct {
+    const char *body; /* reads a: f32[4,6,8], v: f32[8]; root: f32[6,2] */
+    int64_t flops, moved;
+} parts[] = {
+    /* all of a is summed, a quarter of the sums is wanted: 12 x 4 values */
+    {" s = f32[6,8] reduce(a, z), dimensions={0}, to_apply=sum\n ROOT r = f32[6,2] slice(s), slice={[0:6], [0:2]}\n", 48, 4 * 60},
+    /* two slices of one value: half of it */
+    {" b = f32[6,32] bitcast(a)\n s = f32[6,2] slice(b), slice={[0:6], [0:2]}\n t = f32[6,2] slice(b), slice={[0:6], [4:6]}\n"
+     " ROOT r = f32[6,2] add(s, t)\n",
+     12, 4 * 36},
+    /* read whole elsewhere: counts once */
+    {" e = f32[4,6,8] exponential(a)\n s = f32[1,6,2] slice(a), slice={[0:1], [0:6], [0:2]}\n m = f32[6,8] reduce(e, z), "
+     "dimensions={0}, to_apply=sum\n p = f32[12] bitcast(m)\n b = f32[6,2] bitcast(s)\n q = f32[6,2] bitcast(p)\n"
+     " ROOT r = f32[6,2] add(b, q)\n",
+     192 + 192 + 12, 4 * 204},
+    /* of a small value that is spread out no more than there is */
+    {" w = f32[6,8] broadcast(v), dimensions={1}\n e = f32[6,8] exponential(w)\n ROOT r = f32[6,2] slice(e), slice={[0:6], "
+     "[0:2]}\n",
+     12, 4 * (8 + 12)},
+};
+
+TEST(hlo_text, fusions_read_what_they_need) {
+    for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+        char text[4096];
+        test_context("%s", parts[k].body);
+        snprintf(text, sizeof text,
+                 "HloModule m\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n"
+                 "f {\n a = f32[4,6,8] parameter(0)\n v = f32[8] parameter(1)\n z = f32[] constant(0)\n%s}\n"
+                 "ENTRY e {\n a = f32[4,6,8] parameter(0)\n v = f32[8] parameter(1)\n"
+                 " ROOT it = f32[6,2] fusion(a, v), kind=kLoop, calls=f\n}\n",
+                 parts[k].body);
+        stw_graph *graph = read_text(text);
+        if (graph == NULL) continue;
+        CHECK_EQ_INT(graph->flops[find(graph, "it")], parts[k].flops);
+        CHECK_EQ_INT(graph->moved[find(graph, "it")], parts[k].moved);
         stw_graph_destroy(graph);
     }
     test_context("%s", "");

@@ -675,7 +675,7 @@ TEST(lacking, names_a_device_and_bytes) {
                                .devices = DEVICE("one", "h200", 15) DEVICE("two", "h200", 15),
                                .device_count = 2,
                                .links = LINK("one", "two") LINK("two", "one")},
-                  " lacks 5 bytes", "one");
+                  " lacks 5 bytes", "it holds 20");
 }
 
 /* The default does not fit, but another plan does. */

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The policy network once more, in PyTorch, as an oracle for the C one.
 
-Needs PyTorch 1.13 or later (a CPU build will do); nothing else in the project does. Writes data/steer.stw and data/device.stw beside
-this script: a small network with random parameters, an input, every intermediate by name, two losses with all gradients, and the
-parameters after ten updates. test_reference.c compares. Run it again only when the network changes:
+Needs PyTorch 1.13 or later (a CPU build will do); nothing else in the project does. Writes data/<name>.stw beside this script for
+the names given (steer, device, fusion-steer, fusion-device; without any: all): a small network with random parameters, an input,
+every intermediate by name, two losses with all gradients, and the parameters after ten updates. test_reference.c compares. Run it
+again only when the network changes:
 
-    python3 tests/policy/reference.py
+    python3 tests/policy/reference.py [NAME...]
 """
 import math
 import pathlib
 import struct
+import sys
 
 import torch
 
@@ -17,7 +19,7 @@ DATA = pathlib.Path(__file__).resolve().parent / "data"
 ROWS, DEVICES, SAMPLES = 23, 3, 4  # with segments of 8: three, the last one short
 SIGMA, CLIP, RATE, UPDATES = 0.5, 0.2, 1e-3, 10
 KNOBS = 4  # of the head `steer`
-SEEDS = {"steer": 3, "device": 2}  # with which no loss is a small difference of large numbers
+SEEDS = {"steer": 3, "device": 2, "fusion-steer": 4, "fusion-device": 5}  # with which no loss is a small difference of large numbers
 
 COMMON = dict(feature_version=1, unit_columns=5, operators=7, operator_width=4, width=12, heads=3, inner=16, segment=8, modulation=1)
 CONFIGS = {
@@ -26,6 +28,8 @@ CONFIGS = {
     "device": dict(COMMON, identities=0, feedback_columns=0, device_columns=3, pair_columns=0, pair_width=0, sage_layers=2, attention_layers=1,
                    placement=1, schedule=1, classes=4, score_width=6),
 }
+CONFIGS["fusion-steer"] = dict(CONFIGS["steer"], fusion=1)
+CONFIGS["fusion-device"] = dict(CONFIGS["device"], fusion=2, fusion_classes=5)
 
 
 # ---- the file: docs/formats/policy.md ----
@@ -119,6 +123,14 @@ def parameter_shapes(c):
         linear("common.nudge", width, 2)
     else:
         linear("head.class", width, c["classes"])
+    if c.get("fusion") == 1:
+        linear("action.fusion", 1, width)
+        linear("head.fusion", width, 1, False)
+        linear("head.fusion.own", width, 1, False)
+        linear("common.fusion", width, 2)
+    elif c.get("fusion") == 2:
+        shapes["action.fusion.table"] = (c["fusion_classes"], width)
+        linear("head.fusion", width, c["fusion_classes"])
     return shapes
 
 
@@ -179,7 +191,7 @@ class Network:
         normal = (z - z.mean(1, keepdim=True)) / torch.sqrt(z.var(1, unbiased=False, keepdim=True) + 1e-8)
         return shift + 0.3 * torch.exp(gain.clamp(-5.0, 3.0)) * normal.reshape(raw.shape)
 
-    def placement(self, i, look):
+    def trunk(self, i, look):
         c = self.c
         u = self.linear("input.unit", i["unit"]) + self.linear("input.operator", self.p["operator.table"][i["operator"]])
         if c["feedback_columns"]:
@@ -189,18 +201,51 @@ class Network:
             u = u + self.linear("input.pair", pooled.max(1).values)
         if c["identities"]:
             u = u + self.p["input.identity"]
-        x = own = look["input"] = torch.relu(u)
+        x = self.own = look["input"] = torch.relu(u)
         for l in range(c["sage_layers"]):
             x = look[f"sage.{l}"] = self.sage(f"sage.{l}", x, i["producers"], i["readers"])
         graph = self.graph = look["graph"] = x.mean(0, keepdim=True)
         for l in range(c["attention_layers"]):
             gate = 2 * torch.sigmoid(self.linear(f"modulation.{l}", graph))
             x = look[f"attention.{l}"] = self.attention(f"attention.{l}", x * gate, c["inner"])
-        h = self.attention("task.block", self.norm("task.norm", self.linear("task.self", x) + x), 0)
+        return x
+
+    def first_task(self, x):
+        return self.attention("task.block", self.norm("task.norm", self.linear("task.self", x) + x), 0)
+
+    def next_task(self, before, embedded):
+        """For each sample: what the task before knew, and what was decided in it. One sequence `before` is shared by all."""
+        hidden = []
+        for k in range(SAMPLES):
+            rows = slice(k * ROWS, (k + 1) * ROWS)
+            h = before[rows] if before.shape[0] > ROWS else before
+            mixed = self.linear("task.self", h) + self.linear("task.action", embedded[rows]) + h
+            hidden.append(self.attention("task.block", self.norm("task.norm", mixed), 0))
+        return torch.cat(hidden)
+
+    def fusion(self, i, look):
+        h = look["fusion.hidden"] = self.first_task(self.trunk(i, look))
+        if self.c["fusion"] == 1:
+            look["fusion.raw"] = self.linear("head.fusion", h) + self.linear("head.fusion.own", self.own)
+            out = self.spread("common.fusion", look["fusion.raw"], 1)
+        else:
+            out = torch.log_softmax(self.linear("head.fusion", h), 1)
+        look["fusion.out"] = out
+        return h, out
+
+    def placement(self, i, look, before=None, action=None):
+        """Without a task before it, or for SAMPLES of its decisions."""
+        c = self.c
+        if before is None:
+            h = self.first_task(self.trunk(i, look))
+        else:
+            h = self.next_task(before, self.linear("action.fusion", action) if c["fusion"] == 1
+                               else self.p["action.fusion.table"][action[:, 0].long()])
         look["placement.hidden"] = h
+        sequences = h.shape[0] // ROWS
         if c["placement"] == 0:
-            look["placement.raw"] = self.linear("head.steer", h) + self.linear("head.steer.own", own)
-            out = self.spread("common.steer", look["placement.raw"], 1)
+            look["placement.raw"] = self.linear("head.steer", h) + self.linear("head.steer.own", self.own).repeat(sequences, 1)
+            out = self.spread("common.steer", look["placement.raw"], sequences)
         else:
             mlp = lambda name, t: self.linear(name + ".1", torch.relu(self.linear(name + ".0", t)))
             self.devices = mlp("head.device", i["device"])
@@ -209,13 +254,8 @@ class Network:
         return h, out
 
     def schedule(self, h, action, look):
-        hidden = []
-        for k in range(SAMPLES):
-            a = action[k * ROWS:(k + 1) * ROWS]
-            chosen = a if self.c["placement"] == 0 else self.devices[a[:, 0].long()]
-            mixed = self.linear("task.self", h) + self.linear("task.action", self.linear("action", chosen)) + h
-            hidden.append(self.attention("task.block", self.norm("task.norm", mixed), 0))
-        h = look["schedule.hidden"] = torch.cat(hidden)
+        chosen = action if self.c["placement"] == 0 else self.devices[action[:, 0].long()]
+        h = look["schedule.hidden"] = self.next_task(h, self.linear("action", chosen))
         if self.c["schedule"] == 0:
             look["schedule.raw"] = self.linear("head.nudge", h)
             out = self.spread("common.nudge", look["schedule.raw"], SAMPLES)
@@ -224,10 +264,15 @@ class Network:
         look["schedule.out"] = out
         return out
 
-    def run(self, i, action):
-        look = {}
-        h, placement = self.placement(i, look)
-        return placement, self.schedule(h, action, look), look
+    def run(self, i, case):
+        """The outputs by task, in order, and the intermediates by name."""
+        look, out, before = {}, {}, (None, None)
+        if self.c.get("fusion"):
+            h, out["fusion"] = self.fusion(i, look)
+            before = (h, case["fusion_action"])
+        h, out["placement"] = self.placement(i, look, *before)
+        out["schedule"] = self.schedule(h, case["placement_action"], look)
+        return out, look
 
 
 # ---- the losses ----
@@ -244,13 +289,19 @@ def ppo_part(new, old, advantage):
     return -torch.min(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
 
 
+def is_categorical(c, task):
+    return c[task] == (2 if task == "fusion" else 1)
+
+
 def ppo(net, i, case):
-    placement, schedule, _ = net.run(i, case["placement_action"])
-    new = [log_density(placement.repeat(SAMPLES, 1), case["placement_action"], net.c["placement"] == 1),
-           log_density(schedule, case["schedule_action"], net.c["schedule"] == 1)]
+    """The loss (without old log densities: 0) and the log densities by task."""
+    out, _ = net.run(i, case)
+    new = {}
+    for task, o in out.items():
+        every = o if o.shape[0] > ROWS else o.repeat(SAMPLES, 1)
+        new[task] = log_density(every, case[task + "_action"], is_categorical(net.c, task))
     advantage = case["advantage"].repeat_interleave(ROWS, 0)
-    loss = sum(ppo_part(n, o, advantage) for n, o in zip(new, (case["placement_old"], case["schedule_old"])))
-    return loss, new
+    return sum(ppo_part(n, case[task + "_old"], advantage) for task, n in new.items() if task + "_old" in case), new
 
 
 # ---- the case ----
@@ -275,15 +326,22 @@ def make_case(net, i, g):
         return torch.randint(out.shape[1], (rows, 1), generator=g).double() if categorical else out + SIGMA * normal(*out.shape)
 
     case = dict(advantage=normal(SAMPLES, 1))
+    every = lambda out: out if out.shape[0] > ROWS else out.repeat(SAMPLES, 1)
     with torch.no_grad():
-        h, placement = net.placement(i, {})
-        case["placement_action"] = sample(placement.repeat(SAMPLES, 1), c["placement"] == 1)
-        schedule = net.schedule(h, case["placement_action"], {})
-        case["schedule_action"] = sample(schedule, c["schedule"] == 1)
-        zero = torch.zeros((rows, 1), dtype=torch.float64)
-        _, new = ppo(net, i, dict(case, placement_old=zero, schedule_old=zero))
-    case["placement_old"], case["schedule_old"] = (n + 0.15 * normal(rows, 1) for n in new)
-    case["placement_weight"], case["schedule_weight"] = normal(*placement.shape), normal(*schedule.shape)
+        out, before = {}, (None, None)
+        if c.get("fusion"):
+            h, out["fusion"] = net.fusion(i, {})
+            case["fusion_action"] = sample(every(out["fusion"]), is_categorical(c, "fusion"))
+            before = (h, case["fusion_action"])
+        h, out["placement"] = net.placement(i, {}, *before)
+        case["placement_action"] = sample(every(out["placement"]), is_categorical(c, "placement"))
+        out["schedule"] = net.schedule(h, case["placement_action"], {})
+        case["schedule_action"] = sample(out["schedule"], is_categorical(c, "schedule"))
+        _, new = ppo(net, i, case)
+    for task, n in new.items():
+        case[task + "_old"] = n + 0.15 * normal(rows, 1)
+    for task, o in out.items():
+        case[task + "_weight"] = normal(*o.shape)
     return case
 
 
@@ -319,7 +377,8 @@ def ten_updates(net, i, case):
 def main():
     torch.set_num_threads(1)
     DATA.mkdir(exist_ok=True)
-    for name, c in CONFIGS.items():
+    for name in sys.argv[1:] or CONFIGS:
+        c = CONFIGS[name]
         g = torch.Generator().manual_seed(SEEDS[name])
         net = Network(c, g)
         i = make_input(c, g)
@@ -331,9 +390,9 @@ def main():
         tensors.update(lists_as_tensors("producer", i["producers"]))
         tensors.update(lists_as_tensors("reader", i["readers"]))
         tensors.update({f"case/{n}": value for n, value in case.items()})
-        placement, schedule, look = net.run(i, case["placement_action"])
+        out, look = net.run(i, case)
         tensors.update({f"look/{n}": value.detach() for n, value in look.items()})
-        linear = (placement * case["placement_weight"]).sum() + (schedule * case["schedule_weight"]).sum()
+        linear = sum((o * case[task + "_weight"]).sum() for task, o in out.items())
         tensors["loss/linear"] = linear.detach().reshape(1, 1)
         tensors.update({f"linear/{n}": value.float() for n, value in gradients(net, linear).items()})
         loss = ppo(net, i, case)[0]

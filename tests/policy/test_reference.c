@@ -19,10 +19,10 @@ typedef struct {
 } tolerance;
 
 static const tolerance tolerances[] = {
-    {"look/input", 5e-7, 1e-14},     {"look/sage", 1e-6, 1e-14},      {"look/graph", 1e-6, 1e-14},
-    {"look/attention", 2e-6, 2e-14}, {"look/placement", 2e-6, 2e-14}, {"look/schedule", 3e-6, 2e-14},
-    {"loss/", 5e-6, 1e-13},          {"linear/", 3e-5, 1e-7},         {"ppo/", 3e-5, 1e-7},
-    {"norms", 3e-5, 1e-13},          {"after/", 5e-6, 1e-7},
+    {"look/input", 5e-7, 1e-14},    {"look/sage", 1e-6, 1e-14},      {"look/graph", 1e-6, 1e-14},
+    {"look/fusion", 2e-6, 2e-14},   {"look/attention", 2e-6, 2e-14}, {"look/placement", 2e-6, 2e-14},
+    {"look/schedule", 3e-6, 2e-14}, {"loss/", 5e-6, 1e-13},          {"linear/", 3e-5, 1e-7},
+    {"ppo/", 3e-5, 1e-7},           {"norms", 3e-5, 1e-13},          {"after/", 5e-6, 1e-7},
 };
 
 static double tolerance_of(const char *name, bool cpu) {
@@ -42,7 +42,8 @@ typedef struct {
     stw_pass *pass;
     bool cpu;
     int32_t M, D, K;
-    double *placement, *schedule; /* the heads' outputs */
+    bool fuses;
+    double *fusion, *placement, *schedule; /* the heads' outputs */
 } bench;
 
 static const stw_tensor *tensor(const bench *b, const char *name) {
@@ -107,7 +108,9 @@ static stw_status open_bench(bench *b, const char *name, bool cpu, stw_error *er
     b->K = dimension(b, "samples");
     const stw_net_input input = input_of(b);
     TRY(stw_pass_set_input(b->pass, &input, error));
-    b->placement = STW_NEW(&b->arena, double, b->M *stw_pass_placement_width(b->pass));
+    b->fuses = b->config.fusion != STW_FUSION_HEAD_NONE;
+    b->fusion = STW_NEW(&b->arena, double, b->M *stw_pass_fusion_width(b->pass) + 1);
+    b->placement = STW_NEW(&b->arena, double, (b->fuses ? b->K : 1) * b->M * stw_pass_placement_width(b->pass));
     b->schedule = STW_NEW(&b->arena, double, b->K * b->M * stw_pass_schedule_width(b->pass));
     return STW_OK;
 }
@@ -121,7 +124,12 @@ static void close_bench(bench *b) {
 }
 
 static stw_status forward(bench *b, stw_error *error) {
-    TRY(stw_pass_placement(b->pass, b->placement, error));
+    if (b->fuses) {
+        TRY(stw_pass_fusion(b->pass, b->fusion, error));
+        TRY(stw_pass_place(b->pass, b->K, doubles(b, "case/fusion_action"), b->placement, error));
+    } else {
+        TRY(stw_pass_placement(b->pass, b->placement, error));
+    }
     return stw_pass_schedule(b->pass, b->K, doubles(b, "case/placement_action"), b->schedule, error);
 }
 
@@ -156,13 +164,16 @@ static void compare_block(bench *b, const char *prefix, void *block) {
 
 static stw_status check_linear(bench *b, stw_error *error) {
     const double *w1 = doubles(b, "case/placement_weight"), *w2 = doubles(b, "case/schedule_weight");
+    const double *w0 = b->fuses ? doubles(b, "case/fusion_weight") : NULL;
+    const int32_t sequences = b->fuses ? b->K : 1;
     double loss = 0.0;
-    for (int64_t i = 0; i < b->M * stw_pass_placement_width(b->pass); i++) loss += w1[i] * b->placement[i];
+    for (int64_t i = 0; i < b->M * stw_pass_fusion_width(b->pass); i++) loss += w0[i] * b->fusion[i];
+    for (int64_t i = 0; i < sequences * b->M * stw_pass_placement_width(b->pass); i++) loss += w1[i] * b->placement[i];
     for (int64_t i = 0; i < b->K * b->M * stw_pass_schedule_width(b->pass); i++) loss += w2[i] * b->schedule[i];
     compare(b, "loss/linear", &loss, 1);
     stw_parameters *p = stw_net_parameters(b->net);
     stw_parameters_zero_gradient(p);
-    TRY(stw_pass_backward(b->pass, w1, w2, error));
+    TRY(stw_pass_backward(b->pass, w0, w1, w2, error));
     compare_block(b, "linear", p->gradient);
     return STW_OK;
 }
@@ -185,20 +196,27 @@ static double ppo_part(const bench *b, const stw_distribution *d, const double *
 static stw_status ppo(bench *b, double *loss, stw_error *error) {
     const int32_t wide1 = stw_pass_placement_width(b->pass), wide2 = stw_pass_schedule_width(b->pass), M = b->M;
     stw_arena scratch = b->arena;
-    double *d1 = STW_NEW(&scratch, double, M *wide1), *d2 = STW_NEW(&scratch, double, b->K *M *wide2);
+    const int32_t wide0 = stw_pass_fusion_width(b->pass), next = b->fuses ? M * wide1 : 0; /* from sample to sample */
+    double *d0 = STW_NEW(&scratch, double, M *wide0 + 1), *d1 = STW_NEW(&scratch, double, b->K *M *wide1),
+           *d2 = STW_NEW(&scratch, double, b->K *M *wide2);
     *loss = 0.0;
     for (int32_t k = 0; k < b->K; k++) {
-        const stw_distribution placement = {b->config.placement == STW_PLACEMENT_DEVICE, M, wide1, b->placement, SIGMA};
+        const stw_distribution placement = {b->config.placement == STW_PLACEMENT_DEVICE, M, wide1, b->placement + k * next,
+                                            SIGMA};
+        const stw_distribution fusion = {b->config.fusion == STW_FUSION_HEAD_CLASS, M, wide0, b->fusion, SIGMA};
         const stw_distribution schedule = {b->config.schedule == STW_SCHEDULE_CLASS, M, wide2, b->schedule + k * M * wide2,
                                            SIGMA};
         const double advantage = doubles(b, "case/advantage")[k];
+        if (b->fuses)
+            *loss += ppo_part(b, &fusion, doubles(b, "case/fusion_action") + k * M, doubles(b, "case/fusion_old") + k * M,
+                              advantage, d0);
         *loss += ppo_part(b, &placement, doubles(b, "case/placement_action") + k * M * stw_distribution_action_width(&placement),
-                          doubles(b, "case/placement_old") + k * M, advantage, d1);
+                          doubles(b, "case/placement_old") + k * M, advantage, d1 + k * next);
         *loss += ppo_part(b, &schedule, doubles(b, "case/schedule_action") + k * M * stw_distribution_action_width(&schedule),
                           doubles(b, "case/schedule_old") + k * M, advantage, d2 + k * M * wide2);
     }
     stw_parameters_zero_gradient(stw_net_parameters(b->net));
-    return stw_pass_backward(b->pass, d1, d2, error);
+    return stw_pass_backward(b->pass, b->fuses ? d0 : NULL, d1, d2, error);
 }
 
 static stw_status check_updates(bench *b, stw_error *error) {
@@ -264,5 +282,9 @@ static void check(const char *name, bool cpu) {
 
 TEST(reference, steer_on_cpu) { check("steer", true); }
 TEST(reference, device_on_cpu) { check("device", true); }
+TEST(reference, fusion_before_steer_on_cpu) { check("fusion-steer", true); }
+TEST(reference, fusion_before_device_on_cpu) { check("fusion-device", true); }
+TEST(reference, fusion_before_steer_in_double) { check("fusion-steer", false); }
+TEST(reference, fusion_before_device_in_double) { check("fusion-device", false); }
 TEST(reference, steer_in_double) { check("steer", false); }
 TEST(reference, device_in_double) { check("device", false); }

@@ -107,6 +107,13 @@ static inline void bench_close(bench *b) {
     free(b);
 }
 
+/* Adds fusion to what is decided. */
+static inline stw_policy_config with_fusion(bench *b, stw_policy_config config) {
+    b->problem.fuses = true;
+    stw_policy_add_fusion(&config);
+    return config;
+}
+
 /* ---- decoding ---- */
 
 /* The round of a plan (NULL: none), in the order of upward ranks. */
@@ -117,7 +124,7 @@ static inline stw_round round_of(const bench *b, const stw_plan *plan) {
 /* Decodes into the problem's plan and runs it. */
 static inline void decode(bench *b, const stw_round *round, const stw_decisions *decisions) {
     stw_error error = {0};
-    CHECK_EQ_INT(stw_decode(&b->problem, round, decisions, b->s->plan, b->scratch[0], &error), STW_OK);
+    CHECK_EQ_INT(stw_decode(&b->problem, round, decisions, NULL, b->s->plan, b->scratch[0], &error), STW_OK);
     CHECK_STR(error.message, "");
     small_run(b->s);
 }

@@ -174,13 +174,18 @@ TEST(training, repeats_on_any_number_of_threads_and_follows_the_seed) {
     char whole[200], other[200];
     path_in(b, "whole", whole);
     path_in(b, "other", other);
-    const watcher two = train(b, options_of(whole, "start-plans", "yes", NULL), -1);
-    const watcher one = train(b, options_of(other, "start-plans", "yes", "threads", "1", NULL), -1);
-    CHECK_EQ_INT(two.count, UPDATES);
-    CHECK(two.outcome.valid && !two.interrupted);
-    CHECK_NEAR(two.outcome.value, two.best, 0.0);
-    CHECK_NEAR(two.outcome.value, one.outcome.value, 0.0);
-    CHECK(files_are_equal(whole, other));
+    static const char *const tasks[] = {"placement,schedule", "fusion", "placement,schedule,fusion"};
+    for (int k = 0; k < 3; k++) {
+        test_context("%s", tasks[k]);
+        const watcher two = train(b, options_of(whole, "start-plans", "yes", "tasks", tasks[k], NULL), -1);
+        const watcher one = train(b, options_of(other, "start-plans", "yes", "tasks", tasks[k], "threads", "1", NULL), -1);
+        CHECK_EQ_INT(two.count, UPDATES);
+        CHECK(two.outcome.valid && !two.interrupted);
+        CHECK_NEAR(two.outcome.value, two.best, 0.0);
+        CHECK_NEAR(two.outcome.value, one.outcome.value, 0.0);
+        CHECK(files_are_equal(whole, other));
+    }
+    test_context("%s", "");
     train(b, options_of(other, "seed", "4", NULL), -1);
     CHECK(!files_are_equal(whole, other));
     close_bench(b);
@@ -211,6 +216,8 @@ static void check_resume(bench *b, const char *name, const char *value) {
 
 TEST(training, goes_on_bit_for_bit) { check_resume(open_bench(1), "start-plans", "yes"); }
 TEST(training, goes_on_bit_for_bit_with_preset_paper) { check_resume(open_bench(1), "preset", "paper"); }
+TEST(training, goes_on_bit_for_bit_with_fusion) { check_resume(open_bench(1), "tasks", "fusion"); }
+TEST(training, goes_on_bit_for_bit_with_all_tasks) { check_resume(open_bench(1), "tasks", "placement,schedule,fusion"); }
 TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_bench(), "start-plans", "yes"); }
 
 /* ---- interrupts from another thread ---- */
@@ -325,14 +332,16 @@ TEST(training, ends_with_its_budget) {
 
 /* Every choice of tasks with every way to begin. */
 TEST(training, any_tasks_with_any_preset_and_start) {
-    static const char *const tasks[] = {"placement", "schedule", "placement,schedule"}, *const preset[] = {"default", "paper"},
-                             *const yes_no[] = {"yes", "no"};
+    static const char *const tasks[] = {"placement",        "schedule",        "placement,schedule",       "fusion",
+                                        "placement,fusion", "schedule,fusion", "placement,schedule,fusion"},
+                             *const preset[] = {"default", "paper"}, *const yes_no[] = {"yes", "no"};
+    enum { TASKS = sizeof tasks / sizeof tasks[0] };
     bench *b = open_bench(1);
-    for (int k = 0; k < 3 * 2 * 2 * 2; k++) {
-        const char *const value[][2] = {{"tasks", tasks[k % 3]},
-                                        {"preset", preset[k / 3 % 2]},
-                                        {"start-plans", yes_no[k / 6 % 2]},
-                                        {"warm-start", yes_no[k / 12]},
+    for (int k = 0; k < TASKS * 2 * 2 * 2; k++) {
+        const char *const value[][2] = {{"tasks", tasks[k % TASKS]},
+                                        {"preset", preset[k / TASKS % 2]},
+                                        {"start-plans", yes_no[k / (2 * TASKS) % 2]},
+                                        {"warm-start", yes_no[k / (4 * TASKS)]},
                                         {"units", "24"},
                                         {"updates", "2"}};
         stw_options *options;

@@ -11,7 +11,7 @@ from ._simulate import Evaluation
 
 
 class Contracted:
-    """The graph in which every group of a plan is one op."""
+    """The graph in which every group of a plan is one op; the results of a group with several are views of it."""
 
     def __init__(self, plan: Plan, outputs: set[int]) -> None:
         self._nodes = list(plan.graph.nodes)
@@ -21,23 +21,66 @@ class Contracted:
             if n.kind == "op" and self._number[n.id] >= 0:
                 self._members.setdefault(self._number[n.id], []).append(n.id)
         self.place: list[Optional[int]] = [None] * len(self._nodes)  #: of each node in this graph; None: inside a group
+        self._task: dict[int, int] = {}  # where each group stands
         written: list[dict[str, Any]] = []
-        for n in self._nodes:
-            if self._stands(n) and self._stands(self._nodes[n.root]):
-                self.place[n.id] = len(written)
-                written.append(self._entry(n))
+        for what in self._sequence(outputs):
+            if isinstance(what, Node):
+                self._write(what, written)
+            else:
+                self._write_group(what, outputs, written)
         kept = [self.place[k] for k in sorted(outputs)]
         head = {"format": "opgraph", "version": 1, "name": plan.graph.name, "outputs": [k for k in kept if k is not None]}
         self.graph = Graph.parse({**head, "nodes": written})
 
-    def _stands(self, n: Node) -> bool:
-        """Groups stand at their last member, which is the one that hands out a value."""
-        return n.kind != "op" or (self._number[n.id] >= 0 and self._members[self._number[n.id]][-1] == n.id)
+    def _visible(self, number: int, outputs: set[int]) -> list[int]:
+        """Members that are read outside of their group, or handed out."""
+        return [k for k in self._members[number] if k in self._outside or k in outputs] or self._members[number][-1:]
 
-    def _reads(self, n: Node) -> list[int]:
+    def _sequence(self, outputs: set[int]) -> list[Any]:
+        """Nodes, and numbers of groups, each behind what it reads. A group stands at its last member, unless it is read before."""
+        reads = {number: self._reads(number) for number in self._members}
+        self._outside = {self._nodes[k].root for each in reads.values() for k in each}
+        self._outside |= {self._nodes[n.root].id for n in self._nodes if n.kind == "view" and n.id in outputs}
+        done: set[int] = set()  # nodes
+        found: list[Any] = []
+        left: list[tuple[int, bool]] = []
+
+        def need(k: int) -> None:
+            if k not in done:
+                left.append((k, False))
+
+        for n in self._nodes:
+            if n.kind != "op" or (self._number[n.id] >= 0 and self._members[self._number[n.id]][-1] == n.id):
+                need(n.id)
+            while left:
+                k, ready = left.pop()
+                node, number = self._nodes[k], self._number[k]
+                is_op = node.kind == "op"
+                if k in done or (is_op and number < 0):
+                    continue
+                before = reads[number] if is_op else node.inputs
+                if not ready:
+                    left.append((k, True))
+                    for i in reversed(before):
+                        need(i)
+                elif is_op:
+                    done.update(self._members[number])
+                    found.append(number)
+                else:
+                    done.add(k)
+                    if self._stands(node):
+                        found.append(node)
+        return found
+
+    def _stands(self, n: Node) -> bool:
+        """Views of what is inside a group do not."""
+        root = self._nodes[n.root]
+        return root.kind != "op" or root.id in self._outside
+
+    def _reads(self, number: int) -> list[int]:
         """What a group reads from outside, also by way of what it makes anew."""
         found: dict[int, None] = {}
-        left = list(reversed(self._members[self._number[n.id]]))
+        left = list(reversed(self._members[number]))
         inside = set(left)
         while left:
             for k in self._nodes[left.pop()].inputs:
@@ -50,29 +93,36 @@ class Contracted:
                     found[k] = None
         return list(found)
 
-    def _entry(self, n: Node) -> dict[str, Any]:
-        inputs = self._reads(n) if n.kind == "op" else n.inputs
-        if any(self.place[k] is None for k in inputs):
-            raise Error(f"the group of '{n.name}' hands out more than one value")
+    def _write(self, n: Node, written: list[dict[str, Any]]) -> None:
+        self.place[n.id] = len(written)
         entry: dict[str, Any] = {
-            "id": self.place[n.id], "name": n.name, "op": n.op if n.kind in ("op", "view") else n.kind, "dtype": n.dtype,
-            "shape": n.shape, "inputs": [self.place[k] for k in inputs],
+            "id": len(written), "name": n.name, "op": n.op if n.kind == "view" else n.kind, "dtype": n.dtype, "shape": n.shape,
+            "inputs": [self.place[k] for k in n.inputs[:1] if self.place[k] is not None],
         }  # fmt: skip
-        if n.kind == "view":
-            entry["view"] = True
-        else:
-            entry["bytes"] = n.bytes
-        if n.updates is not None:
-            entry["updates"] = self.place[n.updates]
-        return entry
+        written.append({**entry, "view": True} if n.kind == "view" else {**entry, "bytes": n.bytes})
+
+    def _write_group(self, number: int, outputs: set[int], written: list[dict[str, Any]]) -> None:
+        visible = self._visible(number, outputs)
+        last = self._nodes[visible[-1]]
+        self._task[number] = len(written)
+        entry: dict[str, Any] = {
+            "id": len(written), "name": last.name, "op": last.op, "dtype": last.dtype, "shape": last.shape,
+            "inputs": [self.place[k] for k in self._reads(number)], "bytes": sum(self._nodes[k].bytes for k in visible),
+        }  # fmt: skip
+        updated = [self._nodes[k].updates for k in self._members[number] if self._nodes[k].updates is not None]
+        if updated:
+            entry["updates"] = self.place[updated[0]]
+        written.append(entry)
+        self.place[last.id] = entry["id"]
+        for k in visible if len(visible) > 1 else ():
+            n = self._nodes[k]
+            self.place[k] = len(written)
+            written.append({"id": len(written), "name": f"{n.name}, a result", "op": "getitem", "dtype": n.dtype, "shape": n.shape,
+                            "inputs": [entry["id"]], "view": True})  # fmt: skip
 
     def spread(self, priority: Sequence[float]) -> list[float]:
         """Priorities of this graph's nodes for those of the plan's graph."""
-        found: dict[int, float] = {}
-        for members in self._members.values():
-            place = self.place[members[-1]]
-            if place is not None:
-                found.update((k, priority[place]) for k in members)
+        found = {k: priority[self._task[number]] for number, members in self._members.items() for k in members}
         return [found.get(k, 0.0) for k in range(len(self._nodes))]
 
 

@@ -67,7 +67,7 @@ class CEvaluation(Structure):
 
 
 class CBounds(Structure):
-    _fields_ = [("plan_s", c_double), ("fusion_s", c_double)]
+    _fields_ = [("plan_s", c_double), ("fusion_s", c_double), ("peak_bytes", c_int64)]
 
 
 class CProgress(Structure):
@@ -133,6 +133,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_plan_create": [_P, _P, _OUT],
     "stw_plan_open": [c_char_p, _P, _P, _OUT, POINTER(c_char_p)],
     "stw_plan_set_order": [_P, c_int32, POINTER(c_int32), c_int32],
+    "stw_plan_fuse": [_P, _P, c_char_p],
     "stw_simulator_create": [_P, _OUT],
     "stw_workspace_create": [_P, _OUT],
     "stw_simulate": [_P, _P, _P, POINTER(CEvaluation)],

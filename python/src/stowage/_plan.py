@@ -108,6 +108,12 @@ class Plan:
         array = (ctypes.c_int32 * max(len(ids), 1))(*ids)
         call("stw_plan_set_order", self._handle.pointer, whole(device), array, -1 if tasks is None else len(ids))
 
+    def fuse(self, rule: str = "default") -> None:
+        """Sets ``group`` by a fusion rule, for the plan's devices: "none", "default" (greedy by estimated saving), "joined" (also
+        kernels that read the same values) or "reverse-post-order" (every legal merge). Strict orders are removed."""
+        self._check_writable()
+        call("stw_plan_fuse", self._handle.pointer, self.simulator._costs.pointer, rule.encode())
+
     def to_numpy(self) -> dict[str, numpy.ndarray]:
         """Copies of ``device``, ``priority`` and ``group`` as numpy arrays. Needs numpy."""
         import numpy

@@ -57,10 +57,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What no plan can beat, in seconds: with the plan's groups, and with the groups free."""
+    """What no plan can beat: the step in seconds with the plan's groups and with the groups free, and the largest peak of
+    memory in bytes with the plan's groups."""
 
     plan: float
     fusion: float
+    peak: int
 
 
 class Result:
@@ -77,7 +79,7 @@ class Result:
         #: the best valid plan, or None; read-only (``plan.copy()`` is not)
         self.plan: Optional[Plan] = Plan._of(Handle(pointer, None, handle), simulator, handle) if pointer else None
         bounds = library.stw_result_bounds(handle.pointer)
-        self.bounds = Bounds(bounds.plan_s, bounds.fusion_s)
+        self.bounds = Bounds(bounds.plan_s, bounds.fusion_s, bounds.peak_bytes)
         self.interrupted = bool(library.stw_result_is_interrupted(handle.pointer))  #: stopped by the user
         self.optimal = bool(library.stw_result_is_optimal(handle.pointer))  #: proved: no plan is better
         self.lacking = text(library.stw_result_lacking(handle.pointer))  #: what every plan lacks, in words, or ""

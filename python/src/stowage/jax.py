@@ -25,7 +25,7 @@ except ImportError as _error:
 from . import _text
 from ._graph import Graph
 from ._jax_capture import Capture, capture
-from ._jax_groups import MAX_MEMBERS, MAX_OPERANDS, Rule, settle
+from ._jax_groups import settle
 from ._jax_hook import check_module, hooked, module_text
 from ._jax_module import module_name, read_module
 from ._jax_order import set_order
@@ -144,11 +144,11 @@ class JaxPlan:
 
 def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, budget: Union[str, int, float, None] = "2s",
          compiler_options: Optional[Mapping[str, Any]] = None, objective: str = "memory", costs: Optional[Path] = None,
-         max_members: int = MAX_MEMBERS, max_operands: int = MAX_OPERANDS, **options: Any) -> JaxPlan:  # fmt: skip
+         fusion: Optional[str] = None, **options: Any) -> JaxPlan:  # fmt: skip
     """Compiles ``fn`` (jitted or not) once for these arguments and plans the module that XLA arrives at.
 
-    With ``fuse`` XLA's fusion passes are off, and each element-wise op joins its only consumer; else XLA's fusions stay and
-    only their order is planned. The order is the best of the module's own and of a search within ``budget``; on one device it
+    With ``fuse`` XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
+    "joined" on a GPU, "default" elsewhere. Without, XLA's fusions stay and only their order is planned. The order is the best of the module's own and of a search within ``budget``; on one device it
     decides the memory, so that is the ``objective`` unless another is given. ``machine`` has one device, and is by default the
     one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it. ``compiler_options`` go to XLA; the
     other options are those of :func:`stowage.optimize`. In place of the function a :class:`Capture` will do.
@@ -167,7 +167,7 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     check_costs(costs, graph)
     made = simulator.run("single").copy()
     if captured.fuse:
-        settle(made, Rule(graph, module, max_members, max_operands), captured.module)
+        settle(made, fusion or ("joined" if captured.target.platform == "gpu" else "default"), captured.module)
     outputs = {n.id for n in graph.nodes if n.name in module.outputs()}
     origin, interrupted = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options)
     info = {"format": "stowage-jax", "version": 1, "jax": jax.__version__, "platform": captured.target.platform,

@@ -1,0 +1,139 @@
+/* `exact` with fusion among the tasks: every set of merges, and for each the best plan of its groups. What comes out is the best
+ * of what merging can make; groups of other forms (several outputs) are not tried, so nothing is proved. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "method/exact.h"
+#include "method/fusing.h"
+#include "method/starts.h"
+#include "plan/plan.h"
+
+enum { MOST_MERGES = 12 };
+
+typedef struct {
+    stw_search *search;
+    int32_t count;
+    int32_t op[MOST_MERGES]; /* that can be merged */
+    double *priority;        /* (N) */
+    int32_t *one;            /* (N) zeros: all on the first device */
+    const stw_plan *fixed;   /* placement and schedule, if they are not to be decided */
+    stw_plan *trial, *best;
+    stw_score score;
+    bool has_best;
+    int64_t tried;
+} exact_fusion;
+
+static stw_status list_merges(exact_fusion *x, stw_error *error) {
+    const stw_search *search = x->search;
+    const stw_graph *graph = search->simulator->graph;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP || search->fusing->priority[i] == 0.0) continue;
+        if (x->count == MOST_MERGES)
+            return stw_fail(error, STW_ERROR_NO_PLAN,
+                            "exact tries all merges of at most %d ops, and here more can be merged; leave fusion "
+                            "out of --tasks or take another method",
+                            MOST_MERGES);
+        x->op[x->count++] = i;
+    }
+    return STW_OK;
+}
+
+/* The groups of a set of merges. False: one of them has no effect, so that a smaller set makes the same groups. */
+static bool make_groups(const exact_fusion *x, int32_t set, const int32_t *device, int32_t *group) {
+    for (int32_t k = 0; k < x->count; k++) x->priority[x->op[k]] = set >> k & 1;
+    stw_fuse_by_priority(x->search->fusing->fuser[0], x->priority, device, group);
+    for (int32_t k = 0; k < x->count; k++) {
+        const bool merged = group[x->op[k]] != x->op[k];
+        if (merged != (bool)(set >> k & 1)) return false;
+    }
+    return true;
+}
+
+/* The best plan of these groups, placed and ordered as one op each. */
+static stw_status solve_groups(exact_fusion *x, stw_error *error) {
+    stw_search *outer = x->search;
+    stw_fused *fused;
+    stw_workspace *workspace = NULL;
+    stw_plan *plan = NULL;
+    TRY(stw_fused_create(outer->simulator, x->trial->group, 0, &fused, error));
+    stw_status status = stw_workspace_create(fused->simulator, &workspace, error);
+    if (status == STW_OK) status = stw_plan_create(fused->graph, outer->simulator->machine, &plan, error);
+    if (status == STW_OK) {
+        stw_search inner = {.simulator = fused->simulator,
+                            .objective = outer->objective,
+                            .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE,
+                            .rule = outer->rule,
+                            .seed = outer->seed,
+                            .budget = outer->budget,
+                            .pool = outer->pool,
+                            .workspace = &workspace,
+                            .scratch = outer->scratch,
+                            .arena = outer->arena,
+                            .cancelled = outer->cancelled,
+                            .tick = outer->tick,
+                            .watch_context = outer->watch_context};
+        atomic_store(&inner.evaluations, atomic_load(&outer->evaluations));
+        status = stw_method_exact.run(&inner, plan, error);
+        atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
+    }
+    if (status == STW_OK) status = stw_fused_expand(fused, plan, x->trial, error);
+    stw_plan_destroy(plan);
+    stw_workspace_destroy(workspace);
+    stw_fused_destroy(fused);
+    return status;
+}
+
+static stw_status try_set(exact_fusion *x, int32_t set, stw_error *error) {
+    stw_score score = {0};
+    if (x->fixed != NULL) TRY(stw_plan_copy(x->trial, x->fixed, error));
+    if (!make_groups(x, set, x->fixed != NULL ? x->fixed->device : x->one, x->trial->group)) return STW_OK;
+    x->tried++;
+    if (x->fixed == NULL) {
+        const stw_status status = solve_groups(x, error);
+        if (status == STW_ERROR_NO_PLAN) return STW_OK; /* other groups may fit */
+        if (status != STW_OK) return status;
+    }
+    TRY(stw_search_evaluate(x->search, x->trial, 0, &score, error));
+    if (x->has_best && !stw_score_is_better(&score, &x->score)) return STW_OK;
+    x->has_best = true;
+    x->score = score;
+    if (x->search->found != NULL) x->search->found(x->search->watch_context, x->trial, &score);
+    return stw_plan_copy(x->best, x->trial, error);
+}
+
+static stw_status try_all(exact_fusion *x, stw_error *error) {
+    int32_t set = 0;
+    for (; set < 1 << x->count && (set == 0 || !stw_search_is_over(x->search)); set++) {
+        stw_search_tick(x->search);
+        TRY(try_set(x, set, error));
+    }
+    if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "none of %" PRId64 " groupings gave a plan", x->tried);
+    snprintf(x->search->note, sizeof x->search->note, "%s of %" PRId64 " groupings",
+             set == 1 << x->count ? "the best" : "not all tried", x->tried);
+    return STW_OK;
+}
+
+stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error) {
+    const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
+    const int32_t N = search->simulator->graph->N;
+    exact_fusion x = {.search = search, .best = plan};
+    stw_arena arena = search->arena;
+    STW_TRY_NEW(&arena, x.priority, N, error);
+    STW_TRY_NEW(&arena, x.one, N, error);
+    TRY(list_merges(&x, error));
+    const stw_arena before = search->arena;
+    search->arena = arena;
+    stw_plan *fixed = NULL;
+    stw_status status = stw_plan_create(plan->graph, plan->machine, &x.trial, error);
+    if (status == STW_OK && !(search->tasks & both)) {
+        status = stw_plan_create(plan->graph, plan->machine, &fixed, error);
+        if (status == STW_OK) status = stw_starts_keep_placement(search, fixed, error);
+        x.fixed = fixed;
+    }
+    if (status == STW_OK) status = try_all(&x, error);
+    search->arena = before;
+    stw_plan_destroy(fixed);
+    stw_plan_destroy(x.trial);
+    return status;
+}

@@ -1,0 +1,186 @@
+#include "method/fusing.h"
+
+#include <string.h>
+
+#include "method/starts.h"
+#include "plan/plan.h"
+
+/* ---- what is shared ---- */
+
+/* The device that does all the work soonest: groups are made as if all were there. */
+static int32_t fastest_device(const stw_simulator *s) {
+    double least = 0.0;
+    int32_t fastest = 0;
+    for (int32_t d = 0; d < s->machine->device_count; d++) {
+        double us = 0.0;
+        for (int32_t i = 0; i < s->graph->N; i++) us += s->costs->us[s->machine->device[d].cost_class][i];
+        if (d > 0 && us >= least) continue;
+        least = us;
+        fastest = d;
+    }
+    return fastest;
+}
+
+/* Groups that are placed as one. */
+static stw_status open_fused(const stw_simulator *s, stw_fusing *out, stw_arena *arena, stw_error *error) {
+    const stw_fusion rule = out->rule >= 0 ? (stw_fusion)out->rule : STW_FUSION_DEFAULT;
+    const int32_t N = s->graph->N, device = fastest_device(s);
+    int32_t *group, *on;
+    STW_TRY_NEW(arena, out->priority, N, error);
+    STW_TRY_NEW(arena, out->workspace, out->threads, error);
+    stw_arena scratch = *arena;
+    STW_TRY_NEW(&scratch, group, N, error);
+    STW_TRY_NEW(&scratch, on, N, error);
+    for (int32_t i = 0; i < N; i++) on[i] = device;
+    stw_fuse_by_rule(out->fuser[0], rule, on, group, out->priority);
+    if (s->machine->device_count == 1 || rule == STW_FUSION_NONE) return STW_OK;
+    stw_fuser_allow_recomputing(out->fuser[0], false);
+    stw_fuse_by_rule(out->fuser[0], rule, on, group, NULL);
+    stw_fuser_allow_recomputing(out->fuser[0], true);
+    TRY(stw_fused_create(s, group, device, &out->fused, error));
+    for (int32_t t = 0; t < out->threads; t++) TRY(stw_workspace_create(out->fused->simulator, &out->workspace[t], error));
+    return STW_OK;
+}
+
+stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, stw_arena *arena, stw_fusing *out,
+                           stw_error *error) {
+    *out = (stw_fusing){.rule = rule, .threads = threads};
+    STW_TRY_NEW(arena, out->fuser, threads, error);
+    for (int32_t t = 0; t < threads; t++) TRY(stw_fuser_create(simulator->costs, arena, &out->fuser[t], error));
+    return open_fused(simulator, out, arena, error);
+}
+
+void stw_fusing_close(stw_fusing *fusing) {
+    for (int32_t t = 0; t < fusing->threads && fusing->workspace != NULL; t++) stw_workspace_destroy(fusing->workspace[t]);
+    stw_fused_destroy(fusing->fused);
+    *fusing = (stw_fusing){0};
+}
+
+/* ---- groups of a plan ---- */
+
+static stw_status remove_orders(stw_plan *plan, stw_error *error) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+    return STW_OK;
+}
+
+stw_status stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t worker, stw_error *error) {
+    if (search->fusing == NULL || search->fusing->rule < 0) return STW_OK;
+    stw_fuse_by_rule(search->fusing->fuser[worker], (stw_fusion)search->fusing->rule, plan->device, plan->group, NULL);
+    return remove_orders(plan, error);
+}
+
+static bool has_order(const stw_plan *plan) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) {
+        if (plan->order[d] != NULL) return true;
+    }
+    return false;
+}
+
+/* The plan with the groups of a rule, kept if that is better. */
+static stw_status try_rule(stw_search *search, stw_fusion rule, stw_plan *plan, stw_score *score, stw_error *error) {
+    stw_plan *other;
+    stw_score found = {0};
+    TRY(stw_plan_create(plan->graph, plan->machine, &other, error));
+    stw_status status = stw_plan_copy(other, plan, error);
+    if (status == STW_OK) status = remove_orders(other, error);
+    if (status == STW_OK) {
+        stw_fuse_by_rule(search->fusing->fuser[0], rule, other->device, other->group, NULL);
+        status = stw_search_evaluate(search, other, 0, &found, error);
+    }
+    if (status == STW_OK && stw_score_is_better(&found, score)) {
+        *score = found;
+        status = stw_plan_copy(plan, other, error);
+    }
+    stw_plan_destroy(other);
+    return status;
+}
+
+/* The best of the groups that the plan has, of the rule's for its devices, and of none. An order is for the groups it has. */
+static stw_status choose_groups(stw_search *search, stw_plan *plan, stw_error *error) {
+    stw_score score = {0};
+    if (search->fusing->rule >= 0) return stw_fusing_apply_rule(search, plan, 0, error);
+    TRY(stw_search_evaluate(search, plan, 0, &score, error));
+    if (has_order(plan)) return STW_OK;
+    TRY(try_rule(search, STW_FUSION_DEFAULT, plan, &score, error));
+    return try_rule(search, STW_FUSION_NONE, plan, &score, error);
+}
+
+/* ---- running a method on groups ---- */
+
+/* The plans to begin with, as plans of groups. */
+static stw_status reduce_starts(const stw_search *search, const stw_plan **out, stw_plan **owned, int32_t *count,
+                                stw_error *error) {
+    const stw_fused *fused = search->fusing->fused;
+    for (*count = 0; *count < search->start_count && *count < STW_MAX_STARTS; ++*count) {
+        TRY(stw_plan_create(fused->graph, fused->outer->machine, &owned[*count], error));
+        out[*count] = owned[*count];
+        owned[*count]->method = search->start[*count]->method;
+        TRY(stw_fused_reduce(fused, search->start[*count], owned[*count], error));
+        stw_plan_join(fused->simulator, owned[*count]);
+    }
+    return STW_OK;
+}
+
+static stw_status run_within(const stw_method *method, stw_search *outer, const stw_plan *const *start, int32_t count,
+                             stw_plan *of_groups, stw_error *error) {
+    stw_search inner = {
+        .simulator = outer->fusing->fused->simulator,
+        .objective = outer->objective,
+        .tasks = outer->tasks & ~(unsigned)STW_TASK_FUSION,
+        .rule = outer->rule,
+        .seed = outer->seed,
+        .unit_count = outer->unit_count,
+        .budget = outer->budget,
+        .pool = outer->pool,
+        .workspace = outer->fusing->workspace,
+        .scratch = outer->scratch,
+        .arena = outer->arena,
+        .start = start,
+        .start_count = count,
+        .cancelled = outer->cancelled,
+        .policy = outer->policy,
+        .found = outer->found,
+        .tick = outer->tick,
+        .curve = outer->curve,
+        .watch_context = outer->watch_context,
+    };
+    atomic_store(&inner.evaluations, atomic_load(&outer->evaluations));
+    const stw_status status = method->run(&inner, of_groups, error);
+    atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
+    outer->repaired = inner.repaired;
+    memcpy(outer->note, inner.note, sizeof inner.note);
+    return status;
+}
+
+static stw_status place_groups(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_fused *fused = search->fusing->fused;
+    const stw_plan *start[STW_MAX_STARTS];
+    stw_plan *owned[STW_MAX_STARTS] = {NULL}, *of_groups;
+    int32_t count = 0;
+    TRY(stw_plan_create(fused->graph, fused->outer->machine, &of_groups, error));
+    stw_status status = reduce_starts(search, start, owned, &count, error);
+    if (status == STW_OK) status = run_within(method, search, start, count, of_groups, error);
+    if (status == STW_OK) status = stw_fused_expand(fused, of_groups, plan, error);
+    for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(owned[k]);
+    stw_plan_destroy(of_groups);
+    return status;
+}
+
+/* Searches, policies and `exact` decide about groups; where a rule is fixed only searches look after it. */
+static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
+    if (method->kind == STW_METHOD_SEARCH) return true;
+    return fusing->rule < 0 && (method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_EXACT);
+}
+
+stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_fusing *fusing = search->fusing;
+    const bool places = (search->tasks & STW_TASK_PLACEMENT) != 0, chooses = fusing != NULL && !decides_groups(method, fusing);
+    if (chooses && places && fusing->fused != NULL) {
+        TRY(place_groups(method, search, plan, error));
+    } else if (places || !(stw_method_decides_placement(method) || (search->keeps_start && method == &stw_method_single))) {
+        TRY(method->run(search, plan, error));
+    } else {
+        TRY(stw_starts_keep_placement(search, plan, error));
+    }
+    return chooses ? choose_groups(search, plan, error) : STW_OK;
+}

@@ -1,0 +1,33 @@
+/* Fusion among the tasks: what the methods share then.
+ *
+ * A method that only places goes by groups: those that the rule makes when all ops are on one device and nothing is recomputed
+ * are an op each (sim/fused.h), and are placed as one. On the devices that come out of it the ops are grouped anew, recomputing
+ * where that pays; the best of both and of fusing nothing stays. Methods that decide about groups themselves do without this. */
+#ifndef STW_METHOD_FUSING_H
+#define STW_METHOD_FUSING_H
+
+#include "method/method.h"
+#include "plan/fuse.h"
+#include "sim/fused.h"
+
+struct stw_fusing {
+    int32_t rule;     /* stw_fusion that goes with every plan, or -1: ours to decide */
+    stw_fused *fused; /* NULL: nothing to place as one */
+    int32_t threads;
+    stw_workspace **workspace; /* (threads) of fused->simulator */
+    stw_fuser **fuser;         /* (threads) of the problem itself */
+    double *priority;          /* (N) of the rule with all ops on one device, recomputing allowed */
+};
+
+/* Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. */
+stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, stw_arena *arena, stw_fusing *out,
+                           stw_error *error);
+void stw_fusing_close(stw_fusing *fusing);
+
+/* The groups of a plan by the rule that goes with every plan; left as they are if there is none. Orders are removed with them. */
+stw_status stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t worker, stw_error *error);
+/* Runs any method as its tasks ask for: on groups, if it leaves them alone; if the placement is not to be decided, that of the
+ * best start takes the place of a method that only places. */
+stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error);
+
+#endif
