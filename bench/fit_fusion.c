@@ -1,7 +1,7 @@
 /* Calibrates the model of fused groups on kernels that XLA made, and says how wrong it is on modules that it has not seen.
  *
  *     fit_fusion FOLDER             a table for people
- *     fit_fusion --plain FOLDER     the same, without latencies and shares of the bandwidth: a launch and a share by class
+ *     fit_fusion --plain FOLDER     the same without latencies by class
  *     fit_fusion --machine FOLDER   a machine file with the constants, fitted on all modules
  *     fit_fusion --csv FOLDER       every judged kernel
  *
@@ -9,8 +9,8 @@
  * and beside each CASE.MODE.kernels.json.gz with the median time of each kernel and how often it ran in 5 steps; only kernels
  * that ran 5 times count. Constants are fitted on the ops of all modules but one; the fused kernels of that one are predicted.
  *
- * A library call (cuBLAS, cuDNN) lets the kernel behind it start before it ends, so that the time measured there contains some
- * of the call's: no such kernel is fitted on, and they are judged apart as well as among all.
+ * Right behind a library call (cuBLAS, cuDNN) a kernel takes longer than elsewhere, up to 50 us, whatever it does: it seems to
+ * start before the call has ended and to wait for it. None of these is fitted on; they are judged among all and left out apart.
  *
  * The fit: what minimises the mean |log(model / measured)|, distinct kernels of a module (equal work, median time) counting
  * alike. */
@@ -111,40 +111,28 @@ static double class_error(const kernels *data, const stw_device *device, int op_
 enum { SHARES = 100, LATENCIES = 21, LAUNCHES = 31 };
 static double share_at(int step) { return pow(0.05, 1.0 - (double)step / SHARES); }
 
-/* Tries a second constant: the share of the bandwidth for matrix products, whose arithmetic is another matter; a latency for the
- * rest but element-wise ops and broadcasts, whose time at nothing to do is the launch. */
-static int second_choices(bool plain, int c) {
-    if (plain) return 1;
-    if (is_matrix((stw_op_class)c)) return SHARES + 1;
-    return c == STW_CLASS_ELEMENTWISE || c == STW_CLASS_BROADCAST ? 1 : LATENCIES;
-}
-
-static void set_class(stw_device *device, bool plain, int c, int first, int second) {
-    device->efficiency[c] = share_at(first);
-    if (plain) return;
-    if (is_matrix((stw_op_class)c)) {
-        device->traffic[c] = share_at(second);
-    } else {
-        device->latency_us[c] = 0.1 * second;
-    }
+/* How many latencies to try: products take their time anyway, and what element-wise ops and broadcasts take with nothing to do
+ * is the launch. */
+static int latencies_of(bool plain, int c) {
+    return plain || c == STW_CLASS_ELEMENTWISE || c == STW_CLASS_BROADCAST || is_matrix((stw_op_class)c) ? 1 : LATENCIES;
 }
 
 /* The sum of errors that is left. */
 static double fit_class(const kernels *data, bool plain, stw_device *device, int c) {
     double best = HUGE_VAL;
     if (class_error(data, device, c) < 0.0) return 0.0;
-    int first = 0, second = 0;
-    for (int b = 0; b < second_choices(plain, c); b++) {
-        for (int a = 0; a <= SHARES; a++) {
-            set_class(device, plain, c, a, b);
+    stw_device found = *device;
+    for (int l = 0; l < latencies_of(plain, c); l++) {
+        for (int step = 0; step <= SHARES; step++) {
+            device->latency_us[c] = 0.1 * l;
+            device->efficiency[c] = share_at(step);
             const double error = class_error(data, device, c);
             if (error >= best) continue;
             best = error;
-            first = a;
-            second = b;
+            found = *device;
         }
     }
-    set_class(device, plain, c, first, second);
+    *device = found;
     return best;
 }
 
@@ -238,7 +226,6 @@ static void print_constants(const stw_device *device) {
         if (c == STW_CLASS_ELEMENTWISE || c == STW_CLASS_BROADCAST || c == STW_CLASS_REDUCE || c == STW_CLASS_SHAPE ||
             c == STW_CLASS_MATMUL) {
             printf(", %s %.3f", stw_op_class_name((stw_op_class)c), device->efficiency[c]);
-            if (device->traffic[c] > 0.0) printf(" (of the bandwidth %.3f)", device->traffic[c]);
             if (device->latency_us[c] > 0.0) printf(" + %.2f us", device->latency_us[c]);
         }
     }

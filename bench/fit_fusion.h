@@ -36,7 +36,7 @@ typedef struct {
     char name[MAX_CASES][64];
     int count;
     kernels nofusion, fused; /* of all cases */
-    bool plain;              /* a launch and one share by class, no more */
+    bool plain;              /* no latencies by class */
 } data_set;
 
 static void die(const char *what) {

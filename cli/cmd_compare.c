@@ -102,6 +102,10 @@ static stw_status check_arguments(comparison *c, stw_error *error) {
     TRY(check_standard_input(c, error));
     STW_TRY_NEW(&c->arena, c->row, (int64_t)c->call->operand_count * c->machine_count, error);
     const int64_t rows = (int64_t)c->call->operand_count * c->machine_count;
+    const char *best = stw_options_get(c->call->options, "best");
+    if (best != NULL && rows > 1)
+        return stw_fail(error, STW_ERROR_INPUT, "--best writes one plan; name one graph and one machine");
+    if (cli_is_dash(best)) return stw_fail(error, STW_ERROR_INPUT, "--best needs a file; standard output has the comparison");
     return rows > 1 ? check_graphs(c, error) : STW_OK; /* a single one is told at once anyway */
 }
 
@@ -126,7 +130,10 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     stw_status status = stw_compare(stw_session_simulator(session), methods, c->call->options, &c->watch, &result, error);
     c->progress.what = NULL;
     TRY(status);
+    const char *best = stw_options_get(c->call->options, "best");
     status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
+    if (status == STW_OK && best != NULL && stw_result_plan(result) != NULL)
+        status = stw_result_write(result, best, false, error);
     stw_result_destroy(result);
     if (status == STW_OK) c->row_count++;
     return status;

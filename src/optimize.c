@@ -27,7 +27,8 @@ static bool is_spent(const stw_runner *r, double share) {
 static bool meets_bound(const stw_runner *r, const stw_result *result) {
     if (result->best < 0 || r->settings.objective == STW_OBJECTIVE_THROUGHPUT) return false;
     const double value = result->entry[result->best]->score.value;
-    if (r->settings.objective == STW_OBJECTIVE_MEMORY) return value <= (double)result->bounds.peak_bytes;
+    if (r->settings.objective == STW_OBJECTIVE_MEMORY) /* a bound for the groups as they stand */
+        return r->fusing == NULL && value <= (double)result->bounds.peak_bytes;
     return value <= stw_runner_lower_bound(r, result) * (1.0 + 1e-9);
 }
 
@@ -150,6 +151,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
         stw_bounds bounds;
         TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
         result->bounds.plan_s = bounds.plan_s;
+        result->bounds.peak_bytes = bounds.peak_bytes;
     }
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;

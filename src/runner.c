@@ -31,6 +31,16 @@ bool stw_runner_is_cancelled(const stw_runner *runner) {
 
 /* ---- making one ---- */
 
+/* The plan to begin with. A rule that was asked for goes with its placement too. */
+static stw_status open_given(stw_runner *r, stw_error *error) {
+    const stw_simulator *s = r->simulator;
+    TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, NULL, error));
+    r->from->method = STW_STR("given");
+    if (r->settings.rule < 0) return STW_OK;
+    for (int32_t d = 0; d < s->machine->device_count; d++) TRY(stw_plan_set_order(r->from, d, NULL, -1, error));
+    return stw_rule_apply((stw_rule)r->settings.rule, s->costs, &s->unfused, r->from, r->arena, error);
+}
+
 static stw_status fill_runner(stw_runner *r, stw_error *error) {
     TRY(stw_arena_create(&r->arena, error));
     TRY(stw_pool_create(r->settings.threads, &r->pool, error));
@@ -41,10 +51,7 @@ static stw_status fill_runner(stw_runner *r, stw_error *error) {
         TRY(stw_workspace_create(r->simulator, &r->workspace[t], error));
         TRY(stw_arena_create(&r->scratch[t], error));
     }
-    if (r->settings.from != NULL) {
-        TRY(stw_plan_open(r->settings.from, r->simulator->graph, r->simulator->machine, &r->from, NULL, error));
-        r->from->method = STW_STR("given");
-    }
+    if (r->settings.from != NULL) TRY(open_given(r, error));
     if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
     STW_TRY_NEW(&r->arena, r->fusing, 1, error);
     return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, &r->arena, r->fusing, error);

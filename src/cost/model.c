@@ -32,7 +32,7 @@ double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int3
 }
 
 double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes) {
-    return bytes / (device->bandwidth * stw_device_traffic(device, (int32_t)op_class)) * 1e6;
+    return bytes / (device->bandwidth * device->efficiency[op_class]) * 1e6;
 }
 
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes) {

@@ -130,6 +130,14 @@ static stw_status sort_values(stw_hlo_edit *edit, int32_t **start, int32_t **val
     return STW_OK;
 }
 
+/* Of kind kInput, or a reduction by blocks that would be. */
+static bool is_input(const stw_hlo_edit *edit, const stw_hlo_instruction *fusion, int32_t made) {
+    const stw_str kind = stw_hlo_fusion_kind(edit, fusion);
+    const stw_hlo_instruction *i = stw_hlo_at(edit, made);
+    if (stw_str_is(kind, "kInput")) return true;
+    return stw_str_is(kind, "kCustom") && i->rule == STW_HLO_REDUCE && !stw_hlo_reduces_few(edit->m, i);
+}
+
 static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int32_t *value, int32_t count) {
     fused->tail_first = edit->item_count;
     fused->output_first = edit->output_count;
@@ -139,9 +147,8 @@ static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int3
         TRY(add_output(edit, value[k], item));
         const stw_hlo_instruction *i = stw_hlo_at(edit, value[k]);
         const stw_hlo_instruction *member = is_part_of_member(edit, value[k]) ? stw_hlo_operand(edit->m, i, 0) : i;
-        const stw_hlo_instruction *made = stw_hlo_at(edit, edit->item[item].source);
-        fused->is_input |= member->rule == STW_HLO_REDUCE || (made->rule == STW_HLO_REDUCE && !stw_hlo_reduces_few(edit->m, made));
-        if (member->rule == STW_HLO_FUSION) fused->is_input |= stw_str_is(stw_hlo_fusion_kind(edit, member), "kInput");
+        fused->is_input |= member->rule == STW_HLO_REDUCE;
+        if (member->rule == STW_HLO_FUSION) fused->is_input |= is_input(edit, member, edit->item[item].source);
     }
     fused->output_count = count;
     fused->root = edit->output[fused->output_first].item;

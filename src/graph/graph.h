@@ -26,6 +26,7 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     int64_t row;          /* it works row by row, on rows of this length; 0: not so */
     bool by_element;      /* an element of its output takes one of each input: of a larger input a part is read, a smaller one
                              again and again. Else each input is read once */
+    bool dear;            /* an element takes many instructions */
     bool folds;           /* it makes one element of each row; what follows can be in its kernel only row by row */
 } stw_flow;
 

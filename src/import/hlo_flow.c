@@ -37,11 +37,23 @@ static stw_flow reduction_flow(const stw_hlo_module *m, const stw_hlo_instructio
     return (stw_flow){.row = row, .folds = row > 0};
 }
 
+/* Divisions, roots and what has no closed form. */
+static bool is_dear(stw_str opcode) {
+    static const char *const dear[] = {"divide",   "remainder", "power", "exponential", "log",          "tanh",
+                                       "logistic", "sqrt",      "rsqrt", "cbrt",        "sine",         "cosine",
+                                       "tan",      "asin",      "acos",  "atan2",       "sinh",         "cosh",
+                                       "asinh",    "acosh",     "erf",   "atanh",       "log-plus-one", "exponential-minus-one"};
+    for (int k = 0; k < (int)(sizeof dear / sizeof dear[0]); k++) {
+        if (stw_str_is(opcode, dear[k])) return true;
+    }
+    return false;
+}
+
 static stw_flow single_flow(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays) {
-    const stw_flow by_element = {.row = row_of(m, stw_hlo_shape_of(m, i)), .by_element = true};
+    stw_flow by_element = {.row = row_of(m, stw_hlo_shape_of(m, i)), .by_element = true};
     *stays = false;
     switch ((stw_hlo_rule)i->rule) {
-        case STW_HLO_ELEMENTWISE: return by_element;
+        case STW_HLO_ELEMENTWISE: by_element.dear = is_dear(i->opcode); return by_element;
         case STW_HLO_REDUCE: return reduction_flow(m, i, stays);
         case STW_HLO_MOVE:
             if (is_move(i, "broadcast")) return by_element;
@@ -68,6 +80,7 @@ static stw_flow body_flow(const stw_hlo_module *m, const stw_hlo_computation *bo
         if (is_value || is_free) continue;
         bool one_stays = false;
         const stw_flow one = single_flow(m, i, &one_stays);
+        flow.dear |= one.dear;
         flow.by_element = one.by_element && (count == 0 || flow.by_element);
         flow.row = count == 0 || flow.row == one.row ? one.row : 0;
         flow.folds = count == 0 && one.folds;

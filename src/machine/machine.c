@@ -66,7 +66,6 @@ static bool costs_equal(const stw_device *a, const stw_device *b) {
     if (a->flops_f32 != b->flops_f32 || a->flops_tf32 != b->flops_tf32 || a->flops_bf16 != b->flops_bf16) return false;
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
         if (a->efficiency[c] != b->efficiency[c] || a->latency_us[c] != b->latency_us[c]) return false;
-        if (stw_device_traffic(a, c) != stw_device_traffic(b, c)) return false;
         if (a->fuses_epilogue[c] != b->fuses_epilogue[c]) return false;
     }
     return true;

@@ -15,7 +15,6 @@ typedef struct stw_device {
     double flops_f32, flops_tf32, flops_bf16; /* per second; tf32 and bf16 are 0 where the device has none */
     double bandwidth;                         /* bytes per second of its own memory */
     double efficiency[STW_CLASS_COUNT];       /* share of peak that ops of a class reach; (0, 1] */
-    double traffic[STW_CLASS_COUNT];          /* share of the bandwidth that they reach; 0: the same share */
     double latency_us[STW_CLASS_COUNT];       /* what they take beside the launch, however little they do */
     bool fuses_epilogue[STW_CLASS_COUNT];
     int32_t cost_class; /* devices with equal cost_class take equal times; numbered from 0 */
@@ -46,10 +45,6 @@ struct stw_machine {
 
 static inline const stw_link *stw_machine_link(const stw_machine *machine, int32_t from, int32_t to) {
     return &machine->link[(int64_t)from * machine->device_count + to];
-}
-
-static inline double stw_device_traffic(const stw_device *device, int32_t op_class) {
-    return device->traffic[op_class] > 0.0 ? device->traffic[op_class] : device->efficiency[op_class];
 }
 
 /* The device description of a kind that we know ("h200", "cpu8"), for times measured on a kind that the machine lacks; false

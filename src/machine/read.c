@@ -76,12 +76,10 @@ static void read_device_name(stw_machine_reader *r, int32_t index) {
     snprintf(r->subject, sizeof r->subject, "devices[%d] '%.*s'", index, STW_STR_SHOW(device->name));
 }
 
-enum { NAME, KIND, MEMORY, LAUNCH, FLOPS, BANDWIDTH, EFFICIENCY, TRAFFIC, CLASS_LATENCY, FUSES_EPILOGUE, DEVICE_KEY_COUNT };
-static const char *const device_keys[DEVICE_KEY_COUNT] = {"name",         "kind",
-                                                          "memory_bytes", "launch_us",
-                                                          "flops_per_s",  "bandwidth_bytes_per_s",
-                                                          "efficiency",   "traffic_efficiency",
-                                                          "latency_us",   "fuses_epilogue"};
+enum { NAME, KIND, MEMORY, LAUNCH, FLOPS, BANDWIDTH, EFFICIENCY, CLASS_LATENCY, FUSES_EPILOGUE, DEVICE_KEY_COUNT };
+static const char *const device_keys[DEVICE_KEY_COUNT] = {"name",       "kind",        "memory_bytes",
+                                                          "launch_us",  "flops_per_s", "bandwidth_bytes_per_s",
+                                                          "efficiency", "latency_us",  "fuses_epilogue"};
 
 /* What the file leaves out, from the kind if we know it. */
 static bool complete_device(stw_machine_reader *r, const char *at, stw_device *device, uint32_t seen) {
@@ -126,7 +124,6 @@ static bool read_device(stw_machine_reader *r, int32_t index) {
             case FLOPS: read_flops(r, device); break;
             case BANDWIDTH: stw_field_number(r, "bandwidth_bytes_per_s", STW_ABOVE_ZERO, &device->bandwidth); break;
             case EFFICIENCY: read_by_class(r, "efficiency", STW_SHARE, device->efficiency); break;
-            case TRAFFIC: read_by_class(r, "traffic_efficiency", STW_SHARE, device->traffic); break;
             case CLASS_LATENCY: read_by_class(r, "latency_us", STW_ZERO_OR_MORE, device->latency_us); break;
             default: read_fuses_epilogue(r, device); break;
         }

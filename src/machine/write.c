@@ -24,17 +24,16 @@ static void write_fuses_epilogue(const stw_device *device, stw_json_writer *writ
     if (begun) stw_json_end_array(writer);
 }
 
-/* Those above 0; left out when there are none. */
-static void write_by_class(stw_json_writer *writer, const char *key, const double value[STW_CLASS_COUNT]) {
-    bool begun = false;
+static void write_latency(const stw_device *device, stw_json_writer *writer) {
+    bool begun = false; /* left out when there is none */
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
-        if (!(value[c] > 0.0)) continue;
+        if (!(device->latency_us[c] > 0.0)) continue;
         if (!begun) {
-            stw_json_write_key(writer, key);
+            stw_json_write_key(writer, "latency_us");
             stw_json_begin_object(writer);
             begun = true;
         }
-        write_number(writer, stw_op_class_name((stw_op_class)c), value[c]);
+        write_number(writer, stw_op_class_name((stw_op_class)c), device->latency_us[c]);
     }
     if (begun) stw_json_end_object(writer);
 }
@@ -59,8 +58,7 @@ static void write_device(const stw_device *device, stw_json_writer *writer) {
         write_number(writer, stw_op_class_name((stw_op_class)c), device->efficiency[c]);
     }
     stw_json_end_object(writer);
-    write_by_class(writer, "traffic_efficiency", device->traffic);
-    write_by_class(writer, "latency_us", device->latency_us);
+    write_latency(device, writer);
     write_fuses_epilogue(device, writer);
     stw_json_end_object(writer);
 }

@@ -317,6 +317,22 @@ static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error)
     return ordered || c->fusion != NULL ? stw_search_evaluate(search, c->plan, 0, &c->score, error) : STW_OK;
 }
 
+/* One chain begins with the groups of the rule for the start's devices, one with nothing fused: the start may have other groups.
+ */
+static stw_status vary_groups(const stw_annealing *a, stw_chain *c, int32_t index, stw_error *error) {
+    const stw_fusion rule[] = {STW_FUSION_DEFAULT, STW_FUSION_NONE};
+    stw_search *search = a->search;
+    if (!may_fuse(search) || index < 1 || index > 2) return STW_OK;
+    stw_fuse_by_rule(search->fusing->fuser[0], rule[index - 1], c->plan->device, c->plan->group, NULL);
+    TRY(stw_anneal_read_fusion(a, c, search->scratch[0], error));
+    stw_anneal_regroup(a, c, 0);
+    TRY(stw_search_evaluate(search, c->plan, 0, &c->score, error));
+    if (!stw_score_is_better(&c->score, &c->best_score)) return STW_OK;
+    c->best_score = c->score;
+    memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
+    return stw_plan_copy(c->best, c->plan, error);
+}
+
 /* Most chains begin with the best plan, some with the second and the third. */
 static stw_status create_chains(annealing *a, const stw_starts *starts, stw_arena *arena, stw_error *error) {
     static const int32_t start_of[CHAINS] = {0, 0, 0, 0, 0, 1, 1, 2};
@@ -338,6 +354,7 @@ static stw_status create_chains(annealing *a, const stw_starts *starts, stw_aren
             }
             c->score = like->score;
             c->best_score = like->best_score;
+            TRY(vary_groups(&a->shared, c, k, error));
         }
     }
     return STW_OK;

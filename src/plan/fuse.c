@@ -118,7 +118,7 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
     double passes[2 * STW_MAX_GROUP_MEMBERS];
     stw_group_work work = {0};
     stw_group_find_passes(&group, passes);
-    stw_group_work_members(&work, &group, f->costs, class);
+    const double again_us = stw_group_work_members(&work, &group, f->costs, class);
     for (int32_t u = 0; u < uses;) {
         int32_t end = u + 1;
         while (end < uses && f->use[end].node == f->use[u].node) end++;
@@ -126,7 +126,7 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
         u = end;
     }
     if (is_used(f->graph, root)) stw_group_work_write(&work, &group, root);
-    return stw_cost_group_us(&f->costs->machine->device[device], &work);
+    return again_us + stw_cost_group_us(&f->costs->machine->device[device], &work);
 }
 
 /* NAN: the op cannot be merged now. */

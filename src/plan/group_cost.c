@@ -54,12 +54,16 @@ void stw_group_find_passes(stw_group_members *group, double *passes) {
     group->passes = passes;
 }
 
-void stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class) {
-    for (int32_t k = 0; k < group->count; k++) {
-        const double again = group->passes == NULL ? 0.0 : group->passes[k] - 1.0;
-        stw_group_work_add(work, costs, cost_class, group->member[k]);
-        work->compute_us += again * costs->compute_us[cost_class][group->member[k]];
+double stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class) {
+    enum { DEAR = 16 };
+    double again_us = 0.0;
+    for (int32_t k = 0; k < group->count; k++) stw_group_work_add(work, costs, cost_class, group->member[k]);
+    for (int32_t k = 0; k < group->count && group->passes != NULL; k++) {
+        const double us = (group->passes[k] - 1.0) * costs->compute_us[cost_class][group->member[k]];
+        if (us <= 0.0) work->compute_us += us;
+        if (us > 0.0) again_us += us * (group->graph->flow[group->member[k]].dear ? DEAR : 1);
     }
+    return again_us;
 }
 
 /* The share of an external value that the kernel reads. */

@@ -14,8 +14,9 @@ typedef struct stw_group_members {
 /* How often the kernel computes each member's output, 1 being each element once: fewer where others read only a part of it, more
  * where a larger output takes each element several times. `passes`: (count) room; unused where the graph has no flow. */
 void stw_group_find_passes(stw_group_members *group, double *passes);
-/* The members' times and arithmetic. */
-void stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class);
+/* The members' times and arithmetic. Returns what is computed again, in microseconds: it adds to the kernel's time, since traffic
+ * does not hide it. */
+double stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class);
 
 /* A value that members read from outside, through these distinct uses; it is read once. */
 void stw_group_work_read(stw_group_work *work, const stw_group_members *group, int32_t value, const stw_use *use, int64_t uses);

@@ -192,8 +192,8 @@ static bool is_kernel(const stw_merge *m, int32_t op, int32_t into) {
     return leaders <= 1 && operands <= STW_MAX_GROUP_TENSORS;
 }
 
-/* A kernel that goes on with what it has folded from rows holds whole rows, so all it computes is such rows or one value for each.
- * Few rows leave most of a device idle, and long ones do not fit into its registers. */
+/* A kernel that goes on with what it has folded from rows holds whole rows, so all it computes is such rows or one value for
+ * each. Few rows leave most of a device idle, and long ones do not fit into its registers. */
 static bool fits_row(const stw_graph *graph, int32_t op, double rows, int64_t row) {
     const double elements = stw_graph_elements(graph, op);
     if (graph->flow[op].row == 0) return false;

@@ -7,9 +7,10 @@
 #include "plan/group_cost.h"
 
 enum {
-    MOST_READERS = 24,       /* of a value; what more kernels read brings none of them together */
-    MOST_FOLDED = 8,         /* outputs of a kernel that are reductions */
-    FEWEST_FOLDED = 1 << 13, /* results of a reduction over columns, below which its loop is too short of threads for other work */
+    MOST_READERS = 24, /* of a value; what more kernels read brings none of them together */
+    MOST_FOLDED = 8,   /* outputs of a kernel that are reductions */
+    FEWEST_FOLDED =
+        1 << 13, /* results of a reduction over columns, below which its loop is too short of threads for other work */
     MOST_USES = 4096,
     NOBODY = -1
 };
@@ -76,7 +77,7 @@ static double loop_of(const stw_graph *graph, int32_t op) {
 static bool may_join(const stw_graph *graph, const kernel *k) {
     const int32_t end = k->last;
     const bool reduces = graph->op_class[end] == STW_CLASS_REDUCE;
-    if (!reduces && (graph->stays[end] || !graph->flow[end].by_element)) return false;
+    if (!reduces && (graph->stays[end] || !graph->flow[end].by_element || graph->flow[end].row == 0)) return false;
     for (int32_t i = 0; i < k->count; i++) {
         const int32_t op = k->member[i];
         if (!stw_op_class_fuses((stw_op_class)graph->op_class[op]) || graph->updates[op] >= 0) return false;
@@ -167,7 +168,7 @@ static double kernel_us(joiner *j, const int32_t *member, int32_t count, int32_t
     double passes[STW_MAX_GROUP_MEMBERS];
     stw_group_work work = {0};
     stw_group_find_passes(&group, passes);
-    stw_group_work_members(&work, &group, j->costs, class);
+    const double again_us = stw_group_work_members(&work, &group, j->costs, class);
     for (int32_t u = 0; u < uses; tensors++) {
         int32_t end = u + 1;
         while (end < uses && j->use[end].node == j->use[u].node) end++;
@@ -180,7 +181,7 @@ static double kernel_us(joiner *j, const int32_t *member, int32_t count, int32_t
         tensors++;
     }
     if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS) return HUGE_VAL;
-    return stw_cost_group_us(&j->costs->machine->device[device], &work);
+    return again_us + stw_cost_group_us(&j->costs->machine->device[device], &work);
 }
 
 static double saving_of(joiner *j, int32_t a, int32_t b) {

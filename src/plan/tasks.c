@@ -297,9 +297,9 @@ static double group_us(const builder *b, int32_t task, int32_t cost_class) {
     double passes[STW_MAX_GROUP_MEMBERS];
     stw_group_work work = {0};
     stw_group_find_passes(&group, passes);
-    stw_group_work_members(&work, &group, b->costs, cost_class);
+    const double again_us = stw_group_work_members(&work, &group, b->costs, cost_class);
     add_external_bytes(b, task, &group, &work);
-    return stw_cost_group_us(&machine->device[machine->class_device[cost_class]], &work);
+    return again_us + stw_cost_group_us(&machine->device[machine->class_device[cost_class]], &work);
 }
 
 static stw_status time_tasks(builder *b) {

@@ -84,7 +84,7 @@ static double smallest_ratio(const stw_costs *costs, int32_t c, const stw_device
 static double best_efficiency(const stw_device *device) {
     double best = 0.0;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
-        if (may_fuse(device, (uint8_t)c)) best = fmax(best, stw_device_traffic(device, c));
+        if (may_fuse(device, (uint8_t)c)) best = fmax(best, device->efficiency[c]);
     }
     return best;
 }

@@ -255,31 +255,24 @@ TEST(group, formula) {
     small_close(s);
 }
 
-/* A latency for each kernel of a class, in an op and in a group that goes by it; a share of the bandwidth of its own. */
-TEST(cost, latency_and_traffic_by_class) {
+/* What each kernel of a class takes beside the launch: in an op, and in a group that goes by that class. */
+TEST(group, latency_by_class) {
     static const char device[] =
         "{'name':'d0','kind':'x','memory_bytes':100000,'launch_us':2,'flops_per_s':{'f32':1e12},'bandwidth_bytes_per_s':1e9,"
-        "'efficiency':{'elementwise':0.5,'reduce':0.25,'matmul':0.1},'latency_us':{'reduce':3,'matmul':0.5},"
-        "'traffic_efficiency':{'matmul':0.8}}";
-#define CHAIN                                                                \
-    SOURCE(0, "in", "input", 1000)                                           \
-    NODE(1, "r", "relu", "[0]", 1000, "")                                    \
-    NODE(2, "s", "sum", "[1]", 1000, "") NODE(3, "m", "mm", "[2]", 1000, "") \
-        NODE(4, "work", "mm", "[2]", 1000, ",'flops':1000000")
-    small *s = small_open((small_text){.nodes = CHAIN, .outputs = "[3,4]", .devices = device});
+        "'efficiency':{'elementwise':0.5,'reduce':0.25},'latency_us':{'reduce':3}}";
+#define CHAIN(written) \
+    SOURCE(0, "in", "input", 1000) NODE(1, "r", "relu", "[0]", 1000, "") NODE(2, "s", "sum", "[1]", written, "")
+    small_text text = {.nodes = CHAIN(1000), .outputs = "[2]", .devices = device};
+    small *s = small_open(text);
     check_us(s, "r", 2 + 2000 / 500.0, 0);
     check_us(s, "s", 2 + 3 + 2000 / 250.0, 0);
-    check_us(s, "m", 2 + 0.5 + 2000 / 800.0, 0);
-    check_us(s, "work", 2 + 0.5 + 10, 0); /* arithmetic at a tenth of the peak */
     small_close(s);
-    s = small_open((small_text){.nodes = CHAIN, .outputs = "[2,3,4]", .devices = device, .group = "[-1,1,1,3,4]"});
-    CHECK_NEAR(task_us(s, "r"), 2 + 2000 / 500.0, 1e-6); /* as much of either: the first */
+    text.group = "[-1,1,1]";
+    s = small_open(text);
+    CHECK_NEAR(task_us(s, "r"), 2 + 2000 / 500.0, 1e-6); /* as much of either: element-wise, which comes first */
     small_close(s);
-    s = small_open((small_text){
-        .nodes = SOURCE(0, "in", "input", 1000) NODE(1, "r", "relu", "[0]", 1000, "") NODE(2, "s", "sum", "[1]", 1001, ""),
-        .outputs = "[2]",
-        .devices = device,
-        .group = "[-1,1,1]"});
+    text.nodes = CHAIN(1001);
+    s = small_open(text);
     CHECK_NEAR(task_us(s, "r"), 2 + 3 + 2001 / 250.0, 1e-6);
     small_close(s);
 }

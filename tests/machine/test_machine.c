@@ -345,7 +345,7 @@ TEST(machine, every_field_is_read_in_any_order) {
         "{\"links\":[{\"bus\":\"p\",\"latency_us\":7.5,\"bandwidth_bytes_per_s\":2e9,\"to\":\"a\",\"from\":\"b\",\"note\":1}],"
         "\"contention\":\"none\",\"name\":\"odd\",\"note\":{\"devices\":[3,null,true]},\"devices\":["
         "{\"fuses_epilogue\":[\"matmul\",\"convolution\",\"matmul\"],\"efficiency\":{\"sort\":1,\"matmul\":0.25},"
-        "\"latency_us\":{\"reduce\":0.75,\"shape\":0},\"traffic_efficiency\":{\"matmul\":0.5},\"bandwidth_bytes_per_s\":5e11,"
+        "\"latency_us\":{\"reduce\":0.75,\"shape\":0},\"bandwidth_bytes_per_s\":5e11,"
         "\"flops_per_s\":{\"bf16\":3e13,\"fp4\":1,\"f32\":1e13},\"launch_us\":0,"
         "\"memory_bytes\":1.5e9,\"kind\":\"y\",\"name\":\"a\"},{\"kind\":\"h200\",\"name\":\"b\",\"efficiency\":{}}],"
         "\"version\":1,\"format\":\"machine\"}");
@@ -363,7 +363,6 @@ TEST(machine, every_field_is_read_in_any_order) {
     CHECK_NEAR(a->bandwidth, 5e11, 0.0);
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
         CHECK_NEAR(a->efficiency[c], c == STW_CLASS_SORT ? 1.0 : c == STW_CLASS_MATMUL ? 0.25 : h200.efficiency[c], 0.0);
-        CHECK_NEAR(stw_device_traffic(a, c), c == STW_CLASS_MATMUL ? 0.5 : a->efficiency[c], 0.0);
         CHECK_NEAR(a->latency_us[c], c == STW_CLASS_REDUCE ? 0.75 : 0.0, 0.0);
         CHECK_EQ_INT(a->fuses_epilogue[c], c == STW_CLASS_MATMUL || c == STW_CLASS_CONVOLUTION);
     }
@@ -539,11 +538,10 @@ static const struct {
     {DEVICE("\"efficiency\":{\"matmul\":\"high\"}"), "line 1, column 93: devices[0] 'a': efficiency.matmul must be a number"},
     {DEVICE("\"efficiency\":{\"matmul\":0.5,\"matmul\":0.5}"),
      "line 1, column 106: devices[0] 'a': \"efficiency.matmul\" is given twice; keep one"},
-    {DEVICE("\"latency_us\":{\"matmul\":-1}"), "line 1, column 93: devices[0] 'a': latency_us.matmul is -1; give 0 or more (at most 1e100)"},
+    {DEVICE("\"latency_us\":{\"matmul\":-1}"),
+     "line 1, column 93: devices[0] 'a': latency_us.matmul is -1; give 0 or more (at most 1e100)"},
     {DEVICE("\"latency_us\":{\"matmul\":0,\"matmul\":0}"),
      "line 1, column 104: devices[0] 'a': \"latency_us.matmul\" is given twice; keep one"},
-    {DEVICE("\"traffic_efficiency\":{\"matmul\":2}"),
-     "line 1, column 101: devices[0] 'a': traffic_efficiency.matmul is 2; give a share above 0 and at most 1"},
     {DEVICE("\"efficiency\":{\"conv\":0.5}"),
      "line 1, column 91: devices[0] 'a': efficiency: no operator class is called 'conv'; there are " CLASSES},
     {DEVICE("\"fuses_epilogue\":\"matmul\""), "line 1, column 87: devices[0] 'a': fuses_epilogue must be an array"},
@@ -719,7 +717,6 @@ TEST(machine, equal_means_equal_evaluations) {
     DIFFERS(b->device[3].flops_bf16, 9.0);
     DIFFERS(b->device[3].bandwidth, 9.0);
     DIFFERS(b->device[3].efficiency[STW_CLASS_OPAQUE], 0.125);
-    DIFFERS(b->device[3].traffic[STW_CLASS_OPAQUE], 0.125);
     DIFFERS(b->device[3].latency_us[STW_CLASS_OPAQUE], 0.125);
     DIFFERS(b->device[3].fuses_epilogue[STW_CLASS_MATMUL], true);
     DIFFERS(b->link[1].bandwidth, 9.0);

@@ -422,8 +422,10 @@ static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_
 
 /* Makes the change, looks at it, takes it back. Returns whether it came to anything. */
 static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, bool places, stw_arena arena) {
+    bool changed = false;
     CHECK_EQ_INT(stw_plan_copy(before, c->plan, NULL), STW_OK);
-    CHECK_EQ_INT(stw_anneal_change(a, c, arena), STW_OK);
+    a->search->scratch = &arena;
+    CHECK_EQ_INT(stw_anneal_change(a, c, 0, &changed), STW_OK);
     const size_t N = (size_t)before->graph->N;
     const bool moved = !are_placed_alike(before, c->plan), reordered = !have_equal_priorities(before, c->plan);
     CHECK(!moved || (places && c->moved_count > 0));

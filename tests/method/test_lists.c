@@ -52,7 +52,7 @@ static bool run_with(small *s, const char *method, stw_settings settings, const 
 
 static stw_settings plain(void) {
     stw_settings settings;
-    CHECK_EQ_INT(stw_settings_read(NULL, &settings, NULL), STW_OK);
+    CHECK_EQ_INT(stw_settings_read(NULL, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
     settings.threads = 1;
     settings.budget_s = 0.0;
     return settings;

@@ -109,7 +109,7 @@ static small *open_problem(stw_rng *rng, int number) {
 
 static stw_status read_setting(const char *name, const char *value, stw_settings *out, stw_error *error) {
     stw_options *options = options_of(name, value, NULL);
-    const stw_status status = stw_settings_read(options, out, error);
+    const stw_status status = stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, out, error);
     stw_options_destroy(options);
     return status;
 }
@@ -118,7 +118,7 @@ TEST(settings, defaults) {
     stw_options *options = options_of(NULL);
     for (int k = 0; k < 2; k++) {
         stw_settings settings;
-        CHECK_EQ_INT(stw_settings_read(k == 0 ? NULL : options, &settings, NULL), STW_OK);
+        CHECK_EQ_INT(stw_settings_read(k == 0 ? NULL : options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
         CHECK_EQ_INT(settings.objective, STW_OBJECTIVE_TIME);
         CHECK_EQ_INT(settings.tasks, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE);
         CHECK_EQ_INT(settings.rule, -1);
@@ -196,7 +196,7 @@ TEST(settings, budgets) {
         CHECK_EQ_INT(stw_options_set(options, "budget", cases[k].text, &error), good ? STW_OK : STW_ERROR_INPUT);
         if (!good) CHECK_CONTAINS(error.message, "--budget");
         stw_settings settings;
-        CHECK_EQ_INT(stw_settings_read(options, &settings, NULL), STW_OK);
+        CHECK_EQ_INT(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
         CHECK_NEAR(settings.budget_s, good ? cases[k].seconds : 10.0, 1e-9);
         stw_options_destroy(options);
     }
@@ -209,7 +209,7 @@ TEST(settings, evaluations_take_the_place_of_time) {
     CHECK_EQ_INT(settings.evaluations, 100);
     CHECK_NEAR(settings.budget_s, 0.0, 0.0);
     stw_options *options = options_of("evaluations", "100", "budget", "2s", NULL);
-    CHECK_EQ_INT(stw_settings_read(options, &settings, NULL), STW_OK);
+    CHECK_EQ_INT(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
     CHECK_EQ_INT(settings.evaluations, 100);
     CHECK_NEAR(settings.budget_s, 2.0, 0.0); /* whichever ends first */
     stw_options_destroy(options);
@@ -700,7 +700,7 @@ static int32_t ahead(const small *s, const stw_plan *best, const stw_plan *stand
     stw_settings settings;
     stw_runner *runner;
     stw_result *result = calloc(1, sizeof *result);
-    CHECK_EQ_INT(stw_settings_read(NULL, &settings, NULL), STW_OK);
+    CHECK_EQ_INT(stw_settings_read(NULL, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
     settings.threads = 2;
     CHECK_EQ_INT(stw_runner_create(s->simulator, &settings, NULL, &runner, NULL), STW_OK);
     CHECK_EQ_INT(stw_runner_try_noise(runner, best, standard, result, NULL), STW_OK);

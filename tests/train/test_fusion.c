@@ -270,7 +270,7 @@ TEST(fusion, learns_classes) {
     const double best = best_of_all(b, start);
     int32_t reached = 0;
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        const double learnt = greedy_after(b, start, "paper", seed, 150, 1e-2);
+        const double learnt = greedy_after(b, start, "paper", seed, 300, 1e-3);
         test_context("seed %d: %g learnt, best %g", (int)seed, learnt, best);
         reached += learnt < 1.02 * best;
     }
