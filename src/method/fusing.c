@@ -172,10 +172,64 @@ static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
     return fusing->rule < 0 && (method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_EXACT);
 }
 
+/* ---- first the groups as they are, then the groups too ---- */
+
+static const double GROUPS_SHARE = 0.5; /* of the budget, for placing groups as one: there are far fewer of them than ops */
+
+/* Worth it where much is placed; a policy that is kept in a file must see one problem only. */
+static bool begins_on_groups(const stw_method *method, const stw_search *search) {
+    const bool learns = method->kind == STW_METHOD_POLICY;
+    if (search->fusing == NULL || search->fusing->fused == NULL || search->fusing->rule >= 0) return false;
+    if (!(search->tasks & STW_TASK_PLACEMENT) || !(learns || method->kind == STW_METHOD_SEARCH)) return false;
+    return !learns || search->policy == NULL || search->policy->file == NULL;
+}
+
+static stw_budget share_of(const stw_search *search, double share) {
+    stw_budget budget = search->budget;
+    const double now_s = stw_now_s();
+    const int64_t spent = (int64_t)atomic_load(&search->evaluations);
+    if (budget.until_s > 0.0) budget.until_s = now_s + share * (budget.until_s - now_s);
+    if (budget.evaluations > 0) budget.evaluations = spent + (int64_t)(share * (double)(budget.evaluations - spent));
+    return budget;
+}
+
+/* Places groups, then runs the method on the ops with that plan among those to begin with, before or after the best of them. */
+static stw_status run_twice(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_budget whole = search->budget;
+    const stw_plan *start[STW_MAX_STARTS];
+    stw_plan *placed;
+    stw_score score = {0}, best = {0};
+    TRY(stw_plan_create(plan->graph, plan->machine, &placed, error));
+    placed->method = stw_str_of(method->name);
+    search->budget = share_of(search, GROUPS_SHARE);
+    stw_status status = place_groups(method, search, placed, error);
+    if (status == STW_OK) status = choose_groups(search, placed, error);
+    if (status == STW_OK) status = stw_search_evaluate(search, placed, 0, &score, error);
+    if (status == STW_OK && search->start_count > 0) status = stw_search_evaluate(search, search->start[0], 0, &best, error);
+    search->budget = whole;
+    if (status == STW_OK) {
+        const stw_plan *const *given = search->start;
+        const int32_t given_count = search->start_count,
+                      count = given_count < STW_MAX_STARTS - 1 ? given_count : STW_MAX_STARTS - 1;
+        const int32_t at = count > 0 && !stw_score_is_better(&score, &best); /* behind the best, or before all */
+        for (int32_t k = 0; k < count; k++) start[k < at ? k : k + 1] = given[k];
+        start[at] = placed;
+        search->start = start;
+        search->start_count = count + 1;
+        status = method->run(search, plan, error);
+        search->start = given;
+        search->start_count = given_count;
+    }
+    stw_plan_destroy(placed);
+    return status;
+}
+
 stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
     const stw_fusing *fusing = search->fusing;
     const bool places = (search->tasks & STW_TASK_PLACEMENT) != 0, chooses = fusing != NULL && !decides_groups(method, fusing);
-    if (chooses && places && fusing->fused != NULL) {
+    if (begins_on_groups(method, search)) {
+        TRY(run_twice(method, search, plan, error));
+    } else if (chooses && places && fusing->fused != NULL) {
         TRY(place_groups(method, search, plan, error));
     } else if (places || !(stw_method_decides_placement(method) || (search->keeps_start && method == &stw_method_single))) {
         TRY(method->run(search, plan, error));
