@@ -57,6 +57,7 @@ static void time_methods(const setting *s) {
     stw_candidate c;
     check(stw_options_create(&options, &error), &error);
     set(options, "threads", "1");
+    set(options, "tasks", "placement,schedule");
     set(options, "budget", "60s");
     printf("  %-10s %12s %8s %14s %12s\n", "method", "step, ms", "plans", "s per plan", "s in all");
     const stw_method *method;
@@ -80,6 +81,7 @@ static void time_annealing(const setting *s) {
     stw_candidate c;
     check(stw_options_create(&options, &error), &error);
     set(options, "threads", "1");
+    set(options, "tasks", "placement,schedule");
     set(options, "budget", "20s");
     check(stw_optimize(s->simulator, options, NULL, &result, &error), &error);
     for (int32_t k = 0; stw_result_candidate(result, k, &c); k++) {

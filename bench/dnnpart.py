@@ -77,8 +77,8 @@ def run(stowage, path, budget, seed):
     with tempfile.TemporaryDirectory() as folder:
         plan_path = pathlib.Path(folder) / "plan.json"
         began = time.monotonic()
-        subprocess.run([stowage, "optimize", str(path), "--objective", "throughput", "--budget", budget, "--seed", str(seed),
-                        "--format", "json", "--output", str(plan_path)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([stowage, "optimize", str(path), "--objective", "throughput", "--tasks", "placement,schedule", "--budget", budget,
+                        "--seed", str(seed), "--format", "json", "--output", str(plan_path)], check=True, stdout=subprocess.DEVNULL)
         took = time.monotonic() - began
         plan = json.loads(plan_path.read_text())
     data = json.loads(path.read_text())

@@ -47,7 +47,8 @@ def nodes_of(stowage, path):
 
 def optimize(stowage, path, machine, budget, plan, more=()):
     began = time.time()
-    done = run(stowage, "optimize", path, "--machine", machine, "--budget", budget, "-o", plan, "--format", "json", *more)
+    done = run(stowage, "optimize", path, "--machine", machine, "--tasks", "placement,schedule", "--budget", budget, "-o", plan,
+               "--format", "json", *more)
     return done, time.time() - began
 
 

@@ -115,7 +115,8 @@ def append(path, record):
 
 def command_of(run, store, options, folder):
     graph = str(ROOT / "data/graphs" / f"{run.graph}.json.gz")
-    common = [graph, "--machine", run.machine, "--seed", str(run.seed), "--threads", str(run.threads), "--format", "json"]
+    common = [graph, "--machine", run.machine, "--tasks", "placement,schedule", "--seed", str(run.seed), "--threads", str(run.threads),
+              "--format", "json"]
     if run.what == "constants":
         return [options.bin, "train", *common, *WHAT[run.what][1], "--output", os.path.join(folder, "policy.stw")]
     budget = ["--budget", f"{run.seconds:g}s"]

@@ -66,7 +66,7 @@ def place():
 
 def make(record, options):
     command = [options.bin, "compare", str(ROOT / "data/graphs" / f"{record['graph']}.json.gz"), "--machine", record["machine"],
-               "--methods", "single,hdp", "--preset", record["preset"], "--seed", str(record["seed"]),
+               "--methods", "single,hdp", "--tasks", "placement,schedule", "--preset", record["preset"], "--seed", str(record["seed"]),
                "--threads", str(record["threads"]), "--budget", f"{record['seconds']:g}s", "--format", "json"]
     if record["rate"] is not None:
         command += ["--learning-rate", str(record["rate"])]

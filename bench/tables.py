@@ -51,8 +51,8 @@ class Runner:
 
     def optimize(self, graph, machine, *arguments):
         slot = self.slots.get()
-        command = [self.program, "optimize", str(ROOT / "data/graphs" / f"{graph}.json.gz"), "--machine", machine, "--format",
-                   "json", "--threads", str(self.cores), *arguments]
+        command = [self.program, "optimize", str(ROOT / "data/graphs" / f"{graph}.json.gz"), "--machine", machine, "--tasks",
+                   "placement,schedule", "--format", "json", "--threads", str(self.cores), *arguments]
         if self.jobs > 1:
             first = slot * self.cores
             command = ["taskset", "-c", f"{first}-{first + self.cores - 1}", *command]
@@ -168,7 +168,7 @@ def memory(runner, budget):
     """The program's own tables: they say which plans lack memory and which were made to fit."""
     for graph, machine, limit in MEMORY:
         command = [runner.program, "optimize", str(ROOT / "data/graphs" / f"{graph}.json.gz"), "--machine", machine, "--budget", budget,
-                   "--memory", limit, "--format", "markdown", "--threads", str(runner.cores)]
+                   "--tasks", "placement,schedule", "--memory", limit, "--format", "markdown", "--threads", str(runner.cores)]
         print(f"### {graph} on {machine}, --memory {limit}, --budget {budget}\n", flush=True)
         print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [], True

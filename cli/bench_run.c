@@ -22,6 +22,7 @@ static stw_status set_options(const work *w, stw_error *error) {
     snprintf(threads, sizeof threads, "%d", w->run->threads);
     snprintf(budget, sizeof budget, "%.6fs", w->run->budget_s);
     TRY(stw_options_set(w->options, "machine", w->run->machine, error));
+    TRY(stw_options_set(w->options, "tasks", "placement,schedule", error)); /* what the paper's Table 2 is about */
     TRY(stw_options_set(w->options, "seed", seed, error));
     TRY(stw_options_set(w->options, "threads", threads, error));
     TRY(stw_options_set(w->options, "budget", budget, error));

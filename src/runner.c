@@ -31,14 +31,37 @@ bool stw_runner_is_cancelled(const stw_runner *runner) {
 
 /* ---- making one ---- */
 
-/* The plan to begin with. A rule that was asked for goes with its placement too. */
+/* The plan to begin with. Rules that were asked for go with its placement too. */
 static stw_status open_given(stw_runner *r, stw_error *error) {
     const stw_simulator *s = r->simulator;
+    const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
     TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, NULL, error));
     r->from->method = STW_STR("given");
+    for (int32_t d = 0; d < s->machine->device_count && (regroups || r->settings.rule >= 0); d++)
+        TRY(stw_plan_set_order(r->from, d, NULL, -1, error));
+    if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
     if (r->settings.rule < 0) return STW_OK;
-    for (int32_t d = 0; d < s->machine->device_count; d++) TRY(stw_plan_set_order(r->from, d, NULL, -1, error));
     return stw_rule_apply((stw_rule)r->settings.rule, s->costs, &s->unfused, r->from, r->arena, error);
+}
+
+static bool has_groups(const stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        if (plan->graph->kind[i] == STW_NODE_OP && plan->group[i] != i) return true;
+    }
+    return false;
+}
+
+/* What decides about fusion; or what keeps the groups of the plan to begin with. */
+static stw_status open_fusing(stw_runner *r, stw_error *error) {
+    if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
+    STW_TRY_NEW(&r->arena, r->fusing, 1, error);
+    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, &r->arena, r->fusing, error);
+}
+
+static stw_status open_given_groups(stw_runner *r, stw_error *error) {
+    if (r->fusing != NULL || !(r->settings.tasks & STW_TASK_PLACEMENT) || !has_groups(r->from)) return STW_OK;
+    STW_TRY_NEW(&r->arena, r->given_groups, 1, error);
+    return stw_fusing_open_groups(r->simulator, r->from->group, r->threads, &r->arena, r->given_groups, error);
 }
 
 static stw_status fill_runner(stw_runner *r, stw_error *error) {
@@ -51,10 +74,10 @@ static stw_status fill_runner(stw_runner *r, stw_error *error) {
         TRY(stw_workspace_create(r->simulator, &r->workspace[t], error));
         TRY(stw_arena_create(&r->scratch[t], error));
     }
-    if (r->settings.from != NULL) TRY(open_given(r, error));
-    if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
-    STW_TRY_NEW(&r->arena, r->fusing, 1, error);
-    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, &r->arena, r->fusing, error);
+    TRY(open_fusing(r, error));
+    if (r->settings.from == NULL) return STW_OK;
+    TRY(open_given(r, error));
+    return open_given_groups(r, error);
 }
 
 stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
@@ -82,6 +105,7 @@ void stw_runner_destroy(stw_runner *r) {
     for (int32_t t = 0; t < r->threads && r->scratch != NULL; t++) stw_arena_destroy(&r->scratch[t]);
     stw_plan_destroy(r->from);
     if (r->fusing != NULL) stw_fusing_close(r->fusing);
+    if (r->given_groups != NULL) stw_fusing_close(r->given_groups);
     stw_pool_destroy(r->pool);
     stw_arena_destroy(&r->arena);
     free(r);
@@ -152,9 +176,6 @@ static int32_t list_given(const stw_runner *r, const stw_plan **out) {
     return r->from != NULL;
 }
 
-/* The placement is that of the plan that was given. */
-static bool keeps_placement(const stw_runner *r) { return r->from != NULL && !(r->settings.tasks & STW_TASK_PLACEMENT); }
-
 static void fill_entry(stw_entry *entry, const stw_search *search) {
     entry->search_s = stw_now_s() - entry->began_s;
     entry->evaluations = (int64_t)atomic_load(&search->evaluations);
@@ -200,8 +221,9 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .simulator = r->simulator,
         .objective = r->settings.objective,
         .tasks = r->settings.tasks,
-        .rule = rule < 0 && !(r->settings.tasks & STW_TASK_SCHEDULE) && !keeps_placement(r) ? STW_RULE_TOPOLOGICAL : rule,
-        .keeps_start = keeps_placement(r),
+        .rule = rule < 0 && !(r->settings.tasks & STW_TASK_SCHEDULE) && r->from == NULL ? STW_RULE_TOPOLOGICAL : rule,
+        .given = r->from,
+        .given_groups = r->given_groups,
         .seed = r->settings.seed,
         .unit_count = r->settings.unit_count,
         .budget = budget,
@@ -284,7 +306,7 @@ stw_budget stw_runner_share(const stw_runner *r, double share) {
 int32_t stw_runner_rule(const stw_runner *r) {
     const stw_settings *settings = &r->settings;
     if (settings->rule >= 0) return settings->rule;
-    if (!(settings->tasks & STW_TASK_SCHEDULE)) return keeps_placement(r) ? -1 : STW_RULE_TOPOLOGICAL;
+    if (!(settings->tasks & STW_TASK_SCHEDULE)) return r->from != NULL ? -1 : STW_RULE_TOPOLOGICAL;
     return settings->objective == STW_OBJECTIVE_MEMORY ? STW_RULE_DEPTH_FIRST : STW_RULE_UPWARD_RANK;
 }
 

@@ -58,6 +58,7 @@ typedef struct stw_runner {
     double reported_s;         /* when it was last told */
     stw_plan *from;            /* the plan to begin with, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks, else NULL */
+    stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */
     stw_entry *entry;          /* its outcome so far */
 } stw_runner;

@@ -2,6 +2,7 @@
 #include "export/plan_file.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "plan/membership.h"
@@ -51,8 +52,12 @@ static void write_names(stw_json_writer *w, const stw_plan_head *head, const stw
     stw_machine_write(head->simulator->machine, w);
     stw_json_write_key(w, "tasks");
     stw_json_begin_array(w);
-    for (int32_t k = 0; k < head->task_count; k++) stw_json_write_string(w, stw_str_of(head->task[k]));
-    if (is_fused(head->plan, groups)) stw_json_write_string(w, STW_STR("fusion"));
+    bool listed = false;
+    for (int32_t k = 0; k < head->task_count; k++) {
+        stw_json_write_string(w, stw_str_of(head->task[k]));
+        listed |= strcmp(head->task[k], "fusion") == 0;
+    }
+    if (!listed && is_fused(head->plan, groups)) stw_json_write_string(w, STW_STR("fusion"));
     stw_json_end_array(w);
     write_key_text(w, "method", head->plan == NULL ? (stw_str){0} : head->plan->method);
     write_key_int64(w, "seed", head->seed);

@@ -27,6 +27,7 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     bool by_element;      /* an element of its output takes one of each input: of a larger input a part is read, a smaller one
                              again and again. Else each input is read once */
     bool dear;            /* an element takes many instructions */
+    bool alone;           /* its kernel takes nothing in */
     bool folds;           /* it makes one element of each row; what follows can be in its kernel only row by row */
 } stw_flow;
 

@@ -85,6 +85,7 @@ typedef struct stw_hlo_instruction {
     stw_str op_name;    /* of metadata */
     stw_str target;     /* of a custom-call */
     stw_str config;     /* backend_config */
+    stw_str kind;       /* of a fusion: "kLoop" */
     uint64_t hash;      /* of its meaning; when its computation has ended, of it and all that it reads (hlo_meaning.h) */
     int64_t at;         /* offset in the file */
     int64_t number;     /* parameter number, tuple index; else STW_UNKNOWN */

@@ -68,8 +68,17 @@ static stw_flow single_flow(const stw_hlo_module *m, const stw_hlo_instruction *
     return (stw_flow){0};
 }
 
+/* A transpose that XLA does in no tiles of its own, or by Triton, would read all that it took in out of order. Small ones are
+ * in the cache. */
+static bool transposes_plainly(const stw_hlo_module *m, const stw_hlo_instruction *fusion, const stw_hlo_instruction *i) {
+    enum { MANY = 1 << 18 };
+    if (i->rule != STW_HLO_TRANSPOSE || stw_hlo_shape_of(m, i)->elements < MANY) return false;
+    return !stw_str_is(fusion->kind, "kInput") && !stw_hlo_transpose_is_free(m, i);
+}
+
 /* Of a body: all that its instructions have in common. One that ends with an op that stays is as that one. */
-static stw_flow body_flow(const stw_hlo_module *m, const stw_hlo_computation *body, bool *stays) {
+static stw_flow body_flow(const stw_hlo_module *m, const stw_hlo_instruction *fusion, bool *stays) {
+    const stw_hlo_computation *body = &m->computation[m->number[fusion->called.first]];
     stw_flow flow = {0};
     int32_t count = 0;
     *stays = false;
@@ -85,6 +94,7 @@ static stw_flow body_flow(const stw_hlo_module *m, const stw_hlo_computation *bo
         flow.row = count == 0 || flow.row == one.row ? one.row : 0;
         flow.folds = count == 0 && one.folds;
         if (count > 0 && (one.folds || flow.folds)) flow = (stw_flow){0}, one_stays = true;
+        flow.alone |= transposes_plainly(m, fusion, i);
         *stays |= one_stays;
         count++;
     }
@@ -93,5 +103,5 @@ static stw_flow body_flow(const stw_hlo_module *m, const stw_hlo_computation *bo
 
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays) {
     if (i->rule != STW_HLO_FUSION) return single_flow(m, i, stays);
-    return body_flow(m, &m->computation[m->number[i->called.first]], stays);
+    return body_flow(m, i, stays);
 }

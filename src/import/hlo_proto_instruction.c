@@ -186,6 +186,7 @@ static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruct
             case 8: stw_pb_enter(&message, &f, literal); break;
             case 9:
             case 13: stw_pb_int(&message, &f, &i->number); break;
+            case 11: stw_pb_string(&message, &f, &i->kind); break;
             case 28: stw_pb_string(&message, &f, &i->target); break;
             case 35: stw_pb_int(&message, &f, id); break;
             case 43: stw_pb_string(&message, &f, &i->config); break;

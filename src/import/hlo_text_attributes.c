@@ -21,6 +21,7 @@ enum {
     CONTROL,
     TARGET,
     CONFIG,
+    KIND,
     METADATA,
     KEYS
 };
@@ -43,6 +44,7 @@ static const char *const keys[KEYS] = {"calls",
                                        "control-predecessors",
                                        "custom_call_target",
                                        "backend_config",
+                                       "kind",
                                        "metadata"};
 
 static int find_key(stw_str key) {
@@ -129,6 +131,7 @@ static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_inst
     i->kernel_output = find_kernel_output(value[LABELS]);
     i->direction = (uint8_t)stw_hlo_find_direction(value[DIRECTION]);
     i->config = value[CONFIG];
+    i->kind = value[KIND];
     i->op_name = until_quote(stw_hlo_find_after(value[METADATA], "op_name=\""));
     if (value[TARGET].length > 1) i->target = until_quote((stw_str){value[TARGET].p + 1, value[TARGET].length - 1});
     return STW_OK;

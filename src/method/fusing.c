@@ -50,6 +50,19 @@ stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t
     return open_fused(simulator, out, arena, error);
 }
 
+stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t *group, int32_t threads, stw_arena *arena,
+                                  stw_fusing *out, stw_error *error) {
+    stw_error several = {0};
+    *out = (stw_fusing){.rule = -1, .threads = threads};
+    STW_TRY_NEW(arena, out->workspace, threads, error);
+    const stw_status status = stw_fused_create(simulator, group, fastest_device(simulator), &out->fused, &several);
+    if (status == STW_ERROR_INPUT) return STW_OK;
+    if (status != STW_OK && error != NULL) *error = several;
+    for (int32_t t = 0; t < threads && status == STW_OK; t++)
+        TRY(stw_workspace_create(out->fused->simulator, &out->workspace[t], error));
+    return status;
+}
+
 void stw_fusing_close(stw_fusing *fusing) {
     for (int32_t t = 0; t < fusing->threads && fusing->workspace != NULL; t++) stw_workspace_destroy(fusing->workspace[t]);
     stw_fused_destroy(fusing->fused);
@@ -105,12 +118,27 @@ static stw_status choose_groups(stw_search *search, stw_plan *plan, stw_error *e
     return try_rule(search, STW_FUSION_NONE, plan, &score, error);
 }
 
+/* ---- what was given ---- */
+
+/* What is not among the tasks is as in the plan that was given. A strict order is for its devices: if they may change, its
+ * priorities stand for it. */
+static stw_status keep_given(const stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_plan *given = search->given;
+    if (given == NULL) return STW_OK;
+    const size_t N = (size_t)plan->graph->N;
+    const bool places = search->tasks & STW_TASK_PLACEMENT;
+    const bool orders = (search->tasks & STW_TASK_SCHEDULE) || search->rule >= 0; /* a rule was asked for */
+    if (!places) memcpy(plan->device, given->device, N * sizeof *plan->device);
+    if (!orders) memcpy(plan->priority, given->priority, N * sizeof *plan->priority);
+    if (!(search->tasks & STW_TASK_FUSION)) memcpy(plan->group, given->group, N * sizeof *plan->group);
+    return places && !orders ? remove_orders(plan, error) : STW_OK;
+}
+
 /* ---- running a method on groups ---- */
 
 /* The plans to begin with, as plans of groups. */
-static stw_status reduce_starts(const stw_search *search, const stw_plan **out, stw_plan **owned, int32_t *count,
-                                stw_error *error) {
-    const stw_fused *fused = search->fusing->fused;
+static stw_status reduce_starts(const stw_search *search, const stw_fused *fused, const stw_plan **out, stw_plan **owned,
+                                int32_t *count, stw_error *error) {
     for (*count = 0; *count < search->start_count && *count < STW_MAX_STARTS; ++*count) {
         TRY(stw_plan_create(fused->graph, fused->outer->machine, &owned[*count], error));
         out[*count] = owned[*count];
@@ -121,10 +149,10 @@ static stw_status reduce_starts(const stw_search *search, const stw_plan **out, 
     return STW_OK;
 }
 
-static stw_status run_within(const stw_method *method, stw_search *outer, const stw_plan *const *start, int32_t count,
-                             stw_plan *of_groups, stw_error *error) {
+static stw_status run_within(const stw_method *method, stw_search *outer, const stw_fusing *by, const stw_plan *const *start,
+                             int32_t count, stw_plan *of_groups, stw_error *error) {
     stw_search inner = {
-        .simulator = outer->fusing->fused->simulator,
+        .simulator = by->fused->simulator,
         .objective = outer->objective,
         .tasks = outer->tasks & ~(unsigned)STW_TASK_FUSION,
         .rule = outer->rule,
@@ -132,7 +160,7 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
         .unit_count = outer->unit_count,
         .budget = outer->budget,
         .pool = outer->pool,
-        .workspace = outer->fusing->workspace,
+        .workspace = by->workspace,
         .scratch = outer->scratch,
         .arena = outer->arena,
         .start = start,
@@ -152,15 +180,17 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
     return status;
 }
 
-static stw_status place_groups(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
-    const stw_fused *fused = search->fusing->fused;
+static stw_status place_groups(const stw_method *method, stw_search *search, const stw_fusing *by, stw_plan *plan,
+                               stw_error *error) {
+    const stw_fused *fused = by->fused;
     const stw_plan *start[STW_MAX_STARTS];
     stw_plan *owned[STW_MAX_STARTS] = {NULL}, *of_groups;
     int32_t count = 0;
     TRY(stw_plan_create(fused->graph, fused->outer->machine, &of_groups, error));
-    stw_status status = reduce_starts(search, start, owned, &count, error);
-    if (status == STW_OK) status = run_within(method, search, start, count, of_groups, error);
+    stw_status status = reduce_starts(search, fused, start, owned, &count, error);
+    if (status == STW_OK) status = run_within(method, search, by, start, count, of_groups, error);
     if (status == STW_OK) status = stw_fused_expand(fused, of_groups, plan, error);
+    if (status == STW_OK) status = keep_given(search, plan, error);
     for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(owned[k]);
     stw_plan_destroy(of_groups);
     return status;
@@ -189,7 +219,8 @@ static stw_budget share_of(const stw_search *search, double share) {
     const double now_s = stw_now_s();
     const int64_t spent = (int64_t)atomic_load(&search->evaluations);
     if (budget.until_s > 0.0) budget.until_s = now_s + share * (budget.until_s - now_s);
-    if (budget.evaluations > 0) budget.evaluations = spent + (int64_t)(share * (double)(budget.evaluations - spent));
+    if (budget.evaluations > 0) /* 0 would be no limit */
+        budget.evaluations = spent + 1 + (int64_t)(share * (double)(budget.evaluations - spent - 1));
     return budget;
 }
 
@@ -202,7 +233,7 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
     TRY(stw_plan_create(plan->graph, plan->machine, &placed, error));
     placed->method = stw_str_of(method->name);
     search->budget = share_of(search, GROUPS_SHARE);
-    stw_status status = place_groups(method, search, placed, error);
+    stw_status status = place_groups(method, search, search->fusing, placed, error);
     if (status == STW_OK) status = choose_groups(search, placed, error);
     if (status == STW_OK) status = stw_search_evaluate(search, placed, 0, &score, error);
     if (status == STW_OK && search->start_count > 0) status = stw_search_evaluate(search, search->start[0], 0, &best, error);
@@ -217,6 +248,7 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
         search->start = start;
         search->start_count = count + 1;
         status = method->run(search, plan, error);
+        if (status == STW_OK) status = keep_given(search, plan, error);
         search->start = given;
         search->start_count = given_count;
     }
@@ -224,17 +256,33 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
     return status;
 }
 
-stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+/* ---- any method ---- */
+
+/* The method places groups as one: those of the rule, or those that were given. */
+static const stw_fusing *places_groups_of(const stw_method *method, const stw_search *search) {
     const stw_fusing *fusing = search->fusing;
-    const bool places = (search->tasks & STW_TASK_PLACEMENT) != 0, chooses = fusing != NULL && !decides_groups(method, fusing);
+    if (!(search->tasks & STW_TASK_PLACEMENT)) return NULL;
+    if (fusing == NULL) return search->given_groups != NULL && search->given_groups->fused != NULL ? search->given_groups : NULL;
+    return fusing->fused != NULL && !decides_groups(method, fusing) ? fusing : NULL;
+}
+
+/* If the placement is not to be decided, that of the best start takes the place of a method that only places. */
+static bool keeps_placement(const stw_method *method, const stw_search *search) {
+    if (search->tasks & STW_TASK_PLACEMENT) return false;
+    return stw_method_decides_placement(method) || (search->given != NULL && method == &stw_method_single);
+}
+
+stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_fusing *fusing = search->fusing, *by = places_groups_of(method, search);
     if (begins_on_groups(method, search)) {
         TRY(run_twice(method, search, plan, error));
-    } else if (chooses && places && fusing->fused != NULL) {
-        TRY(place_groups(method, search, plan, error));
-    } else if (places || !(stw_method_decides_placement(method) || (search->keeps_start && method == &stw_method_single))) {
-        TRY(method->run(search, plan, error));
-    } else {
+    } else if (by != NULL) {
+        TRY(place_groups(method, search, by, plan, error));
+    } else if (keeps_placement(method, search)) {
         TRY(stw_starts_keep_placement(search, plan, error));
+    } else {
+        TRY(method->run(search, plan, error));
+        TRY(keep_given(search, plan, error));
     }
-    return chooses ? choose_groups(search, plan, error) : STW_OK;
+    return fusing != NULL && !decides_groups(method, fusing) ? choose_groups(search, plan, error) : STW_OK;
 }

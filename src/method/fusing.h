@@ -22,6 +22,10 @@ struct stw_fusing {
 /* Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. */
 stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, stw_arena *arena, stw_fusing *out,
                            stw_error *error);
+/* The same for groups that are not ours to decide, (N) as plans have them: they can be placed as one, and that is all. Groups
+ * with several outputs cannot (`fused` is NULL then). */
+stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t *group, int32_t threads, stw_arena *arena,
+                                  stw_fusing *out, stw_error *error);
 void stw_fusing_close(stw_fusing *fusing);
 
 /* The groups of a plan by the rule that goes with every plan; left as they are if there is none. Orders are removed with them. */

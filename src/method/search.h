@@ -54,7 +54,8 @@ typedef struct stw_search {
     stw_arena arena;                 /* for the thread that runs the method, on a copy */
     const stw_plan *const *start;    /* plans to begin with, best first; may be none */
     int32_t start_count;
-    bool keeps_start;                  /* the first of them was given: what is not among the tasks stays as it is there */
+    const stw_plan *given;             /* what is not among the tasks stays as it is there; NULL: as the default has it */
+    stw_fusing *given_groups;          /* placed as one, when they must stay and the placement need not; else NULL */
     const atomic_bool *cancelled;      /* or NULL */
     const stw_policy_settings *policy; /* or NULL: all unset */
     stw_fusing *fusing;                /* when fusion is among the tasks; else NULL, and nothing is fused */

@@ -76,7 +76,8 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
         .tick = outer->tick,
         .policy = outer->policy,
         .fusing = outer->fusing,
-        .keeps_start = outer->keeps_start,
+        .given = outer->given,
+        .given_groups = outer->given_groups,
         .watch_context = outer->watch_context,
     };
     stw_plan *plan;

@@ -241,6 +241,7 @@ static bool awaits_no_other(const stw_merge *m, int32_t op, int32_t into) {
 
 static bool fits(stw_merge *m, int32_t op, int32_t into) {
     if (m->device[op] != m->device[into] || !awaits_no_other(m, op, into)) return false;
+    if (m->graph->flow != NULL && m->graph->flow[into].alone) return false;
     if (mark_union(m, op, into) > STW_MAX_GROUP_MEMBERS || !is_kernel(m, op, into)) return false;
     return m->graph->flow == NULL || is_row_kernel(m, op, into);
 }

@@ -126,6 +126,18 @@ static int32_t unite(const kernel *a, const kernel *b, int32_t out[STW_MAX_GROUP
     return count;
 }
 
+/* What ends a kernel, such as a reduction, is read by no other member. With the members marked. */
+static bool ends_are_outputs(const joiner *j, const int32_t *member, int32_t count) {
+    const stw_graph *graph = j->graph;
+    for (int32_t k = 0; k < count; k++) {
+        for (int64_t e = graph->read_start[member[k]]; e < graph->read_start[member[k] + 1]; e++) {
+            const int32_t read = graph->read[e].node;
+            if (j->mark[read] == j->round && (graph->stays[read] || graph->flow[read].folds)) return false;
+        }
+    }
+    return true;
+}
+
 /* ---- what a kernel takes ---- */
 
 /* Somebody else computes a reader of it: the kernel, made of `a` and `b`, must write it. */
@@ -180,7 +192,7 @@ static double kernel_us(joiner *j, const int32_t *member, int32_t count, int32_t
         stw_group_work_write(&work, &group, member[k]);
         tensors++;
     }
-    if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS) return HUGE_VAL;
+    if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(j, member, count))) return HUGE_VAL;
     return again_us + stw_cost_group_us(&j->costs->machine->device[device], &work);
 }
 

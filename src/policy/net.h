@@ -119,6 +119,10 @@ stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error);
 stw_status stw_placement_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
 stw_status stw_schedule_head_forward(stw_pass *pass, stw_error *error);
 stw_status stw_schedule_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
+/* What the heads gave, as callers see it. out: (sequences, M, width). */
+stw_status stw_fusion_on_host(stw_pass *pass, double *out, stw_error *error);
+stw_status stw_placement_on_host(stw_pass *pass, double *out, stw_error *error);
+stw_status stw_schedule_on_host(stw_pass *pass, double *out, stw_error *error);
 /* spread.c: raw: (sequences * M, dims) on the backend, out: the same on the host. Backward: from d_out on the host; takes d_raw
  * from the tape of the backward pass and adds to d_graph. */
 stw_status stw_spread_forward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,

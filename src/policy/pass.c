@@ -1,7 +1,5 @@
 /* One run of the network: what callers see of it. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "policy/net.h"
 
@@ -85,15 +83,15 @@ static const stw_linear_layer *schedule_common(const stw_net *net) {
     return net->config.schedule == STW_SCHEDULE_NUDGE ? &net->nudge_common : NULL;
 }
 
-static stw_status fusion_on_host(stw_pass *pass, double *out, stw_error *error) {
+stw_status stw_fusion_on_host(stw_pass *pass, double *out, stw_error *error) {
     return on_host(pass, &pass->fusion, fusion_common(pass->net), stw_pass_fusion_width(pass), out, error);
 }
 
-static stw_status placement_on_host(stw_pass *pass, double *out, stw_error *error) {
+stw_status stw_placement_on_host(stw_pass *pass, double *out, stw_error *error) {
     return on_host(pass, &pass->placement, placement_common(pass->net), stw_pass_placement_width(pass), out, error);
 }
 
-static stw_status schedule_on_host(stw_pass *pass, double *out, stw_error *error) {
+stw_status stw_schedule_on_host(stw_pass *pass, double *out, stw_error *error) {
     return on_host(pass, &pass->schedule, schedule_common(pass->net), stw_pass_schedule_width(pass), out, error);
 }
 
@@ -128,14 +126,14 @@ static stw_status run_next(stw_pass *pass, const stw_task_kept *before, stw_task
 stw_status stw_pass_fusion(stw_pass *pass, double *out, stw_error *error) {
     if (!stw_net_fuses(pass->net)) return stw_fail(error, STW_ERROR_INPUT, "this network has no head for fusion");
     TRY(run_first(pass, &pass->fusion, pass->fusion_tape, stw_fusion_head_forward, error));
-    return fusion_on_host(pass, out, error);
+    return stw_fusion_on_host(pass, out, error);
 }
 
 stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error) {
     if (stw_net_fuses(pass->net))
         return stw_fail(error, STW_ERROR_INPUT, "this network fuses before it places; call stw_pass_fusion and _place");
     TRY(run_first(pass, &pass->placement, pass->placement_tape, stw_placement_head_forward, error));
-    return placement_on_host(pass, out, error);
+    return stw_placement_on_host(pass, out, error);
 }
 
 stw_status stw_pass_place(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
@@ -143,7 +141,7 @@ stw_status stw_pass_place(stw_pass *pass, int32_t K, const double *action, doubl
         return stw_fail(error, STW_ERROR_INPUT, "nothing fused to place; call stw_pass_fusion first");
     pass->placement.sequences = pass->schedule.sequences = 0;
     TRY(run_next(pass, &pass->fusion, &pass->placement, K, action, pass->placement_tape, stw_placement_head_forward, error));
-    return placement_on_host(pass, out, error);
+    return stw_placement_on_host(pass, out, error);
 }
 
 stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
@@ -153,7 +151,7 @@ stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, do
         return stw_fail(error, STW_ERROR_INPUT, "%d samples to schedule, but %d were placed", K, placed);
     pass->schedule.sequences = 0;
     TRY(run_next(pass, &pass->placement, &pass->schedule, K, action, pass->schedule_tape, stw_schedule_head_forward, error));
-    return schedule_on_host(pass, out, error);
+    return stw_schedule_on_host(pass, out, error);
 }
 
 /* ---- backward ---- */
@@ -261,70 +259,4 @@ stw_status stw_pass_backward(stw_pass *pass, const double *d_fusion, const doubl
     set_sequences(pass, placement, placed);
     set_sequences(pass, schedule, scheduled);
     return status;
-}
-
-/* ---- looking inside ---- */
-
-typedef struct {
-    const void *at;
-    int32_t rows, cols;
-} view;
-
-/* The layer that `name` = "<kind>.<number>" means, or -1. */
-static int32_t layer_of(const char *name, const char *kind, int32_t layers) {
-    char expected[32];
-    for (int32_t l = 0; l < layers; l++) {
-        snprintf(expected, sizeof expected, "%s.%d", kind, l);
-        if (strcmp(name, expected) == 0) return l;
-    }
-    return -1;
-}
-
-static bool find_of_task(const stw_pass *pass, const char *name, view *out) {
-    const stw_net *net = pass->net;
-    const struct {
-        const char *name;
-        const stw_task_kept *task;
-        int32_t width;
-        bool spread;
-    } tasks[] = {{"fusion", &pass->fusion, stw_pass_fusion_width(pass), fusion_common(net) != NULL},
-                 {"placement", &pass->placement, stw_pass_placement_width(pass), placement_common(net) != NULL},
-                 {"schedule", &pass->schedule, stw_pass_schedule_width(pass), schedule_common(net) != NULL}};
-    for (size_t k = 0; k < sizeof tasks / sizeof tasks[0]; k++) {
-        const size_t length = strlen(tasks[k].name);
-        const int32_t rows = tasks[k].task->sequences * pass->input.M;
-        if (strncmp(name, tasks[k].name, length) != 0 || rows == 0) continue;
-        if (strcmp(name + length, ".hidden") == 0) *out = (view){tasks[k].task->block.y, rows, net->config.width};
-        if (strcmp(name + length, ".out") == 0 || (strcmp(name + length, ".raw") == 0 && tasks[k].spread))
-            *out = (view){tasks[k].task->out, rows, tasks[k].width};
-    }
-    return out->at != NULL;
-}
-
-static bool find(const stw_pass *pass, const char *name, view *out) {
-    const stw_policy_config *c = &pass->net->config;
-    const int32_t M = pass->input.M, sage = layer_of(name, "sage", c->sage_layers);
-    const int32_t attention = layer_of(name, "attention", c->attention_layers);
-    *out = (view){NULL, M, c->width};
-    if (strcmp(name, "input") == 0) out->at = pass->x0;
-    if (sage >= 0) out->at = pass->sage[sage].y;
-    if (attention >= 0) out->at = pass->attention[attention].y;
-    if (strcmp(name, "graph") == 0) *out = (view){pass->graph, 1, c->width};
-    return out->at != NULL || find_of_task(pass, name, out);
-}
-
-bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch) {
-    view v = {0};
-    const bool ran = stw_net_fuses(pass->net) ? pass->fusion.sequences > 0 : pass->placement.sequences > 0;
-    if (!ran || !find(pass, name, &v)) return false;
-    *rows = v.rows;
-    *cols = v.cols;
-    if (out == NULL) return true;
-    stw_pass copy = *pass; /* because the heads' last step uses the tape of a layer */
-    copy.scratch = scratch;
-    if (strcmp(name, "fusion.out") == 0) return fusion_on_host(&copy, out, NULL) == STW_OK;
-    if (strcmp(name, "placement.out") == 0) return placement_on_host(&copy, out, NULL) == STW_OK;
-    if (strcmp(name, "schedule.out") == 0) return schedule_on_host(&copy, out, NULL) == STW_OK;
-    stw_reals_out(pass->net->backend, out, v.at, (int64_t)v.rows * v.cols, scratch);
-    return true;
 }

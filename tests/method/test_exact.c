@@ -140,6 +140,7 @@ static outcome run_exact(const small *s, const char *evaluations) {
     if (stw_options_create(&options, NULL) != STW_OK) exit(2);
     CHECK_EQ_INT(stw_options_set(options, "evaluations", evaluations, NULL), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "threads", "1", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "tasks", "placement,schedule", NULL), STW_OK);
     CHECK_EQ_INT(stw_compare(s->simulator, "exact", options, NULL, &result, NULL), STW_OK);
     CHECK(stw_result_candidate(result, 0, &candidate));
     snprintf(out.text, sizeof out.text, "%s", candidate.reason == NULL ? candidate.note : candidate.reason);

@@ -12,6 +12,7 @@ static stw_options *options_of(const char *evaluations, const char *threads, con
     CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "evaluations", evaluations, NULL), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "threads", threads, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "tasks", "placement,schedule", NULL), STW_OK); /* units are of ops, not of groups */
     if (groups != NULL) CHECK_EQ_INT(stw_options_set(options, "groups", groups, NULL), STW_OK);
     return options;
 }

@@ -114,6 +114,22 @@ TEST(critical, an_update_waits_for_a_copy) {
                "d0: u[3,4)\nd1: r[7,11)\nd0>d1: w[0,3) u[4,7)\n", "r u");
 }
 
+/* The kernel of a and b waits for r because b does, not a, whose id it has. */
+TEST(critical, a_member_of_a_group_waits) {
+    static const int64_t duration[] = {3000000, 2000000, 0};
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "r", "[]", 1, 3) OP(1, "a", "[]", 1, 1) OP_WITH(2, "b", "[1]", 1, 1, ",'control':[0]"),
+                     .device_count = 2,
+                     .device = "[0,1,1]",
+                     .group = "[0,1,1]",
+                     .outputs = "[2]"});
+    s->duration_ps = duration;
+    small_run(s);
+    CHECK_STR(s->timeline, "d0: r[0,3)\nd1: a[3,5)\n");
+    CHECK_STR(walk(s).names, "a r");
+    small_close(s);
+}
+
 TEST(critical, ops_that_take_no_time) {
     check_case(
         (small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "z", "[0]", 1, 0) OP(2, "y", "[1]", 1, 0) OP(3, "b", "[2]", 1, 1)},

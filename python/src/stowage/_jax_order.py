@@ -1,7 +1,7 @@
 """The order of the tasks of a module: a search on the graph whose ops are the plan's groups."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from ._graph import Graph, Node
 from ._library import Error
@@ -126,26 +126,90 @@ class Contracted:
         return [found.get(k, 0.0) for k in range(len(self._nodes))]
 
 
+class _Cache:
+    """Which values a device's cache would hold: the last ones that were used."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._used = size, 0
+        self._held: dict[int, int] = {}  # bytes by value, the oldest first
+
+    def __contains__(self, value: int) -> bool:
+        return value in self._held
+
+    def use(self, values: Mapping[int, int]) -> None:
+        for value, size in values.items():
+            self._used += size - self._held.pop(value, 0)
+            self._held[value] = size
+        while self._used > self._size and self._held:
+            self._used -= self._held.pop(next(iter(self._held)))
+
+
+def _order_for_cache(graph: Graph, priority: Sequence[float], size: int) -> list[float]:
+    """Priorities of the order of ``priority``, except that an op which would load a large weight into a cache of that size, one
+    that others read as well, gives way to ops with small results that do not: weights that are read many times are so read in a
+    row."""
+    nodes = list(graph.nodes)
+    ops = [n for n in nodes if n.kind == "op"]
+    reads = {n.id: {r: nodes[r].bytes for r in (nodes[i].root for i in n.inputs)} for n in ops}
+    waits = {n.id: sum(nodes[r].kind == "op" for r in reads[n.id]) for n in ops}
+    readers: dict[int, list[int]] = {}
+    for k, values in reads.items():
+        for r in values:
+            readers.setdefault(r, []).append(k)
+    weights = {r for r in readers if nodes[r].kind != "op" and size / 8 <= nodes[r].bytes <= size}
+    left = {r: len(readers[r]) for r in weights}
+    cache, found = _Cache(size), [0.0] * len(nodes)
+
+    def loads(op: int) -> bool:
+        return any(r in weights and left[r] > 1 and r not in cache for r in reads[op])
+
+    ready = {k for k, count in waits.items() if count == 0}
+    for position in range(len(ops)):
+        k = min(ready, key=lambda op: (-priority[op], op))
+        if loads(k):
+            light = [op for op in ready if nodes[op].bytes < size / 8 and not loads(op)]
+            k = min(light, key=lambda op: (-priority[op], op), default=k)
+        ready.remove(k)
+        found[k] = -float(position)
+        cache.use({**reads[k], k: nodes[k].bytes})
+        for r in weights.intersection(reads[k]):
+            left[r] -= 1
+        for reader in readers.get(k, ()):
+            waits[reader] -= 1
+            if waits[reader] == 0:
+                ready.add(reader)
+    return found
+
+
+_WORTH = 1.02  # an order that suits the cache may take so much more memory
+
+
 def _value(evaluation: Evaluation, objective: str) -> tuple[float, float]:
     peak, step = float(max(evaluation.peak)), evaluation.step or 0.0
     return (peak, step) if objective == "memory" else (step, peak)
 
 
-def set_order(plan: Plan, outputs: set[int], objective: str, budget: Any, options: dict[str, Any]) -> tuple[str, bool]:
-    """Gives the plan the best order that is found: that of the module, or one of a search. Returns which, and whether Ctrl-C
-    ended the search."""
+def set_order(plan: Plan, outputs: set[int], objective: str, budget: Any, options: dict[str, Any],
+              cache: int = 0) -> tuple[str, bool]:  # fmt: skip
+    """Gives the plan the best order that is found: that of the module, or one of a search; and where an order that suits a cache
+    of so many bytes takes hardly more memory, that one. Returns which, and whether Ctrl-C ended the search."""
     contracted = Contracted(plan, outputs)
-    module_order = contracted.spread([-float(k) for k in range(len(contracted.graph))])
-    plan.priority = module_order
-    best, origin = _value(plan.evaluate(), objective), "module"
+    found, origin, interrupted = [-float(k) for k in range(len(contracted.graph))], "module", False
+    plan.priority = contracted.spread(found)
+    best = _value(plan.evaluate(), objective)
     try:
         result = optimize(contracted.graph, plan.machine, budget, objective=objective, tasks="schedule", **options)
     except KeyboardInterrupt:  # before the search had a plan: there is the module's
         return origin, True
-    if result.plan is None or result.best is None:
-        return origin, result.interrupted
-    plan.priority = contracted.spread(result.plan.priority)
-    if _value(plan.evaluate(), objective) < best:
-        return result.best.method, result.interrupted
-    plan.priority = module_order
-    return origin, result.interrupted
+    interrupted = result.interrupted
+    if result.plan is not None and result.best is not None:
+        plan.priority = contracted.spread(result.plan.priority)
+        if _value(plan.evaluate(), objective) < best:
+            found, origin, best = list(result.plan.priority), result.best.method, _value(plan.evaluate(), objective)
+    if cache > 0:
+        suited = contracted.spread(_order_for_cache(contracted.graph, found, cache))
+        plan.priority = suited
+        if _value(plan.evaluate(), objective) <= (_WORTH * best[0], _WORTH * best[1]):
+            return "cache", interrupted
+    plan.priority = contracted.spread(found)
+    return origin, interrupted

@@ -11,6 +11,7 @@ import jax
 from ._machine import Machine
 
 _GPUS = ("h200", "h100", "a100", "v100", "p100")
+_CACHES = {"h200": 50_000_000, "h100": 50_000_000, "a100": 40_000_000, "v100": 6_000_000, "p100": 4_000_000}  # bytes
 _FUSION_PASSES = {
     "cpu": ("fusion", "cpu_multi_output_fusion"),
     "gpu": (
@@ -39,6 +40,11 @@ class Target:
         name = self.device.device_kind.lower()
         known = next((gpu for gpu in _GPUS if gpu in name), None)
         return known or re.sub(r"[^a-z0-9]+", "-", name.replace("nvidia", "")).strip("-")
+
+    @property
+    def cache(self) -> int:
+        """Bytes of the cache that all of the device shares, as far as known."""
+        return _CACHES.get(self.kind, 0)
 
     def machine(self) -> Machine:
         """The device alone. Of a kind that is not built in the peaks are rough: measured times are worth more."""

@@ -169,7 +169,8 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     if captured.fuse:
         settle(made, fusion or ("joined" if captured.target.platform == "gpu" else "default"), captured.module)
     outputs = {n.id for n in graph.nodes if n.name in module.outputs()}
-    origin, interrupted = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options)
+    origin, interrupted = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options,
+                                    captured.target.cache)  # fmt: skip
     info = {"format": "stowage-jax", "version": 1, "jax": jax.__version__, "platform": captured.target.platform,
             "hook": captured.target.hook, "fuse": captured.fuse, "order": origin, "interrupted": interrupted,
             "compiler_options": captured.compiler_options}  # fmt: skip
