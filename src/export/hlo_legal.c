@@ -17,11 +17,11 @@ static const stw_hlo_shape *iteration_of(const stw_hlo_edit *edit, int64_t item)
     return stw_hlo_shape_of(edit->m, source_of(edit, item));
 }
 
-/* The same loop: equal shapes, or the same elements in the same order. */
-static bool are_alike(const stw_hlo_edit *edit, const stw_hlo_shape *a, const stw_hlo_shape *b) {
+/* The same loop: equal shapes; where there are reductions, also the same elements in the same order. */
+static bool are_alike(const stw_hlo_edit *edit, const stw_hlo_shape *a, const stw_hlo_shape *b, bool reduces) {
     if (a == b) return true;
     const bool in_order = stw_hlo_is_row_major(edit->m, a) && stw_hlo_is_row_major(edit->m, b);
-    if (a->kind == STW_HLO_ARRAY && b->kind == STW_HLO_ARRAY && a->elements == b->elements && in_order) return true;
+    if (reduces && a->kind == STW_HLO_ARRAY && b->kind == STW_HLO_ARRAY && a->elements == b->elements && in_order) return true;
     bool alike = a->kind == STW_HLO_ARRAY && b->kind == STW_HLO_ARRAY && a->rank == b->rank;
     for (int32_t k = 0; alike && k < a->rank; k++) {
         alike = stw_hlo_dimensions(edit->m, a)[k] == stw_hlo_dimensions(edit->m, b)[k];
@@ -79,7 +79,7 @@ stw_status stw_hlo_check_fused(const stw_hlo_edit *edit, const stw_hlo_fused *fu
     TRY(count_uses(edit, fused, &scratch, &uses));
     for (int32_t k = 0; k < fused->output_count; k++) {
         TRY(check_in_place(edit, fused, uses, output[k].item));
-        if (!are_alike(edit, iteration_of(edit, output[0].item), iteration_of(edit, output[k].item))) {
+        if (!are_alike(edit, iteration_of(edit, output[0].item), iteration_of(edit, output[k].item), fused->is_input)) {
             return stw_hlo_refuse(edit, fused, output[k].value, "is a result of another shape than the others");
         }
     }

@@ -22,6 +22,8 @@ stw_status stw_step_create(stw_arena *arena, stw_step **out, stw_error *error) {
     return STW_OK;
 }
 
+stw_arena *stw_step_arena(stw_step *step) { return step->arena; }
+
 void stw_step_fail(stw_step *step, const char *format, ...) {
     if (step->failed) return;
     char text[400];
@@ -148,9 +150,13 @@ stw_tensor stw_step_emit_view(stw_step *step, const stw_step_op *op, stw_tensor 
 /* Its gradient waits for the op's derivative. */
 static void keep_gradient(stw_step *step, stw_tensor node) { (void)step, (void)node; }
 
+stw_tensor stw_step_emit_part(stw_step *step, stw_tensor op, stw_shape shape, const int64_t *stride) {
+    static const stw_step_op getitem = {"getitem", keep_gradient};
+    return stw_step_emit_view(step, &getitem, op, shape, stride);
+}
+
 stw_tensor stw_step_emit_outputs(stw_step *step, const stw_step_op *op, const stw_tensor *input, int32_t count,
                                  const stw_shape *shape, const int32_t *dtype, int32_t outputs, stw_tensor *out) {
-    static const stw_step_op getitem = {"getitem", keep_gradient};
     int64_t bytes = 0, elements = 0;
     int32_t first = 0;
     while (first + 1 < outputs && shape[first].rank < 0) first++;
@@ -159,7 +165,7 @@ stw_tensor stw_step_emit_outputs(stw_step *step, const stw_step_op *op, const st
         const bool exists = shape[k].rank >= 0;
         int64_t stride[STW_STEP_MAX_RANK] = {0};
         if (exists) stw_stride_contiguous(shape[k], stride);
-        out[k] = stw_step_emit_view(step, &getitem, result, exists ? shape[k] : (stw_shape){0}, stride);
+        out[k] = stw_step_emit_part(step, result, exists ? shape[k] : (stw_shape){0}, stride);
         if (step->failed) return 0;
         stw_step_at(step, out[k])->dtype = (uint8_t)(exists ? dtype[k] : STW_DTYPE_NONE);
         if (!exists) continue;

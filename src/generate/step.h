@@ -24,6 +24,7 @@ typedef struct stw_shape {
 
 /* All memory is the arena's. */
 stw_status stw_step_create(stw_arena *arena, stw_step **out, stw_error *error);
+stw_arena *stw_step_arena(stw_step *step); /* for lists of tensors */
 /* Derivatives and updates. `loss` is a number. STW_ERROR_INPUT with the first failure; also when a parameter gets no gradient. */
 stw_status stw_step_finish(stw_step *step, stw_tensor loss, stw_error *error);
 /* opgraph JSON; the caller checks ferror(). */

@@ -54,6 +54,8 @@ stw_tensor stw_step_emit(stw_step *step, const stw_step_op *op, stw_shape shape,
 stw_tensor stw_step_emit_typed(stw_step *step, const stw_step_op *op, stw_shape shape, int32_t dtype, const stw_tensor *input,
                                int32_t count);
 stw_tensor stw_step_emit_view(stw_step *step, const stw_step_op *op, stw_tensor x, stw_shape shape, const int64_t *stride);
+/* A part of an op with several outputs. */
+stw_tensor stw_step_emit_part(stw_step *step, stw_tensor op, stw_shape shape, const int64_t *stride);
 /* Several outputs: the op has the bytes and arithmetic of them all, and a view for each goes to out. A shape of rank -1: this
  * output does not exist. */
 stw_tensor stw_step_emit_outputs(stw_step *step, const stw_step_op *op, const stw_tensor *input, int32_t count,
@@ -71,6 +73,9 @@ void stw_stride_contiguous(stw_shape shape, int64_t *stride);
 bool stw_stride_view(const stw_step *step, stw_tensor x, stw_shape shape, int64_t *stride);
 /* An op's result lies in memory in the order of its operand. */
 void stw_stride_follow(stw_step *step, stw_tensor result, stw_tensor operand);
+
+/* step_views.c: of a fresh result, which traces show as an op */
+stw_tensor stw_step_unsafe_view(stw_step *step, stw_tensor x, stw_shape shape);
 
 /* step_finish.c */
 /* Does `x` take a gradient at all? */

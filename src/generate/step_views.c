@@ -80,13 +80,16 @@ stw_tensor stw_step_view(stw_step *step, stw_tensor x, stw_shape shape) {
     return stw_step_emit_view(step, &op, x, shape, stride);
 }
 
+stw_tensor stw_step_unsafe_view(stw_step *step, stw_tensor x, stw_shape shape) {
+    static const stw_step_op op = {"_unsafe_view", reshape_back};
+    return stw_step_emit(step, &op, shape, &x, 1);
+}
+
 stw_tensor stw_step_reshape(stw_step *step, stw_tensor x, stw_shape shape) {
-    static const stw_step_op unsafe_view = {"_unsafe_view", reshape_back};
     int64_t stride[STW_STEP_MAX_RANK] = {0};
     if (step->failed) return 0;
     if (stw_stride_view(step, x, shape, stride)) return stw_step_view(step, x, shape);
-    const stw_tensor copy = stw_step_clone(step, x);
-    return stw_step_emit(step, &unsafe_view, shape, &copy, 1);
+    return stw_step_unsafe_view(step, stw_step_clone(step, x), shape);
 }
 
 stw_tensor stw_step_transpose(stw_step *step, stw_tensor x, int32_t a, int32_t b) {
@@ -192,11 +195,11 @@ stw_tensor stw_step_slice(stw_step *step, stw_tensor x, int32_t dimension, int64
 }
 
 void stw_step_split(stw_step *step, stw_tensor x, int32_t dimension, int32_t parts, stw_tensor *out) {
-    static const stw_step_op op = {"split", split_back}, getitem = {"getitem", split_back};
+    static const stw_step_op op = {"split", split_back};
     stw_shape shape = stw_step_shape(step, x);
     shape.size[dimension] /= parts;
     const stw_tensor split = stw_step_emit_view(step, &op, x, shape, stw_step_at(step, x)->stride);
-    for (int32_t k = 0; k < parts; k++) out[k] = stw_step_emit_view(step, &getitem, split, shape, stw_step_at(step, x)->stride);
+    for (int32_t k = 0; k < parts; k++) out[k] = stw_step_emit_part(step, split, shape, stw_step_at(step, x)->stride);
     if (step->failed) return;
     stw_step_at(step, split)->attribute[0] = dimension;
     stw_step_at(step, split)->output_count = parts;

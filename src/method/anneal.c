@@ -15,8 +15,7 @@
 #include "sim/critical.h"
 #include "sim/op_times.h"
 
-enum { CHAINS = 8, ROUNDS = 48, LOOK_EVERY = 48, LEVELS = 5 };
-static const double HEAT = 0.01;       /* of the hottest chains, at the beginning */
+enum { CHAINS = 8, ROUNDS = 48, LEVELS = 5 };
 static const double START_SHARE = 0.4; /* of the budget, for plans to begin with where none are given */
 
 typedef struct {
@@ -116,7 +115,7 @@ static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
     const stw_search *search = a->shared.search;
     for (int64_t k = 0; k < a->quota && !stw_search_is_stopped(search); k++) {
         if (worker == 0) stw_search_tick(search); /* the thread that runs the method */
-        if (c->since_look >= LOOK_EVERY) {
+        if (c->since_look >= STW_ANNEAL_LOOK_EVERY) {
             TRY(look(&a->shared, c, worker));
         } else {
             TRY(step(&a->shared, c, a->heat, worker));
@@ -148,13 +147,6 @@ static int32_t worst_chain(const annealing *a) {
     return worst;
 }
 
-static bool has_order(const stw_plan *plan) {
-    for (int32_t d = 0; d < plan->machine->device_count; d++) {
-        if (plan->order[d] != NULL) return true;
-    }
-    return false;
-}
-
 static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
     const stw_search *search = a->shared.search;
     for (int32_t k = 0; k < CHAINS; k++) {
@@ -168,11 +160,11 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
         *known = best->best_score;
         if (search->found != NULL) search->found(search->watch_context, best->best, known);
     }
-    if (stw_score_is_better(&best->best_score, &worst->score) && !has_order(best->best)) {
+    if (stw_score_is_better(&best->best_score, &worst->score) && !stw_anneal_has_order(best->best)) {
         TRY(stw_plan_copy(worst->plan, best->best, error));
         if (worst->fusion != NULL) memcpy(worst->fusion, best->best_fusion, (size_t)best->plan->graph->N * sizeof(double));
         worst->score = best->best_score;
-        worst->since_look = LOOK_EVERY;
+        worst->since_look = STW_ANNEAL_LOOK_EVERY;
     }
     stw_search_tick(search);
     return STW_OK;
@@ -214,45 +206,11 @@ static stw_status run_rounds(annealing *a, stw_score *known, stw_error *error) {
 
 /* ---- preparing ---- */
 
-static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t index, const stw_plan *start, stw_arena *arena,
-                               stw_error *error) {
-    const stw_simulator *s = search->simulator;
-    const int32_t N = s->graph->N, T = s->unfused.T;
-    const stw_rng seeded = stw_rng_create(search->seed);
-    const stw_rng mine = stw_rng_split(&seeded, 0x616e6e65616c); /* "anneal" */
-    c->rng = stw_rng_split(&mine, (uint64_t)index);
-    c->heat = HEAT * (index % 4 + 1) / 4;
-    c->since_look = LOOK_EVERY;
-    STW_TRY_NEW(arena, c->moved, N, error);
-    STW_TRY_NEW(arena, c->old_device, N, error);
-    STW_TRY_NEW(arena, c->old_priority, N, error);
-    STW_TRY_NEW(arena, c->critical, T, error);
-    STW_TRY_NEW(arena, c->start_ps, T, error);
-    STW_TRY_NEW(arena, c->order, T, error);
-    STW_TRY_NEW(arena, c->mark, N, error);
-    STW_TRY_NEW(arena, c->queue, N, error);
-    STW_TRY_NEW(arena, c->plan_glue, T, error);
-    STW_TRY_NEW(arena, c->aversion, T, error);
-    STW_TRY_NEW(arena, c->steered, N, error);
-    if (search->fusing != NULL) {
-        STW_TRY_NEW(arena, c->fusion, N, error);
-        STW_TRY_NEW(arena, c->old_fusion, N, error);
-        STW_TRY_NEW(arena, c->best_fusion, N, error);
-        STW_TRY_NEW(arena, c->old_group, N, error);
-    }
-    TRY(stw_plan_create(s->graph, s->machine, &c->plan, error));
-    TRY(stw_plan_create(s->graph, s->machine, &c->best, error));
-    TRY(stw_plan_copy(c->plan, start, error));
-    return stw_plan_copy(c->best, start, error);
-}
-
 static bool may_place(const stw_search *search) {
     return (search->tasks & STW_TASK_PLACEMENT) != 0 && search->simulator->machine->device_count > 1;
 }
 
 static bool may_order(const stw_search *search) { return (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0; }
-
-static bool may_fuse(const stw_search *search) { return search->fusing != NULL && search->fusing->rule < 0; }
 
 /* Chances of the kinds of moves: those that change what may not be changed get none. */
 static void weigh_moves(stw_annealing *a) {
@@ -260,7 +218,7 @@ static void weigh_moves(stw_annealing *a) {
     double sum = 0.0;
     for (int k = 0; k < STW_MOVE_COUNT; k++) {
         const bool may = k <= STW_MOVE_STEER  ? may_place(a->search)
-                         : k == STW_MOVE_FUSE ? may_fuse(a->search)
+                         : k == STW_MOVE_FUSE ? stw_anneal_may_fuse(a->search)
                                               : may_order(a->search);
         a->weight[k] = may ? weight[k] : 0.0;
         sum += a->weight[k];
@@ -288,74 +246,16 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     return STW_OK;
 }
 
-/* A strict order would forbid nearly every move, so the chain goes on with priorities that say the same. */
-static stw_status turn_into_priorities(const stw_search *search, stw_chain *c, stw_error *error) {
-    const stw_tasks *tasks = &search->simulator->unfused;
-    stw_arena scratch = search->scratch[0];
-    int64_t *end_ps;
-    int32_t *task;
-    STW_TRY_NEW(&scratch, end_ps, tasks->T, error);
-    STW_TRY_NEW(&scratch, task, tasks->T, error);
-    TRY(stw_op_times(search->workspace[0], c->start_ps, end_ps, task, scratch, error));
-    for (int32_t t = 0; t < tasks->T; t++) c->plan->priority[tasks->task_node[t]] = -(double)c->start_ps[t] / 1e6;
-    for (int32_t d = 0; d < c->plan->machine->device_count; d++) TRY(stw_plan_set_order(c->plan, d, NULL, -1, error));
-    return STW_OK;
-}
-
-/* Evaluates the start. The chain may go on with something else that says nearly the same; the plan as it was remains the best. */
-static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error) {
-    stw_search *search = a->search;
-    TRY(stw_search_evaluate(search, c->best, 0, &c->best_score, error));
-    c->score = c->best_score;
-    const bool ordered = has_order(c->plan) && search->workspace[0]->timeline.start_ps != NULL;
-    if (ordered) TRY(turn_into_priorities(search, c, error));
-    if (c->fusion != NULL) {
-        TRY(stw_anneal_read_fusion(a, c, search->scratch[0], error));
-        stw_anneal_regroup(a, c, 0);
-        memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
-    }
-    return ordered || c->fusion != NULL ? stw_search_evaluate(search, c->plan, 0, &c->score, error) : STW_OK;
-}
-
-/* One chain begins with the groups of the rule for the start's devices, one with nothing fused: the start may have other groups.
- */
-static stw_status vary_groups(const stw_annealing *a, stw_chain *c, int32_t index, stw_error *error) {
-    const stw_fusion rule[] = {STW_FUSION_DEFAULT, STW_FUSION_NONE};
-    stw_search *search = a->search;
-    if (!may_fuse(search) || index < 1 || index > 2) return STW_OK;
-    stw_fuse_by_rule(search->fusing->fuser[0], rule[index - 1], c->plan->device, c->plan->group, NULL);
-    TRY(stw_anneal_read_fusion(a, c, search->scratch[0], error));
-    stw_anneal_regroup(a, c, 0);
-    TRY(stw_search_evaluate(search, c->plan, 0, &c->score, error));
-    if (!stw_score_is_better(&c->score, &c->best_score)) return STW_OK;
-    c->best_score = c->score;
-    memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
-    return stw_plan_copy(c->best, c->plan, error);
-}
-
 /* Most chains begin with the best plan, some with the second and the third. */
 static stw_status create_chains(annealing *a, const stw_starts *starts, stw_arena *arena, stw_error *error) {
     static const int32_t start_of[CHAINS] = {0, 0, 0, 0, 0, 1, 1, 2};
-    stw_search *search = a->shared.search;
     int32_t first[3] = {-1, -1, -1}; /* chain that begins with this start */
     for (int32_t k = 0; k < CHAINS; k++) {
         stw_chain *c = &a->chain[k];
         const int32_t start = start_of[k] < starts->count ? start_of[k] : 0;
-        TRY(create_chain(search, c, k, starts->plan[start], arena, error));
-        if (first[start] < 0) {
-            first[start] = k;
-            TRY(settle(&a->shared, c, error));
-        } else {
-            const stw_chain *like = &a->chain[first[start]];
-            TRY(stw_plan_copy(c->plan, like->plan, error));
-            if (c->fusion != NULL) {
-                memcpy(c->fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
-                memcpy(c->best_fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
-            }
-            c->score = like->score;
-            c->best_score = like->best_score;
-            TRY(vary_groups(&a->shared, c, k, error));
-        }
+        const stw_chain *like = first[start] < 0 ? NULL : &a->chain[first[start]];
+        if (like == NULL) first[start] = k;
+        TRY(stw_anneal_begin_chain(&a->shared, c, k, starts->plan[start], like, arena, error));
     }
     return STW_OK;
 }
@@ -388,7 +288,7 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
 /* Nothing to search: no ops, neither the placement nor the priorities are ours, or not even one evaluation for each chain. */
 static bool is_decided(const stw_search *search) {
     if (search->simulator->graph->op_count == 0 || stw_search_evaluations_left(search) < CHAINS) return true;
-    return !may_place(search) && !may_order(search) && !may_fuse(search);
+    return !may_place(search) && !may_order(search) && !stw_anneal_may_fuse(search);
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {

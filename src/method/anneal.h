@@ -1,6 +1,7 @@
 /* Annealing: eight chains that each change a plan a little and keep the change if it does not make the plan much worse.
  *
  * anneal.c           the chains: when they accept, when they meet, when they end
+ * anneal_chains.c    how they begin
  * anneal_moves.c     changes of the placement
  * anneal_priority.c  changes of the priorities
  * anneal_fusion.c    changes of what is fused */
@@ -9,6 +10,8 @@
 
 #include "method/method.h"
 #include "plan/steer.h"
+
+enum { STW_ANNEAL_LOOK_EVERY = 48 }; /* evaluations between looks at a chain's plan */
 
 typedef enum stw_move {
     STW_MOVE_UNIT,     /* a unit of some level goes to another device */
@@ -67,6 +70,12 @@ typedef struct stw_chain { /* N nodes, T tasks */
     stw_error error;
 } stw_chain;
 
+/* anneal_chains.c: a chain with its memory, from a plan that another chain may have begun with already (`like`, or NULL). */
+stw_status stw_anneal_begin_chain(const stw_annealing *a, stw_chain *chain, int32_t index, const stw_plan *start,
+                                  const stw_chain *like, stw_arena *arena, stw_error *error);
+bool stw_anneal_has_order(const stw_plan *plan);
+bool stw_anneal_may_fuse(const stw_search *search);
+
 /* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
 stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 void stw_anneal_take_back(stw_chain *chain);
@@ -79,7 +88,6 @@ const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *chai
 void stw_anneal_keep_priorities(stw_chain *chain);
 void stw_anneal_nudge(const stw_annealing *a, stw_chain *chain);
 /* anneal_fusion.c */
-stw_status stw_anneal_read_fusion(const stw_annealing *a, stw_chain *chain, stw_arena scratch, stw_error *error);
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
 void stw_anneal_fuse(const stw_annealing *a, stw_chain *chain);
 

@@ -8,40 +8,6 @@
 
 static int32_t below(stw_chain *c, int32_t bound) { return (int32_t)stw_rng_below(&c->rng, bound); }
 
-/* The last written op of each group: (N), by the group's number. */
-static stw_status find_roots(const stw_plan *plan, stw_arena *scratch, int32_t **out, stw_error *error) {
-    const stw_graph *graph = plan->graph;
-    stw_membership numbers;
-    int32_t *root;
-    TRY(stw_membership_number(graph, plan->group, scratch, &numbers, error));
-    STW_TRY_NEW(scratch, root, graph->N, error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (numbers.task_of[i] >= 0) root[numbers.task_of[i]] = i;
-    }
-    STW_TRY_NEW(scratch, *out, graph->N, error);
-    for (int32_t i = 0; i < graph->N; i++) (*out)[i] = numbers.task_of[i] < 0 ? -1 : root[numbers.task_of[i]];
-    return STW_OK;
-}
-
-/* What the plan has merged is merged, what it could have merged but has not stays; where the devices left no choice, the rule for
- * one device speaks. */
-stw_status stw_anneal_read_fusion(const stw_annealing *a, stw_chain *c, stw_arena scratch, stw_error *error) {
-    const stw_fusing *fusing = a->search->fusing;
-    const stw_graph *graph = c->plan->graph;
-    int32_t *root, *group;
-    double *own;
-    TRY(find_roots(c->plan, &scratch, &root, error));
-    STW_TRY_NEW(&scratch, own, graph->N, error);
-    STW_TRY_NEW(&scratch, group, graph->N, error);
-    stw_fuse_by_rule(fusing->fuser[0], STW_FUSION_DEFAULT, c->plan->device, group, own);
-    for (int32_t i = 0; i < graph->N; i++) {
-        const bool merged = graph->kind[i] == STW_NODE_OP && root[i] != i;
-        if (merged) c->fusion[i] = own[i] > 0.0 ? own[i] : 0.5;
-        if (!merged) c->fusion[i] = own[i] == 0.0 ? fusing->priority[i] : -fabs(own[i]);
-    }
-    return STW_OK;
-}
-
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *c, int32_t worker) {
     const stw_fusing *fusing = a->search->fusing;
     if (fusing->rule < 0) {

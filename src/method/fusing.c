@@ -234,11 +234,15 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
     placed->method = stw_str_of(method->name);
     search->budget = share_of(search, GROUPS_SHARE);
     stw_status status = place_groups(method, search, search->fusing, placed, error);
+    const bool none = status == STW_ERROR_NO_PLAN; /* of ops there may be one */
     if (status == STW_OK) status = choose_groups(search, placed, error);
     if (status == STW_OK) status = stw_search_evaluate(search, placed, 0, &score, error);
     if (status == STW_OK && search->start_count > 0) status = stw_search_evaluate(search, search->start[0], 0, &best, error);
     search->budget = whole;
-    if (status == STW_OK) {
+    if (none) {
+        status = method->run(search, plan, error);
+        if (status == STW_OK) status = keep_given(search, plan, error);
+    } else if (status == STW_OK) {
         const stw_plan *const *given = search->start;
         const int32_t given_count = search->start_count,
                       count = given_count < STW_MAX_STARTS - 1 ? given_count : STW_MAX_STARTS - 1;
@@ -266,6 +270,27 @@ static const stw_fusing *places_groups_of(const stw_method *method, const stw_se
     return fusing->fused != NULL && !decides_groups(method, fusing) ? fusing : NULL;
 }
 
+/* Groups may lack memory where ops do not: then these are placed, and nothing is fused. */
+static stw_status place_ops_if_invalid(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    stw_fusing *const fusing = search->fusing;
+    const unsigned tasks = search->tasks;
+    stw_score score = {0}, found = {0};
+    stw_plan *other;
+    TRY(stw_search_evaluate(search, plan, 0, &score, error));
+    if (score.reason == STW_VALID) return STW_OK;
+    TRY(stw_plan_create(plan->graph, plan->machine, &other, error));
+    search->fusing = NULL;
+    search->tasks &= ~(unsigned)STW_TASK_FUSION;
+    stw_status status = method->run(search, other, error);
+    search->fusing = fusing;
+    search->tasks = tasks;
+    if (status == STW_OK) status = keep_given(search, other, error);
+    if (status == STW_OK) status = stw_search_evaluate(search, other, 0, &found, error);
+    if (status == STW_OK && stw_score_is_better(&found, &score)) status = stw_plan_copy(plan, other, error);
+    stw_plan_destroy(other);
+    return status == STW_ERROR_NO_PLAN ? STW_OK : status;
+}
+
 /* If the placement is not to be decided, that of the best start takes the place of a method that only places. */
 static bool keeps_placement(const stw_method *method, const stw_search *search) {
     if (search->tasks & STW_TASK_PLACEMENT) return false;
@@ -283,6 +308,9 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     } else {
         TRY(method->run(search, plan, error));
         TRY(keep_given(search, plan, error));
+        if (search->given_groups != NULL) search->proved = false; /* it saw ops */
     }
-    return fusing != NULL && !decides_groups(method, fusing) ? choose_groups(search, plan, error) : STW_OK;
+    if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;
+    TRY(choose_groups(search, plan, error));
+    return by != NULL && fusing->rule < 0 ? place_ops_if_invalid(method, search, plan, error) : STW_OK;
 }

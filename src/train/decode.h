@@ -12,6 +12,7 @@
 
 #include "policy/policy.h"
 #include "train/fusion.h"
+#include "train/problem.h"
 
 /* What the decisions of a round are relative to. */
 typedef struct stw_round {

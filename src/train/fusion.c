@@ -19,9 +19,9 @@ static void spread_evenly(const stw_graph *graph, double *priority) {
     }
 }
 
-static stw_status by_rule(const stw_problem *p, stw_fuser *fuser, const int32_t *device, double *priority, stw_arena scratch,
+static stw_status by_rule(const stw_simulator *s, stw_fuser *fuser, const int32_t *device, double *priority, stw_arena scratch,
                           stw_error *error) {
-    const stw_graph *graph = p->simulator->graph;
+    const stw_graph *graph = s->graph;
     int32_t *group;
     STW_TRY_NEW(&scratch, group, graph->N, error);
     stw_fuse_by_rule(fuser, STW_FUSION_DEFAULT, device, group, priority);
@@ -30,12 +30,12 @@ static stw_status by_rule(const stw_problem *p, stw_fuser *fuser, const int32_t 
 }
 
 /* Priorities of one device for ops with a reader on another: they have no effect as long as that is so. */
-static stw_status mind_borders(const stw_problem *p, stw_fuser *fuser, const int32_t *device, double *priority, stw_arena scratch,
-                               stw_error *error) {
-    const stw_tasks *tasks = &p->simulator->unfused;
+static stw_status mind_borders(const stw_simulator *s, stw_fuser *fuser, const int32_t *device, double *priority,
+                               stw_arena scratch, stw_error *error) {
+    const stw_tasks *tasks = &s->unfused;
     double *on_one;
-    STW_TRY_NEW(&scratch, on_one, p->simulator->graph->N, error);
-    TRY(by_rule(p, fuser, NULL, on_one, scratch, error));
+    STW_TRY_NEW(&scratch, on_one, s->graph->N, error);
+    TRY(by_rule(s, fuser, NULL, on_one, scratch, error));
     for (int32_t v = 0; v < tasks->V; v++) {
         const int32_t node = tasks->value_node[v];
         if (tasks->value_task[v] < 0) continue;
@@ -70,10 +70,10 @@ static stw_status take_signs(const stw_plan *own, double *priority, stw_arena sc
     return status;
 }
 
-stw_status stw_fusion_begin(const stw_problem *p, stw_fuser *fuser, const stw_plan *plan, double *priority, stw_arena scratch,
-                            stw_error *error) {
-    TRY(by_rule(p, fuser, plan == NULL ? NULL : plan->device, priority, scratch, error));
+stw_status stw_fusion_begin(const stw_simulator *s, bool places, stw_fuser *fuser, const stw_plan *plan, double *priority,
+                            stw_arena scratch, stw_error *error) {
+    TRY(by_rule(s, fuser, plan == NULL ? NULL : plan->device, priority, scratch, error));
     if (plan == NULL) return STW_OK;
     TRY(take_signs(plan, priority, scratch, error));
-    return p->places ? mind_borders(p, fuser, plan->device, priority, scratch, error) : STW_OK;
+    return places ? mind_borders(s, fuser, plan->device, priority, scratch, error) : STW_OK;
 }

@@ -137,7 +137,9 @@ static stw_status fill(stw_trainer *t, const stw_policy_config *config, const st
     TRY(stw_plan_copy(t->best, start, error));
     t->best_score = *score;
     t->has_best = true;
-    return t->problem->fuses ? stw_fusion_begin(t->problem, t->fuser[0], start, t->best_fusion, t->arena, error) : STW_OK;
+    const stw_problem *p = t->problem;
+    if (!p->fuses) return STW_OK;
+    return stw_fusion_begin(p->simulator, p->places, t->fuser[0], start, t->best_fusion, t->arena, error);
 }
 
 stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,

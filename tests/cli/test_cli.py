@@ -25,16 +25,17 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GRAPH = os.path.join(ROOT, "data", "graphs", "unet.json.gz")
 SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its bound: a search lasts as long as it may
-SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "units"]
+SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "export", "inspect", "machine", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
+    "optimize": ["machine", "from", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
                  *LAST_OPTIONS],
-    "compare": ["machine", "methods", "memory", "costs", "shape", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
+    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "best", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, "groups",
+                *LAST_OPTIONS],
     "train": ["machine", "memory", "costs", "shape", "output", "resume", "curve", "best", "format", "budget", "objective", "tasks", "rule",
-              "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
+              "fusion", "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
     "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp", "hdp-limit", "deadline",
               "jobs", "commit", "format", "threads", "help", "version"],
     "simulate": ["machine", "plan", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
@@ -499,7 +500,7 @@ class Optimize(Case):
         self.assertEqual(list(plan)[:len(HEAD_KEYS) + 3], [*HEAD_KEYS, "device", "priority", "group"])
         self.assertEqual({key: plan[key] for key in HEAD_KEYS}, head)
         self.assertEqual((head["graph"]["name"], head["machine"]["name"], head["valid"]), ("unet", "h200x2", True))
-        self.assertEqual((head["tasks"], head["objective"], head["seed"]), (["placement", "schedule"], "time", 1))
+        self.assertEqual((head["tasks"], head["objective"], head["seed"]), (["placement", "schedule", "fusion"], "time", 1))
         self.assertEqual(head["value"], head["step_s"])
         self.assertEqual(len(head["peak_bytes"]), 2)
         for candidate in head["candidates"]:
@@ -520,10 +521,18 @@ class Optimize(Case):
                 self.assertGreaterEqual(head["step_s"], head["lower_bound_s"])
 
     def test_the_default_is_what_simulate_says(self):
-        head = self.head(GRAPH, *self.QUICK)
-        default = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "-f", "json"))
-        self.assertEqual(head["candidates"][0]["step_s"], default["step_s"])
-        self.assertEqual(head["lower_bound_s"], default["lower_bound_s"])
+        head = self.head(GRAPH, *self.QUICK, "--tasks", "placement,schedule")
+        plain = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "-f", "json"))
+        self.assertEqual(head["candidates"][0]["step_s"], plain["step_s"])
+        self.assertEqual(head["lower_bound_s"], plain["lower_bound_s"])
+        head = self.head(GRAPH, *self.QUICK)  # with groups by the rule, then without any
+        rule = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "--tasks", "placement,schedule,fusion", "--fusion",
+                                    "default", "--rule", "topological", "-f", "json"))
+        self.assertEqual([c["method"] for c in head["candidates"][:2]], ["single", "single"])
+        self.assertEqual(head["candidates"][0]["step_s"], rule["step_s"])
+        self.assertEqual(head["candidates"][1]["step_s"], plain["step_s"])
+        self.assertLess(rule["step_s"], plain["step_s"])
+        self.assertEqual(head["lower_bound_fusion_s"], plain["lower_bound_fusion_s"])
 
     def test_plan_is_read_back(self):
         path, trace = self.path("plan.json"), self.path("t.json")
@@ -646,6 +655,121 @@ class Optimize(Case):
             for form in ("text", "json", "csv", "markdown"):
                 text = self.done(*arguments, "-f", form)
                 self.assertNotRegex(text, r"\b-?(nan|inf)\b")
+
+
+class Fusion(Case):
+    """Fusion among the tasks: --tasks, --fusion and --from."""
+
+    QUICK = ["-m", "h200x2", "--evaluations", "80", "--threads", "2"]
+    RULES = ["none", "default", "reverse-post-order"]
+    LISTS = {"placement": "device", "schedule": "priority", "fusion": "group"}
+
+    def optimize(self, name, *arguments, graph=GRAPH, machine=None):
+        path = self.path(name)
+        self.done("optimize", graph, *(self.QUICK if machine is None else ["-m", machine, *self.QUICK[2:]]), *arguments, "-o", path)
+        with open(path) as file:
+            return path, json.load(file)
+
+    def groups(self, plan):
+        """How many ops are not in a group of their own."""
+        alone = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "-o", "-"))["group"]
+        return sum(a != b for a, b in zip(plan["group"], alone))
+
+    def test_tasks_are_told_once(self):
+        for tasks in (["placement"], ["schedule"], ["fusion"], ["placement", "schedule"], ["placement", "schedule", "fusion"]):
+            _, plan = self.optimize("p.json", "--tasks", ",".join(reversed(tasks)))
+            self.assertEqual(plan["tasks"], tasks)
+            if "fusion" not in tasks:
+                self.assertEqual(self.groups(plan), 0)
+        self.assertGreater(self.groups(plan), 10)
+        self.assertEqual(json.loads(self.done("optimize", GRAPH, *self.QUICK, "-f", "json"))["tasks"], tasks)
+
+    def test_never_worse_than_without_and_than_the_rules(self):
+        _, plan = self.optimize("p.json")
+        for rule in self.RULES[:2]:
+            report = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "--tasks", "placement,schedule,fusion",
+                                          "--fusion", rule, "--rule", "topological", "-f", "json"))
+            self.assertLessEqual(plan["step_s"], report["step_s"])
+
+    def test_a_rule(self):
+        known = []
+        for rule in self.RULES:
+            _, plan = self.optimize("p.json", "--fusion", rule, "--tasks", "fusion")
+            known.append(self.groups(plan))
+            simulated = json.loads(self.done("simulate", GRAPH, "-m", "h200x2", "-p", "single", "--tasks", "fusion", "--fusion", rule,
+                                             "-o", "-"))
+            self.assertEqual((plan["device"], plan["group"]), (simulated["device"], simulated["group"]))
+        self.assertEqual(known[0], 0)
+        self.assertTrue(0 < known[1] <= known[2], known)
+        for command in ("optimize", "compare", "simulate", "train"):
+            self.fault(command, GRAPH, "-m", "h200x2", "--fusion", "greedy", says=["--fusion", "greedy", "reverse-post-order"])
+
+    def test_from_keeps_what_is_no_task(self):
+        path, given = self.optimize("given.json")
+        for tasks in ("placement", "schedule", "fusion", "placement,schedule", "placement,fusion", "schedule,fusion"):
+            with self.subTest(tasks=tasks):
+                _, plan = self.optimize("p.json", "--tasks", tasks, "--from", path)
+                for task, name in self.LISTS.items():
+                    if task not in tasks:
+                        self.assertEqual(plan[name], given[name], name)
+                self.assertEqual((plan["candidates"][0]["method"], plan["candidates"][0]["step_s"]), ("given", given["step_s"]))
+                self.assertLessEqual(plan["step_s"], given["step_s"])
+        text = self.done("optimize", GRAPH, *self.QUICK, "--from", path)
+        self.assertRegex(text, r"\n  default +[\d.]+ ms \(the plan that was given\)\n")
+
+    def test_from_in_compare(self):
+        path, given = self.optimize("given.json")
+        best = self.path("best.json")
+        row = json.loads(self.done("compare", GRAPH, *self.QUICK, "--tasks", "fusion", "--from", path, "--methods", "single,anneal,heft",
+                                   "--best", best, "-f", "json"))[0]
+        with open(best) as file:
+            plan = json.load(file)
+        self.assertEqual((plan["device"], plan["priority"], plan["tasks"]), (given["device"], given["priority"], ["fusion"]))
+        self.assertEqual(plan["step_s"], min(method["step_s"] for method in row["methods"]))
+        self.assertLessEqual(plan["step_s"], given["step_s"])
+        self.assertEqual(json.loads(self.done("simulate", GRAPH, "-p", best, "-f", "json"))["step_s"], plan["step_s"])
+
+    def test_from_faults(self):
+        path, _ = self.optimize("given.json")
+        other = os.path.join(ROOT, "data", "graphs", "resnet50.json.gz")
+        for command in (["optimize"], ["compare", "--methods", "single"]):
+            call = [command[0], GRAPH, "--evaluations", "5", *command[1:]]
+            self.fault(*call, "-m", "h200x2", "--from", "none.json", says=["none.json"])
+            self.fault(*call, "-m", "h200x2", "--from", self.folder, says=["directory"])
+            self.fault(*call, "-m", "h200x2", "--from", GRAPH, says=["unet"])
+            self.fault(*call, "-m", "h200x2", "--from", self.path("m.json", self.done("machine", "h200x2")), says=["m.json"])
+            self.fault(*call, "-m", "h200x2", "--from", self.path("cut.json", "{\"format\":\"plan\""), says=["cut.json"])
+            self.fault(*call, "-m", "h200x1", "--from", path, says=["given.json"])  # its second device is not there
+            self.fault(command[0], other, "--evaluations", "5", *command[1:], "-m", "h200x2", "--from", path, says=["given.json"])
+        self.fault("simulate", GRAPH, "-m", "h200x2", "-p", "single", "--from", path, says=["'--from'"])
+
+    def test_best_is_for_one_table(self):
+        self.fault("compare", GRAPH, GRAPH, "-m", "h200x2", "--methods", "single", "--best", "b.json", says=["--best"])
+        self.fault("compare", GRAPH, "-m", "h200x2,h200x4", "--methods", "single", "--best", "b.json", says=["--best"])
+        self.fault("compare", GRAPH, "-m", "h200x2", "--methods", "single", "--best", "no/such/b.json", says=["no/such/b.json"])
+
+    def test_unlike_devices(self):
+        path, plan = self.optimize("p.json", machine="cpu+h200x2")
+        self.assertGreater(self.groups(plan), 10)
+        self.assertEqual(json.loads(self.done("simulate", GRAPH, "-p", path, "-f", "json"))["step_s"], plan["step_s"])
+        self.assertLess(plan["step_s"], json.loads(self.done("simulate", GRAPH, "-m", "cpu+h200x2", "-p", "single", "-f", "json"))["step_s"])
+
+    def test_repeats_on_any_number_of_threads(self):
+        plans = []
+        for threads in ("1", "2"):
+            path = self.path(f"{threads}.json")
+            self.done("compare", GRAPH, "-m", "h200x2", "--methods", "anneal", "--evaluations", "300", "--threads", threads, "--best", path)
+            with open(path) as file:
+                plans.append(without_times(json.load(file)))
+        self.assertEqual(plans[0], plans[1])
+        self.assertGreater(self.groups(plans[0]), 10)
+
+    def test_exact_says_when_there_is_too_much_to_try(self):
+        chain = [node(k, "relu", [k - 1] if k > 0 else [], us={"h200": 5.0}) for k in range(15)]
+        graph = self.path("chain.json", {"format": "opgraph", "version": 1, "name": "chain", "outputs": [14], "nodes": chain})
+        row = json.loads(self.done("compare", graph, "-m", "h200x2", "--methods", "exact", "--evaluations", "100", "-f", "json", status=1,
+                                   stderr=None))[0]
+        self.assertIn("at most 12 ops", row["methods"][0]["reason"])
 
 
 class Compare(Case):

@@ -241,7 +241,7 @@ TEST(hlo_export, refused) {
     set_group(&p, "b", 904);
     set_group(&p, "k", 901);
     set_group(&p, "c", 901);
-    check_refused(&p, "another kind than kLoop and kInput");
+    check_refused(&p, "another kind than kLoop, kInput and kCustom of Triton");
     set_group(&p, "k", 905);
     set_group(&p, "b", 901);
     set_group(&p, "s", 902);

@@ -7,10 +7,12 @@
 
 #include "method/affinity.h"
 #include "method/anneal.h"
+#include "method/fusing.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "support/random.h"
 #include "test.h"
+#include "train/fusion.h"
 
 enum { PLACEMENT = STW_TASK_PLACEMENT, SCHEDULE = STW_TASK_SCHEDULE, BOTH = PLACEMENT | SCHEDULE, MOST_THREADS = 8 };
 
@@ -416,13 +418,40 @@ static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_
     c->plan_glue = STW_NEW(arena, double, T);
     c->aversion = STW_NEW(arena, double, T);
     c->steered = STW_NEW(arena, int32_t, N);
+    if (a->search->fusing != NULL) {
+        c->fusion = STW_NEW(arena, double, N);
+        c->old_fusion = STW_NEW(arena, double, N);
+        c->old_group = STW_NEW(arena, int32_t, N);
+        CHECK_EQ_INT(stw_fusion_begin(s->simulator, true, a->search->fusing->fuser[0], c->plan, c->fusion, *arena, NULL), STW_OK);
+        stw_anneal_regroup(a, c, 0);
+    }
     memcpy(c->start_ps, s->workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
     c->step_ps = s->result.step_ps;
+}
+
+static bool are_grouped_alike(const stw_plan *a, const stw_plan *b) {
+    return memcmp(a->group, b->group, (size_t)a->graph->N * sizeof *a->group) == 0;
+}
+
+/* The groups are legal for the devices, and those that the fusion priorities make. */
+static void check_groups(const stw_annealing *a, const stw_chain *c, stw_arena arena) {
+    const stw_graph *graph = c->plan->graph;
+    stw_membership membership;
+    stw_str reason = STW_STR("");
+    CHECK_EQ_INT(
+        stw_membership_build(graph, c->plan->machine, c->plan->group, c->plan->device, &arena, &membership, &reason, NULL),
+        STW_OK);
+    CHECK_EQ_INT(reason.length, 0);
+    int32_t *group = STW_NEW(&arena, int32_t, graph->N);
+    stw_fuse_by_priority(a->search->fusing->fuser[0], c->fusion, c->plan->device, group);
+    CHECK(memcmp(group, c->plan->group, (size_t)graph->N * sizeof *group) == 0);
 }
 
 /* Makes the change, looks at it, takes it back. Returns whether it came to anything. */
 static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, bool places, stw_arena arena) {
     bool changed = false;
+    double *fusion = STW_NEW(&arena, double, before->graph->N); /* as it was before */
+    if (c->fusion != NULL) memcpy(fusion, c->fusion, (size_t)before->graph->N * sizeof *fusion);
     CHECK_EQ_INT(stw_plan_copy(before, c->plan, NULL), STW_OK);
     a->search->scratch = &arena;
     CHECK_EQ_INT(stw_anneal_change(a, c, 0, &changed), STW_OK);
@@ -431,6 +460,10 @@ static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, b
     CHECK(!moved || (places && c->moved_count > 0));
     CHECK(!reordered || c->priorities_changed);
     CHECK(!reordered || !places || a->search->rule >= 0);
+    const bool regrouped = !are_grouped_alike(before, c->plan);
+    CHECK(!regrouped || (c->fusion != NULL && (moved || c->fusion_changed)));
+    CHECK(changed || !regrouped);
+    if (c->fusion != NULL) check_groups(a, c, arena);
     const stw_units *atoms = &a->units.level[0]; /* what must be together is */
     for (int32_t m = 1; m < atoms->start[atoms->count]; m++) {
         const int32_t x = atoms->member[m - 1], y = atoms->member[m];
@@ -439,7 +472,9 @@ static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, b
     stw_anneal_take_back(c);
     CHECK(memcmp(before->device, c->plan->device, N * sizeof *before->device) == 0);
     CHECK(have_equal_priorities(before, c->plan));
-    return moved || reordered;
+    CHECK(are_grouped_alike(before, c->plan));
+    if (c->fusion != NULL) CHECK(memcmp(fusion, c->fusion, N * sizeof *fusion) == 0);
+    return moved || reordered || regrouped;
 }
 
 TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
@@ -452,20 +487,29 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
         stw_arena arena;
         stw_plan *before;
         stw_search search = {.simulator = s->simulator, .tasks = BOTH, .rule = number == 0 ? STW_RULE_UPWARD_RANK : -1};
+        stw_fusing fusing = {0};
         stw_annealing *a = calloc(1, sizeof *a);
         stw_chain *c = calloc(1, sizeof *c);
         CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+        const bool fuses = number % 3 != 2;
+        if (fuses) {
+            search.tasks |= STW_TASK_FUSION;
+            search.fusing = &fusing;
+            CHECK_EQ_INT(stw_fusing_open(s->simulator, -1, 1, &arena, &fusing, NULL), STW_OK);
+        }
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &before, NULL), STW_OK);
         a->search = &search;
         c->rng = stw_rng_split(&rng, 1);
         prepare_changes(a, c, s, &arena);
         for (int k = 0; k < 30 * STW_MOVE_COUNT; k++) {
             const int move = k % STW_MOVE_COUNT;
+            if (move == STW_MOVE_FUSE && !fuses) continue;
             test_context("problem %d, move %d", number, move);
             memset(a->weight, 0, sizeof a->weight);
             a->weight[move] = 1.0;
             changes[move] += try_change(a, c, before, move <= STW_MOVE_STEER, arena);
         }
+        if (fuses) stw_fusing_close(&fusing);
         stw_plan_destroy(before);
         stw_arena_destroy(&arena);
         free(a);
@@ -473,7 +517,11 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
         small_close(s);
     }
     test_context("%s", "");
-    for (int k = 0; k < STW_MOVE_COUNT; k++) CHECK(changes[k] > 100);
+    for (int k = 0; k < STW_MOVE_COUNT; k++) {
+        test_context("move %d: %d changes", k, changes[k]);
+        CHECK(changes[k] > (k == STW_MOVE_FUSE ? 50 : 100)); /* on several devices little can be merged */
+    }
+    test_context("%s", "");
 }
 
 /* ---- plans to begin with ---- */

@@ -142,7 +142,7 @@ TEST(fuse, plans_by_the_name_of_a_rule) {
     CHECK_EQ_INT(stw_plan_fuse(s->plan, s->costs, "none", &error), STW_OK);
     CHECK_EQ_INT(s->plan->group[0], 0);
     CHECK_EQ_INT(stw_plan_fuse(s->plan, s->costs, "all", &error), STW_ERROR_INPUT);
-    CHECK_STR(error.message, "unknown fusion rule 'all'; known: none, default, reverse-post-order");
+    CHECK_STR(error.message, "unknown fusion rule 'all'; known: none, default, reverse-post-order, joined");
     s->plan->device[1] = 1;
     CHECK_EQ_INT(stw_plan_fuse(s->plan, s->costs, "default", &error), STW_ERROR_INPUT);
     small_close(s);
