@@ -163,6 +163,21 @@ const cli_command cli_commands[] = {
                  "stowage inspect plan.json --format json\ta plan, for a script\n"
                  "stowage inspect policy.stw\ta policy that 'stowage train' wrote\n"
                  "stowage inspect gnmt-4.json.gz --features --machine h200x4\twhat a policy sees of a graph\n"},
+    {.name = "generate",
+     .bit = STW_FOR_GENERATE,
+     .run = cmd_generate,
+     .most_operands = 1,
+     .summary = "write the graph of a training step of a known kind of model, of any size",
+     .usage = "generate [FAMILY -o FILE] [OPTION...]",
+     .description =
+         "Without an argument, lists the families, what each takes and its own sizes, which are those of a traced graph. With one, "
+         "writes a training step of such a model (forward, backward, one update per parameter) as an opgraph file, with the "
+         "operators that PyTorch's traces have. There are no measured times in it: costs come from the model of the machine.\n\n"
+         "The same options give the same bytes. A graph has at most a million ops.",
+     .examples = "stowage generate\tthe families\n"
+                 "stowage generate rnnlm --layers 4 --steps 40 -o rnnlm.json.gz\ta larger language model\n"
+                 "stowage generate gpt --layers 24 --width 1024 --experts 16 -o moe.json.zst\ta mixture of experts\n"
+                 "stowage generate layered --layers 100 --seed 7 -o - | stowage inspect -\ta random graph\n"},
     {.name = "machine",
      .bit = STW_FOR_MACHINE,
      .run = cmd_machine,

@@ -16,6 +16,7 @@ ALLOWED = {
     "graph": {"base"},
     "machine": {"base"},  # and graph/ops.h, for the names of operator classes
     "import": {"base", "graph", "machine"},  # some formats describe the machine as well
+    "generate": {"base", "graph"},  # of graph/ only dtypes and kinds of nodes
     "cost": {"base", "graph", "machine"},
     "plan": {"base", "graph", "machine", "cost"},
     "sim": {"base", "graph", "machine", "cost", "plan"},

@@ -1,5 +1,5 @@
-/* Translation: a bidirectional LSTM layer and further ones with shortcuts read the source; LSTM layers that attend to it write the
- * target. All unrolled. */
+/* Translation: a bidirectional LSTM layer and further ones with shortcuts read the source; LSTM layers that attend to it write
+ * the target. All unrolled. */
 #include "generate/generate.h"
 
 typedef struct {

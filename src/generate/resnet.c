@@ -15,7 +15,8 @@ static stw_tensor block(stw_step *step, stw_tensor x, int64_t width, int64_t str
     if (first) { /* the shortcut changes size too */
         x = stw_step_convolution(step, x, GROWTH * width, stw_window_same(1, stride), 1, false,
                                  stw_step_label(step, "%sdownsample.0", label));
-        x = stw_step_batch_norm(step, x, stw_batch_norm_create(step, GROWTH * width, stw_step_label(step, "%sdownsample.1", label)));
+        x = stw_step_batch_norm(step, x,
+                                stw_batch_norm_create(step, GROWTH * width, stw_step_label(step, "%sdownsample.1", label)));
     }
     return stw_step_relu_in_place(step, stw_step_add_in_place(step, out, x));
 }

@@ -102,7 +102,8 @@ static stw_step_node *add_node(stw_step *step, stw_node_kind kind, stw_shape sha
     stw_stride_contiguous(shape, node->stride);
     node->bytes = kind == STW_NODE_VIEW ? 0 : elements * stw_dtype_bytes(dtype);
     step->total_bytes += node->bytes;
-    if (step->total_bytes > MAX_BYTES) stw_step_fail(step, "the sizes are too large: all tensors together have more than 2^55 bytes");
+    if (step->total_bytes > MAX_BYTES)
+        stw_step_fail(step, "the sizes are too large: all tensors together have more than 2^55 bytes");
     if (kind == STW_NODE_OP) step->op_count++;
     return node;
 }
@@ -203,7 +204,9 @@ stw_tensor stw_step_buffer(stw_step *step, stw_shape shape, const char *label) {
 stw_tensor stw_step_int_buffer(stw_step *step, stw_shape shape, const char *label) {
     return add_source(step, STW_NODE_BUFFER, shape, step->dtype_s64, label);
 }
-stw_tensor stw_step_input(stw_step *step, stw_shape shape) { return add_source(step, STW_NODE_INPUT, shape, STW_DTYPE_F32, "input"); }
+stw_tensor stw_step_input(stw_step *step, stw_shape shape) {
+    return add_source(step, STW_NODE_INPUT, shape, STW_DTYPE_F32, "input");
+}
 stw_tensor stw_step_int_input(stw_step *step, stw_shape shape) {
     return add_source(step, STW_NODE_INPUT, shape, step->dtype_s64, "input");
 }

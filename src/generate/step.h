@@ -27,8 +27,8 @@ stw_status stw_step_create(stw_arena *arena, stw_step **out, stw_error *error);
 stw_arena *stw_step_arena(stw_step *step); /* for lists of tensors */
 /* Derivatives and updates. `loss` is a number. STW_ERROR_INPUT with the first failure; also when a parameter gets no gradient. */
 stw_status stw_step_finish(stw_step *step, stw_tensor loss, stw_error *error);
-/* opgraph JSON; the caller checks ferror(). */
-void stw_step_write(const stw_step *step, stw_str name, stw_str family, FILE *file);
+/* opgraph JSON; the caller checks ferror(). Fails when out of memory. */
+stw_status stw_step_write(const stw_step *step, stw_str name, stw_str family, FILE *file, stw_error *error);
 int64_t stw_step_op_count(const stw_step *step);
 double stw_step_flops(const stw_step *step);
 int64_t stw_step_parameter_bytes(const stw_step *step);
@@ -108,8 +108,8 @@ stw_tensor stw_step_bmm(stw_step *step, stw_tensor a, stw_tensor b);
 stw_tensor stw_step_matmul(stw_step *step, stw_tensor a, stw_tensor b); /* of matrices in the last two of four dimensions */
 
 /* step_loss.c */
-stw_tensor stw_step_softmax(stw_step *step, stw_tensor x);                                  /* along the last dimension */
-stw_tensor stw_step_cross_entropy(stw_step *step, stw_tensor logits, stw_tensor ids);       /* over the last dimension */
+stw_tensor stw_step_softmax(stw_step *step, stw_tensor x);                            /* along the last dimension */
+stw_tensor stw_step_cross_entropy(stw_step *step, stw_tensor logits, stw_tensor ids); /* over the last dimension */
 stw_tensor stw_step_mean_square(stw_step *step, stw_tensor x);
 
 /* step_norm.c */

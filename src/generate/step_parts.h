@@ -21,10 +21,10 @@ typedef struct stw_step_node {
     int64_t bytes, flops;
     int64_t attribute[2]; /* what the derivative must know: a dimension, an offset */
     int32_t input_count;
-    int32_t output_count; /* of ops with several outputs: as many getitem views follow at once; else 0 */
-    stw_tensor saved;     /* the detached result that the derivative reads */
-    stw_tensor gradient;  /* so far */
-    stw_tensor updates;   /* the parameter that this op writes */
+    int32_t output_count;      /* of ops with several outputs: as many getitem views follow at once; else 0 */
+    stw_tensor saved;          /* the detached result that the derivative reads */
+    stw_tensor gradient;       /* so far */
+    stw_tensor updates;        /* the parameter that this op writes */
     uint8_t rank, dtype, kind; /* stw_dtype_*, stw_node_kind */
     bool needs_gradient;       /* a parameter is among what it is computed from */
 } stw_step_node;

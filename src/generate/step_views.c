@@ -6,7 +6,8 @@
 /* The gradient of a change of shape is the change back, with a copy where the strides ask for one. */
 static void reshape_back(stw_step *step, stw_tensor node) {
     const stw_tensor x = stw_step_operand(step, node, 0);
-    if (stw_step_wants(step, x)) stw_step_pass(step, x, stw_step_reshape(step, stw_step_gradient(step, node), stw_step_shape(step, x)));
+    if (stw_step_wants(step, x))
+        stw_step_pass(step, x, stw_step_reshape(step, stw_step_gradient(step, node), stw_step_shape(step, x)));
 }
 
 static void transpose_back(stw_step *step, stw_tensor node) {

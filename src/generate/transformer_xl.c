@@ -1,5 +1,5 @@
-/* Transformer-XL: segments of a text in turn, each of which attends to the one before it as well. The products of four dimensions are
- * einsum's, with its views and copies. */
+/* Transformer-XL: segments of a text in turn, each of which attends to the one before it as well. The products of four dimensions
+ * are einsum's, with its views and copies. */
 #include "generate/generate.h"
 
 enum { HEAD = 64 }; /* features of a head */
@@ -76,7 +76,8 @@ static stw_tensor run_layer(stw_step *step, const sizes *m, const layer *l, stw_
     stw_step_split(step, stw_step_linear(step, seen, l->both), 2, 2, pair);
     const stw_tensor key = stw_step_view(step, pair[0], STW_SHAPE(m->batch, j, m->heads, HEAD));
     const stw_tensor value = stw_step_view(step, pair[1], STW_SHAPE(m->batch, j, m->heads, HEAD));
-    const stw_tensor relative = stw_step_view(step, stw_step_linear(step, m->position, l->relative), STW_SHAPE(j, m->heads, HEAD));
+    const stw_tensor relative =
+        stw_step_view(step, stw_step_linear(step, m->position, l->relative), STW_SHAPE(j, m->heads, HEAD));
     const stw_tensor content = ask_content(step, m, stw_step_add(step, query, l->u), key);
     const stw_tensor place = ask_position(step, m, stw_step_add(step, query, l->v), relative);
     const stw_tensor weight = stw_step_softmax(step, stw_step_divide(step, stw_step_add(step, content, place)));

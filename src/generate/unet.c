@@ -6,7 +6,8 @@ enum { GROUPS = 8, COLOURS = 3, CLASSES = 4, MAX_LEVELS = 16 };
 /* Two convolutions, each normalized and bent; the module's children are 0, 1 and 3, 4. */
 static stw_tensor twice(stw_step *step, stw_tensor x, int64_t channels, const char *label) {
     for (int k = 0; k < 2; k++) {
-        const char *convolution = stw_step_label(step, "%s.%d", label, 3 * k), *norm = stw_step_label(step, "%s.%d", label, 3 * k + 1);
+        const char *convolution = stw_step_label(step, "%s.%d", label, 3 * k),
+                   *norm = stw_step_label(step, "%s.%d", label, 3 * k + 1);
         x = stw_step_convolution(step, x, channels, stw_window_same(3, 1), 1, true, convolution);
         x = stw_step_silu(step, stw_step_group_norm(step, x, GROUPS, stw_norm_create(step, channels, norm)));
     }
@@ -17,8 +18,8 @@ stw_tensor stw_build_unet(stw_step *step, const int64_t *value) {
     const int64_t levels = value[STW_LAYERS], side = value[STW_IMAGE], width = value[STW_WIDTH];
     const stw_window halve = {.kernel = {2, 2}, .stride = 2};
     if (side % ((int64_t)1 << levels) != 0) {
-        stw_step_fail(step, "--image: %lld cannot be halved %lld times; take a multiple of %lld", (long long)side, (long long)levels,
-                      (long long)1 << levels);
+        stw_step_fail(step, "--image: %lld cannot be halved %lld times; take a multiple of %lld", (long long)side,
+                      (long long)levels, (long long)1 << levels);
         return 0;
     }
     stw_tensor level[MAX_LEVELS] = {0};

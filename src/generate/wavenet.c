@@ -15,8 +15,10 @@ stw_tensor stw_build_wavenet(stw_step *step, const int64_t *value) {
         const int64_t dilation = (int64_t)1 << (l % DOUBLINGS);
         const int n = (int)l;
         const stw_tensor padded = stw_step_pad(step, x, 2, dilation);
-        const stw_tensor filter = stw_step_tanh(step, convolve(step, padded, width, 2, dilation, stw_step_label(step, "f.%d", n)));
-        const stw_tensor gate = stw_step_sigmoid(step, convolve(step, padded, width, 2, dilation, stw_step_label(step, "g.%d", n)));
+        const stw_tensor filter =
+            stw_step_tanh(step, convolve(step, padded, width, 2, dilation, stw_step_label(step, "f.%d", n)));
+        const stw_tensor gate =
+            stw_step_sigmoid(step, convolve(step, padded, width, 2, dilation, stw_step_label(step, "g.%d", n)));
         const stw_tensor gated = stw_step_mul(step, filter, gate);
         const stw_tensor out = convolve(step, gated, 2 * width, 1, 1, stw_step_label(step, "k.%d", n));
         skip = skip == STW_NO_TENSOR ? out : stw_step_add(step, skip, out);

@@ -22,10 +22,18 @@ static void keep_fusion(stw_chain *c) {
     c->fusion_changed = true;
 }
 
+/* One that can be merged somewhere, if a few tries find it. */
+static int32_t choose_mergeable(const stw_annealing *a, stw_chain *c) {
+    int32_t op = stw_anneal_choose_op(a, c);
+    for (int tries = 0; tries < 8 && c->fusion[op] == 0.0 && a->search->fusing->priority[op] == 0.0; tries++)
+        op = stw_anneal_choose_op(a, c);
+    return op;
+}
+
 /* One op is merged, or no longer; often together with what it reads or with what reads it. */
 static void toggle(const stw_annealing *a, stw_chain *c) {
     const stw_graph *graph = a->search->simulator->graph;
-    const int32_t op = stw_anneal_choose_op(a, c), reach = below(c, 3); /* 0: alone, 1: what it reads, 2: what reads it */
+    const int32_t op = choose_mergeable(a, c), reach = below(c, 3); /* 0: alone, 1: what it reads, 2: what reads it */
     const bool merge = c->fusion[op] <= 0.0;
     const double priority = merge ? stw_rng_uniform(&c->rng) + 1e-3 : -0.5;
     const int64_t *start = reach == 1 ? graph->read_start : graph->reader_start;
@@ -36,7 +44,7 @@ static void toggle(const stw_annealing *a, stw_chain *c) {
 
 /* All ops of a unit: as the rule for one device has them; all merged; none merged. */
 static void set_unit(const stw_annealing *a, stw_chain *c) {
-    const int32_t op = stw_anneal_choose_op(a, c), how = below(c, 4);
+    const int32_t op = choose_mergeable(a, c), how = below(c, 4);
     const stw_units *units = &a->units.level[below(c, a->units.count > 2 ? 3 : 1)];
     const double *rule = a->search->fusing->priority;
     const int32_t unit = units->of[op];
@@ -49,7 +57,7 @@ static void set_unit(const stw_annealing *a, stw_chain *c) {
 /* Ops of which a part was merged change their turns: what comes first takes the room. */
 static void shuffle(const stw_annealing *a, stw_chain *c) {
     const stw_units *units = &a->units.level[below(c, a->units.count > 2 ? 3 : 1)];
-    const int32_t unit = units->of[stw_anneal_choose_op(a, c)];
+    const int32_t unit = units->of[choose_mergeable(a, c)];
     for (int32_t m = units->start[unit]; m < units->start[unit + 1]; m++) {
         const int32_t i = units->member[m];
         if (c->fusion[i] > 0.0) c->fusion[i] = 1e-3 + stw_rng_uniform(&c->rng);

@@ -52,7 +52,7 @@ if not LACKS:
     import numpy as np
 
     import stowage.jax
-    from stowage import _jax_groups, _jax_module, _jax_target
+    from stowage import _jax_groups, _jax_module, _jax_order, _jax_target
 
 
 # ---- functions with gradients ----
@@ -490,12 +490,12 @@ class Plans(Jax):
 
 
 class Groups(Jax):
-    def rule(self, fn, *args, **limits):
+    def rule(self, fn, *args, rule="default"):
         captured = stowage.jax.capture(fn, *args)
         graph = stowage.Graph.parse(captured.module)
-        module = _jax_module.read_module(captured.module)
-        rule = _jax_groups.Rule(graph, module, limits.get("members", 64), limits.get("operands", 96))
-        return graph, module, rule.groups()
+        plan = stowage.Simulator(graph, "h200x1").run("single").copy()
+        _jax_groups.settle(plan, rule, captured.module)
+        return graph, plan.group
 
     def test_the_module_is_that_of_xla(self):
         captured = stowage.jax.capture(mlp, *[v for loss, p, v in [next(functions())] for v in (p, v)])
@@ -506,7 +506,7 @@ class Groups(Jax):
         self.assertEqual(len(module.outputs()), 1)
 
     def test_a_chain_is_one_kernel(self):
-        graph, module, group = self.rule(lambda x: jnp.sum(jnp.exp(x * 2.0 + 1.0) - 3.0), jnp.ones((16, 16)))
+        graph, group = self.rule(lambda x: jnp.sum(jnp.exp(x * 2.0 + 1.0) - 3.0), jnp.ones((16, 16)))
         self.assertEqual(len({group[n.id] for n in graph.ops} - {-1}), 1)
 
     def test_a_value_with_two_readers_is_written(self):
@@ -514,7 +514,7 @@ class Groups(Jax):
             y = jnp.tanh(a)
             return (y @ b, jnp.cos(y) @ b)
 
-        graph, module, group = self.rule(fn, jnp.ones((16, 16)), jnp.ones((16, 16)))
+        graph, group = self.rule(fn, jnp.ones((16, 16)), jnp.ones((16, 16)))
         tanh = next(n.id for n in graph.ops if "tanh" in n.name)
         self.assertEqual(sum(group[n.id] == group[tanh] for n in graph.ops), 1)
 
@@ -524,18 +524,48 @@ class Groups(Jax):
                 x = x * x + x[0, 0] * k
             return x
 
-        for members in (4, 16, 64):
-            graph, module, group = self.rule(fn, jnp.ones((8, 8)), members=members)
-            sizes = {}
-            for n in graph.ops:
-                sizes[group[n.id]] = sizes.get(group[n.id], 0) + 1
-            self.assertLessEqual(max(size for number, size in sizes.items() if number >= 0), members)
-        many = [jnp.full((4, 4), float(k)) for k in range(30)]
-        graph, module, group = self.rule(lambda *xs: sum(jnp.tanh(x) for x in xs), *many, operands=10)
-        for number in {group[n.id] for n in graph.ops}:
-            members = {n.id for n in graph.ops if group[n.id] == number}
-            outside = {graph.nodes[i].root for m in members for i in graph.nodes[m].inputs} - members
-            self.assertLessEqual(len(outside) + 1, 10)
+        graph, group = self.rule(fn, jnp.ones((8, 8)))
+        sizes = {}
+        for n in graph.ops:
+            sizes[group[n.id]] = sizes.get(group[n.id], 0) + 1
+        self.assertLessEqual(max(size for number, size in sizes.items() if number >= 0), 64)
+
+    def test_results_of_one_kernel(self):
+        loss, p, x = next(functions())
+        step = train_step(loss)
+        captured = stowage.jax.capture(step, p, x)
+        expected = captured.compiled(p, x)
+        kernels = {}
+        for rule in ("none", "default", "joined"):
+            plan = stowage.jax.plan(captured, fusion=rule, evaluations=20)
+            with stowage.jax.apply(plan):
+                compiled = jax.jit(step).lower(p, x).compile(plan.compiler_options)
+            for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(compiled(p, x))):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+            kernels[rule] = plan.kernels
+        self.assertLess(kernels["default"], kernels["none"])
+        self.assertLessEqual(kernels["joined"], kernels["default"])
+        with self.assertRaisesRegex(stowage.Error, "unknown fusion rule 'all'"):
+            stowage.jax.plan(captured, fusion="all", evaluations=20)
+
+    def test_a_group_that_is_refused_is_dissolved(self):
+        graph, group = self.rule(lambda x: jnp.sum(jnp.tanh(x) * 2.0), jnp.ones((16, 16)))
+        named = next(n for n in graph.ops if group[n.id] >= 0)
+        left = _jax_groups._without(group, graph, f"the group of op {named.id} '{named.name}' cannot be")
+        numbers = [left[n.id] for n in graph.ops if group[n.id] in (group[named.id], -1)]
+        self.assertEqual(len(set(numbers)), len(numbers))
+        self.assertIsNone(_jax_groups._without(group, graph, "something else"))
+
+    def test_weights_are_read_in_a_row(self):
+        nodes = [{"id": k, "name": f"w{k}", "op": "parameter", "inputs": [], "dtype": "f32", "shape": [1000]} for k in (0, 1)]
+        for t in range(4):  # two layers that alternate
+            for layer in (0, 1):
+                below = [k for k in (len(nodes) - 1,) if layer] + [k for k in (len(nodes) - 2,) if t]
+                nodes.append({"id": len(nodes), "name": f"{layer}-{t}", "op": "mm", "inputs": [layer, *below], "dtype": "f32", "shape": [8]})
+        graph = stowage.Graph.parse({"format": "opgraph", "version": 1, "name": "two", "outputs": [len(nodes) - 1], "nodes": nodes})
+        priority = _jax_order._order_for_cache(graph, [-float(k) for k in range(len(nodes))], 5000)
+        order = [n.name for n in sorted(graph.ops, key=lambda n: -priority[n.id])]
+        self.assertEqual(order, [f"{layer}-{t}" for layer in (0, 1) for t in range(4)])
 
 
 class Bench(Jax):

@@ -69,6 +69,11 @@ def has(package):
     return importlib.util.find_spec(package) is not None
 
 
+def merged(plan):
+    """How many ops are not in a group of their own."""
+    return sum(plan.group[op.id] != op.id for op in plan.graph.ops)
+
+
 def torch_lacks():
     """Why stowage.torch cannot be tested here, or ""."""
     if SANITIZED:
@@ -443,6 +448,55 @@ class Searches(Temporary):
         self.assertEqual([c.method for c in result.candidates], ["single", "heft"])
         with self.assertRaises(stowage.Error):
             stowage.compare(GRAPH, "h200x2", "nothing", evaluations=50)
+
+    def test_tasks(self):
+        self.assertGreater(merged(stowage.optimize(GRAPH, "h200x2", evaluations=60).plan), 10)  # all tasks unless they are given
+        self.assertEqual(merged(stowage.optimize(GRAPH, "h200x2", evaluations=60, tasks="placement,schedule").plan), 0)
+        self.assertEqual(merged(stowage.optimize(GRAPH, "h200x2", evaluations=60, tasks=["placement", "schedule"]).plan), 0)
+        only = stowage.optimize(GRAPH, "h200x2", evaluations=60, tasks="fusion").plan
+        self.assertEqual(set(only.device), {0})
+        self.assertGreater(merged(only), 10)
+        for rule in ("none", "default", "reverse-post-order"):
+            plan = stowage.optimize(GRAPH, "h200x2", evaluations=60, fusion=rule).plan.copy()
+            group = plan.group
+            plan.fuse(rule)
+            self.assertEqual(plan.group, group, rule)
+        for options in ({"tasks": "cooking"}, {"fusion": "greedy"}):
+            with self.assertRaisesRegex(stowage.Error, "".join(options.values())):
+                stowage.optimize(GRAPH, "h200x2", evaluations=60, **options)
+
+    def test_start(self):
+        simulator = stowage.Simulator(GRAPH, "h200x2")
+        given = stowage.optimize(simulator, evaluations=80, tasks="placement,schedule").plan
+        changed = given.copy()
+        changed.priority = [float(k % 7) for k in range(len(simulator.graph))]
+        file = self.folder / "given.json"
+        changed.save(file)
+        for start in ({"start": changed}, {"start": file}, {"from_": str(file)}, {"from_": changed}):
+            result = stowage.optimize(simulator, evaluations=80, tasks="fusion", **start)
+            self.assertEqual((result.plan.device, result.plan.priority), (changed.device, changed.priority))
+            self.assertGreater(merged(result.plan), 10)
+            self.assertEqual((result.candidates[0].method, result.candidates[0].step), ("given", changed.evaluate().step))
+            self.assertIs(result.default, result.candidates[0])
+            self.assertIn("given (default)", repr(result))
+            self.assertLessEqual(result.step, changed.evaluate().step)
+        ordered = stowage.optimize(simulator, evaluations=80, tasks="schedule", start=result.plan)  # the plan of a result, too
+        self.assertEqual((ordered.plan.device, ordered.plan.group), (changed.device, result.plan.group))
+        compared = stowage.compare(simulator, methods="single,heft", evaluations=80, tasks="fusion", start=changed)
+        self.assertEqual([c.method for c in compared.candidates], ["single", "heft"])
+        self.assertEqual(compared.plan.device, changed.device)
+        with self.assertRaisesRegex(ValueError, "start and from_"):
+            stowage.optimize(simulator, evaluations=80, start=changed, from_=file)
+        with self.assertRaisesRegex(stowage.Error, "none.json"):
+            stowage.optimize(simulator, evaluations=80, start="none.json")
+        with self.assertRaisesRegex(stowage.Error, "plan"):
+            stowage.optimize(ROOT / "data" / "graphs" / "resnet50.json.gz", "h200x2", evaluations=80, start=changed)
+
+    def test_a_method_by_itself_fuses_nothing_unless_told(self):
+        simulator = stowage.Simulator(GRAPH, "h200x2")
+        for method in ("heft", "anneal"):
+            self.assertEqual(merged(simulator.run(method, evaluations=40)), 0, method)
+            self.assertGreater(merged(simulator.run(method, evaluations=40, tasks="placement,schedule,fusion")), 10, method)
 
     def test_bad_options(self):
         for options in ({"nothing": 1}, {"budget": "soon"}, {"seed": -1}, {"threads": "x"}):

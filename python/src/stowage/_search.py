@@ -1,13 +1,16 @@
 """Searches: the best plan within a budget."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+import os
 import signal
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _text
 from ._library import CCandidate, CProgress, CWatch, Handle, ProgressFunction, create, library, make_options, text
@@ -95,8 +98,8 @@ class Result:
 
     @property
     def default(self) -> Optional[Candidate]:
-        """The default (everything on one device), or None if it did not run."""
-        return next((c for c in self.candidates if c.method == "single"), None)
+        """The default (the plan that was given, else everything on one device), or None if it did not run."""
+        return next((c for c in self.candidates if c.method in ("given", "single")), None)
 
     @property
     def speedup(self) -> Optional[float]:
@@ -287,6 +290,7 @@ def _search(name: str, simulator: Simulator, progress: Any, options: dict[str, A
 
 def run_search(simulator: Simulator, method: str, options: dict[str, Any]) -> Optional[Plan]:
     """One method that searches, with Ctrl-C raised as itself; None if it finds no valid plan."""
+    options = {"tasks": "placement,schedule", **options}  # as every method by itself
     result = _search("stw_compare", simulator, None, options, method, method.encode())
     if result.interrupted:
         raise KeyboardInterrupt
@@ -310,17 +314,36 @@ def _budget_text(budget: Union[str, int, float, None], options: dict[str, Any]) 
     return budget if isinstance(budget, str) else f"{budget}s"
 
 
+@contextlib.contextmanager
+def _begun_with(start: Union[Plan, Path, None], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The options with ``from``: the library reads a file, so a plan is written to one for the time being."""
+    options = dict(options)
+    if "from_" in options:
+        if start is not None:
+            raise ValueError("start and from_ are the same option")
+        start = options.pop("from_")
+    if not isinstance(start, Plan):
+        yield {**options, "from": start} if start is not None else options
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "start.json")
+        start.save(path)
+        yield {**options, "from": path}
+
+
 def optimize(graph: Union[GraphLike, Simulator], machine: MachineLike = None, budget: Union[str, int, float, None] = None, *,
-             progress: Union[bool, Callable[[Progress], Any], None] = None, costs: Optional[Path] = None,
-             memory: Union[int, float, str, None] = None, **options: Any) -> Result:  # fmt: skip
+             start: Union[Plan, Path, None] = None, progress: Union[bool, Callable[[Progress], Any], None] = None,
+             costs: Optional[Path] = None, memory: Union[int, float, str, None] = None, **options: Any) -> Result:  # fmt: skip
     """The best plan within a budget: never worse than the default, nor than any of its candidates.
 
     ``graph`` is a :class:`Graph`, a file or a :class:`Simulator`; ``machine`` as for :class:`Machine`, and may be left out
     when the graph brings one. ``budget`` is text such as "500ms" or "2min", or seconds; 10 seconds unless
     ``evaluations`` is given, whose results repeat exactly. ``memory`` gives every device this much; ``costs`` is a file
-    of measured times; what there is to say about it (rows that match no op, ...) is warned of. ``progress`` is called some
-    times per second with a :class:`Progress`; True prints a line to standard error. The other options are those of ``stowage help optimize``, with underscores for dashes: ``objective``,
-    ``tasks``, ``rule``, ``units``, ``threads``, ``seed``, ...
+    of measured times; what there is to say about it (rows that match no op, ...) is warned of. ``start`` is a :class:`Plan` or a
+    plan file to begin with: what is not among the ``tasks`` stays as it is there (``tasks="fusion"`` decides about groups only),
+    and the first candidate is that plan, "given". ``progress`` is called some times per second with a :class:`Progress`; True
+    prints a line to standard error. The other options are those of ``stowage help optimize``, with underscores for dashes:
+    ``objective``, ``tasks``, ``rule``, ``fusion``, ``units``, ``threads``, ``seed``, ...
 
     KeyboardInterrupt ends the search and returns the best plan so far, with ``interrupted`` set; it is raised only when
     there is no valid plan yet. What ``progress`` raises ends the search and is raised.
@@ -328,12 +351,14 @@ def optimize(graph: Union[GraphLike, Simulator], machine: MachineLike = None, bu
     simulator = _simulator(graph, machine, costs, memory)
     text = _budget_text(budget, options)
     title = f"{simulator.graph.name} on {simulator.machine.name}"
-    return _search("stw_optimize", simulator, progress, {**options, "budget": text}, title)
+    with _begun_with(start, options) as chosen:
+        return _search("stw_optimize", simulator, progress, {**chosen, "budget": text}, title)
 
 
 def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, methods: Union[str, Sequence[str], None] = None,
-            budget: Union[str, int, float, None] = None, *, progress: Union[bool, Callable[[Progress], Any], None] = None,
-            costs: Optional[Path] = None, memory: Union[int, float, str, None] = None, **options: Any) -> Result:  # fmt: skip
+            budget: Union[str, int, float, None] = None, *, start: Union[Plan, Path, None] = None,
+            progress: Union[bool, Callable[[Progress], Any], None] = None, costs: Optional[Path] = None,
+            memory: Union[int, float, str, None] = None, **options: Any) -> Result:  # fmt: skip
     """Each of these methods by itself, each with the whole budget and with the same scheduling rule.
 
     ``methods`` are names (:func:`methods` lists them; "optimize" is one), in a list or separated by commas; without it,
@@ -344,7 +369,8 @@ def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, met
     names = names if isinstance(names, str) else ",".join(names)
     text = _budget_text(budget, options)
     title = f"{simulator.graph.name} on {simulator.machine.name}: methods compared"
-    return _search("stw_compare", simulator, progress, {**options, "budget": text}, title, names.encode())
+    with _begun_with(start, options) as chosen:
+        return _search("stw_compare", simulator, progress, {**chosen, "budget": text}, title, names.encode())
 
 
 SEARCHES = ("go-one", "hdp", "anneal", "exact")  # that take as long as they may
