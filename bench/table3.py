@@ -17,6 +17,7 @@ pairs       optimize --tasks placement,schedule, 2B, then --tasks fusion from th
 import argparse
 import concurrent.futures
 import datetime
+import gzip
 import json
 import math
 import os
@@ -120,7 +121,7 @@ def load(paths):
     for path in paths:
         if not os.path.exists(path):
             continue
-        with open(path) as handle:
+        with (gzip.open(path, "rt") if path.endswith(".gz") else open(path)) as handle:
             for line in handle:
                 r = json.loads(line)
                 records[r["row"], r["what"], r["seed"]] = r
@@ -191,9 +192,9 @@ def print_fusion(records):
             below.append(row)
         standard = seeds_of(records, row, "default")
         known = set(standard[0]["groups"]) if standard else set()
-        other = [100 * mean(g not in known for g in r["groups"]) for r in seeds_of(records, row, "go")]
+        other = [100 * mean(g not in known for g in r["groups"]) for r in seeds_of(records, row, "go") if r["groups"]]
         print(f"| {row} ({ROWS[row]}) | {1e3 * reference:.3f} | {show(reduction['rpo'])} | {show(reduction['default'])} | {show(reduction['anneal'])} "
-              f"| {show(reduction['go'])} | {gain:+.1f} | {show(other, 0)} % |")
+              f"| {show(reduction['go'])} | {gain:+.1f} | {show(other, 0) + ' %' if other else 'fuses nothing'} |")
     print(f"| mean | | {mean(columns['rpo']):.1f} | {mean(columns['default']):.1f} | {mean(columns['anneal']):.1f} | {mean(columns['go']):.1f} "
           f"| {mean(columns['gain']):+.1f} | |")
     print(f"\nTime reduction over no fusion in per cent: 100 (1 - t / t_none); mean of the seeds, with the least and the most. go below none or "
