@@ -1,5 +1,6 @@
 /* A completion script for bash, from the same tables as the help. Where it has no words to offer, bash completes files. */
 #include "cli.h"
+#include "generate/generate.h"
 
 static void print_command_names(void) {
     for (int32_t i = 0; i < cli_command_count; i++) printf("%s%s", i == 0 ? "" : " ", cli_commands[i].name);
@@ -18,6 +19,10 @@ static void print_option_names(const cli_command *command) {
 static void print_methods(void) {
     const char *name, *description;
     for (int32_t i = 0; stw_method_list(i, &name, &description); i++) printf("%s%s", i == 0 ? "" : " ", name);
+}
+
+static void print_families(void) {
+    for (int32_t i = 0; stw_family_at(i) != NULL; i++) printf("%s%s", i == 0 ? "" : " ", stw_family_at(i)->name);
 }
 
 /* The commands that take a row of the option table, as bash compares them. */
@@ -66,7 +71,9 @@ void cli_print_completion(void) {
         print_option_names(&cli_commands[i]);
         printf("' ;;\n");
     }
-    printf("    esac\n  elif [[ ${COMP_WORDS[1]} == help ]]; then\n    words='");
+    printf("    esac\n  elif [[ ${COMP_WORDS[1]} == generate && $COMP_CWORD == 2 ]]; then\n    words='");
+    print_families();
+    printf("'\n  elif [[ ${COMP_WORDS[1]} == help ]]; then\n    words='");
     print_command_names();
     printf(
         "'\n  fi\n"

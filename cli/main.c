@@ -170,7 +170,8 @@ const cli_command cli_commands[] = {
      .summary = "write the graph of a training step of a known kind of model, of any size",
      .usage = "generate [FAMILY -o FILE] [OPTION...]",
      .description =
-         "Without an argument, lists the families, what each takes and its own sizes, which are those of a traced graph. With one, "
+         "Without an argument, lists the families, what each takes and its own sizes, which are those of a traced graph. With "
+         "one, "
          "writes a training step of such a model (forward, backward, one update per parameter) as an opgraph file, with the "
          "operators that PyTorch's traces have. There are no measured times in it: costs come from the model of the machine.\n\n"
          "The same options give the same bytes. A graph has at most a million ops.",

@@ -168,8 +168,9 @@ STW_API int32_t *stw_plan_group(stw_plan *plan);   /* equal = one kernel; -1 = r
 /* A strict order for one device: ids of its tasks; count -1 removes it. */
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
-/* Sets the plan's groups by a fusion rule, for its devices: "none"; "default" (greedy by estimated saving) or
- * "reverse-post-order" (every legal merge, from the last op to the first). The costs are of the plan's graph and machine. Strict
+/* Sets the plan's groups by a fusion rule, for its devices: "none"; "default" (greedy by estimated saving);
+ * "joined" (then also groups that read the same values, in graphs of HLO modules); or "reverse-post-order" (every legal merge,
+ * from the last op to the first). The costs are of the plan's graph and machine. Strict
  * orders name tasks, so they are removed. */
 STW_API stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rule, stw_error *error) STW_CHECK_RESULT;
 

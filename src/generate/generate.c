@@ -146,6 +146,7 @@ stw_status stw_generate_write(const stw_family *family, const stw_generated *gen
         status = stw_step_write(generated->step, generated->name, stw_str_of(family->name), output.file, error);
     }
     if (status == STW_OK) return stw_output_commit(&output, error);
+    stw_error_prefix(error, output.path);
     stw_output_discard(&output);
     return status;
 }

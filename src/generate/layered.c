@@ -79,7 +79,7 @@ stw_tensor stw_build_layered(stw_step *step, const int64_t *value) {
     const stw_rng root = stw_rng_create((uint64_t)value[STW_SEED]);
     random_graph g = {.step = step, .rng = stw_rng_split(&root, 0x6c61796572), .width = value[STW_WIDTH]};
     if (layers > STW_STEP_MAX_OPS / nodes) {
-        stw_step_fail(step, "the graph would have more than %d ops", STW_STEP_MAX_OPS);
+        stw_step_fail(step, "the graph would have more than %d ops; take fewer layers or steps", STW_STEP_MAX_OPS);
         return 0;
     }
     g.made = STW_NEW(stw_step_arena(step), stw_tensor, layers * nodes + 1);

@@ -92,7 +92,7 @@ static stw_step_node *add_node(stw_step *step, stw_node_kind kind, stw_shape sha
         if (step->chunk[chunk] == NULL) stw_step_fail(step, "out of memory");
     }
     if (chunk == STW_STEP_MAX_CHUNKS || (kind == STW_NODE_OP && step->op_count == STW_STEP_MAX_OPS)) {
-        stw_step_fail(step, "the graph would have more than %d ops", STW_STEP_MAX_OPS);
+        stw_step_fail(step, "the graph would have more than %d ops; take fewer layers or steps", STW_STEP_MAX_OPS);
     }
     if (step->failed) return NULL;
     stw_step_node *node = stw_step_at(step, (stw_tensor)step->count++);

@@ -23,7 +23,8 @@ static stw_shape shape_behind(stw_step *step, stw_tensor x, const stw_window *wi
     return shape;
 }
 
-/* The gradients of x, weight and bias by one op; those of x and weight cost what the convolution does. */
+/* The gradients of x, weight and bias by one op; that of x costs what the convolution does, that of the weight as if each group
+ * saw all channels: so PyTorch counts it, and the costs are fitted on its counts. */
 static void convolution_back(stw_step *step, stw_tensor node) {
     static const stw_step_op op = {"convolution_backward", NULL};
     const stw_step_node *made = stw_step_at(step, node);
@@ -35,13 +36,14 @@ static void convolution_back(stw_step *step, stw_tensor node) {
     const int32_t dtypes[] = {STW_DTYPE_F32, STW_DTYPE_F32, STW_DTYPE_F32};
     stw_tensor out[3] = {0};
     const stw_tensor result = stw_step_emit_outputs(step, &op, input, 3, shapes, dtypes, 3, out);
-    stw_step_set_flops(step, result, (first ? 2 : 1) * made->flops);
+    const int64_t factor[] = {made->flops, made->attribute[0] + (first ? 1 : 0)};
+    stw_step_set_flops(step, result, stw_step_product(step, factor, 2));
     for (int32_t k = 0; k < made->input_count; k++) stw_step_pass(step, made->input[k], out[k]);
 }
 
 /* Every element of the weight is used once per image and place of the window. */
 static stw_tensor emit_convolution(stw_step *step, stw_tensor x, stw_shape shape, stw_shape weight_shape, bool with_bias,
-                                   int64_t places, const char *label) {
+                                   int64_t places, int64_t groups, const char *label) {
     static const stw_step_op op = {"convolution", convolution_back};
     stw_tensor input[3] = {x};
     input[1] = stw_step_parameter(step, weight_shape, stw_step_label(step, "%s.weight", label));
@@ -49,6 +51,7 @@ static stw_tensor emit_convolution(stw_step *step, stw_tensor x, stw_shape shape
     const stw_tensor result = stw_step_emit(step, &op, shape, input, with_bias ? 3 : 2);
     const int64_t factor[] = {2, shape.size[0], places, step->failed ? 0 : stw_shape_elements(weight_shape)};
     stw_step_set_flops(step, result, stw_step_product(step, factor, 4));
+    if (!step->failed) stw_step_at(step, result)->attribute[0] = groups;
     return result;
 }
 
@@ -60,7 +63,7 @@ stw_tensor stw_step_convolution(stw_step *step, stw_tensor x, int64_t channels, 
     shape.size[1] = channels;
     int64_t places = 1;
     for (int32_t k = 2; k < shape.rank; k++) places *= shape.size[k];
-    return emit_convolution(step, x, shape, weight, with_bias, places, label);
+    return emit_convolution(step, x, shape, weight, with_bias, places, groups, label);
 }
 
 stw_tensor stw_step_upsample(stw_step *step, stw_tensor x, int64_t channels, int64_t kernel, const char *label) {
@@ -70,7 +73,7 @@ stw_tensor stw_step_upsample(stw_step *step, stw_tensor x, int64_t channels, int
     shape.size[1] = channels;
     shape.size[2] *= kernel;
     shape.size[3] *= kernel;
-    return emit_convolution(step, x, shape, weight, true, places, label);
+    return emit_convolution(step, x, shape, weight, true, places, 1, label);
 }
 
 static void max_pool_back(stw_step *step, stw_tensor node) {

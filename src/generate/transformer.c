@@ -21,14 +21,13 @@ static stw_tensor by_head(const sizes *m, stw_tensor x) {
     return stw_step_transpose(m->step, stw_step_view(m->step, x, STW_SHAPE(m->batch, m->sequence, m->heads, HEAD)), 1, 2);
 }
 
-/* `mask`: added to the scores, or STW_NO_TENSOR. */
+/* (batch, sequence, heads, HEAD); `mask`: added to the scores, or STW_NO_TENSOR. */
 static stw_tensor attend(const sizes *m, stw_tensor query, stw_tensor key, stw_tensor value, stw_tensor mask) {
     stw_step *step = m->step;
     stw_tensor score = stw_step_scale(step, stw_step_matmul(step, query, stw_step_transpose(step, key, 2, 3)));
     if (mask != STW_NO_TENSOR) score = stw_step_add(step, score, mask);
     const stw_tensor weight = stw_step_dropout(step, stw_step_softmax(step, score));
-    const stw_tensor mixed = stw_step_transpose(step, stw_step_matmul(step, weight, value), 1, 2);
-    return stw_step_reshape(step, mixed, STW_SHAPE(m->batch, m->sequence, m->width));
+    return stw_step_transpose(step, stw_step_matmul(step, weight, value), 1, 2);
 }
 
 static stw_tensor bert_attention(const sizes *m, stw_tensor x, const char *label) {
@@ -39,7 +38,8 @@ static stw_tensor bert_attention(const sizes *m, stw_tensor x, const char *label
         const char *full = stw_step_label(step, "%s.attention.self.%s", label, name[k]);
         part[k] = by_head(m, stw_step_linear(step, x, stw_linear_create(step, m->width, m->width, true, full)));
     }
-    const stw_tensor mixed = attend(m, part[0], part[1], part[2], STW_NO_TENSOR);
+    stw_tensor mixed = stw_step_clone(step, attend(m, part[0], part[1], part[2], STW_NO_TENSOR));
+    mixed = stw_step_view(step, mixed, STW_SHAPE(m->batch, m->sequence, m->width));
     const char *dense = stw_step_label(step, "%s.attention.output.dense", label);
     return stw_step_linear(step, mixed, stw_linear_create(step, m->width, m->width, true, dense));
 }
@@ -130,8 +130,8 @@ static stw_tensor gpt_layer(const sizes *m, stw_tensor x, int64_t layer, stw_ten
     stw_tensor y = stw_step_layer_norm(step, x, norm1);
     stw_step_split(step, gpt_linear(m, y, m->width, 3 * m->width, stw_step_label(step, "%s.attn.c_attn", label)), 2, 3, part);
     for (int k = 0; k < 3; k++) part[k] = by_head(m, part[k]);
-    y = gpt_linear(m, attend(m, part[0], part[1], part[2], mask), m->width, m->width,
-                   stw_step_label(step, "%s.attn.c_proj", label));
+    y = stw_step_reshape(step, attend(m, part[0], part[1], part[2], mask), STW_SHAPE(m->batch, m->sequence, m->width));
+    y = gpt_linear(m, y, m->width, m->width, stw_step_label(step, "%s.attn.c_proj", label));
     x = stw_step_add(step, stw_step_dropout(step, y), x);
     y = stw_step_layer_norm(step, x, stw_norm_create(step, m->width, stw_step_label(step, "%s.ln_2", label)));
     if (has_experts(m, layer)) {

@@ -28,7 +28,7 @@ SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its b
 SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
-COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "export", "inspect", "machine", "version", "help"]
+COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "export", "inspect", "generate", "machine", "version", "help"]
 OPTIONS = {
     "optimize": ["machine", "from", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
                  *LAST_OPTIONS],
@@ -41,6 +41,7 @@ OPTIONS = {
     "simulate": ["machine", "plan", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "export": ["machine", "plan", "memory", "costs", "shape", "to", "strip", "output", "help", "version"],
     "inspect": ["machine", "shape", "format", "units", "features", "help", "version"],
+    "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "help", "version"],
     "machine": ["memory", "output", "format", "help", "version"],
     "version": ["help", "version"],
     "help": ["man", "completion", "help", "version"],
@@ -1178,6 +1179,72 @@ class Machine(Case):
     def test_unknown(self):
         self.fault("machine", "h200x0", says=["h200x0"])
         self.fault("machine", "h300x2", says=["h300x2"])
+
+
+class Generate(Case):
+    SMALL = ["--width", "64", "--batch", "2", "--steps", "3", "--vocabulary", "100"]
+
+    def test_list(self):
+        text = self.done("generate")
+        listed = json.loads(self.done("generate", "--format", "json"))
+        self.assertGreaterEqual(len(listed), 11)
+        for entry in listed:
+            self.assertEqual(list(entry), ["family", "description", "parameters"])
+            for word in (entry["family"], entry["description"]):
+                self.assertIn(word, text)
+            for name, value in entry["parameters"].items():
+                self.assertIn(f"--{name} {value}", text)
+        self.fault("generate", "--layers", "2", says=["--layers needs a family"])
+        self.fault("generate", "-o", "x.json", says=["--output needs a family"])
+
+    def test_file(self):
+        path = self.path("g.json.gz")
+        text = self.done("generate", "rnnlm", *self.SMALL, "-o", path)
+        name = "rnnlm-layers2-width64-batch2-steps3-vocabulary100"
+        self.assertTrue(text.startswith(f"{name}: "), text)
+        self.assertEqual(os.listdir(self.folder), ["g.json.gz"])  # nothing is left aside
+        with gzip.open(path) as file:
+            graph = json.load(file)
+        self.assertEqual((graph["name"], graph["family"]), (name, "rnnlm"))
+        self.assertEqual(json.loads(self.done("generate", "rnnlm", *self.SMALL, "-o", "-")), graph)
+        told = json.loads(self.done("generate", "rnnlm", *self.SMALL, "-o", path, "--format", "json"))
+        self.assertEqual(told["ops"], sum(n["op"] not in ("parameter", "input") and not n.get("view") for n in graph["nodes"]))
+        self.assertEqual(told["flops"], sum(n.get("flops", 0) for n in graph["nodes"]))
+        self.assertEqual(told["parameter_bytes"], sum(n["bytes"] for n in graph["nodes"] if n["op"] == "parameter"))
+        simulated = json.loads(self.done("simulate", path, "-m", "h200x2", "-p", "expert", "--format", "json"))
+        self.assertTrue(simulated["valid"])
+        self.assertEqual(simulated["measured_share"], 0)
+
+    def test_same_bytes(self):
+        content = []
+        for ending in ("a.json.zst", "b.json.zst"):
+            self.done("generate", "layered", "--seed", "5", "--layers", "3", "-o", self.path(ending))
+            with open(self.path(ending), "rb") as file:
+                content.append(file.read())
+        self.assertEqual(content[0], content[1])
+        self.assertTrue(content[0].startswith(b"\x28\xb5\x2f\xfd"))
+
+    def test_every_family_is_known(self):
+        for entry in json.loads(self.done("generate", "--format", "json")):
+            with self.subTest(family=entry["family"]):
+                path = self.path("g.json")
+                self.done("generate", entry["family"], "--layers", "4", "--batch", "2", "-o", path)
+                self.assertEqual(json.loads(self.done("inspect", path, "--format", "json"))["unknown_operators"], [])
+
+    def test_faults(self):
+        self.fault("generate", "rnlm", "-o", "-", says=["no family 'rnlm'; did you mean rnnlm?"])
+        self.fault("generate", "elephant", "-o", "-", says=["no family 'elephant'"])
+        self.fault("generate", "rnnlm", says=["needs -o FILE"])
+        self.fault("generate", "rnnlm", "--image", "64", "-o", "-", says=["--image", "rnnlm does not take it"])
+        self.fault("generate", "resnet", "--seed", "2", "-o", "-", says=["--seed", "resnet does not take it"])
+        self.fault("generate", "rnnlm", "--layers", "0", "-o", "-", says=["--layers: '0'"])
+        self.fault("generate", "rnnlm", "--layers", "two", "-o", "-", says=["--layers: 'two'"])
+        self.fault("generate", "rnnlm", "--layer", "2", "-o", "-", says=["did you mean --layers?"])
+        self.fault("generate", "bert", "--width", "100", "-o", "-", says=["100 is not a multiple of 64"])
+        self.fault("generate", "rnnlm", "--layers", "1000", "--steps", "1000", "-o", "x.json", says=["more than 1000000 ops"])
+        self.fault("generate", "rnnlm", "gnmt", "-o", "-", says=["unexpected argument 'gnmt'"])
+        self.fault("generate", "rnnlm", *self.SMALL, "-o", "no/such/folder/g.json", says=["no/such/folder/g.json"])
+        self.assertEqual(os.listdir(self.folder), [])
 
 
 class Streams(Case):

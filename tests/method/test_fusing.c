@@ -133,7 +133,7 @@ TEST(fusing, every_method_that_places_does_so_with_groups) {
     const stw_rng seeds = stw_rng_create(801);
     const stw_method *method;
     int fused = 0, plans = 0;
-    for (int number = 0; number < 60; number++) {
+    for (int number = 0; number < 40; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 80);
         for (int32_t k = 0; (method = constructive_at(k)) != NULL; k++) {
@@ -162,7 +162,7 @@ TEST(fusing, a_rule_goes_with_every_placement) {
     static const char *const others[] = {"anneal", "go-one"};
     const stw_rng seeds = stw_rng_create(802);
     const stw_method *method;
-    for (int number = 0; number < 24; number++) {
+    for (int number = 0; number < 9; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 50);
         const char *rule = stw_fusion_name[number % STW_FUSION_COUNT];
@@ -235,7 +235,7 @@ TEST(from, methods_leave_alone_what_is_no_task) {
     static const char *const methods[] = {"single", "heft", "steer", "metis", "lean", "anneal", "go-one"};
     const stw_rng seeds = stw_rng_create(804);
     int changed[3] = {0};
-    for (int number = 0; number < 10; number++) {
+    for (int number = 0; number < 5; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 40);
         char path[] = "/tmp/stowage-test-XXXXXX";
@@ -260,7 +260,7 @@ TEST(from, methods_leave_alone_what_is_no_task) {
         small_close(s);
     }
     test_context("%s", "");
-    CHECK(changed[0] > 30 && changed[1] > 30 && changed[2] > 30); /* what may be decided was */
+    CHECK(changed[0] > 15 && changed[1] > 15 && changed[2] > 15); /* what may be decided was */
 }
 
 TEST(from, optimize_is_never_worse_than_what_was_given) {
@@ -483,7 +483,7 @@ static solved solve(const small *s, const char *method, const char *tasks, const
 TEST(exact_fusion, nothing_is_better_on_small_graphs) {
     const stw_rng seeds = stw_rng_create(810);
     int tried = 0, better = 0, than_anneal = 0;
-    for (int number = 0; number < 60; number++) {
+    for (int number = 0; number < 40; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = random_open(&rng, (random_shape){.nodes = 4 + number % 5,
                                                     .device_count = 1 + number % 3,
@@ -505,7 +505,7 @@ TEST(exact_fusion, nothing_is_better_on_small_graphs) {
     }
     test_context("%s", "");
     printf("  %d problems; better than without groups on %d, than anneal on %d\n", tried, better, than_anneal);
-    CHECK(tried > 40 && better > 10);
+    CHECK(tried > 25 && better > 7);
 }
 
 TEST(exact_fusion, says_when_there_is_too_much_to_try) {
@@ -566,7 +566,7 @@ TEST(fusing_memory, what_fits_only_unfused) {
 TEST(fusing_memory, tight_problems) {
     const stw_rng seeds = stw_rng_create(811);
     int valid = 0, lacking = 0;
-    for (int number = 0; number < 40; number++) {
+    for (int number = 0; number < 20; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 40);
         const int64_t peak = s->result.worst_peak_bytes;
@@ -584,8 +584,8 @@ TEST(fusing_memory, tight_problems) {
         small_close(s);
     }
     test_context("%s", "");
-    printf("  %d of 40 have a valid plan; %d plans on the way lacked memory\n", valid, lacking);
-    CHECK(valid > 10 && lacking > 20);
+    printf("  %d of 20 have a valid plan; %d plans on the way lacked memory\n", valid, lacking);
+    CHECK(valid > 5 && lacking > 10);
 }
 
 /* ---- cancelling ---- */
@@ -609,12 +609,12 @@ TEST(fusing_cancel, in_the_middle_of_a_method) {
     static const char *const methods[] = {"single", "steer", "go-one", "anneal"};
     for (int k = 0; k < 7; k++) {
         stw_rng rng = stw_rng_create(812);
-        small *s = random_open(&rng, (random_shape){.nodes = 90, .device_count = 4, .unlike = true, .model = true});
+        small *s = random_open(&rng, (random_shape){.nodes = 60, .device_count = 4, .unlike = true, .model = true});
         impatient o = {.most = k < 4 ? 1 : 3, .method = methods[k < 4 ? k : k - 3]};
         test_context("call %d of %s", o.most, o.method);
         CHECK_EQ_INT(stw_cancel_create(&o.cancel, NULL), STW_OK);
         const stw_watch watch = {.progress = observe, .context = &o, .cancel = o.cancel};
-        stw_result *result = optimize(s, options_of("evaluations", "1500", "threads", "2", NULL), &watch);
+        stw_result *result = optimize(s, options_of("evaluations", "600", "threads", "2", NULL), &watch);
         if (o.calls >= o.most) CHECK(stw_now_s() - o.cancelled_s < 3.0);
         if (result != NULL && CHECK(result->best >= 0)) {
             CHECK_EQ_INT(score_of(s, stw_result_plan(result)).reason, STW_VALID);
@@ -642,7 +642,7 @@ static void follow(void *context, const stw_progress *progress) {
  */
 TEST(fusing_progress, tells_of_plans_that_there_are) {
     const stw_rng seeds = stw_rng_create(813);
-    for (int number = 0; number < 30; number++) {
+    for (int number = 0; number < 15; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 60);
         follower f = {0};

@@ -116,9 +116,11 @@ TEST(siblings, dear_ops_are_not_repeated) {
                              "  x = f32[65536,256]{1,0} parameter(0)\n"
                              "  v = f32[256]{0} parameter(1)\n"
                              "  r = f32[256]{0} rsqrt(v)\n"
-                             "  s = f32[256]{0} add(r, v)\n"
-                             "  b = f32[65536,256]{1,0} broadcast(s), dimensions={1}\n"
-                             "  ROOT y = f32[65536,256]{1,0} multiply(x, b)\n"
+                             "  b = f32[65536,256]{1,0} broadcast(r), dimensions={1}\n"
+                             "  s = f32[256]{0} add(v, v)\n"
+                             "  c = f32[65536,256]{1,0} broadcast(s), dimensions={1}\n"
+                             "  m = f32[65536,256]{1,0} multiply(x, b)\n"
+                             "  ROOT y = f32[65536,256]{1,0} add(m, c)\n"
                              "}\n",
                              false);
     step_by(&p, "default");

@@ -148,8 +148,9 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     """Compiles ``fn`` (jitted or not) once for these arguments and plans the module that XLA arrives at.
 
     With ``fuse`` XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
-    "joined" on a GPU, "default" elsewhere. Without, XLA's fusions stay and only their order is planned. The order is the best of the module's own and of a search within ``budget``; on one device it
-    decides the memory, so that is the ``objective`` unless another is given. ``machine`` has one device, and is by default the
+    "joined" on a GPU, "default" elsewhere. Without, XLA's fusions stay and only their order is planned. The order is the best of
+    the module's own and of a search within ``budget``; on one device it decides the memory, so that is the ``objective`` unless
+    another is given; on a GPU it may then be changed for the cache. ``machine`` has one device, and is by default the
     one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it. ``compiler_options`` go to XLA; the
     other options are those of :func:`stowage.optimize`. In place of the function a :class:`Capture` will do.
 
