@@ -7,10 +7,10 @@
 #include "plan/group_cost.h"
 
 enum {
-    MOST_READERS = 24, /* of a value; what more kernels read brings none of them together */
-    MOST_FOLDED = 8,   /* outputs of a kernel that are reductions */
-    FEWEST_FOLDED =
-        1 << 13, /* results of a reduction over columns, below which its loop is too short of threads for other work */
+    MOST_READERS = 24,        /* of a value; what more kernels read brings none of them together */
+    MOST_FOLDED = 8,          /* outputs of a kernel that are reductions */
+    FEWEST_COLUMNS = 1 << 13, /* results of a reduction, below which its loop is too short of threads for other work: */
+    FEWEST_ROWS = 1 << 10,    /* over columns, and over rows */
     MOST_USES = 4096,
     NOBODY = -1
 };
@@ -109,7 +109,7 @@ static bool are_alike(const joiner *j, const kernel *a, const kernel *b) {
     if (!a->joins || !b->joins || a->loop != b->loop || j->device[a->last] != j->device[b->last]) return false;
     if (a->folds > 0 && b->folds > 0) return a->folded == b->folded && a->row == b->row && a->folds + b->folds <= MOST_FOLDED;
     const kernel *folding = a->folds > 0 ? a : b;
-    return folding->folds == 0 || folding->row > 0 || folding->folded >= FEWEST_FOLDED;
+    return folding->folds == 0 || folding->folded >= (folding->row > 0 ? FEWEST_ROWS : FEWEST_COLUMNS);
 }
 
 /* The members of both, ascending, each once; -1: too many. */
