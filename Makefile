@@ -36,7 +36,7 @@ demo: all
 	@echo '      --trace build/gnmt-4.trace.json'
 	@$(BIN) optimize data/graphs/gnmt-4.json.gz --machine h200x4 --budget 10s -o build/gnmt-4.plan.json \
 	    --trace build/gnmt-4.trace.json
-	@echo; echo 'build/gnmt-4.plan.json has a device and a priority for every op (docs/formats/plan.md); to evaluate it again:'
+	@echo; echo 'build/gnmt-4.plan.json has a device, a priority and a group for every op (docs/formats/plan.md); to evaluate it again:'
 	@echo '    $(BIN) simulate data/graphs/gnmt-4.json.gz --plan build/gnmt-4.plan.json'
 	@echo 'build/gnmt-4.trace.json is its timeline: open it in ui.perfetto.dev or chrome://tracing.'
 

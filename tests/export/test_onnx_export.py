@@ -287,7 +287,7 @@ class Files(Case):
         priority = [0.0] * (max(int(row["node"]) for row in rows) + 1)
         priority[next(int(row["node"]) for row in rows if row["name"] == "n_c")] = 5.0
         plan = self.path("plan.json")
-        made = self.stowage("optimize", model, "-m", "h200x1", "--budget", "100ms", "-o", plan)
+        made = self.stowage("optimize", model, "-m", "h200x1", "--tasks", "placement,schedule", "--budget", "100ms", "-o", plan)
         self.assertEqual(made.returncode, 0, made.stderr)
         with open(plan) as file:
             content = json.load(file)
