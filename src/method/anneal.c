@@ -270,10 +270,25 @@ static void write_note(stw_search *search, const stw_score *before, const stw_sc
     snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * gain);
 }
 
+/* Where devices stay, the rule for them; else the one for all ops on one device. */
+static stw_status ask_rule(stw_annealing *a, const stw_plan *start, stw_arena *arena, stw_error *error) {
+    const stw_fusing *fusing = a->search->fusing;
+    double *own;
+    int32_t *group;
+    a->rule = fusing->priority;
+    if (may_place(a->search) || fusing->rule >= 0) return STW_OK;
+    STW_TRY_NEW(arena, own, start->graph->N, error);
+    STW_TRY_NEW(arena, group, start->graph->N, error);
+    stw_fuse_by_rule(fusing->fuser[0], STW_FUSION_DEFAULT, start->device, group, own);
+    a->rule = own;
+    return STW_OK;
+}
+
 static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan, stw_error *error) {
     stw_search *search = a->shared.search;
     stw_arena arena = search->arena;
     TRY(prepare(&a->shared, &arena, error));
+    if (search->fusing != NULL) TRY(ask_rule(&a->shared, starts->plan[0], &arena, error));
     TRY(create_chains(a, starts, &arena, error));
     const stw_score before = a->chain[0].best_score;
     stw_score known = before;

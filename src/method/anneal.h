@@ -35,6 +35,7 @@ typedef struct stw_annealing { /* shared by the chains, immutable while they run
     double progress;               /* of the budget, from 0 to 1; changes between rounds only */
     double largest_rank;           /* the scale of priorities */
     double mean_us;                /* of an op */
+    const double *rule;            /* (N) fusion priorities of the rule; NULL: nothing is fused */
 } stw_annealing;
 
 typedef struct stw_chain { /* N nodes, T tasks */

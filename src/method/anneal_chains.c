@@ -1,4 +1,5 @@
 /* The chains at the beginning: their memory, their plans, and the groups that they begin with. */
+#include <math.h>
 #include <string.h>
 
 #include "method/anneal.h"
@@ -64,11 +65,6 @@ static stw_status turn_into_priorities(const stw_search *search, stw_chain *c, s
     return STW_OK;
 }
 
-static stw_status read_fusion(const stw_search *search, stw_chain *c, stw_error *error) {
-    const bool places = (search->tasks & STW_TASK_PLACEMENT) != 0;
-    return stw_fusion_begin(search->simulator, places, search->fusing->fuser[0], c->plan, c->fusion, search->scratch[0], error);
-}
-
 /* Evaluates the start. The chain may go on with something else that says nearly the same; the plan as it was remains the best. */
 static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error) {
     stw_search *search = a->search;
@@ -77,26 +73,25 @@ static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error)
     const bool ordered = stw_anneal_has_order(c->plan) && search->workspace[0]->timeline.start_ps != NULL;
     if (ordered) TRY(turn_into_priorities(search, c, error));
     if (c->fusion != NULL) {
-        TRY(read_fusion(search, c, error));
+        TRY(stw_fusion_begin(search->simulator, a->rule, c->plan, c->fusion, search->scratch[0], error));
         stw_anneal_regroup(a, c, 0);
         memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
     }
     return ordered || c->fusion != NULL ? stw_search_evaluate(search, c->plan, 0, &c->score, error) : STW_OK;
 }
 
-/* One chain begins with the groups of the rule for the start's devices, one with nothing fused: the start may have other groups.
- */
+/* One chain begins with the groups of the rule, one with nothing fused: the start may have other groups. */
 static stw_status vary_groups(const stw_annealing *a, stw_chain *c, int32_t index, stw_error *error) {
-    const stw_fusion rule[] = {STW_FUSION_DEFAULT, STW_FUSION_NONE};
     stw_search *search = a->search;
+    const int32_t N = c->plan->graph->N;
     if (!stw_anneal_may_fuse(search) || index < 1 || index > 2) return STW_OK;
-    stw_fuse_by_rule(search->fusing->fuser[0], rule[index - 1], c->plan->device, c->plan->group, NULL);
-    TRY(read_fusion(search, c, error));
+    TRY(stw_fusion_begin(search->simulator, a->rule, NULL, c->fusion, search->scratch[0], error));
+    for (int32_t i = 0; i < N && index == 2; i++) c->fusion[i] = -fabs(c->fusion[i]);
     stw_anneal_regroup(a, c, 0);
     TRY(stw_search_evaluate(search, c->plan, 0, &c->score, error));
     if (!stw_score_is_better(&c->score, &c->best_score)) return STW_OK;
     c->best_score = c->score;
-    memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
+    memcpy(c->best_fusion, c->fusion, (size_t)N * sizeof *c->fusion);
     return stw_plan_copy(c->best, c->plan, error);
 }
 

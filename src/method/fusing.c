@@ -33,9 +33,11 @@ static stw_status open_fused(const stw_simulator *s, stw_fusing *out, stw_arena 
     STW_TRY_NEW(&scratch, on, N, error);
     for (int32_t i = 0; i < N; i++) on[i] = device;
     stw_fuse_by_rule(out->fuser[0], rule, on, group, out->priority);
+    out->device = device;
+    out->asked = rule;
     if (s->machine->device_count == 1 || rule == STW_FUSION_NONE) return STW_OK;
     stw_fuser_allow_recomputing(out->fuser[0], false);
-    stw_fuse_by_rule(out->fuser[0], rule, on, group, NULL);
+    stw_fuse_by_priority(out->fuser[0], out->priority, on, group);
     stw_fuser_allow_recomputing(out->fuser[0], true);
     TRY(stw_fused_create(s, group, device, &out->fused, error));
     for (int32_t t = 0; t < out->threads; t++) TRY(stw_workspace_create(out->fused->simulator, &out->workspace[t], error));
@@ -76,9 +78,22 @@ static stw_status remove_orders(stw_plan *plan, stw_error *error) {
     return STW_OK;
 }
 
+/* All ops are on the device that the rule was asked about already. */
+static bool is_on_one(const stw_fusing *fusing, const stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        if (plan->graph->kind[i] == STW_NODE_OP && plan->device[i] != fusing->device) return false;
+    }
+    return true;
+}
+
 stw_status stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t worker, stw_error *error) {
-    if (search->fusing == NULL || search->fusing->rule < 0) return STW_OK;
-    stw_fuse_by_rule(search->fusing->fuser[worker], (stw_fusion)search->fusing->rule, plan->device, plan->group, NULL);
+    const stw_fusing *fusing = search->fusing;
+    if (fusing == NULL || fusing->rule < 0) return STW_OK;
+    if (fusing->rule == (int32_t)fusing->asked && is_on_one(fusing, plan)) {
+        stw_fuse_by_priority(fusing->fuser[worker], fusing->priority, plan->device, plan->group);
+    } else {
+        stw_fuse_by_rule(fusing->fuser[worker], (stw_fusion)fusing->rule, plan->device, plan->group, NULL);
+    }
     return remove_orders(plan, error);
 }
 
@@ -89,15 +104,20 @@ static bool has_order(const stw_plan *plan) {
     return false;
 }
 
-/* The plan with the groups of a rule, kept if that is better. */
-static stw_status try_rule(stw_search *search, stw_fusion rule, stw_plan *plan, stw_score *score, stw_error *error) {
+/* On larger graphs the rule takes longer than many a method; where devices were open, its priorities for one device serve. */
+enum { MOST_BY_RULE = 8192 }; /* ops */
+
+/* The plan with the groups of these priorities (NULL: none), kept if that is better. */
+static stw_status try_groups(stw_search *search, const double *priority, stw_plan *plan, stw_score *score, stw_error *error) {
+    stw_fuser *fuser = search->fusing->fuser[0];
     stw_plan *other;
     stw_score found = {0};
     TRY(stw_plan_create(plan->graph, plan->machine, &other, error));
     stw_status status = stw_plan_copy(other, plan, error);
     if (status == STW_OK) status = remove_orders(other, error);
     if (status == STW_OK) {
-        stw_fuse_by_rule(search->fusing->fuser[0], rule, other->device, other->group, NULL);
+        if (priority != NULL) stw_fuse_by_priority(fuser, priority, other->device, other->group);
+        if (priority == NULL) stw_fuse_by_rule(fuser, STW_FUSION_NONE, other->device, other->group, NULL);
         status = stw_search_evaluate(search, other, 0, &found, error);
     }
     if (status == STW_OK && stw_score_is_better(&found, score)) {
@@ -108,14 +128,29 @@ static stw_status try_rule(stw_search *search, stw_fusion rule, stw_plan *plan, 
     return status;
 }
 
+/* The same with the rule for its devices. */
+static stw_status try_rule(stw_search *search, stw_plan *plan, stw_score *score, stw_error *error) {
+    stw_arena scratch = search->arena;
+    double *priority;
+    int32_t *group;
+    STW_TRY_NEW(&scratch, priority, plan->graph->N, error);
+    STW_TRY_NEW(&scratch, group, plan->graph->N, error);
+    stw_fuse_by_rule(search->fusing->fuser[0], STW_FUSION_DEFAULT, plan->device, group, priority);
+    return try_groups(search, priority, plan, score, error);
+}
+
 /* The best of the groups that the plan has, of the rule's for its devices, and of none. An order is for the groups it has. */
 static stw_status choose_groups(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_score score = {0};
     if (search->fusing->rule >= 0) return stw_fusing_apply_rule(search, plan, 0, error);
     TRY(stw_search_evaluate(search, plan, 0, &score, error));
     if (has_order(plan)) return STW_OK;
-    TRY(try_rule(search, STW_FUSION_DEFAULT, plan, &score, error));
-    return try_rule(search, STW_FUSION_NONE, plan, &score, error);
+    if ((search->tasks & STW_TASK_PLACEMENT) && search->simulator->graph->op_count > MOST_BY_RULE) {
+        TRY(try_groups(search, search->fusing->priority, plan, &score, error));
+    } else {
+        TRY(try_rule(search, plan, &score, error));
+    }
+    return try_groups(search, NULL, plan, &score, error);
 }
 
 /* ---- what was given ---- */
@@ -167,7 +202,6 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
         .start_count = count,
         .cancelled = outer->cancelled,
         .policy = outer->policy,
-        .found = outer->found,
         .tick = outer->tick,
         .curve = outer->curve,
         .watch_context = outer->watch_context,

@@ -16,7 +16,9 @@ struct stw_fusing {
     int32_t threads;
     stw_workspace **workspace; /* (threads) of fused->simulator */
     stw_fuser **fuser;         /* (threads) of the problem itself */
-    double *priority;          /* (N) of the rule with all ops on one device, recomputing allowed */
+    double *priority;          /* (N) of the rule `asked` with all ops on `device`, recomputing allowed */
+    stw_fusion asked;
+    int32_t device;
 };
 
 /* Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. */

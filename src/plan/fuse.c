@@ -37,8 +37,11 @@ struct stw_fuser {
     int32_t *slot;  /* (N) into heap, or NOWHERE */
     saving *heap;   /* (heap_count) the largest first */
     int32_t heap_count;
-    int32_t *mark, stamp; /* (N) members of the group that is looked at */
-    int32_t *merged;      /* (op_count) in the order in which they were */
+    int32_t *mark, stamp;  /* (N) members of the group that is looked at */
+    int32_t *looked, step; /* (N) the merge after which an op was looked at last */
+    int32_t *seen;         /* (N) values that it reads and whose class is known: */
+    uint8_t *reading;      /* (N) that of the first member that reads it and is no alias */
+    int32_t *merged;       /* (op_count) in the order in which they were */
     int32_t merged_count;
     saving *refused; /* (op_count) for sorting */
     stw_use *use;    /* (MOST_USES) */
@@ -57,6 +60,9 @@ stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser 
     STW_TRY_NEW(arena, f->slot, graph->N, error);
     STW_TRY_NEW(arena, f->heap, graph->op_count, error);
     STW_TRY_NEW(arena, f->mark, graph->N, error);
+    STW_TRY_NEW(arena, f->looked, graph->N, error);
+    STW_TRY_NEW(arena, f->seen, graph->N, error);
+    STW_TRY_NEW(arena, f->reading, graph->N, error);
     STW_TRY_NEW(arena, f->merged, graph->op_count, error);
     STW_TRY_NEW(arena, f->refused, graph->op_count, error);
     STW_TRY_NEW(arena, f->use, MOST_USES, error);
@@ -92,13 +98,24 @@ static int32_t collect_uses(stw_fuser *f, const int32_t *member, int32_t count) 
     f->stamp++;
     for (int32_t k = 0; k < count; k++) f->mark[member[k]] = f->stamp;
     for (int32_t k = 0; k < count; k++) {
+        const uint8_t own = graph->op_class[member[k]];
         for (int64_t e = graph->read_start[member[k]]; e < graph->read_start[member[k] + 1]; e++) {
-            if (f->mark[graph->read[e].node] == f->stamp) continue;
+            const int32_t value = graph->read[e].node;
+            if (f->mark[value] == f->stamp) continue;
             if (uses == MOST_USES) return -1;
             f->use[uses++] = graph->read[e];
+            if (own == STW_CLASS_ALIAS || f->seen[value] == f->stamp) continue;
+            f->seen[value] = f->stamp;
+            f->reading[value] = own;
         }
     }
     return stw_sort_uses(f->use, uses);
+}
+
+static uint8_t first_class(const stw_graph *graph, const int32_t *member, int32_t count) {
+    int32_t k = 0;
+    while (k < count - 1 && graph->op_class[member[k]] == STW_CLASS_ALIAS) k++;
+    return graph->op_class[member[k]];
 }
 
 static bool is_used(const stw_graph *graph, int32_t op) {
@@ -122,7 +139,9 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
     for (int32_t u = 0; u < uses;) {
         int32_t end = u + 1;
         while (end < uses && f->use[end].node == f->use[u].node) end++;
-        stw_group_work_read(&work, &group, f->use[u].node, f->use + u, end - u);
+        const int32_t value = f->use[u].node;
+        const uint8_t reading = f->seen[value] == f->stamp ? f->reading[value] : first_class(f->graph, member, count);
+        stw_group_work_read_as(&work, &group, (stw_op_class)reading, value, f->use + u, end - u);
         u = end;
     }
     if (is_used(f->graph, root)) stw_group_work_write(&work, &group, root);
@@ -183,16 +202,22 @@ static void look_at(stw_fuser *f, int32_t op) {
 
 /* ---- the rule `default` ---- */
 
+static void look_once(stw_fuser *f, int32_t op) {
+    if (f->looked[op] == f->step) return;
+    f->looked[op] = f->step;
+    look_at(f, op);
+}
+
 /* A group has changed: so has what it and all that it reads would save. */
 static void look_around(stw_fuser *f, int32_t group) {
     const stw_graph *graph = f->graph;
     const int32_t *member;
     const int32_t count = stw_merge_members(f->merge, group, &member);
-    look_at(f, group);
+    look_once(f, group);
     for (int32_t k = 0; k < count; k++) {
         for (int64_t e = graph->read_start[member[k]]; e < graph->read_start[member[k] + 1]; e++) {
             const int32_t read = graph->read[e].node;
-            if (stw_merge_leads(f->merge, read) && read != group) look_at(f, read);
+            if (stw_merge_leads(f->merge, read)) look_once(f, read);
         }
     }
 }
@@ -216,6 +241,7 @@ static void merge_greedily(stw_fuser *f) {
         stw_merge_op(f->merge, op);
         f->merged[f->merged_count++] = op;
         for (int32_t r = 0; r < readers; r++) f->us[into[r]] = group_us(f, into[r], NOWHERE);
+        f->step++;
         for (int32_t r = 0; r < readers; r++) look_around(f, into[r]);
     }
 }

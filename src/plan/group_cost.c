@@ -35,11 +35,10 @@ static int32_t find_member(const stw_group_members *group, int32_t op) {
 
 /* From the last member to the first: readers come behind what they read. A kernel that goes on with what it has folded from rows
  * holds these rows, and computes nothing twice. */
-void stw_group_find_passes(stw_group_members *group, double *passes) {
+static void find_passes(stw_group_members *group, double *passes) {
     const stw_graph *graph = group->graph;
     need needed[2 * STW_MAX_GROUP_MEMBERS] = {0};
     bool holds_rows = false;
-    if (graph->flow == NULL) return;
     for (int32_t k = group->count - 1; k >= 0; k--) {
         const int32_t op = group->member[k];
         passes[k] = passes_of(&needed[k]);
@@ -52,6 +51,10 @@ void stw_group_find_passes(stw_group_members *group, double *passes) {
     }
     for (int32_t k = 0; holds_rows && k < group->count; k++) passes[k] = fmin(passes[k], 1.0);
     group->passes = passes;
+}
+
+void stw_group_find_passes(stw_group_members *group, double *passes) {
+    if (group->graph->flow != NULL) find_passes(group, passes);
 }
 
 double stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class) {
@@ -97,9 +100,14 @@ static stw_op_class reading_class(const stw_group_members *group, int32_t value)
     return fallback;
 }
 
-void stw_group_work_read(stw_group_work *work, const stw_group_members *group, int32_t value, const stw_use *use, int64_t uses) {
+void stw_group_work_read_as(stw_group_work *work, const stw_group_members *group, stw_op_class reading, int32_t value,
+                            const stw_use *use, int64_t uses) {
     const double share = group->passes == NULL ? 1.0 : share_read(group, value);
-    work->class_bytes[reading_class(group, value)] += share * (double)stw_cost_read_bytes(group->graph, value, use, uses);
+    work->class_bytes[reading] += share * (double)stw_cost_read_bytes(group->graph, value, use, uses);
+}
+
+void stw_group_work_read(stw_group_work *work, const stw_group_members *group, int32_t value, const stw_use *use, int64_t uses) {
+    stw_group_work_read_as(work, group, reading_class(group, value), value, use, uses);
 }
 
 void stw_group_work_write(stw_group_work *work, const stw_group_members *group, int32_t op) {

@@ -20,6 +20,10 @@ double stw_group_work_members(stw_group_work *work, const stw_group_members *gro
 
 /* A value that members read from outside, through these distinct uses; it is read once. */
 void stw_group_work_read(stw_group_work *work, const stw_group_members *group, int32_t value, const stw_use *use, int64_t uses);
+/* The same by who knows the class already: that of the first member which reads it and is no alias, else of the first that is
+ * none. */
+void stw_group_work_read_as(stw_group_work *work, const stw_group_members *group, stw_op_class reading, int32_t value,
+                            const stw_use *use, int64_t uses);
 /* A member's output that is used outside, or that updates a parameter. */
 void stw_group_work_write(stw_group_work *work, const stw_group_members *group, int32_t op);
 

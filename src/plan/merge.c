@@ -248,23 +248,24 @@ static bool fits(stw_merge *m, int32_t op, int32_t into) {
 
 /* ---- merging ---- */
 
-static int compare_ids(const void *left, const void *right) { return *(const int32_t *)left - *(const int32_t *)right; }
-
-/* The members of `op` become members of `into` as well, ascending. */
+/* The members of `op` become members of `into` as well: two ascending lists become one. */
 static void add_members(stw_merge *m, int32_t op, int32_t into) {
-    const int32_t *from;
+    const int32_t *from = NULL;
     const int32_t added = stw_merge_members(m, op, &from);
+    member_block before;
     if (m->block[into] == ALONE) {
         m->block[into] = m->block_count++;
         m->member[m->block[into]][0] = into;
     }
-    int32_t *to = m->member[m->block[into]], count = m->count[into];
-    m->stamp++;
-    for (int32_t k = 0; k < count; k++) m->mark[to[k]] = m->stamp;
-    for (int32_t k = 0; k < added; k++) {
-        if (m->mark[from[k]] != m->stamp) to[count++] = from[k];
+    int32_t *to = m->member[m->block[into]], count = 0, l = 0, r = 0;
+    const int32_t had = m->count[into];
+    memcpy(before, to, (size_t)had * sizeof *to);
+    while (l < had || r < added) {
+        const int32_t next = r == added || (l < had && before[l] <= from[r]) ? before[l] : from[r];
+        l += l < had && before[l] == next;
+        r += r < added && from[r] == next;
+        to[count++] = next;
     }
-    qsort(to, (size_t)count, sizeof *to, compare_ids);
     m->count[into] = (uint8_t)count;
 }
 

@@ -19,31 +19,16 @@ static void spread_evenly(const stw_graph *graph, double *priority) {
     }
 }
 
-static stw_status by_rule(const stw_simulator *s, stw_fuser *fuser, const int32_t *device, double *priority, stw_arena scratch,
-                          stw_error *error) {
-    const stw_graph *graph = s->graph;
-    int32_t *group;
-    STW_TRY_NEW(&scratch, group, graph->N, error);
-    stw_fuse_by_rule(fuser, STW_FUSION_DEFAULT, device, group, priority);
-    spread_evenly(graph, priority);
-    return STW_OK;
-}
-
-/* Priorities of one device for ops with a reader on another: they have no effect as long as that is so. */
-static stw_status mind_borders(const stw_simulator *s, stw_fuser *fuser, const int32_t *device, double *priority,
-                               stw_arena scratch, stw_error *error) {
+/* Ops with a reader on another device have their place back: it has no effect as long as that is so. */
+static void mind_borders(const stw_simulator *s, const int32_t *device, const double *rule, double *priority) {
     const stw_tasks *tasks = &s->unfused;
-    double *on_one;
-    STW_TRY_NEW(&scratch, on_one, s->graph->N, error);
-    TRY(by_rule(s, fuser, NULL, on_one, scratch, error));
     for (int32_t v = 0; v < tasks->V; v++) {
         const int32_t node = tasks->value_node[v];
         if (tasks->value_task[v] < 0) continue;
         for (int32_t u = tasks->use_start[v]; u < tasks->use_start[v + 1]; u++) {
-            if (device[tasks->task_node[tasks->use[u].task]] != device[node]) priority[node] = on_one[node];
+            if (device[tasks->task_node[tasks->use[u].task]] != device[node]) priority[node] = rule[node];
         }
     }
-    return STW_OK;
 }
 
 /* Merged is what is recomputed, or is not the last of its group. */
@@ -70,10 +55,16 @@ static stw_status take_signs(const stw_plan *own, double *priority, stw_arena sc
     return status;
 }
 
-stw_status stw_fusion_begin(const stw_simulator *s, bool places, stw_fuser *fuser, const stw_plan *plan, double *priority,
-                            stw_arena scratch, stw_error *error) {
-    TRY(by_rule(s, fuser, plan == NULL ? NULL : plan->device, priority, scratch, error));
+stw_status stw_fusion_begin(const stw_simulator *s, const double *rule, const stw_plan *plan, double *priority, stw_arena scratch,
+                            stw_error *error) {
+    const int32_t N = s->graph->N;
+    double *places;
+    STW_TRY_NEW(&scratch, places, N, error);
+    memcpy(places, rule, (size_t)N * sizeof *rule);
+    spread_evenly(s->graph, places);
+    memcpy(priority, places, (size_t)N * sizeof *places);
     if (plan == NULL) return STW_OK;
     TRY(take_signs(plan, priority, scratch, error));
-    return places ? mind_borders(s, fuser, plan->device, priority, scratch, error) : STW_OK;
+    mind_borders(s, plan->device, places, priority);
+    return STW_OK;
 }

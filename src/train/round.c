@@ -245,8 +245,7 @@ static stw_status make_origin(stw_trainer *t, stw_error *error) {
     stw_round nothing = {.base = *p->listing.base};
     const stw_decisions decisions = {.placement = t->placement, .steered = t->steered};
     memset(t->placement, 0, (size_t)p->M * (size_t)t->A * sizeof *t->placement);
-    if (p->fuses)
-        TRY(stw_fusion_begin(p->simulator, p->places, t->fuser[0], NULL, t->origin_fusion, t->environment.scratch[0], error));
+    if (p->fuses) TRY(stw_fusion_begin(p->simulator, t->rule_fusion, NULL, t->origin_fusion, t->environment.scratch[0], error));
     if (p->fuses) nothing.fusion = t->origin_fusion;
     TRY(try_plan(t, &nothing, &decisions, error));
     return stw_plan_copy(t->origin, t->plan[1], error);

@@ -109,9 +109,20 @@ static stw_status allocate_fusion(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->fuser, threads, error);
     for (int32_t k = 0; k < threads; k++) TRY(stw_fuser_create(s->costs, &t->arena, &t->fuser[k], error));
     for (int32_t k = 0; k <= K; k++) STW_TRY_NEW(&t->arena, t->plan_fusion[k], N, error);
+    STW_TRY_NEW(&t->arena, t->rule_fusion, N, error);
     STW_TRY_NEW(&t->arena, t->origin_fusion, N, error);
     STW_TRY_NEW(&t->arena, t->best_fusion, N, error);
     STW_TRY_NEW(&t->arena, t->beside_fusion, N, error);
+    return STW_OK;
+}
+
+static stw_status ask_rule(stw_trainer *t, const stw_plan *start, stw_error *error) {
+    stw_arena scratch = t->arena;
+    int32_t *group;
+    if (!t->problem->fuses) return STW_OK;
+    STW_TRY_NEW(&scratch, group, t->problem->simulator->graph->N, error);
+    stw_fuse_by_rule(t->fuser[0], STW_FUSION_DEFAULT, t->problem->places || start == NULL ? NULL : start->device, group,
+                     t->rule_fusion);
     return STW_OK;
 }
 
@@ -132,6 +143,7 @@ static stw_status fill(stw_trainer *t, const stw_policy_config *config, const st
     TRY(stw_pass_create(t->net, &t->pass, error));
     TRY(allocate_update(t, error));
     TRY(allocate_fusion(t, error));
+    TRY(ask_rule(t, start, error));
     TRY(create_plans(t, error));
     if (start == NULL) return STW_OK;
     TRY(stw_plan_copy(t->best, start, error));
@@ -139,7 +151,7 @@ static stw_status fill(stw_trainer *t, const stw_policy_config *config, const st
     t->has_best = true;
     const stw_problem *p = t->problem;
     if (!p->fuses) return STW_OK;
-    return stw_fusion_begin(p->simulator, p->places, t->fuser[0], start, t->best_fusion, t->arena, error);
+    return stw_fusion_begin(p->simulator, t->rule_fusion, start, t->best_fusion, t->arena, error);
 }
 
 stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,

@@ -32,6 +32,7 @@ struct stw_trainer {
     bool has_beside;
     int32_t *other; /* (N) the devices that the round proposes */
     /* Fusion priorities, (N), of the plans of these names; those of the samples are in `plan_fusion`. Unused without fusion. */
+    double *rule_fusion; /* (N) of the rule, for one device or, where devices stay, for those of the start */
     double *origin_fusion, *best_fusion, *beside_fusion;
     stw_curve_row row;
 

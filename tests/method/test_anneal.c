@@ -422,7 +422,7 @@ static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_
         c->fusion = STW_NEW(arena, double, N);
         c->old_fusion = STW_NEW(arena, double, N);
         c->old_group = STW_NEW(arena, int32_t, N);
-        CHECK_EQ_INT(stw_fusion_begin(s->simulator, true, a->search->fusing->fuser[0], c->plan, c->fusion, *arena, NULL), STW_OK);
+        CHECK_EQ_INT(stw_fusion_begin(s->simulator, a->search->fusing->priority, c->plan, c->fusion, *arena, NULL), STW_OK);
         stw_anneal_regroup(a, c, 0);
     }
     memcpy(c->start_ps, s->workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);

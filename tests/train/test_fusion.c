@@ -22,8 +22,8 @@ static room room_of(bench *b) {
 
 static void begin(bench *b, const room *r, const stw_plan *plan) {
     stw_error error = {0};
-    CHECK_EQ_INT(stw_fusion_begin(b->problem.simulator, b->problem.places, r->fuser, plan, r->base, b->scratch[0], &error),
-                 STW_OK);
+    stw_fuse_by_rule(r->fuser, STW_FUSION_DEFAULT, plan == NULL ? NULL : plan->device, r->group, r->priority);
+    CHECK_EQ_INT(stw_fusion_begin(b->problem.simulator, r->priority, plan, r->base, b->scratch[0], &error), STW_OK);
     CHECK_STR(error.message, "");
 }
 
