@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "method/fusing_told.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 
@@ -185,7 +186,7 @@ static stw_status reduce_starts(const stw_search *search, const stw_fused *fused
 }
 
 static stw_status run_within(const stw_method *method, stw_search *outer, const stw_fusing *by, const stw_plan *const *start,
-                             int32_t count, stw_plan *of_groups, stw_error *error) {
+                             int32_t count, stw_told *told, stw_plan *of_groups, stw_error *error) {
     stw_search inner = {
         .simulator = by->fused->simulator,
         .objective = outer->objective,
@@ -202,10 +203,8 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
         .start_count = count,
         .cancelled = outer->cancelled,
         .policy = outer->policy,
-        .tick = outer->tick,
-        .curve = outer->curve,
-        .watch_context = outer->watch_context,
     };
+    stw_told_watch(told, &inner);
     atomic_store(&inner.evaluations, atomic_load(&outer->evaluations));
     const stw_status status = method->run(&inner, of_groups, error);
     atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
@@ -214,16 +213,28 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
     return status;
 }
 
+/* The plan, or a better one that was told of on the way. */
+static stw_status take_best(stw_search *search, const stw_told *told, stw_plan *plan, stw_error *error) {
+    stw_score score = {0};
+    if (!told->has_best) return STW_OK;
+    TRY(stw_search_evaluate(search, plan, 0, &score, error));
+    return stw_score_is_better(&told->score, &score) ? stw_plan_copy(plan, told->best, error) : STW_OK;
+}
+
 static stw_status place_groups(const stw_method *method, stw_search *search, const stw_fusing *by, stw_plan *plan,
                                stw_error *error) {
     const stw_fused *fused = by->fused;
     const stw_plan *start[STW_MAX_STARTS];
     stw_plan *owned[STW_MAX_STARTS] = {NULL}, *of_groups;
     int32_t count = 0;
+    stw_told told = {0};
     TRY(stw_plan_create(fused->graph, fused->outer->machine, &of_groups, error));
-    stw_status status = reduce_starts(search, fused, start, owned, &count, error);
-    if (status == STW_OK) status = run_within(method, search, by, start, count, of_groups, error);
+    stw_status status = stw_told_open(&told, search, fused, error);
+    if (status == STW_OK) status = reduce_starts(search, fused, start, owned, &count, error);
+    if (status == STW_OK) status = run_within(method, search, by, start, count, &told, of_groups, error);
     if (status == STW_OK) status = stw_fused_expand(fused, of_groups, plan, error);
+    if (status == STW_OK) status = take_best(search, &told, plan, error);
+    stw_told_close(&told);
     if (status == STW_OK) status = keep_given(search, plan, error);
     for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(owned[k]);
     stw_plan_destroy(of_groups);
