@@ -17,9 +17,10 @@ static void add_default(cli_table *table, const cli_outcome *o) {
         cli_table_add(table, CLI_RED, "not valid; %s", standard->reason);
     } else {
         const bool given = strcmp(standard->method, "given") == 0, fuses = (o->settings->tasks & STW_TASK_FUSION) != 0;
-        const char *what = given   ? "the plan that was given"
-                           : fuses ? "single, topological order, fusion by rule"
-                                   : "single, topological order";
+        const bool none = o->settings->fusion == 0; /* the rule `none` */
+        const char *what = given            ? "the plan that was given"
+                           : fuses && !none ? "single, topological order, fusion by rule"
+                                            : "single, topological order";
         cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_value(objective, standard->value, 5).text, what);
     }
 }
@@ -88,7 +89,7 @@ static void add_policy(cli_table *table, const cli_outcome *o) {
 
 static void add_confidence(cli_table *table, const cli_outcome *o) {
     if (o->optimal) add_line(table, "proved", "no plan is better");
-    if (o->draws > 0 && o->row->best > 0) {
+    if (o->draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
         cli_table_add(table, CLI_PLAIN, "noise");
         cli_table_add(table, CLI_PLAIN, "ahead of the default in %d of %d draws of 10 %% noise on all costs", o->ahead, o->draws);
     }

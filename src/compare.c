@@ -24,7 +24,7 @@ static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *resu
         entry->plan = best->plan;
         best->plan = NULL;
         entry->repaired = best->repaired;
-        snprintf(entry->note, sizeof entry->note, "%s: %.100s", best->method, best->note);
+        snprintf(entry->note, sizeof entry->note, "%s%s%.100s", best->method, best->note[0] != '\0' ? ": " : "", best->note);
     } else {
         snprintf(entry->reason, sizeof entry->reason, "%.500s", inner->lacking);
     }

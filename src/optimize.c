@@ -1,6 +1,7 @@
 /* The search: the default first, then the constructive methods, then the policy, then a search that improves the best of them
  * until the budget ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "method/fusing.h"
@@ -35,6 +36,7 @@ static bool meets_bound(const stw_runner *r, const stw_result *result) {
 static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
     if (result->bounds.plan_s > 0.0) return STW_OK;
     TRY(stw_lower_bounds(r->simulator, result->entry[0]->plan, &result->bounds, error));
+    stw_runner_widen_bounds(r, &result->bounds);
     r->progress.lower_bound_s = stw_runner_lower_bound(r, result);
     return STW_OK;
 }
@@ -47,11 +49,20 @@ static bool is_slow_to_bound(const stw_runner *r) {
 /* Everything on one device in topological order, with this fusion rule. */
 static stw_status run_single(stw_runner *r, int32_t fusion, stw_result *result, stw_error *error) {
     const stw_budget share = stw_runner_share(r, CONSTRUCTIVE_SHARE);
-    const int32_t before = r->fusing != NULL ? r->fusing->rule : -1;
-    if (r->fusing != NULL) r->fusing->rule = fusion;
+    if (r->fusing == NULL) return stw_runner_run(r, &stw_method_single, STW_RULE_TOPOLOGICAL, share, false, result, error);
+    stw_fused *const groups = r->fusing->fused;
+    const int32_t before = r->fusing->rule;
+    r->fusing->rule = fusion;
+    r->fusing->fused = NULL; /* ops are ordered, not groups */
     const stw_status status = stw_runner_run(r, &stw_method_single, STW_RULE_TOPOLOGICAL, share, false, result, error);
-    if (r->fusing != NULL) r->fusing->rule = before;
-    return status;
+    r->fusing->rule = before;
+    r->fusing->fused = groups;
+    if (status != STW_OK) return status;
+    stw_entry *entry = result->entry[result->count - 1];
+    if (entry->note[0] == '\0')
+        snprintf(entry->note, sizeof entry->note, fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s",
+                 stw_fusion_name[fusion]);
+    return STW_OK;
 }
 
 /* The plan that was given, as it is. */
@@ -151,7 +162,6 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
         stw_bounds bounds;
         TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
         result->bounds.plan_s = bounds.plan_s;
-        result->bounds.peak_bytes = bounds.peak_bytes;
     }
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;

@@ -313,15 +313,34 @@ int32_t stw_runner_rule(const stw_runner *r) {
 /* ---- bounds ---- */
 
 double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
-    return r->fusing != NULL && r->settings.fusion < 0 ? result->bounds.fusion_s : result->bounds.plan_s;
+    const bool grouped = r->fusing != NULL && r->settings.fusion != STW_FUSION_NONE; /* a rule makes others for other devices */
+    return grouped ? result->bounds.fusion_s : result->bounds.plan_s;
+}
+
+/* Whatever is fused: parameters and buffers stay for the whole step, outputs are there at its end, on one device or another. */
+static int64_t least_peak(const stw_simulator *s) {
+    const stw_graph *graph = s->graph;
+    int64_t held = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const bool output = graph->kind[i] == STW_NODE_OP && graph->kept[i] && graph->updates[i] < 0;
+        if (output || stw_node_is_resident(graph->kind[i])) held += graph->bytes[i];
+    }
+    return held / s->machine->device_count;
+}
+
+void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
+    if (r->fusing == NULL || r->settings.fusion == STW_FUSION_NONE) return;
+    bounds->peak_bytes = least_peak(r->simulator);
 }
 
 stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error) {
     stw_plan *any;
     TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
-    const stw_status status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
+    stw_status status = r->from != NULL ? stw_plan_copy(any, r->from, error) : STW_OK; /* its groups may have to stay */
+    if (status == STW_OK) status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
     stw_plan_destroy(any);
-    if (r->fusing != NULL) result->bounds.plan_s = result->bounds.fusion_s; /* whatever the groups of each method */
+    stw_runner_widen_bounds(r, &result->bounds);
+    result->bounds.plan_s = stw_runner_lower_bound(r, result); /* whatever the groups of each method */
     r->progress.lower_bound_s = result->bounds.plan_s;
     return status;
 }

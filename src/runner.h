@@ -79,6 +79,8 @@ void stw_runner_finish(stw_runner *runner, stw_result *result);
 stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
 /* The bound that holds for all plans of the tasks, in seconds. */
 double stw_runner_lower_bound(const stw_runner *runner, const stw_result *result);
+/* Makes the bound of the peak hold for all groups, when these are open. */
+void stw_runner_widen_bounds(const stw_runner *runner, stw_bounds *bounds);
 /* Says in result->lacking what stands between the plans and validity. */
 void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
 

@@ -21,7 +21,8 @@ static int64_t integer_of(const stw_options *options, const char *name, int64_t 
 /* "placement,schedule,fusion" in any order, each once. */
 static stw_status read_tasks(const char *text, unsigned *out, stw_error *error) {
     static const char *const names[] = {"placement", "schedule", "fusion"};
-    *out = 0;
+    *out = strcmp(text, "all") == 0 ? STW_TASK_ALL : 0;
+    if (*out != 0) return STW_OK;
     for (const char *word = text; word != NULL;) {
         const char *comma = strchr(word, ',');
         const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
@@ -85,6 +86,9 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
     if (rule != NULL && stw_rule_find(stw_str_of(rule), &named)) out->rule = (int32_t)named;
     stw_fusion grouped = STW_FUSION_NONE;
     if (fusion != NULL && stw_fusion_find(stw_str_of(fusion), &grouped)) out->fusion = (int32_t)grouped;
+    if (out->fusion >= 0 && !(out->tasks & STW_TASK_FUSION))
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "--fusion: fusion is not among the tasks; add it to --tasks or leave out --fusion");
     TRY(read_policy(options, &out->policy, error));
     if (units != NULL) TRY(read_units(units, out, error));
     out->from = text_of(options, "from");

@@ -68,7 +68,7 @@ typedef struct stw_hlo_fused { /* a fused computation and its place in the entry
     int32_t output_first, output_count;
     bool is_input;  /* kind kInput */
     stw_str config; /* backend_config, of kind kCustom; empty: none */
-    int32_t item;  /* the fusion in the entry */
+    int32_t item;   /* the fusion in the entry */
 } stw_hlo_fused;
 
 typedef struct stw_hlo_edit {

@@ -214,7 +214,8 @@ static stw_status take_apart(fuser *f, int64_t instruction) {
 static stw_status add_member(fuser *f, int64_t instruction) {
     const stw_hlo_instruction *i = stw_hlo_at(f->edit, instruction);
     if (i->rule == STW_HLO_FUSION) {
-        if (!is_plain_fusion(f->edit, i)) return refuse(f, instruction, "is itself one of another kind than kLoop, kInput and kCustom of Triton");
+        if (!is_plain_fusion(f->edit, i))
+            return refuse(f, instruction, "is itself one of another kind than kLoop, kInput and kCustom of Triton");
         return take_apart(f, instruction);
     }
     stw_hlo_result value = {.item = -1};

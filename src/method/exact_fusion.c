@@ -24,16 +24,21 @@ typedef struct {
     int64_t tried;
 } exact_fusion;
 
-static stw_status list_merges(exact_fusion *x, stw_error *error) {
+static stw_status list_merges(exact_fusion *x, int32_t *group, stw_error *error) {
     const stw_search *search = x->search;
     const stw_graph *graph = search->simulator->graph;
     for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] != STW_NODE_OP || search->fusing->priority[i] == 0.0) continue;
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        x->priority[i] = 1.0; /* by itself, or after others that the rule has merged */
+        stw_fuse_by_priority(search->fusing->fuser[0], x->priority, x->one, group);
+        x->priority[i] = 0.0;
+        if (group[i] == i && search->fusing->priority[i] == 0.0) continue;
         if (x->count == MOST_MERGES)
-            return stw_fail(error, STW_ERROR_NO_PLAN,
-                            "exact tries all merges of at most %d ops, and here more can be merged; leave fusion "
-                            "out of --tasks or take another method",
-                            MOST_MERGES);
+            return stw_fail(
+                error, STW_ERROR_NO_PLAN,
+                "exact tries all merges of at most %d ops, and here more can be merged; leave fusion out of --tasks or "
+                "take another method",
+                MOST_MERGES);
         x->op[x->count++] = i;
     }
     return STW_OK;
@@ -121,7 +126,9 @@ stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error) 
     stw_arena arena = search->arena;
     STW_TRY_NEW(&arena, x.priority, N, error);
     STW_TRY_NEW(&arena, x.one, N, error);
-    TRY(list_merges(&x, error));
+    int32_t *group;
+    STW_TRY_NEW(&arena, group, N, error);
+    TRY(list_merges(&x, group, error));
     const stw_arena before = search->arena;
     search->arena = arena;
     stw_plan *fixed = NULL;

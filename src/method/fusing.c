@@ -1,5 +1,6 @@
 #include "method/fusing.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "method/fusing_told.h"
@@ -243,8 +244,8 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
 
 /* Searches, policies and `exact` decide about groups; where a rule is fixed only searches look after it. */
 static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
-    if (method->kind == STW_METHOD_SEARCH) return true;
-    return fusing->rule < 0 && (method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_EXACT);
+    if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
+    return fusing->rule < 0 && method->kind == STW_METHOD_POLICY;
 }
 
 /* ---- first the groups as they are, then the groups too ---- */
@@ -254,8 +255,9 @@ static const double GROUPS_SHARE = 0.5; /* of the budget, for placing groups as 
 /* Worth it where much is placed; a policy that is kept in a file must see one problem only. */
 static bool begins_on_groups(const stw_method *method, const stw_search *search) {
     const bool learns = method->kind == STW_METHOD_POLICY;
-    if (search->fusing == NULL || search->fusing->fused == NULL || search->fusing->rule >= 0) return false;
-    if (!(search->tasks & STW_TASK_PLACEMENT) || !(learns || method->kind == STW_METHOD_SEARCH)) return false;
+    if (search->fusing == NULL || search->fusing->fused == NULL || (learns && search->fusing->rule >= 0)) return false;
+    if (search->objective == STW_OBJECTIVE_MEMORY || !(search->tasks & STW_TASK_PLACEMENT)) return false;
+    if (!(learns || method->kind == STW_METHOD_SEARCH)) return false;
     return !learns || search->policy == NULL || search->policy->file == NULL;
 }
 
@@ -267,6 +269,16 @@ static stw_budget share_of(const stw_search *search, double share) {
     if (budget.evaluations > 0) /* 0 would be no limit */
         budget.evaluations = spent + 1 + (int64_t)(share * (double)(budget.evaluations - spent - 1));
     return budget;
+}
+
+/* The second half begins with what the first has found: its note would speak of its own gain alone. */
+static stw_status note_gain(const stw_method *method, stw_search *search, const stw_score *before, const stw_plan *plan,
+                            stw_error *error) {
+    stw_score after = {0};
+    if (method->kind != STW_METHOD_SEARCH || before->reason != STW_VALID || before->value <= 0.0) return STW_OK;
+    TRY(stw_search_evaluate(search, plan, 0, &after, error));
+    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * (1.0 - after.value / before->value));
+    return STW_OK;
 }
 
 /* Places groups, then runs the method on the ops with that plan among those to begin with, before or after the best of them. */
@@ -300,6 +312,7 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
         if (status == STW_OK) status = keep_given(search, plan, error);
         search->start = given;
         search->start_count = given_count;
+        if (status == STW_OK && given_count > 0) status = note_gain(method, search, &best, plan, error);
     }
     stw_plan_destroy(placed);
     return status;
@@ -312,6 +325,7 @@ static const stw_fusing *places_groups_of(const stw_method *method, const stw_se
     const stw_fusing *fusing = search->fusing;
     if (!(search->tasks & STW_TASK_PLACEMENT)) return NULL;
     if (fusing == NULL) return search->given_groups != NULL && search->given_groups->fused != NULL ? search->given_groups : NULL;
+    if (search->objective == STW_OBJECTIVE_MEMORY && fusing->rule < 0) return NULL; /* a group holds all that it reads at once */
     return fusing->fused != NULL && !decides_groups(method, fusing) ? fusing : NULL;
 }
 

@@ -5,7 +5,7 @@
  *   reverse-post-order  every legal merge, from the last op to the first: the older rule of compilers
  *
  * What `default` does is said again as priorities in [-1, 1]: above 0 what it merged, the first merge highest; below 0 what
- * could be merged but would cost more than it saves, the dearest lowest; 0 what cannot be merged. */
+ * could be merged but would cost more than it saves, the dearest lowest; 0 what cannot be merged, at last. */
 #ifndef STW_PLAN_FUSE_H
 #define STW_PLAN_FUSE_H
 

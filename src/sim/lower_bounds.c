@@ -6,7 +6,8 @@
  * time for the bytes that must cross its border however ops are grouped. So each of
  *     w = rho x arithmetic,   w = rho x border bytes / (bandwidth x best efficiency),   w = their mean
  * never sums up to more than the group's time, and w in place of an op's time gives a valid bound. Ops that never fuse keep
- * their own time. */
+ * their own time. Where it is known how ops go over their elements (graph->flow), a group may compute and read only parts: then
+ * nothing is certain of those that can fuse. */
 #include <float.h>
 #include <math.h>
 
@@ -98,7 +99,9 @@ static void free_times(const stw_simulator *s, int32_t c, double mix, const int3
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const int32_t i = s->unfused.task_node[t];
         double us = costs->us[c][i];
-        if (may_fuse(device, graph->op_class[i])) {
+        if (may_fuse(device, graph->op_class[i]) && graph->flow != NULL) {
+            us = 0.0;
+        } else if (may_fuse(device, graph->op_class[i])) {
             const double traffic_us = border_bytes(graph, device, reader_ops, i) / bandwidth * 1e6;
             us = fmin(us, rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
         }
