@@ -195,15 +195,48 @@ TEST(fusing, a_rule_goes_with_every_placement) {
     test_context("%s", "");
 }
 
-/* Without fusion among the tasks nothing is fused, whatever the rule. */
-TEST(fusing, a_rule_says_nothing_where_fusion_is_no_task) {
+TEST(fusing, a_rule_needs_the_task) {
     stw_rng rng = stw_rng_create(803);
     small *s = open_problem(&rng, 1, 60);
+    stw_error error = {0};
     stw_plan *plan =
-        run(s, "heft", options_of("tasks", "placement,schedule", "fusion", "default", "evaluations", "20", NULL), NULL);
-    if (plan != NULL) CHECK_EQ_INT(count_merged(plan), 0);
+        run(s, "heft", options_of("tasks", "placement,schedule", "fusion", "default", "evaluations", "20", NULL), &error);
+    CHECK(plan == NULL);
+    CHECK_STR(error.message, "--fusion: fusion is not among the tasks; add it to --tasks or leave out --fusion");
+    plan = run(s, "exact", options_of("tasks", "all", "fusion", "default", NULL), &error);
+    CHECK(plan == NULL);
     stw_plan_destroy(plan);
     small_close(s);
+}
+
+/* ---- bounds ---- */
+
+/* No method is below the bounds that a comparison prints, whatever is decided. */
+TEST(fusing, no_plan_is_below_the_bounds) {
+    const stw_rng seeds = stw_rng_create(805);
+    const char *const objective[] = {"time", "memory"}, *const fusion[] = {NULL, "none", "default", "reverse-post-order"};
+    for (int number = 0; number < 24; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_problem(&rng, number, 40);
+        stw_result *result = NULL;
+        stw_candidate c;
+        stw_options *options =
+            options_of("evaluations", "120", "objective", objective[number % 2], "fusion", fusion[number / 2 % 4], NULL);
+        test_context("problem %d", number);
+        CHECK_EQ_INT(stw_compare(s->simulator, "single,heft,lean,anneal,optimize", options, NULL, &result, NULL), STW_OK);
+        for (int32_t k = 0; result != NULL && stw_result_candidate(result, k, &c); k++) {
+            test_context("problem %d, %s", number, c.method);
+            if (!c.valid) continue;
+            CHECK(c.step_s >= result->bounds.plan_s * (1.0 - 1e-12) && c.step_s >= result->bounds.fusion_s * (1.0 - 1e-12));
+            int64_t most = 0;
+            for (int32_t d = 0; d < s->machine->device_count; d++) most = c.peak_bytes[d] > most ? c.peak_bytes[d] : most;
+            CHECK(most >= result->bounds.peak_bytes);
+        }
+        stw_result_destroy(result);
+        stw_options_destroy(options);
+        small_close(s);
+    }
+    test_context("%s", "");
 }
 
 /* ---- a plan to begin with ---- */

@@ -267,9 +267,13 @@ TEST(settings, choices) {
         CHECK_EQ_INT(settings.rule, k);
     }
     for (int k = 0; k < STW_FUSION_COUNT; k++) {
-        CHECK_EQ_INT(read_setting("fusion", stw_fusion_name[k], &settings, NULL), STW_OK);
+        stw_options *fused = options_of("tasks", "all", "fusion", stw_fusion_name[k], NULL);
+        CHECK_EQ_INT(stw_settings_read(fused, STW_TASK_PLACEMENT, &settings, NULL), STW_OK);
+        CHECK_EQ_INT(settings.tasks, STW_TASK_ALL);
         CHECK_EQ_INT(settings.fusion, k);
+        stw_options_destroy(fused);
     }
+    CHECK_EQ_INT(read_setting("fusion", "default", &settings, NULL), STW_ERROR_INPUT); /* no task */
     CHECK_EQ_INT(read_setting("seed", "9223372036854775807", &settings, NULL), STW_OK);
     CHECK(settings.seed == (uint64_t)INT64_MAX);
     stw_options *options = options_of(NULL);

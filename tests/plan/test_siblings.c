@@ -164,3 +164,24 @@ TEST(siblings, rows_are_held_where_the_device_can) {
     CHECK(export_has(&p, "\"sizes\":[\"1\",\"16\",\"512\"]"));
     close_problem(&p);
 }
+
+/* Of what is sliced afterwards a kernel computes only a part, so a bound for any groups must not count the whole. */
+TEST(siblings, the_bound_for_any_groups_knows_of_parts) {
+    problem p = open_problem(
+        "HloModule m\n"
+        "ENTRY main {\n"
+        "  p0 = f32[4096,4096] parameter(0)\n"
+        "  e0 = f32[4096,4096] exponential(p0)\n"
+        "  e1 = f32[4096,4096] tanh(e0)\n"
+        "  s0 = f32[16,16] slice(e1), slice={[0:16], [0:16]}\n"
+        "  ROOT n0 = f32[16,16] negate(s0)\n"
+        "}\n",
+        false);
+    stw_bounds bounds;
+    stw_error error = {0};
+    const double none = step_by(&p, "none"), fused = step_by(&p, "default");
+    CHECK_EQ_INT(stw_lower_bounds(p.simulator, p.plan, &bounds, &error), STW_OK);
+    CHECK(fused < 0.5 * none);
+    CHECK(bounds.fusion_s <= fused);
+    close_problem(&p);
+}
