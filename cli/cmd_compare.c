@@ -16,6 +16,8 @@ typedef struct comparison {
     int32_t row_count;
     cli_progress progress;
     stw_watch watch;
+    stw_status best_status; /* of writing the plan of --best */
+    stw_error best_error;
 } comparison;
 
 /* ---- what is asked for ---- */
@@ -132,8 +134,8 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     TRY(status);
     const char *best = stw_options_get(c->call->options, "best");
     status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
-    if (status == STW_OK && best != NULL && stw_result_plan(result) != NULL)
-        status = stw_result_write(result, best, false, error);
+    if (status == STW_OK && best != NULL && stw_result_plan(result) != NULL) /* a fault is told after the table */
+        c->best_status = stw_result_write(result, best, false, &c->best_error);
     stw_result_destroy(result);
     if (status == STW_OK) c->row_count++;
     return status;
@@ -182,6 +184,7 @@ static int report(const comparison *c) {
                  c->row[r].lacking);
         status = cli_fault(&error);
     }
+    if (c->best_status != STW_OK) status = cli_fault(&c->best_error);
     return is_interrupted(c) ? CLI_INTERRUPTED : status;
 }
 

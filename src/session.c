@@ -54,7 +54,7 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
         return stw_fail(error, STW_ERROR_INPUT,
-                        "a machine is needed, such as --machine h200x4, unless the plan is a file or the graph brings one");
+                        "a machine is needed, such as --machine h200x4, unless --plan is a file or the graph brings one");
     TRY(stw_costs_create(s->graph, machine, stw_options_get(options, "costs"), &s->costs, error));
     add_remark(s, stw_costs_remark(s->costs));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
