@@ -747,7 +747,13 @@ class Fusion(Case):
     def test_best_is_for_one_table(self):
         self.fault("compare", GRAPH, GRAPH, "-m", "h200x2", "--methods", "single", "--best", "b.json", says=["--best"])
         self.fault("compare", GRAPH, "-m", "h200x2,h200x4", "--methods", "single", "--best", "b.json", says=["--best"])
-        self.fault("compare", GRAPH, "-m", "h200x2", "--methods", "single", "--best", "no/such/b.json", says=["no/such/b.json"])
+
+    def test_best_that_cannot_be_written_costs_no_table(self):
+        result = self.run_stowage("compare", GRAPH, "-m", "h200x2", "--methods", "single", "--best", "no/such/b.json")
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn(b"single", result.stdout)
+        self.assertEqual(result.stderr.count(b"\n"), 1)
+        self.assertIn(b"no/such/b.json", result.stderr)
 
     def test_unlike_devices(self):
         path, plan = self.optimize("p.json", machine="cpu+h200x2")
