@@ -28,7 +28,7 @@ typedef struct {
     int32_t *made;          /* (T) scratch: an order by one rule */
     int64_t *made_held;
     uint8_t *before;      /* (T) */
-    stw_lean_order *best; /* its peak without parameters and buffers, for now */
+    stw_lean_order *best; /* its peak leaves parameters and buffers out until the end */
 } leaning;
 
 /* Bytes held by position; 0 for what takes no time, since nothing is held by it. */
