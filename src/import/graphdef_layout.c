@@ -143,7 +143,7 @@ void stw_tf_pad(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     stw_tf_dims out = stw_tf_input_dims(graph, node, 0);
     const stw_tf_ints by = stw_tf_input_ints(graph, node, 1);
     if (out.rank < 0 || by.count != 2 * (int64_t)out.rank) return;
-    for (int32_t d = 0; d < out.rank; d++) {
+    for (int64_t d = 0; d < out.rank; d++) {
         if (by.value[2 * d] < 0 || by.value[2 * d + 1] < 0) return;
         if (__builtin_add_overflow(out.dim[d], by.value[2 * d], &out.dim[d])) return;
         if (__builtin_add_overflow(out.dim[d], by.value[2 * d + 1], &out.dim[d])) return;

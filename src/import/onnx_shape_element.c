@@ -29,9 +29,7 @@ bool stw_onnx_rule_cast(stw_onnx_call *c) {
     int32_t dtype = STW_UNKNOWN;
     if (stw_str_is(c->node->op, "Cast"))
         dtype = stw_onnx_dtype(stw_onnx_int(c, "to", 0));
-    else if (stw_str_is(c->node->op, "CastLike"))
-        dtype = dtype_of(c, 1);
-    else if (stw_str_is(c->node->op, "DequantizeLinear"))
+    else if (stw_str_is(c->node->op, "CastLike") || stw_str_is(c->node->op, "DequantizeLinear"))
         dtype = dtype_of(c, 1);
     else
         dtype = stw_onnx_in(c, 2) != NULL ? dtype_of(c, 2) : stw_onnx_dtype_named("u8");
