@@ -10,8 +10,8 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev libdnnl-dev python3 python3-venv clang-format-14
-PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy
+PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev libdnnl-dev libopenmpi-dev openmpi-bin python3 python3-venv clang-format-14
+PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy mpich libmpich-dev
 BIN := build/release/stowage
 
 .PHONY: all venv demo check check-all check-style tidy bench tables coverage fuzz format docs install setup setup-all clean

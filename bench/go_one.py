@@ -13,18 +13,14 @@ table2` (plain or .gz) may be added too: its runs of anneal and of go-one alone 
 import argparse
 import collections
 import datetime
-import gzip
 import json
 import os
 import pathlib
 import re
 import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
 
+from runs import Runs, about_this_place, append, lines_of, number, print_places, stamp, words
 from tables import PAPER, ROOT, mean, milliseconds, table
 
 LONG = {"rnnlm-8": 300, "gnmt-8": 300, "transformer-xl-8": 300}  # seconds; the other rows have SHORT
@@ -80,12 +76,6 @@ def from_table2(record):
             "date": record["date"], "commit": record["commit"], "cores": record["cores"], "cpu": record["processor"]}
 
 
-def lines_of(path):
-    if not path.exists():
-        return []
-    return (gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()).splitlines()
-
-
 def read_stores(paths):
     """Runs by what they are known by; where two stores have the same, the first."""
     store = {}
@@ -101,16 +91,6 @@ def read_stores(paths):
             except (ValueError, KeyError):  # it was killed while it wrote
                 print(f"{path.name}: passed over a broken line", file=sys.stderr)
     return store
-
-
-def append(path, record):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab+") as file:
-        if file.tell() > 0:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write((json.dumps(record) + "\n").encode())
 
 
 def command_of(run, store, options, folder):
@@ -134,104 +114,42 @@ def results_of(text):
     return head["lower_bound_s"], [{field: entry.get(field) for field in fields} for entry in entries]
 
 
-def about_this_place():
-    def git(*arguments):
-        try:
-            return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True).stdout.strip()
-        except OSError:
-            return ""
-
-    cpu = re.search(r"model name\s*:\s*(.*)", open("/proc/cpuinfo").read()) if os.path.exists("/proc/cpuinfo") else None
-    commit = git("rev-parse", "--short", "HEAD") or "unknown"
-    changed = git("status", "--porcelain", "--", "src", "cli", "include")
-    return {"commit": commit + (" with changes" if changed else ""), "cores": len(os.sched_getaffinity(0)),
-            "cpu": re.sub(r"\s+", " ", cpu.group(1)) if cpu else "unknown"}
-
-
 def likely_seconds(run):
     if WHAT[run.what][0] == "search":
         return 1.03 * run.seconds + 3.0
     return 30.0 if run.graph in LONG else 5.0  # as seen on a busy core
 
 
-class Bench:
-    """Makes runs, several at once: first the short ones that all others are compared with, then the longest first."""
+class Bench(Runs):
+    """First the short ones that all others are compared with, then the longest first."""
 
     def __init__(self, options, store, runs):
-        self.options, self.store = options, store
-        self.place = about_this_place()
-        if options.commit:
-            self.place["commit"] = options.commit
         rank = {what: index for index, what in enumerate(WHAT)}
-        self.waiting = sorted((run for run in runs if run not in store),
-                              key=lambda run: (WHAT[run.what][0] == "search", -run.seconds, run.seed, rank[run.what]))
-        self.active, self.failed, self.done = [], 0, 0
-        self.began = time.monotonic()
-        self.deadline = self.began + options.deadline if options.deadline else float("inf")
-        cores = sorted(os.sched_getaffinity(0))
-        pinned = options.jobs > 1 and options.jobs * options.threads <= len(cores) and shutil.which("taskset")
-        self.slots = [cores[job * options.threads:(job + 1) * options.threads] if pinned else None for job in range(options.jobs)]
+        waiting = sorted((run for run in runs if run not in store),
+                         key=lambda run: (WHAT[run.what][0] == "search", -run.seconds, run.seed, rank[run.what]))
+        super().__init__(waiting, options.jobs, options.threads, options.deadline)
+        self.options, self.store = options, store
+        self.place = about_this_place(options.commit)
+
+    def command_of(self, run, folder):
+        return command_of(run, self.store, self.options, folder)
+
+    def likely_seconds(self, run):
+        return likely_seconds(run)
 
     def is_ready(self, run):
-        fits = time.monotonic() + likely_seconds(run) <= self.deadline
-        return fits and (run.what != "control" or run._replace(what="go-one") in self.store)
+        return super().is_ready(run) and (run.what != "control" or run._replace(what="go-one") in self.store)
 
-    def start(self, run):
-        slot = self.slots.pop()
-        folder = tempfile.TemporaryDirectory()
-        command = command_of(run, self.store, self.options, folder.name)
-        if slot:
-            command = ["taskset", "-c", ",".join(map(str, slot)), *command]
-        out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        self.active.append((run, process, out, err, folder, slot, time.monotonic()))
+    def name_of(self, run):
+        return f"{run.graph} {run.machine} {run.what} seed {run.seed}"
 
-    def finish(self, entry):
-        run, process, out, err, folder, slot, began = entry
-        self.active.remove(entry)
-        self.slots.append(slot)
-        out.seek(0)
-        err.seek(0)
-        text, complaint = out.read(), err.read().strip().splitlines()[-1:]
-        folder.cleanup()
-        took = time.monotonic() - began
-        if process.returncode not in (0, 1) or not text:
-            self.failed += 1
-            print(f"{' '.join(map(str, run))}: exit {process.returncode} {' '.join(complaint)}", file=sys.stderr, flush=True)
-            return
+    def take(self, run, text, took):
         bound, results = results_of(text)
-        record = dict(run._asdict(), results=results, bound_s=bound, took_s=round(took, 3), jobs=self.options.jobs,
-                      date=str(datetime.date.today()), **self.place)
+        record = dict(run._asdict(), results=results, bound_s=bound, took_s=round(took, 3), **stamp(self.jobs, self.place))
         self.store[run] = record
         append(self.options.store[0], record)
-        self.done += 1
         best = min((result["step_s"] for result in results if result["valid"]), default=None)
-        print(f"{time.monotonic() - self.began:6.0f} s  {len(self.waiting)} wait  {run.graph} {run.machine} {run.what} seed {run.seed}: "
-              f"{milliseconds(best)} ms in {took:.1f} s", file=sys.stderr, flush=True)
-
-    def make_all(self):
-        total = sum(likely_seconds(run) for run in self.waiting) / self.options.jobs
-        print(f"{len(self.waiting)} runs, at most about {total / 60:.0f} min", file=sys.stderr)
-        try:
-            while self.active or any(self.is_ready(run) for run in self.waiting):
-                while self.slots:
-                    run = next((run for run in self.waiting if self.is_ready(run)), None)
-                    if run is None:
-                        break
-                    self.waiting.remove(run)
-                    self.start(run)
-                time.sleep(0.05)
-                for entry in list(self.active):
-                    run, process, began = entry[0], entry[1], entry[-1]
-                    if process.poll() is not None:
-                        self.finish(entry)
-                    elif time.monotonic() > min(self.deadline, began + 4.0 * likely_seconds(run) + 60.0):
-                        process.kill()
-        finally:
-            for entry in self.active:
-                entry[1].kill()
-        print(f"{self.done} runs made, {self.failed} failed, {len(self.waiting)} still wait", file=sys.stderr)
-        return self.failed == 0 and not self.waiting
+        return f"{milliseconds(best)} ms"
 
 
 # ---- the best plans known ----
@@ -340,10 +258,6 @@ class Row:
 
     def name(self):
         return f"{self.graph}, {self.k}"
-
-
-def number(value, form):
-    return "-" if value is None else form.format(value)
 
 
 def mean_of(rows, function):
@@ -459,9 +373,7 @@ def print_head(runs, store, options):
     scale = options.seconds_scale
     if scale != 1:
         print(f"**A quick try: all budgets of time times {scale:g}.**\n")
-    places = collections.Counter(tuple(record[field] for field in ("date", "cpu", "cores", "jobs", "commit")) for record in present)
-    for (date, cpu, cores, jobs, commit), count in sorted(places.items()):
-        print(f"- {count} runs: {date}, {cpu}, {cores} cores, {jobs} at once, commit {commit}")
+    print_places(present)
     print(f"""
 A cell is the mean of the seeds, with the smallest and the largest where they differ. Every run is one call of `stowage compare GRAPH
 --machine M --seed S --threads {options.threads}`, {SHORT * scale:g} s, or {300 * scale:g} s for {', '.join(LONG)}:
@@ -493,16 +405,6 @@ def print_all(runs, store, options):
 
 
 # ---- the command line ----
-
-
-def words(known):
-    def split(text):
-        chosen = text.split(",")
-        for word in chosen:
-            if word not in known:
-                raise argparse.ArgumentTypeError(f"unknown: {word}; known: {', '.join(known)}")
-        return chosen
-    return split
 
 
 def main():

@@ -1,9 +1,10 @@
-/* `stowage train`: a policy for one graph on one machine, into a file. */
+/* `stowage train`: a policy for one graph on one machine, into a file. (For many graphs: train_many.c.) */
 #include <math.h>
 
 #include "base/file.h"
 #include "policy/checkpoint.h"
 #include "search.h"
+#include "train_many.h"
 
 typedef struct job {
     const cli_call *call;
@@ -150,7 +151,7 @@ static stw_status finish(job *j, stw_error *error) {
     return STW_OK;
 }
 
-int cmd_train(const cli_call *call) {
+static int train_one(const cli_call *call) {
     stw_error error;
     job j = {.call = call, .arena = call->arena};
     j.curve.arena = &j.arena;
@@ -162,4 +163,18 @@ int cmd_train(const cli_call *call) {
     stw_result_destroy(j.result);
     stw_session_destroy(j.session);
     return exit_status;
+}
+
+int cmd_train(const cli_call *call) {
+    static const char *const of_many[] = {"hold-out", "network"};
+    stw_error error;
+    if (stw_options_get(call->options, "corpus") != NULL) return cli_train_many(call);
+    for (int k = 0; k < 2; k++) {
+        if (stw_options_get(call->options, of_many[k]) == NULL) continue;
+        stw_fail(&error, STW_ERROR_INPUT, "--%s goes with --corpus", of_many[k]);
+        return cli_fault(&error);
+    }
+    if (call->operand_count == 1) return train_one(call);
+    stw_fail(&error, STW_ERROR_INPUT, "train needs a graph, or --corpus for many; usage: stowage %s", call->command->usage);
+    return cli_fault(&error);
 }

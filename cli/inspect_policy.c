@@ -16,6 +16,8 @@ typedef struct policy_head {
     int64_t updates, evaluations, round;
     char graph[33];     /* its fingerprint; empty: not there */
     double best_step_s; /* NaN: none */
+    bool pretrained;    /* it was made for many graphs; then: */
+    int64_t seed, all_updates, problems, schedules;
 } policy_head;
 
 bool cli_is_policy(stw_str text) {
@@ -44,6 +46,20 @@ static void read_training(policy_head *head) {
     head->best_step_s = has_best != 0 && numbers != NULL ? ((const double *)numbers->data)[STW_TRAINING_BEST_STEP] : NAN;
 }
 
+static void read_pretraining(policy_head *head) {
+    const stw_tensor_file *file = &head->file;
+    int64_t updates = 0;
+    head->schedules = 1;
+    head->pretrained = stw_tensor_file_dimension(file, "pretrain.update", &updates);
+    if (!head->pretrained) return;
+    head->updates = updates;
+    stw_tensor_file_dimension(file, "pretrain.evaluations", &head->evaluations);
+    stw_tensor_file_dimension(file, "pretrain.updates", &head->all_updates);
+    stw_tensor_file_dimension(file, "pretrain.slots", &head->problems);
+    stw_tensor_file_dimension(file, "pretrain.seed", &head->seed);
+    stw_tensor_file_dimension(file, "pretrain.schedules", &head->schedules);
+}
+
 static stw_status read_head(stw_str text, const char *label, stw_arena *arena, policy_head *head, stw_error *error) {
     *head = (policy_head){.bytes = text.length};
     TRY(stw_tensor_file_parse(text, label, arena, &head->file, error));
@@ -57,6 +73,7 @@ static stw_status read_head(stw_str text, const char *label, stw_arena *arena, p
         if (begins(tensor->name, "parameter/")) head->parameters += tensor->rows * tensor->cols;
     }
     read_training(head);
+    read_pretraining(head);
     return STW_OK;
 }
 
@@ -84,7 +101,14 @@ static void print_head(policy_head *head, stw_arena arena) {
     add_line(&table, "size", cli_bytes((double)head->bytes).text);
     cli_table_add(&table, CLI_PLAIN, "heads");
     cli_table_add(&table, CLI_PLAIN, "placement: %s, schedule: %s", placement_word(head), schedule_word(head));
-    if (!head->trained) add_line(&table, "training", "none");
+    if (!head->trained && !head->pretrained) add_line(&table, "training", "none");
+    if (head->pretrained) {
+        cli_table_add(&table, CLI_PLAIN, "training");
+        cli_table_add(&table, CLI_PLAIN, "on many graphs: %s of %s updates of %s problems, %s evaluations, seed %" PRId64,
+                      cli_count(head->updates).text, cli_count(head->all_updates).text, cli_count(head->problems).text,
+                      cli_count(head->evaluations).text, head->seed);
+        add_line(&table, "decides", head->schedules != 0 ? "placement and schedule" : "placement");
+    }
     if (head->trained) {
         cli_table_add(&table, CLI_PLAIN, "training");
         cli_table_add(&table, CLI_PLAIN, "%s updates, %s evaluations, round %" PRId64, cli_count(head->updates).text,
@@ -155,6 +179,23 @@ static void write_training(stw_json_writer *w, const policy_head *head) {
     stw_json_end_object(w);
 }
 
+static void write_pretraining(stw_json_writer *w, const policy_head *head) {
+    stw_json_write_key(w, "pretraining");
+    if (!head->pretrained) {
+        stw_json_write_null(w);
+        return;
+    }
+    stw_json_begin_object(w);
+    cli_field_int(w, "updates", head->updates);
+    cli_field_int(w, "all_updates", head->all_updates);
+    cli_field_int(w, "problems", head->problems);
+    cli_field_int(w, "evaluations", head->evaluations);
+    cli_field_int(w, "seed", head->seed);
+    stw_json_write_key(w, "schedules");
+    stw_json_write_bool(w, head->schedules != 0);
+    stw_json_end_object(w);
+}
+
 static void write_tensors(stw_json_writer *w, const policy_head *head) {
     stw_json_write_key(w, "tensors");
     stw_json_begin_array(w);
@@ -183,6 +224,7 @@ static void print_json(policy_head *head) {
     cli_field_text(&w, "schedule_head", stw_str_of(schedule_word(head)));
     write_dimensions(&w, head);
     write_training(&w, head);
+    write_pretraining(&w, head);
     write_tensors(&w, head);
     stw_json_end_object(&w);
     printf("\n");

@@ -51,13 +51,13 @@ const cli_command cli_commands[] = {
     {.name = "train",
      .bit = STW_FOR_TRAIN,
      .run = cmd_train,
-     .least_operands = 1,
+     .least_operands = 0,
      .most_operands = 1,
-     .summary = "train a policy that builds plans for a graph",
-     .usage = "train GRAPH --machine NAME|FILE -o POLICY [OPTION...]",
+     .summary = "train a policy that builds plans, for a graph or for many",
+     .usage = "train [GRAPH | --corpus A,B,...] -o POLICY [OPTION...]",
      .description =
          "Trains a network that decides for every unit of ops where and when it runs, on this graph and machine alone, by what "
-         "the simulator says of the plans that it samples. 'stowage optimize' does the same for a share of its budget and "
+         "the simulator says of the plans that it samples. The method go-one does the same for as long as its budget lasts and "
          "forgets the network; here it is kept, with the state of its training, in the file POLICY: every half minute, at the "
          "end, and when it is interrupted.\n\n"
          "Prints how far the training is, what the best plan that was seen is worth, and the learning curve: the plan of the "
@@ -65,11 +65,15 @@ const cli_command cli_commands[] = {
          "With --updates and --seed the policy repeats bit for bit, on any number of threads, and --resume goes on with a "
          "training that was interrupted, given the same options. A training by --budget cannot be resumed, since its course "
          "depends on the time that is left.\n\n"
+         "With --corpus it trains one policy for many graphs and machines, which are drawn anew all the time: what go-zero and "
+         "go-tune then use on graphs that it has never seen. mpirun starts it on several processes.\n\n"
          "Ctrl-C ends the training: the policy, the curve and the best plan are written, and the exit status is 130. A second "
          "Ctrl-C ends the program at once.",
      .examples = "stowage train gnmt-4.json.gz --machine h200x4 -o policy.stw\ta minute of training\n"
                  "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --curve c.csv\tone that repeats\n"
-                 "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --resume\tgo on after Ctrl-C\n"},
+                 "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --resume\tgo on after Ctrl-C\n"
+                 "stowage train --corpus all --hold-out gnmt -o p.stw --updates 2000\tfor many graphs, but for those of GNMT\n"
+                 "mpirun -n 2 stowage train --corpus all -o p.stw --updates 2000\ton two processes\n"},
     {.name = "bench",
      .bit = STW_FOR_BENCH,
      .run = cmd_bench,

@@ -242,6 +242,7 @@ typedef struct stw_cancel stw_cancel;
 STW_API stw_status stw_cancel_create(stw_cancel **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_cancel_destroy(stw_cancel *cancel);
 STW_API void stw_cancel_request(stw_cancel *cancel);
+STW_API bool stw_cancel_is_requested(const stw_cancel *cancel);
 
 typedef struct stw_progress {
     const char *method;                     /* at work now */

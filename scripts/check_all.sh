@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The long checks, after `make check`: threads under TSan, an independent engine, a real trace viewer, many more random cases, every
-# reader fuzzed. Prints what each says, then the total; exits 1 if one failed.
+# The long checks, after `make check`: threads under TSan, another MPI, an independent engine, a real trace viewer, many more random
+# cases, every reader fuzzed. Prints what each says, then the total; exits 1 if one failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 passed=0 failed=0
@@ -19,6 +19,10 @@ step() { # name, command...
 tsan() {
     cmake --preset tsan >/dev/null && cmake --build --preset tsan -j "$(nproc)" && ctest --test-dir build/tsan --output-on-failure -L unit
 }
+mpich() {
+    cmake --preset mpich >/dev/null && cmake --build --preset mpich -j "$(nproc)" --target stowage comm_ranks &&
+        ctest --test-dir build/mpich --output-on-failure -R '^dist/mpi$'
+}
 long_random() {
     local seed
     for seed in 2 3 4 5; do
@@ -36,6 +40,7 @@ trace_viewer() {
 }
 
 step "threads: unit tests under TSan" tsan
+step "several processes by MPICH" mpich
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer
 step "20,000 more random cases against the second simulator" long_random

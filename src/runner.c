@@ -24,6 +24,7 @@ stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {
 
 void stw_cancel_destroy(stw_cancel *cancel) { free(cancel); }
 void stw_cancel_request(stw_cancel *cancel) { atomic_store(&cancel->requested, true); }
+bool stw_cancel_is_requested(const stw_cancel *cancel) { return cancel != NULL && atomic_load(&cancel->requested); }
 
 bool stw_runner_is_cancelled(const stw_runner *runner) {
     return runner->watch->cancel != NULL && atomic_load(&runner->watch->cancel->requested);
@@ -201,9 +202,10 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     if (status == STW_OK) return STW_OK;
     stw_plan_destroy(entry->plan);
     entry->plan = NULL;
-    const bool too_large = status == STW_ERROR_MEMORY &&
-                           (method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_RIVAL); /* a network for every op */
-    if (status == STW_ERROR_NO_PLAN || too_large) {                                                 /* that is an outcome */
+    const bool network =
+        method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_RIVAL;
+    const bool too_large = status == STW_ERROR_MEMORY && network; /* for every op */
+    if (status == STW_ERROR_NO_PLAN || too_large) {               /* that is an outcome */
         memcpy(entry->reason, local.message, sizeof local.message);
         return STW_OK;
     }

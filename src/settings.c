@@ -68,6 +68,12 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     if (reward != NULL) out->reward = strcmp(reward, "sqrt") == 0;
     if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
     if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;
+    const char *policy = text_of(options, "policy");
+    out->no_policy = policy != NULL && strcmp(policy, "none") == 0;
+    out->policy = out->no_policy ? NULL : policy;
+    out->decodes = (int32_t)integer_of(options, "decodes", 0);
+    const char *shuffle = text_of(options, "shuffle-features");
+    out->shuffled = shuffle != NULL && strcmp(shuffle, "yes") == 0;
     out->updates = integer_of(options, "updates", 0);
     out->group_count = (int32_t)integer_of(options, "groups", 0);
     return STW_OK;

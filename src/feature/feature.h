@@ -59,4 +59,11 @@ typedef struct stw_feedback_input { /* T tasks, N nodes */
 stw_status stw_features_feedback(const stw_features *features, const stw_feedback_input *input, double *feedback, double *pair,
                                  stw_arena scratch, stw_error *error);
 
+/* What a proposal to move units means: per unit whether it would move, its pair columns where it would go, and those where it is.
+ * pair: as above. now, then: (N) devices; of a unit those of its first member. proposal: (M, proposal columns), 0 for those that
+ * stay. */
+int32_t stw_features_proposal_columns(void);
+void stw_features_proposal(const stw_features *features, const double *pair, const int32_t *now, const int32_t *then,
+                           double *proposal);
+
 #endif

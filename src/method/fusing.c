@@ -242,10 +242,10 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
     return status;
 }
 
-/* Searches, policies and `exact` decide about groups; where a rule is fixed only searches look after it. */
+/* Searches, `go-one` and `exact` decide about groups; where a rule is fixed only searches look after it. */
 static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
     if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
-    return fusing->rule < 0 && method->kind == STW_METHOD_POLICY;
+    return fusing->rule < 0 && method->kind == STW_METHOD_LEARNER;
 }
 
 /* ---- first the groups as they are, then the groups too ---- */
@@ -254,7 +254,7 @@ static const double GROUPS_SHARE = 0.5; /* of the budget, for placing groups as 
 
 /* Worth it where much is placed; a policy that is kept in a file must see one problem only. */
 static bool begins_on_groups(const stw_method *method, const stw_search *search) {
-    const bool learns = method->kind == STW_METHOD_POLICY;
+    const bool learns = method->kind == STW_METHOD_LEARNER;
     if (search->fusing == NULL || search->fusing->fused == NULL || (learns && search->fusing->rule >= 0)) return false;
     if (search->objective == STW_OBJECTIVE_MEMORY || !(search->tasks & STW_TASK_PLACEMENT)) return false;
     if (!(learns || method->kind == STW_METHOD_SEARCH)) return false;

@@ -34,6 +34,10 @@ typedef struct stw_policy_settings {
     int32_t unit_count;   /* 0: one per op; -1: by the size of the graph */
     int32_t group_count;  /* of hdp; 0: unset */
     int32_t warm_start;   /* 0, 1, or -1: unset */
+    int32_t decodes;      /* plans that go-zero makes; 0: unset */
+    bool shuffled;        /* go-zero sees the features of other units: a control */
+    bool no_policy;       /* the pre-trained policy is not to be used */
+    const char *policy;   /* file of the pre-trained policy; NULL: the one that comes with the library */
     const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
     bool resume;          /* from that file */
 } stw_policy_settings;

@@ -46,6 +46,7 @@ static const field fields[] = {
     FIELD(score_width, 0, MOST_WIDTH),
     FIELD(fusion, STW_FUSION_HEAD_NONE, STW_FUSION_HEAD_CLASS),
     FIELD(fusion_classes, 0, MOST_CLASSES),
+    FIELD(proposal_columns, 0, MOST_COLUMNS),
 };
 #undef FIELD
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };

@@ -124,6 +124,7 @@ stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *in, stw_error
     TRY(hold_reals(pass, in->unit, M * c->unit_columns, &held->unit, error));
     TRY(hold_reals(pass, in->feedback, M * c->feedback_columns, &held->feedback, error));
     TRY(hold_reals(pass, in->pair, M * D * c->pair_columns, &held->pair, error));
+    TRY(hold_reals(pass, in->proposal, M * c->proposal_columns, &held->proposal, error));
     if (c->placement == STW_PLACEMENT_DEVICE) TRY(hold_reals(pass, in->device, D * c->device_columns, &held->device, error));
     TRY(hold_indices(pass, in->operator_, M, &held->operator_, error));
     TRY(hold_lists(pass, &(lists){"producers", in->producer_start, in->producer}, in->M, &held->producers, error));

@@ -16,13 +16,14 @@ static stw_linear_layer piece(stw_net *net, const char *name, int32_t in, int32_
 static void declare_input(stw_net *net) {
     const stw_policy_config *c = &net->config;
     const int32_t pair = c->pair_columns > 0 ? c->pair_width : 0;
-    const int32_t all = c->unit_columns + c->feedback_columns + c->operator_width + pair;
+    const int32_t all = c->unit_columns + c->feedback_columns + c->proposal_columns + c->operator_width + pair;
     net->operator_table =
         stw_parameters_declare(&net->p, c->operators, c->operator_width, STW_START_NORMAL, 1.0, "operator.table");
     if (pair > 0) net->pool = stw_linear_declare(&net->p, "pair.pool", c->pair_columns, pair, true, true, RELU);
     net->unit = piece(net, "input.unit", c->unit_columns, all, true, false);
     if (c->feedback_columns > 0) net->feedback = piece(net, "input.feedback", c->feedback_columns, all, false, false);
     if (pair > 0) net->pair = piece(net, "input.pair", pair, all, false, false);
+    if (c->proposal_columns > 0) net->proposal = piece(net, "input.proposal", c->proposal_columns, all, false, false);
     if (c->identities > 0)
         net->identity = stw_parameters_declare(&net->p, c->identities, c->width, STW_START_NORMAL, 0.5, "input.identity");
     net->operator_ = piece(net, "input.operator", c->operator_width, all, false, true);

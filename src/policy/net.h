@@ -13,7 +13,7 @@ struct stw_net {
     /* The input. `operator_` comes last and has the relu of the sum. */
     int32_t operator_table; /* (operators, operator_width) */
     stw_linear_layer pool;  /* pair_columns -> pair_width */
-    stw_linear_layer unit, feedback, pair, operator_;
+    stw_linear_layer unit, feedback, pair, proposal, operator_;
     int32_t identity; /* (identities, width) is added to x0 */
     stw_sage_layer sage[STW_NET_MAX_LAYERS];
     stw_linear_layer modulation[STW_NET_MAX_LAYERS];
@@ -34,7 +34,7 @@ struct stw_net {
 
 typedef struct stw_held_input { /* on the backend */
     int32_t M, D;
-    void *unit, *feedback, *pair, *device;
+    void *unit, *feedback, *pair, *proposal, *device;
     int32_t *operator_;
     stw_gathering producers, readers;
     stw_gathering of_pairs; /* each row from its D pairs */

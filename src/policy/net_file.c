@@ -77,9 +77,11 @@ stw_status stw_net_config_of(const stw_tensor_file *file, stw_policy_config *out
     return stw_policy_config_check(out, error);
 }
 
-static stw_status check_same(const stw_net *net, const stw_tensor_file *file, stw_error *error) {
+/* `shared`: the file's network lacks the vectors of rows. */
+static stw_status check_same(const stw_net *net, const stw_tensor_file *file, bool shared, stw_error *error) {
     stw_policy_config stated, own = net->config;
     TRY(stw_net_config_of(file, &stated, error));
+    if (shared) own.identities = 0;
     int32_t *a = NULL, *b = NULL;
     const char *name = NULL;
     for (int32_t i = 0; (name = stw_policy_config_field(i, &own, &a)) != NULL; i++) {
@@ -116,10 +118,12 @@ static stw_status find(const stw_tensor_file *file, const block *from, const stw
     return stw_tensor_expect(file, name, type, entry->rows, entry->cols, out, error);
 }
 
-static stw_status each(const stw_parameters *p, const stw_tensor_file *file, const block *to, bool write, stw_arena scratch,
-                       stw_error *error) {
+/* `but`: a parameter that is left alone; -1: none. */
+static stw_status each(const stw_parameters *p, const stw_tensor_file *file, const block *to, int32_t but, bool write,
+                       stw_arena scratch, stw_error *error) {
     for (int32_t i = 0; i < p->count; i++) {
         const stw_tensor *t = NULL;
+        if (i == but) continue;
         TRY(find(file, to, &p->entry[i], &t, error));
         if (write) TRY(fill(p, stw_parameter_in(p, i, to->at), t, scratch, error));
     }
@@ -127,7 +131,7 @@ static stw_status each(const stw_parameters *p, const stw_tensor_file *file, con
 }
 
 stw_status stw_net_load(stw_net *net, const stw_tensor_file *file, stw_arena scratch, stw_error *error) {
-    TRY(check_same(net, file, error));
+    TRY(check_same(net, file, false, error));
     int64_t step = 0;
     const bool moments = stw_tensor_file_dimension(file, "adam_step", &step);
     if (step < 0) return stw_fail(error, STW_ERROR_INPUT, "the file states adam_step %lld; it counts from 0", (long long)step);
@@ -135,8 +139,21 @@ stw_status stw_net_load(stw_net *net, const stw_tensor_file *file, stw_arena scr
     blocks_of(&net->p, to);
     /* All is looked at before the first is written: a file that does not fit leaves the network as it was. */
     for (int32_t write = 0; write < 2; write++) {
-        for (int32_t k = 0; k < (moments ? BLOCKS : 1); k++) TRY(each(&net->p, file, &to[k], write == 1, scratch, error));
+        for (int32_t k = 0; k < (moments ? BLOCKS : 1); k++) TRY(each(&net->p, file, &to[k], -1, write == 1, scratch, error));
     }
     if (moments) net->p.step = step;
+    return STW_OK;
+}
+
+stw_status stw_net_load_shared(stw_net *net, const stw_tensor_file *file, stw_arena scratch, stw_error *error) {
+    const stw_parameters *p = &net->p;
+    const int32_t rows = stw_parameters_find(p, "input.identity");
+    block to[BLOCKS];
+    TRY(check_same(net, file, true, error));
+    blocks_of(p, to);
+    for (int32_t write = 0; write < 2; write++) TRY(each(p, file, &to[0], rows, write == 1, scratch, error));
+    if (rows < 0) return STW_OK;
+    const int64_t count = (int64_t)p->entry[rows].rows * p->entry[rows].cols;
+    p->backend->zero(p->backend, stw_parameter_value(p, rows), count * (int64_t)p->backend->real_bytes);
     return STW_OK;
 }

@@ -1,7 +1,7 @@
 /* The GO network: features -> GraphSAGE -> segment-recurrent attention with modulation -> one recurrent attention block per task,
  * with shared weights, each task conditioned on the decisions before it.
  *
- *   u    = features (M, unit + feedback columns), operator embedding, largest over devices of relu(pair features)
+ *   u    = features (M, unit + feedback + proposal columns), operator embedding, largest over devices of relu(pair features)
  *   x0   = relu(u W + v)                               (M, width); v: a vector per row, where the policy is for one graph
  *   x    = sage(x0)                  sage_layers times
  *   g    = mean over rows of x                         the graph
@@ -49,13 +49,14 @@ typedef struct stw_policy_config {
     int32_t identities; /* rows with a vector of their own: a policy for one graph, M rows; 0: a policy that transfers */
     int32_t width, pair_width;
     int32_t sage_layers, attention_layers, heads, inner, segment;
-    int32_t modulation;     /* 0 or 1 */
-    int32_t placement;      /* stw_placement_head */
-    int32_t schedule;       /* stw_schedule_head */
-    int32_t classes;        /* of priority, for STW_SCHEDULE_CLASS */
-    int32_t score_width;    /* of the device head */
-    int32_t fusion;         /* stw_fusion_head */
-    int32_t fusion_classes; /* of fusion priority, for STW_FUSION_HEAD_CLASS; class 0: not merged */
+    int32_t modulation;       /* 0 or 1 */
+    int32_t placement;        /* stw_placement_head */
+    int32_t schedule;         /* stw_schedule_head */
+    int32_t classes;          /* of priority, for STW_SCHEDULE_CLASS */
+    int32_t score_width;      /* of the device head */
+    int32_t fusion;           /* stw_fusion_head */
+    int32_t fusion_classes;   /* of fusion priority, for STW_FUSION_HEAD_CLASS; class 0: not merged */
+    int32_t proposal_columns; /* 0: the network does not see what the round proposes */
 } stw_policy_config;
 
 /* Presets: "default" and "paper". False if unknown. Feature columns are left 0 for the caller to fill in. */
@@ -83,6 +84,7 @@ typedef struct stw_net_input {
     const double *unit;                       /* (M, unit_columns) */
     const double *feedback;                   /* (M, feedback_columns) or NULL: zeros */
     const double *pair;                       /* (M, D, pair_columns) or NULL: zeros */
+    const double *proposal;                   /* (M, proposal_columns) or NULL: zeros */
     const double *device;                     /* (D, device_columns); only for the head `device` */
     const int32_t *operator_;                 /* (M) in [0, operators) */
     const int32_t *producer_start, *producer; /* (M + 1), (.) */

@@ -26,6 +26,7 @@ static stw_status project(stw_pass *pass, stw_error *error) {
     stw_linear_forward(&net->unit, &net->p, in->M, in->unit, false, pass->x0);
     if (c->feedback_columns > 0) stw_linear_forward(&net->feedback, &net->p, in->M, in->feedback, true, pass->x0);
     if (c->pair_columns > 0) stw_linear_forward(&net->pair, &net->p, in->M, pass->pair, true, pass->x0);
+    if (c->proposal_columns > 0) stw_linear_forward(&net->proposal, &net->p, in->M, in->proposal, true, pass->x0);
     if (c->identities > 0)
         b->add_scaled(b, (int64_t)in->M * c->width, 1.0, stw_parameter_value(&net->p, net->identity), pass->x0);
     stw_linear_forward(&net->operator_, &net->p, in->M, pass->operator_, true, pass->x0);
@@ -47,6 +48,7 @@ static stw_status project_back(stw_pass *pass, void *d_x0, stw_error *error) {
     if (c->identities > 0) b->add_scaled(b, (int64_t)in->M * c->width, 1.0, d_x0, stw_parameter_gradient(&net->p, net->identity));
     stw_linear_backward(&net->unit, &net->p, in->M, in->unit, NULL, d_x0, false, NULL);
     if (c->feedback_columns > 0) stw_linear_backward(&net->feedback, &net->p, in->M, in->feedback, NULL, d_x0, false, NULL);
+    if (c->proposal_columns > 0) stw_linear_backward(&net->proposal, &net->p, in->M, in->proposal, NULL, d_x0, false, NULL);
     if (c->pair_columns == 0) return STW_OK;
     void *d_pair = NULL, *d_pooled = NULL;
     TRY(stw_tape_reals(pass->layer_tape, (int64_t)in->M * c->pair_width, &d_pair, error));

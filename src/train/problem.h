@@ -26,6 +26,7 @@ typedef struct stw_problem {
     int32_t rule;           /* stw_rule of a new placement; -1: upward rank, which the policy may nudge */
     bool places, schedules; /* what is to be decided */
     bool fuses;             /* false: every op is alone */
+    bool polishes;          /* the best plan's priorities are improved even where the policy does not decide the schedule */
     int32_t M;
     stw_units units; /* M decisions */
     stw_features features;

@@ -79,8 +79,8 @@ stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, s
     t->best_score = *score;
     t->has_best = true;
     t->last_better = t->update;
-    if (t->problem->schedules && t->problem->rule < 0 && t->problem->objective == STW_OBJECTIVE_TIME && t->nudged)
-        TRY(polish(t, error));
+    const stw_problem *p = t->problem;
+    if ((p->schedules || p->polishes) && p->rule < 0 && p->objective == STW_OBJECTIVE_TIME && t->nudged) TRY(polish(t, error));
     t->environment.found(t->environment.context, t->best, &t->best_score);
     return STW_OK;
 }
@@ -122,7 +122,7 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     t->round.base = *p->listing.base;
     t->round.other = NULL;
     if (t->round.plan != NULL && t->settings.proposals && t->steered && p->places) {
-        const stw_rng rng = stw_rng_split(&t->rng, PROPOSALS + (uint64_t)t->round_index);
+        const stw_rng rng = stw_rng_split(&t->rng, PROPOSALS + (uint64_t)(t->draw >= 0 ? t->draw : t->round_index));
         TRY(stw_propose(p, t->origin, rng, t->other, t->round_arena, error));
         t->round.other = t->other;
     }
@@ -136,18 +136,22 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     memset(t->feedback, 0, (size_t)((int64_t)p->M * config->feedback_columns) * sizeof *t->feedback);
     memset(t->pair, 0, (size_t)((int64_t)p->M * f->D * config->pair_columns) * sizeof *t->pair);
     if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, &times, error));
+    if (ran && config->proposal_columns > 0)
+        stw_features_proposal(f, t->pair, t->origin->device, t->round.other != NULL ? t->other : t->origin->device, t->proposal);
     if (ran && ways[way].as_run && t->settings.glue) TRY(stw_round_order(p, times.start_ps, &t->round_arena, &t->round, error));
-    const stw_net_input input = {.M = p->M,
-                                 .D = f->D,
-                                 .unit = f->unit,
-                                 .feedback = config->feedback_columns > 0 ? t->feedback : NULL,
-                                 .pair = config->pair_columns > 0 ? t->pair : NULL,
-                                 .device = f->device,
-                                 .operator_ = f->operator_,
-                                 .producer_start = f->producer_start,
-                                 .producer = f->producer,
-                                 .reader_start = f->reader_start,
-                                 .reader = f->reader};
+    stw_net_input input = {.M = p->M,
+                           .D = f->D,
+                           .unit = f->unit,
+                           .feedback = config->feedback_columns > 0 ? t->feedback : NULL,
+                           .pair = config->pair_columns > 0 ? t->pair : NULL,
+                           .proposal = config->proposal_columns > 0 ? t->proposal : NULL,
+                           .device = f->device,
+                           .operator_ = f->operator_,
+                           .producer_start = f->producer_start,
+                           .producer = f->producer,
+                           .reader_start = f->reader_start,
+                           .reader = f->reader};
+    if (t->settings.shuffled) TRY(stw_trainer_shuffle(t, &input, &t->round_arena, error));
     return stw_pass_set_input(t->pass, &input, error);
 }
 
@@ -286,7 +290,14 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
     t->has_elite = false; /* its decisions were relative to another plan */
     TRY(stw_trainer_observe(t, error));
     t->evaluations++;
-    if (t->steered && t->problem->places) return find_constants(t, over, error);
+    t->restarted = false;
+    memcpy(t->round.offset, t->settings.offset, sizeof t->round.offset);
+    if (t->steered && t->problem->places && t->settings.grid) return find_constants(t, over, error);
     if (t->settings.imitations > 0 && t->round_index == 0 && !t->steered) return stw_trainer_imitate(t, over, error);
     return STW_OK;
+}
+
+stw_status stw_trainer_begin(stw_trainer *t, stw_error *error) {
+    bool over = false;
+    return t->round_index < 0 ? stw_trainer_begin_round(t, &over, error) : STW_OK;
 }

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static const stw_train_settings preset_default = {.patience = 40,
                                                   .elite = true,
                                                   .proposals = true,
                                                   .wander = 0.02,
+                                                  .grid = true,
                                                   .glue = true};
 static const stw_train_settings preset_paper = {.patience = 0,
                                                 .samples = 16,
@@ -47,10 +49,37 @@ static const stw_train_settings preset_paper = {.patience = 0,
                                                 .imitations = 300,
                                                 .imitation_rate = 1e-3};
 
+static const stw_train_settings preset_transfer = {.patience = 0,
+                                                   .samples = 16,
+                                                   .epochs = 2,
+                                                   .clip = 0.2,
+                                                   .rate = 1e-3,
+                                                   .rate_end = 1e-4,
+                                                   .warm_up = 20,
+                                                   .sigma = 0.7,
+                                                   .sigma_end = 0.35,
+                                                   .floor = 0.002,
+                                                   .limit = 2.5,
+                                                   .gradient_norm = 1.0,
+                                                   .pull = 1e-4,
+                                                   .noise = {.graph = 0.3, .group = 0.5, .unit = 0.2, .sparse = 0.25},
+                                                   .reward = STW_REWARD_LOG,
+                                                   .loss_weight = 0.5,
+                                                   .offset = {0.5, 0.0, 3.0, 0.0},
+                                                   .glue = true};
+
 bool stw_train_preset(const char *name, stw_train_settings *out) {
-    const bool paper = strcmp(name, "paper") == 0;
-    *out = paper ? preset_paper : preset_default;
-    return paper || strcmp(name, "default") == 0;
+    static const struct {
+        const char *name;
+        const stw_train_settings *settings;
+    } presets[] = {{"default", &preset_default}, {"paper", &preset_paper}, {"transfer", &preset_transfer}};
+    *out = preset_default;
+    for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++) {
+        if (strcmp(name, presets[k].name) != 0) continue;
+        *out = *presets[k].settings;
+        return true;
+    }
+    return false;
 }
 
 /* ---- making one ---- */
@@ -69,6 +98,7 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     t->A = t->steered ? STW_STEER_KNOBS : 1;
     STW_TRY_NEW(&t->arena, t->feedback, M * config->feedback_columns + 1, error);
     STW_TRY_NEW(&t->arena, t->pair, M * f->D * config->pair_columns + 1, error);
+    STW_TRY_NEW(&t->arena, t->proposal, M * config->proposal_columns + 1, error);
     const int64_t outputs = t->chained ? K + 1 : 1;
     STW_TRY_NEW(&t->arena, t->means, outputs * M * t->P, error);
     STW_TRY_NEW(&t->arena, t->schedule_out, (K + 1) * M * t->S, error);
@@ -138,8 +168,12 @@ static stw_status create_plans(stw_trainer *t, stw_error *error) {
 static stw_status fill(stw_trainer *t, const stw_policy_config *config, const stw_plan *start, const stw_score *score,
                        stw_error *error) {
     TRY(stw_arena_create(&t->arena, error));
-    TRY(stw_backend_cpu(t->environment.pool, &t->backend, error));
-    TRY(stw_net_create(config, t->backend, t->settings.seed, &t->net, error));
+    t->net = t->environment.net;
+    if (t->net == NULL) {
+        TRY(stw_backend_cpu(t->environment.pool, &t->backend, error));
+        TRY(stw_net_create(config, t->backend, t->settings.seed, &t->own_net, error));
+        t->net = t->own_net;
+    }
     TRY(stw_pass_create(t->net, &t->pass, error));
     TRY(allocate_update(t, error));
     TRY(allocate_fusion(t, error));
@@ -164,6 +198,7 @@ stw_status stw_trainer_create(const stw_problem *problem, const stw_environment 
     t->environment = *environment;
     t->settings = *settings;
     t->round_index = -1;
+    t->draw = -1;
     t->began_s = stw_now_s();
     t->rng = stw_rng_create(settings->seed);
     const stw_status status = fill(t, config, start, score, error);
@@ -182,10 +217,23 @@ void stw_trainer_destroy(stw_trainer *t) {
     stw_plan_destroy(t->best);
     stw_plan_destroy(t->beside);
     stw_pass_destroy(t->pass);
-    stw_net_destroy(t->net);
+    stw_net_destroy(t->own_net);
     stw_backend_destroy(t->backend);
     stw_arena_destroy(&t->arena);
     free(t);
+}
+
+stw_status stw_trainer_restart(stw_trainer *t, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
+                               stw_error *error) {
+    TRY(stw_plan_copy(t->best, plan, error));
+    t->update = update;
+    t->round_index = round - 1;
+    t->draw = update;
+    t->best_score = *score;
+    t->has_best = true;
+    t->has_beside = false;
+    t->restarted = true;
+    return STW_OK;
 }
 
 /* ---- looking at one ---- */
@@ -197,3 +245,14 @@ const stw_plan *stw_trainer_best(const stw_trainer *t, stw_score *score) {
 
 int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }
+stw_net *stw_trainer_net(stw_trainer *t) { return t->net; }
+
+void stw_trainer_spread(const stw_trainer *t, double out[STW_STEER_KNOBS]) {
+    const int32_t M = t->problem->M;
+    for (int32_t k = 0; k < STW_STEER_KNOBS; k++) {
+        double mean = 0.0, square = 0.0;
+        for (int64_t u = 0; t->steered && u < M; u++) mean += t->means[u * t->P + k] / M;
+        for (int64_t u = 0; t->steered && u < M; u++) square += pow(t->means[u * t->P + k] - mean, 2.0) / M;
+        out[k] = sqrt(square);
+    }
+}

@@ -2,12 +2,16 @@
  * and moves the policy towards those that were better (PPO). A round fixes the plan that decisions are relative to; the next one
  * begins with the best plan so far, or with one beside it when that was no use.
  *
+ * Several trainers, each with a graph of its own, can learn into one network (src/pretrain): then an update is taken apart, and
+ * whoever owns the network adds their gradients up.
+ *
  * trainer.c   what a trainer has
  * update.c    an update
  * round.c     the beginning of a round: the plan, its feedback, the best constants
  * proposal.c  the other plan of a round
  * fusion.c    the fusion priorities of the first round
  * rollout.c   samples -> plans -> scores
+ * shuffle.c   features dealt out among units, as a control
  * imitate.c   the warm start of the head `device`
  * resume.c    to a file and back, bit for bit */
 #ifndef STW_TRAIN_TRAINER_H
@@ -41,16 +45,21 @@ typedef struct stw_train_settings {
     double wander;      /* a round that found nothing better is followed by one from the best other plan that it saw, if that is
                          * worse by less than this share; falls linearly to 0 */
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
+    bool grid;          /* a round begins with a grid of constants, the best of which decisions of 0 stand for; else for these: */
+    double offset[STW_STEER_KNOBS];
+    bool shuffled;      /* the network sees the features of each unit in the place of another's: a control */
     int32_t imitations; /* steps of the warm start; 0: none */
     double imitation_rate;
 } stw_train_settings;
 
-/* "default" or "paper", to go with the network of that name (policy.h). False if unknown. */
+/* "default" or "paper", to go with the network of that name (policy.h); "transfer", for a network `default` that learns from many
+ * graphs, and for using it on another. False if unknown. */
 bool stw_train_preset(const char *name, stw_train_settings *out);
 
 /* What the trainer works in; its caller's. `finish`, `repair` and `curve` may be NULL. */
 typedef struct stw_environment {
     void *context;
+    stw_net *net; /* to use and not to change; NULL: the trainer makes one and learns into it */
     stw_pool *pool;
     stw_workspace *const *workspace; /* (threads) */
     const stw_arena *scratch;        /* (threads) copies are scratch */
@@ -67,7 +76,8 @@ typedef struct stw_environment {
 
 typedef struct stw_trainer stw_trainer;
 
-/* config: the network, its feature columns filled in. `start`: a plan to begin with, and what it is worth; NULL: none. */
+/* config: the network, its feature columns filled in (that of environment->net, if there is one). `start`: a plan to begin with,
+ * and what it is worth; NULL: none. */
 stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
                               stw_trainer **out, stw_error *error);
@@ -75,12 +85,26 @@ void stw_trainer_destroy(stw_trainer *trainer);
 
 /* One update, the beginning of a round included when it is time. `*over`: nothing was done, since budget or updates are spent. */
 stw_status stw_trainer_step(stw_trainer *trainer, bool *over, stw_error *error);
+/* The two parts of an update, for a network that belongs to somebody else. First: samples and what they are worth. Then, once
+ * per epoch, from 0: adds the gradient to that of the network. */
+stw_status stw_trainer_sample(stw_trainer *trainer, bool *over, stw_error *error);
+stw_status stw_trainer_add_gradient(stw_trainer *trainer, int32_t epoch, stw_error *error);
+/* The next update begins round `round` (from 0) relative to this plan, as if nothing better were known; `update` decides its
+ * draws. */
+stw_status stw_trainer_restart(stw_trainer *trainer, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
+                               stw_error *error);
+/* The beginning of the first round alone, with its constants. */
+stw_status stw_trainer_begin(stw_trainer *trainer, stw_error *error);
 /* The plan of the policy's means (without noise), decoded and evaluated. */
 stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *score, stw_error *error);
 
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
 int64_t stw_trainer_updates(const stw_trainer *trainer);
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
+/* The network; if it is the trainer's own, it may be filled before the first update. */
+stw_net *stw_trainer_net(stw_trainer *trainer);
+/* How much the knobs that the network said last vary: standard deviation over units. 0 without knobs. */
+void stw_trainer_spread(const stw_trainer *trainer, double out[STW_STEER_KNOBS]);
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
 enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 13 };

@@ -12,7 +12,7 @@ struct stw_trainer {
     stw_environment environment;
     stw_train_settings settings;
     stw_backend *backend;
-    stw_net *net;
+    stw_net *net, *own_net; /* own_net: NULL where the network is somebody else's */
     stw_pass *pass;
     stw_rng rng;
     double began_s;
@@ -20,6 +20,8 @@ struct stw_trainer {
     int64_t update, evaluations;
     int32_t round_index; /* -1: none has begun */
     int64_t last_better; /* the update that found the best plan, or began the round */
+    bool restarted;      /* the next update begins a round */
+    int64_t draw;        /* what the round's proposal is drawn by; -1: the index of the round */
     stw_round round;
     stw_plan *origin; /* the plan that this round is relative to */
     stw_plan *best;
@@ -40,7 +42,7 @@ struct stw_trainer {
     int32_t F, P, S, A;
     bool steered, nudged, fusion_nudged;
     bool chained;                          /* the network has a head for fusion: every sample has a placement output of its own */
-    double *feedback, *pair;               /* (M, .), (M, D, .) */
+    double *feedback, *pair, *proposal;    /* (M, .), (M, D, .), (M, .) */
     double *fusion_out;                    /* (M, F) */
     double *means;                         /* the placement head's outputs: (M, P); chained: (K + 1, M, P) */
     double *schedule_out;                  /* (K + 1, M, S) */
@@ -71,6 +73,8 @@ static inline bool stw_trainer_may_stop(const stw_trainer *t) {
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error);
 /* The plan of the round is known: its order, and what the network sees of it. */
 stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
+/* shuffle.c: deals the rows of the input out anew. */
+stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
 /* Remembers the best of the first `count` plans to wander to. */
 stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error);
 /* 0 to 1: of the updates if they are counted, else of the budget. */

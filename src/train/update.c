@@ -39,6 +39,11 @@ stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *e
     return t->chained ? stw_pass_place(t->pass, count, t->fusion, t->means, error) : stw_pass_placement(t->pass, t->means, error);
 }
 
+static stw_status explore(stw_trainer *t, stw_rng rng, int32_t dims, stw_error *error) {
+    const double *feedback = stw_net_config(t->net)->feedback_columns > 0 ? t->feedback : NULL;
+    return stw_explore(t->problem, &t->settings.noise, rng, dims, feedback, t->noise, t->round_arena, error);
+}
+
 /* Sample `samples` is the greedy one. */
 static stw_status sample_fusion(stw_trainer *t, const stw_rng *rng, stw_error *error) {
     const stw_distribution d = fusion_of(t);
@@ -49,8 +54,7 @@ static stw_status sample_fusion(stw_trainer *t, const stw_rng *rng, stw_error *e
             stw_distribution_greedy(&d, action);
             continue;
         }
-        TRY(stw_explore(t->problem, &t->settings.noise, stw_rng_split(rng, FUSION + (uint64_t)k), t->F, t->noise, t->round_arena,
-                        error));
+        TRY(explore(t, stw_rng_split(rng, FUSION + (uint64_t)k), t->F, error));
         stw_distribution_sample(&d, t->noise, action);
         stw_distribution_log_density(&d, action, &t->logp_fusion[k * M]);
     }
@@ -66,8 +70,7 @@ static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error
             stw_distribution_greedy(&d, action);
             continue;
         }
-        TRY(stw_explore(t->problem, &t->settings.noise, stw_rng_split(rng, 2 * (uint64_t)k), t->P, t->noise, t->round_arena,
-                        error));
+        TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k), t->P, error));
         stw_distribution_sample(&d, t->noise, action);
         stw_distribution_log_density(&d, action, &t->logp_placement[k * M]);
     }
@@ -84,8 +87,7 @@ static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error 
             stw_distribution_greedy(&d, action);
             continue;
         }
-        TRY(stw_explore(t->problem, &t->settings.noise, stw_rng_split(rng, 2 * (uint64_t)k + 1), t->S, t->noise, t->round_arena,
-                        error));
+        TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k + 1), t->S, error));
         stw_distribution_sample(&d, t->noise, action);
         stw_distribution_log_density(&d, action, &t->logp_schedule[k * M]);
     }
@@ -173,16 +175,20 @@ static stw_status run_again(stw_trainer *t, bool all, stw_error *error) {
 }
 
 /* Without an elite, the first epoch uses the forward passes that the samples came from. */
+stw_status stw_trainer_add_gradient(stw_trainer *t, int32_t epoch, stw_error *error) {
+    const bool elite = t->learnt > t->settings.samples;
+    if (epoch > 0 || elite) TRY(run_again(t, epoch > 0, error));
+    if (epoch == 0 && elite) score_elite(t);
+    TRY(find_gradient(t, error));
+    return stw_pass_backward(t->pass, t->d_fusion, runs_placement(t) ? t->d_placement : NULL,
+                             t->problem->schedules ? t->d_schedule : NULL, error);
+}
+
 static stw_status learn(stw_trainer *t, stw_error *error) {
     stw_parameters *parameters = stw_net_parameters(t->net);
-    const bool elite = t->learnt > t->settings.samples;
     for (int32_t epoch = 0; epoch < t->settings.epochs && !stw_trainer_may_stop(t); epoch++) {
-        if (epoch > 0 || elite) TRY(run_again(t, epoch > 0, error));
-        if (epoch == 0 && elite) score_elite(t);
-        TRY(find_gradient(t, error));
         stw_parameters_zero_gradient(parameters);
-        TRY(stw_pass_backward(t->pass, t->d_fusion, runs_placement(t) ? t->d_placement : NULL,
-                              t->problem->schedules ? t->d_schedule : NULL, error));
+        TRY(stw_trainer_add_gradient(t, epoch, error));
         t->row.gradient_norm = stw_parameters_update(parameters, t->row.rate, t->settings.gradient_norm);
     }
     return STW_OK;
@@ -259,12 +265,12 @@ static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *err
     return STW_OK;
 }
 
-stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
+stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
     const stw_environment *e = &t->environment;
     *over = (t->settings.updates > 0 && t->update >= t->settings.updates) || e->is_stopped(e->context);
     if (*over) return STW_OK;
     const bool stale = t->settings.patience > 0 && t->update - t->last_better >= t->settings.patience;
-    if (t->round_index < 0 || stale) TRY(stw_trainer_begin_round(t, over, error));
+    if (t->round_index < 0 || stale || t->restarted) TRY(stw_trainer_begin_round(t, over, error));
     *over = *over || e->evaluations_left(e->context) < t->settings.samples + 1;
     if (*over) return STW_OK;
     const int64_t before = t->evaluations;
@@ -282,12 +288,20 @@ stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
     stand_elite(t);
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
-    if (t->settings.rate > 0.0) TRY(learn(t, error));
     t->row.update = t->update++;
     t->row.round = t->round_index;
     t->row.evaluations = t->evaluations;
     t->row.seconds = stw_now_s() - t->began_s;
     t->row.best = t->has_best ? t->best_score.value : NAN;
+    return STW_OK;
+}
+
+stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
+    const stw_environment *e = &t->environment;
+    TRY(stw_trainer_sample(t, over, error));
+    if (*over) return STW_OK;
+    if (t->settings.rate > 0.0 && t->own_net != NULL) TRY(learn(t, error));
+    t->row.seconds = stw_now_s() - t->began_s;
     if (e->curve != NULL) e->curve(e->context, &t->row);
     return STW_OK;
 }

@@ -26,16 +26,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 GRAPH = os.path.join(ROOT, "data", "graphs", "unet.json.gz")
 SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its bound: a search lasts as long as it may
 SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
+PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "export", "inspect", "generate", "machine", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "from", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS,
-                 *LAST_OPTIONS],
-    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "best", "format", *SEARCH_OPTIONS, "preset", *POLICY_OPTIONS, "groups",
-                *LAST_OPTIONS],
-    "train": ["machine", "memory", "costs", "shape", "output", "resume", "curve", "best", "format", "budget", "objective", "tasks", "rule",
-              "fusion", "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
+    "optimize": ["machine", "from", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, "preset",
+                 *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OPTIONS],
+    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "best", "format", *SEARCH_OPTIONS, "preset",
+                *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
+    "train": ["machine", "memory", "costs", "shape", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve", "best",
+              "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates", *POLICY_OPTIONS, *LAST_OPTIONS],
     "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp", "hdp-limit", "deadline",
               "jobs", "commit", "format", "threads", "help", "version"],
     "simulate": ["machine", "plan", "memory", "costs", "shape", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
@@ -580,12 +581,20 @@ class Optimize(Case):
         head = self.head(SLOW, "-m", "h200x2", "--evaluations", "1500")
         text = self.done("optimize", SLOW, "-m", "h200x2", "--evaluations", "1500")
         names = [c["method"] for c in head["candidates"]]
-        policy = names.index("go-one")
-        before = min((c for c in head["candidates"][:policy] if c["valid"]), key=lambda c: c["value"])
-        if head["candidates"][policy]["value"] < before["value"]:
-            self.assertRegex(text, r"\n  policy +go-one improved the best plan by [\d.]+ % \([\d.]+ ms -> [\d.]+ ms\) in [\d.]+ m?s\n")
-        else:
-            self.assertRegex(text, rf"\n  policy +go-one did not improve on {before['method']} \([\d.]+ ms\) in [\d.]+ m?s\n")
+        self.assertNotIn("go-one", names)
+        for name in ("go-zero", "go-tune"):
+            policy = names.index(name)
+            before = min((c for c in head["candidates"][:policy] if c["valid"]), key=lambda c: c["value"])
+            if head["candidates"][policy]["value"] < before["value"]:
+                self.assertRegex(text, rf"\n  policy +{name} improved the best plan by [\d.]+ % \([\d.]+ ms -> [\d.]+ ms\) in [\d.]+ m?s\n")
+            else:
+                self.assertRegex(text, rf"\n  policy +{name} did not improve on {before['method']} \([\d.]+ ms\) in [\d.]+ m?s\n")
+
+    def test_without_the_pre_trained_policy_one_is_trained(self):
+        head = self.head(SLOW, "-m", "h200x2", "--evaluations", "1500", "--policy", "none")
+        names = [c["method"] for c in head["candidates"]]
+        self.assertIn("go-one", names)
+        self.assertFalse({"go-zero", "go-tune"} & set(names))
 
     def test_noise_is_told_when_there_is_something_to_compare(self):
         graph = os.path.join(ROOT, "data", "graphs", "gnmt-2.json.gz")
@@ -938,7 +947,7 @@ class Train(Case):
             self.assertIn(word, text)
         report = json.loads(self.done("inspect", "p.stw", "-f", "json"))
         self.assertEqual(list(report), ["format", "version", "bytes", "parameters", "placement_head", "schedule_head", "dimensions",
-                                        "training", "tensors"])
+                                        "training", "pretraining", "tensors"])
         self.assertEqual((report["format"], report["version"], report["bytes"]), ("policy", 1, os.path.getsize(self.path("p.stw"))))
         self.assertEqual(report["parameters"], sum(t["rows"] * t["columns"] for t in report["tensors"]
                                                    if t["name"].startswith("parameter/")))
@@ -949,6 +958,14 @@ class Train(Case):
         content = self.bytes_of(self.path("p.stw"))
         for damaged in (content[:-1], content[:len(content) // 2], content[:8], content[:20] + b"x" + content[21:], content + b"x"):
             self.fault("inspect", self.path("d.stw", damaged), says=["d.stw"])
+
+    def test_inspect_the_shipped_policy(self):
+        shipped = os.path.join(ROOT, "data", "policy", "default.stw")
+        self.assertRegex(self.done("inspect", shipped), r"on many graphs: [\d,]+ of [\d,]+ updates of \d+ problems, [\d,]+ evaluations")
+        report = json.loads(self.done("inspect", shipped, "-f", "json"))
+        self.assertEqual((report["training"], report["dimensions"]["identities"]), (None, 0))
+        self.assertEqual(list(report["pretraining"]), ["updates", "all_updates", "problems", "evaluations", "seed", "schedules"])
+        self.assertLessEqual(1, report["pretraining"]["updates"])
 
     def test_standard_output(self):
         out = self.done("train", GRAPH, *self.QUICK, "--updates", "2", "-o", "p.stw", "--curve", "-")
@@ -976,7 +993,7 @@ class Train(Case):
                                  (["-o", "p.stw", "--resume"], ["p.stw"])):
             with self.subTest(arguments=arguments):
                 self.fault("train", *quick, *arguments, says=words)
-        self.fault("train", "-m", "h200x2", "-o", "p.stw", says=["train needs an argument"])
+        self.fault("train", "-m", "h200x2", "-o", "p.stw", says=["train needs a graph", "--corpus"])
         self.fault("train", GRAPH, "-m", "h200x2", "-o", "p.stw", "--tasks", "schedule", "--rule", "fifo", "--updates", "2",
                    says=["nothing to decide"])
         self.assertEqual(os.listdir(self.folder), [])

@@ -159,15 +159,15 @@ TEST(fusing, every_method_that_places_does_so_with_groups) {
 }
 
 TEST(fusing, a_rule_goes_with_every_placement) {
-    static const char *const others[] = {"anneal", "go-one"};
+    static const char *const others[] = {"anneal", "go-one", "go-zero", "go-tune"};
     const stw_rng seeds = stw_rng_create(802);
     const stw_method *method;
     for (int number = 0; number < 9; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 50);
         const char *rule = stw_fusion_name[number % STW_FUSION_COUNT];
-        for (int32_t k = 0; k < 2 || constructive_at(k - 2) != NULL; k++) {
-            method = k < 2 ? stw_method_find(others[k]) : constructive_at(k - 2);
+        for (int32_t k = 0; k < 4 || constructive_at(k - 4) != NULL; k++) {
+            method = k < 4 ? stw_method_find(others[k]) : constructive_at(k - 4);
             test_context("problem %d, %s, %s", number, method->name, rule);
             stw_plan *plan =
                 run(s, method->name, options_of("tasks", ALL, "fusion", rule, "evaluations", "60", "threads", "2", NULL), NULL);
@@ -265,7 +265,7 @@ static const struct {
 enum { SUBSETS = sizeof subsets / sizeof subsets[0] };
 
 TEST(from, methods_leave_alone_what_is_no_task) {
-    static const char *const methods[] = {"single", "heft", "steer", "metis", "lean", "anneal", "go-one"};
+    static const char *const methods[] = {"single", "heft", "steer", "metis", "lean", "anneal", "go-one", "go-zero", "go-tune"};
     const stw_rng seeds = stw_rng_create(804);
     int changed[3] = {0};
     for (int number = 0; number < 5; number++) {
@@ -273,7 +273,7 @@ TEST(from, methods_leave_alone_what_is_no_task) {
         small *s = open_problem(&rng, number, 40);
         char path[] = "/tmp/stowage-test-XXXXXX";
         write_given(&rng, s, path);
-        for (int k = 0; k < SUBSETS * 7; k++) {
+        for (int k = 0; k < SUBSETS * 9; k++) {
             const unsigned tasks = subsets[k % SUBSETS].tasks;
             test_context("problem %d, %s, %s", number, methods[k / SUBSETS], subsets[k % SUBSETS].text);
             stw_plan *plan = run(s, methods[k / SUBSETS],
@@ -571,7 +571,7 @@ TEST(fusing_memory, what_fits_only_unfused) {
                              .priority = "[4,3,2,1]",
                              .outputs = "[3]",
                              .devices = DEVICE("d0", "h200", 130) DEVICE("d1", "h200", 130)};
-    static const char *const methods[] = {"single", "lean", "anneal", "go-one", "exact"};
+    static const char *const methods[] = {"single", "lean", "anneal", "go-one", "go-zero", "exact"};
     for (int32_t devices = 1; devices <= 2; devices++) {
         small_text sized = text;
         sized.devices = devices == 1 ? DEVICE("d0", "h200", 130) : text.devices;
@@ -583,7 +583,7 @@ TEST(fusing_memory, what_fits_only_unfused) {
         stw_result *result = optimize(s, options_of("evaluations", "200", NULL), NULL);
         if (result != NULL && CHECK(result->best >= 0)) CHECK_EQ_INT(score_of(s, stw_result_plan(result)).reason, STW_VALID);
         stw_result_destroy(result);
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 6; k++) {
             test_context("%d devices, %s", (int)devices, methods[k]);
             stw_plan *plan = run(s, methods[k], options_of("tasks", ALL, "evaluations", "200", NULL), NULL);
             if (plan != NULL) CHECK_EQ_INT(score_of(s, plan).reason, STW_VALID);
@@ -639,11 +639,11 @@ static void observe(void *context, const stw_progress *progress) {
 }
 
 TEST(fusing_cancel, in_the_middle_of_a_method) {
-    static const char *const methods[] = {"single", "steer", "go-one", "anneal"};
-    for (int k = 0; k < 7; k++) {
+    static const char *const methods[] = {"single", "steer", "go-zero", "go-tune", "anneal"};
+    for (int k = 0; k < 9; k++) {
         stw_rng rng = stw_rng_create(812);
         small *s = random_open(&rng, (random_shape){.nodes = 60, .device_count = 4, .unlike = true, .model = true});
-        impatient o = {.most = k < 4 ? 1 : 3, .method = methods[k < 4 ? k : k - 3]};
+        impatient o = {.most = k < 5 ? 1 : 3, .method = methods[k < 5 ? k : k - 4]};
         test_context("call %d of %s", o.most, o.method);
         CHECK_EQ_INT(stw_cancel_create(&o.cancel, NULL), STW_OK);
         const stw_watch watch = {.progress = observe, .context = &o, .cancel = o.cancel};

@@ -30,7 +30,7 @@ static moments *measure(const stw_problem *p, stw_noise_shares shares, uint64_t 
     stw_error error = {0};
     need(stw_arena_create(&arena, &error), &error);
     for (int32_t n = 0; n < DRAWS; n++) {
-        CHECK_EQ_INT(stw_explore(p, &shares, stw_rng_split(&seeds, (uint64_t)n), DIMS, noise, arena, &error), STW_OK);
+        CHECK_EQ_INT(stw_explore(p, &shares, stw_rng_split(&seeds, (uint64_t)n), DIMS, NULL, noise, arena, &error), STW_OK);
         for (int32_t i = 0; i < UNITS * DIMS; i++) {
             m->mean[i] += noise[i] / DRAWS;
             for (int32_t j = 0; j < UNITS * DIMS; j++) m->product[i][j] += noise[i] * noise[j] / DRAWS;
@@ -102,7 +102,7 @@ TEST(explore, sparse_samples_explore_in_some_groups) {
     double noise[UNITS * DIMS], square = 0.0;
     int32_t dense = 0, heard = 0, by_count[GROUPS + 1] = {0};
     for (int32_t n = 0; n < DRAWS; n++) {
-        CHECK_EQ_INT(stw_explore(&p, &shares, stw_rng_split(&seeds, (uint64_t)n), DIMS, noise, arena, &error), STW_OK);
+        CHECK_EQ_INT(stw_explore(&p, &shares, stw_rng_split(&seeds, (uint64_t)n), DIMS, NULL, noise, arena, &error), STW_OK);
         int32_t groups = 0;
         for (int32_t u = 0; u < UNITS; u++) {
             const bool on = noise[u * DIMS] != 0.0;
@@ -159,7 +159,7 @@ static void draw(void *context, int64_t k, int32_t worker) {
     const draws *d = context;
     const stw_noise_shares shares = {.graph = 0.05, .group = 0.8, .unit = 0.15};
     stw_error error = {0};
-    need(stw_explore(&d->b->problem, &shares, stw_rng_split(&d->seeds, (uint64_t)k), 3, &d->noise[k * d->b->problem.M * 3],
+    need(stw_explore(&d->b->problem, &shares, stw_rng_split(&d->seeds, (uint64_t)k), 3, NULL, &d->noise[k * d->b->problem.M * 3],
                      d->b->scratch[worker], &error),
          &error);
 }

@@ -373,5 +373,5 @@ def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, met
         return _search("stw_compare", simulator, progress, {**chosen, "budget": text}, title, names.encode())
 
 
-SEARCHES = ("go-one", "hdp", "anneal", "exact")  # that take as long as they may
+SEARCHES = ("go-zero", "go-tune", "go-one", "hdp", "anneal", "exact")  # that may take long
 BUILDERS = ("single", "spread", "topo", "etf", "expert", "metis", "heft", "sct", "steer")

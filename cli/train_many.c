@@ -1,0 +1,257 @@
+/* `stowage train --corpus`: one policy for many graphs and machines, on as many processes as mpirun starts. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "pretrain/pretrain.h"
+#include "search.h"
+#include "train_many.h"
+
+static const double SAVE_S = 60.0; /* between checkpoints */
+
+typedef struct job {
+    const cli_call *call;
+    const char *policy, *curve_file;
+    bool resumes;
+    stw_settings settings;
+    stw_pretrain_settings wish;
+    stw_comm *comm;
+    stw_corpus *corpus;
+    stw_pool *pool;
+    stw_pretrain *pretrain;
+    stw_cancel *cancel;
+    cli_progress progress;
+    FILE *curve;
+    double saved_s;
+    stw_pretrain_row unseen; /* the last validation */
+    bool interrupted;
+} job;
+
+/* ---- before ---- */
+
+static stw_status set_dimension(stw_policy_config *config, stw_str name, stw_str value, stw_error *error) {
+    int32_t *at = NULL;
+    const char *field;
+    int64_t number = 0;
+    for (int32_t k = 0; (field = stw_policy_config_field(k, config, &at)) != NULL; k++) {
+        if (!stw_str_is(name, field)) continue;
+        if (!stw_str_to_int64(value, &number) || number < 0 || number > INT32_MAX)
+            return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is no number for %s", STW_STR_SHOW(value), field);
+        *at = (int32_t)number;
+        return STW_OK;
+    }
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "--network: a network has no '%.*s'; it has width, sage_layers, attention_layers, ...", STW_STR_SHOW(name));
+}
+
+static stw_status set_network(stw_policy_config *config, const char *text, stw_error *error) {
+    while (text != NULL && *text != '\0') {
+        const size_t length = strcspn(text, ","), name = strcspn(text, "=,");
+        if (name == length) return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is not KEY=N", (int)length, text);
+        const stw_str value = {text + name + 1, (int64_t)(length - name - 1)};
+        TRY(set_dimension(config, (stw_str){text, (int64_t)name}, value, error));
+        text += length + (text[length] == ',');
+    }
+    return stw_policy_config_check(config, error);
+}
+
+static stw_status refuse_others(const cli_call *call, stw_error *error) {
+    static const char *const of_one_graph[] = {"machine",     "costs",  "memory", "shape",       "best",
+                                               "reward", "start-plans", "warm-start"};
+    for (size_t k = 0; k < sizeof of_one_graph / sizeof of_one_graph[0]; k++) {
+        if (stw_options_get(call->options, of_one_graph[k]) != NULL)
+            return stw_fail(error, STW_ERROR_INPUT, "--%s is for the training on one graph, without --corpus", of_one_graph[k]);
+    }
+    if (call->operand_count > 0)
+        return stw_fail(error, STW_ERROR_INPUT, "with --corpus, graphs are named there: --corpus all,%s", call->operand[0]);
+    return STW_OK;
+}
+
+static stw_status read_wish(job *j, stw_error *error) {
+    const stw_options *options = j->call->options;
+    int64_t problems = 16;
+    TRY(refuse_others(j->call, error));
+    TRY(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &j->settings, error));
+    TRY(stw_pretrain_standard(&j->wish, error));
+    (void)stw_str_to_int64(stw_str_of(stw_options_get(options, "problems")), &problems);
+    j->wish.seed = j->settings.seed;
+    j->wish.updates = j->settings.policy.updates;
+    j->wish.budget_s = j->settings.budget_s;
+    j->wish.slots = (int32_t)problems;
+    j->wish.ordered = strcmp(stw_options_get(options, "sum"), "ordered") == 0;
+    if (j->settings.policy.learning_rate >= 0.0) {
+        j->wish.train.rate_end *= j->settings.policy.learning_rate / j->wish.train.rate;
+        j->wish.train.rate = j->settings.policy.learning_rate;
+    }
+    if (j->resumes && j->wish.updates == 0)
+        return stw_fail(error, STW_ERROR_INPUT, "--resume needs --updates, the number that the training was begun with");
+    return set_network(&j->wish.config, stw_options_get(options, "network"), error);
+}
+
+static stw_status check_arguments(job *j, stw_error *error) {
+    const stw_options *options = j->call->options;
+    stw_output output;
+    j->policy = stw_options_get(options, "output");
+    j->curve_file = stw_options_get(options, "curve");
+    j->resumes = cli_is_set(j->call, "resume");
+    if (j->policy == NULL) return stw_fail(error, STW_ERROR_INPUT, "train needs a file for the policy: -o FILE");
+    if (cli_is_dash(j->policy)) return stw_fail(error, STW_ERROR_INPUT, "a policy cannot be written to '-' (standard output)");
+    TRY(read_wish(j, error));
+    TRY(stw_output_open(&output, j->policy, error)); /* better now than after an hour */
+    stw_output_discard(&output);
+    return STW_OK;
+}
+
+/* ---- training ---- */
+
+static bool is_first(const job *j) { return stw_comm_rank(j->comm) == 0; }
+
+static stw_status open_curve(job *j, stw_error *error) {
+    static const char head[] =
+        "update,evaluations,seconds,difficulty,greedy,best,mean,spread,rate,sigma,gradient_norm,clipped,"
+        "validation_greedy,validation_best,validation_constants\n";
+    if (j->curve_file == NULL || !is_first(j)) return STW_OK;
+    j->curve = cli_is_dash(j->curve_file) ? stdout : fopen(j->curve_file, j->resumes ? "a" : "w");
+    if (j->curve == NULL) return stw_fail(error, STW_ERROR_IO, "%s: cannot be written", j->curve_file);
+    if (!j->resumes) fputs(head, j->curve);
+    return STW_OK;
+}
+
+static void write_number(FILE *file, double number) {
+    char text[32] = "";
+    if (isfinite(number)) stw_format_double(text, number);
+    fprintf(file, ",%s", text);
+}
+
+static void write_row(FILE *file, const stw_pretrain_row *row) {
+    const double number[] = {row->seconds,
+                             row->difficulty,
+                             row->greedy,
+                             row->best,
+                             row->mean,
+                             row->spread,
+                             row->rate,
+                             row->sigma,
+                             row->gradient_norm,
+                             row->clipped,
+                             row->validation_greedy, row->validation_best, row->validation_constants};
+    fprintf(file, "%" PRId64 ",%" PRId64, row->update, row->evaluations);
+    for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) write_number(file, number[k]);
+    fputc('\n', file);
+    if (isfinite(row->validation_greedy)) fflush(file);
+}
+
+static void show(job *j, const stw_pretrain_row *row) {
+    char text[160];
+    if (isfinite(row->validation_greedy)) j->unseen = *row;
+    if (!is_first(j)) return;
+    if (j->curve != NULL) write_row(j->curve, row);
+    const double share = j->wish.updates > 0 ? (double)(row->update + 1) / (double)j->wish.updates
+                                             : fmin(1.0, row->seconds / fmax(j->wish.budget_s, 1e-9));
+    snprintf(text, sizeof text, "update %s  greedy %.3f  best %.3f  unseen: %.3f, %.3f", cli_count(row->update + 1).text,
+             row->greedy, row->best, j->unseen.validation_greedy, j->unseen.validation_best);
+    cli_progress_say(&j->progress, share, text);
+}
+
+static stw_status save(job *j, stw_error *error) {
+    if (!is_first(j) || stw_pretrain_updates(j->pretrain) == 0) return STW_OK;
+    j->saved_s = stw_now_s();
+    return stw_pretrain_save(j->pretrain, j->wish.updates > 0, j->policy, error);
+}
+
+/* Everybody stops after the same update, which must be one that can be gone on from. */
+static stw_status is_interrupted(job *j, bool *out, stw_error *error) {
+    *out = stw_cancel_is_requested(j->cancel);
+    return stw_comm_any(j->comm, out, error);
+}
+
+static stw_status train(job *j, stw_error *error) {
+    stw_pretrain_row row;
+    bool over = false;
+    if (j->resumes) TRY(stw_comm_agree(j->comm, stw_pretrain_resume(j->pretrain, j->policy, error), error));
+    j->saved_s = stw_now_s();
+    while (!over) {
+        TRY(stw_pretrain_step(j->pretrain, &row, &over, error));
+        if (over) break;
+        show(j, &row);
+        if (!stw_pretrain_may_save(j->pretrain)) continue;
+        TRY(is_interrupted(j, &j->interrupted, error));
+        if (j->interrupted) break;
+        if (stw_now_s() - j->saved_s > SAVE_S) (void)save(j, NULL); /* the next time, perhaps; the last one counts */
+    }
+    TRY(stw_pretrain_judge(j->pretrain, &j->unseen, error));
+    return stw_comm_agree(j->comm, save(j, error), error);
+}
+
+/* ---- the whole ---- */
+
+static void report(const job *j, double seconds) {
+    const double updates = (double)stw_pretrain_updates(j->pretrain);
+    if (!is_first(j) || cli_is_dash(j->curve_file)) return;
+    if (cli_wants_json(j->call)) {
+        stw_json_writer json;
+        stw_json_writer_init(&json, stdout);
+        stw_json_begin_object(&json);
+        cli_field_text(&json, "policy", stw_str_of(j->policy));
+        cli_field_int(&json, "updates", stw_pretrain_updates(j->pretrain));
+        cli_field_int(&json, "processes", stw_comm_size(j->comm));
+        cli_field_double(&json, "seconds", seconds);
+        cli_field_double(&json, "updates_per_s", updates / fmax(seconds, 1e-9));
+        cli_field_int(&json, "bytes_sent", stw_comm_traffic(j->comm));
+        if (isfinite(j->unseen.validation_greedy)) {
+            cli_field_double(&json, "unseen_greedy", j->unseen.validation_greedy);
+            cli_field_double(&json, "unseen_best", j->unseen.validation_best);
+            cli_field_double(&json, "unseen_constants", j->unseen.validation_constants);
+        }
+        stw_json_end_object(&json);
+        printf("\n");
+        return;
+    }
+    printf("%s: %s updates of %d problems in %.1f s (%.2f a second, %d process%s)\n", j->policy,
+           cli_count(stw_pretrain_updates(j->pretrain)).text, j->wish.slots, seconds, updates / fmax(seconds, 1e-9),
+           stw_comm_size(j->comm), stw_comm_size(j->comm) == 1 ? "" : "es");
+    if (isfinite(j->unseen.validation_greedy))
+        printf("on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of %d %.3f; "
+               "without a policy, the best of 60 constants %.3f\n",
+               j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples + 1, j->unseen.validation_best,
+               j->unseen.validation_constants);
+}
+
+static stw_status run(job *j, stw_error *error) {
+    const stw_corpus_wish wish = {stw_options_get(j->call->options, "corpus"), stw_options_get(j->call->options, "hold-out")};
+    const double began_s = stw_now_s();
+    TRY(stw_comm_agree(j->comm, stw_corpus_open(&wish, &j->corpus, error), error));
+    TRY(stw_pool_create(j->settings.threads, &j->pool, error));
+    TRY(stw_pretrain_create(&j->wish, j->corpus, j->comm, j->pool, &j->pretrain, error));
+    TRY(stw_comm_agree(j->comm, open_curve(j, error), error));
+    cli_progress_begin(&j->progress, STW_OBJECTIVE_TIME);
+    const stw_status status = train(j, error);
+    cli_progress_clear(&j->progress);
+    if (status == STW_OK) report(j, stw_now_s() - began_s);
+    return status;
+}
+
+static void close_all(job *j) {
+    if (j->curve != NULL && j->curve != stdout) fclose(j->curve);
+    stw_pretrain_destroy(j->pretrain);
+    stw_pool_destroy(j->pool);
+    stw_corpus_close(j->corpus);
+    stw_comm_close(j->comm);
+}
+
+int cli_train_many(const cli_call *call) {
+    stw_error error;
+    job j = {.call = call, .unseen = {.validation_greedy = NAN, .validation_best = NAN}};
+    stw_status status = check_arguments(&j, &error);
+    if (status == STW_OK) status = cli_interrupt_begin(&j.cancel, &error);
+    if (status != STW_OK) return cli_fault(&error);
+    status = stw_comm_open(&j.comm, &error);
+    if (status == STW_OK) status = run(&j, &error);
+    if (status != STW_OK) stw_comm_give_up(j.comm); /* the others may not come */
+    close_all(&j);
+    cli_interrupt_end(j.cancel);
+    cli_release_interrupts();
+    return status != STW_OK ? cli_fault(&error) : j.interrupted ? CLI_INTERRUPTED : CLI_DONE;
+}

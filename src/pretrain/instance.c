@@ -1,0 +1,228 @@
+#include "pretrain/instance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cost/cost.h"
+#include "method/list.h"
+#include "method/starts.h"
+
+static const int64_t START_EVALUATIONS = 90; /* for the plans to begin with */
+static const double GO_ON = 0.6;             /* chance that a visit goes on from the best plan so far */
+static const double BEST_START = 0.6;        /* chance that it begins with the best of the others' plans, else with one of: */
+enum { NEXT_STARTS = 3 };
+static const double EXPERT_SHARE = 0.5, METIS_SHARE = 0.25; /* of the instances, which ask these as well: they take longest */
+static const int64_t ARENA_BYTES = INT64_C(2) << 30;
+
+struct stw_instance {
+    stw_arena arena, scratch;
+    stw_drawn drawn;
+    stw_costs *costs;
+    stw_simulator *simulator;
+    stw_pool *pool;
+    stw_workspace *workspace;
+    stw_search search;
+    stw_list list;
+    stw_problem problem;
+    stw_starts starts;
+    stw_trainer *trainer;
+    stw_net *net;
+    stw_train_settings settings;
+    const double *progress;
+    stw_rng rng;
+    stw_plan *found; /* the best plan of the updates so far */
+    stw_score found_score;
+    bool has_found;
+    stw_score reference;
+};
+
+/* ---- what the trainer asks for ---- */
+
+static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+    stw_instance *i = context;
+    return stw_search_evaluate(&i->search, plan, worker, out, error);
+}
+
+static bool is_stopped(void *context) {
+    (void)context;
+    return false; /* an update is short; whoever runs it stops between two */
+}
+
+static int64_t evaluations_left(void *context) {
+    (void)context;
+    return INT64_MAX;
+}
+
+static double progress(void *context) { return *((const stw_instance *)context)->progress; }
+
+static void found(void *context, const stw_plan *plan, const stw_score *score) {
+    stw_instance *i = context;
+    if (score->reason != STW_VALID || (i->has_found && !stw_score_is_better(score, &i->found_score))) return;
+    if (stw_plan_copy(i->found, plan, NULL) != STW_OK) return; /* then the visits begin with the others' plans */
+    i->found_score = *score;
+    i->has_found = true;
+}
+
+/* ---- making one ---- */
+
+static stw_status open_simulator(stw_instance *i, stw_error *error) {
+    TRY(stw_arena_create_sized(&i->arena, ARENA_BYTES, error));
+    TRY(stw_arena_create_sized(&i->scratch, ARENA_BYTES, error));
+    TRY(stw_costs_create_with(i->drawn.graph, i->drawn.machine, NULL, &i->costs, error));
+    TRY(stw_simulator_create(i->costs, &i->simulator, error));
+    TRY(stw_pool_create(1, &i->pool, error)); /* instances run side by side, not their parts */
+    TRY(stw_workspace_create(i->simulator, &i->workspace, error));
+    i->search = (stw_search){.simulator = i->simulator,
+                             .objective = STW_OBJECTIVE_TIME,
+                             .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE,
+                             .rule = -1,
+                             .unit_count = 512,
+                             .pool = i->pool,
+                             .workspace = &i->workspace,
+                             .scratch = &i->scratch,
+                             .arena = i->arena};
+    return stw_plan_create(i->drawn.graph, i->drawn.machine, &i->found, error);
+}
+
+/* `all`: every constructive method but `steer`, as it is when the policy is used. */
+static stw_status open_starts(stw_instance *i, bool all, stw_error *error) {
+    const stw_method *methods[STW_MAX_STARTS], *method;
+    int32_t count = 0;
+    if (all) {
+        for (int32_t k = 0; (method = stw_method_at(k)) != NULL && count < STW_MAX_STARTS; k++) {
+            if (method != &stw_method_steer && stw_method_serves(method, i->search.objective, i->search.tasks))
+                methods[count++] = method;
+        }
+    } else {
+        if (stw_rng_uniform(&i->rng) < EXPERT_SHARE) methods[count++] = &stw_method_expert;
+        if (stw_rng_uniform(&i->rng) < METIS_SHARE) methods[count++] = &stw_method_metis;
+        methods[count++] = &stw_method_etf;
+        methods[count++] = &stw_method_heft;
+        i->search.budget.evaluations = START_EVALUATIONS;
+    }
+    i->search.arena = i->arena;
+    TRY(stw_starts_open(&i->search, methods, count, 1.0, &i->starts, error));
+    i->search.budget.evaluations = 0;
+    int32_t valid = 0;
+    while (valid < i->starts.count && i->starts.score[valid].reason == STW_VALID) valid++;
+    i->starts.count = valid; /* they are sorted; the rest stays owned */
+    return STW_OK;
+}
+
+static int32_t units_for(int32_t ops) { return ops < 128 * 32 ? 128 : ops < 512 * 32 ? ops / 32 : 512; }
+
+static stw_environment environment_of(stw_instance *i) {
+    return (stw_environment){.context = i,
+                             .net = i->net,
+                             .pool = i->pool,
+                             .workspace = &i->workspace,
+                             .scratch = &i->scratch,
+                             .evaluate = evaluate,
+                             .is_stopped = is_stopped,
+                             .evaluations_left = evaluations_left,
+                             .progress = progress,
+                             .found = found};
+}
+
+static stw_status open_trainer(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
+    const stw_environment environment = environment_of(i);
+    const int32_t units = wish->unit_count > 0 ? wish->unit_count : units_for(i->drawn.graph->op_count);
+    i->settings = *wish->settings;
+    i->settings.seed = stw_rng_next(&i->rng);
+    TRY(stw_list_prepare(&i->search, &i->arena, &i->list, error));
+    const stw_listing listing = {.base = &i->list.base,
+                                 .atom = i->list.atom,
+                                 .atom_count = i->list.atom_count,
+                                 .mean_us = i->list.mean_us,
+                                 .memory = i->list.memory,
+                                 .allowed = i->list.linked};
+    TRY(stw_problem_build(i->simulator, STW_OBJECTIVE_TIME, &listing, units, &i->arena, &i->problem, error));
+    i->problem.schedules = wish->schedules;
+    i->search.arena = i->arena;
+    return stw_trainer_create(&i->problem, &environment, stw_net_config(i->net), &i->settings, i->starts.plan[0],
+                              &i->starts.score[0], &i->trainer, error);
+}
+
+static stw_status fill(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
+    TRY(open_simulator(i, error));
+    TRY(open_starts(i, wish->all_starts, error));
+    return i->starts.count == 0 ? STW_OK : open_trainer(i, wish, error);
+}
+
+stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance_wish *wish, stw_instance **out,
+                               stw_error *error) {
+    *out = NULL;
+    stw_instance *i = calloc(1, sizeof *i);
+    if (i == NULL) {
+        stw_drawn_destroy(drawn);
+        return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    }
+    i->drawn = *drawn;
+    i->rng = rng;
+    i->net = wish->net;
+    i->progress = wish->progress;
+    const stw_status status = fill(i, wish, error);
+    if (status == STW_OK && i->trainer != NULL) {
+        *out = i;
+    } else {
+        stw_instance_destroy(i);
+    }
+    return status;
+}
+
+void stw_instance_destroy(stw_instance *i) {
+    if (i == NULL) return;
+    stw_trainer_destroy(i->trainer);
+    stw_starts_close(&i->starts);
+    stw_plan_destroy(i->found);
+    stw_workspace_destroy(i->workspace);
+    stw_pool_destroy(i->pool);
+    stw_simulator_destroy(i->simulator);
+    stw_costs_destroy(i->costs);
+    stw_drawn_destroy(&i->drawn);
+    stw_arena_destroy(&i->scratch);
+    stw_arena_destroy(&i->arena);
+    free(i);
+}
+
+/* ---- using it ---- */
+
+static stw_status restart(stw_instance *i, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
+                          stw_error *error) {
+    i->reference = *score;
+    return stw_trainer_restart(i->trainer, plan, score, round, update, error);
+}
+
+stw_status stw_instance_begin(stw_instance *i, int64_t update, stw_error *error) {
+    return restart(i, i->starts.plan[0], &i->starts.score[0], 0, update, error);
+}
+
+stw_status stw_instance_visit(stw_instance *i, int32_t visit, stw_error *error) {
+    stw_rng rng = stw_rng_split(&i->rng, (uint64_t)visit);
+    const bool goes_on = stw_rng_uniform(&rng) < GO_ON, best = stw_rng_uniform(&rng) < BEST_START;
+    const int64_t among = i->starts.count < NEXT_STARTS ? i->starts.count : NEXT_STARTS;
+    const int32_t start = (int32_t)stw_rng_below(&rng, among);
+    if (visit > 0 && i->has_found && goes_on) return restart(i, i->found, &i->found_score, visit, visit, error);
+    const int32_t k = visit == 0 || best ? 0 : start;
+    return restart(i, i->starts.plan[k], &i->starts.score[k], 0, visit, error);
+}
+
+stw_status stw_instance_constants(stw_instance *i, double *value, stw_error *error) {
+    const stw_environment environment = environment_of(i);
+    stw_train_settings settings = i->settings;
+    stw_trainer *trainer = NULL;
+    stw_score score = {0};
+    settings.grid = true;
+    TRY(stw_trainer_create(&i->problem, &environment, stw_net_config(i->net), &settings, i->starts.plan[0], &i->starts.score[0],
+                           &trainer, error));
+    const stw_status status = stw_trainer_begin(trainer, error);
+    (void)stw_trainer_best(trainer, &score);
+    *value = score.value;
+    stw_trainer_destroy(trainer);
+    return status;
+}
+
+stw_trainer *stw_instance_trainer(stw_instance *i) { return i->trainer; }
+double stw_instance_first(const stw_instance *i) { return i->starts.score[0].value; }
+double stw_instance_reference(const stw_instance *i) { return i->reference.value; }
+const char *stw_instance_label(const stw_instance *i) { return i->drawn.label; }

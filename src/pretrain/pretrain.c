@@ -1,0 +1,262 @@
+#include "pretrain/pretrain.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "policy/checkpoint.h"
+#include "pretrain/pretrain_state.h"
+
+/* ---- settings ---- */
+
+stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
+    *out = (stw_pretrain_settings){.seed = 1,
+                                   .updates = 2000,
+                                   .slots = 16,
+                                   .visits = 16,
+                                   .validations = 16,
+                                   .validate_every = 100,
+                                   .curriculum = 0.3,
+                                   .schedule_from = 1.0,
+                                   .ordered = true};
+    if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
+        return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'default' or 'transfer'");
+    stw_policy_config *c = &out->config;
+    c->feature_version = STW_FEATURE_VERSION;
+    c->unit_columns = stw_feature_count(STW_FEATURES_UNIT);
+    c->device_columns = stw_feature_count(STW_FEATURES_DEVICE);
+    c->feedback_columns = stw_feature_count(STW_FEATURES_FEEDBACK);
+    c->pair_columns = stw_feature_count(STW_FEATURES_PAIR);
+    c->proposal_columns = stw_features_proposal_columns();
+    return STW_OK;
+}
+
+/* ---- making one ---- */
+
+static stw_status open_slot(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    (void)index;
+    return stw_slot_open(p, slot, error);
+}
+
+static stw_status fill(stw_pretrain *p, stw_error *error) {
+    const int64_t slots = p->settings.slots, rank = stw_comm_rank(p->comm), ranks = stw_comm_size(p->comm);
+    if (ranks > slots)
+        return stw_fail(error, STW_ERROR_INPUT, "%lld processes share %lld problems; use at most as many", (long long)ranks,
+                        (long long)slots);
+    TRY(stw_arena_create(&p->arena, error));
+    TRY(stw_backend_cpu(p->pool, &p->backend, error));
+    TRY(stw_net_create(&p->settings.config, p->backend, p->settings.seed, &p->net, error));
+    p->first = (int32_t)(slots * rank / ranks);
+    p->count = (int32_t)(slots * (rank + 1) / ranks) - p->first;
+    const int64_t total = stw_net_parameters(p->net)->total, bytes = total * (int64_t)p->backend->real_bytes;
+    STW_TRY_NEW(&p->arena, p->slot, p->count, error);
+    STW_TRY_NEW(&p->arena, p->bytes, ranks, error);
+    STW_TRY_NEW(&p->arena, p->mine, p->count * bytes, error);
+    STW_TRY_NEW(&p->arena, p->all, slots * bytes, error);
+    STW_TRY_NEW(&p->arena, p->sum, total, error);
+    return stw_slots_run(p, p->slot, p->first, p->count, open_slot, error);
+}
+
+stw_status stw_pretrain_create(const stw_pretrain_settings *settings, const stw_corpus *corpus, stw_comm *comm, stw_pool *pool,
+                               stw_pretrain **out, stw_error *error) {
+    *out = NULL;
+    stw_pretrain *p = calloc(1, sizeof *p);
+    if (p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    p->settings = *settings;
+    p->corpus = corpus;
+    p->comm = comm;
+    p->pool = pool;
+    p->rng = stw_rng_create(settings->seed);
+    p->began_s = stw_now_s();
+    const stw_status status = stw_comm_agree(comm, fill(p, error), error);
+    if (status == STW_OK) {
+        *out = p;
+    } else {
+        stw_pretrain_destroy(p);
+    }
+    return status;
+}
+
+void stw_pretrain_destroy(stw_pretrain *p) {
+    if (p == NULL) return;
+    for (int32_t k = 0; p->slot != NULL && k < p->count; k++) stw_slot_close(&p->slot[k]);
+    for (int32_t k = 0; p->check != NULL && k < p->checks; k++) stw_slot_close(&p->check[k]);
+    stw_net_destroy(p->net);
+    stw_backend_destroy(p->backend);
+    stw_arena_destroy(&p->arena);
+    free(p);
+}
+
+/* ---- an update ---- */
+
+static stw_pretrain_row nothing_yet(void) {
+    return (stw_pretrain_row){.validation_greedy = NAN, .validation_best = NAN, .validation_constants = NAN};
+}
+
+static double difficulty_of(const stw_pretrain *p) {
+    return p->settings.curriculum > 0.0 ? fmin(1.0, p->progress / p->settings.curriculum) : 1.0;
+}
+
+static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    const stw_rng generation = stw_rng_split(&p->rng, (uint64_t)(p->update / p->settings.visits));
+    const stw_rng rng = stw_rng_split(&generation, (uint64_t)index);
+    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, p->progress >= p->settings.schedule_from, error);
+}
+
+static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    (void)index;
+    TRY(stw_instance_visit(slot->instance, (int32_t)(p->update % p->settings.visits), error));
+    return stw_slot_sample(slot, error);
+}
+
+static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, bool first, stw_error *error) {
+    (void)p;
+    stw_parameters_zero_gradient(stw_net_parameters(slot->net));
+    if (slot->number[STW_SLOT_COUNTS] == 0.0) return STW_OK;
+    stw_trainer *trainer = stw_instance_trainer(slot->instance);
+    TRY(stw_trainer_add_gradient(trainer, first ? 0 : 1, error));
+    slot->number[STW_SLOT_CLIPPED] = stw_trainer_last_row(trainer)->clipped;
+    return STW_OK;
+}
+
+static stw_status first_gradient(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    (void)index;
+    return find_gradient(p, slot, true, error);
+}
+
+static stw_status next_gradient(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    (void)index;
+    return find_gradient(p, slot, false, error);
+}
+
+static double rate_of(const stw_pretrain *p) {
+    const stw_train_settings *t = &p->settings.train;
+    const double ramp = t->warm_up > 0 ? fmin(1.0, (double)(p->update + 1) / t->warm_up) : 1.0;
+    return ramp * (t->rate + p->progress * (t->rate_end - t->rate));
+}
+
+static stw_status learn(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
+    for (int32_t epoch = 0; epoch < p->settings.train.epochs; epoch++) {
+        TRY(stw_slots_run(p, p->slot, p->first, p->count, epoch == 0 ? first_gradient : next_gradient, error));
+        TRY(stw_pretrain_reduce(p, error));
+        row->gradient_norm = stw_parameters_update(stw_net_parameters(p->net), row->rate, p->settings.train.gradient_norm);
+        stw_slots_refresh(p, p->slot, p->count);
+    }
+    return STW_OK;
+}
+
+static void describe(const stw_pretrain *p, const double *sum, stw_pretrain_row *row) {
+    const double count = fmax(sum[STW_SLOT_COUNTS], 1.0);
+    row->update = p->update;
+    row->evaluations = p->evaluations;
+    row->seconds = stw_now_s() - p->began_s;
+    row->difficulty = difficulty_of(p);
+    row->greedy = exp(sum[STW_SLOT_GREEDY] / count);
+    row->best = exp(sum[STW_SLOT_BEST] / count);
+    row->mean = exp(sum[STW_SLOT_MEAN] / count);
+    row->spread = sum[STW_SLOT_SPREAD] / count;
+    row->clipped = sum[STW_SLOT_CLIPPED] / count;
+    row->sigma = p->settings.train.sigma + p->progress * (p->settings.train.sigma_end - p->settings.train.sigma);
+}
+
+/* By time, all processes go by the clock of the first. `*over`: there is nothing left to do. */
+static stw_status find_progress(stw_pretrain *p, bool *over, stw_error *error) {
+    if (p->settings.updates > 0) {
+        p->progress = fmin(1.0, (double)p->update / (double)p->settings.updates);
+        *over = p->update >= p->settings.updates;
+        return STW_OK;
+    }
+    double share = (stw_now_s() - p->began_s) / fmax(p->settings.budget_s, 1e-9);
+    TRY(stw_comm_broadcast(p->comm, &share, sizeof share, error));
+    p->progress = fmin(1.0, share);
+    *over = share >= 1.0 && p->update % p->settings.visits == 0;
+    return STW_OK;
+}
+
+static bool is_due(const stw_pretrain *p) {
+    const int64_t visits = p->settings.visits, every = p->settings.validate_every;
+    if (p->settings.validations == 0 || every <= 0) return false;
+    return p->update % ((every + visits - 1) / visits * visits) == 0;
+}
+
+stw_status stw_pretrain_step(stw_pretrain *p, stw_pretrain_row *row, bool *over, stw_error *error) {
+    double sum[STW_SLOT_NUMBERS];
+    *row = nothing_yet();
+    TRY(find_progress(p, over, error));
+    if (*over) return STW_OK;
+    row->rate = rate_of(p);
+    if (p->update % p->settings.visits == 0) {
+        stw_slots_refresh(p, p->slot, p->count);
+        TRY(stw_slots_run(p, p->slot, p->first, p->count, renew, error));
+    }
+    if (p->check == NULL && p->settings.validations > 0) TRY(stw_pretrain_open_checks(p, error));
+    if (is_due(p)) TRY(stw_pretrain_validate(p, row, error));
+    TRY(stw_slots_run(p, p->slot, p->first, p->count, sample, error));
+    TRY(learn(p, row, error));
+    TRY(stw_slots_sum(p, p->slot, p->count, sum, error));
+    p->evaluations += (int64_t)sum[STW_SLOT_EVALUATIONS];
+    describe(p, sum, row);
+    p->update++;
+    return STW_OK;
+}
+
+int64_t stw_pretrain_updates(const stw_pretrain *p) { return p->update; }
+
+/* ---- files ---- */
+
+stw_status stw_pretrain_judge(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
+    *row = nothing_yet();
+    return p->check != NULL ? stw_pretrain_validate(p, row, error) : STW_OK;
+}
+
+bool stw_pretrain_may_save(const stw_pretrain *p) {
+    return p->update % p->settings.visits == 0 || p->update == p->settings.updates;
+}
+
+static void add_dimension(stw_tensor_file *file, const char *name, int64_t value) {
+    const int32_t k = file->dimension_count++;
+    snprintf(file->dimension[k].name, sizeof file->dimension[k].name, "%s", name);
+    file->dimension[k].value = value;
+}
+
+stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_error *error) {
+    stw_arena scratch = p->arena;
+    stw_tensor_file file = {0};
+    STW_TRY_NEW(&scratch, file.tensor, 3 * STW_MAX_PARAMETERS, error);
+    TRY(stw_net_save(p->net, state, &scratch, &file, error));
+    add_dimension(&file, "pretrain.seed", (int64_t)p->settings.seed);
+    add_dimension(&file, "pretrain.updates", p->settings.updates);
+    add_dimension(&file, "pretrain.update", p->update);
+    add_dimension(&file, "pretrain.evaluations", p->evaluations);
+    add_dimension(&file, "pretrain.slots", p->settings.slots);
+    return stw_tensor_file_write(&file, path, error);
+}
+
+stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *error) {
+    stw_arena scratch = p->arena;
+    stw_tensor_file file;
+    int64_t seed = 0, updates = 0, update = 0, evaluations = 0, slots = 0;
+    TRY(stw_tensor_file_read(path, &scratch, &file, error));
+    if (!stw_tensor_file_dimension(&file, "pretrain.seed", &seed) ||
+        !stw_tensor_file_dimension(&file, "pretrain.updates", &updates) ||
+        !stw_tensor_file_dimension(&file, "pretrain.update", &update) ||
+        !stw_tensor_file_dimension(&file, "pretrain.evaluations", &evaluations) ||
+        !stw_tensor_file_dimension(&file, "pretrain.slots", &slots))
+        return stw_fail(error, STW_ERROR_INPUT, "%s: has no state of a pre-training; begin anew", path);
+    if ((uint64_t)seed != p->settings.seed || updates != p->settings.updates || slots != p->settings.slots)
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
+                        (long long)seed, (long long)updates, (long long)slots);
+    if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a training by time cannot be gone on with", path);
+    if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
+        return stw_fail(error, STW_ERROR_INPUT, "%s: ends after %lld updates, where nothing can go on", path, (long long)update);
+    const stw_status status = stw_net_load(p->net, &file, scratch, error);
+    if (status != STW_OK) {
+        stw_error_prefix(error, path);
+        return status;
+    }
+    p->update = update;
+    p->evaluations = evaluations;
+    return STW_OK;
+}

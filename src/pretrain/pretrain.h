@@ -1,0 +1,62 @@
+/* Pre-training: one network for many graphs and machines.
+ *
+ * A generation is a set of problems, one per slot, drawn from the corpus, that lasts some updates. In an update every slot
+ * samples plans of its problem from its own copy of the network and finds a gradient; the gradients are added up and make one
+ * step of Adam, and all copies are equal again. Slots are shared out among processes (dist/) and threads. What a slot draws
+ * follows from the seed, the generation and the slot alone, so the number of processes and threads changes nothing.
+ *
+ * A file is written between two generations: it needs nothing but the network, Adam's moments and the number of updates. */
+#ifndef STW_PRETRAIN_PRETRAIN_H
+#define STW_PRETRAIN_PRETRAIN_H
+
+#include "dist/comm.h"
+#include "pretrain/corpus.h"
+#include "train/trainer.h"
+
+typedef struct stw_pretrain_settings {
+    uint64_t seed;
+    int64_t updates;        /* 0: by time */
+    double budget_s;        /* then: ends with the generation in which it is over; such a training cannot be gone on with */
+    int32_t slots;          /* problems in an update */
+    int32_t visits;         /* updates in a generation */
+    int32_t validations;    /* problems that are never learnt from */
+    int64_t validate_every; /* updates; rounded up to whole generations */
+    double curriculum;      /* share of the updates after which problems are as hard as they get */
+    double schedule_from;   /* share of the updates after which the schedule is decided too */
+    bool ordered;           /* gradients are added in the order of slots: equal bits from any number of processes */
+    stw_policy_config config;
+    stw_train_settings train;
+} stw_pretrain_settings;
+
+/* "default", made for the policy network of that name. */
+stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error);
+
+typedef struct stw_pretrain_row { /* one update, over all slots; values over that of the plan to begin with: geometric means */
+    int64_t update, evaluations;
+    double seconds, difficulty;
+    double greedy, best; /* the plan without noise; the best of it, the samples and the plan to begin with */
+    double mean;         /* of the samples */
+    double spread;       /* over units, of the first knob */
+    double rate, sigma, gradient_norm, clipped;
+    double validation_greedy, validation_best, validation_constants; /* NAN where it was not due */
+} stw_pretrain_row;
+
+typedef struct stw_pretrain stw_pretrain;
+
+/* corpus, comm and pool are borrowed; the pool is this process's. */
+stw_status stw_pretrain_create(const stw_pretrain_settings *settings, const stw_corpus *corpus, stw_comm *comm, stw_pool *pool,
+                               stw_pretrain **out, stw_error *error);
+void stw_pretrain_destroy(stw_pretrain *pretrain);
+
+/* One update. `*over`: all updates are done, and none was made. */
+stw_status stw_pretrain_step(stw_pretrain *pretrain, stw_pretrain_row *row, bool *over, stw_error *error);
+/* Validation now; NAN without problems for it. */
+stw_status stw_pretrain_judge(stw_pretrain *pretrain, stw_pretrain_row *row, stw_error *error);
+int64_t stw_pretrain_updates(const stw_pretrain *pretrain);
+/* Between two generations: what is written now can be gone on from. */
+bool stw_pretrain_may_save(const stw_pretrain *pretrain);
+/* Writes the network; with `state`, what is needed to go on as well. */
+stw_status stw_pretrain_save(stw_pretrain *pretrain, bool state, const char *path, stw_error *error);
+stw_status stw_pretrain_resume(stw_pretrain *pretrain, const char *path, stw_error *error);
+
+#endif

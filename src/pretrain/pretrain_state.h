@@ -1,0 +1,74 @@
+/* The inside of a pre-training, for the files of this folder. */
+#ifndef STW_PRETRAIN_PRETRAIN_STATE_H
+#define STW_PRETRAIN_PRETRAIN_STATE_H
+
+#include "pretrain/instance.h"
+#include "pretrain/pretrain.h"
+
+/* What a slot has to say of an update; summed over slots. */
+enum stw_slot_number {
+    STW_SLOT_GREEDY, /* logarithms of ratios */
+    STW_SLOT_BEST,
+    STW_SLOT_CONSTANTS, /* of validation */
+    STW_SLOT_MEAN,
+    STW_SLOT_SPREAD,
+    STW_SLOT_CLIPPED,
+    STW_SLOT_EVALUATIONS,
+    STW_SLOT_COUNTS, /* 1: the numbers above are there */
+    STW_SLOT_NUMBERS
+};
+
+typedef struct stw_slot {
+    stw_backend *backend;
+    stw_net *net; /* a copy of the network */
+    stw_instance *instance;
+    int64_t evaluations; /* of its trainer when the update began */
+    double constants;    /* of validation: value of the best of the constants over the first plan's */
+    double number[STW_SLOT_NUMBERS];
+    stw_status status;
+    stw_error error;
+} stw_slot;
+
+struct stw_pretrain {
+    stw_arena arena;
+    stw_pretrain_settings settings;
+    const stw_corpus *corpus;
+    stw_comm *comm;
+    stw_pool *pool;
+    stw_rng rng;
+    double began_s;
+    double progress; /* 0 to 1 */
+    int64_t update, evaluations;
+    stw_backend *backend;
+    stw_net *net;
+    int32_t first, count;        /* slots of this process: [first, first + count) of all */
+    stw_slot *slot;              /* (count) */
+    int32_t first_check, checks; /* likewise of the problems for validation */
+    stw_slot *check;             /* (checks) */
+    int64_t *bytes;              /* (ranks) for gathering */
+    char *mine, *all;            /* (count, P) and (slots, P) reals: gradients on their way */
+    double *sum;                 /* (P) */
+};
+
+/* validate.c: the problems that are never learnt from. */
+stw_status stw_pretrain_open_checks(stw_pretrain *p, stw_error *error);
+stw_status stw_pretrain_validate(stw_pretrain *p, stw_pretrain_row *row, stw_error *error);
+
+/* slots.c: the same for every slot of `slot` on all threads; the first fault is returned on every rank. */
+typedef stw_status stw_slot_work(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error);
+stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *work, stw_error *error);
+stw_status stw_slot_open(stw_pretrain *p, stw_slot *slot, stw_error *error);
+void stw_slot_close(stw_slot *slot);
+/* Draws until there is a problem with a valid plan to begin with. */
+stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts, bool schedules,
+                         stw_error *error);
+/* Samples, and keeps the numbers. */
+stw_status stw_slot_sample(stw_slot *slot, stw_error *error);
+/* Adds the numbers up over all ranks. */
+stw_status stw_slots_sum(stw_pretrain *p, const stw_slot *slot, int32_t count, double *out, stw_error *error);
+/* The network's values into the copies. */
+void stw_slots_refresh(stw_pretrain *p, stw_slot *slot, int32_t count);
+/* reduce.c: the sum of the slots' gradients, over all ranks, into that of the network. */
+stw_status stw_pretrain_reduce(stw_pretrain *p, stw_error *error);
+
+#endif

@@ -1,0 +1,100 @@
+/* What happens in a slot: a problem, samples of it, and their numbers. */
+#include <math.h>
+#include <string.h>
+
+#include "pretrain/pretrain_state.h"
+
+enum { MOST_DRAWS = 20 };
+
+typedef struct {
+    stw_pretrain *p;
+    stw_slot *slot;
+    int32_t first;
+    stw_slot_work *work;
+} run;
+
+static void work(void *context, int64_t k, int32_t worker) {
+    run *r = context;
+    stw_slot *slot = &r->slot[k];
+    (void)worker;
+    slot->status = r->work(r->p, slot, r->first + (int32_t)k, &slot->error);
+}
+
+stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *function,
+                         stw_error *error) {
+    run r = {p, slot, first, function};
+    stw_status status = STW_OK;
+    stw_pool_run(p->pool, count, work, &r);
+    for (int32_t k = count - 1; k >= 0; k--) {
+        if (slot[k].status == STW_OK) continue;
+        status = slot[k].status;
+        if (error != NULL) *error = slot[k].error;
+    }
+    return stw_comm_agree(p->comm, status, error);
+}
+
+stw_status stw_slot_open(stw_pretrain *p, stw_slot *slot, stw_error *error) {
+    TRY(stw_backend_cpu(NULL, &slot->backend, error));
+    return stw_net_create(&p->settings.config, slot->backend, p->settings.seed, &slot->net, error);
+}
+
+void stw_slot_close(stw_slot *slot) {
+    stw_instance_destroy(slot->instance);
+    stw_net_destroy(slot->net);
+    stw_backend_destroy(slot->backend);
+}
+
+stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts, bool schedules,
+                         stw_error *error) {
+    const stw_instance_wish wish = {.settings = &p->settings.train,
+                                    .net = slot->net,
+                                    .schedules = schedules,
+                                    .all_starts = all_starts,
+                                    .progress = &p->progress};
+    stw_instance_destroy(slot->instance);
+    slot->instance = NULL;
+    for (uint64_t draw = 0; draw < MOST_DRAWS && slot->instance == NULL; draw++) {
+        const stw_rng own = stw_rng_split(rng, draw);
+        stw_drawn drawn = {0};
+        TRY(stw_corpus_draw(p->corpus, stw_rng_split(&own, 0), difficulty, &drawn, error));
+        TRY(stw_instance_create(&drawn, stw_rng_split(&own, 1), &wish, &slot->instance, error));
+    }
+    slot->evaluations = 0;
+    if (slot->instance != NULL) return STW_OK;
+    return stw_fail(error, STW_ERROR_NO_PLAN, "no method finds a plan that fits for %d problems drawn one after the other",
+                    MOST_DRAWS);
+}
+
+stw_status stw_slot_sample(stw_slot *slot, stw_error *error) {
+    stw_trainer *trainer = stw_instance_trainer(slot->instance);
+    bool over = false;
+    memset(slot->number, 0, sizeof slot->number);
+    TRY(stw_trainer_sample(trainer, &over, error));
+    const stw_curve_row *row = stw_trainer_last_row(trainer);
+    const double reference = stw_instance_reference(slot->instance);
+    slot->number[STW_SLOT_EVALUATIONS] = (double)(row->evaluations - slot->evaluations);
+    slot->evaluations = row->evaluations;
+    if (!(row->greedy > 0.0) || !(row->mean > 0.0)) return STW_OK; /* it lacks memory */
+    slot->number[STW_SLOT_GREEDY] = log(row->greedy / reference);
+    slot->number[STW_SLOT_BEST] = log(row->best / reference);
+    slot->number[STW_SLOT_MEAN] = log(row->mean / reference);
+    slot->number[STW_SLOT_SPREAD] = row->spread;
+    slot->number[STW_SLOT_COUNTS] = 1.0;
+    return STW_OK;
+}
+
+stw_status stw_slots_sum(stw_pretrain *p, const stw_slot *slot, int32_t count, double *out, stw_error *error) {
+    memset(out, 0, STW_SLOT_NUMBERS * sizeof *out);
+    for (int32_t k = 0; k < count; k++) {
+        for (int n = 0; n < STW_SLOT_NUMBERS; n++) out[n] += slot[k].number[n];
+    }
+    return stw_comm_sum_doubles(p->comm, out, STW_SLOT_NUMBERS, error);
+}
+
+void stw_slots_refresh(stw_pretrain *p, stw_slot *slot, int32_t count) {
+    const stw_parameters *from = stw_net_parameters(p->net);
+    for (int32_t k = 0; k < count; k++) {
+        stw_parameters *to = stw_net_parameters(slot[k].net);
+        slot[k].backend->copy_in(slot[k].backend, to->value, from->value, from->total * (int64_t)p->backend->real_bytes);
+    }
+}

@@ -1,0 +1,45 @@
+/* Problems that are never learnt from: how good the policy is on what it has not seen. */
+#include <math.h>
+
+#include "pretrain/pretrain_state.h"
+
+static const uint64_t VALIDATION = UINT64_C(1) << 40; /* of the generator's parts, beyond those of the generations */
+
+static stw_status open_check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    const stw_rng all = stw_rng_split(&p->rng, VALIDATION), rng = stw_rng_split(&all, (uint64_t)index);
+    TRY(stw_slot_open(p, slot, error));
+    TRY(stw_slot_draw(p, slot, &rng, 1.0, true, p->settings.schedule_from < 1.0, error));
+    TRY(stw_instance_constants(slot->instance, &slot->constants, error));
+    slot->constants /= stw_instance_first(slot->instance);
+    return STW_OK;
+}
+
+stw_status stw_pretrain_open_checks(stw_pretrain *p, stw_error *error) {
+    const int64_t checks = p->settings.validations;
+    const int32_t rank = stw_comm_rank(p->comm), ranks = stw_comm_size(p->comm);
+    p->first_check = (int32_t)(checks * rank / ranks);
+    p->checks = (int32_t)(checks * (rank + 1) / ranks) - p->first_check;
+    STW_TRY_NEW(&p->arena, p->check, p->checks, error);
+    return stw_slots_run(p, p->check, p->first_check, p->checks, open_check, error);
+}
+
+static stw_status check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    (void)p;
+    (void)index;
+    TRY(stw_instance_begin(slot->instance, 0, error));
+    TRY(stw_slot_sample(slot, error));
+    slot->number[STW_SLOT_CONSTANTS] = slot->number[STW_SLOT_COUNTS] * log(slot->constants);
+    return STW_OK;
+}
+
+stw_status stw_pretrain_validate(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
+    double sum[STW_SLOT_NUMBERS];
+    stw_slots_refresh(p, p->check, p->checks);
+    TRY(stw_slots_run(p, p->check, p->first_check, p->checks, check, error));
+    TRY(stw_slots_sum(p, p->check, p->checks, sum, error));
+    if (sum[STW_SLOT_COUNTS] == 0.0) return STW_OK;
+    row->validation_greedy = exp(sum[STW_SLOT_GREEDY] / sum[STW_SLOT_COUNTS]);
+    row->validation_constants = exp(sum[STW_SLOT_CONSTANTS] / sum[STW_SLOT_COUNTS]);
+    row->validation_best = exp(sum[STW_SLOT_BEST] / sum[STW_SLOT_COUNTS]);
+    return STW_OK;
+}
