@@ -58,8 +58,8 @@ static stw_status set_network(stw_policy_config *config, const char *text, stw_e
 }
 
 static stw_status refuse_others(const cli_call *call, stw_error *error) {
-    static const char *const of_one_graph[] = {"machine",     "costs",  "memory", "shape",       "best",
-                                               "reward", "start-plans", "warm-start"};
+    static const char *const of_one_graph[] = {"machine", "costs",  "memory",      "shape",
+                                               "best",    "reward", "start-plans", "warm-start"};
     for (size_t k = 0; k < sizeof of_one_graph / sizeof of_one_graph[0]; k++) {
         if (stw_options_get(call->options, of_one_graph[k]) != NULL)
             return stw_fail(error, STW_ERROR_INPUT, "--%s is for the training on one graph, without --corpus", of_one_graph[k]);
@@ -136,7 +136,9 @@ static void write_row(FILE *file, const stw_pretrain_row *row) {
                              row->sigma,
                              row->gradient_norm,
                              row->clipped,
-                             row->validation_greedy, row->validation_best, row->validation_constants};
+                             row->validation_greedy,
+                             row->validation_best,
+                             row->validation_constants};
     fprintf(file, "%" PRId64 ",%" PRId64, row->update, row->evaluations);
     for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) write_number(file, number[k]);
     fputc('\n', file);
@@ -171,7 +173,7 @@ static stw_status train(job *j, stw_error *error) {
     stw_pretrain_row row;
     bool over = false;
     if (j->resumes) TRY(stw_comm_agree(j->comm, stw_pretrain_resume(j->pretrain, j->policy, error), error));
-    j->saved_s = stw_now_s();
+    j->saved_s = -INFINITY; /* the first as soon as there is one */
     while (!over) {
         TRY(stw_pretrain_step(j->pretrain, &row, &over, error));
         if (over) break;
@@ -213,10 +215,11 @@ static void report(const job *j, double seconds) {
            cli_count(stw_pretrain_updates(j->pretrain)).text, j->wish.slots, seconds, updates / fmax(seconds, 1e-9),
            stw_comm_size(j->comm), stw_comm_size(j->comm) == 1 ? "" : "es");
     if (isfinite(j->unseen.validation_greedy))
-        printf("on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of %d %.3f; "
-               "without a policy, the best of 60 constants %.3f\n",
-               j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples + 1, j->unseen.validation_best,
-               j->unseen.validation_constants);
+        printf(
+            "on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of %d %.3f; "
+            "without a policy, the best of 60 constants %.3f\n",
+            j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples + 1, j->unseen.validation_best,
+            j->unseen.validation_constants);
 }
 
 static stw_status run(job *j, stw_error *error) {

@@ -155,8 +155,9 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     if (result->best < 0 && (r->settings.tasks & STW_TASK_SCHEDULE) && r->settings.rule < 0) /* is there an order that fits? */
         TRY(stw_runner_run(r, &stw_method_lean, -1, stw_runner_share(r, POLICY_SHARE), true, result, error));
     TRY(find_bounds(r, result, error));
-    const stw_method_kind policy = r->settings.policy.no_policy ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
-    if (!result->optimal) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
+    const stw_policy_settings *wish = &r->settings.policy;
+    const stw_method_kind policy = wish->trains ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
+    if (!result->optimal && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
     if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_SEARCH, end_of_search(r, result), error));
     if (meets_bound(r, result)) result->optimal = true;
     if (r->fusing != NULL && result->best >= 0) { /* the first bound is for the groups of the plan */

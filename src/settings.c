@@ -69,7 +69,8 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
     if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;
     const char *policy = text_of(options, "policy");
-    out->no_policy = policy != NULL && strcmp(policy, "none") == 0;
+    out->no_policy = policy != NULL && (strcmp(policy, "none") == 0 || strcmp(policy, "train") == 0);
+    out->trains = policy != NULL && strcmp(policy, "train") == 0;
     out->policy = out->no_policy ? NULL : policy;
     out->decodes = (int32_t)integer_of(options, "decodes", 0);
     const char *shuffle = text_of(options, "shuffle-features");

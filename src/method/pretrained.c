@@ -17,7 +17,8 @@ static stw_status check_columns(const stw_policy_config *c, stw_error *error) {
                   {"unit_columns", c->unit_columns, stw_feature_count(STW_FEATURES_UNIT)},
                   {"feedback_columns", c->feedback_columns, stw_feature_count(STW_FEATURES_FEEDBACK)},
                   {"device_columns", c->device_columns, stw_feature_count(STW_FEATURES_DEVICE)},
-                  {"pair_columns", c->pair_columns, stw_feature_count(STW_FEATURES_PAIR)}};
+                  {"pair_columns", c->pair_columns, stw_feature_count(STW_FEATURES_PAIR)},
+                  {"proposal_columns", c->proposal_columns, stw_features_proposal_columns()}};
     for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) {
         if (number[k].stated != number[k].known)
             return stw_fail(error, STW_ERROR_INPUT,

@@ -37,6 +37,7 @@ typedef struct stw_policy_settings {
     int32_t decodes;      /* plans that go-zero makes; 0: unset */
     bool shuffled;        /* go-zero sees the features of other units: a control */
     bool no_policy;       /* the pre-trained policy is not to be used */
+    bool trains;          /* optimize trains one on this graph alone in its place */
     const char *policy;   /* file of the pre-trained policy; NULL: the one that comes with the library */
     const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
     bool resume;          /* from that file */

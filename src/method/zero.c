@@ -1,11 +1,14 @@
 /* `go-zero`: a policy that was trained on other graphs, applied to this one. Nothing is learnt: the plan without noise and some
- * samples about it, relative to the plan to begin with; then the same relative to the best plan so far, and once more. */
+ * samples about it, relative to the plan to begin with, then relative to the best plan so far; and then moves that the policy
+ * finds promising. */
 #include <math.h>
 #include <stdio.h>
 
 #include "method/go.h"
 
-enum { DECODES = 60, ROUND_DECODES = 20 };
+enum { DECODES = 60, ROUND_DECODES = 10, PROPOSALS = 8 };
+static const double MOVES_SHARE = 0.5;            /* of the decodes: moves that look promising; before them, samples */
+static const double SIGMA = 0.8;                  /* of the samples: wide, since only the best of them counts */
 static const double EVALUATIONS_PER_DECODE = 6.0; /* the time that making and evaluating a plan takes, about */
 
 /* ---- settings ---- */
@@ -15,10 +18,12 @@ static stw_status choose_settings(stw_go *g, int32_t samples, stw_error *error) 
     if (!stw_train_preset("transfer", s)) return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'transfer'");
     s->seed = g->search->seed;
     s->samples = samples;
-    s->patience = 1; /* every update is a round */
+    s->moves = samples; /* so that there are plans to try them with */
+    s->patience = 1;    /* every update is a round */
     s->rate = 0.0;
     s->shuffled = stw_go_wish(g->search)->shuffled;
-    s->sigma = s->sigma_end; /* as it was when training ended */
+    s->sigma = s->sigma_end = SIGMA;
+    s->hedged = true;
     return STW_OK;
 }
 
@@ -54,23 +59,50 @@ static stw_status decode_one(stw_go *g, stw_plan *plan, stw_zero *out, stw_error
     return STW_OK;
 }
 
-static stw_status decode_rounds(stw_go *g, int32_t rounds, stw_plan *plan, stw_zero *out, stw_error *error) {
-    bool over = false;
+static stw_status sample(stw_go *g, int32_t rounds, stw_zero *out, bool *over, stw_error *error) {
     while (out->rounds < rounds) {
-        TRY(stw_trainer_step(g->trainer, &over, error));
+        TRY(stw_trainer_step(g->trainer, over, error));
         stw_search_tick(g->search);
-        if (over) break;
+        if (*over) break;
         if (out->rounds++ > 0) continue;
         out->greedy = stw_trainer_last_row(g->trainer)->greedy;
         stw_trainer_spread(g->trainer, out->spread);
     }
+    return STW_OK;
+}
+
+/* `left` plans, in rounds: the moves that the policy finds most promising, and all that helped at once. */
+static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error) {
+    const int64_t round = g->settings.samples;
+    while (left > 1 && !stw_search_is_stopped(g->search)) {
+        int64_t tries = left - 1 < round ? left - 1 : round;
+        const int64_t room = stw_search_evaluations_left(g->search) - 2; /* for the plan to begin with, and for all at once */
+        int32_t tried = 0;
+        if (room < tries) tries = room;
+        if (tries < 1) break;
+        TRY(stw_trainer_screen(g->trainer, PROPOSALS, (int32_t)tries, &tried, error));
+        stw_search_tick(g->search);
+        if (tried == 0) break;
+        out->rounds++;
+        left -= tried;
+    }
+    return STW_OK;
+}
+
+static stw_status decode_rounds(stw_go *g, int32_t decodes, stw_plan *plan, stw_zero *out, stw_error *error) {
+    const bool moves = g->problem.places && g->search->simulator->machine->device_count > 1;
+    const int32_t round = g->settings.samples + 1, samples = moves ? (int32_t)ceil((1.0 - MOVES_SHARE) * decodes) : decodes;
+    const int32_t rounds = (samples + round - 1) / round;
+    bool over = false;
+    TRY(sample(g, rounds, out, &over, error));
+    if (moves && !over) TRY(move(g, decodes - rounds * round, out, error));
     return take_best(g, plan, out, error);
 }
 
 static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, const stw_plan *start, stw_plan *plan,
                          stw_zero *out, stw_error *error) {
     const int32_t wanted = stw_go_wish(g->search)->decodes, decodes = wanted > 0 ? wanted : DECODES;
-    const int32_t rounds = (decodes + ROUND_DECODES - 1) / ROUND_DECODES, samples = fit_round(g, decodes / rounds) - 1;
+    const int32_t samples = fit_round(g, decodes < ROUND_DECODES ? decodes : ROUND_DECODES) - 1;
     stw_environment environment = stw_go_environment(g);
     if (start != NULL && (stw_search_is_stopped(g->search) || stw_search_evaluations_left(g->search) < 2)) {
         out->best = g->first;
@@ -79,7 +111,7 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
     environment.net = net;
     TRY(choose_settings(g, samples > 0 ? samples : 1, error));
     TRY(stw_trainer_create(&g->problem, &environment, &policy->config, &g->settings, start, &g->first, &g->trainer, error));
-    return samples == 0 ? decode_one(g, plan, out, error) : decode_rounds(g, rounds, plan, out, error);
+    return samples == 0 ? decode_one(g, plan, out, error) : decode_rounds(g, decodes, plan, out, error);
 }
 
 stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_plan *start, stw_plan *plan, stw_zero *out,

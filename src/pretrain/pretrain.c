@@ -17,7 +17,7 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
                                    .visits = 16,
                                    .validations = 16,
                                    .validate_every = 100,
-                                   .curriculum = 0.3,
+                                   .curriculum = 0.8,
                                    .schedule_from = 1.0,
                                    .ordered = true};
     if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
@@ -230,13 +230,14 @@ stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_
     add_dimension(&file, "pretrain.update", p->update);
     add_dimension(&file, "pretrain.evaluations", p->evaluations);
     add_dimension(&file, "pretrain.slots", p->settings.slots);
+    add_dimension(&file, "pretrain.schedules", p->settings.schedule_from < 1.0);
     return stw_tensor_file_write(&file, path, error);
 }
 
 stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *error) {
     stw_arena scratch = p->arena;
     stw_tensor_file file;
-    int64_t seed = 0, updates = 0, update = 0, evaluations = 0, slots = 0;
+    int64_t seed = 0, updates = 0, update = 0, evaluations = 0, slots = 0, step = 0;
     TRY(stw_tensor_file_read(path, &scratch, &file, error));
     if (!stw_tensor_file_dimension(&file, "pretrain.seed", &seed) ||
         !stw_tensor_file_dimension(&file, "pretrain.updates", &updates) ||
@@ -249,6 +250,8 @@ stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *err
                         "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
                         (long long)seed, (long long)updates, (long long)slots);
     if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a training by time cannot be gone on with", path);
+    if (!stw_tensor_file_dimension(&file, "adam_step", &step))
+        return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; begin anew", path);
     if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
         return stw_fail(error, STW_ERROR_INPUT, "%s: ends after %lld updates, where nothing can go on", path, (long long)update);
     const stw_status status = stw_net_load(p->net, &file, scratch, error);

@@ -33,11 +33,12 @@ static stw_status draw_neighbours(const stw_problem *p, const stw_plan *plan, in
     return STW_OK;
 }
 
-stw_status stw_propose(const stw_problem *p, const stw_plan *plan, stw_rng rng, int32_t *device, stw_arena scratch,
-                       stw_error *error) {
+stw_status stw_propose(const stw_problem *p, const stw_plan *plan, stw_rng rng, int32_t *device, int32_t *drawn_grouping,
+                       stw_arena scratch, stw_error *error) {
     const int32_t grouping = (int32_t)stw_rng_below(&rng, STW_GROUPINGS), groups = p->group_count[grouping];
     const int32_t N = plan->graph->N, D = plan->machine->device_count;
     const bool anywhere = stw_rng_below(&rng, 2) == 1;
+    *drawn_grouping = grouping;
     int32_t *of_group; /* -1: stays */
     STW_TRY_NEW(&scratch, of_group, groups, error);
     for (int32_t k = 0; k < groups; k++) of_group[k] = anywhere ? (int32_t)stw_rng_below(&rng, D) : -1;

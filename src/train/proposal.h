@@ -7,9 +7,9 @@
 #include "plan/plan.h"
 #include "train/problem.h"
 
-/* device: (N). A grouping is drawn, then a device for each of its groups: any, or that of a neighbour of one of its units. Where
- * none is drawn, the device is that of `plan`. */
-stw_status stw_propose(const stw_problem *problem, const stw_plan *plan, stw_rng rng, int32_t *device, stw_arena scratch,
-                       stw_error *error);
+/* device: (N). *grouping: that was drawn. A grouping is drawn, then a device for each of its groups: any, or that of a neighbour
+ * of one of its units. Where none is drawn, the device is that of `plan`. */
+stw_status stw_propose(const stw_problem *problem, const stw_plan *plan, stw_rng rng, int32_t *device, int32_t *grouping,
+                       stw_arena scratch, stw_error *error);
 
 #endif

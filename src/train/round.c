@@ -110,35 +110,38 @@ static stw_status observe_run(stw_trainer *t, const stw_workspace *workspace, co
     return stw_features_feedback(&t->problem->features, &input, t->feedback, t->pair, scratch, error);
 }
 
-stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
+/* What the round proposes: samples may take it, or it is tried move by move. */
+static stw_status propose(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
-    const stw_features *f = &p->features;
-    const stw_policy_config *config = stw_net_config(t->net);
-    const stw_workspace *workspace = t->environment.workspace[0];
-    const int32_t way = t->round_index % WAYS;
-    stw_score score;
-    TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
-    t->round.plan = t->settings.glue || !p->places ? t->origin : NULL; /* devices that are not decided are those of the plan */
-    t->round.base = *p->listing.base;
+    const stw_rng rng = stw_rng_split(&t->rng, PROPOSALS + (uint64_t)(t->draw >= 0 ? t->draw : t->round_index));
+    int32_t grouping = 0;
     t->round.other = NULL;
-    if (t->round.plan != NULL && t->settings.proposals && t->steered && p->places) {
-        const stw_rng rng = stw_rng_split(&t->rng, PROPOSALS + (uint64_t)(t->draw >= 0 ? t->draw : t->round_index));
-        TRY(stw_propose(p, t->origin, rng, t->other, t->round_arena, error));
-        t->round.other = t->other;
-    }
+    t->moves.count = 0;
+    if (t->round.plan == NULL || !t->settings.proposals || !t->steered || !p->places) return STW_OK;
+    TRY(stw_propose(p, t->origin, rng, t->other, &grouping, t->round_arena, error));
+    if (t->settings.moves > 0) return stw_moves_find(p, t->origin, t->other, grouping, &t->round_arena, &t->moves, error);
+    t->round.other = t->other;
+    return STW_OK;
+}
+
+static void choose_way(stw_trainer *t) {
+    const int32_t way = t->round_index % WAYS;
+    t->round.plan = t->settings.glue || !t->problem->places ? t->origin : NULL; /* devices that are not decided are the plan's */
+    t->round.base = *t->problem->listing.base;
     t->round.insertion = ways[way].insertion;
     t->round.channel_gaps = ways[way].channel_gaps;
     t->round.home = ways[way].home;
-    t->round.fusion = p->fuses ? t->origin_fusion : NULL;
-    const bool ran = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
-    op_times times = {0};
-    if (ran) TRY(find_times(t, &times, &t->round_arena, error));
-    memset(t->feedback, 0, (size_t)((int64_t)p->M * config->feedback_columns) * sizeof *t->feedback);
-    memset(t->pair, 0, (size_t)((int64_t)p->M * f->D * config->pair_columns) * sizeof *t->pair);
-    if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, &times, error));
-    if (ran && config->proposal_columns > 0)
-        stw_features_proposal(f, t->pair, t->origin->device, t->round.other != NULL ? t->other : t->origin->device, t->proposal);
-    if (ran && ways[way].as_run && t->settings.glue) TRY(stw_round_order(p, times.start_ps, &t->round_arena, &t->round, error));
+    t->round.fusion = t->problem->fuses ? t->origin_fusion : NULL;
+}
+
+stw_status stw_trainer_show(stw_trainer *t, stw_error *error) {
+    const stw_problem *p = t->problem;
+    const stw_features *f = &p->features;
+    const stw_policy_config *config = stw_net_config(t->net);
+    TRY(propose(t, error));
+    const bool proposes = t->moves.count > 0 || t->round.other != NULL;
+    if (config->proposal_columns > 0)
+        stw_features_proposal(f, t->pair, t->origin->device, proposes ? t->other : t->origin->device, t->proposal);
     stw_net_input input = {.M = p->M,
                            .D = f->D,
                            .unit = f->unit,
@@ -153,6 +156,24 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
                            .reader = f->reader};
     if (t->settings.shuffled) TRY(stw_trainer_shuffle(t, &input, &t->round_arena, error));
     return stw_pass_set_input(t->pass, &input, error);
+}
+
+stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
+    const stw_problem *p = t->problem;
+    const stw_policy_config *config = stw_net_config(t->net);
+    const stw_workspace *workspace = t->environment.workspace[0];
+    stw_score score;
+    TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
+    choose_way(t);
+    const bool ran = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
+    op_times times = {0};
+    if (ran) TRY(find_times(t, &times, &t->round_arena, error));
+    memset(t->feedback, 0, (size_t)((int64_t)p->M * config->feedback_columns) * sizeof *t->feedback);
+    memset(t->pair, 0, (size_t)((int64_t)p->M * p->features.D * config->pair_columns) * sizeof *t->pair);
+    if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, &times, error));
+    if (ran && ways[t->round_index % WAYS].as_run && t->settings.glue)
+        TRY(stw_round_order(p, times.start_ps, &t->round_arena, &t->round, error));
+    return stw_trainer_show(t, error);
 }
 
 /* ---- constants ---- */

@@ -49,24 +49,27 @@ static const stw_train_settings preset_paper = {.patience = 0,
                                                 .imitations = 300,
                                                 .imitation_rate = 1e-3};
 
-static const stw_train_settings preset_transfer = {.patience = 0,
-                                                   .samples = 16,
-                                                   .epochs = 2,
-                                                   .clip = 0.2,
-                                                   .rate = 1e-3,
-                                                   .rate_end = 1e-4,
-                                                   .warm_up = 20,
-                                                   .sigma = 0.7,
-                                                   .sigma_end = 0.35,
-                                                   .floor = 0.002,
-                                                   .limit = 2.5,
-                                                   .gradient_norm = 1.0,
-                                                   .pull = 1e-4,
-                                                   .noise = {.graph = 0.3, .group = 0.5, .unit = 0.2, .sparse = 0.25},
-                                                   .reward = STW_REWARD_LOG,
-                                                   .loss_weight = 0.5,
-                                                   .offset = {0.5, 0.0, 3.0, 0.0},
-                                                   .glue = true};
+static const stw_train_settings preset_transfer = {
+    .patience = 0,
+    .samples = 15,
+    .epochs = 2,
+    .clip = 0.2,
+    .rate = 3e-3,
+    .rate_end = 3e-4,
+    .warm_up = 20,
+    .sigma = 0.8,
+    .sigma_end = 0.6,
+    .floor = 0.005,
+    .limit = 2.5,
+    .gradient_norm = 1.0,
+    .pull = 1e-4,
+    .noise = {.graph = 0.2, .group = 0.7, .unit = 0.1, .sparse = 0.5, .alike = 0.5},
+    .reward = STW_REWARD_LOG,
+    .loss_weight = 0.3,
+    .moves = 16,
+    .proposals = true,
+    .offset = {0.5, 0.0, 5.0, 0.0},
+    .glue = true};
 
 bool stw_train_preset(const char *name, stw_train_settings *out) {
     static const struct {
@@ -117,6 +120,7 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->elite_placement, M * t->A, error);
     STW_TRY_NEW(&t->arena, t->elite_schedule, M, error);
     STW_TRY_NEW(&t->arena, t->other, t->problem->simulator->graph->N, error);
+    STW_TRY_NEW(&t->arena, t->trial, t->settings.moves, error);
     return STW_OK;
 }
 

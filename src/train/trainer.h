@@ -11,6 +11,7 @@
  * proposal.c  the other plan of a round
  * fusion.c    the fusion priorities of the first round
  * rollout.c   samples -> plans -> scores
+ * moves.c     groups of units that go elsewhere; try_moves.c: trials that are learnt from; screen.c: those that look promising
  * shuffle.c   features dealt out among units, as a control
  * imitate.c   the warm start of the head `device`
  * resume.c    to a file and back, bit for bit */
@@ -41,12 +42,14 @@ typedef struct stw_train_settings {
     stw_reward reward;
     double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
     bool elite;         /* the best sample of the round is learnt from again in every update */
+    int32_t moves;      /* of what the round proposes, tried in each update, at most samples + 1; then no sample takes it */
     bool proposals;     /* units may take the devices of another plan, drawn for each round (proposal.h) */
     double wander;      /* a round that found nothing better is followed by one from the best other plan that it saw, if that is
                          * worse by less than this share; falls linearly to 0 */
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
     bool grid;          /* a round begins with a grid of constants, the best of which decisions of 0 stand for; else for these: */
     double offset[STW_STEER_KNOBS];
+    bool hedged;        /* every other sample goes by the constants alone, in case the network is wrong about this graph */
     bool shuffled;      /* the network sees the features of each unit in the place of another's: a control */
     int32_t imitations; /* steps of the warm start; 0: none */
     double imitation_rate;
@@ -101,6 +104,9 @@ stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *s
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
 int64_t stw_trainer_updates(const stw_trainer *trainer);
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
+/* A round of moves: of `proposals` of them the `tries` that the network likes best are tried, and then all that helped together.
+ * `*tried`: plans that were evaluated; at most tries + 1, and tries at most samples. Needs settings.moves and proposals. */
+stw_status stw_trainer_screen(stw_trainer *trainer, int32_t proposals, int32_t tries, int32_t *tried, stw_error *error);
 /* The network; if it is the trainer's own, it may be filled before the first update. */
 stw_net *stw_trainer_net(stw_trainer *trainer);
 /* How much the knobs that the network said last vary: standard deviation over units. 0 without knobs. */

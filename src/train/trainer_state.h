@@ -3,8 +3,15 @@
 #define STW_TRAIN_TRAINER_STATE_H
 
 #include "plan/plan.h"
+#include "train/moves.h"
 #include "train/ppo.h"
 #include "train/trainer.h"
+
+enum { STW_TRIAL_MOVES = 4 };
+typedef struct stw_trial { /* some moves at once, and what came of it */
+    int32_t count, move[STW_TRIAL_MOVES];
+    stw_score score;
+} stw_trial;
 
 struct stw_trainer {
     stw_arena arena, round_arena; /* of the trainer; of the round: a place in memory to begin again from */
@@ -27,12 +34,16 @@ struct stw_trainer {
     stw_plan *best;
     stw_score best_score;
     bool has_best;
-    double reference; /* value of the round's plan */
-    double least;     /* of the best plan when the round began */
-    stw_plan *beside; /* the best of the round's samples that is not the round's plan all over again */
+    double reference;       /* value of the round's plan */
+    stw_score origin_score; /* of a round of moves */
+    double least;           /* of the best plan when the round began */
+    stw_plan *beside;       /* the best of the round's samples that is not the round's plan all over again */
     stw_score beside_score;
     bool has_beside;
-    int32_t *other; /* (N) the devices that the round proposes */
+    int32_t *other;   /* (N) the devices that the round proposes */
+    stw_moves moves;  /* the groups that it would move */
+    stw_trial *trial; /* (settings.moves) of the update */
+    int32_t tried;
     /* Fusion priorities, (N), of the plans of these names; those of the samples are in `plan_fusion`. Unused without fusion. */
     double *rule_fusion; /* (N) of the rule, for one device or, where devices stay, for those of the start */
     double *origin_fusion, *best_fusion, *beside_fusion;
@@ -73,6 +84,8 @@ static inline bool stw_trainer_may_stop(const stw_trainer *t) {
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error);
 /* The plan of the round is known: its order, and what the network sees of it. */
 stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
+/* The last part of it: draws a proposal by t->draw, and shows all to the network. */
+stw_status stw_trainer_show(stw_trainer *t, stw_error *error);
 /* shuffle.c: deals the rows of the input out anew. */
 stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
 /* Remembers the best of the first `count` plans to wander to. */
@@ -90,6 +103,10 @@ typedef struct stw_actions {
 stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error);
 /* update.c: the placement task for the first `count` samples of fusion, or, where the network has no fusion, once for all. */
 stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error);
+
+/* try_moves.c: tries some of the round's moves; adds the gradient of what they say to d_out, (M, P). */
+stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error);
+double stw_trainer_learn_moves(const stw_trainer *t, double *d_out);
 
 /* imitate.c: trains the head `device` to name the devices of the round's plan. `*over`: stopped on the way. */
 stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error);

@@ -71,7 +71,9 @@ static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error
             continue;
         }
         TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k), t->P, error));
+        for (int64_t u = 0; t->settings.moves > 0 && u < M; u++) t->noise[u * t->P + STW_MOVE_KNOB] = 0.0;
         stw_distribution_sample(&d, t->noise, action);
+        for (int64_t i = 0; t->settings.hedged && t->steered && k % 2 == 1 && i < M * t->A; i++) action[i] -= d.out[i];
         stw_distribution_log_density(&d, action, &t->logp_placement[k * M]);
     }
     return STW_OK;
@@ -92,6 +94,13 @@ static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error 
         stw_distribution_log_density(&d, action, &t->logp_schedule[k * M]);
     }
     return STW_OK;
+}
+
+/* Where moves are tried one by one, no sample says anything about them: as if each had decided what the network says. */
+static void forget_move_knob(stw_trainer *t) {
+    const int64_t M = t->problem->M;
+    for (int64_t k = 0; k < (int64_t)t->learnt * M; k++)
+        t->placement[k * t->A + STW_MOVE_KNOB] = t->means[k % M * t->P + STW_MOVE_KNOB];
 }
 
 /* Gradient of all tasks by the network's outputs. */
@@ -124,6 +133,7 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
         d_out[k] = &t->d_placement[t->chained ? k * M * t->P : 0];
     }
     if (p->places) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
+    if (t->tried > 0) placement.loss += stw_trainer_learn_moves(t, t->d_placement);
     for (int32_t k = 0; k < K; k++) {
         d[k] = schedule_of(t, k);
         d_out[k] = &t->d_schedule[k * M * t->S];
@@ -178,6 +188,7 @@ static stw_status run_again(stw_trainer *t, bool all, stw_error *error) {
 stw_status stw_trainer_add_gradient(stw_trainer *t, int32_t epoch, stw_error *error) {
     const bool elite = t->learnt > t->settings.samples;
     if (epoch > 0 || elite) TRY(run_again(t, epoch > 0, error));
+    if (t->settings.moves > 0) forget_move_knob(t);
     if (epoch == 0 && elite) score_elite(t);
     TRY(find_gradient(t, error));
     return stw_pass_backward(t->pass, t->d_fusion, runs_placement(t) ? t->d_placement : NULL,
@@ -288,6 +299,7 @@ stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
     stand_elite(t);
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
+    TRY(stw_trainer_try_moves(t, error));
     t->row.update = t->update++;
     t->row.round = t->round_index;
     t->row.evaluations = t->evaluations;

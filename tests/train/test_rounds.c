@@ -14,7 +14,8 @@ static bench *random_bench(uint64_t seed, int32_t devices) {
 
 static void propose(bench *b, const stw_plan *plan, uint64_t seed, int32_t *device) {
     stw_error error = {0};
-    CHECK_EQ_INT(stw_propose(&b->problem, plan, stw_rng_create(seed), device, b->scratch[0], &error), STW_OK);
+    int32_t grouping = -1;
+    CHECK_EQ_INT(stw_propose(&b->problem, plan, stw_rng_create(seed), device, &grouping, b->scratch[0], &error), STW_OK);
     CHECK_STR(error.message, "");
 }
 
