@@ -111,7 +111,7 @@ static bool is_first(const job *j) { return stw_comm_rank(j->comm) == 0; }
 static stw_status open_curve(job *j, stw_error *error) {
     static const char head[] =
         "update,evaluations,seconds,difficulty,greedy,best,mean,spread,rate,sigma,gradient_norm,clipped,"
-        "validation_greedy,validation_best,validation_constants\n";
+        "validation_greedy,validation_best,validation_constants,validation_moves\n";
     if (j->curve_file == NULL || !is_first(j)) return STW_OK;
     j->curve = cli_is_dash(j->curve_file) ? stdout : fopen(j->curve_file, j->resumes ? "a" : "w");
     if (j->curve == NULL) return stw_fail(error, STW_ERROR_IO, "%s: cannot be written", j->curve_file);
@@ -138,7 +138,8 @@ static void write_row(FILE *file, const stw_pretrain_row *row) {
                              row->clipped,
                              row->validation_greedy,
                              row->validation_best,
-                             row->validation_constants};
+                             row->validation_constants,
+                             row->validation_moves};
     fprintf(file, "%" PRId64 ",%" PRId64, row->update, row->evaluations);
     for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) write_number(file, number[k]);
     fputc('\n', file);
@@ -152,8 +153,8 @@ static void show(job *j, const stw_pretrain_row *row) {
     if (j->curve != NULL) write_row(j->curve, row);
     const double share = j->wish.updates > 0 ? (double)(row->update + 1) / (double)j->wish.updates
                                              : fmin(1.0, row->seconds / fmax(j->wish.budget_s, 1e-9));
-    snprintf(text, sizeof text, "update %s  greedy %.3f  best %.3f  unseen: %.3f, %.3f", cli_count(row->update + 1).text,
-             row->greedy, row->best, j->unseen.validation_greedy, j->unseen.validation_best);
+    snprintf(text, sizeof text, "update %s  greedy %.3f  best %.3f  unseen: greedy %.3f, moves %.3f",
+             cli_count(row->update + 1).text, row->greedy, row->best, j->unseen.validation_greedy, j->unseen.validation_moves);
     cli_progress_say(&j->progress, share, text);
 }
 
@@ -206,6 +207,7 @@ static void report(const job *j, double seconds) {
             cli_field_double(&json, "unseen_greedy", j->unseen.validation_greedy);
             cli_field_double(&json, "unseen_best", j->unseen.validation_best);
             cli_field_double(&json, "unseen_constants", j->unseen.validation_constants);
+            cli_field_double(&json, "unseen_moves", j->unseen.validation_moves);
         }
         stw_json_end_object(&json);
         printf("\n");
@@ -216,7 +218,9 @@ static void report(const job *j, double seconds) {
            stw_comm_size(j->comm), stw_comm_size(j->comm) == 1 ? "" : "es");
     if (isfinite(j->unseen.validation_greedy))
         printf(
-            "on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of %d %.3f; "
+            "on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of %d %.3f, ten "
+            "with moves "
+            "%.3f; "
             "without a policy, the best of 60 constants %.3f\n",
             j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples + 1, j->unseen.validation_best,
             j->unseen.validation_constants);
@@ -246,7 +250,7 @@ static void close_all(job *j) {
 
 int cli_train_many(const cli_call *call) {
     stw_error error;
-    job j = {.call = call, .unseen = {.validation_greedy = NAN, .validation_best = NAN}};
+    job j = {.call = call, .unseen = {.validation_greedy = NAN, .validation_moves = NAN}};
     stw_status status = check_arguments(&j, &error);
     if (status == STW_OK) status = cli_interrupt_begin(&j.cancel, &error);
     if (status != STW_OK) return cli_fault(&error);

@@ -18,6 +18,7 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
                                    .validations = 16,
                                    .validate_every = 100,
                                    .curriculum = 0.8,
+                                   .reinforce_from = 0.85,
                                    .schedule_from = 1.0,
                                    .ordered = true};
     if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
@@ -91,7 +92,8 @@ void stw_pretrain_destroy(stw_pretrain *p) {
 /* ---- an update ---- */
 
 static stw_pretrain_row nothing_yet(void) {
-    return (stw_pretrain_row){.validation_greedy = NAN, .validation_best = NAN, .validation_constants = NAN};
+    return (stw_pretrain_row){
+        .validation_greedy = NAN, .validation_best = NAN, .validation_constants = NAN, .validation_moves = NAN};
 }
 
 static double difficulty_of(const stw_pretrain *p) {
@@ -107,7 +109,7 @@ static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_erro
 static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)index;
     TRY(stw_instance_visit(slot->instance, (int32_t)(p->update % p->settings.visits), error));
-    return stw_slot_sample(slot, error);
+    return stw_slot_sample(slot, p->progress < p->settings.reinforce_from, error);
 }
 
 static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, bool first, stw_error *error) {

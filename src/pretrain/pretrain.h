@@ -22,6 +22,7 @@ typedef struct stw_pretrain_settings {
     int32_t validations;    /* problems that are never learnt from */
     int64_t validate_every; /* updates; rounded up to whole generations */
     double curriculum;      /* share of the updates after which problems are as hard as they get */
+    double reinforce_from;  /* share of the updates that learn from moves alone; then samples are learnt from as well (PPO) */
     double schedule_from;   /* share of the updates after which the schedule is decided too */
     bool ordered;           /* gradients are added in the order of slots: equal bits from any number of processes */
     stw_policy_config config;
@@ -38,7 +39,7 @@ typedef struct stw_pretrain_row { /* one update, over all slots; values over tha
     double mean;         /* of the samples */
     double spread;       /* over units, of the first knob */
     double rate, sigma, gradient_norm, clipped;
-    double validation_greedy, validation_best, validation_constants; /* NAN where it was not due */
+    double validation_greedy, validation_best, validation_constants, validation_moves; /* NAN where it was not due */
 } stw_pretrain_row;
 
 typedef struct stw_pretrain stw_pretrain;

@@ -9,7 +9,8 @@
 enum stw_slot_number {
     STW_SLOT_GREEDY, /* logarithms of ratios */
     STW_SLOT_BEST,
-    STW_SLOT_CONSTANTS, /* of validation */
+    STW_SLOT_CONSTANTS, /* of validation: a grid of constants; a round of moves */
+    STW_SLOT_MOVES,
     STW_SLOT_MEAN,
     STW_SLOT_SPREAD,
     STW_SLOT_CLIPPED,
@@ -62,8 +63,8 @@ void stw_slot_close(stw_slot *slot);
 /* Draws until there is a problem with a valid plan to begin with. */
 stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts, bool schedules,
                          stw_error *error);
-/* Samples, and keeps the numbers. */
-stw_status stw_slot_sample(stw_slot *slot, stw_error *error);
+/* Samples, or tries moves alone, and keeps the numbers. */
+stw_status stw_slot_sample(stw_slot *slot, bool moves_alone, stw_error *error);
 /* Adds the numbers up over all ranks. */
 stw_status stw_slots_sum(stw_pretrain *p, const stw_slot *slot, int32_t count, double *out, stw_error *error);
 /* The network's values into the copies. */

@@ -65,11 +65,11 @@ stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, do
                     MOST_DRAWS);
 }
 
-stw_status stw_slot_sample(stw_slot *slot, stw_error *error) {
+stw_status stw_slot_sample(stw_slot *slot, bool moves_alone, stw_error *error) {
     stw_trainer *trainer = stw_instance_trainer(slot->instance);
     bool over = false;
     memset(slot->number, 0, sizeof slot->number);
-    TRY(stw_trainer_sample(trainer, &over, error));
+    TRY(moves_alone ? stw_trainer_try(trainer, &over, error) : stw_trainer_sample(trainer, &over, error));
     const stw_curve_row *row = stw_trainer_last_row(trainer);
     const double reference = stw_instance_reference(slot->instance);
     slot->number[STW_SLOT_EVALUATIONS] = (double)(row->evaluations - slot->evaluations);

@@ -3,6 +3,7 @@
 
 #include "pretrain/pretrain_state.h"
 
+enum { PROPOSALS = 8, TRIES = 9 };
 static const uint64_t VALIDATION = UINT64_C(1) << 40; /* of the generator's parts, beyond those of the generations */
 
 static stw_status open_check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
@@ -23,13 +24,25 @@ stw_status stw_pretrain_open_checks(stw_pretrain *p, stw_error *error) {
     return stw_slots_run(p, p->check, p->first_check, p->checks, open_check, error);
 }
 
+/* What one round of moves that look promising comes to. */
+static stw_status check_moves(stw_slot *slot, stw_error *error) {
+    stw_trainer *trainer = stw_instance_trainer(slot->instance);
+    stw_score score = {0};
+    int32_t tried = 0;
+    TRY(stw_instance_begin(slot->instance, 0, error));
+    TRY(stw_trainer_screen(trainer, PROPOSALS, TRIES, &tried, error));
+    (void)stw_trainer_best(trainer, &score);
+    slot->number[STW_SLOT_MOVES] = slot->number[STW_SLOT_COUNTS] * log(score.value / stw_instance_first(slot->instance));
+    return STW_OK;
+}
+
 static stw_status check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)p;
     (void)index;
     TRY(stw_instance_begin(slot->instance, 0, error));
-    TRY(stw_slot_sample(slot, error));
+    TRY(stw_slot_sample(slot, false, error));
     slot->number[STW_SLOT_CONSTANTS] = slot->number[STW_SLOT_COUNTS] * log(slot->constants);
-    return STW_OK;
+    return check_moves(slot, error);
 }
 
 stw_status stw_pretrain_validate(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
@@ -40,6 +53,7 @@ stw_status stw_pretrain_validate(stw_pretrain *p, stw_pretrain_row *row, stw_err
     if (sum[STW_SLOT_COUNTS] == 0.0) return STW_OK;
     row->validation_greedy = exp(sum[STW_SLOT_GREEDY] / sum[STW_SLOT_COUNTS]);
     row->validation_constants = exp(sum[STW_SLOT_CONSTANTS] / sum[STW_SLOT_COUNTS]);
+    row->validation_moves = exp(sum[STW_SLOT_MOVES] / sum[STW_SLOT_COUNTS]);
     row->validation_best = exp(sum[STW_SLOT_BEST] / sum[STW_SLOT_COUNTS]);
     return STW_OK;
 }

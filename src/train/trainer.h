@@ -91,6 +91,8 @@ stw_status stw_trainer_step(stw_trainer *trainer, bool *over, stw_error *error);
 /* The two parts of an update, for a network that belongs to somebody else. First: samples and what they are worth. Then, once
  * per epoch, from 0: adds the gradient to that of the network. */
 stw_status stw_trainer_sample(stw_trainer *trainer, bool *over, stw_error *error);
+/* In the place of samples: the plan without noise, and moves alone. */
+stw_status stw_trainer_try(stw_trainer *trainer, bool *over, stw_error *error);
 stw_status stw_trainer_add_gradient(stw_trainer *trainer, int32_t epoch, stw_error *error);
 /* The next update begins round `round` (from 0) relative to this plan, as if nothing better were known; `update` decides its
  * draws. */

@@ -9,7 +9,8 @@
 static const uint64_t TRIALS = UINT64_C(3) << 60; /* of the generator's parts */
 static const double ALONE = 0.7;                  /* share of the trials of one move; else some at once */
 enum { MOST_AT_ONCE = 4 };
-static const double PER_GAIN = 200.0, LEAST_WEIGHT = 0.03, HELPS = 3.0; /* weights: gains of 0.5 % and more count in full */
+static const double WORTH = 0.001;                                      /* a gain: of the logarithm of the value */
+static const double PER_GAIN = 200.0, LEAST_WEIGHT = 0.02, HELPS = 3.0; /* weights: what is off by 0.5 % or more counts in full */
 
 typedef struct {
     stw_trainer *t;
@@ -72,11 +73,11 @@ double stw_trainer_learn_moves(const stw_trainer *t, double *d_out) {
         const stw_trial *trial = &t->trial[k];
         const bool valid = trial->score.reason == STW_VALID && t->reference > 0.0;
         const double gain = valid ? log(t->reference / trial->score.value) : -1.0;
-        const double weight = (fmin(1.0, PER_GAIN * fabs(gain)) + LEAST_WEIGHT) * (gain > 0.0 ? HELPS : 1.0) / t->tried;
+        const double weight = (fmin(1.0, PER_GAIN * fabs(gain - WORTH)) + LEAST_WEIGHT) * (gain > WORTH ? HELPS : 1.0) / t->tried;
         double z = 0.0;
         for (int32_t m = 0; m < trial->count; m++) z += stw_moves_score(&t->moves, trial->move[m], t->means, t->P) / trial->count;
-        const double p = 1.0 / (1.0 + exp(-z)), wanted = gain > 0.0 ? 1.0 : 0.0;
-        loss -= weight * log(fmax(1e-12, gain > 0.0 ? p : 1.0 - p));
+        const double p = 1.0 / (1.0 + exp(-z)), wanted = gain > WORTH ? 1.0 : 0.0;
+        loss -= weight * log(fmax(1e-12, gain > WORTH ? p : 1.0 - p));
         for (int32_t m = 0; m < trial->count; m++) {
             const int32_t first = t->moves.start[trial->move[m]], end = t->moves.start[trial->move[m] + 1];
             const double slope = weight * (p - wanted) / trial->count / (end - first);

@@ -132,13 +132,13 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
         d[k] = placement_of(t, k);
         d_out[k] = &t->d_placement[t->chained ? k * M * t->P : 0];
     }
-    if (p->places) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
+    if (p->places && K > 0) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
     if (t->tried > 0) placement.loss += stw_trainer_learn_moves(t, t->d_placement);
     for (int32_t k = 0; k < K; k++) {
         d[k] = schedule_of(t, k);
         d_out[k] = &t->d_schedule[k * M * t->S];
     }
-    if (p->schedules) TRY(stw_ppo_loss(&ppo, d, t->schedule, t->logp_schedule, d_out, &schedule, scratch, error));
+    if (p->schedules && K > 0) TRY(stw_ppo_loss(&ppo, d, t->schedule, t->logp_schedule, d_out, &schedule, scratch, error));
     t->row.loss = placement.loss + schedule.loss + fusion.loss;
     t->row.clipped = p->places ? placement.clipped : p->schedules ? schedule.clipped : fusion.clipped;
     return STW_OK;
@@ -192,7 +192,7 @@ stw_status stw_trainer_add_gradient(stw_trainer *t, int32_t epoch, stw_error *er
     if (epoch == 0 && elite) score_elite(t);
     TRY(find_gradient(t, error));
     return stw_pass_backward(t->pass, t->d_fusion, runs_placement(t) ? t->d_placement : NULL,
-                             t->problem->schedules ? t->d_schedule : NULL, error);
+                             t->problem->schedules && t->learnt > 0 ? t->d_schedule : NULL, error);
 }
 
 static stw_status learn(stw_trainer *t, stw_error *error) {
@@ -276,16 +276,30 @@ static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *err
     return STW_OK;
 }
 
-stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
+/* True in *over: nothing is left to do. */
+static stw_status begin_update(stw_trainer *t, bool *over, stw_error *error) {
     const stw_environment *e = &t->environment;
     *over = (t->settings.updates > 0 && t->update >= t->settings.updates) || e->is_stopped(e->context);
     if (*over) return STW_OK;
     const bool stale = t->settings.patience > 0 && t->update - t->last_better >= t->settings.patience;
     if (t->round_index < 0 || stale || t->restarted) TRY(stw_trainer_begin_round(t, over, error));
     *over = *over || e->evaluations_left(e->context) < t->settings.samples + 1;
+    if (!*over) set_schedule_of_update(t);
+    return STW_OK;
+}
+
+static void end_update(stw_trainer *t) {
+    t->row.update = t->update++;
+    t->row.round = t->round_index;
+    t->row.evaluations = t->evaluations;
+    t->row.seconds = stw_now_s() - t->began_s;
+    t->row.best = t->has_best ? t->best_score.value : NAN;
+}
+
+stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
+    TRY(begin_update(t, over, error));
     if (*over) return STW_OK;
     const int64_t before = t->evaluations;
-    set_schedule_of_update(t);
     TRY(sample_and_evaluate(t, over, error));
     if (*over) return STW_OK;
     const stw_reward_rule rule = {t->settings.reward, t->reference, t->settings.loss_weight};
@@ -300,11 +314,25 @@ stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
     TRY(stw_trainer_try_moves(t, error));
-    t->row.update = t->update++;
-    t->row.round = t->round_index;
-    t->row.evaluations = t->evaluations;
-    t->row.seconds = stw_now_s() - t->began_s;
-    t->row.best = t->has_best ? t->best_score.value : NAN;
+    end_update(t);
+    return STW_OK;
+}
+
+stw_status stw_trainer_try(stw_trainer *t, bool *over, stw_error *error) {
+    bool complete = false;
+    TRY(begin_update(t, over, error));
+    if (*over) return STW_OK;
+    TRY(stw_trainer_run_placement(t, 1, error));
+    const stw_distribution d = placement_of(t, 0);
+    stw_distribution_greedy(&d, t->placement);
+    const stw_actions actions = {.placement = t->placement};
+    TRY(stw_trainer_rollout(t, &actions, 1, &complete, error));
+    for (int32_t k = 1; k <= t->settings.samples; k++) t->score[k] = t->score[0];
+    describe(t);
+    TRY(stw_trainer_keep(t, 0, &t->score[0], error));
+    t->learnt = 0;
+    TRY(stw_trainer_try_moves(t, error));
+    end_update(t);
     return STW_OK;
 }
 
