@@ -1,14 +1,17 @@
-"""Several processes: src/dist under the mpirun of the MPI that the build has.
+"""Several processes: src/dist and `stowage train --corpus` under the mpirun of the MPI that the build has.
 
-    STOWAGE_RANKS=build/release/tests/comm_ranks STOWAGE_MPIRUN=mpirun python3 tests/dist/test_mpi.py
+    STOWAGE_RANKS=build/release/tests/comm_ranks STOWAGE_BIN=build/release/stowage STOWAGE_MPIRUN=mpirun \\
+        python3 tests/dist/test_mpi.py
 
 STOWAGE_MPIRUN is empty where the build has no MPI: then processes that were started together must be refused, and the rest is
 skipped. The exit status is the verdict; the last line counts what passed, failed and was skipped.
 """
 
+import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,9 @@ from counting import run_tests  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RANKS = os.path.abspath(os.environ.get("STOWAGE_RANKS", os.path.join(ROOT, "build", "release", "tests", "comm_ranks")))
+PROGRAM = os.path.abspath(os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage")))
 MPIRUN = os.environ.get("STOWAGE_MPIRUN", "mpirun")
+SLOW_BUILD = "STOWAGE_SLOW_BUILD" in os.environ  # with sanitizers
 LONGEST_S = 180  # of a job; they take seconds
 SOON_S = 20  # a job whose process died must have ended by then
 
@@ -159,6 +164,199 @@ class TestRanks(Jobs):
                 self.assertIn("but MPI sees 1: use the mpirun of the MPI that this program was built with", result.stderr)
 
 
+def processes_of(job, program):
+    """Those among the descendants of a job that run this program, by age; not all while it starts."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            pass  # it has ended
+    found = []
+    for process in sorted(parents):
+        ancestor = process
+        while ancestor in parents and ancestor != job.pid:
+            ancestor = parents[ancestor]
+        try:
+            if ancestor == job.pid and os.path.samefile(f"/proc/{process}/exe", program):
+                found.append(process)
+        except OSError:
+            pass
+    return found
+
+
+def parameters_of(path):
+    """{name: numbers} of a policy file (docs/formats/policy.md)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 12
+
+    def take(kind):
+        nonlocal at
+        values = struct.unpack_from("<" + kind, data, at)
+        at += struct.calcsize("<" + kind)
+        return values
+
+    def name():
+        nonlocal at
+        (length,) = take("H")
+        at += length
+        return data[at - length:at].decode()
+
+    for _ in range(take("I")[0]):
+        name()
+        take("q")
+    tensors = {}
+    for _ in range(take("I")[0]):
+        title = name()
+        kind, rows, columns, offset = take("Iqqq")
+        if title.startswith("parameter/"):
+            assert kind == 0  # float
+            tensors[title] = struct.unpack_from(f"<{rows * columns}f", data, offset)
+    return tensors
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@unittest.skipIf(MPIRUN == "", "the build has no MPI")
+@unittest.skipIf(MPIRUN != "" and shutil.which(MPIRUN) is None, f"there is no '{MPIRUN}'")
+class TestTraining(Jobs):
+    """One policy by several processes. Small graphs in files: the problems that show what is learnt (16) take seconds else."""
+    NETWORK = "width=16,heads=2,inner=32,sage_layers=1,attention_layers=1,operator_width=4,pair_width=8"
+    GENERATION = 16  # updates
+
+    def setUp(self):
+        super().setUp()
+        for name, *sizes in (("layered", "--layers", "1", "--steps", "3"), ("rnnlm", "--layers", "1", "--steps", "2")):
+            self.alone("generate", name, *sizes, "-o", self.path(name + ".json"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def alone(self, *arguments):
+        """Without mpirun."""
+        result = subprocess.run([PROGRAM, *arguments], env=self.environment, capture_output=True, text=True, timeout=LONGEST_S)
+        self.assertEqual(result.returncode, 0, result)
+        return result.stdout
+
+    def command(self, policy, *more, updates=3, corpus=None):
+        return [PROGRAM, "train", "--corpus", corpus or f"{self.path('layered.json')},{self.path('rnnlm.json')}", "-o",
+                self.path(policy), "--updates", str(updates), "--problems", "3", "--threads", "1", "--network", self.NETWORK,
+                "--format", "json", *more]
+
+    def train(self, ranks, policy, *more, **which):
+        """The report."""
+        status, out, err = self.run_job(ranks, *self.command(policy, *more, **which))
+        self.assertEqual(status, 0, out + err)
+        return json.loads(out)
+
+    def inspect(self, policy):
+        """What it was trained with; fails if the file is not whole."""
+        return json.loads(self.alone("inspect", self.path(policy), "--format", "json"))["pretraining"]
+
+    def test_same_bytes_from_any_number(self):
+        corpus = None if SLOW_BUILD else "layered,rnnlm"  # as people do; their problems take seconds
+        self.alone(*self.command("alone.stw", corpus=corpus)[1:])
+        for ranks in (1, 2) if SLOW_BUILD else (2,):
+            report = self.train(ranks, "p.stw", corpus=corpus)
+            self.assertEqual((report["updates"], report["processes"]), (3, ranks))
+            self.assertEqual(report["bytes_sent"] > 0, ranks > 1)
+            self.assertEqual(content(self.path("p.stw")), content(self.path("alone.stw")))
+        self.assertEqual(self.train(3, "p.stw", updates=20)["processes"], 3)  # one problem each, and into the second generation
+        self.train(1, "q.stw", updates=20)
+        self.assertEqual(content(self.path("p.stw")), content(self.path("q.stw")))
+
+    def test_fast_sum(self):
+        """Sums in another order: the same numbers but for the last bits (docs/distributed.md)."""
+        self.train(1, "one.stw", "--sum", "fast")
+        self.train(1, "ordered.stw")
+        self.assertEqual(content(self.path("one.stw")), content(self.path("ordered.stw")))
+        one = parameters_of(self.path("one.stw"))
+        for ranks in (2, 3):
+            self.train(ranks, "more.stw", "--sum", "fast")
+            more = parameters_of(self.path("more.stw"))
+            self.assertEqual(one.keys(), more.keys())
+            largest = max(abs(x) for name in one for x in one[name])
+            worst = max(abs(x - y) for name in one for x, y in zip(one[name], more[name]))
+            self.assertLess(worst, 1e-5 * largest)
+
+    def test_more_processes_than_problems(self):
+        status, out, err = self.run_job(4, *self.command("p.stw"))
+        self.assertNotEqual(status, 0)
+        self.assertIn("4 processes share 3 problems", err)
+        self.assertEqual(out, "")
+
+    def test_faults_end_the_job(self):
+        """Of all processes, before anything is learnt; one line of the program each at most."""
+        self.train(1, "p.stw")
+        for policy, more, says in (("nowhere/p.stw", [], "nowhere/p.stw"), ("p.stw", ["--hold-out", "layered,rnnlm"], "held out"),
+                                   ("p.stw", ["--resume", "--seed", "2"], "was begun with seed 1"),
+                                   ("absent.stw", ["--resume"], "absent.stw")):
+            with self.subTest(more=more, policy=policy):
+                status, out, err = self.run_job(2, *self.command(policy, *more), seconds=SOON_S)
+                self.assertNotEqual(status, 0)
+                self.assertIn(says, err)
+                self.assertEqual(out, "")
+
+    def begun(self, updates):
+        """A job of two that has written its first checkpoint, and its processes."""
+        job = self.start(2, *self.command("p.stw", updates=updates))
+        self.assertTrue(eventually(lambda: os.path.exists(self.path("p.stw")), LONGEST_S), "no checkpoint was written")
+        processes = processes_of(job, PROGRAM)
+        self.assertEqual(len(processes), 2)
+        self.assertIsNone(job.poll())
+        return job, processes
+
+    def check_goes_on(self, updates, most, ranks=(1, 2)):
+        """The last checkpoint is whole and leads to what comes out of a job that was left alone."""
+        done = self.inspect("p.stw")["updates"]
+        self.assertTrue(0 < done < most and done % self.GENERATION == 0, done)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("p.stw.")], [])
+        self.train(2, "whole.stw", updates=updates)
+        checkpoint = content(self.path("p.stw"))
+        for number in ranks:
+            with open(self.path("p.stw"), "wb") as file:
+                file.write(checkpoint)
+            self.assertEqual(self.train(number, "p.stw", "--resume", updates=updates)["updates"], updates)
+            self.assertEqual(content(self.path("p.stw")), content(self.path("whole.stw")))
+
+    def test_killed_process(self):
+        updates = 6 * self.GENERATION
+        job, processes = self.begun(updates)
+        os.kill(processes[1], signal.SIGKILL)
+        status, out, err = self.finish(job, SOON_S)
+        self.assertNotEqual(status, 0)
+        self.assertEqual(out, "")
+        self.assertRegex(err, r"(?i)signal 9|exit code: 9|killed")
+        self.assertTrue(eventually(lambda: not any(map(is_alive, processes)), 5), "processes were left behind")
+        self.check_goes_on(updates, updates)
+
+    def test_one_is_asked_to_stop(self):
+        """All stop after the same update; the report is that of an interrupted training."""
+        updates = 400 * self.GENERATION
+        job, processes = self.begun(updates)
+        os.kill(processes[1], signal.SIGTERM)
+        status, out, err = self.finish(job, SOON_S + (40 if SLOW_BUILD else 0))
+        self.assertNotEqual(status, 0)
+        done = self.inspect("p.stw")["updates"]
+        self.assertEqual(json.loads(out)["updates"], done, err)
+        self.assertEqual((done % self.GENERATION, done < updates), (0, True))
+
+    def test_interrupt(self):
+        """Ctrl-C of mpirun. How long the processes may take to end is the launcher's to say: what counts is a whole file."""
+        job, processes = self.begun(400 * self.GENERATION)
+        job.send_signal(signal.SIGINT)
+        status, _, _ = self.finish(job, SOON_S + (40 if SLOW_BUILD else 0))
+        self.assertNotEqual(status, 0)
+        self.assertTrue(eventually(lambda: not any(map(is_alive, processes)), 5), "processes were left behind")
+        done = self.inspect("p.stw")["updates"]
+        self.assertTrue(done >= self.GENERATION and done % self.GENERATION == 0, done)
+
+
 class TestAnyBuild(Jobs):
     def test_no_launcher_is_one_process(self):
         result = subprocess.run([RANKS, "collectives"], env=self.environment, capture_output=True, text=True, timeout=60)
@@ -179,6 +377,9 @@ class TestAnyBuild(Jobs):
 def main():
     if not os.access(RANKS, os.X_OK):
         print(f"no program at '{RANKS}'; give its path in STOWAGE_RANKS", file=sys.stderr)
+        return 2
+    if not os.access(PROGRAM, os.X_OK):
+        print(f"no program at '{PROGRAM}'; give its path in STOWAGE_BIN", file=sys.stderr)
         return 2
     return run_tests()
 

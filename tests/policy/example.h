@@ -42,7 +42,7 @@ typedef struct example {
     int32_t K;
     double *action; /* (K, M, 4) or (K, M) */
     double *fusion; /* (K, M) decisions of a network with fusion */
-    double *unit, *feedback, *pair, *device;
+    double *unit, *feedback, *pair, *proposal, *device;
     int32_t *operator_, *start[2], *item[2];
 } example;
 
@@ -76,11 +76,14 @@ static inline example example_make(const stw_policy_config *c, int32_t M, int32_
     stw_rng own = stw_rng_split(&rng, 1); /* so that networks without fusion get what they always got */
     e.fusion = example_normal(&own, (int64_t)K * M);
     for (int32_t r = 0; c->fusion_classes > 0 && r < K * M; r++) e.fusion[r] = (double)stw_rng_below(&own, c->fusion_classes);
+    stw_rng proposed = stw_rng_split(&rng, 2);
+    e.proposal = example_normal(&proposed, (int64_t)M * c->proposal_columns);
     e.input = (stw_net_input){.M = M,
                               .D = D,
                               .unit = e.unit,
                               .feedback = e.feedback,
                               .pair = e.pair,
+                              .proposal = e.proposal,
                               .device = e.device,
                               .operator_ = e.operator_,
                               .producer_start = e.start[0],
@@ -91,8 +94,8 @@ static inline example example_make(const stw_policy_config *c, int32_t M, int32_
 }
 
 static inline void example_free(example *e) {
-    void *all[] = {e->action,    e->fusion,   e->unit,     e->feedback, e->pair,   e->device,
-                   e->operator_, e->start[0], e->start[1], e->item[0],  e->item[1]};
+    void *all[] = {e->action, e->fusion,    e->unit,     e->feedback, e->pair,    e->proposal,
+                   e->device, e->operator_, e->start[0], e->start[1], e->item[0], e->item[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 

@@ -41,6 +41,19 @@ TEST(network, gradients_with_identities) {
     }
 }
 
+/* What the round proposes is one more piece of the input, whatever the others are. */
+TEST(network, gradients_with_proposals) {
+    for (int32_t device = 0; device < 2; device++) {
+        stw_policy_config c = example_config(device == 1, 16);
+        c.proposal_columns = 5;
+        check_gradients(c);
+        c.identities = 9;
+        c.sage_layers = c.attention_layers = 0;
+        c.feedback_columns = c.pair_columns = c.pair_width = 0;
+        check_gradients(c);
+    }
+}
+
 /* The gradient of each task alone adds up to that of both. */
 static void check_tasks_add_up(bool device) {
     stw_policy_config c = example_config(device, 4);
@@ -166,20 +179,24 @@ static void check_same_bits(bool device) {
 TEST(network, same_bits_steer) { check_same_bits(false); }
 TEST(network, same_bits_device) { check_same_bits(true); }
 
-/* Feedback and pairs that are not given are zeros. */
+/* Feedback, pairs and proposals that are not given are zeros. */
 TEST(network, absent_features_are_zeros) {
-    const stw_policy_config c = example_config(false, 4);
+    stw_policy_config c = example_config(false, 4);
+    c.proposal_columns = 5;
     bench b;
     open_bench(&b, &c, cpu(NULL), 11, 1);
     double *zeros = calloc(200, sizeof *zeros), with[11 * STW_STEER_KNOBS], without[11 * STW_STEER_KNOBS];
     stw_net_input input = b.e.input;
-    input.feedback = input.pair = zeros;
+    input.feedback = input.pair = input.proposal = zeros;
     CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK && stw_pass_placement(b.pass, with, NULL) == STW_OK);
     CHECK(stw_pass_set_input(b.pass, &b.e.input, NULL) == STW_OK && stw_pass_placement(b.pass, without, NULL) == STW_OK);
     CHECK(memcmp(with, without, sizeof with) != 0);
-    input.feedback = input.pair = NULL;
+    input.feedback = input.pair = input.proposal = NULL;
     CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK && stw_pass_placement(b.pass, without, NULL) == STW_OK);
     CHECK(memcmp(with, without, sizeof with) == 0);
+    input.proposal = b.e.proposal; /* the proposal alone counts too */
+    CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK && stw_pass_placement(b.pass, without, NULL) == STW_OK);
+    CHECK(memcmp(with, without, sizeof with) != 0);
     free(zeros);
     close_bench(&b);
 }

@@ -1,7 +1,8 @@
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
-/* train/explore: the moments of the noise, and that nothing but the generator decides it. */
+/* train/explore: the moments of the noise, and that nothing but the generator decides it; train/shuffle. */
 #include "train/explore.h"
 
+#include "feature/columns.h"
 #include "train/bench.h"
 
 enum { UNITS = 12, GROUPS = 4, DIMS = 2, DRAWS = 20000 };
@@ -181,5 +182,189 @@ TEST(explore, the_generator_alone_decides) {
     free(one.noise);
     free(two.noise);
     free(other.noise);
+    bench_close(b);
+}
+
+/* ---- by features ---- */
+
+enum { LIKES = 60 }; /* units u and u + LIKES / 2 have equal features */
+
+static stw_problem make_likes(double *unit, double *feedback, uint64_t seed) {
+    stw_rng rng = stw_rng_create(seed);
+    for (int32_t u = 0; u < LIKES; u++) {
+        const bool twin = u >= LIKES / 2;
+        for (int32_t c = 0; c < STW_UNIT_COLUMNS; c++)
+            unit[u * STW_UNIT_COLUMNS + c] = twin ? unit[(u - LIKES / 2) * STW_UNIT_COLUMNS + c] : stw_rng_normal(&rng);
+        for (int32_t c = 0; c < STW_FEEDBACK_COLUMNS; c++)
+            feedback[u * STW_FEEDBACK_COLUMNS + c] =
+                twin ? feedback[(u - LIKES / 2) * STW_FEEDBACK_COLUMNS + c] : stw_rng_normal(&rng);
+        unit[u * STW_UNIT_COLUMNS] = 1.0; /* says nothing */
+    }
+    return (stw_problem){.M = LIKES, .features = {.M = LIKES, .unit = unit}};
+}
+
+typedef struct {
+    double mean, square, twins; /* over units, dimensions and draws; of the difference between twins: its square */
+    double least, largest;      /* variance over the units of a draw */
+    double farthest;
+} likes;
+
+static likes measure_likes(stw_noise_shares shares, bool with_feedback) {
+    enum { TIMES = 2000 };
+    static const double scale = 1.0 / (TIMES * LIKES * DIMS);
+    double *unit = calloc((size_t)LIKES * STW_UNIT_COLUMNS, sizeof *unit), noise[LIKES * DIMS];
+    double *feedback = calloc((size_t)LIKES * STW_FEEDBACK_COLUMNS, sizeof *feedback);
+    const stw_problem p = make_likes(unit, feedback, 3);
+    const stw_rng seeds = stw_rng_create(4);
+    likes out = {.least = INFINITY};
+    stw_arena arena;
+    stw_error error = {0};
+    need(stw_arena_create(&arena, &error), &error);
+    for (uint64_t n = 0; n < TIMES; n++) {
+        CHECK_EQ_INT(
+            stw_explore(&p, &shares, stw_rng_split(&seeds, n), DIMS, with_feedback ? feedback : NULL, noise, arena, &error),
+            STW_OK);
+        for (int32_t k = 0; k < DIMS; k++) {
+            double mean = 0.0, square = 0.0;
+            for (int32_t u = 0; u < LIKES; u++) {
+                const double x = noise[u * DIMS + k], twin = noise[(u + LIKES / 2) % LIKES * DIMS + k];
+                mean += x / LIKES;
+                square += x * x / LIKES;
+                out.twins += scale * (x - twin) * (x - twin);
+                out.farthest = fmax(out.farthest, fabs(x));
+            }
+            out.mean += mean * LIKES * scale;
+            out.square += square * LIKES * scale;
+            out.least = fmin(out.least, square - mean * mean);
+            out.largest = fmax(out.largest, square - mean * mean);
+        }
+    }
+    stw_arena_destroy(&arena);
+    free(feedback);
+    free(unit);
+    return out;
+}
+
+TEST(explore, units_that_look_alike_explore_alike) {
+    for (int32_t feedback = 0; feedback < 2; feedback++) {
+        test_context("feedback: %d", feedback);
+        const likes pure = measure_likes((stw_noise_shares){.group = 1.0, .alike = 1.0}, feedback == 1);
+        CHECK(pure.twins == 0.0);
+        CHECK_NEAR(pure.mean, 0.0, 0.02);
+        CHECK_NEAR(pure.square, 1.0, 0.05);
+        CHECK(pure.farthest <= 2.5);
+        CHECK(pure.least > 0.5 && pure.largest < 1.0 + 1e-9); /* in every draw; outliers are cut */
+
+        const likes mixed =
+            measure_likes((stw_noise_shares){.graph = 0.3, .group = 0.5, .unit = 0.2, .alike = 1.0}, feedback == 1);
+        CHECK_NEAR(mixed.twins, 2.0 * 0.2, 0.01); /* their own parts */
+        CHECK_NEAR(mixed.mean, 0.0, 0.05);
+        CHECK_NEAR(mixed.square, 1.0, 0.05);
+    }
+    test_context("%s", "");
+}
+
+/* Where nothing tells units apart there is no direction; their own noise stays. */
+TEST(explore, alike_without_differences) {
+    double *unit = calloc((size_t)LIKES * STW_UNIT_COLUMNS, sizeof *unit), noise[LIKES * DIMS];
+    const stw_problem p = {.M = LIKES, .features = {.M = LIKES, .unit = unit}};
+    const stw_noise_shares shares = {.group = 1.0, .alike = 1.0};
+    stw_arena arena;
+    stw_error error = {0};
+    need(stw_arena_create(&arena, &error), &error);
+    for (int32_t k = 0; k < LIKES * DIMS; k++) noise[k] = 7.0;
+    CHECK_EQ_INT(stw_explore(&p, &shares, stw_rng_create(1), DIMS, NULL, noise, arena, &error), STW_OK);
+    for (int32_t k = 0; k < LIKES * DIMS; k++) CHECK(noise[k] == 0.0);
+    stw_arena_destroy(&arena);
+    free(unit);
+}
+
+TEST(explore, choice_explores_the_last_dimension_alone) {
+    enum { KNOBS = 4, TIMES = 4000 };
+    int32_t group[STW_GROUPINGS][UNITS], alone = 0;
+    double noise[UNITS * KNOBS], square = 0.0;
+    for (int32_t g = 0; g < STW_GROUPINGS; g++)
+        for (int32_t u = 0; u < UNITS; u++) group[g][u] = u % GROUPS;
+    const stw_problem p = make_units(group);
+    const stw_noise_shares shares = {.graph = 0.1, .group = 0.7, .unit = 0.2, .choice = 0.4};
+    const stw_rng seeds = stw_rng_create(50);
+    stw_arena arena;
+    stw_error error = {0};
+    need(stw_arena_create(&arena, &error), &error);
+    for (uint64_t n = 0; n < TIMES; n++) {
+        CHECK_EQ_INT(stw_explore(&p, &shares, stw_rng_split(&seeds, n), KNOBS, NULL, noise, arena, &error), STW_OK);
+        int32_t heard = 0;
+        for (int32_t u = 0; u < UNITS; u++) {
+            for (int32_t k = 0; k < KNOBS - 1; k++) heard += noise[u * KNOBS + k] != 0.0;
+            CHECK(noise[u * KNOBS + KNOBS - 1] != 0.0);
+            square += noise[u * KNOBS + KNOBS - 1] * noise[u * KNOBS + KNOBS - 1] / (TIMES * UNITS);
+        }
+        CHECK(heard == 0 || heard == UNITS * (KNOBS - 1));
+        alone += heard == 0;
+    }
+    CHECK_NEAR((double)alone / TIMES, 0.4, 0.03);
+    CHECK_NEAR(square, 1.0, TOLERANCE);
+    stw_arena_destroy(&arena);
+}
+
+/* ---- features dealt out anew ---- */
+
+/* Each number of a row says whose row it was. */
+static double *rows_of(stw_arena *arena, int32_t M, int32_t columns) {
+    double *out = STW_NEW(arena, double, (int64_t)M *columns + 1);
+    for (int64_t k = 0; k < (int64_t)M * columns; k++) out[k] = (double)(k / columns);
+    return out;
+}
+
+static void check_dealt(const double *row, int32_t M, int32_t columns, const double *first, int32_t first_columns) {
+    for (int32_t u = 0; u < M; u++)
+        for (int32_t k = 0; k < columns; k++) CHECK(row[(int64_t)u * columns + k] == first[(int64_t)u * first_columns]);
+}
+
+TEST(shuffle, rows_are_a_permutation_the_same_for_all_that_is_seen) {
+    stw_rng rng = stw_rng_create(6);
+    bench *b = bench_open(random_open(&rng, (random_shape){.nodes = 150, .device_count = 3}), 0, 1);
+    stw_policy_config c = config_of("default");
+    c.proposal_columns = stw_features_proposal_columns();
+    const stw_train_settings settings = settings_of("transfer", 9, 1);
+    stw_trainer *t = trainer_of(b, &c, &settings, b->s->plan);
+    const stw_features *f = &b->problem.features;
+    const int32_t M = b->problem.M;
+    int32_t *operator_ = STW_NEW(&b->arena, int32_t, M), still = 0;
+    bool *seen = STW_NEW(&b->arena, bool, M);
+    stw_error error = {0};
+    for (int32_t u = 0; u < M; u++) operator_[u] = u;
+    const stw_net_input given = {.M = M,
+                                 .D = f->D,
+                                 .unit = rows_of(&b->arena, M, c.unit_columns),
+                                 .feedback = rows_of(&b->arena, M, c.feedback_columns),
+                                 .pair = rows_of(&b->arena, M, f->D * c.pair_columns),
+                                 .proposal = rows_of(&b->arena, M, c.proposal_columns),
+                                 .device = f->device,
+                                 .operator_ = operator_,
+                                 .producer_start = f->producer_start,
+                                 .producer = f->producer,
+                                 .reader_start = f->reader_start,
+                                 .reader = f->reader};
+    stw_net_input dealt = given, again = given, less = {.M = M, .D = f->D, .unit = given.unit, .operator_ = operator_};
+    CHECK_EQ_INT(stw_trainer_shuffle(t, &dealt, &b->arena, &error), STW_OK);
+    CHECK_EQ_INT(stw_trainer_shuffle(t, &again, &b->arena, &error), STW_OK);
+    CHECK_EQ_INT(stw_trainer_shuffle(t, &less, &b->arena, &error), STW_OK);
+    for (int32_t u = 0; u < M; u++) {
+        const int32_t of = dealt.operator_[u];
+        if (!CHECK(of >= 0 && of < M && !seen[of])) break;
+        seen[of] = true;
+        still += of == u;
+        CHECK(dealt.unit[(int64_t)u * c.unit_columns] == of && again.operator_[u] == of && less.operator_[u] == of);
+    }
+    CHECK(still < M / 10);
+    check_dealt(dealt.unit, M, c.unit_columns, dealt.unit, c.unit_columns);
+    check_dealt(dealt.feedback, M, c.feedback_columns, dealt.unit, c.unit_columns);
+    check_dealt(dealt.pair, M, f->D * c.pair_columns, dealt.unit, c.unit_columns);
+    check_dealt(dealt.proposal, M, c.proposal_columns, dealt.unit, c.unit_columns);
+    CHECK(dealt.device == given.device && dealt.producer == given.producer && dealt.reader == given.reader);
+    CHECK(less.feedback == NULL && less.pair == NULL && less.proposal == NULL);
+    CHECK(given.unit[0] == 0.0 && given.operator_[1] == 1); /* copies: what was given is as it was */
+    stw_trainer_destroy(t);
     bench_close(b);
 }
