@@ -1,7 +1,10 @@
 /* `stowage train --corpus`: one policy for many graphs and machines, on as many processes as mpirun starts. */
+#define _POSIX_C_SOURCE 200809L /* truncate */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -108,14 +111,46 @@ static stw_status check_arguments(job *j, stw_error *error) {
 
 static bool is_first(const job *j) { return stw_comm_rank(j->comm) == 0; }
 
-static stw_status open_curve(job *j, stw_error *error) {
-    static const char head[] =
-        "update,evaluations,seconds,difficulty,greedy,best,mean,spread,rate,sigma,gradient_norm,clipped,"
-        "validation_greedy,validation_best,validation_constants,validation_moves\n";
-    if (j->curve_file == NULL || !is_first(j)) return STW_OK;
-    j->curve = cli_is_dash(j->curve_file) ? stdout : fopen(j->curve_file, j->resumes ? "a" : "w");
+static const char curve_head[] =
+    "update,evaluations,seconds,difficulty,greedy,best,mean,spread,rate,sigma,gradient_norm,clipped,"
+    "validation_greedy,validation_best,validation_constants,validation_moves\n";
+
+/* Bytes of the curve so far that the policy has the updates of: a training that was killed may have written more. */
+static stw_status measure_curve(const job *j, stw_arena arena, int64_t *kept, stw_error *error) {
+    const char *end;
+    stw_str text;
+    *kept = 0;
+    if (!j->resumes || stw_file_state_of(j->curve_file).size == 0) return STW_OK;
+    TRY(stw_file_read(j->curve_file, &arena, &text, error));
+    if (!stw_str_starts(text, curve_head))
+        return stw_fail(error, STW_ERROR_INPUT, "%s: is no learning curve of such a training", j->curve_file);
+    *kept = (int64_t)strlen(curve_head);
+    while ((end = memchr(text.p + *kept, '\n', (size_t)(text.length - *kept))) != NULL) {
+        if (strtoll(text.p + *kept, NULL, 10) >= stw_pretrain_updates(j->pretrain)) break;
+        *kept = end + 1 - text.p;
+    }
+    return STW_OK;
+}
+
+static stw_status open_curve_file(job *j, stw_error *error) {
+    stw_arena arena = {0};
+    int64_t kept = 0;
+    TRY(stw_arena_create(&arena, error));
+    const stw_status status = measure_curve(j, arena, &kept, error);
+    stw_arena_destroy(&arena);
+    TRY(status);
+    const bool is_cut = kept == 0 || truncate(j->curve_file, (off_t)kept) == 0;
+    j->curve = is_cut ? fopen(j->curve_file, kept > 0 ? "a" : "w") : NULL;
     if (j->curve == NULL) return stw_fail(error, STW_ERROR_IO, "%s: cannot be written", j->curve_file);
-    if (!j->resumes) fputs(head, j->curve);
+    if (kept == 0) fputs(curve_head, j->curve);
+    return STW_OK;
+}
+
+static stw_status open_curve(job *j, stw_error *error) {
+    if (j->curve_file == NULL || !is_first(j)) return STW_OK;
+    if (!cli_is_dash(j->curve_file)) return open_curve_file(j, error);
+    j->curve = stdout;
+    fputs(curve_head, j->curve);
     return STW_OK;
 }
 
@@ -173,7 +208,6 @@ static stw_status is_interrupted(job *j, bool *out, stw_error *error) {
 static stw_status train(job *j, stw_error *error) {
     stw_pretrain_row row;
     bool over = false;
-    if (j->resumes) TRY(stw_comm_agree(j->comm, stw_pretrain_resume(j->pretrain, j->policy, error), error));
     j->saved_s = -INFINITY; /* the first as soon as there is one */
     while (!over) {
         TRY(stw_pretrain_step(j->pretrain, &row, &over, error));
@@ -232,6 +266,7 @@ static stw_status run(job *j, stw_error *error) {
     TRY(stw_comm_agree(j->comm, stw_corpus_open(&wish, &j->corpus, error), error));
     TRY(stw_pool_create(j->settings.threads, &j->pool, error));
     TRY(stw_pretrain_create(&j->wish, j->corpus, j->comm, j->pool, &j->pretrain, error));
+    if (j->resumes) TRY(stw_comm_agree(j->comm, stw_pretrain_resume(j->pretrain, j->policy, error), error));
     TRY(stw_comm_agree(j->comm, open_curve(j, error), error));
     cli_progress_begin(&j->progress, STW_OBJECTIVE_TIME);
     const stw_status status = train(j, error);

@@ -48,7 +48,8 @@ typedef struct stw_pretrained {
     const char *label; /* for messages */
     stw_tensor_file file;
     stw_policy_config config;
-    bool schedules; /* it has learnt to decide the schedule */
+    bool schedules;  /* it has learnt to decide the schedule */
+    bool reinforced; /* it has learnt to steer; else it knows of moves alone */
 } stw_pretrained;
 
 /* The file that was asked for, or the one that comes with the library, checked. `*out` lives in the arena. */

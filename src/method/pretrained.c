@@ -29,7 +29,7 @@ static stw_status check_columns(const stw_policy_config *c, stw_error *error) {
 }
 
 static stw_status check(const char *method, stw_pretrained *p, stw_error *error) {
-    int64_t updates = 0, schedules = 1;
+    int64_t updates = 0, schedules = 1, reinforced = 1;
     TRY(stw_net_config_of(&p->file, &p->config, error));
     if (p->config.identities > 0 || !stw_tensor_file_dimension(&p->file, "pretrain.update", &updates))
         return stw_fail(error, STW_ERROR_INPUT, "this policy is for one graph; %s needs one made with --corpus", method);
@@ -38,7 +38,9 @@ static stw_status check(const char *method, stw_pretrained *p, stw_error *error)
                         method);
     TRY(check_columns(&p->config, error));
     (void)stw_tensor_file_dimension(&p->file, "pretrain.schedules", &schedules);
+    (void)stw_tensor_file_dimension(&p->file, "pretrain.reinforced", &reinforced);
     p->schedules = schedules != 0;
+    p->reinforced = reinforced != 0;
     return STW_OK;
 }
 

@@ -13,7 +13,7 @@ static const double EVALUATIONS_PER_DECODE = 6.0; /* the time that making and ev
 
 /* ---- settings ---- */
 
-static stw_status choose_settings(stw_go *g, int32_t samples, stw_error *error) {
+static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, int32_t samples, stw_error *error) {
     stw_train_settings *s = &g->settings;
     if (!stw_train_preset("transfer", s)) return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'transfer'");
     s->seed = g->search->seed;
@@ -23,7 +23,7 @@ static stw_status choose_settings(stw_go *g, int32_t samples, stw_error *error) 
     s->rate = 0.0;
     s->shuffled = stw_go_wish(g->search)->shuffled;
     s->sigma = s->sigma_end = SIGMA;
-    s->hedged = true;
+    s->hedge = policy->reinforced ? 0.5 : 1.0;
     return STW_OK;
 }
 
@@ -38,20 +38,28 @@ static int32_t fit_round(const stw_go *g, int32_t decodes) {
 
 /* ---- rounds ---- */
 
+static bool can_move(const stw_go *g) { return g->problem.places && g->search->simulator->machine->device_count > 1; }
+
 static stw_status take_best(stw_go *g, stw_plan *plan, stw_zero *out, stw_error *error) {
     const stw_plan *best = stw_trainer_best(g->trainer, &out->best);
     if (best == NULL) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was made before the budget ended");
     return stw_plan_copy(plan, best, error);
 }
 
-/* The plan without noise alone: one decode. */
-static stw_status decode_one(stw_go *g, stw_plan *plan, stw_zero *out, stw_error *error) {
+/* The plan without noise alone, or, of a policy that does not steer, the move that it finds most promising: one decode. */
+static stw_status decode_one(stw_go *g, bool steers, stw_plan *plan, stw_zero *out, stw_error *error) {
     stw_score score = {0};
+    int32_t tried = 0;
+    out->rounds = 1;
+    if (!steers) {
+        TRY(stw_trainer_screen(g->trainer, PROPOSALS, 1, &tried, error));
+        stw_trainer_spread(g->trainer, out->spread);
+        return take_best(g, plan, out, error);
+    }
     const stw_status status = stw_trainer_greedy(g->trainer, plan, &score, error);
     if (status == STW_ERROR_CANCELLED) return take_best(g, plan, out, error); /* the time is up */
     if (status != STW_OK) return status;
     stw_trainer_spread(g->trainer, out->spread);
-    out->rounds = 1;
     out->greedy = score.reason == STW_VALID ? score.value : NAN;
     if (stw_trainer_best(g->trainer, &out->best) != NULL && !stw_score_is_better(&score, &out->best))
         return take_best(g, plan, out, error);
@@ -65,7 +73,7 @@ static stw_status sample(stw_go *g, int32_t rounds, stw_zero *out, bool *over, s
         stw_search_tick(g->search);
         if (*over) break;
         if (out->rounds++ > 0) continue;
-        out->greedy = stw_trainer_last_row(g->trainer)->greedy;
+        if (g->settings.hedge < 1.0) out->greedy = stw_trainer_last_row(g->trainer)->greedy;
         stw_trainer_spread(g->trainer, out->spread);
     }
     return STW_OK;
@@ -81,6 +89,7 @@ static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error)
         if (room < tries) tries = room;
         if (tries < 1) break;
         TRY(stw_trainer_screen(g->trainer, PROPOSALS, (int32_t)tries, &tried, error));
+        stw_trainer_spread(g->trainer, out->spread);
         stw_search_tick(g->search);
         if (tried == 0) break;
         out->rounds++;
@@ -90,7 +99,7 @@ static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error)
 }
 
 static stw_status decode_rounds(stw_go *g, int32_t decodes, stw_plan *plan, stw_zero *out, stw_error *error) {
-    const bool moves = g->problem.places && g->search->simulator->machine->device_count > 1;
+    const bool moves = can_move(g);
     const int32_t round = g->settings.samples + 1, samples = moves ? (int32_t)ceil((1.0 - MOVES_SHARE) * decodes) : decodes;
     const int32_t rounds = (samples + round - 1) / round;
     bool over = false;
@@ -103,15 +112,17 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
                          stw_zero *out, stw_error *error) {
     const int32_t wanted = stw_go_wish(g->search)->decodes, decodes = wanted > 0 ? wanted : DECODES;
     const int32_t samples = fit_round(g, decodes < ROUND_DECODES ? decodes : ROUND_DECODES) - 1;
+    const bool moves = can_move(g) && start != NULL;
     stw_environment environment = stw_go_environment(g);
     if (start != NULL && (stw_search_is_stopped(g->search) || stw_search_evaluations_left(g->search) < 2)) {
         out->best = g->first;
         return stw_plan_copy(plan, start, error);
     }
     environment.net = net;
-    TRY(choose_settings(g, samples > 0 ? samples : 1, error));
+    TRY(choose_settings(g, policy, samples > 0 ? samples : 1, error));
     TRY(stw_trainer_create(&g->problem, &environment, &policy->config, &g->settings, start, &g->first, &g->trainer, error));
-    return samples == 0 ? decode_one(g, plan, out, error) : decode_rounds(g, decodes, plan, out, error);
+    return samples == 0 ? decode_one(g, policy->reinforced || !moves, plan, out, error)
+                        : decode_rounds(g, decodes, plan, out, error);
 }
 
 stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_plan *start, stw_plan *plan, stw_zero *out,
@@ -135,7 +146,7 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
 /* ---- the method ---- */
 
 static void write_note(const stw_go *g, const stw_zero *z) {
-    char *note = g->search->note, greedy[16] = "not valid";
+    char *note = g->search->note;
     const size_t size = sizeof g->search->note;
     const double first = g->first.value;
     if (z->rounds == 0) {
@@ -144,13 +155,15 @@ static void write_note(const stw_go *g, const stw_zero *z) {
     }
     int length = snprintf(note, size, "%lld decode%s in %d round%s", (long long)z->decodes, z->decodes == 1 ? "" : "s", z->rounds,
                           z->rounds == 1 ? "" : "s");
-    if (z->greedy > 0.0 && first > 0.0) snprintf(greedy, sizeof greedy, "at %.3f", z->greedy / first);
-    if (g->has_first && g->first.reason == STW_VALID && first > 0.0)
-        length += snprintf(note + length, size - (size_t)length,
-                           "; the greedy plan is %s, the best at %.3f of the plan it began with", greedy, z->best.value / first);
+    const bool compares = g->has_first && g->first.reason == STW_VALID && first > 0.0;
+    if (compares && z->greedy > 0.0)
+        length += snprintf(note + length, size - (size_t)length, "; the greedy plan is at %.3f", z->greedy / first);
+    if (compares)
+        length += snprintf(note + length, size - (size_t)length, "; the best is at %.3f of the plan it began with",
+                           z->best.value / first);
     if (g->problem.places && length > 0 && (size_t)length < size)
-        snprintf(note + length, size - (size_t)length, "; knobs vary by %.2g, %.2g, %.2g over units", z->spread[0], z->spread[1],
-                 z->spread[2]);
+        snprintf(note + length, size - (size_t)length, "; over units, knobs vary by %.2g, %.2g, %.2g, %.2g", z->spread[0],
+                 z->spread[1], z->spread[2], z->spread[3]);
 }
 
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {

@@ -14,11 +14,11 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
     *out = (stw_pretrain_settings){.seed = 1,
                                    .updates = 2000,
                                    .slots = 16,
-                                   .visits = 16,
+                                   .visits = 24,
                                    .validations = 16,
                                    .validate_every = 100,
                                    .curriculum = 0.8,
-                                   .reinforce_from = 0.85,
+                                   .reinforce_from = 1.0,
                                    .schedule_from = 1.0,
                                    .ordered = true};
     if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
@@ -232,6 +232,7 @@ stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_
     add_dimension(&file, "pretrain.update", p->update);
     add_dimension(&file, "pretrain.evaluations", p->evaluations);
     add_dimension(&file, "pretrain.slots", p->settings.slots);
+    add_dimension(&file, "pretrain.reinforced", p->settings.reinforce_from < 1.0);
     add_dimension(&file, "pretrain.schedules", p->settings.schedule_from < 1.0);
     return stw_tensor_file_write(&file, path, error);
 }

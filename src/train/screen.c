@@ -132,7 +132,7 @@ stw_status stw_trainer_screen(stw_trainer *t, int32_t proposals, int32_t tries, 
     if (over) return STW_OK;
     t->origin_score = t->best_score;
     TRY(gather(t, proposals, &s.candidate, &s.count, error));
-    const int32_t count = choose(s.candidate, s.count, tries);
+    const int32_t count = choose(s.candidate, s.count, tries < t->settings.samples ? tries : t->settings.samples);
     STW_TRY_NEW(&t->round_arena, s.status, count, error);
     STW_TRY_NEW(&t->round_arena, s.error, count, error);
     stw_pool_run(t->environment.pool, count, work, &s);

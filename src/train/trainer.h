@@ -49,8 +49,8 @@ typedef struct stw_train_settings {
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
     bool grid;          /* a round begins with a grid of constants, the best of which decisions of 0 stand for; else for these: */
     double offset[STW_STEER_KNOBS];
-    bool hedged;        /* every other sample goes by the constants alone, in case the network is wrong about this graph */
-    bool shuffled;      /* the network sees the features of each unit in the place of another's: a control */
+    double hedge;  /* share of the samples that go by the constants alone, whatever the network says; 1: the greedy one too */
+    bool shuffled; /* the network sees the features of each unit in the place of another's: a control */
     int32_t imitations; /* steps of the warm start; 0: none */
     double imitation_rate;
 } stw_train_settings;

@@ -61,6 +61,15 @@ static stw_status sample_fusion(stw_trainer *t, const stw_rng *rng, stw_error *e
     return STW_OK;
 }
 
+/* Spread evenly over the samples. */
+static bool is_hedged(const stw_trainer *t, int32_t k) {
+    return t->steered && floor((k + 1) * t->settings.hedge) > floor(k * t->settings.hedge);
+}
+
+static void ignore_network(const stw_trainer *t, const stw_distribution *d, double *action) {
+    for (int64_t i = 0; i < (int64_t)t->problem->M * t->A; i++) action[i] -= d->out[i];
+}
+
 static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error *error) {
     const int64_t M = t->problem->M;
     for (int32_t k = 0; k <= t->settings.samples; k++) {
@@ -68,12 +77,13 @@ static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error
         double *action = &t->placement[k * M * t->A];
         if (k == t->settings.samples || !t->problem->places) {
             stw_distribution_greedy(&d, action);
+            if (t->settings.hedge >= 1.0) ignore_network(t, &d, action);
             continue;
         }
         TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k), t->P, error));
         for (int64_t u = 0; t->settings.moves > 0 && u < M; u++) t->noise[u * t->P + STW_MOVE_KNOB] = 0.0;
         stw_distribution_sample(&d, t->noise, action);
-        for (int64_t i = 0; t->settings.hedged && t->steered && k % 2 == 1 && i < M * t->A; i++) action[i] -= d.out[i];
+        if (is_hedged(t, k)) ignore_network(t, &d, action);
         stw_distribution_log_density(&d, action, &t->logp_placement[k * M]);
     }
     return STW_OK;

@@ -1042,6 +1042,182 @@ class Train(Case):
         self.assertGreater(len(more), done)
 
 
+class TrainMany(Case):
+    """`train --corpus`. The graphs are small files: what shows how good the policy is (16 problems) takes seconds else."""
+    NETWORK = "width=16,heads=2,inner=32,sage_layers=1,attention_layers=1,operator_width=4,pair_width=8"
+    CURVE_KEYS = ["update", "evaluations", "seconds", "difficulty", "greedy", "best", "mean", "spread", "rate", "sigma",
+                  "gradient_norm", "clipped", "validation_greedy", "validation_best", "validation_constants",
+                  "validation_moves"]
+    KEYS = ["policy", "updates", "processes", "seconds", "updates_per_s", "bytes_sent", "unseen_greedy", "unseen_best",
+            "unseen_constants", "unseen_moves"]
+
+    def setUp(self):
+        super().setUp()
+        self.done("generate", "layered", "--layers", "1", "--steps", "3", "-o", "layered.json")
+        self.done("generate", "rnnlm", "--layers", "1", "--steps", "2", "-o", "rnnlm.json")
+        self.made = sorted(os.listdir(self.folder))
+
+    def command(self, *more, updates=2, corpus="layered.json,rnnlm.json"):
+        return ["train", "--corpus", corpus, "--updates", str(updates), "--problems", "2", "--network", self.NETWORK, *more]
+
+    def content(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def curve(self, name):
+        with open(self.path(name), newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_text(self):
+        text = self.done(*self.command("-o", "p.stw"))
+        self.assertRegex(text, r"^p\.stw: 2 updates of 2 problems in [\d.]+ s \([\d.]+ a second, 1 process\)\n"
+                               r"on 16 problems that it has not seen, over the best plan of other methods: one plan [\d.]+, the best of "
+                               r"\d+ [\d.]+, ten with moves [\d.]+; without a policy, the best of 60 constants [\d.]+\n$")
+        self.assertEqual(sorted(os.listdir(self.folder)), sorted([*self.made, "p.stw"]))
+
+    def test_json_and_files_agree(self):
+        report = json.loads(self.done(*self.command("-o", "p.stw", "--curve", "c.csv", "--seed", "5", "-f", "json", updates=3)))
+        self.assertEqual(list(report), self.KEYS)
+        self.assertEqual((report["policy"], report["updates"], report["processes"], report["bytes_sent"]), ("p.stw", 3, 1, 0))
+        self.assertTrue(0 < report["unseen_best"] <= 1 and report["unseen_best"] <= report["unseen_greedy"], report)
+        self.assertTrue(0 < report["unseen_constants"] <= 1, report)
+        rows = self.curve("c.csv")
+        self.assertEqual(list(rows[0]), self.CURVE_KEYS)
+        self.assertEqual([row["update"] for row in rows], ["0", "1", "2"])
+        self.assertEqual([row["validation_greedy"] != "" for row in rows], [True, False, False])
+        for row in rows:
+            self.assertTrue(0 < float(row["best"]) <= float(row["greedy"]) and float(row["best"]) <= 1.0, row)
+            self.assertTrue(0 <= float(row["difficulty"]) <= 1 and float(row["rate"]) > 0 and float(row["gradient_norm"]) > 0, row)
+        head = json.loads(self.done("inspect", "p.stw", "-f", "json"))
+        self.assertEqual((head["training"], head["dimensions"]["identities"], head["dimensions"]["width"]), (None, 0, 16))
+        trained = head["pretraining"]
+        self.assertEqual((trained["updates"], trained["all_updates"], trained["problems"], trained["seed"]), (3, 3, 2, 5))
+        self.assertEqual(trained["evaluations"], int(rows[-1]["evaluations"]))
+        out = self.done(*self.command("-o", "q.stw", "--curve", "-", "--seed", "5", "--threads", "2", updates=3))
+        self.assertEqual([row["greedy"] for row in csv.DictReader(io.StringIO(out))], [row["greedy"] for row in rows])
+        self.assertEqual(self.content("q.stw"), self.content("p.stw"))
+
+    def test_wrong_usage(self):
+        output = ["-o", "p.stw"]
+        for more, words in (([], ["-o FILE"]), (["-o", "-"], ["standard output"]), (["-o", "nowhere/p.stw"], ["nowhere/p.stw"]),
+                            (["-o", "layered.json/p.stw"], ["layered.json/p.stw"]),
+                            ([*output, "--curve", "nowhere/c.csv"], ["nowhere/c.csv"]),
+                            ([*output, "--problems", "0"], ["--problems", "'0'"]),
+                            ([*output, "--problems", "x"], ["--problems", "'x'"]),
+                            ([*output, "--network", "depth=3"], ["--network", "'depth'", "width"]),
+                            ([*output, "--network", "width"], ["--network", "'width'", "KEY=N"]),
+                            ([*output, "--network", "width=x"], ["--network", "'x'", "width"]),
+                            ([*output, "--network", "width=0"], ["width"]),
+                            ([*output, "--network", "heads=3"], ["heads"]),
+                            ([*output, "--sum", "quick"], ["--sum", "ordered|fast"]),
+                            ([*output, "--hold-out", "no-family"], ["no-family", "rnnlm"]),
+                            ([*output, "--hold-out", "layered,rnnlm"], ["held out"]),
+                            ([*output, "--machine", "h200x2"], ["--machine", "without --corpus"]),
+                            ([*output, "--best", "b.json"], ["--best", "without --corpus"]),
+                            ([*output, "--resume"], ["p.stw"]),
+                            ([*output, "g.json"], ["--corpus all,g.json"])):
+            with self.subTest(more=more):
+                self.fault(*self.command(*more), says=words)
+        self.fault(*self.command(*output, corpus="no-family"), says=["no-family", "rnnlm"])
+        self.fault(*self.command(*output, corpus="nowhere.json"), says=["nowhere.json"])
+        self.fault(*self.command(*output, corpus=self.path("broken.json", "{")), says=["broken.json"])
+        self.fault("train", "--corpus", "layered.json", "-o", "p.stw", "--resume", says=["--resume needs --updates"])
+        os.unlink(self.path("broken.json"))
+        self.assertEqual(sorted(os.listdir(self.folder)), self.made)
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
+    def test_folder_that_is_not_writable(self):
+        os.mkdir(self.path("closed"), 0o500)
+        self.fault(*self.command("-o", "closed/p.stw"), says=["closed/p.stw"])
+
+    def test_budget(self):
+        report = json.loads(self.done("train", "--corpus", "layered.json", "--problems", "2", "--network", self.NETWORK, "-o", "p.stw",
+                                      "--budget", "100ms", "-f", "json"))
+        self.assertTrue(report["updates"] > 0 and report["updates"] % 16 == 0, report)
+        self.fault(*self.command("-o", "p.stw", "--resume", updates=report["updates"]), says=["p.stw", "was begun with"])
+
+    def test_resume_with_something_else(self):
+        self.done(*self.command("-o", "p.stw"))
+        content = self.content("p.stw")
+        again = ["-o", "p.stw", "--resume"]
+        self.fault(*self.command(*again, "--seed", "2"), says=["p.stw", "was begun with seed 1, 2 updates and 2 problems"])
+        self.fault(*self.command(*again, updates=4), says=["p.stw", "2 updates"])
+        self.fault(*self.command(*again, "--problems", "3"), says=["p.stw", "2 problems"])
+        self.fault(*self.command(*again, "--network", "width=32"), says=["p.stw", "width"])
+        self.fault(*self.command(*again, "--curve", self.path("c.csv", "a,b\n1,2\n")), says=["c.csv", "no learning curve"])
+        self.assertEqual((self.content("p.stw"), self.content("c.csv")), (content, b"a,b\n1,2\n"))
+        self.done(*self.command(*again))  # nothing is left to do
+        self.assertEqual(self.content("p.stw"), content)
+        self.path("p.stw", content[:-9] + b"x" + content[-8:])
+        self.fault(*self.command(*again), says=["p.stw", "checksum"])
+        self.done("train", GRAPH, *Train.QUICK, "--updates", "1", "-o", "one.stw")
+        self.path("p.stw", self.content("one.stw"))
+        self.fault(*self.command(*again), says=["p.stw", "no state of a pre-training"])
+
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_interrupt_and_resume(self):
+        updates = 160000  # more than there is time for
+        command = self.command("-o", "p.stw", "--threads", "1", "-f", "json", "--curve", "c.csv", updates=updates)
+        done = 0
+        for number, more in ((signal.SIGINT, []), (signal.SIGTERM, ["--resume"])):
+            process = Streams.started(self, *command, *more)
+            time.sleep(1)
+            self.assertIsNone(process.poll(), "the training is over before it is interrupted")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=100)
+            self.assertEqual((process.returncode, err), (130, b""))
+            now = json.loads(out)["updates"]
+            self.assertTrue(done < now < updates and now % 16 == 0, (done, now))
+            done = now
+            self.assertEqual(json.loads(self.done("inspect", "p.stw", "-f", "json"))["pretraining"]["updates"], done)
+            self.assertEqual([int(row["update"]) for row in self.curve("c.csv")], list(range(done)))
+            with open(self.path("c.csv"), "a") as file:  # rows that the policy does not have, as a training that was killed leaves them
+                file.write(f"{done},1\n{done + 1},1\n{done + 2}")
+        self.assertEqual(sorted(os.listdir(self.folder)), sorted([*self.made, "c.csv", "p.stw"]))
+
+    def test_the_policy_in_use(self):
+        """What was trained serves go-zero and go-tune, here and in optimize; what cannot serve is refused in a line."""
+        self.done(*self.command("-o", "p.stw"))
+        compare = ["compare", "layered.json", "-m", "h200x2", "--updates", "2", "--seed", "3", "-f", "json"]
+
+        def rows(*more):
+            methods = json.loads(self.done(*compare, *more))[0]["methods"]
+            return {method["method"]: method for method in methods}
+
+        mine = rows("--methods", "go-zero,go-tune", "--policy", "p.stw")
+        self.assertEqual([row["valid"] for row in mine.values()], [True, True])
+        self.assertLessEqual(mine["go-tune"]["step_s"], mine["go-zero"]["step_s"])
+        self.assertEqual(without_times(mine), without_times(rows("--methods", "go-zero,go-tune", "--policy", "p.stw", "--threads", "2")))
+        few = rows("--methods", "go-zero", "--policy", "p.stw", "--decodes", "1")["go-zero"]
+        self.assertLess(few["evaluations"], mine["go-zero"]["evaluations"])
+        dealt = rows("--methods", "go-zero", "--policy", "p.stw", "--shuffle-features")["go-zero"]
+        self.assertTrue(dealt["valid"])
+        self.assertEqual(without_times(dealt), without_times(
+            rows("--methods", "go-zero", "--policy", "p.stw", "--shuffle-features")["go-zero"]))
+
+    def test_the_policy_in_optimize(self):
+        self.done(*self.command("-o", "p.stw"))
+        optimize = ["optimize", "layered.json", "-m", "h200x2", "--evaluations", "2000", "-f", "json"]
+        for policy, expected in (("p.stw", ["go-zero", "go-tune"]), ("none", [])):
+            head = json.loads(self.done(*optimize, "--policy", policy))
+            used = [candidate["method"] for candidate in head["candidates"] if candidate["method"] in ("go-zero", "go-tune")]
+            self.assertEqual((used, head["valid"]), (expected, True))
+
+    def test_a_policy_that_does_not_serve(self):
+        self.done(*self.command("-o", "p.stw"))
+        content = self.content("p.stw")
+        self.done("train", GRAPH, *Train.QUICK, "--updates", "1", "-o", "one.stw")
+        self.path("damaged.stw", content[:-9] + b"x" + content[-8:])
+        self.path("short.stw", content[:1000])
+        self.path("other.stw", b"{}")
+        for method in ("go-zero", "go-tune"):
+            for policy, words in (("one.stw", ["one.stw", "one graph", "--corpus"]), ("damaged.stw", ["damaged.stw", "checksum"]),
+                                  ("short.stw", ["short.stw"]), ("other.stw", ["other.stw", "no policy file"]),
+                                  ("nowhere.stw", ["nowhere.stw"]), ("none", ["--policy none"])):
+                with self.subTest(method=method, policy=policy):
+                    self.fault("compare", "layered.json", "-m", "h200x2", "--methods", method, "--policy", policy, says=words)
+
+
 class Inspect(Case):
     def test_graph(self):
         path = self.path("g.json", SMALL)
