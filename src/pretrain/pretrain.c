@@ -100,16 +100,19 @@ static double difficulty_of(const stw_pretrain *p) {
     return p->settings.curriculum > 0.0 ? fmin(1.0, p->progress / p->settings.curriculum) : 1.0;
 }
 
+/* A share of 1: never. */
+static bool has_begun(const stw_pretrain *p, double share) { return share < 1.0 && p->progress >= share; }
+
 static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     const stw_rng generation = stw_rng_split(&p->rng, (uint64_t)(p->update / p->settings.visits));
     const stw_rng rng = stw_rng_split(&generation, (uint64_t)index);
-    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, p->progress >= p->settings.schedule_from, error);
+    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, has_begun(p, p->settings.schedule_from), error);
 }
 
 static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)index;
     TRY(stw_instance_visit(slot->instance, (int32_t)(p->update % p->settings.visits), error));
-    return stw_slot_sample(slot, p->progress < p->settings.reinforce_from, error);
+    return stw_slot_sample(slot, !has_begun(p, p->settings.reinforce_from), error);
 }
 
 static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, bool first, stw_error *error) {
