@@ -121,6 +121,7 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
     environment.net = net;
     TRY(choose_settings(g, policy, samples > 0 ? samples : 1, error));
     TRY(stw_trainer_create(&g->problem, &environment, &policy->config, &g->settings, start, &g->first, &g->trainer, error));
+    TRY(stw_trainer_polish(g->trainer, error)); /* what others made may lack it */
     return samples == 0 ? decode_one(g, policy->reinforced || !moves, plan, out, error)
                         : decode_rounds(g, decodes, plan, out, error);
 }

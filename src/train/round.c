@@ -71,6 +71,19 @@ static stw_status polish(stw_trainer *t, stw_error *error) {
     return STW_OK;
 }
 
+static bool may_polish(const stw_trainer *t) {
+    const stw_problem *p = t->problem;
+    return (p->schedules || p->polishes) && p->rule < 0 && p->objective == STW_OBJECTIVE_TIME && t->nudged;
+}
+
+stw_status stw_trainer_polish(stw_trainer *t, stw_error *error) {
+    if (!t->has_best || t->best_score.reason != STW_VALID || !may_polish(t)) return STW_OK;
+    const stw_score before = t->best_score;
+    TRY(polish(t, error));
+    if (stw_score_is_better(&t->best_score, &before)) t->environment.found(t->environment.context, t->best, &t->best_score);
+    return STW_OK;
+}
+
 stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, stw_error *error) {
     const bool usable = score->reason == STW_VALID || score->reason == STW_INVALID_MEMORY;
     if (!usable || (t->has_best && !stw_score_is_better(score, &t->best_score))) return STW_OK;
@@ -79,8 +92,7 @@ stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, s
     t->best_score = *score;
     t->has_best = true;
     t->last_better = t->update;
-    const stw_problem *p = t->problem;
-    if ((p->schedules || p->polishes) && p->rule < 0 && p->objective == STW_OBJECTIVE_TIME && t->nudged) TRY(polish(t, error));
+    if (may_polish(t)) TRY(polish(t, error));
     t->environment.found(t->environment.context, t->best, &t->best_score);
     return STW_OK;
 }

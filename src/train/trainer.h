@@ -98,6 +98,9 @@ stw_status stw_trainer_add_gradient(stw_trainer *trainer, int32_t epoch, stw_err
  * draws. */
 stw_status stw_trainer_restart(stw_trainer *trainer, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
                                stw_error *error);
+/* Better priorities for the best plan, or the one to begin with, from runs backwards: six evaluations at most. Every better plan
+ * gets them as it is found. */
+stw_status stw_trainer_polish(stw_trainer *trainer, stw_error *error);
 /* The beginning of the first round alone, with its constants. */
 stw_status stw_trainer_begin(stw_trainer *trainer, stw_error *error);
 /* The plan of the policy's means (without noise), decoded and evaluated. */
