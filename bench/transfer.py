@@ -161,18 +161,20 @@ def wanted_runs(options):
 
 def read_stores(paths):
     """Runs by what they are known by, and policies by name; the last line counts, and the first store before others."""
-    store, policies = {}, {}
+    store, policies, remarks = {}, {}, []
     for path in reversed(paths):
         for line in lines_of(path):
             try:
                 record = json.loads(line)
-                if "policy_name" in record:
+                if "remark" in record:  # about the runs of this store, for its readers
+                    remarks.append(record["remark"])
+                elif "policy_name" in record:
                     policies[record["policy_name"]] = record
                 else:
                     store[Run(*[record[field] for field in Run._fields])] = record
             except (ValueError, KeyError):  # it was killed while it wrote
                 print(f"{path.name}: passed over a broken line", file=sys.stderr)
-    return store, policies
+    return store, policies, remarks
 
 
 def results_of(text):
@@ -202,7 +204,7 @@ class Bench(Runs):
 
     def __init__(self, options, runs):
         self.options = options
-        self.store, policies = read_stores(options.store)
+        self.store, policies, _ = read_stores(options.store)
         self.digests = {path.stem: digest(path) for path in options.policies.glob("*.stw") if not path.stem.startswith("part-")}
         self.keep_policies(policies)
         missing = [run for run in runs if not self.is_there(run)]
@@ -531,7 +533,7 @@ def print_head(title, runs, store, policies, options):
 
 
 def print_transfer(options):
-    runs, (store, policies) = wanted_runs(options), read_stores(options.store)
+    runs, (store, policies, said) = wanted_runs(options), read_stores(options.store)
     go_one = {}
     for line in lines_of(options.go_one):
         record = json.loads(line)
@@ -567,7 +569,7 @@ and the largest where they differ.
     skipped = [f"there are no runs with shuffled features: the program that made the runs may not know {SHUFFLE}."] if not any(
         run.what == "shuffled" for run in store) else []
     met = print_goals({**machines, "both": [row for each in machines.values() for row in each]}, options.seeds)
-    print_remarks(machines, store, policies, skipped)
+    print_remarks(machines, store, policies, [*said, *skipped])
     print_pairs(machines)
     print_knobs(machines)
     print_curves(policies)
@@ -578,7 +580,7 @@ and the largest where they differ.
 
 
 def print_ablation(options):
-    runs, (store, policies) = wanted_runs(options), read_stores(options.store)
+    runs, (store, policies, said) = wanted_runs(options), read_stores(options.store)
     rows = [(graph, k) for graph, k, _ in PAPER if any(run.graph == graph for run in runs)]
     machines = {kind: [Row(graph, k, kind, store, {}, options) for graph, k in rows] for kind in SUFFIX}
     policies = {name: record for name, record in policies.items() if name.rsplit("-", 1)[0] in NETWORKS}

@@ -256,8 +256,8 @@ static void report(const job *j, double seconds) {
             "with moves "
             "%.3f; "
             "without a policy, the best of 60 constants %.3f\n",
-            j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples + 1, j->unseen.validation_best,
-            j->unseen.validation_moves, j->unseen.validation_constants);
+            j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples + 1 + j->wish.train.moves,
+            j->unseen.validation_best, j->unseen.validation_moves, j->unseen.validation_constants);
 }
 
 static stw_status run(job *j, stw_error *error) {

@@ -225,6 +225,25 @@ static void add_dimension(stw_tensor_file *file, const char *name, int64_t value
     file->dimension[k].value = value;
 }
 
+/* A hash of what else must be equal to go on: what is drawn, and how it is learnt from. */
+static int64_t key_of(const stw_pretrain *p) {
+    const stw_pretrain_settings *s = &p->settings;
+    const stw_train_settings *t = &s->train;
+    const double numbers[] = {s->visits,      s->curriculum, s->reinforce_from, s->schedule_from, t->samples, t->epochs,
+                              t->moves,       t->rate,       t->rate_end,       t->warm_up,       t->sigma,   t->sigma_end,
+                              t->loss_weight, t->floor,      t->gradient_norm,  s->ordered};
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    const unsigned char *bytes = (const unsigned char *)(const void *)numbers;
+    for (size_t k = 0; k < sizeof numbers; k++) hash = (hash ^ bytes[k]) * 1099511628211u;
+    for (int32_t k = 0; k < stw_corpus_count(p->corpus); k++) {
+        const stw_corpus_entry entry = stw_corpus_at(p->corpus, k);
+        for (const char *at = entry.op_count > 0 ? entry.family : entry.name; *at != '\0'; at++)
+            hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+        hash = (hash ^ (uint64_t)entry.op_count) * 1099511628211u; /* of a file, whose path may be another by now */
+    }
+    return (int64_t)(hash >> 1);
+}
+
 stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_error *error) {
     stw_arena scratch = p->arena;
     stw_tensor_file file = {0};
@@ -235,6 +254,7 @@ stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_
     add_dimension(&file, "pretrain.update", p->update);
     add_dimension(&file, "pretrain.evaluations", p->evaluations);
     add_dimension(&file, "pretrain.slots", p->settings.slots);
+    add_dimension(&file, "pretrain.key", key_of(p));
     add_dimension(&file, "pretrain.reinforced", p->settings.reinforce_from < 1.0);
     add_dimension(&file, "pretrain.schedules", p->settings.schedule_from < 1.0);
     return stw_tensor_file_write(&file, path, error);
@@ -243,7 +263,7 @@ stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_
 stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *error) {
     stw_arena scratch = p->arena;
     stw_tensor_file file;
-    int64_t seed = 0, updates = 0, update = 0, evaluations = 0, slots = 0, step = 0;
+    int64_t seed = 0, updates = 0, update = 0, evaluations = 0, slots = 0, step = 0, key = 0;
     TRY(stw_tensor_file_read(path, &scratch, &file, error));
     if (!stw_tensor_file_dimension(&file, "pretrain.seed", &seed) ||
         !stw_tensor_file_dimension(&file, "pretrain.updates", &updates) ||
@@ -255,6 +275,10 @@ stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *err
         return stw_fail(error, STW_ERROR_INPUT,
                         "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
                         (long long)seed, (long long)updates, (long long)slots);
+    if (stw_tensor_file_dimension(&file, "pretrain.key", &key) && key != key_of(p))
+        return stw_fail(
+            error, STW_ERROR_INPUT,
+            "%s: was begun with another corpus, other families held out or another learning rate; go on with the same", path);
     if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a training by time cannot be gone on with", path);
     if (!stw_tensor_file_dimension(&file, "adam_step", &step))
         return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; begin anew", path);

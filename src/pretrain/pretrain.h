@@ -35,7 +35,7 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error);
 typedef struct stw_pretrain_row { /* one update, over all slots; values over that of the plan to begin with: geometric means */
     int64_t update, evaluations;
     double seconds, difficulty;
-    double greedy, best; /* the plan without noise; the best of it, the samples and the plan to begin with */
+    double greedy, best; /* the plan without noise; the best of it, the samples, the moves tried and the plan to begin with */
     double mean;         /* of the samples */
     double spread;       /* over units, of the first knob */
     double rate, sigma, gradient_norm, clipped;
