@@ -166,11 +166,11 @@ static int train_one(const cli_call *call) {
 }
 
 int cmd_train(const cli_call *call) {
-    static const char *const of_many[] = {"hold-out", "network"};
+    static const char *const of_many[] = {"hold-out", "network", "problems", "sum"};
     stw_error error;
     if (stw_options_get(call->options, "corpus") != NULL) return cli_train_many(call);
-    for (int k = 0; k < 2; k++) {
-        if (stw_options_get(call->options, of_many[k]) == NULL) continue;
+    for (int k = 0; k < 4; k++) {
+        if (!stw_options_is_given(call->options, of_many[k])) continue;
         stw_fail(&error, STW_ERROR_INPUT, "--%s goes with --corpus", of_many[k]);
         return cli_fault(&error);
     }

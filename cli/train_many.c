@@ -34,19 +34,31 @@ typedef struct job {
 
 /* ---- before ---- */
 
+/* What features and tasks do not fix. */
+static bool may_differ(const char *field) {
+    static const char *const free[] = {"width", "operator_width", "pair_width", "sage_layers", "attention_layers",
+                                       "heads", "inner",          "segment",    "modulation"};
+    for (size_t k = 0; k < sizeof free / sizeof free[0]; k++)
+        if (strcmp(free[k], field) == 0) return true;
+    return false;
+}
+
 static stw_status set_dimension(stw_policy_config *config, stw_str name, stw_str value, stw_error *error) {
     int32_t *at = NULL;
     const char *field;
     int64_t number = 0;
     for (int32_t k = 0; (field = stw_policy_config_field(k, config, &at)) != NULL; k++) {
-        if (!stw_str_is(name, field)) continue;
+        if (!stw_str_is(name, field) || !may_differ(field)) continue;
         if (!stw_str_to_int64(value, &number) || number < 0 || number > INT32_MAX)
             return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is no number for %s", STW_STR_SHOW(value), field);
         *at = (int32_t)number;
         return STW_OK;
     }
-    return stw_fail(error, STW_ERROR_INPUT,
-                    "--network: a network has no '%.*s'; it has width, sage_layers, attention_layers, ...", STW_STR_SHOW(name));
+    return stw_fail(
+        error, STW_ERROR_INPUT,
+        "--network: '%.*s' is nothing to choose; width, operator_width, pair_width, sage_layers, attention_layers, heads, "
+        "inner, segment and modulation are",
+        STW_STR_SHOW(name));
 }
 
 static stw_status set_network(stw_policy_config *config, const char *text, stw_error *error) {
@@ -61,10 +73,10 @@ static stw_status set_network(stw_policy_config *config, const char *text, stw_e
 }
 
 static stw_status refuse_others(const cli_call *call, stw_error *error) {
-    static const char *const of_one_graph[] = {"machine", "costs",  "memory",      "shape",
-                                               "best",    "reward", "start-plans", "warm-start"};
+    static const char *const of_one_graph[] = {"machine", "costs",       "memory",     "shape", "best", "reward", "preset",
+                                               "tasks",   "start-plans", "warm-start", "units", "rule", "fusion", "objective"};
     for (size_t k = 0; k < sizeof of_one_graph / sizeof of_one_graph[0]; k++) {
-        if (stw_options_get(call->options, of_one_graph[k]) != NULL)
+        if (stw_options_is_given(call->options, of_one_graph[k]))
             return stw_fail(error, STW_ERROR_INPUT, "--%s is for the training on one graph, without --corpus", of_one_graph[k]);
     }
     if (call->operand_count > 0)

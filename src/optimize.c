@@ -6,6 +6,7 @@
 
 #include "method/fusing.h"
 #include "method/starts.h"
+#include "policy/checkpoint.h"
 #include "runner.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
@@ -148,6 +149,12 @@ static double end_of_search(const stw_runner *r, const stw_result *result) {
 
 /* ---- the flow ---- */
 
+/* What has learnt on other graphs knows where ops should run, and no more. */
+static bool transfers(const stw_runner *r) {
+    const bool there = r->settings.policy.policy != NULL || stw_shipped_policy().length > 0;
+    return there && (r->settings.tasks & STW_TASK_PLACEMENT) && r->simulator->machine->device_count > 1;
+}
+
 stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *error) {
     TRY(run_default(r, result, error));
     TRY(run_exact(r, result, error));
@@ -156,7 +163,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
         TRY(stw_runner_run(r, &stw_method_lean, -1, stw_runner_share(r, POLICY_SHARE), true, result, error));
     TRY(find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;
-    const stw_method_kind policy = wish->trains ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
+    const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
     if (!result->optimal && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
     if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_SEARCH, end_of_search(r, result), error));
     if (meets_bound(r, result)) result->optimal = true;

@@ -126,3 +126,8 @@ const char *stw_options_get(const stw_options *options, const char *name) {
     const char *value = options->value[option - table];
     return value != NULL ? value : option->default_value;
 }
+
+bool stw_options_is_given(const stw_options *options, const char *name) {
+    const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
+    return option != NULL && options->value[option - table] != NULL;
+}

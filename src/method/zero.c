@@ -6,7 +6,7 @@
 
 #include "method/go.h"
 
-enum { DECODES = 60, ROUND_DECODES = 10, PROPOSALS = 8 };
+enum { DECODES = 60, ROUND_DECODES = 10, PROPOSALS = 8, POLISH = 6 };
 static const double MOVES_SHARE = 0.5;            /* of the decodes: moves that look promising; before them, samples */
 static const double SIGMA = 0.8;                  /* of the samples: wide, since only the best of them counts */
 static const double EVALUATIONS_PER_DECODE = 6.0; /* the time that making and evaluating a plan takes, about */
@@ -27,12 +27,18 @@ static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, int32
     return STW_OK;
 }
 
+/* Better priorities for the start, where that leaves enough for plans. */
+static bool polishes(const stw_go *g) {
+    return g->phase.evaluations <= 0 || stw_search_evaluations_left(g->search) >= POLISH + 2 * ROUND_DECODES;
+}
+
 /* A round that the budget does not suffice for would be lost: then it is a smaller one. */
 static int32_t fit_round(const stw_go *g, int32_t decodes) {
     const double decode_s = EVALUATIONS_PER_DECODE * g->evaluation_s / stw_pool_threads(g->search->pool);
     double most = decodes;
     if (g->phase.until_s > 0.0 && decode_s > 0.0) most = fmin(most, (g->phase.until_s - stw_now_s()) / decode_s);
-    if (g->phase.evaluations > 0) most = fmin(most, (double)stw_search_evaluations_left(g->search) - 1.0); /* one for its start */
+    if (g->phase.evaluations > 0)
+        most = fmin(most, (double)stw_search_evaluations_left(g->search) - 1.0 - (polishes(g) ? POLISH : 0));
     return (int32_t)fmax(most, 1.0);
 }
 
@@ -50,15 +56,16 @@ static stw_status take_best(stw_go *g, stw_plan *plan, stw_zero *out, stw_error 
 static stw_status decode_one(stw_go *g, bool steers, stw_plan *plan, stw_zero *out, stw_error *error) {
     stw_score score = {0};
     int32_t tried = 0;
-    out->rounds = 1;
     if (!steers) {
         TRY(stw_trainer_screen(g->trainer, PROPOSALS, 1, &tried, error));
+        out->rounds = tried > 0;
         stw_trainer_spread(g->trainer, out->spread);
         return take_best(g, plan, out, error);
     }
     const stw_status status = stw_trainer_greedy(g->trainer, plan, &score, error);
     if (status == STW_ERROR_CANCELLED) return take_best(g, plan, out, error); /* the time is up */
     if (status != STW_OK) return status;
+    out->rounds = 1;
     stw_trainer_spread(g->trainer, out->spread);
     out->greedy = score.reason == STW_VALID ? score.value : NAN;
     if (stw_trainer_best(g->trainer, &out->best) != NULL && !stw_score_is_better(&score, &out->best))
@@ -121,7 +128,7 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
     environment.net = net;
     TRY(choose_settings(g, policy, samples > 0 ? samples : 1, error));
     TRY(stw_trainer_create(&g->problem, &environment, &policy->config, &g->settings, start, &g->first, &g->trainer, error));
-    TRY(stw_trainer_polish(g->trainer, error)); /* what others made may lack it */
+    if (polishes(g)) TRY(stw_trainer_polish(g->trainer, error));
     return samples == 0 ? decode_one(g, policy->reinforced || !moves, plan, out, error)
                         : decode_rounds(g, decodes, plan, out, error);
 }

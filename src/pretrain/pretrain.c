@@ -175,7 +175,7 @@ static stw_status find_progress(stw_pretrain *p, bool *over, stw_error *error) {
     double share = (stw_now_s() - p->began_s) / fmax(p->settings.budget_s, 1e-9);
     TRY(stw_comm_broadcast(p->comm, &share, sizeof share, error));
     p->progress = fmin(1.0, share);
-    *over = share >= 1.0 && p->update % p->settings.visits == 0;
+    *over = share >= 1.0 && p->update > 0 && p->update % p->settings.visits == 0; /* something is learnt, however short it is */
     return STW_OK;
 }
 
@@ -229,9 +229,9 @@ static void add_dimension(stw_tensor_file *file, const char *name, int64_t value
 static int64_t key_of(const stw_pretrain *p) {
     const stw_pretrain_settings *s = &p->settings;
     const stw_train_settings *t = &s->train;
-    const double numbers[] = {s->visits,      s->curriculum, s->reinforce_from, s->schedule_from, t->samples, t->epochs,
-                              t->moves,       t->rate,       t->rate_end,       t->warm_up,       t->sigma,   t->sigma_end,
-                              t->loss_weight, t->floor,      t->gradient_norm,  s->ordered};
+    const double numbers[] = {s->visits, s->curriculum, s->reinforce_from, s->schedule_from, t->samples,
+                              t->epochs, t->moves,      t->rate,           t->rate_end,      t->warm_up,
+                              t->sigma,  t->sigma_end,  t->loss_weight,    t->floor,         t->gradient_norm};
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     const unsigned char *bytes = (const unsigned char *)(const void *)numbers;
     for (size_t k = 0; k < sizeof numbers; k++) hash = (hash ^ bytes[k]) * 1099511628211u;
@@ -275,15 +275,15 @@ stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *err
         return stw_fail(error, STW_ERROR_INPUT,
                         "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
                         (long long)seed, (long long)updates, (long long)slots);
-    if (stw_tensor_file_dimension(&file, "pretrain.key", &key) && key != key_of(p))
-        return stw_fail(
-            error, STW_ERROR_INPUT,
-            "%s: was begun with another corpus, other families held out or another learning rate; go on with the same", path);
     if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a training by time cannot be gone on with", path);
     if (!stw_tensor_file_dimension(&file, "adam_step", &step))
         return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; begin anew", path);
     if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
         return stw_fail(error, STW_ERROR_INPUT, "%s: ends after %lld updates, where nothing can go on", path, (long long)update);
+    if (stw_tensor_file_dimension(&file, "pretrain.key", &key) && key != key_of(p))
+        return stw_fail(
+            error, STW_ERROR_INPUT,
+            "%s: was begun with another corpus, other families held out or another learning rate; go on with the same", path);
     const stw_status status = stw_net_load(p->net, &file, scratch, error);
     if (status != STW_OK) {
         stw_error_prefix(error, path);

@@ -230,7 +230,7 @@ MINUTES = "whole stacks of every allocation (fast_unwind_on_malloc=0, for MPI's)
 class TestTraining(Jobs):
     """One policy by several processes. Small graphs in files: the problems that show what is learnt (16) take seconds else."""
     NETWORK = "width=16,heads=2,inner=32,sage_layers=1,attention_layers=1,operator_width=4,pair_width=8"
-    GENERATION = 16  # updates
+    GENERATION = 24  # updates
 
     def setUp(self):
         super().setUp()
