@@ -5,7 +5,6 @@
 #include "method/fusing.h"
 
 static const double START_SHARE = 0.1; /* of the budget, for plans to begin with where none are given */
-enum { OPS_PER_UNIT = 32 };
 
 /* ---- what the trainer asks for ---- */
 
@@ -82,11 +81,6 @@ const stw_policy_settings *stw_go_wish(const stw_search *search) {
     return search->policy != NULL ? search->policy : &unset;
 }
 
-/* A plan of few ops is decoded in less time than the network takes for many units. */
-static int32_t units_for(int32_t ops) {
-    return ops < 128 * OPS_PER_UNIT ? 128 : ops < 512 * OPS_PER_UNIT ? ops / OPS_PER_UNIT : 512;
-}
-
 stw_status stw_go_prepare(stw_go *g, stw_arena *arena, stw_error *error) {
     const stw_search *search = g->search;
     const int32_t wanted = stw_go_wish(search)->unit_count;
@@ -98,7 +92,8 @@ stw_status stw_go_prepare(stw_go *g, stw_arena *arena, stw_error *error) {
                                  .memory = g->list.memory,
                                  .allowed = g->list.linked};
     TRY(stw_problem_build(search->simulator, search->objective, &listing,
-                          wanted >= 0 ? wanted : units_for(search->simulator->graph->op_count), arena, &g->problem, error));
+                          wanted >= 0 ? wanted : stw_problem_units(search->simulator->graph->op_count), arena, &g->problem,
+                          error));
     g->problem.places = (search->tasks & STW_TASK_PLACEMENT) != 0;
     g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
     g->problem.rule = search->rule;

@@ -109,8 +109,6 @@ static stw_status open_starts(stw_instance *i, bool all, stw_error *error) {
     return STW_OK;
 }
 
-static int32_t units_for(int32_t ops) { return ops < 128 * 32 ? 128 : ops < 512 * 32 ? ops / 32 : 512; }
-
 static stw_environment environment_of(stw_instance *i) {
     return (stw_environment){.context = i,
                              .net = i->net,
@@ -126,7 +124,7 @@ static stw_environment environment_of(stw_instance *i) {
 
 static stw_status open_trainer(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
     const stw_environment environment = environment_of(i);
-    const int32_t units = wish->unit_count > 0 ? wish->unit_count : units_for(i->drawn.graph->op_count);
+    const int32_t units = wish->unit_count > 0 ? wish->unit_count : stw_problem_units(i->drawn.graph->op_count);
     i->settings = *wish->settings;
     i->settings.seed = stw_rng_next(&i->rng);
     TRY(stw_list_prepare(&i->search, &i->arena, &i->list, error));

@@ -1,7 +1,8 @@
 #include "train/problem.h"
 
 enum { BANDS = 24 };
-static const int32_t sizes[] = {512, 128, 32}; /* of the groups that explore together */
+enum { OPS_PER_UNIT = 32, FEWEST = 128, MOST = 512 }; /* units, where nobody says how many */
+static const int32_t sizes[] = {512, 128, 32};        /* of the groups that explore together */
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 static int32_t unit_of_first_member(const stw_units *fine, const stw_units *coarse, int32_t unit) {
@@ -50,6 +51,11 @@ static stw_status build_units(stw_problem *p, int32_t unit_count, stw_arena *are
     TRY(group_by_level(p, 2, fine, arena, error));
     TRY(group_by_level(p, 3, coarse, arena, error));
     return group_by_bands(p, 4, arena, error);
+}
+
+/* A plan of few ops is decoded in less time than the network takes for many units. */
+int32_t stw_problem_units(int32_t ops) {
+    return ops < FEWEST * OPS_PER_UNIT ? FEWEST : ops < MOST * OPS_PER_UNIT ? ops / OPS_PER_UNIT : MOST;
 }
 
 stw_status stw_problem_build(const stw_simulator *simulator, stw_objective objective, const stw_listing *listing,

@@ -35,6 +35,9 @@ typedef struct stw_problem {
     int32_t group_count[STW_GROUPINGS];
 } stw_problem;
 
+/* How many units suit a graph of so many ops. */
+int32_t stw_problem_units(int32_t ops);
+
 /* unit_count 0: one decision per op. Everything lives in the arena. */
 stw_status stw_problem_build(const stw_simulator *simulator, stw_objective objective, const stw_listing *listing,
                              int32_t unit_count, stw_arena *arena, stw_problem *out, stw_error *error);
