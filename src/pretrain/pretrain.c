@@ -247,7 +247,7 @@ static int64_t key_of(const stw_pretrain *p) {
 stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_error *error) {
     stw_arena scratch = p->arena;
     stw_tensor_file file = {0};
-    STW_TRY_NEW(&scratch, file.tensor, 3 * STW_MAX_PARAMETERS, error);
+    STW_TRY_NEW(&scratch, file.tensor, INT64_C(3) * STW_MAX_PARAMETERS, error);
     TRY(stw_net_save(p->net, state, &scratch, &file, error));
     add_dimension(&file, "pretrain.seed", (int64_t)p->settings.seed);
     add_dimension(&file, "pretrain.updates", p->settings.updates);
