@@ -6,8 +6,8 @@
     bench/transfer.py table                     prints Markdown from the store; exits 1 if a run is missing or a goal is not met
     bench/transfer.py ablate train|run|table    networks without a part, other rounds and units; all six families are left out at once
 
-Every finished run is a line of the store (--store FILE), so all of it can be stopped and goes on where it was. --limit SECONDS starts
-nothing that could not end in time. A store made elsewhere is added with another --store; new runs go to the first. A run with a policy is
+Every finished run is a line of the store (--store FILE), so all of it can be stopped and goes on where it was, a training by --updates in
+the middle. --limit SECONDS starts nothing that could not end in time. A store made elsewhere is added with another --store; new runs go to the first. A run with a policy is
 made again when the policy's file has changed; the last run counts.
 """
 import argparse
@@ -126,7 +126,8 @@ class Training(Runs):
         if arguments is None:  # a file of the network as it is made
             arguments = ["--updates", "1", "--problems", "1", "--learning-rate", "0"]
         elif self.options.updates:
-            arguments = [*arguments, "--updates", str(self.options.updates), *self.options.arguments]
+            begun = ["--resume"] if self.part(run, "stw").exists() else []
+            arguments = [*arguments, "--updates", str(self.options.updates), *self.options.arguments, *begun]
         else:
             arguments = [*arguments, "--budget", f"{self.options.seconds:g}s", *self.options.arguments]
         return [self.options.bin, "train", "--corpus", "all", "--hold-out", ",".join(held_out), "--seed", str(seed), "--threads",
@@ -137,7 +138,7 @@ class Training(Runs):
         held_out, seed, _ = self.wanted[run]
         answer = json.loads(text)
         end = [answer["seconds"], answer["updates"], *[answer.get(f"unseen_{what}") for what in ("greedy", "best", "constants")]]
-        unwanted = {"--output", "--curve", str(self.part(run, "stw")), str(self.part(run, "csv"))}  # paths say nothing elsewhere
+        unwanted = {"--resume", "--output", "--curve", str(self.part(run, "stw")), str(self.part(run, "csv"))}  # paths say nothing elsewhere
         about = {"held_out": held_out, "seed": seed, "arguments": [word for word in self.command_of(run, "")[1:] if word not in unwanted],
                  "took_s": round(took, 1), "end": end, **stamp(self.jobs, self.place)}
         for ending in ("stw", "csv"):
