@@ -30,12 +30,15 @@ stw_status stw_moves_find(const stw_problem *p, const stw_plan *plan, const int3
     return STW_OK;
 }
 
-void stw_moves_apply(const stw_problem *p, const stw_moves *moves, int32_t move, stw_plan *plan) {
-    for (int32_t k = moves->start[move]; k < moves->start[move + 1]; k++) {
-        const int32_t u = moves->unit[k];
-        for (int32_t m = p->units.start[u]; m < p->units.start[u + 1]; m++)
-            plan->device[p->units.member[m]] = moves->device[move];
+void stw_moves_put(const stw_problem *p, const int32_t *unit, int32_t count, int32_t device, stw_plan *plan) {
+    for (int32_t k = 0; k < count; k++) {
+        for (int32_t m = p->units.start[unit[k]]; m < p->units.start[unit[k] + 1]; m++) plan->device[p->units.member[m]] = device;
     }
+}
+
+void stw_moves_apply(const stw_problem *p, const stw_moves *moves, int32_t move, stw_plan *plan) {
+    const int32_t first = moves->start[move];
+    stw_moves_put(p, &moves->unit[first], moves->start[move + 1] - first, moves->device[move], plan);
 }
 
 double stw_moves_score(const stw_moves *moves, int32_t move, const double *means, int32_t width) {

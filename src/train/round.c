@@ -1,10 +1,7 @@
 /* The beginning of a round: what its decisions are relative to. */
-#include <math.h>
 #include <string.h>
 
-#include "sim/backward.h"
 #include "sim/critical.h"
-#include "sim/op_times.h"
 #include "train/proposal.h"
 #include "train/trainer_state.h"
 
@@ -21,85 +18,9 @@ static const struct {
 enum { WAYS = sizeof ways / sizeof ways[0] };
 static const uint64_t PROPOSALS = UINT64_C(1) << 62; /* of the generator's parts, beyond those of the updates */
 
-/* The grid of constants: knobs that are the same for all units. */
-static const double a0[] = {-1, 0, 1, 2}, a1[] = {-2, 0, 2}, a2[] = {-3, 0, 2, 4, 6};
-static const double LEAST_CHANGE = 0.002; /* of the nodes */
-enum { A0 = 4, A1 = 3, A2 = 5, GRID = A0 * A1 * A2 };
-
-/* ---- the run that has just ended ---- */
-
-typedef struct { /* (T) by op, groups or not */
-    int64_t *start_ps, *end_ps;
-    int32_t *task;
-} op_times;
-
-static stw_status find_times(const stw_trainer *t, op_times *out, stw_arena *arena, stw_error *error) {
-    const int32_t T = t->problem->simulator->unfused.T;
-    STW_TRY_NEW(arena, out->start_ps, T, error);
-    STW_TRY_NEW(arena, out->end_ps, T, error);
-    STW_TRY_NEW(arena, out->task, T, error);
-    return stw_op_times(t->environment.workspace[0], out->start_ps, out->end_ps, out->task, *arena, error);
-}
-
-/* ---- the best plan ---- */
-
-static void copy_fusion(const stw_trainer *t, double *to, const double *from) {
-    if (t->problem->fuses) memcpy(to, from, (size_t)t->problem->simulator->graph->N * sizeof *to);
-}
-
-/* Priorities from a run backwards, as long as they help. */
-static stw_status polish(stw_trainer *t, stw_error *error) {
-    const stw_environment *e = &t->environment;
-    const stw_simulator *s = t->problem->simulator;
-    stw_plan *trial = t->plan[0];
-    stw_score score;
-    for (int32_t k = 0; k < 3; k++) {
-        if (e->evaluations_left(e->context) < 2 || stw_trainer_may_stop(t)) return STW_OK;
-        TRY(e->evaluate(e->context, t->best, 0, &score, error));
-        t->evaluations++;
-        stw_arena scratch = e->scratch[0];
-        op_times times;
-        TRY(find_times(t, &times, &scratch, error));
-        TRY(stw_plan_copy(trial, t->best, error));
-        TRY(stw_backward_priorities(s, trial, times.start_ps, scratch, error));
-        TRY(e->evaluate(e->context, trial, 0, &score, error));
-        t->evaluations++;
-        if (!stw_score_is_better(&score, &t->best_score)) return STW_OK;
-        TRY(stw_plan_copy(t->best, trial, error));
-        t->best_score = score;
-    }
-    return STW_OK;
-}
-
-static bool may_polish(const stw_trainer *t) {
-    const stw_problem *p = t->problem;
-    return (p->schedules || p->polishes) && p->rule < 0 && p->objective == STW_OBJECTIVE_TIME && t->nudged;
-}
-
-stw_status stw_trainer_polish(stw_trainer *t, stw_error *error) {
-    if (!t->has_best || t->best_score.reason != STW_VALID || !may_polish(t)) return STW_OK;
-    const stw_score before = t->best_score;
-    TRY(polish(t, error));
-    if (stw_score_is_better(&t->best_score, &before)) t->environment.found(t->environment.context, t->best, &t->best_score);
-    return STW_OK;
-}
-
-stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, stw_error *error) {
-    const bool usable = score->reason == STW_VALID || score->reason == STW_INVALID_MEMORY;
-    if (!usable || (t->has_best && !stw_score_is_better(score, &t->best_score))) return STW_OK;
-    TRY(stw_plan_copy(t->best, t->plan[k], error));
-    copy_fusion(t, t->best_fusion, t->plan_fusion[k]);
-    t->best_score = *score;
-    t->has_best = true;
-    t->last_better = t->update;
-    if (may_polish(t)) TRY(polish(t, error));
-    t->environment.found(t->environment.context, t->best, &t->best_score);
-    return STW_OK;
-}
-
 /* ---- what the network sees ---- */
 
-static stw_status observe_run(stw_trainer *t, const stw_workspace *workspace, const op_times *times, stw_error *error) {
+static stw_status observe_run(stw_trainer *t, const stw_workspace *workspace, const stw_run_times *times, stw_error *error) {
     const stw_timeline *timeline = &workspace->timeline;
     const int32_t T = timeline->tasks->T, ops = t->problem->simulator->unfused.T;
     stw_arena scratch = t->round_arena;
@@ -178,87 +99,14 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
     choose_way(t);
     const bool ran = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
-    op_times times = {0};
-    if (ran) TRY(find_times(t, &times, &t->round_arena, error));
+    stw_run_times times = {0};
+    if (ran) TRY(stw_trainer_times(t, &times, &t->round_arena, error));
     memset(t->feedback, 0, (size_t)((int64_t)p->M * config->feedback_columns) * sizeof *t->feedback);
     memset(t->pair, 0, (size_t)((int64_t)p->M * p->features.D * config->pair_columns) * sizeof *t->pair);
     if (ran && config->feedback_columns > 0) TRY(observe_run(t, workspace, &times, error));
     if (ran && ways[t->round_index % WAYS].as_run && t->settings.glue)
         TRY(stw_round_order(p, times.start_ps, &t->round_arena, &t->round, error));
     return stw_trainer_show(t, error);
-}
-
-/* ---- constants ---- */
-
-static void constant_at(const stw_trainer *t, int32_t k, double *knobs) {
-    knobs[0] = a0[k % A0];
-    knobs[1] = a1[k / A0 % A1];
-    knobs[2] = t->settings.glue ? a2[k / (A0 * A1)] : 0.0;
-    knobs[3] = 0.0;
-}
-
-static void fill_constant(stw_trainer *t, int32_t place, int32_t constant) {
-    double knobs[STW_STEER_KNOBS], *action = &t->placement[(int64_t)place * t->problem->M * STW_STEER_KNOBS];
-    constant_at(t, constant, knobs);
-    for (int64_t u = 0; u < t->problem->M; u++) {
-        for (int32_t k = 0; k < STW_STEER_KNOBS; k++) action[u * STW_STEER_KNOBS + k] = knobs[k] / stw_knob_scale[k];
-    }
-}
-
-/* A plan that is the round's plan all over again says nothing about how to leave it. */
-static bool is_a_change(const stw_trainer *t, const stw_plan *plan) {
-    const int32_t N = plan->graph->N;
-    int32_t moved = 0;
-    if (t->round.plan == NULL) return true;
-    for (int32_t i = 0; i < N; i++)
-        moved += plan->device[i] != t->origin->device[i] || (t->problem->fuses && plan->group[i] != t->origin->group[i]);
-    return moved > LEAST_CHANGE * N;
-}
-
-stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error) {
-    int32_t best = -1;
-    for (int32_t k = 0; k < count; k++) {
-        const stw_score *than = best >= 0 ? &t->score[best] : t->has_beside ? &t->beside_score : NULL;
-        const bool better = t->score[k].reason == STW_VALID && (than == NULL || stw_score_is_better(&t->score[k], than));
-        if (better && is_a_change(t, t->plan[k])) best = k;
-    }
-    if (best < 0 || t->settings.wander <= 0.0) return STW_OK;
-    t->has_beside = true;
-    t->beside_score = t->score[best];
-    copy_fusion(t, t->beside_fusion, t->plan_fusion[best]);
-    return stw_plan_copy(t->beside, t->plan[best], error);
-}
-
-/* The constants that give the best new plan become the offset of the round: means of 0 stand for them. */
-static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
-    const stw_environment *e = &t->environment;
-    const int32_t count = t->settings.glue ? GRID : A0 * A1, room = t->settings.samples + 1;
-    double offset[STW_STEER_KNOBS] = {0, 0, 0, 0};
-    stw_score best = {.reason = STW_INVALID_ORDER};
-    memset(t->round.offset, 0, sizeof t->round.offset);
-    for (int32_t first = 0; first < count && !*over; first += room) {
-        const int32_t size = count - first < room ? count - first : room;
-        bool complete = false;
-        if (e->evaluations_left(e->context) < size) {
-            *over = true;
-            break;
-        }
-        for (int32_t k = 0; k < size; k++) fill_constant(t, k, first + k);
-        const stw_actions actions = {.placement = t->placement};
-        TRY(stw_trainer_rollout(t, &actions, size, &complete, error));
-        *over = !complete;
-        for (int32_t k = 0; k < size && complete; k++) {
-            if (!is_a_change(t, t->plan[k]) || !stw_score_is_better(&t->score[k], &best)) continue;
-            best = t->score[k];
-            constant_at(t, first + k, offset);
-        }
-        int32_t winner = -1; /* kept last: keeping writes to the first of these plans */
-        for (int32_t k = 0; k < size && complete; k++)
-            if (winner < 0 || stw_score_is_better(&t->score[k], &t->score[winner])) winner = k;
-        if (winner >= 0) TRY(stw_trainer_keep(t, winner, &t->score[winner], error));
-    }
-    memcpy(t->round.offset, offset, sizeof offset);
-    return STW_OK;
 }
 
 /* ---- the round ---- */
@@ -304,7 +152,7 @@ static stw_status choose_origin(stw_trainer *t, stw_error *error) {
     t->least = t->best_score.value;
     t->has_beside = false;
     if (!t->has_best) return STW_OK;
-    copy_fusion(t, t->origin_fusion, wanders ? t->beside_fusion : t->best_fusion);
+    stw_trainer_copy_fusion(t, t->origin_fusion, wanders ? t->beside_fusion : t->best_fusion);
     return stw_plan_copy(t->origin, wanders ? t->beside : t->best, error);
 }
 
@@ -325,7 +173,7 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
     t->evaluations++;
     t->restarted = false;
     memcpy(t->round.offset, t->settings.offset, sizeof t->round.offset);
-    if (t->steered && t->problem->places && t->settings.grid) return find_constants(t, over, error);
+    if (t->steered && t->problem->places && t->settings.grid) return stw_trainer_find_constants(t, over, error);
     if (t->settings.imitations > 0 && t->round_index == 0 && !t->steered) return stw_trainer_imitate(t, over, error);
     return STW_OK;
 }

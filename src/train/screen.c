@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/complete.h"
 #include "train/trainer_state.h"
 
 typedef struct {
     double score;
     int32_t order; /* among equals the first drawn */
     int32_t count, *unit, device;
+    uint64_t hash; /* of units and device */
     stw_score tried;
 } candidate;
 
@@ -27,6 +27,24 @@ static int by_score(const void *a, const void *b) {
     return x->order - y->order;
 }
 
+static uint64_t hash_of(const candidate *c) {
+    const stw_str units = {(const char *)c->unit, c->count * (int64_t)sizeof *c->unit};
+    return stw_str_hash(units) + (uint64_t)c->device;
+}
+
+/* It was tried in an earlier round and did not help: it will hardly do so now. */
+static bool has_failed(const stw_trainer *t, const candidate *c) {
+    for (int32_t k = 0; k < STW_FAILED_MOVES && k < t->failed_count; k++)
+        if (t->failed_move[k] == c->hash) return true;
+    return false;
+}
+
+static void remember_failures(stw_trainer *t, const candidate *tried, int32_t count) {
+    for (int32_t k = 0; k < count; k++)
+        if (!stw_score_is_better(&tried[k].tried, &t->origin_score))
+            t->failed_move[t->failed_count++ % STW_FAILED_MOVES] = tried[k].hash;
+}
+
 /* Adds the moves of the proposal that the network sees now. */
 static stw_status collect(stw_trainer *t, candidate *list, int32_t *count, stw_error *error) {
     TRY(stw_trainer_run_placement(t, 1, error));
@@ -35,20 +53,22 @@ static stw_status collect(stw_trainer *t, candidate *list, int32_t *count, stw_e
         *c = (candidate){.score = stw_moves_score(&t->moves, m, t->means, t->P), .order = *count, .device = t->moves.device[m]};
         c->unit = &t->moves.unit[t->moves.start[m]];
         c->count = t->moves.start[m + 1] - t->moves.start[m];
+        c->hash = hash_of(c);
         (*count)++;
     }
     return STW_OK;
 }
 
 static bool is_same(const candidate *a, const candidate *b) {
-    return a->device == b->device && a->count == b->count && memcmp(a->unit, b->unit, (size_t)a->count * sizeof *a->unit) == 0;
+    return a->hash == b->hash && a->device == b->device && a->count == b->count &&
+           memcmp(a->unit, b->unit, (size_t)a->count * sizeof *a->unit) == 0;
 }
 
 /* Proposals repeat each other: of equal moves the first stays, up to `most` in all. */
-static int32_t choose(candidate *list, int32_t count, int32_t most) {
+static int32_t choose(const stw_trainer *t, candidate *list, int32_t count, int32_t most) {
     int32_t chosen = 0;
     for (int32_t k = 0; k < count && chosen < most; k++) {
-        bool known = false;
+        bool known = has_failed(t, &list[k]);
         for (int32_t other = 0; other < chosen; other++) known = known || is_same(&list[other], &list[k]);
         if (!known) list[chosen++] = list[k];
     }
@@ -68,23 +88,13 @@ static stw_status gather(stw_trainer *t, int32_t proposals, candidate **out, int
 }
 
 static void apply(const stw_problem *p, const candidate *c, stw_plan *plan) {
-    for (int32_t k = 0; k < c->count; k++) {
-        for (int32_t m = p->units.start[c->unit[k]]; m < p->units.start[c->unit[k] + 1]; m++)
-            plan->device[p->units.member[m]] = c->device;
-    }
-}
-
-static stw_status evaluate(stw_trainer *t, int32_t k, int32_t worker, stw_score *score, stw_error *error) {
-    const stw_environment *e = &t->environment;
-    stw_plan_join(t->problem->simulator, t->plan[k]);
-    if (e->finish != NULL) TRY(e->finish(e->context, t->plan[k], worker, error));
-    return e->evaluate(e->context, t->plan[k], worker, score, error);
+    stw_moves_put(p, c->unit, c->count, c->device, plan);
 }
 
 static stw_status try_alone(screening *s, int32_t k, int32_t worker, stw_error *error) {
     TRY(stw_plan_copy(s->t->plan[k], s->t->origin, error));
     apply(s->t->problem, &s->candidate[k], s->t->plan[k]);
-    return evaluate(s->t, k, worker, &s->candidate[k].tried, error);
+    return stw_trainer_evaluate_moved(s->t, s->t->plan[k], worker, &s->candidate[k].tried, error);
 }
 
 static void work(void *context, int64_t k, int32_t worker) {
@@ -118,7 +128,7 @@ static stw_status try_together(screening *s, int32_t tried, int32_t *helped, stw
         (*helped)++;
     }
     if (*helped < 2) return STW_OK;
-    TRY(evaluate(t, tried, 0, &score, error));
+    TRY(stw_trainer_evaluate_moved(t, t->plan[tried], 0, &score, error));
     t->evaluations++;
     return stw_trainer_keep(t, tried, &score, error);
 }
@@ -132,7 +142,7 @@ stw_status stw_trainer_screen(stw_trainer *t, int32_t proposals, int32_t tries, 
     if (over) return STW_OK;
     t->origin_score = t->best_score;
     TRY(gather(t, proposals, &s.candidate, &s.count, error));
-    const int32_t count = choose(s.candidate, s.count, tries < t->settings.samples ? tries : t->settings.samples);
+    const int32_t count = choose(t, s.candidate, s.count, tries < t->settings.samples ? tries : t->settings.samples);
     STW_TRY_NEW(&t->round_arena, s.status, count, error);
     STW_TRY_NEW(&t->round_arena, s.error, count, error);
     stw_pool_run(t->environment.pool, count, work, &s);
@@ -148,6 +158,7 @@ stw_status stw_trainer_screen(stw_trainer *t, int32_t proposals, int32_t tries, 
     *tried = count;
     t->update++;
     if (count == 0) return STW_OK;
+    remember_failures(t, s.candidate, count);
     TRY(stw_trainer_keep(t, best, &s.candidate[best].tried, error)); /* first: keeping writes to the first of the plans */
     TRY(try_together(&s, count, &helped, error));
     *tried += helped >= 2;

@@ -236,6 +236,7 @@ stw_status stw_trainer_restart(stw_trainer *t, const stw_plan *plan, const stw_s
     t->best_score = *score;
     t->has_best = true;
     t->has_beside = false;
+    t->failed_count = 0;
     t->restarted = true;
     return STW_OK;
 }

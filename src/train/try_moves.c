@@ -18,15 +18,19 @@ typedef struct {
     stw_error *error;
 } trials;
 
+stw_status stw_trainer_evaluate_moved(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *score, stw_error *error) {
+    const stw_environment *e = &t->environment;
+    stw_plan_join(t->problem->simulator, plan);
+    if (e->finish != NULL) TRY(e->finish(e->context, plan, worker, error));
+    return e->evaluate(e->context, plan, worker, score, error);
+}
+
 static stw_status try_one(trials *r, int64_t k, int32_t worker, stw_error *error) {
     stw_trainer *t = r->t;
-    const stw_environment *e = &t->environment;
     stw_plan *plan = t->plan[k];
     TRY(stw_plan_copy(plan, t->origin, error));
     for (int32_t m = 0; m < t->trial[k].count; m++) stw_moves_apply(t->problem, &t->moves, t->trial[k].move[m], plan);
-    stw_plan_join(t->problem->simulator, plan);
-    if (e->finish != NULL) TRY(e->finish(e->context, plan, worker, error));
-    return e->evaluate(e->context, plan, worker, &t->trial[k].score, error);
+    return stw_trainer_evaluate_moved(t, plan, worker, &t->trial[k].score, error);
 }
 
 static void work(void *context, int64_t k, int32_t worker) {

@@ -387,6 +387,36 @@ TEST(screen, threads_change_nothing) {
     }
 }
 
+/* Two rounds from the same plan: what failed in the first is not tried in the second. */
+TEST(screen, does_not_repeat_what_failed) {
+    for (uint64_t seed = 20; seed < 26; seed++) {
+        bench *b = random_bench(seed, 2, 1);
+        stw_error error = {0};
+        stw_trainer *t = open_trainer(b, 8, 0.0, false);
+        int32_t tried = 0;
+        CHECK_EQ_INT(stw_trainer_screen(t, PROPOSALS, TRIES, &tried, &error), STW_OK);
+        stw_plan *failed[TRIES] = {NULL};
+        for (int32_t k = 0; k < TRIES; k++) {
+            need(stw_plan_create(b->s->graph, b->s->machine, &failed[k], &error), &error);
+            need(stw_plan_copy(failed[k], t->plan[k], &error), &error);
+        }
+        const stw_score start = score_of(b, b->s->plan);
+        need(stw_plan_copy(t->best, b->s->plan, &error), &error); /* back to where it began, but it remembers */
+        t->best_score = start;
+        CHECK_EQ_INT(stw_trainer_screen(t, PROPOSALS, TRIES, &tried, &error), STW_OK);
+        CHECK(tried > 0);
+        for (int32_t k = 0; k < TRIES && k < tried; k++) {
+            for (int32_t old = 0; old < TRIES; old++) {
+                const stw_score score = score_of(b, failed[old]);
+                if (!stw_score_is_better(&score, &start)) CHECK(!same_devices(failed[old], t->plan[k]));
+            }
+        }
+        for (int32_t k = 0; k < TRIES; k++) stw_plan_destroy(failed[k]);
+        stw_trainer_destroy(t);
+        bench_close(b);
+    }
+}
+
 /* There are as many plans to try in as samples, and one for all together. */
 TEST(screen, tries_no_more_than_there_is_room_for) {
     bench *b = random_bench(41, 3, 1);
