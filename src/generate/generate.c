@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/pack.h"
 
 #define LAYERS(standard, least, most, meaning) [STW_LAYERS] = {standard, least, most, 0, meaning}
 #define WIDTH(standard, multiple, meaning)     [STW_WIDTH] = {standard, multiple, 1 << 20, multiple, meaning}

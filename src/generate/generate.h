@@ -51,10 +51,6 @@ stw_status stw_generate(const stw_family *family, const int64_t *value, stw_aren
 /* opgraph JSON, packed with gzip or zstd if the path ends in .gz or .zst; "-" is standard output. */
 stw_status stw_generate_write(const stw_family *family, const stw_generated *generated, const char *path, stw_error *error);
 
-/* pack.c: a file whose bytes reach `to` packed. Closing it completes them; `to` stays open. NULL: out of memory. */
-FILE *stw_pack_gzip(FILE *to);
-FILE *stw_pack_zstd(FILE *to);
-
 /* The families' functions. */
 stw_tensor stw_build_rnnlm(stw_step *step, const int64_t *value);
 stw_tensor stw_build_gnmt(stw_step *step, const int64_t *value);

@@ -226,7 +226,8 @@ int64_t stw_hlo_fused_flops(const stw_hlo_costs *costs, int32_t instruction);
 
 /* hlo_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);
-/* XLA sums so few values for each result that it does so in a loop, like an element-wise op. */
+/* XLA sums so few values for each result, such as the parts of a split product, that it does so in a loop over the results, like
+ * an element-wise op. Only beyond that do threads work together on one result. */
 bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 
 /* The element k of a while's state that its body hands on untouched. */

@@ -95,13 +95,6 @@ static int64_t simple_flops(const stw_hlo_costs *c, const stw_hlo_instruction *i
     }
 }
 
-/* XLA sums a few values, such as the parts of a split product, in a loop over the results like an element-wise op; only beyond
- * that do threads work together on one result. */
-static bool reduces_many(const stw_hlo_module *m, const stw_hlo_instruction *i) {
-    enum { FEW = 16 };
-    return operand_elements(m, i, 0) >= stw_hlo_multiply(FEW, stw_hlo_main_part(m, stw_hlo_shape_of(m, i))->elements);
-}
-
 /* ---- traffic ---- */
 
 /* Bytes of the operands, a repeated one counted once where there are few. */
@@ -256,7 +249,7 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *c, int32_t index) {
             cost.moved = stw_hlo_multiply(3, stw_hlo_shape_of(m, stw_hlo_operand(m, i, i->operand.count - 1))->bytes);
             break;
         case STW_HLO_REDUCE:
-            if (!reduces_many(m, i)) cost.op_class = STW_CLASS_ELEMENTWISE;
+            if (stw_hlo_reduces_few(m, i)) cost.op_class = STW_CLASS_ELEMENTWISE;
             break;
         case STW_HLO_FUSION:
             cost.usual = false;
@@ -295,7 +288,7 @@ static void add_to_body(body_cost *body, const stw_hlo_costs *c, int32_t index) 
     if (dot) body->matmul = stw_hlo_add(body->matmul, cost.flops);
     if (convolution) body->convolution = stw_hlo_add(body->convolution, cost.flops);
     if (cost.op_class == STW_CLASS_ATTENTION) body->attention = stw_hlo_add(body->attention, cost.flops);
-    body->reduces |= (i->rule == STW_HLO_REDUCE && reduces_many(c->m, i)) || i->rule == STW_HLO_WINDOW;
+    body->reduces |= (i->rule == STW_HLO_REDUCE && !stw_hlo_reduces_few(c->m, i)) || i->rule == STW_HLO_WINDOW;
     body->scatters |= i->rule == STW_HLO_SCATTER;
     body->gathers |= i->rule == STW_HLO_SLICE && !stw_str_is(i->opcode, "slice");
     body->computes |= cost.flops > 0;

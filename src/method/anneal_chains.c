@@ -61,7 +61,7 @@ static stw_status turn_into_priorities(const stw_search *search, stw_chain *c, s
     STW_TRY_NEW(&scratch, task, tasks->T, error);
     TRY(stw_op_times(search->workspace[0], c->start_ps, end_ps, task, scratch, error));
     for (int32_t t = 0; t < tasks->T; t++) c->plan->priority[tasks->task_node[t]] = -(double)c->start_ps[t] / 1e6;
-    for (int32_t d = 0; d < c->plan->machine->device_count; d++) TRY(stw_plan_set_order(c->plan, d, NULL, -1, error));
+    stw_plan_remove_orders(c->plan);
     return STW_OK;
 }
 

@@ -65,20 +65,9 @@ static stw_status solve_groups(exact_fusion *x, stw_error *error) {
     stw_status status = stw_workspace_create(fused->simulator, &workspace, error);
     if (status == STW_OK) status = stw_plan_create(fused->graph, outer->simulator->machine, &plan, error);
     if (status == STW_OK) {
-        stw_search inner = {.simulator = fused->simulator,
-                            .objective = outer->objective,
-                            .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE,
-                            .rule = outer->rule,
-                            .seed = outer->seed,
-                            .budget = outer->budget,
-                            .pool = outer->pool,
-                            .workspace = &workspace,
-                            .scratch = outer->scratch,
-                            .arena = outer->arena,
-                            .cancelled = outer->cancelled,
-                            .tick = outer->tick,
-                            .watch_context = outer->watch_context};
-        atomic_store(&inner.evaluations, atomic_load(&outer->evaluations));
+        stw_search inner = stw_search_on_groups(outer, fused->simulator, &workspace);
+        inner.unit_count = 0; /* every op by itself */
+        inner.policy = NULL;
         status = stw_method_exact.run(&inner, plan, error);
         atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
     }

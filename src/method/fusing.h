@@ -21,7 +21,7 @@ struct stw_fusing {
     int32_t device;
 };
 
-/* Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. */
+/* fusing_shared.c. Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. */
 stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, stw_arena *arena, stw_fusing *out,
                            stw_error *error);
 /* The same for groups that are not ours to decide, (N) as plans have them: they can be placed as one, and that is all. Groups
@@ -30,8 +30,13 @@ stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t 
                                   stw_fusing *out, stw_error *error);
 void stw_fusing_close(stw_fusing *fusing);
 
-/* The groups of a plan by the rule that goes with every plan; left as they are if there is none. Orders are removed with them. */
-stw_status stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t worker, stw_error *error);
+/* fusing_groups.c: the groups of a plan by the rule that goes with every plan; left as they are if there is none. Orders are
+ * removed with them. */
+void stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t worker);
+/* The groups of that rule; if there is none, the best of the groups that the plan has, of those of `default` for its devices, and
+ * of none. An order is for the groups it has: with one they stay. */
+stw_status stw_fusing_choose(stw_search *search, stw_plan *plan, stw_error *error);
+
 /* Runs any method as its tasks ask for: on groups, if it leaves them alone; if the placement is not to be decided, that of the
  * best start takes the place of a method that only places. */
 stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error);

@@ -29,7 +29,7 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
             p->is_least[variant / KINDS] = order.is_least && s->machine->device_count == 1;
             return STW_OK;
         case TOPOLOGICAL:
-            for (int32_t d = 0; d < s->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+            stw_plan_remove_orders(plan);
             return stw_rule_apply(STW_RULE_TOPOLOGICAL, s->costs, &s->unfused, plan, scratch, error);
         default: return STW_OK;
     }

@@ -241,7 +241,7 @@ stw_status stw_lean_reorder(const stw_search *search, const stw_lean_order *unfu
         TRY(stw_sequences_build(tasks, &scratch, &sequences, error));
         TRY(stw_lean_find(&sequences, s->machine->cost_class_count, NULL, search, &scratch, out, error));
     }
-    for (int32_t d = 0; d < s->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+    stw_plan_remove_orders(plan);
     stw_lean_apply(tasks, out, plan);
     out->task = NULL; /* it may have been scratch */
     return STW_OK;

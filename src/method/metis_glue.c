@@ -2,6 +2,7 @@
  * would rather send a large parameter in every step than leave a device with less work. */
 #include <stdlib.h>
 
+#include "base/union_find.h"
 #include "method/metis_graph.h"
 
 typedef struct {
@@ -14,11 +15,6 @@ static int compare_heavy(const void *x, const void *y) {
     if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
     if (a->a != b->a) return a->a < b->a ? -1 : 1;
     return (a->b > b->b) - (a->b < b->b);
-}
-
-static int32_t find(int32_t *leader, int32_t v) {
-    while (leader[v] != v) v = leader[v] = leader[leader[v]];
-    return v;
 }
 
 static stw_status list_heavy(const stw_part_graph *graph, double dear, stw_arena *arena, heavy **out, int64_t *count,
@@ -50,7 +46,7 @@ static stw_status merge(const stw_part_graph *graph, const double *work, double 
         sum[v] = work[v];
     }
     for (int64_t k = 0; k < count; k++) {
-        const int32_t a = find(leader, edge[k].a), b = find(leader, edge[k].b);
+        const int32_t a = stw_sets_find(leader, edge[k].a), b = stw_sets_find(leader, edge[k].b);
         if (a == b || sum[a] + sum[b] > most) continue;
         leader[b] = a;
         sum[a] += sum[b];
@@ -66,9 +62,9 @@ stw_status stw_part_graph_glue(const stw_part_graph *graph, const double *work, 
     TRY(merge(graph, work, dear, most, leader, scratch, error));
     *pieces = 0;
     for (int32_t v = 0; v < graph->M; v++) {
-        if (find(leader, v) == v) piece[v] = (*pieces)++;
+        if (stw_sets_find(leader, v) == v) piece[v] = (*pieces)++;
     }
-    for (int32_t v = 0; v < graph->M; v++) piece[v] = piece[find(leader, v)];
+    for (int32_t v = 0; v < graph->M; v++) piece[v] = piece[stw_sets_find(leader, v)];
     return STW_OK;
 }
 

@@ -282,7 +282,7 @@ static stw_status prepare(repair *r, stw_error *error) {
     STW_TRY_NEW(&r->arena, r->from_priority, N, error);
     STW_TRY_NEW(&r->arena, r->first_priority, N, error);
     memcpy(r->first_priority, r->plan->priority, bytes_of(r, sizeof *r->first_priority));
-    for (int32_t d = 0; d < r->plan->machine->device_count; d++) TRY(stw_plan_set_order(r->plan, d, NULL, -1, error));
+    stw_plan_remove_orders(r->plan);
     /* Its run, in the workspace; without its orders it may be another plan. */
     return stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error);
 }

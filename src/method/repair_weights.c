@@ -3,22 +3,14 @@
  * a repair. */
 #include "method/repair.h"
 
-static int32_t find(int32_t *leader, int32_t i) {
-    while (leader[i] != i) i = leader[i] = leader[leader[i]];
-    return i;
-}
-
-static void join(int32_t *leader, int32_t a, int32_t b) {
-    const int32_t x = find(leader, a), y = find(leader, b);
-    leader[x > y ? x : y] = x > y ? y : x;
-}
+#include "base/union_find.h"
 
 /* Joins atoms that share a parameter or buffer. */
 static void join_readers(const stw_graph *graph, const stw_units *atoms, int32_t *leader) {
     for (int32_t i = 0; i < graph->N; i++) {
         if (!stw_node_is_resident(graph->kind[i])) continue;
         for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
-            join(leader, atoms->of[i], atoms->of[graph->reader[k].node]);
+            stw_sets_join(leader, atoms->of[i], atoms->of[graph->reader[k].node]);
         }
     }
 }
@@ -35,7 +27,7 @@ static void join_gradients(const stw_graph *graph, const stw_units *atoms, int32
             for (int64_t k = graph->read_start[op]; k < graph->read_start[op + 1]; k++) {
                 const int32_t before = graph->read[k].node;
                 if (graph->kind[before] != STW_NODE_OP || graph->bytes[before] != bytes) continue;
-                join(leader, atoms->of[i], atoms->of[before]);
+                stw_sets_join(leader, atoms->of[i], atoms->of[before]);
                 if (!visited[before]) stack[depth++] = before;
                 visited[before] = true;
             }
@@ -55,10 +47,11 @@ stw_status stw_repair_weights(const stw_graph *graph, const stw_units *atoms, st
     STW_TRY_NEW(arena, out->of, graph->N, error);
     STW_TRY_NEW(arena, out->start, (int64_t)atoms->count + 2, error);
     STW_TRY_NEW(arena, out->member, atoms->start[atoms->count], error);
-    for (int32_t u = 0; u < atoms->count; u++) leader[u] = u;
+    stw_sets_begin(leader, atoms->count);
     join_readers(graph, atoms, leader);
     join_gradients(graph, atoms, leader, visited, stack);
-    for (int32_t u = 0; u < atoms->count; u++) number[u] = find(leader, u) == u ? out->count++ : number[find(leader, u)];
+    for (int32_t u = 0; u < atoms->count; u++)
+        number[u] = stw_sets_find(leader, u) == u ? out->count++ : number[stw_sets_find(leader, u)];
     for (int32_t i = 0; i < graph->N; i++) out->of[i] = atoms->of[i] < 0 ? -1 : number[atoms->of[i]];
     for (int32_t k = 0; k < atoms->start[atoms->count]; k++) out->start[out->of[atoms->member[k]] + 2]++;
     for (int32_t u = 0; u < out->count; u++) out->start[u + 2] += out->start[u + 1];

@@ -6,6 +6,44 @@
 
 enum { BATCH = 8 }; /* variants that are judged together; no number of threads changes what comes out */
 
+/* ---- searches within others ---- */
+
+stw_search stw_search_within(const stw_search *outer, stw_budget budget) {
+    return (stw_search){
+        .simulator = outer->simulator,
+        .objective = outer->objective,
+        .tasks = outer->tasks,
+        .rule = outer->rule,
+        .seed = outer->seed,
+        .unit_count = outer->unit_count,
+        .budget = budget,
+        .pool = outer->pool,
+        .workspace = outer->workspace,
+        .scratch = outer->scratch,
+        .arena = outer->arena,
+        .given = outer->given,
+        .given_groups = outer->given_groups,
+        .cancelled = outer->cancelled,
+        .policy = outer->policy,
+        .fusing = outer->fusing,
+        .found = outer->found,
+        .tick = outer->tick,
+        .watch_context = outer->watch_context,
+    };
+}
+
+stw_search stw_search_on_groups(const stw_search *outer, const stw_simulator *simulator, stw_workspace *const *workspace) {
+    stw_search inner = stw_search_within(outer, outer->budget);
+    inner.simulator = simulator;
+    inner.workspace = workspace;
+    inner.tasks &= ~(unsigned)STW_TASK_FUSION;
+    inner.given = NULL;
+    inner.given_groups = inner.fusing = NULL;
+    inner.found = NULL;
+    atomic_init(&inner.evaluations, atomic_load(&outer->evaluations));
+    return inner;
+}
+
 /* ---- budget ---- */
 
 int64_t stw_search_evaluations_left(const stw_search *search) {
@@ -62,9 +100,7 @@ typedef struct {
 static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_t worker) {
     stw_search *search = b->search;
     const stw_simulator *s = search->simulator;
-    for (int32_t d = 0; d < s->machine->device_count; d++) { /* what the variant before has left */
-        TRY(stw_plan_set_order(place->plan, d, NULL, -1, &place->error));
-    }
+    stw_plan_remove_orders(place->plan); /* what the variant before has left */
     TRY(b->variants->build(b->variants->context, variant, place->plan, search->scratch[worker], &place->error));
     stw_plan_join(s, place->plan);
     if (!b->variants->sets_priority || search->rule >= 0) {

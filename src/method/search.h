@@ -78,6 +78,15 @@ typedef struct stw_search {
     void *watch_context;
 } stw_search;
 
+/* A search within another, for a method that runs as a part of it. The problem, what is given, settings, threads, memory and
+ * watchers are the outer's. Its own are the budget, the plans to begin with (none yet), the curve (shown to nobody) and what it
+ * reports: its evaluations begin at 0. */
+stw_search stw_search_within(const stw_search *outer, stw_budget budget);
+/* The same with groups as ops: `simulator` and `workspace` (threads) are those of a stw_fused. It goes on with the outer's budget
+ * and evaluations. Nothing is fused, nothing is given, and nobody hears of its plans, which are not plans of the outer's graph.
+ */
+stw_search stw_search_on_groups(const stw_search *outer, const stw_simulator *simulator, stw_workspace *const *workspace);
+
 /* True when the method should come to its end: time is up, evaluations are spent, or somebody cancelled. */
 bool stw_search_is_over(const stw_search *search);
 /* The part of it that depends on the clock or on other people: time is up, or somebody cancelled. A run that only counts

@@ -57,29 +57,9 @@ static stw_budget slice_of(const stw_budget *whole, int64_t used, int32_t method
 static stw_status run_within(stw_search *outer, const stw_method *method, stw_budget budget, stw_starts *starts,
                              stw_error *error) {
     const stw_simulator *s = outer->simulator;
-    stw_search inner = {
-        .simulator = s,
-        .objective = outer->objective,
-        .tasks = outer->tasks,
-        .rule = outer->rule,
-        .seed = outer->seed,
-        .unit_count = outer->unit_count,
-        .budget = budget,
-        .pool = outer->pool,
-        .workspace = outer->workspace,
-        .scratch = outer->scratch,
-        .arena = outer->arena,
-        .start = starts->plan,
-        .start_count = starts->count,
-        .cancelled = outer->cancelled,
-        .found = outer->found,
-        .tick = outer->tick,
-        .policy = outer->policy,
-        .fusing = outer->fusing,
-        .given = outer->given,
-        .given_groups = outer->given_groups,
-        .watch_context = outer->watch_context,
-    };
+    stw_search inner = stw_search_within(outer, budget);
+    inner.start = starts->plan;
+    inner.start_count = starts->count;
     stw_plan *plan;
     stw_score score = {0};
     TRY(stw_plan_create(s->graph, s->machine, &plan, error));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "plan/group_cost.h"
 #include "plan/siblings.h"
 
@@ -80,15 +81,7 @@ static int32_t join_members(const stw_fuser *f, int32_t a, int32_t b, int32_t ou
     const int32_t *left, *right = NULL;
     const int32_t left_count = stw_merge_members(f->merge, a, &left);
     const int32_t right_count = b == NOWHERE ? 0 : stw_merge_members(f->merge, b, &right);
-    int32_t count = 0, l = 0, r = 0;
-    while (l < left_count || r < right_count) {
-        const bool from_left = r == right_count || (l < left_count && left[l] <= right[r]);
-        const int32_t op = from_left ? left[l] : right[r];
-        l += l < left_count && left[l] == op;
-        r += r < right_count && right[r] == op;
-        out[count++] = op;
-    }
-    return count;
+    return stw_unite_ids(left, left_count, right, right_count, out, 2 * STW_MAX_GROUP_MEMBERS);
 }
 
 /* The distinct (value, view) pairs that the members read from outside; -1: too many. */
@@ -319,6 +312,6 @@ stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rul
     TRY(stw_fuser_create(costs, &arena, &fuser, error));
     stw_fuse_by_rule(fuser, fusion, plan->device, plan->group, NULL);
     if (joins) TRY(stw_siblings_join(costs, plan->device, plan->group, error));
-    for (int32_t d = 0; d < D; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+    stw_plan_remove_orders(plan);
     return STW_OK;
 }

@@ -66,6 +66,13 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
     return STW_OK;
 }
 
+void stw_plan_remove_orders(stw_plan *plan) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) {
+        plan->order[d] = NULL;
+        plan->order_count[d] = 0;
+    }
+}
+
 stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error) {
     const size_t N = (size_t)from->graph->N;
     memcpy(to->device, from->device, N * sizeof *to->device);

@@ -23,6 +23,8 @@ struct stw_plan {
 
 /* Numbers each group by its smallest written op, so that an op alone is in the group of its own id. */
 stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error);
+/* No device has a strict order any more. */
+void stw_plan_remove_orders(stw_plan *plan);
 /* Devices, priorities, groups and orders of one plan into another of the same graph and machine. */
 stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error);
 

@@ -1,34 +1,14 @@
 #include "plan/siblings.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "base/sort.h"
-#include "plan/group_cost.h"
+#include "base/union_find.h"
+#include "plan/kernels.h"
 
 enum {
-    MOST_READERS = 24,        /* of a value; what more kernels read brings none of them together */
-    MOST_FOLDED = 8,          /* outputs of a kernel that are reductions */
-    FEWEST_COLUMNS = 1 << 13, /* results of a reduction, below which its loop is too short of threads for other work: */
-    FEWEST_ROWS = 1 << 10,    /* over columns, and over rows */
-    MOST_USES = 4096,
+    MOST_READERS = 24, /* of a value; what more kernels read brings none of them together */
     NOBODY = -1
 };
-
-typedef int32_t member_block[STW_MAX_GROUP_MEMBERS];
-
-typedef struct kernel {
-    const int32_t *member; /* (count) ascending */
-    int32_t count;
-    int32_t first, last; /* written members */
-    int32_t version;     /* how often it has been joined */
-    bool joins;          /* it is of a kind that may */
-    double loop;         /* elements that its loop goes over */
-    double folded;       /* results of its reductions; 0: it has none */
-    int64_t row;         /* of its reductions: the rows' length; 0: columns are reduced */
-    int32_t folds;       /* how many reductions it ends with */
-    double us;
-} kernel;
 
 typedef struct pair {
     double saved;
@@ -37,178 +17,22 @@ typedef struct pair {
 } pair;
 
 typedef struct joiner {
-    const stw_costs *costs;
-    const stw_graph *graph;
-    const int32_t *device;
+    stw_kernels all;
     stw_arena *arena;
-    stw_membership m;
-    kernel *kernel;       /* (T) */
-    int32_t *into;        /* (T) the task that a task was joined to, or itself */
     int32_t *waiter;      /* ops that wait for an op */
     int64_t *waiter_from; /* (N + 1) into waiter */
     int32_t *seen, stamp; /* (T) */
-    int32_t *mark, round; /* (N) members of the kernel that is looked at */
     int32_t *stack;       /* (T) */
     pair *heap;           /* (heap_count) the largest saving first */
     int64_t heap_count, heap_room;
-    stw_use use[MOST_USES];
     stw_error *error;
 } joiner;
-
-static int32_t find(joiner *j, int32_t task) {
-    while (j->into[task] != task) task = j->into[task] = j->into[j->into[task]];
-    return task;
-}
-
-/* ---- kernels ---- */
-
-static bool is_written(joiner *j, int32_t op, int32_t task) { return j->m.task_of[op] >= 0 && find(j, j->m.task_of[op]) == task; }
-
-static double loop_of(const stw_graph *graph, int32_t op) {
-    double most = stw_graph_elements(graph, op);
-    if (graph->op_class[op] != STW_CLASS_REDUCE) return most;
-    for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
-        most = fmax(most, stw_graph_elements(graph, graph->read[e].node));
-    }
-    return most;
-}
-
-/* A kernel may be joined if it ends with an element-wise op or a reduction. One that goes on with what it folded does not. */
-static bool may_join(const stw_graph *graph, const kernel *k) {
-    const int32_t end = k->last;
-    const bool reduces = graph->op_class[end] == STW_CLASS_REDUCE;
-    if (!reduces && (graph->stays[end] || !graph->flow[end].by_element || graph->flow[end].row == 0)) return false;
-    for (int32_t i = 0; i < k->count; i++) {
-        const int32_t op = k->member[i];
-        if (!stw_op_class_fuses((stw_op_class)graph->op_class[op]) || graph->updates[op] >= 0) return false;
-        if (op != end && graph->flow[op].folds) return false;
-    }
-    return true;
-}
-
-static void describe(joiner *j, int32_t task) {
-    const stw_graph *graph = j->graph;
-    kernel *k = &j->kernel[task];
-    k->member = &j->m.member[j->m.member_start[task]];
-    k->count = j->m.member_start[task + 1] - j->m.member_start[task];
-    k->first = j->m.task_node[task];
-    int32_t written = 0;
-    for (int32_t i = 0; i < k->count; i++) {
-        if (j->m.task_of[k->member[i]] != task) continue;
-        k->last = k->member[i];
-        written++;
-    }
-    k->joins = may_join(graph, k) && written > 0;
-    k->loop = loop_of(graph, k->last);
-    k->folds = graph->op_class[k->last] == STW_CLASS_REDUCE;
-    k->folded = k->folds ? stw_graph_elements(graph, k->last) : 0.0;
-    k->row = k->folds ? graph->flow[k->last].row : 0;
-}
-
-static bool are_alike(const joiner *j, const kernel *a, const kernel *b) {
-    if (!a->joins || !b->joins || a->loop != b->loop || j->device[a->last] != j->device[b->last]) return false;
-    if (a->folds > 0 && b->folds > 0) return a->folded == b->folded && a->row == b->row && a->folds + b->folds <= MOST_FOLDED;
-    const kernel *folding = a->folds > 0 ? a : b;
-    return folding->folds == 0 || folding->folded >= (folding->row > 0 ? FEWEST_ROWS : FEWEST_COLUMNS);
-}
-
-/* The members of both, ascending, each once; -1: too many. */
-static int32_t unite(const kernel *a, const kernel *b, int32_t out[STW_MAX_GROUP_MEMBERS]) {
-    int32_t count = 0, l = 0, r = 0;
-    while (l < a->count || r < b->count) {
-        const bool from_a = r == b->count || (l < a->count && a->member[l] <= b->member[r]);
-        const int32_t op = from_a ? a->member[l] : b->member[r];
-        l += l < a->count && a->member[l] == op;
-        r += r < b->count && b->member[r] == op;
-        if (count == STW_MAX_GROUP_MEMBERS) return -1;
-        out[count++] = op;
-    }
-    return count;
-}
-
-/* What ends a kernel, such as a reduction, is read by no other member. With the members marked. */
-static bool ends_are_outputs(const joiner *j, const int32_t *member, int32_t count) {
-    const stw_graph *graph = j->graph;
-    for (int32_t k = 0; k < count; k++) {
-        for (int64_t e = graph->read_start[member[k]]; e < graph->read_start[member[k] + 1]; e++) {
-            const int32_t read = graph->read[e].node;
-            if (j->mark[read] == j->round && (graph->stays[read] || graph->flow[read].folds)) return false;
-        }
-    }
-    return true;
-}
-
-/* ---- what a kernel takes ---- */
-
-/* Somebody else computes a reader of it: the kernel, made of `a` and `b`, must write it. */
-static bool is_visible(joiner *j, int32_t op, int32_t a, int32_t b) {
-    const stw_graph *graph = j->graph;
-    if (graph->kept[op] || graph->reader_start[op] == graph->reader_start[op + 1]) return true;
-    for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
-        const int32_t reader = graph->reader[r].node;
-        for (int32_t c = j->m.computer_start[reader]; c < j->m.computer_start[reader + 1]; c++) {
-            const int32_t by = find(j, j->m.computer[c]);
-            if (by != a && by != b) return true;
-        }
-    }
-    return false;
-}
-
-/* The distinct (value, view) pairs that members read from outside; -1: too many. */
-static int32_t collect_uses(joiner *j, const int32_t *member, int32_t count) {
-    const stw_graph *graph = j->graph;
-    int32_t uses = 0;
-    j->round++;
-    for (int32_t k = 0; k < count; k++) j->mark[member[k]] = j->round;
-    for (int32_t k = 0; k < count; k++) {
-        for (int64_t e = graph->read_start[member[k]]; e < graph->read_start[member[k] + 1]; e++) {
-            if (j->mark[graph->read[e].node] == j->round) continue;
-            if (uses == MOST_USES) return -1;
-            j->use[uses++] = graph->read[e];
-        }
-    }
-    return stw_sort_uses(j->use, uses);
-}
-
-/* Of these members as the kernel of tasks `a` and `b`; HUGE_VAL: it has too many operands. */
-static double kernel_us(joiner *j, const int32_t *member, int32_t count, int32_t a, int32_t b) {
-    const int32_t device = j->device[member[0]], class = j->costs->machine->device[device].cost_class;
-    if (count == 1) return j->costs->us[class][member[0]];
-    const int32_t uses = collect_uses(j, member, count);
-    int32_t tensors = 0;
-    stw_group_members group = {j->graph, member, count, NULL};
-    double passes[STW_MAX_GROUP_MEMBERS];
-    stw_group_work work = {0};
-    stw_group_find_passes(&group, passes);
-    const double again_us = stw_group_work_members(&work, &group, j->costs, class);
-    for (int32_t u = 0; u < uses; tensors++) {
-        int32_t end = u + 1;
-        while (end < uses && j->use[end].node == j->use[u].node) end++;
-        stw_group_work_read(&work, &group, j->use[u].node, j->use + u, end - u);
-        u = end;
-    }
-    for (int32_t k = 0; k < count; k++) {
-        if (!(is_written(j, member[k], a) || is_written(j, member[k], b)) || !is_visible(j, member[k], a, b)) continue;
-        stw_group_work_write(&work, &group, member[k]);
-        tensors++;
-    }
-    if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(j, member, count))) return HUGE_VAL;
-    return again_us + stw_cost_group_us(&j->costs->machine->device[device], &work);
-}
-
-static double saving_of(joiner *j, int32_t a, int32_t b) {
-    int32_t member[STW_MAX_GROUP_MEMBERS];
-    const kernel *left = &j->kernel[a], *right = &j->kernel[b];
-    if (!are_alike(j, left, right)) return 0.0;
-    const int32_t count = unite(left, right, member);
-    return count < 0 ? 0.0 : left->us + right->us - kernel_us(j, member, count, a, b);
-}
 
 /* ---- order: one may not lead to the other through a third ---- */
 
 static bool visit(joiner *j, int32_t task, int32_t to, int32_t *count) {
     if (task == to) return true;
-    if (j->seen[task] == j->stamp || j->kernel[task].first > j->kernel[to].last) return false;
+    if (j->seen[task] == j->stamp || j->all.kernel[task].first > j->all.kernel[to].last) return false;
     j->seen[task] = j->stamp;
     j->stack[(*count)++] = task;
     return false;
@@ -216,21 +40,21 @@ static bool visit(joiner *j, int32_t task, int32_t to, int32_t *count) {
 
 /* Does something that follows the task, in one step, lead to `to`? `direct`: in one step alone counts too. */
 static bool step_on(joiner *j, int32_t task, int32_t to, bool direct, int32_t *count) {
-    const stw_graph *graph = j->graph;
-    const kernel *k = &j->kernel[task];
+    const stw_graph *graph = j->all.graph;
+    const stw_kernel *k = &j->all.kernel[task];
     for (int32_t i = 0; i < k->count; i++) {
         const int32_t op = k->member[i];
         for (int64_t w = j->waiter_from[op]; w < j->waiter_from[op + 1]; w++) {
-            for (int32_t c = j->m.computer_start[j->waiter[w]]; c < j->m.computer_start[j->waiter[w] + 1]; c++) {
-                const int32_t next = find(j, j->m.computer[c]);
+            for (int32_t c = j->all.m.computer_start[j->waiter[w]]; c < j->all.m.computer_start[j->waiter[w] + 1]; c++) {
+                const int32_t next = stw_sets_find(j->all.into, j->all.m.computer[c]);
                 if (next != task && visit(j, next, to, count)) return true;
             }
         }
-        if (!is_written(j, op, task)) continue;
+        if (!stw_kernels_write(&j->all, task, op)) continue;
         for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
             const int32_t reader = graph->reader[r].node;
-            for (int32_t c = j->m.computer_start[reader]; c < j->m.computer_start[reader + 1]; c++) {
-                const int32_t next = find(j, j->m.computer[c]);
+            for (int32_t c = j->all.m.computer_start[reader]; c < j->all.m.computer_start[reader + 1]; c++) {
+                const int32_t next = stw_sets_find(j->all.into, j->all.m.computer[c]);
                 if (next == task || (next == to && !direct)) continue;
                 if (visit(j, next, to, count)) return true;
             }
@@ -285,22 +109,23 @@ static pair pop(joiner *j) {
 }
 
 static stw_status look_at(joiner *j, int32_t a, int32_t b) {
-    const pair p = {saving_of(j, a, b), a < b ? a : b, a < b ? b : a, j->kernel[a].version + j->kernel[b].version};
+    const pair p = {stw_kernels_saving(&j->all, a, b), a < b ? a : b, a < b ? b : a,
+                    j->all.kernel[a].version + j->all.kernel[b].version};
     return p.saved > 0.0 ? push(j, p) : STW_OK;
 }
 
 /* The kernels that read a value, and the one that writes it; -1: too many. */
 static int32_t users_of(joiner *j, int32_t value, int32_t user[MOST_READERS]) {
-    const stw_graph *graph = j->graph;
+    const stw_graph *graph = j->all.graph;
     int32_t count = 0;
     j->stamp++;
-    const int32_t writer = graph->kind[value] == STW_NODE_OP ? j->m.task_of[value] : NOBODY;
+    const int32_t writer = graph->kind[value] == STW_NODE_OP ? j->all.m.task_of[value] : NOBODY;
     if (writer >= 0) j->seen[user[count++] = writer] = j->stamp;
     for (int64_t r = graph->reader_start[value]; r < graph->reader_start[value + 1]; r++) {
         const int32_t reader = graph->reader[r].node;
-        for (int32_t c = j->m.computer_start[reader]; c < j->m.computer_start[reader + 1]; c++) {
-            const int32_t task = j->m.computer[c];
-            if (j->seen[task] == j->stamp || !j->kernel[task].joins) continue;
+        for (int32_t c = j->all.m.computer_start[reader]; c < j->all.m.computer_start[reader + 1]; c++) {
+            const int32_t task = j->all.m.computer[c];
+            if (j->seen[task] == j->stamp || !j->all.kernel[task].joins) continue;
             if (count == MOST_READERS) return -1;
             j->seen[task] = j->stamp;
             user[count++] = task;
@@ -310,10 +135,10 @@ static int32_t users_of(joiner *j, int32_t value, int32_t user[MOST_READERS]) {
 }
 
 static stw_status find_pairs(joiner *j) {
-    const stw_graph *graph = j->graph;
+    const stw_graph *graph = j->all.graph;
     int32_t user[MOST_READERS];
     for (int32_t i = 0; i < graph->N; i++) {
-        const bool is_value = stw_node_is_source(graph->kind[i]) || (graph->kind[i] == STW_NODE_OP && j->m.task_of[i] >= 0);
+        const bool is_value = stw_node_is_source(graph->kind[i]) || (graph->kind[i] == STW_NODE_OP && j->all.m.task_of[i] >= 0);
         const int32_t count = is_value ? users_of(j, i, user) : 0;
         for (int32_t a = 0; a < count; a++) {
             for (int32_t b = a + 1; b < count; b++) TRY(look_at(j, user[a], user[b]));
@@ -324,40 +149,23 @@ static stw_status find_pairs(joiner *j) {
 
 /* ---- joining ---- */
 
-static stw_status join(joiner *j, int32_t a, int32_t b, double saved) {
-    kernel *to = &j->kernel[a];
-    const kernel from = j->kernel[b];
-    member_block *block;
-    STW_TRY_NEW(j->arena, block, 1, j->error);
-    to->count = unite(to, &from, *block);
-    to->member = *block;
-    to->us += from.us - saved;
-    to->version += from.version + 1;
-    to->first = to->first < from.first ? to->first : from.first;
-    to->last = to->last > from.last ? to->last : from.last;
-    if (to->folds == 0) to->folded = from.folded, to->row = from.row;
-    to->folds += from.folds;
-    j->into[b] = a;
-    return STW_OK;
-}
-
 static stw_status join_greedily(joiner *j) {
     while (j->heap_count > 0) {
         const pair p = pop(j);
-        const int32_t a = find(j, p.a), b = find(j, p.b);
+        const int32_t a = stw_sets_find(j->all.into, p.a), b = stw_sets_find(j->all.into, p.b);
         if (a == b) continue;
-        if (j->kernel[a].version + j->kernel[b].version != p.version || a != p.a || b != p.b) {
+        if (j->all.kernel[a].version + j->all.kernel[b].version != p.version || a != p.a || b != p.b) {
             TRY(look_at(j, a, b));
             continue;
         }
         if (leads_to(j, a, b) || leads_to(j, b, a)) continue;
-        TRY(join(j, a, b, p.saved));
+        TRY(stw_kernels_join(&j->all, a, b, p.saved, j->arena, j->error));
     }
     return STW_OK;
 }
 
 static stw_status find_waiters(joiner *j) {
-    const stw_graph *graph = j->graph;
+    const stw_graph *graph = j->all.graph;
     STW_TRY_NEW(j->arena, j->waiter_from, (int64_t)graph->N + 2, j->error);
     STW_TRY_NEW(j->arena, j->waiter, graph->wait_start[graph->N], j->error);
     for (int64_t w = 0; w < graph->wait_start[graph->N]; w++) j->waiter_from[graph->wait[w] + 2]++;
@@ -372,25 +180,17 @@ static stw_status find_waiters(joiner *j) {
 
 static stw_status join_all(const stw_costs *costs, const int32_t *device, int32_t *group, stw_arena *arena, stw_error *error) {
     joiner *j;
-    stw_str reason;
-    const stw_graph *graph = costs->graph;
     STW_TRY_NEW(arena, j, 1, error);
-    j->costs = costs, j->graph = graph, j->device = device, j->arena = arena, j->error = error;
-    TRY(stw_membership_build(graph, costs->machine, group, device, arena, &j->m, &reason, error));
-    if (reason.length > 0) return stw_fail(error, STW_ERROR_INPUT, "%.*s", STW_STR_SHOW(reason));
-    STW_TRY_NEW(arena, j->kernel, j->m.T, error);
-    STW_TRY_NEW(arena, j->into, j->m.T, error);
-    STW_TRY_NEW(arena, j->seen, j->m.T, error);
-    STW_TRY_NEW(arena, j->stack, j->m.T, error);
-    STW_TRY_NEW(arena, j->mark, graph->N, error);
+    j->arena = arena, j->error = error;
+    TRY(stw_kernels_build(costs, device, group, arena, &j->all, error));
+    const stw_membership *m = &j->all.m;
+    STW_TRY_NEW(arena, j->seen, m->T, error);
+    STW_TRY_NEW(arena, j->stack, m->T, error);
     TRY(find_waiters(j));
-    for (int32_t t = 0; t < j->m.T; t++) j->into[t] = t;
-    for (int32_t t = 0; t < j->m.T; t++) describe(j, t);
-    for (int32_t t = 0; t < j->m.T; t++) j->kernel[t].us = kernel_us(j, j->kernel[t].member, j->kernel[t].count, t, t);
     TRY(find_pairs(j));
     TRY(join_greedily(j));
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (j->m.task_of[i] >= 0) group[i] = j->m.task_node[find(j, j->m.task_of[i])];
+    for (int32_t i = 0; i < costs->graph->N; i++) {
+        if (m->task_of[i] >= 0) group[i] = m->task_node[stw_sets_find(j->all.into, m->task_of[i])];
     }
     return STW_OK;
 }

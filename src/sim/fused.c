@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "base/union_find.h"
 
 typedef struct {
     stw_fused *f;
@@ -167,33 +168,21 @@ static stw_status take_waits(builder *b) {
 
 /* ---- what must be on one device ---- */
 
-static int32_t find(int32_t *leader, int32_t n) {
-    while (leader[n] != n) n = leader[n] = leader[leader[n]];
-    return n;
-}
-
-/* The smaller leads. */
-static void join(builder *b, int32_t left, int32_t right) {
-    left = find(b->leader, left);
-    right = find(b->leader, right);
-    if (left < right) b->leader[right] = left;
-    if (right < left) b->leader[left] = right;
-}
-
 static stw_status keep_together(builder *b) {
     const stw_fused *f = b->f;
     const stw_membership *m = &b->membership;
     stw_arena scratch = f->arena;
     STW_TRY_NEW(&scratch, b->leader, b->graph->N, b->error);
-    for (int32_t n = 0; n < b->graph->N; n++) b->leader[n] = n;
+    stw_sets_begin(b->leader, b->graph->N);
     for (int32_t k = 0; k < f->outer->pair_count; k++)
-        join(b, f->node_of[f->outer->pair[k][0]], f->node_of[f->outer->pair[k][1]]);
+        stw_sets_join(b->leader, f->node_of[f->outer->pair[k][0]], f->node_of[f->outer->pair[k][1]]);
     for (int32_t i = 0; i < b->outer->N; i++) {
         for (int32_t c = m->computer_start[i]; c + 1 < m->computer_start[i + 1]; c++)
-            join(b, f->node_of[root_of_task(b, m->computer[c])], f->node_of[root_of_task(b, m->computer[c + 1])]);
+            stw_sets_join(b->leader, f->node_of[root_of_task(b, m->computer[c])],
+                          f->node_of[root_of_task(b, m->computer[c + 1])]);
     }
     for (int32_t n = 0; n < b->graph->N; n++) {
-        const int32_t leader = find(b->leader, n);
+        const int32_t leader = stw_sets_find(b->leader, n);
         if (leader != n) b->graph->colocate[n] = leader;
     }
     return STW_OK;

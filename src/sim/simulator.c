@@ -3,12 +3,8 @@
 
 #include <math.h>
 
+#include "base/union_find.h"
 #include "graph/units.h"
-
-static int32_t find(int32_t *leader, int32_t i) {
-    while (leader[i] != i) i = leader[i] = leader[leader[i]];
-    return i;
-}
 
 static int32_t smallest_reader(const stw_graph *graph, int32_t node) {
     int32_t least = -1;
@@ -26,19 +22,19 @@ static stw_status list_followers(stw_simulator *s, stw_error *error) {
     int32_t *leader, *first;
     STW_TRY_NEW(&scratch, leader, graph->N, error);
     STW_TRY_NEW(&scratch, first, graph->N, error); /* of a set: the smallest op, else the smallest member */
-    for (int32_t i = 0; i < graph->N; i++) leader[i] = i;
-    for (int32_t k = 0; k < s->pair_count; k++) leader[find(leader, s->pair[k][0])] = find(leader, s->pair[k][1]);
+    stw_sets_begin(leader, graph->N);
+    for (int32_t k = 0; k < s->pair_count; k++) stw_sets_join(leader, s->pair[k][0], s->pair[k][1]);
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = graph->N - 1; i >= 0; i--) {
-            if (pass == 0 || graph->kind[i] == STW_NODE_OP) first[find(leader, i)] = i;
+            if (pass == 0 || graph->kind[i] == STW_NODE_OP) first[stw_sets_find(leader, i)] = i;
         }
     }
     for (int32_t i = 0; i < graph->N; i++) {
-        const int32_t node = first[find(leader, graph->root[i])];
+        const int32_t node = first[stw_sets_find(leader, graph->root[i])];
         s->together[i] = s->follows[i] = node;
         if (graph->kind[node] == STW_NODE_OP) continue;
         const int32_t reader = stw_node_is_resident(graph->kind[node]) ? smallest_reader(graph, node) : -1;
-        s->follows[i] = reader < 0 ? -1 : first[find(leader, reader)];
+        s->follows[i] = reader < 0 ? -1 : first[stw_sets_find(leader, reader)];
     }
     return STW_OK;
 }

@@ -14,8 +14,8 @@ import sys
 import time
 import unittest
 
-import test_cli
-from test_cli import ROOT, Case, node
+import program
+from program import ROOT, Case, node
 
 DATA = os.path.join(ROOT, "data", "graphs")
 WHAT = ["random", "expert", "metis", "constructive", "steer", "hdp", "go-one", "go-one-alone", "anneal"]
@@ -118,7 +118,7 @@ class Usage(Bench):
         self.store()
         for kind in ("text", "markdown", "json"):
             with open("/dev/full", "wb") as full:
-                result = subprocess.run([test_cli.binary, "bench", "table2", "--table", "--store", "store.jsonl", "-f", kind],
+                result = subprocess.run([program.binary, "bench", "table2", "--table", "--store", "store.jsonl", "-f", kind],
                                         stdout=full, stderr=subprocess.PIPE, cwd=self.folder, timeout=60)
             self.assertEqual((result.returncode, result.stderr),
                              (2, b"stowage: standard output: cannot be written: No space left on device\n"))
@@ -503,7 +503,7 @@ class Runs(Bench):
     def test_interrupt(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             name = f"store{int(number)}"
-            process = subprocess.Popen([test_cli.binary, "bench", "table2", "--store", name, "--data", DATA, "--rows", "rnnlm-2",
+            process = subprocess.Popen([program.binary, "bench", "table2", "--store", name, "--data", DATA, "--rows", "rnnlm-2",
                                         "--seeds", "1,2", "--what", "random,anneal", "--jobs", "2", "-f", "json"],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
@@ -528,7 +528,7 @@ class Runs(Bench):
     def test_progress(self):
         arguments = ["bench", "table2", "--store", self.path("store.jsonl"), *self.CHEAP, "--what", "anneal", "--budget-scale", "0.005",
                      "--data", self.data()]
-        out, drawn = test_cli.Streams.progress_of(self, *arguments)
+        out, drawn = self.progress_of(*arguments)
         self.assertIn("GO's table 2", out)
         self.assertNotIn("\n", drawn)
         self.assertRegex(drawn, r"\r\[#*\.*\] +[0-9]+ %  [0-3]/4 runs  (rnnlm-2 on h200x2|gnmt-4 on h200x4), anneal, seed [12]")
@@ -536,7 +536,7 @@ class Runs(Bench):
 
     @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
     def test_killed_parent_leaves_no_process(self):
-        process = subprocess.Popen([test_cli.binary, "bench", "table2", "--data", DATA, "--rows", "rnnlm-2", "--what", "anneal"],
+        process = subprocess.Popen([program.binary, "bench", "table2", "--data", DATA, "--rows", "rnnlm-2", "--what", "anneal"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
         child = ""
         for _ in range(500):
@@ -557,4 +557,4 @@ class Runs(Bench):
 
 
 if __name__ == "__main__":
-    sys.exit(test_cli.main())
+    sys.exit(program.main())

@@ -1,11 +1,14 @@
 /* Packed files as they are written: a FILE whose bytes go through zlib or zstd. The result depends on the bytes alone; the gzip
  * header has no time and no name. */
 #define _GNU_SOURCE /* fopencookie */
+#include "base/pack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/types.h>
 #include <zlib.h>
 #include <zstd.h>
-
-#include "generate/generate.h"
 
 enum { ROOM = 1 << 16, ZSTD_LEVEL = 9 };
 

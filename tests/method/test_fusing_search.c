@@ -1,0 +1,162 @@
+/* anneal and exact decide about groups. */
+#define _POSIX_C_SOURCE 200809L /* mkstemp */
+#include <math.h>
+#include <stdio.h>
+
+#include "fused_plans.h"
+
+/* ---- anneal ---- */
+
+TEST(anneal_fusion, the_number_of_threads_changes_nothing) {
+    const stw_rng seeds = stw_rng_create(808);
+    for (int number = 0; number < 12; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_problem(&rng, number, 60);
+        const char *tasks = subsets[number % SUBSETS].text;
+        test_context("problem %d, %s", number, tasks);
+        stw_plan *one = run(s, "anneal", options_of("tasks", tasks, "evaluations", "300", "threads", "1", NULL), NULL),
+                 *two = run(s, "anneal", options_of("tasks", tasks, "evaluations", "300", "threads", "2", NULL), NULL);
+        if (one != NULL && two != NULL) CHECK(have_same(one, two, STW_TASK_ALL));
+        stw_plan_destroy(one);
+        stw_plan_destroy(two);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
+TEST(anneal_fusion, is_never_worse_than_its_start_and_the_rules) {
+    const stw_rng seeds = stw_rng_create(809);
+    int better = 0;
+    for (int number = 0; number < 40; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_problem(&rng, number, 60);
+        char path[] = "/tmp/stowage-test-XXXXXX";
+        write_given(&rng, s, path);
+        test_context("problem %d", number);
+        const stw_score given = score_of(s, s->plan);
+        const stw_score none = score_with(s, s->plan, "none"), rule = score_with(s, s->plan, "default");
+        stw_plan *plan = run(s, "anneal", options_of("tasks", "fusion", "from", path, "evaluations", "400", NULL), NULL);
+        if (plan != NULL) {
+            const stw_score score = score_of(s, plan);
+            CHECK_EQ_INT(score.reason, STW_VALID);
+            CHECK(!stw_score_is_better(&given, &score));
+            CHECK(!stw_score_is_better(&none, &score));
+            CHECK(!stw_score_is_better(&rule, &score));
+            better +=
+                stw_score_is_better(&score, &given) && stw_score_is_better(&score, &none) && stw_score_is_better(&score, &rule);
+        }
+        stw_plan_destroy(plan);
+        unlink(path);
+        small_close(s);
+    }
+    test_context("%s", "");
+    printf("  better than its start and both rules on %d of 40\n", better);
+    CHECK(better > 0);
+}
+
+/* b waits for c, which comes late from the other device; a need not wait, unless it is fused with b. What follows b is better
+ * fused. Both rules fuse all of it. */
+#define LATE                 \
+    OP(0, "c", "[]", 1, 100) \
+    OP(1, "a", "[]", 1, 60) OP(2, "b", "[0,1]", 1, 5) OP(3, "d", "[2]", 1, 5) OP(4, "e", "[3]", 1, 5) OP(5, "f", "[4]", 1, 5)
+
+static small *open_late(char path[]) {
+    small *s = small_open((small_text){.nodes = LATE, .outputs = "[5]", .device_count = 2, .device = "[1,0,0,0,0,0]"});
+    const int file = mkstemp(path);
+    CHECK(file >= 0);
+    close(file);
+    CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
+    return s;
+}
+
+TEST(anneal_fusion, one_op_is_better_left_alone) {
+    char path[] = "/tmp/stowage-test-XXXXXX";
+    small *s = open_late(path);
+    double least = INFINITY;
+    for (int k = 0; k < STW_FUSION_COUNT; k++) least = fmin(least, score_with(s, s->plan, stw_fusion_name[k]).step_s);
+    static const char *const methods[] = {"anneal", "exact"};
+    for (int k = 0; k < 2; k++) {
+        test_context("%s", methods[k]);
+        stw_plan *plan = run(s, methods[k], options_of("tasks", "fusion", "from", path, "evaluations", "400", NULL), NULL);
+        if (plan == NULL) continue;
+        CHECK(score_of(s, plan).step_s < least * (1.0 - 1e-9));
+        CHECK_EQ_INT(plan->group[1], 1);                                          /* a alone, */
+        for (int i = 2; i < 5; i++) CHECK_EQ_INT(plan->group[i], plan->group[5]); /* the rest of the chain in one */
+        stw_plan_destroy(plan);
+    }
+    test_context("%s", "");
+    unlink(path);
+    small_close(s);
+}
+
+/* ---- exact ---- */
+
+typedef struct {
+    stw_score score;
+    bool made, whole; /* a plan; out of all groupings */
+} solved;
+
+static solved solve(const small *s, const char *method, const char *tasks, const char *evaluations) {
+    solved out = {0};
+    stw_options *options = options_of("tasks", tasks, "evaluations", evaluations, "threads", "1", NULL);
+    stw_result *result = NULL;
+    CHECK_EQ_INT(stw_compare(s->simulator, method, options, NULL, &result, NULL), STW_OK);
+    if (result != NULL && result->entry[0]->plan != NULL) {
+        out.made = true;
+        out.score = result->entry[0]->score;
+        out.whole = strncmp(result->entry[0]->note, "the best", 8) == 0 || result->entry[0]->proved;
+    } else if (result != NULL) {
+        CHECK(strlen(result->entry[0]->reason) > 10);
+    }
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    return out;
+}
+
+TEST(exact_fusion, nothing_is_better_on_small_graphs) {
+    const stw_rng seeds = stw_rng_create(810);
+    int tried = 0, better = 0, than_anneal = 0;
+    for (int number = 0; number < 40; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = random_open(&rng, (random_shape){.nodes = 4 + number % 5,
+                                                    .device_count = 1 + number % 3,
+                                                    .plain = number % 7 == 0,
+                                                    .unlike = number % 4 == 1,
+                                                    .model = number % 2 == 0});
+        test_context("problem %d", number);
+        const solved with = solve(s, "exact", ALL, "200000"), without = solve(s, "exact", "placement,schedule", "200000");
+        const solved other = solve(s, "anneal", ALL, "400");
+        if (with.made && with.whole && without.made && CHECK(other.made)) {
+            tried++;
+            CHECK_EQ_INT(with.score.reason, STW_VALID);
+            CHECK(!stw_score_is_better(&without.score, &with.score));
+            CHECK(!stw_score_is_better(&other.score, &with.score));
+            better += stw_score_is_better(&with.score, &without.score);
+            than_anneal += stw_score_is_better(&with.score, &other.score);
+        }
+        small_close(s);
+    }
+    test_context("%s", "");
+    printf("  %d problems; better than without groups on %d, than anneal on %d\n", tried, better, than_anneal);
+    CHECK(tried > 25 && better > 7);
+}
+
+TEST(exact_fusion, says_when_there_is_too_much_to_try) {
+    char nodes[20 * 120] = "";
+    for (int k = 0; k < 14; k++) {
+        const size_t used = strlen(nodes);
+        char input[20] = "";
+        if (k > 0) snprintf(input, sizeof input, "%d", k - 1);
+        snprintf(nodes + used, sizeof nodes - used,
+                 "{'id':%d,'name':'n%d','op':'relu','inputs':[%s],'dtype':'u8','shape':[1],'us':{'h200':5}},", k, k, input);
+    }
+    small *s = small_open((small_text){.nodes = nodes, .device_count = 2}); /* 13 merges */
+    stw_error error = {0};
+    CHECK(run(s, "exact", options_of("tasks", ALL, "evaluations", "1000", NULL), &error) == NULL);
+    CHECK_CONTAINS(error.message, "at most 12 ops");
+    CHECK_CONTAINS(error.message, "--tasks");
+    stw_result *result = optimize(s, options_of("evaluations", "400", NULL), NULL); /* others take its place */
+    if (result != NULL && CHECK(result->best >= 0)) CHECK(count_merged(stw_result_plan(result)) > 10);
+    stw_result_destroy(result);
+    small_close(s);
+}
