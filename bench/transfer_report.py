@@ -12,9 +12,9 @@ from tables import PAPER, table
 from transfer_rows import Row, over_rows, per_seed, ratio_table
 from transfer_what import SEARCH_S, SHUFFLE, TRANSFER, Run, family_of, policy_name, read_stores, wanted_runs
 
-COLUMNS = ["start", "constants", "greedy", "go-zero", "untrained", "shuffled", "go-tune", "go-one", "anneal",
+COLUMNS = ["start", "constants", "greedy", "untrained greedy", "go-zero", "untrained", "shuffled", "go-tune", "go-one", "anneal",
            "constants + search", "no policy + search", "untrained + search", "policy + search"]
-NAMES = {"greedy": "one decode"}
+NAMES = {"greedy": "one decode", "untrained greedy": "one decode, untrained"}
 
 
 class Goals:
@@ -76,6 +76,7 @@ def print_goals(machines, seeds):
     print("\nNo goals:\n")
     for text, what, base in (("the start over y0: a gain that is not the policy's", "start", "y0"),
                              ("one decode over the start", "greedy", "start"),
+                             ("one decode over that of an untrained network", "greedy", "untrained greedy"),
                              ("60 decodes of go-zero over the start", "go-zero", "start"),
                              ("60 decodes of go-zero over those of an untrained network", "go-zero", "untrained"),
                              ("policy + search over untrained + search", "policy + search", "untrained + search"),
@@ -193,10 +194,12 @@ and the largest where they differ.
   --learning-rate 0`, which tries them first and then 16 samples and a greedy plan, so it errs to the better side).
 - start: the plan that go-zero begins with, by its note (three digits). It is made by the same methods as y0, but one after the other, so
   that some go on from the plans before them; constants, go-zero and go-tune all begin with it.
-- one decode: `go-zero --decodes 1`: the move that the policy finds most promising, or the start if that does not help.
+- one decode: `go-zero --decodes 1`: the move that the policy finds most promising, or the start, with better priorities if they
+  are to be had, if that does not help. one decode, untrained: the same with a network as it is made.
 - Whatever is kept as a better plan gets better priorities by up to three runs backwards, six evaluations that are no decodes: in
-  constants, go-zero, go-tune and go-one alike, but not in y0 or in a start that nothing improves on. Where priorities are what a start
-  lacks (transformer-xl with slow links), most of the gain of a first better plan is theirs. go-zero over untrained is free of that.
+  constants, go-zero, go-tune and go-one alike. go-zero and go-tune do that to their start first; y0 has none of it, nor has a start
+  that no constant improves on. Where priorities are what a start lacks (transformer-xl with slow links), most of a first gain is
+  theirs. What is over untrained is free of that.
 - go-zero: `--decodes 60`. untrained: the same with a network as it is made. shuffled: the same with `{SHUFFLE}`: each unit has
   the features of another.
 - go-tune: 50 updates. anneal: for as long as go-tune took, that of the same row and seed.

@@ -22,6 +22,7 @@ TRANSFER = {
     "y0": What(None, 20, ["--methods", ",".join(Y0)], 1.2),
     "constants": What(None, 0, ["--updates", "1", "--learning-rate", "0"], 1.2),
     "greedy": What(HELD_OUT, ENDS_BY_ITSELF, [*ZERO, "--decodes", "1"], 1.2),
+    "untrained greedy": What("untrained", ENDS_BY_ITSELF, [*ZERO, "--decodes", "1"], 1.2),
     "go-zero": What(HELD_OUT, ENDS_BY_ITSELF, [*ZERO, "--decodes", "60"], 1.5),
     "untrained": What("untrained", ENDS_BY_ITSELF, [*ZERO, "--decodes", "60"], 1.5),
     "shuffled": What(HELD_OUT, ENDS_BY_ITSELF, [*ZERO, "--decodes", "60", SHUFFLE], 1.5),
@@ -36,8 +37,8 @@ NETWORKS = {"full": "", "no-attention": "attention_layers=0", "no-modulation": "
             "no-segments": "segment=512"}
 ABLATION = {
     "y0": TRANSFER["y0"], "constants": TRANSFER["constants"],
-    **{f"greedy, {name}": TRANSFER["greedy"]._replace(policy=name) for name in NETWORKS},
-    **{f"go-zero, {name}": TRANSFER["go-zero"]._replace(policy=name) for name in NETWORKS},
+    **{f"greedy, {name}": TRANSFER["greedy"]._replace(policy=name) for name in [*NETWORKS, "untrained"]},
+    **{f"go-zero, {name}": TRANSFER["go-zero"]._replace(policy=name) for name in [*NETWORKS, "untrained"]},
     **{f"go-zero, {count} decodes": What("full", ENDS_BY_ITSELF, [*ZERO, "--decodes", str(count)], 1.4) for count in (20, 40)},
     **{f"go-zero, {count} units": What("full", ENDS_BY_ITSELF, [*ZERO, "--units", str(count)], 1.6) for count in (32, 128, 512)},
     "go-tune, full": TRANSFER["go-tune"]._replace(policy="full"),

@@ -38,8 +38,7 @@ static stw_status open_given(stw_runner *r, stw_error *error) {
     const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
     TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, NULL, error));
     r->from->method = STW_STR("given");
-    for (int32_t d = 0; d < s->machine->device_count && (regroups || r->settings.rule >= 0); d++)
-        TRY(stw_plan_set_order(r->from, d, NULL, -1, error));
+    if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
     if (r->settings.rule < 0) return STW_OK;
     return stw_rule_apply((stw_rule)r->settings.rule, s->costs, &s->unfused, r->from, r->arena, error);

@@ -1,23 +1,9 @@
 /* Nodes that TensorFlow's placer insists to have on one device, as it finds them itself: by `_class`, by handles of resources
  * (variables, tables, iterators), and by references to variables. */
+#include "base/union_find.h"
 #include "export/graphdef.h"
 
 enum { RESOURCE = 20 }; /* DT_RESOURCE */
-
-static int32_t find(int32_t *parent, int32_t i) {
-    while (parent[i] != i) i = parent[i] = parent[parent[i]];
-    return i;
-}
-
-static void unite(int32_t *parent, int32_t a, int32_t b) {
-    a = find(parent, a);
-    b = find(parent, b);
-    if (a < b) {
-        parent[b] = a;
-    } else {
-        parent[a] = b;
-    }
-}
 
 static bool is_in(stw_str op, const char *const *names) {
     for (; *names != NULL; names++) {
@@ -105,7 +91,7 @@ static void tie_inputs(const stw_tf_graph *g, int32_t i, int32_t *parent) {
         const bool passes_on = stw_tf_number(m, from, STW_TF_T, 0) == RESOURCE;
         const bool handle = !exempt && (edge.output == 0 || passes_on) && gives_handle(m, from);
         const bool reference = by_reference && (k == 0 || is_variable(from->op));
-        if (handle || reference) unite(parent, i, edge.from);
+        if (handle || reference) stw_sets_join(parent, i, edge.from);
     }
 }
 
@@ -116,7 +102,7 @@ static void tie_class(const stw_tf_graph *g, int32_t i, int32_t *parent) {
         const stw_str text = m->text[list->texts.start + k];
         if (!stw_str_starts(text, "loc:@")) continue;
         const int64_t with = stw_tf_find_node(g, (stw_str){text.p + 5, text.length - 5});
-        if (with >= 0) unite(parent, i, (int32_t)with);
+        if (with >= 0) stw_sets_join(parent, i, (int32_t)with);
     }
 }
 
@@ -129,7 +115,7 @@ stw_status stw_tf_ties(const stw_tf_graph *g, int32_t **out, stw_error *error) {
         tie_inputs(g, i, parent);
         tie_class(g, i, parent);
     }
-    for (int32_t i = 0; i < N; i++) parent[i] = find(parent, i);
+    for (int32_t i = 0; i < N; i++) parent[i] = stw_sets_find(parent, i);
     *out = parent;
     return STW_OK;
 }

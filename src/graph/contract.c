@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/union_find.h"
+
 enum {
     MAX_SPAN = 1024,  /* places in the order that a merge may rearrange */
     MAX_STEPS = 2048, /* edges that the search for another path looks at */
@@ -153,11 +155,6 @@ static stw_status open_pass(stw_contraction *c, stw_arena *arena, pass *p, stw_e
 
 /* ---- one merge ---- */
 
-static int32_t find(int32_t *leader, int32_t u) {
-    while (leader[u] != u) u = leader[u] = leader[leader[u]];
-    return u;
-}
-
 /* Marks what follows u and stands before v. False if there is another way to v, or if it would take too long to know. */
 static bool mark_between(pass *p, int32_t u, int32_t v) {
     int32_t depth = 0;
@@ -170,7 +167,7 @@ static bool mark_between(pass *p, int32_t u, int32_t v) {
             steps += p->start[w + 1] - p->start[w];
             if (steps > MAX_STEPS) return false;
             for (int64_t e = p->start[w]; e < p->start[w + 1]; e++) {
-                const int32_t x = find(p->leader, p->to[e]);
+                const int32_t x = stw_sets_find(p->leader, p->to[e]);
                 if (x == v && at != u) return false;
                 if (p->place[x] >= p->place[v] || x == at || p->mark[x] == p->stamp) continue;
                 p->mark[x] = p->stamp;
@@ -214,7 +211,7 @@ static void merge_along_edges(pass *p, int32_t wanted, double cap) {
     const int64_t E = p->start[p->M];
     qsort(p->edge, (size_t)E, sizeof *p->edge, compare_candidates);
     for (int64_t e = 0; e < E && p->left > wanted; e++) {
-        const int32_t u = find(p->leader, p->edge[e].from), v = find(p->leader, p->edge[e].to);
+        const int32_t u = stw_sets_find(p->leader, p->edge[e].from), v = stw_sets_find(p->leader, p->edge[e].to);
         if (u == v || p->size[u] + p->size[v] > MAX_GROWTH || p->weight[u] + p->weight[v] > cap) continue;
         if (p->place[v] - p->place[u] <= MAX_SPAN && mark_between(p, u, v)) merge(p, u, v);
     }
@@ -232,7 +229,7 @@ static void close_pass(pass *p, int32_t *number) {
         number[p->order[k]] = count++;
     }
     for (int32_t i = 0; i < c->graph->N; i++) {
-        if (c->of[i] >= 0) c->of[i] = number[find(p->leader, c->of[i])];
+        if (c->of[i] >= 0) c->of[i] = number[stw_sets_find(p->leader, c->of[i])];
     }
     c->count = count;
 }

@@ -2,12 +2,8 @@
 
 #include <string.h>
 
+#include "base/union_find.h"
 #include "graph/contract.h"
-
-static int32_t find(int32_t *leader, int32_t i) {
-    while (leader[i] != i) i = leader[i] = leader[leader[i]];
-    return i;
-}
 
 static bool is_member(uint8_t kind) { return kind == STW_NODE_OP || stw_node_is_resident(kind); }
 
@@ -18,7 +14,7 @@ static stw_status join_atoms(const stw_graph *graph, int32_t *leader, stw_arena 
     int32_t(*pair)[2], count = 0;
     TRY(stw_graph_colocated(graph, &scratch, &pair, &count, error));
     for (int32_t i = 0; i < graph->N; i++) leader[i] = i;
-    for (int32_t k = 0; k < count; k++) leader[find(leader, pair[k][0])] = find(leader, pair[k][1]);
+    for (int32_t k = 0; k < count; k++) leader[stw_sets_find(leader, pair[k][0])] = stw_sets_find(leader, pair[k][1]);
     return STW_OK;
 }
 
@@ -30,7 +26,7 @@ static void find_companions(const stw_graph *graph, int32_t *leader, int32_t *re
         reader[i] = graph->N;
     }
     for (int32_t i = 0; i < graph->N; i++) {
-        const int32_t at = find(leader, i);
+        const int32_t at = stw_sets_find(leader, i);
         if (graph->kind[i] == STW_NODE_OP) reader[at] = -1;
         for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
             if (graph->reader[k].node < reader[at]) reader[at] = graph->reader[k].node;
@@ -38,7 +34,7 @@ static void find_companions(const stw_graph *graph, int32_t *leader, int32_t *re
     }
     for (int32_t i = 0; i < graph->N; i++) {
         if (leader[i] != i || !is_member(graph->kind[i])) continue;
-        if (reader[i] >= 0 && reader[i] < graph->N) with[i] = find(leader, reader[i]);
+        if (reader[i] >= 0 && reader[i] < graph->N) with[i] = stw_sets_find(leader, reader[i]);
     }
 }
 
@@ -64,7 +60,7 @@ static int32_t next_before(atom_walk *w, int32_t at) {
             const int32_t node =
                 k < reads ? graph->read[graph->read_start[op] + k].node : graph->wait[graph->wait_start[op] + k - reads];
             if (graph->kind[node] != STW_NODE_OP) continue;
-            const int32_t before = find(w->leader, node);
+            const int32_t before = stw_sets_find(w->leader, node);
             if (w->number[before] == -1) return before;
         }
     }
@@ -101,14 +97,14 @@ static stw_status order_sets(const stw_graph *graph, int32_t *leader, int32_t *n
     STW_TRY_NEW(&scratch, w.stack, N, error);
     STW_TRY_NEW(&scratch, w.next_op, N, error);
     STW_TRY_NEW(&scratch, w.next_edge, N, error);
-    for (int32_t k = 0; k < graph->op_count; k++) w.start[find(leader, graph->topological[k]) + 2]++;
+    for (int32_t k = 0; k < graph->op_count; k++) w.start[stw_sets_find(leader, graph->topological[k]) + 2]++;
     for (int32_t i = 0; i < N; i++) w.start[i + 2] += w.start[i + 1];
     for (int32_t k = 0; k < graph->op_count; k++) {
-        w.op[w.start[find(leader, graph->topological[k]) + 1]++] = graph->topological[k];
+        w.op[w.start[stw_sets_find(leader, graph->topological[k]) + 1]++] = graph->topological[k];
     }
     for (int32_t i = 0; i < N; i++) number[i] = -1;
     for (int32_t k = 0; k < graph->op_count; k++) {
-        const int32_t set = find(leader, graph->topological[k]);
+        const int32_t set = stw_sets_find(leader, graph->topological[k]);
         if (number[set] == -1) visit(&w, set);
     }
     *count = w.count;
@@ -163,7 +159,7 @@ static int32_t number_cells(const sets *s, int32_t *number) {
 static void spread_numbers(const sets *s, const int32_t *number, int32_t *of) {
     for (int32_t i = 0; i < s->graph->N; i++) {
         const int32_t root = s->graph->root[i];
-        of[i] = is_member(s->graph->kind[root]) ? number[find(s->leader, root)] : -1;
+        of[i] = is_member(s->graph->kind[root]) ? number[stw_sets_find(s->leader, root)] : -1;
     }
 }
 

@@ -125,7 +125,7 @@ static void fuse(const stw_problem *p, const stw_round *round, const stw_decisio
 
 stw_status stw_decode(const stw_problem *p, const stw_round *round, const stw_decisions *decisions, const stw_group_maker *maker,
                       stw_plan *plan, stw_arena scratch, stw_error *error) {
-    for (int32_t d = 0; d < p->simulator->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+    stw_plan_remove_orders(plan);
     if (decisions->placement == NULL) {
         memcpy(plan->device, round->plan->device, (size_t)p->simulator->graph->N * sizeof *plan->device);
     } else if (decisions->steered) {

@@ -86,7 +86,7 @@ stw_status stw_grouping_decode(const stw_grouping_problem *p, const int32_t *gro
                                stw_arena scratch, stw_error *error) {
     const stw_simulator *s = p->simulator;
     const stw_rule rule = p->rule >= 0 ? (stw_rule)p->rule : STW_RULE_UPWARD_RANK;
-    for (int32_t d = 0; d < s->machine->device_count; d++) TRY(stw_plan_set_order(plan, d, NULL, -1, error));
+    stw_plan_remove_orders(plan);
     for (int32_t i = 0; i < s->graph->N; i++) plan->device[i] = p->row[i] < 0 ? 0 : p->device[device[group[p->row[i]]]];
     stw_plan_complete(s, plan);
     memset(plan->priority, 0, (size_t)s->graph->N * sizeof *plan->priority); /* rules leave views as they are */
