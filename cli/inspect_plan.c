@@ -2,6 +2,7 @@
  * the plan fits its graph is for `stowage simulate` to say. */
 #include <math.h>
 
+#include "base/sort.h"
 #include "cli.h"
 
 typedef struct plan_head { /* a missing text has p NULL, a missing number is NaN */
@@ -13,6 +14,8 @@ typedef struct plan_head { /* a missing text has p NULL, a missing number is NaN
     int64_t nodes;        /* length of "device" */
     int64_t on_device[STW_MAX_DEVICES];
     int32_t device_count; /* of the machine, or as many as are used */
+    int64_t written;      /* ops that a kernel writes; -1: the plan has no groups */
+    int64_t kernels;      /* that write them */
 } plan_head;
 
 static bool read_number(stw_json *json, double *out) {
@@ -53,6 +56,24 @@ static bool read_devices(stw_json *json, plan_head *head) {
     return !json->failed;
 }
 
+/* Equal numbers are one kernel; what has -1 is written by none. */
+static bool read_groups(stw_json *json, plan_head *head) {
+    stw_arena scratch = *json->strings;
+    int32_t *kernel = STW_NEW_DIRTY(&scratch, int32_t, stw_json_count_items(json, scratch));
+    if (kernel == NULL) return stw_json_fail(json, "out of memory");
+    if (!stw_json_array(json)) return false;
+    head->written = 0;
+    while (stw_json_item(json)) {
+        int64_t group;
+        if (!stw_json_int64(json, &group)) return false;
+        if (group < -1 || group > INT32_MAX) return stw_json_fail(json, "group %lld; it is -1 or a number", (long long)group);
+        if (group >= 0) kernel[head->written++] = (int32_t)group;
+    }
+    stw_sort_ids(kernel, head->written);
+    for (int64_t k = 0; k < head->written; k++) head->kernels += k == 0 || kernel[k] != kernel[k - 1];
+    return !json->failed;
+}
+
 static bool read_value(stw_json *json, stw_str key, plan_head *head, stw_error *error) {
     if (stw_str_is(key, "version")) return read_number(json, &head->version);
     if (stw_str_is(key, "graph")) return read_graph(json, head);
@@ -67,11 +88,13 @@ static bool read_value(stw_json *json, stw_str key, plan_head *head, stw_error *
     if (stw_str_is(key, "measured_share")) return read_number(json, &head->measured_share);
     if (stw_str_is(key, "valid")) return head->has_valid = true, stw_json_bool(json, &head->valid);
     if (stw_str_is(key, "device")) return read_devices(json, head);
+    if (stw_str_is(key, "group")) return read_groups(json, head);
     return stw_json_skip(json, NULL);
 }
 
 static stw_status read_head(stw_str text, stw_arena *arena, plan_head *head, stw_error *error) {
     *head = (plan_head){0};
+    head->written = -1;
     head->version = head->value = head->step_s = head->lower_bound_s = head->lower_bound_fusion_s = head->measured_share = NAN;
     stw_json json;
     stw_str key;
@@ -118,6 +141,10 @@ static void print_text(const plan_head *head, stw_arena arena) {
     add_time(&table, "lower bound", head->lower_bound_s);
     add_time(&table, "  with any fusion", head->lower_bound_fusion_s);
     if (!isnan(head->measured_share)) add_text(&table, "measured", stw_str_of(cli_percent(head->measured_share).text));
+    if (head->written >= 0) {
+        cli_table_add(&table, CLI_PLAIN, "kernels");
+        cli_table_add(&table, CLI_PLAIN, "%s for %s ops", cli_count(head->kernels).text, cli_count(head->written).text);
+    }
     if (head->has_valid) {
         cli_table_add(&table, CLI_PLAIN, "valid");
         cli_table_add(&table, head->valid ? CLI_GREEN : CLI_RED, head->valid ? "yes" : "no");
@@ -166,6 +193,8 @@ static void print_json(const plan_head *head) {
     cli_field_double(&writer, "lower_bound_fusion_s", head->lower_bound_fusion_s);
     cli_field_double(&writer, "measured_share", head->measured_share);
     cli_field_int(&writer, "nodes", head->nodes);
+    cli_field_int(&writer, "ops_written", head->written >= 0 ? head->written : 0);
+    cli_field_int(&writer, "kernels", head->kernels);
     stw_json_write_key(&writer, "devices");
     stw_json_begin_array(&writer);
     for (int32_t d = 0; d < head->device_count; d++) {

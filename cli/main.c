@@ -159,8 +159,8 @@ const cli_command cli_commands[] = {
          "is a policy, and shows it. FILE may be packed with gzip or zstd; '-' is standard input; the name of a built-in machine "
          "is allowed too.\n\n"
          "Of a graph: nodes, bytes, arithmetic, measured times and the operator classes; operators that the operator table "
-         "does not know are listed. Of a plan: its head and how many nodes each device holds; the graph is not needed. Of a "
-         "policy: its dimensions, its tensors and how far its training is.\n\n"
+         "does not know are listed. Of a plan: its head, how many kernels it has and how many nodes each device holds; the graph "
+         "is not needed. Of a policy: its dimensions, its tensors and how far its training is.\n\n"
          "With --features: of a graph on a machine, the numbers that a policy decides by.",
      .examples = "stowage inspect gnmt-4.json.gz\ta graph\n"
                  "stowage inspect h200x2+2\tthe devices and links of a built-in machine\n"

@@ -64,6 +64,10 @@ stw_tensor stw_build_amoebanet(stw_step *step, const int64_t *value) {
     stw_tensor x = stw_step_input(step, STW_SHAPE(batch, COLOURS, side, side));
     x = stw_step_convolution(step, x, c.channels, stw_window_same(3, 2), 1, false, "stem.0");
     stw_tensor before = x = stw_step_batch_norm(step, x, stw_batch_norm_create(step, c.channels, "stem.1"));
+    const int64_t halved = (side + 1) / 2; /* by the stem; of an odd size pools and convolutions leave different halves */
+    if (cells > 1 && halved % 2 != 0)
+        stw_step_fail(step, "--image: %lld is %lld behind the stem, which cannot be halved; take a multiple of 4",
+                      (long long)side, (long long)halved);
     for (int64_t k = 0; k < cells && !stw_step_failed(step); k++) {
         const bool halves = k + 1 == cells / 2 || k + 1 == cells;
         c.cell = (int)k;

@@ -119,7 +119,10 @@ class Inspect(Case):
             self.assertIn(word, text)
         report = json.loads(self.done("inspect", plan, "--format", "json"))
         self.assertEqual(list(report), ["format", "graph", "fingerprint", "machine", "method", "seed", "objective", "value", "step_s",
-                                        "valid", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "nodes", "devices"])
+                                        "valid", "lower_bound_s", "lower_bound_fusion_s", "measured_share", "nodes", "ops_written",
+                                        "kernels", "devices"])
+        self.assertEqual(report["kernels"], report["ops_written"])  # nothing is fused
+        self.assertGreater(report["kernels"], 0)
         self.assertEqual((report["graph"], report["method"], report["valid"]), ("unet", "spread", True))
         self.assertEqual(len(report["devices"]), 4)
         self.assertEqual(sum(device["nodes"] for device in report["devices"]), report["nodes"])
@@ -131,7 +134,11 @@ class Inspect(Case):
         report = json.loads(self.done("inspect", plan, "-f", "json"))
         self.assertEqual([device["nodes"] for device in report["devices"]], [2, 0, 1])
         self.assertIsNone(report["graph"])
-        for bad in ({"version": 2, "device": []}, {"version": 1, "device": [-1]}, {"version": 1, "device": [64]},
+        self.assertEqual((report["ops_written"], report["kernels"]), (0, 0))
+        fused = self.path("f.json", {"format": "plan", "version": 1, "device": [0] * 6, "group": [7, 3, -1, 7, 3, 9]})
+        self.assertIn("3 for 5 ops", self.done("inspect", fused))
+        for bad in ({"version": 1, "group": [-2]}, {"version": 1, "group": [1e12]}, {"version": 1, "group": ["a"]},
+                    {"version": 1, "group": 4}, {"version": 2, "device": []}, {"version": 1, "device": [-1]}, {"version": 1, "device": [64]},
                     {"version": 1, "device": ["a"]}, {"version": 1, "step_s": "fast"}, {"version": 1, "machine": {}}):
             self.fault("inspect", self.path("p.json", {"format": "plan", **bad}), says=["p.json"])
 

@@ -240,6 +240,7 @@ TEST(families, refuse_what_they_cannot_build) {
     refuse("bert", STW_EXPERTS, 7, "cannot be shared equally by 7 experts");
     refuse("bert", STW_SEQUENCE, 1 << 24, "too large");
     refuse("unet", STW_IMAGE, 100, "take a multiple of 16");
+    refuse("amoebanet", STW_IMAGE, 225, "is 113 behind the stem, which cannot be halved; take a multiple of 4");
     refuse("gnmt", STW_STEPS, 1, "--steps: 1 is not from 2");
     refuse("resnet", STW_BATCH, 1 << 21, "--batch");
     stw_error error = {0};
