@@ -9,7 +9,7 @@ import sys
 
 from runs import Runs, about_this_place, append, number, stamp
 from tables import ROOT, milliseconds
-from transfer_what import SEARCH_S, START_S, family_of, policy_name, read_stores, trainings
+from transfer_what import START_S, family_of, policy_name, read_stores, trainings
 
 
 # ---- training ----
@@ -142,8 +142,8 @@ class Bench(Runs):
         what, tuned = self.what(run), self.store.get(run._replace(what="go-tune"))
         if run.what == "anneal" and tuned:
             return tuned["results"][0]["search_s"] + 2.0
-        if what.seconds == SEARCH_S:
-            return SEARCH_S + 2.0
+        if what.effort == 0.0:  # a search, which takes as long as it may
+            return what.seconds + 2.0
         return 1.0 + what.effort * START_S.get(run.graph, 2.0)
 
     def is_ready(self, run):

@@ -56,13 +56,14 @@ static bool read_devices(stw_json *json, plan_head *head) {
     return !json->failed;
 }
 
-/* Equal numbers are one kernel; what has -1 is written by none. */
+/* Equal numbers are one kernel; what has -1 is written by none. Which nodes are ops is not known here: plans of ours have -1 for
+ * the others. */
 static bool read_groups(stw_json *json, plan_head *head) {
     stw_arena scratch = *json->strings;
     int32_t *kernel = STW_NEW_DIRTY(&scratch, int32_t, stw_json_count_items(json, scratch));
     if (kernel == NULL) return stw_json_fail(json, "out of memory");
     if (!stw_json_array(json)) return false;
-    head->written = 0;
+    head->written = head->kernels = 0;
     while (stw_json_item(json)) {
         int64_t group;
         if (!stw_json_int64(json, &group)) return false;
@@ -193,8 +194,8 @@ static void print_json(const plan_head *head) {
     cli_field_double(&writer, "lower_bound_fusion_s", head->lower_bound_fusion_s);
     cli_field_double(&writer, "measured_share", head->measured_share);
     cli_field_int(&writer, "nodes", head->nodes);
-    cli_field_int(&writer, "ops_written", head->written >= 0 ? head->written : 0);
-    cli_field_int(&writer, "kernels", head->kernels);
+    cli_field_double(&writer, "ops_written", head->written >= 0 ? (double)head->written : NAN);
+    cli_field_double(&writer, "kernels", head->written >= 0 ? (double)head->kernels : NAN);
     stw_json_write_key(&writer, "devices");
     stw_json_begin_array(&writer);
     for (int32_t d = 0; d < head->device_count; d++) {

@@ -110,7 +110,7 @@ stw_status stw_tf_ties(const stw_tf_graph *g, int32_t **out, stw_error *error) {
     const int32_t N = (int32_t)g->model->node_count;
     int32_t *parent;
     STW_TRY_NEW(g->arena, parent, N, error);
-    for (int32_t i = 0; i < N; i++) parent[i] = i;
+    stw_sets_begin(parent, N);
     for (int32_t i = 0; i < N; i++) {
         tie_inputs(g, i, parent);
         tie_class(g, i, parent);

@@ -13,8 +13,9 @@ static bool is_member(uint8_t kind) { return kind == STW_NODE_OP || stw_node_is_
 static stw_status join_atoms(const stw_graph *graph, int32_t *leader, stw_arena scratch, stw_error *error) {
     int32_t(*pair)[2], count = 0;
     TRY(stw_graph_colocated(graph, &scratch, &pair, &count, error));
-    for (int32_t i = 0; i < graph->N; i++) leader[i] = i;
-    for (int32_t k = 0; k < count; k++) leader[stw_sets_find(leader, pair[k][0])] = stw_sets_find(leader, pair[k][1]);
+    stw_sets_begin(leader, graph->N);
+    for (int32_t k = 0; k < count; k++) /* who leads decides how units are numbered: as policies have learnt them */
+        leader[stw_sets_find(leader, pair[k][0])] = stw_sets_find(leader, pair[k][1]);
     return STW_OK;
 }
 

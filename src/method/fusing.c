@@ -33,7 +33,7 @@ static stw_status reduce_starts(const stw_search *search, const stw_fused *fused
         TRY(stw_plan_create(fused->graph, fused->outer->machine, &owned[*count], error));
         out[*count] = owned[*count];
         owned[*count]->method = search->start[*count]->method;
-        TRY(stw_fused_reduce(fused, search->start[*count], owned[*count], error));
+        stw_fused_reduce(fused, search->start[*count], owned[*count]);
         stw_plan_join(fused->simulator, owned[*count]);
     }
     return STW_OK;

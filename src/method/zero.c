@@ -6,7 +6,7 @@
 
 #include "method/go.h"
 
-enum { DECODES = 60, ROUND_DECODES = 10, PROPOSALS = 8, POLISH = 6 };
+enum { DECODES = 60, ROUND_DECODES = 10, PROPOSALS = 8, POLISH = 6, EMPTY_ROUNDS = 3 };
 static const double MOVES_SHARE = 0.5;            /* of the decodes: moves that look promising; before them, samples */
 static const double SIGMA = 0.8;                  /* of the samples: wide, since only the best of them counts */
 static const double EVALUATIONS_PER_DECODE = 6.0; /* the time that making and evaluating a plan takes, about */
@@ -89,6 +89,7 @@ static stw_status sample(stw_go *g, int32_t rounds, stw_zero *out, bool *over, s
 /* `left` plans, in rounds: the moves that the policy finds most promising, and all that helped at once. */
 static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error) {
     const int64_t round = g->settings.samples;
+    int32_t empty = 0; /* rounds in which all that was proposed has failed before */
     while (left > 1 && !stw_search_is_stopped(g->search)) {
         int64_t tries = left - 1 < round ? left - 1 : round;
         const int64_t room = stw_search_evaluations_left(g->search) - 2; /* for the plan to begin with, and for all at once */
@@ -98,8 +99,9 @@ static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error)
         TRY(stw_trainer_screen(g->trainer, PROPOSALS, (int32_t)tries, &tried, error));
         stw_trainer_spread(g->trainer, out->spread);
         stw_search_tick(g->search);
-        if (tried == 0) break;
-        out->rounds++;
+        empty = tried > 0 ? 0 : empty + 1;
+        if (empty == EMPTY_ROUNDS) break;
+        out->rounds += tried > 0;
         left -= tried;
     }
     return STW_OK;

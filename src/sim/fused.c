@@ -305,11 +305,10 @@ stw_status stw_fused_expand(const stw_fused *f, const stw_plan *of_groups, stw_p
     return STW_OK;
 }
 
-stw_status stw_fused_reduce(const stw_fused *f, const stw_plan *of_ops, stw_plan *of_groups, stw_error *error) {
+void stw_fused_reduce(const stw_fused *f, const stw_plan *of_ops, stw_plan *of_groups) {
     for (int32_t n = 0; n < f->graph->N; n++) {
         of_groups->device[n] = of_ops->device[f->root_of[n]];
         of_groups->priority[n] = of_ops->priority[f->root_of[n]];
     }
-    for (int32_t d = 0; d < f->outer->machine->device_count; d++) TRY(stw_plan_set_order(of_groups, d, NULL, -1, error));
-    return STW_OK;
+    stw_plan_remove_orders(of_groups);
 }

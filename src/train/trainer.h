@@ -6,8 +6,9 @@
  * whoever owns the network adds their gradients up.
  *
  * trainer.c   what a trainer has
- * update.c    an update
- * round.c     the beginning of a round: the plan, its feedback, the best constants
+ * update.c    an update: sample.c (what the policy decides), learn.c (what follows from it)
+ * round.c     the beginning of a round: the plan, its feedback; constants.c: the best constants
+ * keep.c      the best plan, and the best beside it
  * proposal.c  the other plan of a round
  * fusion.c    the fusion priorities of the first round
  * rollout.c   samples -> plans -> scores

@@ -92,7 +92,7 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
 stw_status stw_trainer_show(stw_trainer *t, stw_error *error);
 /* shuffle.c: deals the rows of the input out anew. */
 stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
-/* 0 to 1: of the updates if they are counted, else of the budget. */
+/* update.c. 0 to 1: of the updates if they are counted, else of the budget. */
 double stw_trainer_progress(const stw_trainer *t);
 
 /* keep.c: keeps plan k if it is better than the best, after a try at better priorities. */
@@ -101,6 +101,7 @@ stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, s
 stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error);
 /* A plan that is the round's plan all over again says nothing about how to leave it. */
 bool stw_trainer_is_a_change(const stw_trainer *t, const stw_plan *plan);
+/* Fusion priorities, (N); nothing without fusion. */
 void stw_trainer_copy_fusion(const stw_trainer *t, double *to, const double *from);
 typedef struct stw_run_times { /* (T) by op, groups or not */
     int64_t *start_ps, *end_ps;
@@ -133,6 +134,7 @@ stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *e
 
 /* learn.c: keeps the best sample of the round, and puts it in the place of the greedy one for learning. */
 void stw_trainer_stand_elite(stw_trainer *t);
+/* Steps of Adam, one per epoch. */
 stw_status stw_trainer_learn(stw_trainer *t, stw_error *error);
 
 /* try_moves.c: tries some of the round's moves; adds the gradient of what they say to d_out, (M, P). */
