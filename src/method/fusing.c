@@ -188,6 +188,18 @@ static stw_status place_ops_if_invalid(const stw_method *method, stw_search *sea
     return status == STW_ERROR_NO_PLAN ? STW_OK : status;
 }
 
+/* A policy improves the plan that it begins with, but as a plan of other groups, which may be worth less: then the plan as it was
+ * is better than what came of it. */
+static stw_status keep_better_start(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    stw_score start = {0}, found = {0};
+    if (method->kind != STW_METHOD_POLICY || search->start_count == 0) return STW_OK;
+    TRY(stw_search_evaluate(search, plan, 0, &found, error));
+    TRY(stw_search_evaluate(search, search->start[0], 0, &start, error));
+    if (!stw_score_is_better(&start, &found)) return STW_OK;
+    snprintf(search->note, sizeof search->note, "nothing better than the plan it began with");
+    return stw_plan_copy(plan, search->start[0], error);
+}
+
 /* If the placement is not to be decided, that of the best start takes the place of a method that only places. */
 static bool keeps_placement(const stw_method *method, const stw_search *search) {
     if (search->tasks & STW_TASK_PLACEMENT) return false;
@@ -209,5 +221,6 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     }
     if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;
     TRY(stw_fusing_choose(search, plan, error));
-    return by != NULL && fusing->rule < 0 ? place_ops_if_invalid(method, search, plan, error) : STW_OK;
+    if (by != NULL && fusing->rule < 0) TRY(place_ops_if_invalid(method, search, plan, error));
+    return by != NULL ? keep_better_start(method, search, plan, error) : STW_OK;
 }

@@ -1,4 +1,4 @@
-/* anneal and exact decide about groups. */
+/* anneal and exact decide about groups; policies place them. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include <math.h>
 #include <stdio.h>
@@ -159,4 +159,30 @@ TEST(exact_fusion, says_when_there_is_too_much_to_try) {
     if (result != NULL && CHECK(result->best >= 0)) CHECK(count_merged(stw_result_plan(result)) > 10);
     stw_result_destroy(result);
     small_close(s);
+}
+
+/* They improve plans as plans of other groups; what comes of that may be worse. */
+TEST(policies, are_never_worse_than_the_plans_before_them) {
+    const stw_rng seeds = stw_rng_create(812);
+    int policies = 0;
+    for (int number = 0; number < 12; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = open_problem(&rng, number, 300);
+        stw_result *result = optimize(s, options_of("tasks", ALL, "evaluations", "1500", "threads", "1", NULL), NULL);
+        const stw_score *best = NULL;
+        for (int32_t k = 0; result != NULL && k < result->count; k++) {
+            const stw_entry *entry = result->entry[k];
+            test_context("problem %d, %s", number, entry->method);
+            if (entry->plan == NULL) continue;
+            if (best != NULL && strncmp(entry->method, "go-", 3) == 0) {
+                CHECK(!stw_score_is_better(best, &entry->score));
+                policies++;
+            }
+            if (best == NULL || stw_score_is_better(&entry->score, best)) best = &entry->score;
+        }
+        stw_result_destroy(result);
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(policies >= 12);
 }
