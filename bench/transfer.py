@@ -5,7 +5,7 @@
     bench/transfer.py run --policies DIR        makes the runs that the store lacks
     bench/transfer.py table                     prints Markdown from the store; exits 1 if a run is missing or a goal is not met
     bench/transfer.py ablate train|run|table    networks without a part, other rounds and units; all six families are left out at once
-    bench/transfer.py budgets run|table         searches with and without a policy, half a second to eight seconds
+    bench/transfer.py budgets run|table         searches with and without a policy, half a second to four seconds
 
 Every finished run is a line of the store (--store FILE), so all of it can be stopped and goes on where it was, a training by --updates in
 the middle. --limit SECONDS starts nothing that could not end in time. A store made elsewhere is added with another --store; new runs go to

@@ -33,7 +33,7 @@ TRANSFER = {
     "untrained + search": What("untrained", SEARCH_S, ["--methods", "optimize"], 0.0),
     "policy + search": What(HELD_OUT, SEARCH_S, ["--methods", "optimize"], 0.0),
 }
-BUDGETS_S = (0.5, 1, 2, 4, 8)
+BUDGETS_S = (0.5, 1, 2, 4)
 BUDGETS = {f"{what}, {seconds:g} s": TRANSFER[what]._replace(seconds=seconds)
            for what in ("constants + search", "no policy + search", "policy + search") for seconds in BUDGETS_S}
 NETWORKS = {"full": "", "no-attention": "attention_layers=0", "no-modulation": "modulation=0", "no-graphsage": "sage_layers=0",
