@@ -17,7 +17,7 @@ step() { # name, command...
 }
 
 tsan() {
-    cmake --preset tsan >/dev/null && cmake --build --preset tsan -j "$(nproc)" && ctest --test-dir build/tsan --output-on-failure -L unit
+    cmake --preset tsan >/dev/null && cmake --build --preset tsan -j "$(nproc)" && ctest --test-dir build/tsan --output-on-failure -L unit -j "$(nproc)"
 }
 mpich() {
     cmake --preset mpich >/dev/null && cmake --build --preset mpich -j "$(nproc)" --target stowage comm_ranks &&

@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# Fuzzes every reader for the given number of seconds each, starting from its corpus. New inputs go to build/fuzz-corpus.
+# Fuzzes every reader for the given number of seconds each, as many at once as there are cores, starting from its corpus. New inputs
+# go to build/fuzz-corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -j "$(nproc)"
+
+fuzz_one() { # name, seconds
+    local binary status=0 log="build/fuzz-corpus/$1.log"
+    mkdir -p "build/fuzz-corpus/$1"
+    binary=$(find build/fuzz/fuzz -maxdepth 1 -type f -perm -u+x -name "*_$1" | head -1)
+    "$binary" -max_total_time="$2" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz-corpus/$1" "fuzz/corpus/$1" \
+        >"$log" 2>&1 || status=$?
+    echo "fuzzed $1 for $2 s: exit $status"
+    grep -E "number_of_executed_units|ERROR|SUMMARY|Test unit written" "$log" || true
+    return "$status"
+}
+export -f fuzz_one
+
 for target in fuzz/fuzz_*.c; do
-    name=$(basename "$target" .c)
-    name=${name#fuzz_}
-    mkdir -p "build/fuzz-corpus/$name"
-    echo "fuzzing $name for $seconds s"
-    binary=$(find build/fuzz/fuzz -maxdepth 1 -type f -perm -u+x -name "*$name" | head -1)
-    status=0
-    "$binary" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz-corpus/$name" "fuzz/corpus/$name" \
-        >"build/fuzz-corpus/$name.log" 2>&1 || status=$?
-    grep -E "number_of_executed_units|ERROR|SUMMARY|Test unit written" "build/fuzz-corpus/$name.log" || true
-    ((status == 0)) || exit 1
-done
+    target=${target##*/fuzz_}
+    echo "${target%.c}"
+done | xargs -P "$(nproc)" -I NAME bash -c 'fuzz_one "$1" "$2"' _ NAME "$seconds"

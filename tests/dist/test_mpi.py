@@ -339,8 +339,8 @@ class TestTraining(Jobs):
         os.kill(processes[1], signal.SIGKILL)
         status, out, err = self.finish(job, SOON_S)
         self.assertNotEqual(status, 0)
-        self.assertEqual(out, "")
-        self.assertRegex(err, r"(?i)signal 9|exit code: 9|killed")
+        self.assertNotIn('"updates"', out)  # no report; MPICH's launcher tells of the signal here, that of Open MPI among the errors
+        self.assertRegex(out + err, r"(?i)signal 9|exit code: 9|killed")
         self.assertTrue(eventually(lambda: not any(map(is_alive, processes)), 5), "processes were left behind")
         self.check_goes_on(updates, updates)
 

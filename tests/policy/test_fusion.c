@@ -6,7 +6,7 @@ enum { ROWS = 9, SAMPLES = 3, CLASSES = 5 };
 
 static stw_policy_config with_fusion(bool device, stw_fusion_head head, int32_t segment) {
     stw_policy_config c = example_config(device, segment);
-    c.fusion = head;
+    c.fusion = (int32_t)head;
     c.fusion_classes = head == STW_FUSION_HEAD_CLASS ? CLASSES : 0;
     return c;
 }
