@@ -8,10 +8,9 @@ cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -j "$(nproc)"
 
 fuzz_one() { # name, seconds
-    local binary status=0 log="build/fuzz-corpus/$1.log"
+    local status=0 log="build/fuzz-corpus/$1.log"
     mkdir -p "build/fuzz-corpus/$1"
-    binary=$(find build/fuzz/fuzz -maxdepth 1 -type f -perm -u+x -name "*_$1" | head -1)
-    "$binary" -max_total_time="$2" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz-corpus/$1" "fuzz/corpus/$1" \
+    "build/fuzz/fuzz/fuzz_$1" -max_total_time="$2" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz-corpus/$1" "fuzz/corpus/$1" \
         >"$log" 2>&1 || status=$?
     echo "fuzzed $1 for $2 s: exit $status"
     grep -E "number_of_executed_units|ERROR|SUMMARY|Test unit written" "$log" || true
