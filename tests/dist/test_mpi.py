@@ -358,14 +358,15 @@ class TestTraining(Jobs):
 
     @unittest.skipIf(SLOW_BUILD, MINUTES)
     def test_interrupt(self):
-        """Ctrl-C of mpirun. How long the processes may take to end is the launcher's to say: what counts is a whole file."""
-        job, processes = self.begun(400 * self.GENERATION)
+        """Ctrl-C of mpirun. How long the processes may take to end, and its own status (MPICH's may be 0), are the launcher's to say:
+        what counts is a whole file of a training that has not come to its end."""
+        updates = 400 * self.GENERATION
+        job, processes = self.begun(updates)
         job.send_signal(signal.SIGINT)
-        status, _, _ = self.finish(job, SOON_S)
-        self.assertNotEqual(status, 0)
+        self.finish(job, SOON_S)
         self.assertTrue(eventually(lambda: not any(map(is_alive, processes)), 5), "processes were left behind")
         done = self.inspect("p.stw")["updates"]
-        self.assertTrue(done >= self.GENERATION and done % self.GENERATION == 0, done)
+        self.assertTrue(self.GENERATION <= done < updates and done % self.GENERATION == 0, done)
 
 
 class TestAnyBuild(Jobs):
