@@ -27,7 +27,7 @@ from transfer_what import ABLATION, BUDGETS, FAMILIES, SHUFFLE, TRANSFER, wanted
 
 # What is known to an action that has steps: its runs, the seeds it has by default, its table. The others are steps of "transfer".
 ACTIONS = {"transfer": (TRANSFER, [1, 2, 3], print_transfer), "ablate": (ABLATION, [1, 2, 3], print_ablation),
-           "budgets": (BUDGETS, [1, 2, 3], print_budgets)}
+           "budgets": (BUDGETS, [1, 2], print_budgets)}
 
 
 def parse():
