@@ -121,7 +121,44 @@ static void collect_graph(const char *path, kind_data *kinds, int kind_count) {
     stw_graph_destroy(graph);
 }
 
-static void collect(const char *folder, kind_data *kinds, int kind_count) {
+/* ---- from kind to kind ---- */
+
+typedef struct { /* times of one kind made of the other's by the ratio of the models */
+    double error_us[2], measured_us[2];
+} carried;
+
+static void add_carried(const char *path, carried *sum) {
+    static const char *const kinds[] = {"h200", "cpu8"};
+    stw_error error;
+    stw_graph *graph;
+    stw_machine *machine;
+    stw_costs *costs;
+    if (stw_graph_open(path, &graph, &error) || stw_machine_open("cpu+h200x1", &machine, &error) ||
+        stw_costs_create(graph, machine, NULL, &costs, &error)) {
+        die(error.message);
+    }
+    int32_t cost_class[2] = {-1, -1};
+    for (int32_t c = 0; c < machine->cost_class_count; c++) {
+        for (int k = 0; k < 2; k++) {
+            if (stw_str_is(machine->device[machine->class_device[c]].kind, kinds[k])) cost_class[k] = c;
+        }
+    }
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS) continue;
+        const int32_t a = cost_class[0], b = cost_class[1];
+        if (!costs->measured[a][i] || !costs->measured[b][i] || costs->us[a][i] <= 0.0 || costs->us[b][i] <= 0.0) continue;
+        const double ratio = costs->model_us[a][i] / costs->model_us[b][i];
+        sum->error_us[0] += fabs(costs->us[b][i] * ratio - costs->us[a][i]);
+        sum->error_us[1] += fabs(costs->us[a][i] / ratio - costs->us[b][i]);
+        sum->measured_us[0] += costs->us[a][i];
+        sum->measured_us[1] += costs->us[b][i];
+    }
+    stw_costs_destroy(costs);
+    stw_machine_destroy(machine);
+    stw_graph_destroy(graph);
+}
+
+static void collect(const char *folder, kind_data *kinds, int kind_count, carried *sum) {
     struct dirent **entry;
     const int files = scandir(folder, &entry, NULL, alphasort);
     if (files < 0) die("the data folder cannot be read");
@@ -130,6 +167,7 @@ static void collect(const char *folder, kind_data *kinds, int kind_count) {
         if (strstr(entry[f]->d_name, ".json.gz") != NULL) {
             snprintf(path, sizeof path, "%s/%s", folder, entry[f]->d_name);
             collect_graph(path, kinds, kind_count);
+            add_carried(path, sum);
         }
         free(entry[f]);
     }
@@ -246,12 +284,39 @@ static void print_outcome(const char *name, outcome *o) {
                (long long)o->distinct, 100.0 * quantile(o->error, o->distinct, 0.5), 100.0 * quantile(o->error, o->distinct, 0.9),
                100.0 * o->weighted, o->model_us / o->measured_us);
     }
-    free(o->error);
 }
 
 static void print_heading(const char *first) {
     printf("| %-16s | %7s | %7s | %10s | %10s | %10s | %10s |\n|---|---|---|---|---|---|---|\n", first, "ops", "distinct",
            "median", "90 %", "by time", "sum ratio");
+}
+
+typedef struct {   /* of every family in turn, predicted by constants fitted on the others */
+    double *error; /* (count) per distinct op */
+    int64_t count;
+    double weighted; /* by time */
+} held_out;
+
+/* `each` is told of every family, unless it is NULL. */
+static held_out judge_held_out(const kind_data *kind, void (*each)(const char *family, outcome *o)) {
+    stw_device device;
+    bool fitted[STW_CLASS_COUNT];
+    held_out all = {.error = calloc((size_t)kind->data.count, sizeof(double))};
+    double time = 0.0;
+    for (int64_t k = 0; k < kind->data.count; k++) { /* samples are sorted by family */
+        const char *family = kind->data.item[k].family;
+        if (k > 0 && strcmp(family, kind->data.item[k - 1].family) == 0) continue;
+        fit(kind, family, &device, fitted);
+        outcome o = judge(&kind->data, family, -1, &device);
+        memcpy(all.error + all.count, o.error, (size_t)o.distinct * sizeof(double));
+        all.count += o.distinct;
+        all.weighted += o.weighted * o.measured_us;
+        time += o.measured_us;
+        if (each != NULL) each(family, &o);
+        free(o.error);
+    }
+    all.weighted /= time;
+    return all;
 }
 
 static void report(const kind_data *kind) {
@@ -266,25 +331,14 @@ static void report(const kind_data *kind) {
         outcome o = judge(&kind->data, NULL, c, &device);
         snprintf(name, sizeof name, "%s %.3f", stw_op_class_name((stw_op_class)c), device.efficiency[c]);
         print_outcome(name, &o);
+        free(o.error);
     }
     printf("\nHeld out: each family predicted by constants fitted on the other families:\n\n");
     print_heading("family");
-    double *all = calloc((size_t)kind->data.count, sizeof *all), weighted = 0.0, time = 0.0;
-    int64_t count = 0;
-    for (int64_t k = 0; k < kind->data.count; k++) { /* samples are sorted by family */
-        const char *family = kind->data.item[k].family;
-        if (k > 0 && strcmp(family, kind->data.item[k - 1].family) == 0) continue;
-        fit(kind, family, &device, fitted);
-        outcome o = judge(&kind->data, family, -1, &device);
-        memcpy(all + count, o.error, (size_t)o.distinct * sizeof *all);
-        count += o.distinct;
-        weighted += o.weighted * o.measured_us;
-        time += o.measured_us;
-        print_outcome(family, &o);
-    }
+    held_out all = judge_held_out(kind, print_outcome);
     printf("\nAll held-out ops: median error %.1f %%, 90th percentile %.1f %%, weighted by time %.1f %%.\n",
-           100.0 * quantile(all, count, 0.5), 100.0 * quantile(all, count, 0.9), 100.0 * weighted / time);
-    free(all);
+           100.0 * quantile(all.error, all.count, 0.5), 100.0 * quantile(all.error, all.count, 0.9), 100.0 * all.weighted);
+    free(all.error);
 }
 
 static void print_def(const kind_data *kind) {
@@ -302,7 +356,21 @@ static void print_def(const kind_data *kind) {
         for (char *p = name; *p != '\0'; p++) *p = (char)(*p - 'a' + 'A');
         printf("STW_FITTED(%s, %s, %.4f)%s\n", kind->kind, name, device.efficiency[c],
                fitted[c] ? "" : " /* none measured: the median */");
+        outcome o = judge(&kind->data, NULL, c, &device);
+        if (fitted[c]) printf("STW_FITTED_ERROR(%s, %s, %.3f)\n", kind->kind, name, o.weighted);
+        free(o.error);
     }
+    held_out all = judge_held_out(kind, NULL);
+    printf("STW_HELD_OUT_ERROR(%s, %.3f)\n", kind->kind, all.weighted);
+    free(all.error);
+}
+
+static void report_carried(const carried *sum) {
+    printf(
+        "\n## From kind to kind\n\nMeasured on one kind and carried over by the ratio of the models, weighted by time: h200 from "
+        "cpu8 "
+        "%.1f %%, cpu8 from h200 %.1f %%.\n",
+        100.0 * sum->error_us[0] / sum->measured_us[0], 100.0 * sum->error_us[1] / sum->measured_us[1]);
 }
 
 int main(int argc, char **argv) {
@@ -318,7 +386,8 @@ int main(int argc, char **argv) {
         }
     }
     kind_data kinds[] = {{.kind = "h200"}, {.kind = "cpu8", .fit_rates = true}};
-    collect(folder, kinds, 2);
+    carried sum = {0};
+    collect(folder, kinds, 2, &sum);
     for (int k = 0; k < 2; k++) {
         if (def) {
             print_def(&kinds[k]);
@@ -327,5 +396,6 @@ int main(int argc, char **argv) {
         }
         free(kinds[k].data.item);
     }
+    if (!def) report_carried(&sum);
     return 0;
 }

@@ -15,7 +15,7 @@ void cli_print_csv_head(void) {
 static void print_text(const char *text) {
     char clean[600]; /* room for the longest message */
     snprintf(clean, sizeof clean, "%s", text == NULL ? "" : text);
-    cli_hide_controls(clean);
+    stw_escape_text(clean, sizeof clean);
     if (strpbrk(clean, ",\"") == NULL) {
         fputs(clean, stdout);
         return;

@@ -35,7 +35,7 @@ static bool is_wanted(const view *v, column c) {
     switch (c) {
         case VALUE: return v->objective == STW_OBJECTIVE_THROUGHPUT; /* memory has its column anyway */
         case SPEEDUP: return v->first_is_default;
-        case GAP: return !v->first_is_default && v->objective == STW_OBJECTIVE_TIME;
+        case GAP: return !v->first_is_default && v->objective != STW_OBJECTIVE_MEMORY;
         case NOTE: return any_note(v->row);
         default: return true;
     }
@@ -66,6 +66,11 @@ static void add_note(cli_table *table, cli_style style, const stw_candidate *c) 
     }
 }
 
+/* What a speed-up is about: the load of the busiest device where that is the objective, else the step. */
+static double time_of(const view *v, const stw_candidate *c) {
+    return v->objective == STW_OBJECTIVE_THROUGHPUT ? c->value : c->step_s;
+}
+
 static void add_cell(const view *v, cli_table *table, column which, int32_t index) {
     const stw_candidate *c = &v->row->candidate[index], *first = &v->row->candidate[0];
     const cli_style style = index == v->row->best ? CLI_BOLD : CLI_PLAIN;
@@ -73,13 +78,13 @@ static void add_cell(const view *v, cli_table *table, column which, int32_t inde
     switch (which) {
         case METHOD: add_method(v, table, style, index); break;
         case STEP: cli_table_add(table, style, "%s", cli_value(STW_OBJECTIVE_TIME, c->step_s, 5).text); break;
-        case VALUE: cli_table_add(table, style, "%s", cli_value(v->objective, c->value, 5).text); break;
-        case SPEEDUP: add_ratio(table, style, c->valid && first->valid ? first->step_s : NAN, c->step_s); break;
-        case GAP: add_ratio(table, style, c->valid ? c->step_s : NAN, v->row->bounds.plan_s); break;
+        case VALUE: cli_table_add(table, style, "%s", cli_row_value(v->row, v->objective, c->value, 5).text); break;
+        case SPEEDUP: add_ratio(table, style, c->valid && first->valid ? time_of(v, first) : NAN, time_of(v, c)); break;
+        case GAP: add_ratio(table, style, c->valid ? time_of(v, c) : NAN, cli_row_bound(v->row, v->objective)); break;
         case STATE:
             cli_table_add(table, c->valid ? style : CLI_RED, "%s", c->valid ? "valid" : cli_reason_word(c->reason));
             break;
-        case PEAK: cli_table_add(table, style, "%s", peak < 0 ? "-" : cli_bytes((double)peak).text); break;
+        case PEAK: cli_table_add(table, style, "%s", peak < 0 ? "-" : cli_row_bytes(v->row, (double)peak).text); break;
         case SEARCH: cli_table_add(table, style, "%s", cli_time(c->search_s, 3).text); break;
         case EVALUATIONS: cli_table_add(table, style, "%s", cli_count(c->evaluations).text); break;
         case NOTE: add_note(table, style, c); break;
@@ -96,6 +101,7 @@ void cli_print_candidates(const cli_row *row, stw_objective objective, bool firs
         if (!is_wanted(&v, c)) continue;
         columns[v.column_count] = titles[c];
         if (c == METHOD && format != CLI_MARKDOWN) columns[v.column_count].title = "  method";
+        if (c == GAP && objective == STW_OBJECTIVE_THROUGHPUT) columns[v.column_count].title = "load / bound";
         v.column[v.column_count++] = c;
     }
     cli_table_begin(&table, &arena, columns, v.column_count);

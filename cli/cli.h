@@ -105,13 +105,11 @@ typedef struct cli_table {
 } cli_table;
 
 void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *column, int32_t column_count);
-/* The next cell; rows follow from the number of columns. Control characters are shown as '?'. */
+/* The next cell; rows follow from the number of columns. Control characters are escaped: names come from files. */
 void cli_table_add(cli_table *table, cli_style style, const char *format, ...) STW_PRINTF(3, 4);
 /* Indented by two spaces. */
 void cli_table_print(const cli_table *table, FILE *file);
 void cli_table_print_markdown(const cli_table *table, FILE *file);
-/* Names come from files: they must not reach a terminal as escape sequences. */
-void cli_hide_controls(char *text);
 void cli_heading(const char *format, ...) STW_PRINTF(1, 2); /* a line in bold on standard output */
 
 /* Numbers with units, to `digits` significant digits. To be used within one expression: cli_time(s, 3).text */
@@ -130,6 +128,8 @@ void cli_field_int(stw_json_writer *writer, const char *key, int64_t value);
 void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /* negative: null */
 void cli_field_double(stw_json_writer *writer, const char *key, double value); /* NaN: null */
 void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
+
+void cli_field_texts(stw_json_writer *writer, const char *key, const char *const *value, int32_t count);
 
 /* interrupt.c: main's first call; ends what holds signals while libraries are loaded */
 void cli_interrupts_loaded(void);

@@ -49,9 +49,9 @@ static void print_text(const job *j) {
     cli_outcome outcome = {.row = &j->row,
                            .settings = &j->settings,
                            .optimal = stw_result_is_optimal(j->result),
+                           .noise = stw_result_noise(j->result),
                            .output = j->output,
                            .trace = j->trace};
-    outcome.ahead = stw_result_ahead(j->result, &outcome.draws);
     cli_report_outcome(&outcome, j->arena);
 }
 

@@ -52,10 +52,10 @@ static void print_letters(const cli_comparison *c) {
     if (strcmp(before, ", ") == 0) printf("\n");
 }
 
-/* The value that a method's is measured by: the lower bound of the objective, or the best of the row where there is none. */
+/* The value that a method's is measured by: the lower bound of the objective. For the throughput, of which bounds say little, the
+ * best of the row. */
 static double yardstick(const cli_comparison *c, const cli_row *row) {
-    if (c->settings->objective == STW_OBJECTIVE_TIME) return row->bounds.plan_s;
-    if (c->settings->objective == STW_OBJECTIVE_MEMORY) return (double)row->bounds.peak_bytes;
+    if (c->settings->objective != STW_OBJECTIVE_THROUGHPUT) return cli_row_bound(row, c->settings->objective);
     return row->best < 0 ? NAN : row->candidate[row->best].value;
 }
 
@@ -80,9 +80,8 @@ static void add_row(const cli_comparison *c, const cli_row *row, cli_format form
     const stw_objective objective = c->settings->objective;
     cli_table_add(table, CLI_PLAIN, "%s", row->graph);
     cli_table_add(table, CLI_PLAIN, "%s", row->machine);
-    const bool is_memory = objective == STW_OBJECTIVE_MEMORY;
-    cli_table_add(table, CLI_PLAIN, "%s",
-                  (is_memory ? cli_bytes((double)row->bounds.peak_bytes) : cli_time(row->bounds.plan_s, 4)).text);
+    const double bound = cli_row_bound(row, objective);
+    cli_table_add(table, CLI_PLAIN, "%s", bound > 0.0 ? cli_row_value(row, objective, bound, 4).text : "-");
     for (int32_t m = 0; m < c->method_count; m++) {
         const stw_candidate *candidate = find_candidate(row, c->method[m]);
         if (candidate == NULL || !candidate->valid) {
@@ -90,7 +89,7 @@ static void add_row(const cli_comparison *c, const cli_row *row, cli_format form
             continue;
         }
         const bool is_best = candidate->value == row->candidate[row->best].value;
-        add_value(table, is_best, format, cli_value(objective, candidate->value, 4).text);
+        add_value(table, is_best, format, cli_row_value(row, objective, candidate->value, 4).text);
     }
 }
 
@@ -142,10 +141,13 @@ static void print_one(const cli_comparison *c, stw_arena arena) {
     const cli_row *row = &c->row[0];
     cli_heading("%s on %s", row->graph, row->machine);
     cli_print_candidates(row, c->settings->objective, false, CLI_TEXT, arena);
-    printf("\n  lower bound of the step time: %s", cli_time(row->bounds.plan_s, 5).text);
-    if (c->settings->objective == STW_OBJECTIVE_MEMORY)
-        printf(", of the largest peak: %s", cli_bytes((double)row->bounds.peak_bytes).text);
-    if (!isnan(row->measured_share)) printf("; measured: %s of the work", cli_percent(row->measured_share).text);
+    static const char *const what[] = {"step time", "largest peak", "largest load"}; /* by objective */
+    const double bound = cli_row_bound(row, c->settings->objective);
+    printf("\n  ");
+    if (bound > 0.0)
+        printf("lower bound of the %s: %s; ", what[c->settings->objective],
+               cli_row_value(row, c->settings->objective, bound, 5).text);
+    if (!isnan(row->measured_share)) printf("measured: %s of the work", cli_percent(row->measured_share).text);
     printf("\n");
 }
 
@@ -162,8 +164,10 @@ static void print_json(const cli_comparison *c) {
         cli_field_text(&writer, "objective", stw_str_of(stw_objective_name[c->settings->objective]));
         cli_field_double(&writer, "lower_bound_s", row->bounds.plan_s);
         cli_field_double(&writer, "lower_bound_fusion_s", row->bounds.fusion_s);
+        cli_field_double(&writer, "lower_bound_load_s", row->bounds.load_s);
         cli_field_bytes(&writer, "lower_bound_bytes", row->bounds.peak_bytes);
         cli_field_double(&writer, "measured_share", row->measured_share);
+        cli_field_texts(&writer, "warnings", row->warning, row->warning_count);
         stw_json_write_key(&writer, "methods");
         stw_json_begin_array(&writer);
         for (int32_t k = 0; k < row->candidate_count; k++) {

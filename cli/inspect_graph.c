@@ -128,7 +128,7 @@ static void print_facts(const summary *s, stw_arena arena) {
         if (k == STW_NODE_OP && s->unsized > 0) {
             cli_table_add(&table, CLI_PLAIN, "%s without shape and cost", cli_count(s->unsized).text);
         } else {
-            cli_table_add(&table, CLI_PLAIN, "%s", has_bytes ? cli_bytes((double)s->bytes[k]).text : "");
+            cli_table_add(&table, CLI_PLAIN, "%s", has_bytes ? cli_bytes((double)stw_graph_size(graph, s->bytes[k])).text : "");
         }
     }
     for (size_t i = 1; i < sizeof rows / sizeof rows[0]; i++) {
@@ -159,7 +159,7 @@ static void print_classes(const summary *s, stw_arena arena) {
     const bool timed = s->graph->kind_count > 0 && s->measured[0].total_s > 0.0;
     char title[100] = "";
     if (timed) snprintf(title, sizeof title, "time (%.*s)", STW_STR_SHOW(s->measured[0].name));
-    cli_hide_controls(title);
+    stw_escape_text(title, sizeof title);
     const cli_column columns[] = {{"class", CLI_LEFT}, {"ops", CLI_RIGHT}, {"FLOPs", CLI_RIGHT}, {title, CLI_RIGHT}};
     cli_table table;
     cli_table_begin(&table, &arena, columns, timed ? 4 : 3);
@@ -199,11 +199,10 @@ static void print_text(const summary *s, stw_arena arena) {
     print_classes(s, arena);
     print_unknown(s, arena);
     cli_print_open_inputs(s->reading, arena);
-    const stw_str remark = stw_empty_remark(graph, s->reading, &arena);
-    if (remark.length == 0) return;
+    if (s->empty == 0 || graph->open_sizes.length == 0) return; /* the open ones were listed */
     char line[500];
-    snprintf(line, sizeof line, "%.*s", (int)remark.length, remark.p);
-    cli_hide_controls(line);
+    snprintf(line, sizeof line, "%.*s", (int)graph->open_sizes.length, graph->open_sizes.p);
+    stw_escape_text(line, sizeof line);
     printf("\n  %s\n", line);
 }
 

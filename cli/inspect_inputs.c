@@ -29,7 +29,7 @@ static void print_example(const stw_read_options *reading) {
     const stw_model_input *input = &reading->input[k];
     char name[100];
     snprintf(name, sizeof name, "%.*s", STW_STR_SHOW(input->name));
-    cli_hide_controls(name);
+    stw_escape_text(name, sizeof name);
     printf("  set them: --shape '%s=", name);
     if (input->rank < 0) printf("N,...");
     for (int32_t d = 0; d < input->rank; d++)
@@ -60,7 +60,7 @@ void cli_print_open_inputs(const stw_read_options *reading, stw_arena arena) {
     for (int32_t k = 0; k < count; k++) {
         char name[100];
         snprintf(name, sizeof name, "%.*s", STW_STR_SHOW(names[k]));
-        cli_hide_controls(name);
+        stw_escape_text(name, sizeof name);
         printf("%s%s=1", k == 0 ? "; or by dimension: --shape '" : ";", name);
     }
     printf("%s\n", count > 0 ? "'" : "");

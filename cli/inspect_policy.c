@@ -41,7 +41,7 @@ static void read_training(policy_head *head) {
     stw_tensor_file_dimension(&head->file, "train.round", &head->round);
     stw_tensor_file_dimension(&head->file, "train.has_best", &has_best);
     if (graph != NULL) memcpy(head->graph, graph->data, sizeof head->graph - 1);
-    cli_hide_controls(head->graph);
+    stw_escape_text(head->graph, sizeof head->graph);
     if (stw_str_of(head->graph).length != 32) head->graph[0] = '\0';
     head->best_step_s = has_best != 0 && numbers != NULL ? ((const double *)numbers->data)[STW_TRAINING_BEST_STEP] : NAN;
 }

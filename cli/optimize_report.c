@@ -21,7 +21,7 @@ static void add_default(cli_table *table, const cli_outcome *o) {
         const char *what = given            ? "the plan that was given"
                            : fuses && !none ? "single, topological order, fusion by rule"
                                             : "single, topological order";
-        cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_value(objective, standard->value, 5).text, what);
+        cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_row_value(o->row, objective, standard->value, 5).text, what);
     }
 }
 
@@ -32,31 +32,38 @@ static void add_ratios(cli_table *table, const cli_outcome *o) {
     const bool is_time = o->settings->objective != STW_OBJECTIVE_MEMORY;
     if (is_time) {
         cli_table_add(table, CLI_PLAIN, "speed-up");
-        cli_table_add(table, CLI_PLAIN, "%.3f (speed-up = t_ref / t, the default being t_ref)", standard->value / best->value);
+        cli_table_add(table, CLI_PLAIN, "%.3f (speed-up = t_ref / t, the default being t_ref%s)", standard->value / best->value,
+                      o->settings->objective == STW_OBJECTIVE_THROUGHPUT ? "; t: the largest load" : "");
     }
     cli_table_add(table, CLI_PLAIN, "reduction");
     cli_table_add(table, CLI_PLAIN, "%s (reduction = 1 - %s)", cli_percent(1.0 - best->value / standard->value).text,
                   is_time ? "t / t_ref" : "peak / peak of the default");
 }
 
-static void add_bound(cli_table *table, const char *name, double bound_s, double step_s) {
+/* A bound of nothing is none: where everything may be fused away, or nothing takes time. */
+static void add_bound(cli_table *table, const char *name, const char *what, double bound_s, double seconds) {
+    if (bound_s <= 0.0) return;
     cli_table_add(table, CLI_PLAIN, "%s", name);
-    if (bound_s > 0.0) {
-        cli_table_add(table, CLI_PLAIN, "%s; the step is %s above it", cli_time(bound_s, 5).text,
-                      cli_percent(step_s / bound_s - 1.0).text);
-    } else {
-        cli_table_add(table, CLI_PLAIN, "%s", cli_time(bound_s, 5).text);
-    }
+    cli_table_add(table, CLI_PLAIN, "%s; the %s is %s above it", cli_time(bound_s, 5).text, what,
+                  cli_percent(seconds / bound_s - 1.0).text);
 }
 
-static void add_peak_bound(cli_table *table, int64_t bound, double peak) {
-    cli_table_add(table, CLI_PLAIN, "lower bound");
-    if (bound > 0) {
-        cli_table_add(table, CLI_PLAIN, "%s; the peak is %s above it", cli_bytes((double)bound).text,
-                      cli_percent(peak / (double)bound - 1.0).text);
-    } else {
-        cli_table_add(table, CLI_PLAIN, "%s", cli_bytes((double)bound).text);
+/* Of the objective; of the step beside, unless that is the objective. */
+static void add_bounds(cli_table *table, const cli_outcome *o) {
+    const stw_candidate *best = &o->row->candidate[o->row->best];
+    const stw_bounds *bounds = &o->row->bounds;
+    const stw_objective objective = o->settings->objective;
+    if (objective == STW_OBJECTIVE_MEMORY && bounds->peak_bytes > 0) {
+        cli_table_add(table, CLI_PLAIN, "lower bound");
+        cli_table_add(table, CLI_PLAIN, "%s; the peak is %s above it", cli_row_bytes(o->row, (double)bounds->peak_bytes).text,
+                      cli_percent(best->value / (double)bounds->peak_bytes - 1.0).text);
     }
+    if (objective == STW_OBJECTIVE_THROUGHPUT) {
+        add_bound(table, "lower bound", "load", bounds->load_s, best->value);
+        add_bound(table, "  with any fusion", "load", bounds->load_fusion_s, best->value);
+    }
+    add_bound(table, objective == STW_OBJECTIVE_TIME ? "lower bound" : "bound of the step", "step", bounds->plan_s, best->step_s);
+    add_bound(table, "  with any fusion", "step", bounds->fusion_s, best->step_s);
 }
 
 /* The best valid candidate before this one, or NULL. */
@@ -78,20 +85,40 @@ static void add_policy(cli_table *table, const cli_outcome *o) {
         cli_table_add(table, CLI_PLAIN, "policy");
         if (policy->valid && policy->value < before->value) {
             cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %.2f %% (%s -> %s) in %s", policy->method,
-                          100.0 * (1.0 - policy->value / before->value), cli_value(objective, before->value, 4).text,
-                          cli_value(objective, policy->value, 4).text, cli_time(policy->search_s, 2).text);
+                          100.0 * (1.0 - policy->value / before->value), cli_row_value(o->row, objective, before->value, 4).text,
+                          cli_row_value(o->row, objective, policy->value, 4).text, cli_time(policy->search_s, 2).text);
         } else {
             cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s) in %s", policy->method, before->method,
-                          cli_value(objective, before->value, 4).text, cli_time(policy->search_s, 2).text);
+                          cli_row_value(o->row, objective, before->value, 4).text, cli_time(policy->search_s, 2).text);
         }
+    }
+}
+
+/* " with times off by 5 % where measured, 31 % where modelled" */
+static void tell_errors(const stw_noise *noise, char *out, size_t size) {
+    const struct {
+        double error;
+        const char *where;
+    } part[] = {{noise->measured_error, "where measured"},
+                {noise->carried_error, "where carried over from another kind"},
+                {noise->modelled_error, "where modelled"},
+                {noise->fused_error, "where fused"}};
+    size_t length = 0;
+    out[0] = '\0';
+    for (size_t k = 0; k < sizeof part / sizeof part[0] && length < size; k++) {
+        if (isnan(part[k].error)) continue;
+        length += (size_t)snprintf(out + length, size - length, "%s%.0f %% %s", length > 0 ? ", " : " with times off by ",
+                                   100.0 * part[k].error, part[k].where);
     }
 }
 
 static void add_confidence(cli_table *table, const cli_outcome *o) {
     if (o->optimal) add_line(table, "proved", "no plan is better");
-    if (o->draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
+    if (o->noise.draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
+        char errors[200];
+        tell_errors(&o->noise, errors, sizeof errors);
         cli_table_add(table, CLI_PLAIN, "noise");
-        cli_table_add(table, CLI_PLAIN, "ahead of the default in %d of %d draws of 10 %% noise on all costs", o->ahead, o->draws);
+        cli_table_add(table, CLI_PLAIN, "ahead of the default in %d of %d draws%s", o->noise.ahead, o->noise.draws, errors);
     }
     cli_table_add(table, CLI_PLAIN, "measured");
     cli_table_add(table, CLI_PLAIN, "%s of the work", cli_percent(o->row->measured_share).text);
@@ -105,13 +132,11 @@ static void print_winner(const cli_outcome *o, stw_arena arena) {
     cli_table table;
     cli_table_begin(&table, &arena, columns, 2);
     cli_table_add(&table, CLI_PLAIN, "%s", quantity[objective]);
-    cli_table_add(&table, CLI_BOLD, "%s by %s", cli_value(objective, best->value, 5).text, best->method);
+    cli_table_add(&table, CLI_BOLD, "%s by %s", cli_row_value(o->row, objective, best->value, 5).text, best->method);
     add_default(&table, o);
     add_ratios(&table, o);
     if (objective != STW_OBJECTIVE_TIME) add_line(&table, "step time", cli_time(best->step_s, 5).text);
-    if (objective == STW_OBJECTIVE_MEMORY) add_peak_bound(&table, o->row->bounds.peak_bytes, best->value);
-    add_bound(&table, objective == STW_OBJECTIVE_MEMORY ? "  of the step" : "lower bound", o->row->bounds.plan_s, best->step_s);
-    add_bound(&table, "  with any fusion", o->row->bounds.fusion_s, best->step_s);
+    add_bounds(&table, o);
     add_policy(&table, o);
     add_confidence(&table, o);
     if (o->output != NULL) add_line(&table, "plan", o->output);

@@ -42,7 +42,7 @@ typedef struct line { /* pieces are added as long as they fit, so a narrow termi
 static void add(line *l, const char *text) {
     char clean[120];
     snprintf(clean, sizeof clean, "%s", text);
-    stw_clean_text(clean); /* a name may be cut within a character */
+    stw_escape_text(clean, sizeof clean);
     const int32_t gap = l->length > 0 ? 2 : 0, length = (int32_t)strlen(clean);
     l->full |= l->length + gap + length > l->room;
     if (l->full) return;

@@ -10,6 +10,9 @@ typedef enum cli_format { CLI_TEXT, CLI_JSON, CLI_CSV, CLI_MARKDOWN } cli_format
 typedef struct cli_row { /* what the methods came to for one graph on one machine */
     const char *graph, *machine;
     int32_t device_count;
+    double size_scale;    /* what bytes are divided by for people (stw_graph_size_scale) */
+    const char **warning; /* (warning_count) what the user should know; was printed when the session was opened */
+    int32_t warning_count;
     stw_bounds bounds;
     double measured_share; /* of the best plan; NaN: there is none */
     const stw_candidate *candidate;
@@ -29,6 +32,11 @@ bool cli_is_dash(const char *path);
 int64_t cli_candidate_peak(const cli_row *row, const stw_candidate *candidate); /* the largest of a device; -1: none */
 /* A value of the objective: a time or bytes; "-" if there is none. */
 cli_text cli_value(stw_objective objective, double value, int digits);
+/* The same in the unit of the graph's file. */
+cli_text cli_row_value(const cli_row *row, stw_objective objective, double value, int digits);
+cli_text cli_row_bytes(const cli_row *row, double bytes);
+/* What no plan can beat in the objective, with the groups of the plan; 0: nothing is known. */
+double cli_row_bound(const cli_row *row, stw_objective objective);
 cli_text cli_budget(const stw_settings *settings); /* "10 s", "1,000 evaluations" */
 /* The stw_reason's name in a text "... memory: ..."; "no plan" if there is none. */
 const char *cli_reason_word(const char *reason);
@@ -46,7 +54,7 @@ void cli_print_csv_row(const cli_row *row, stw_objective objective);
 typedef struct cli_outcome { /* of one optimize */
     const cli_row *row;
     const stw_settings *settings;
-    int32_t ahead, draws; /* of the noise check */
+    stw_noise noise;
     bool optimal;
     const char *output, *trace; /* files that were written, or NULL */
 } cli_outcome;

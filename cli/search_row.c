@@ -49,6 +49,15 @@ static stw_status copy_candidate(const stw_candidate *from, int32_t device_count
     return STW_OK;
 }
 
+static stw_status copy_warnings(const stw_session *session, stw_arena *arena, cli_row *out, stw_error *error) {
+    int32_t count = 0;
+    while (stw_session_remark(session, count) != NULL) count++;
+    STW_TRY_NEW(arena, out->warning, count, error);
+    for (; out->warning_count < count; out->warning_count++)
+        TRY(copy_text(arena, stw_session_remark(session, out->warning_count), &out->warning[out->warning_count], error));
+    return STW_OK;
+}
+
 stw_status cli_row_create(const stw_session *session, const stw_result *result, stw_arena *arena, cli_row *out,
                           stw_error *error) {
     const stw_machine *machine = stw_session_machine(session);
@@ -57,6 +66,7 @@ stw_status cli_row_create(const stw_session *session, const stw_result *result, 
     while (stw_result_candidate(result, count, &one)) count++;
     STW_TRY_NEW(arena, copy, count, error);
     *out = (cli_row){.device_count = machine->device_count,
+                     .size_scale = stw_graph_size_scale(stw_session_graph(session)),
                      .bounds = stw_result_bounds(result),
                      .measured_share = stw_result_measured_share(result),
                      .candidate = copy,
@@ -66,6 +76,7 @@ stw_status cli_row_create(const stw_session *session, const stw_result *result, 
     for (int32_t k = 0; stw_result_candidate(result, k, &one); k++) {
         TRY(copy_candidate(&one, machine->device_count, arena, &copy[k], error));
     }
+    TRY(copy_warnings(session, arena, out, error));
     TRY(copy_text(arena, stw_result_lacking(result), &out->lacking, error));
     TRY(copy_text(arena, stw_graph_name(stw_session_graph(session)), &out->graph, error));
     return copy_text(arena, stw_machine_name(machine), &out->machine, error);
@@ -84,6 +95,20 @@ int64_t cli_candidate_peak(const cli_row *row, const stw_candidate *candidate) {
 cli_text cli_value(stw_objective objective, double value, int digits) {
     if (isnan(value)) return (cli_text){"-"};
     return objective == STW_OBJECTIVE_MEMORY ? cli_bytes(value) : cli_time(value, digits);
+}
+
+cli_text cli_row_bytes(const cli_row *row, double bytes) { return cli_bytes(bytes / row->size_scale); }
+
+cli_text cli_row_value(const cli_row *row, stw_objective objective, double value, int digits) {
+    return cli_value(objective, objective == STW_OBJECTIVE_MEMORY ? value / row->size_scale : value, digits);
+}
+
+double cli_row_bound(const cli_row *row, stw_objective objective) {
+    switch (objective) {
+        case STW_OBJECTIVE_MEMORY: return (double)row->bounds.peak_bytes;
+        case STW_OBJECTIVE_THROUGHPUT: return row->bounds.load_s;
+        default: return row->bounds.plan_s;
+    }
 }
 
 cli_text cli_budget(const stw_settings *settings) {

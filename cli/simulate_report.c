@@ -45,9 +45,11 @@ static int by_busy(const void *a, const void *b) {
     return x->from != y->from ? x->from - y->from : x->to - y->to;
 }
 
+/* A bound of nothing is none. */
 static void add_bound(cli_table *table, const char *name, double bound_s, double step_s) {
+    if (bound_s <= 0.0) return;
     cli_table_add(table, CLI_PLAIN, "%s", name);
-    if (step_s > 0.0 && bound_s > 0.0) {
+    if (step_s > 0.0) {
         cli_table_add(table, CLI_PLAIN, "%s; the step is %s above it", cli_time(bound_s, 5).text,
                       cli_percent(step_s / bound_s - 1.0).text);
     } else {
@@ -80,6 +82,7 @@ static void print_devices(const cli_simulation *s, stw_arena arena) {
                                          {"utilisation", CLI_RIGHT}, {"", CLI_LEFT},      {"peak memory", CLI_RIGHT},
                                          {"of", CLI_RIGHT},          {"used", CLI_RIGHT}};
     const stw_machine *machine = s->machine;
+    const double scale = stw_graph_size_scale(s->graph);
     cli_table table;
     cli_table_begin(&table, &arena, columns, 8);
     for (int32_t d = 0; d < machine->device_count; d++) {
@@ -91,9 +94,10 @@ static void print_devices(const cli_simulation *s, stw_arena arena) {
         cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(step - busy), 3).text);
         cli_table_add(&table, CLI_PLAIN, "%s", cli_percent(utilisation).text);
         cli_table_add(&table, CLI_PLAIN, "%s", cli_bar(utilisation).text);
-        cli_table_add(&table, peak > memory ? CLI_RED : CLI_PLAIN, "%s", cli_bytes((double)peak).text);
-        cli_table_add(&table, CLI_PLAIN, "%s", cli_bytes((double)memory).text);
-        cli_table_add(&table, CLI_PLAIN, "%s", memory > 0 ? cli_percent((double)peak / (double)memory).text : "-");
+        const bool limited = memory < STW_GRAPH_MAX_BYTES; /* no graph is larger */
+        cli_table_add(&table, peak > memory ? CLI_RED : CLI_PLAIN, "%s", cli_bytes((double)peak / scale).text);
+        cli_table_add(&table, CLI_PLAIN, "%s", limited ? cli_bytes((double)memory / scale).text : "no limit");
+        cli_table_add(&table, CLI_PLAIN, "%s", memory > 0 && limited ? cli_percent((double)peak / (double)memory).text : "-");
     }
     printf("\n");
     cli_table_print(&table, stdout);
@@ -117,7 +121,8 @@ static stw_status print_links(const cli_simulation *s, stw_arena arena, stw_erro
         cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->device[traffic[l].from].name));
         cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->device[traffic[l].to].name));
         cli_table_add(&table, CLI_PLAIN, "%s", cli_count(traffic[l].transfers).text);
-        cli_table_add(&table, CLI_PLAIN, "%s", cli_bytes((double)traffic[l].bytes).text);
+        const bool is_size = s->graph->size_scale <= 0.0; /* else the file states times, and bytes stand for them */
+        cli_table_add(&table, CLI_PLAIN, "%s", is_size ? cli_bytes((double)traffic[l].bytes).text : "-");
         cli_table_add(&table, CLI_PLAIN, "%s", cli_time(traffic[l].busy_ps / 1e12, 3).text);
     }
     printf("\n");
@@ -196,6 +201,12 @@ stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *
     cli_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);
     cli_field_bytes(&writer, "lower_bound_bytes", s->bounds.peak_bytes);
     cli_field_double(&writer, "measured_share", s->measured_share);
+    stw_json_write_key(&writer, "warnings");
+    stw_json_begin_array(&writer);
+    const char *remark;
+    for (int32_t k = 0; (remark = stw_session_remark(s->session, k)) != NULL; k++)
+        stw_json_write_string(&writer, stw_str_of(remark));
+    stw_json_end_array(&writer);
     write_devices(s, &writer);
     TRY(write_links(s, arena, &writer, error));
     stw_json_end_object(&writer);

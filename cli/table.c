@@ -35,14 +35,6 @@ static int32_t text_width(const char *text) {
     return width;
 }
 
-void cli_hide_controls(char *text) {
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
-        if (c < 0x20 || c == 0x7f) *text = '?';
-        if (c == 0xc2 && next >= 0x80 && next < 0xa0) text[0] = text[1] = '?'; /* U+0080 to U+009F steer terminals too */
-    }
-}
-
 void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *column, int32_t column_count) {
     *table = (cli_table){.arena = arena, .column = column, .column_count = column_count};
 }
@@ -53,7 +45,7 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    cli_hide_controls(text);
+    stw_escape_text(text, sizeof text);
     cli_cell *cell = STW_NEW(table->arena, cli_cell, 1);
     const stw_str copy = stw_str_copy(table->arena, stw_str_of(text));
     if (cell == NULL || copy.p == NULL) return; /* out of memory: a table with holes is the least of the troubles */
@@ -145,7 +137,7 @@ void cli_heading(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    cli_hide_controls(text);
+    stw_escape_text(text, sizeof text);
     if (has_colour()) {
         printf("\033[1m%s\033[0m\n", text);
     } else {

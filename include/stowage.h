@@ -18,6 +18,9 @@
  * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What a `create`,
  * `open` or `read` returns belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed.
  * Plain `const` pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8.
+ * What is passed must be there: handles, names and places for results must not be NULL unless their comment says that they may.
+ * Debug builds of the library (without NDEBUG) check that and abort with a message; in others the result is not defined. May be
+ * NULL everywhere: `error`, `options` (the defaults; a session needs some), `watch`, and what is destroyed or freed.
  * An object is immutable after its creation unless a `set` function exists for it, so it may be used by several threads at
  * once; objects with `set` functions and workspaces belong to one thread at a time. */
 #ifndef STOWAGE_H
@@ -92,6 +95,8 @@ STW_API const char *stw_graph_fingerprint(const stw_graph *graph); /* 32 hexadec
 STW_API int32_t stw_graph_node_count(const stw_graph *graph);
 STW_API int32_t stw_graph_op_count(const stw_graph *graph); /* nodes that compute: neither views nor sources */
 STW_API const char *stw_graph_node_name(const stw_graph *graph, int32_t node);
+/* What sizes and memories in the graph are divided by to be bytes: 1, but for dnn-partitioning inputs. */
+STW_API double stw_graph_size_scale(const stw_graph *graph);
 
 typedef struct stw_node { /* strings and arrays are borrowed from the graph */
     const char *name, *op;
@@ -140,8 +145,11 @@ STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *m
 STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
-/* A remark for the user (measured times that match no op, ...), or NULL. */
+/* A remark on the file of costs for the user (measured times that match no op, ...), or NULL. */
 STW_API const char *stw_costs_remark(const stw_costs *costs);
+/* The i-th thing that the user should know before trusting times and memory, or NULL past the last: that remark; sizes that the
+ * model leaves open; unknown operators; a program that is already partitioned. */
+STW_API const char *stw_costs_warning(const stw_costs *costs, int32_t index);
 
 /* ---- The plan: the decisions ------------------------------------------------------------------------------------- */
 
@@ -217,7 +225,9 @@ STW_API const char *stw_reason_name(stw_reason reason);
 typedef struct stw_bounds {
     double plan_s;
     double fusion_s;
-    int64_t peak_bytes; /* the largest peak of memory of a device, with this plan's groups */
+    int64_t peak_bytes;   /* the largest peak of memory of a device, with this plan's groups */
+    double load_s;        /* the largest load of a device (objective throughput), with this plan's groups, */
+    double load_fusion_s; /* and with the groups free */
 } stw_bounds;
 STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out,
                                     stw_error *error) STW_CHECK_RESULT;
@@ -326,9 +336,19 @@ STW_API stw_bounds stw_result_bounds(const stw_result *result);
 STW_API double stw_result_measured_share(const stw_result *result);
 STW_API bool stw_result_is_interrupted(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
-/* How often the plan stays ahead of the default, or level with it, when all costs are off by about 10 %; *draws is how often that
- * was tried: 32, fewer after a cancel. */
+/* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md); *draws (which
+ * may be NULL) is how often that was tried: 32, fewer after a cancel. The default is level with itself, which counts. */
 STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
+/* The same with how far the times of the plan's kernels were off, as a share of them, in the mean by time; NaN where the plan has
+ * no such kernels. Links are off by 10 %, and each plan by about 2 % beside. */
+typedef struct stw_noise {
+    int32_t ahead, draws;
+    double measured_error; /* ops whose time was measured on that kind of device */
+    double carried_error;  /* on another kind */
+    double modelled_error; /* ops without a measured time */
+    double fused_error;    /* fused groups */
+} stw_noise;
+STW_API stw_noise stw_result_noise(const stw_result *result);
 /* Writes the plan file with its candidates; `head_only` leaves out the lists per node. "-" is standard output. */
 STW_API stw_status stw_result_write(const stw_result *result, const char *path, bool head_only,
                                     stw_error *error) STW_CHECK_RESULT;

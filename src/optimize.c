@@ -66,6 +66,13 @@ static stw_status run_single(stw_runner *r, int32_t fusion, stw_result *result, 
     return STW_OK;
 }
 
+/* The last entry is a second run of its method: rows have names of their own. */
+static void name_last(stw_result *result, const char *name) {
+    stw_entry *entry = result->entry[result->count - 1];
+    entry->method = name;
+    if (entry->plan != NULL) entry->plan->method = stw_str_of(name);
+}
+
 /* The plan that was given, as it is. */
 static stw_status add_given(stw_runner *r, stw_result *result, stw_error *error) {
     stw_entry *entry = calloc(1, sizeof *entry);
@@ -88,7 +95,10 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
         return find_bounds(r, result, error);
     }
     TRY(run_single(r, fixed ? r->settings.fusion : STW_FUSION_DEFAULT, result, error));
-    if (r->fusing != NULL && !fixed) TRY(run_single(r, STW_FUSION_NONE, result, error));
+    if (r->fusing != NULL && !fixed) {
+        TRY(run_single(r, STW_FUSION_NONE, result, error));
+        name_last(result, "single-unfused");
+    }
     return r->settings.budget_s > 0.0 && is_slow_to_bound(r) ? STW_OK : find_bounds(r, result, error);
 }
 
@@ -111,6 +121,7 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         const stw_budget slice = slice_for(r, method == &stw_method_steer);
         TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
+        if (method == &stw_method_single) name_last(result, "single-by-rule");
     }
     return STW_OK;
 }
@@ -171,6 +182,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
         stw_bounds bounds;
         TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
         result->bounds.plan_s = bounds.plan_s;
+        result->bounds.load_s = bounds.load_s;
     }
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;

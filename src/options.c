@@ -120,6 +120,10 @@ stw_status stw_options_set(stw_options *options, const char *name, const char *v
     return STW_OK;
 }
 
+bool stw_options_takes(const stw_options *options, const char *name) {
+    return stw_option_find(stw_str_of(name), options->commands) != NULL;
+}
+
 const char *stw_options_get(const stw_options *options, const char *name) {
     const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
     if (option == NULL) return NULL;

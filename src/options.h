@@ -57,6 +57,8 @@ stw_status stw_option_check(const stw_option *option, const char *value, stw_err
 
 /* Like stw_options_create, for the rows of a command instead of those of the library. */
 stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_error *error);
+/* Whoever they were made for has such an option. */
+bool stw_options_takes(const stw_options *options, const char *name);
 
 /* Somebody has said so, and it is not the default. */
 bool stw_options_is_given(const stw_options *options, const char *name);

@@ -44,9 +44,11 @@ bool stw_result_is_interrupted(const stw_result *result) { return result->interr
 bool stw_result_is_optimal(const stw_result *result) { return result->optimal && result->best >= 0; }
 
 int32_t stw_result_ahead(const stw_result *result, int32_t *draws) {
-    if (draws != NULL) *draws = result->draws;
-    return result->ahead;
+    if (draws != NULL) *draws = result->noise.draws;
+    return result->noise.ahead;
 }
+
+stw_noise stw_result_noise(const stw_result *result) { return result->noise; }
 
 stw_status stw_result_write(const stw_result *result, const char *path, bool head_only, stw_error *error) {
     static const char *const task_name[] = {"placement", "schedule", "fusion"}; /* by bit */
@@ -61,6 +63,7 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .step_s = NAN,
                           .bounds = result->bounds,
                           .measured_share = result->measured_share,
+                          .noise = result->best > 0 ? &result->noise : NULL, /* the default is level with itself */
                           .candidate = candidate,
                           .candidate_count = result->count};
     for (int32_t k = 0; k < 3; k++) {

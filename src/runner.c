@@ -270,6 +270,20 @@ static stw_status judge_entry(stw_runner *r, stw_entry *entry, stw_error *error)
     return STW_OK;
 }
 
+static bool has_entry(const stw_result *result, const char *method) {
+    int32_t k = 0;
+    while (k < result->count && strcmp(result->entry[k]->method, method) != 0) k++;
+    return k < result->count;
+}
+
+static void make_name_unique(const stw_result *result, stw_entry *entry) {
+    const char *method = entry->method;
+    for (int run = 2; has_entry(result, entry->method); run++) {
+        snprintf(entry->again, sizeof entry->again, "%.30s-%d", method, run);
+        entry->method = entry->again;
+    }
+}
+
 stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, stw_error *error) {
     stw_status status = STW_OK;
     if (result->count == STW_MAX_ENTRIES) status = stw_fail(error, STW_ERROR_INPUT, "more than %d methods", STW_MAX_ENTRIES);
@@ -282,6 +296,7 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
         stw_entry_destroy(entry);
         return status;
     }
+    make_name_unique(result, entry);
     const int32_t k = result->count++;
     result->entry[k] = entry;
     if (entry->plan == NULL || entry->score.reason != STW_VALID) return STW_OK;
@@ -313,9 +328,11 @@ int32_t stw_runner_rule(const stw_runner *r) {
 
 /* ---- bounds ---- */
 
+/* A rule makes other groups for other devices. */
+static bool groups_are_open(const stw_runner *r) { return r->fusing != NULL && r->settings.fusion != STW_FUSION_NONE; }
+
 double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
-    const bool grouped = r->fusing != NULL && r->settings.fusion != STW_FUSION_NONE; /* a rule makes others for other devices */
-    return grouped ? result->bounds.fusion_s : result->bounds.plan_s;
+    return groups_are_open(r) ? result->bounds.fusion_s : result->bounds.plan_s;
 }
 
 /* Whatever is fused: parameters and buffers stay for the whole step, outputs are there at its end, on one device or another. */
@@ -330,7 +347,7 @@ static int64_t least_peak(const stw_simulator *s) {
 }
 
 void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
-    if (r->fusing == NULL || r->settings.fusion == STW_FUSION_NONE) return;
+    if (!groups_are_open(r)) return;
     bounds->peak_bytes = least_peak(r->simulator);
 }
 
@@ -342,6 +359,7 @@ stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error)
     stw_plan_destroy(any);
     stw_runner_widen_bounds(r, &result->bounds);
     result->bounds.plan_s = stw_runner_lower_bound(r, result); /* whatever the groups of each method */
+    if (groups_are_open(r)) result->bounds.load_s = result->bounds.load_fusion_s;
     r->progress.lower_bound_s = result->bounds.plan_s;
     return status;
 }
@@ -359,7 +377,7 @@ void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
         snprintf(result->lacking, sizeof result->lacking,
                  "parameters and buffers take %" PRId64 " bytes, all devices together hold %" PRId64 ": %" PRId64
                  " bytes are missing",
-                 resident, memory, resident - memory);
+                 stw_graph_size(graph, resident), stw_graph_size(graph, memory), stw_graph_size(graph, resident - memory));
         return;
     }
     for (int32_t k = 0; k < result->count; k++) {

@@ -14,7 +14,8 @@ typedef struct stw_trail { /* how a method's best value fell */
 } stw_trail;
 
 typedef struct stw_entry { /* one method's outcome */
-    const char *method;    /* a literal */
+    const char *method;    /* a literal, or `again` */
+    char again[44];        /* "lean-2", where a method runs a second time: no two entries have one name */
     stw_plan *plan;        /* NULL if it made none */
     stw_score score;
     int64_t peak_bytes[STW_MAX_DEVICES];
@@ -38,7 +39,7 @@ struct stw_result {
     int32_t best; /* valid, or -1 */
     stw_bounds bounds;
     double measured_share;
-    int32_t ahead, draws;
+    stw_noise noise;
     bool interrupted, optimal;
     char lacking[512];
 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "opening.h"
+#include "options.h"
 #include "plan/plan.h"
 
 struct stw_session {
@@ -14,49 +14,42 @@ struct stw_session {
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
-    char of_graph[STW_OPENING_REMARK];
-    const char *remark[3]; /* of the graph, the plan and the costs */
-    int32_t remark_count;
+    const char *of_plan; /* a remark, or NULL */
 };
 
-static void add_remark(stw_session *s, const char *remark) {
-    if (remark != NULL) s->remark[s->remark_count++] = remark;
-}
-
-static stw_status set_memory(const stw_options *options, stw_machine *machine, stw_error *error) {
+/* Of a machine that came with its graph, in the graph's unit. */
+static stw_status set_memory(const stw_options *options, const stw_graph *graph, stw_machine *machine, stw_error *error) {
     const char *memory = stw_options_get(options, "memory");
     int64_t bytes = 0;
     if (memory == NULL || !stw_str_to_bytes(stw_str_of(memory), &bytes)) return STW_OK;
+    const double scaled = (double)bytes * stw_graph_size_scale(graph);
+    if (graph->size_scale > 0.0) bytes = scaled < (double)STW_GRAPH_MAX_BYTES ? (int64_t)scaled : STW_GRAPH_MAX_BYTES;
     return stw_machine_set_memory(machine, bytes, error);
 }
 
 static stw_status open_machine(stw_session *s, const stw_options *options, stw_error *error) {
     const char *name = stw_options_get(options, "machine");
-    if (name == NULL) return s->graph->machine == NULL ? STW_OK : set_memory(options, s->graph->machine, error);
+    if (name == NULL) return s->graph->machine == NULL ? STW_OK : set_memory(options, s->graph, s->graph->machine, error);
     TRY(stw_machine_open(name, &s->machine, error));
-    return set_memory(options, s->machine, error);
+    return set_memory(options, s->graph, s->machine, error);
 }
 
 static stw_status open_plan(stw_session *s, const stw_options *options, const char *path, stw_error *error) {
-    const char *remark = NULL;
-    TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, &remark, error));
-    add_remark(s, remark);
-    return s->plan->owned_machine == NULL ? STW_OK : set_memory(options, s->plan->owned_machine, error);
+    TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, &s->of_plan, error));
+    return s->plan->owned_machine == NULL ? STW_OK : set_memory(options, s->graph, s->plan->owned_machine, error);
 }
 
 static stw_status open_all(stw_session *s, const char *graph_path, const stw_options *options, stw_error *error) {
     const char *plan = stw_options_get(options, "plan");
     const bool plan_is_file = plan != NULL && !stw_method_exists(plan);
-    TRY(stw_graph_open_telling(graph_path, options, s->of_graph, &s->graph, error));
-    if (s->of_graph[0] != '\0') add_remark(s, s->of_graph);
+    TRY(stw_graph_open_with(graph_path, options, &s->graph, error));
     TRY(open_machine(s, options, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "a machine is needed, such as --machine h200x4, unless --plan is a file or the graph brings one");
+        return stw_fail(error, STW_ERROR_INPUT, "a machine is needed, such as --machine h200x4, unless %sthe graph brings one",
+                        stw_options_takes(options, "plan") ? "--plan is a file or " : "");
     TRY(stw_costs_create(s->graph, machine, stw_options_get(options, "costs"), &s->costs, error));
-    add_remark(s, stw_costs_remark(s->costs));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
     return plan == NULL || plan_is_file ? STW_OK : stw_method_run(plan, s->simulator, options, &s->plan, error);
 }
@@ -95,5 +88,6 @@ const stw_machine *stw_session_machine(const stw_session *session) {
 }
 
 const char *stw_session_remark(const stw_session *session, int32_t index) {
-    return index < 0 || index >= session->remark_count ? NULL : session->remark[index];
+    if (session->of_plan == NULL) return stw_costs_warning(session->costs, index);
+    return index == 0 ? session->of_plan : stw_costs_warning(session->costs, index - 1);
 }

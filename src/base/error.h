@@ -5,6 +5,8 @@
 #ifndef STW_BASE_ERROR_H
 #define STW_BASE_ERROR_H
 
+#include <assert.h>
+
 #include "stowage.h"
 
 #define STW_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
@@ -19,9 +21,13 @@
 /* Fills `error` (which may be NULL) and returns `status`, so that callers write `return stw_fail(...)`. */
 stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...) STW_PRINTF(3, 4);
 
-/* Names come from files, and long ones are cut: puts '?' for control characters, which could break the line or reach a terminal,
- * and for what is no whole UTF-8 character. */
-void stw_clean_text(char *text);
+/* What a caller of the public interface must not leave out: checked in debug builds, in which assert names the function. */
+#define STW_NEED(pointer) assert((pointer) != NULL && "NULL is not allowed here; see the conventions in stowage.h")
+
+/* Names come from files, and long ones are cut. What could break the line, steer a terminal or turn the direction of the text is
+ * written as "\n", "\x1b" or "\u009b", and so is each byte of what is no UTF-8. In place, within `size` bytes: what has no room
+ * is cut off, and so is the half of a character at the end. */
+void stw_escape_text(char *text, size_t size);
 
 /* Puts "<prefix>: " in front of the message, shortening its end if need be. */
 void stw_error_prefix(stw_error *error, const char *prefix);

@@ -16,8 +16,11 @@ struct stw_costs {
     double **model_us;   /* (C)(N) what the model says of the same op */
     double **compute_us; /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
     bool **measured;     /* (C)(N) the time was measured for this very kind */
+    bool **carried;      /* (C)(N) it was for another kind, and is that time times the ratio of the two models */
     int64_t *moved;      /* (N) bytes that an op alone reads and writes */
-    stw_str remark;      /* for the user, or empty */
+    stw_str remark;      /* on the file of costs, for the user; or empty */
+    stw_str *warning;    /* (warning_count) the remark and what else there is to know before trusting the times */
+    int32_t warning_count;
 };
 
 /* Bytes that a read of these uses of ONE value moves: the whole if the value itself is read, else the distinct views, at most
@@ -28,6 +31,11 @@ int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use
 double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops);
 double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes);
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes);
+
+/* error.c: how far times may be off, |known / true - 1| in the mean (docs/cost-model.md). Of an op: */
+double stw_cost_error(const stw_costs *costs, int32_t cost_class, int32_t node);
+extern const double stw_cost_error_of_groups; /* beside what their members are off by */
+extern const double stw_cost_error_of_links;
 
 /* What a fused group of two or more members does. */
 typedef struct stw_group_work {

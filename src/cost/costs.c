@@ -205,6 +205,7 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
     STW_TRY_NEW(&costs->arena, costs->model_us[c], graph->N, error);
     STW_TRY_NEW(&costs->arena, costs->compute_us[c], graph->N, error);
     STW_TRY_NEW(&costs->arena, costs->measured[c], graph->N, error);
+    STW_TRY_NEW(&costs->arena, costs->carried[c], graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP) continue;
         const double model_us = model_op(costs, device, i);
@@ -214,6 +215,7 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
         int64_t from = -1;
         costs->us[c][i] = time_op(costs, m, device, i, model_us, &from);
         costs->measured[c][i] = from >= 0 && stw_str_equal(m->kind[from], device->kind);
+        costs->carried[c][i] = from >= 0 && !costs->measured[c][i];
         if (from >= 0) served[from] = true;
     }
     return STW_OK;
@@ -240,12 +242,14 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
     STW_TRY_NEW(&costs->arena, costs->moved, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = bytes_moved(graph, i);
     }
     for (int32_t c = 0; c < classes; c++) TRY(fill_and_tell(costs, &m, c, rows != NULL, scratch, &remark, error));
     costs->remark = stw_str_copy(&costs->arena, remark);
+    TRY(stw_costs_find_warnings(costs, error));
     STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
         costs->least_us[i] = costs->us[0][i];
@@ -284,6 +288,10 @@ void stw_costs_destroy(stw_costs *costs) {
 double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device) {
     if (node < 0 || node >= costs->graph->N || device < 0 || device >= costs->machine->device_count) return 0.0;
     return costs->us[costs->machine->device[device].cost_class][node];
+}
+
+const char *stw_costs_warning(const stw_costs *costs, int32_t index) {
+    return index < 0 || index >= costs->warning_count ? NULL : costs->warning[index].p;
 }
 
 const char *stw_costs_remark(const stw_costs *costs) { return costs->remark.length > 0 ? costs->remark.p : NULL; }

@@ -12,12 +12,14 @@ static stw_status fill(stw_costs *costs, const stw_given_costs *given, stw_error
     STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
     STW_TRY_NEW(&costs->arena, costs->moved, graph->N, error);
     STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
     for (int32_t c = 0; c < classes; c++) {
         STW_TRY_NEW(&costs->arena, costs->us[c], graph->N, error);
         STW_TRY_NEW(&costs->arena, costs->compute_us[c], graph->N, error);
         STW_TRY_NEW(&costs->arena, costs->measured[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->carried[c], graph->N, error);
         costs->model_us[c] = costs->us[c];
         memcpy(costs->us[c], given->us[c], size);
         for (int32_t i = 0; i < graph->N; i++) costs->compute_us[c][i] = fmin(given->compute_us[c][i], costs->us[c][i]);

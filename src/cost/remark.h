@@ -1,4 +1,4 @@
-/* Private to cost/: what there is to tell the user of a file of measured times. All text lies in the arena. */
+/* Private to cost/: what there is to tell the user of measured times, and of those that are none. All text lies in the arena. */
 #ifndef STW_COST_REMARK_H
 #define STW_COST_REMARK_H
 
@@ -15,5 +15,8 @@ stw_str stw_remark_on_rows(const stw_cost_rows *rows, const stw_row_count *n, st
 /* `remark` and, where every time of `kind` was carried over from others, that. served[k]: a time of kind other[k] served. */
 stw_str stw_remark_on_carried(stw_str remark, stw_str kind, const stw_str *other, const bool *served, int64_t count,
                               stw_arena *arena);
+
+/* Fills in the list of warnings: the remark, and what else changes numbers without being seen in them. */
+stw_status stw_costs_find_warnings(stw_costs *costs, stw_error *error);
 
 #endif

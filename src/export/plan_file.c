@@ -84,6 +84,26 @@ void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int
     stw_json_end_object(w);
 }
 
+/* Whether the plan stays ahead of the default when costs are off, and by how much they were. */
+static void write_noise(stw_json_writer *w, const stw_noise *noise) {
+    stw_json_write_key(w, "noise");
+    stw_json_begin_object(w);
+    write_key_int64(w, "draws", noise->draws);
+    write_key_int64(w, "ahead", noise->ahead);
+    write_key_double(w, "measured_error", noise->measured_error);
+    write_key_double(w, "carried_error", noise->carried_error);
+    write_key_double(w, "modelled_error", noise->modelled_error);
+    write_key_double(w, "fused_error", noise->fused_error);
+    stw_json_end_object(w);
+}
+
+static void write_warnings(stw_json_writer *w, const stw_costs *costs) {
+    stw_json_write_key(w, "warnings");
+    stw_json_begin_array(w);
+    for (int32_t k = 0; k < costs->warning_count; k++) stw_json_write_string(w, costs->warning[k]);
+    stw_json_end_array(w);
+}
+
 static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     const int32_t D = head->simulator->machine->device_count;
     write_key_text(w, "objective", stw_str_of(head->objective));
@@ -92,10 +112,13 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     write_key_bool(w, "valid", head->valid);
     write_key_double(w, "lower_bound_s", head->bounds.plan_s);
     write_key_double(w, "lower_bound_fusion_s", head->bounds.fusion_s);
+    write_key_double(w, "lower_bound_load_s", head->bounds.load_s);
     stw_json_write_key(w, "lower_bound_bytes");
     stw_json_write_int64(w, head->bounds.peak_bytes);
     write_key_double(w, "measured_share", head->measured_share);
     write_peaks(w, head->peak_bytes, D);
+    if (head->noise != NULL && head->noise->draws > 0) write_noise(w, head->noise);
+    write_warnings(w, head->simulator->costs);
     stw_json_write_key(w, "candidates");
     stw_json_begin_array(w);
     for (int32_t k = 0; k < head->candidate_count; k++) {

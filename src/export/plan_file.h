@@ -17,6 +17,7 @@ typedef struct stw_plan_head { /* what stands before the lists per node */
     stw_bounds bounds;
     double measured_share;     /* NaN: there is no plan */
     const int64_t *peak_bytes; /* (devices), or NULL */
+    const stw_noise *noise;    /* NULL, or no draws: it was not tried */
     const stw_candidate *candidate;
     int32_t candidate_count;
 } stw_plan_head;

@@ -50,6 +50,8 @@ const stw_machine *stw_graph_machine(const stw_graph *graph) { return graph->mac
 int32_t stw_graph_node_count(const stw_graph *graph) { return graph->N; }
 int32_t stw_graph_op_count(const stw_graph *graph) { return graph->op_count; }
 
+double stw_graph_size_scale(const stw_graph *graph) { return graph->size_scale > 0.0 ? graph->size_scale : 1.0; }
+
 const char *stw_graph_node_name(const stw_graph *graph, int32_t node) {
     return node < 0 || node >= graph->N ? NULL : graph->node_name[node].p;
 }

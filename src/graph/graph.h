@@ -39,6 +39,9 @@ struct stw_graph {
     int32_t loss; /* node id or -1 */
     char fingerprint[33];
     stw_machine *machine; /* that came with the file, owned; else NULL */
+    double size_scale;  /* sizes and memories are this many times those in the file, whose unit outputs do not have; 0: not so */
+    stw_str open_sizes; /* which sizes the file leaves open, so that they count as 1, and how to give them; else empty */
+    int64_t partitions; /* that a compiler has cut the program into, this being one; 0: not said */
 
     /* As read, per node. */
     stw_str *node_name;   /* (N) */
@@ -93,6 +96,11 @@ static inline double stw_graph_elements(const stw_graph *graph, int32_t node) {
     double elements = 1.0;
     for (int64_t k = graph->shape_start[node]; k < graph->shape_start[node + 1]; k++) elements *= (double)graph->shape[k];
     return elements;
+}
+
+/* Bytes of memory as the file counts them, for people. */
+static inline int64_t stw_graph_size(const stw_graph *graph, int64_t bytes) {
+    return graph->size_scale > 0.0 ? (int64_t)((double)bytes / graph->size_scale) : bytes;
 }
 
 /* Readers refuse more bytes of tensors than this, so that sums over values and devices never leave 63 bits. */

@@ -256,5 +256,6 @@ stw_status stw_dnnpart_build(stw_dnnpart *r, stw_graph *graph, stw_error *error)
     TRY(join_colours(&b, order, error));
     TRY(stw_machine_create((int32_t)(r->accelerators + r->cpus), &graph->machine, error));
     TRY(fill_machine(r, &scale, graph->machine, error));
+    graph->size_scale = scale.size_scale;
     return stw_graph_finish(graph, error);
 }

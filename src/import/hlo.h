@@ -127,7 +127,8 @@ typedef struct stw_hlo_module {
     stw_arena *arena;
     stw_str name;
     bool is_scheduled;
-    int32_t entry; /* computation */
+    int64_t partitions; /* that it was or will be cut into; 0: not said */
+    int32_t entry;      /* computation */
     int32_t computation_count, instruction_count, shape_count, number_count, alias_count;
     int32_t computation_room, instruction_room, shape_room, number_room, alias_room;
     stw_hlo_computation *computation;

@@ -309,5 +309,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     STW_TRY_NEW(arena, b.mark, b.entry->count, error);
     TRY(add_all(&b));
     if (instruction_of != NULL) *instruction_of = b.instruction_of;
-    return stw_builder_finish(b.b, m->name, STW_STR("hlo"), out, error);
+    TRY(stw_builder_finish(b.b, m->name, STW_STR("hlo"), out, error));
+    (*out)->partitions = m->partitions;
+    return STW_OK;
 }

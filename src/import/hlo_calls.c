@@ -133,8 +133,8 @@ static void price_attention(const stw_hlo_module *m, const stw_hlo_instruction *
 
 void stw_hlo_call_cost(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_hlo_cost *cost) {
     call_kind kind = VIEW;
+    if (i->target.length > 0 && !find_kind(i->target, &kind)) return; /* an unknown operator */
     cost->op_class = STW_CLASS_OPAQUE;
-    if (!find_kind(i->target, &kind)) return;
     if (kind == VIEW) {
         if (stw_hlo_call_is_view(i)) cost->moved = 0;
         return;

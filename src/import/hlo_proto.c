@@ -143,6 +143,12 @@ static stw_status read_module(stw_hlo_proto *p, stw_pb message) {
             case 8:
                 if (stw_pb_enter(&message, &f, &inner)) TRY(read_aliases(p, inner));
                 break;
+            case 15: /* the assignment of devices: replicas (1) x partitions (2) */
+                if (!stw_pb_enter(&message, &f, &inner)) break;
+                for (stw_pb_field g; stw_pb_next(&inner, &g);) {
+                    if (g.number == 2) stw_pb_int(&inner, &g, &m->partitions);
+                }
+                break;
             default: break;
         }
     }

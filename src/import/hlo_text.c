@@ -169,6 +169,7 @@ static stw_status read_head(stw_hlo_text *t) {
         const stw_str key = stw_hlo_word(t);
         TRY(stw_hlo_expect(t, "="));
         const stw_str value = stw_hlo_value(t);
+        if (stw_str_is(key, "num_partitions")) stw_str_to_int64(value, &t->module->partitions);
         if (stw_str_is(key, "is_scheduled")) t->module->is_scheduled = stw_str_is(value, "true");
         if (stw_str_is(key, "input_output_alias")) TRY(stw_hlo_read_aliases(t, value));
     }

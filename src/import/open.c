@@ -53,6 +53,15 @@ static stw_status read_any(stw_str text, stw_arena scratch, stw_read_options *op
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
 
+/* What the file leaves open stays with the graph. */
+static stw_status read_noting(stw_str text, stw_arena scratch, stw_read_options *options, stw_graph **out, stw_error *error) {
+    stw_read_options none = {.arena = &scratch};
+    if (options == NULL) options = &none;
+    TRY(read_any(text, scratch, options, out, error));
+    (*out)->open_sizes = stw_open_remark(*out, options, &(*out)->arena);
+    return STW_OK;
+}
+
 stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *label, stw_read_options *options, stw_graph **out,
                                    stw_error *error) {
     *out = NULL;
@@ -60,7 +69,7 @@ stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *l
     stw_str text;
     TRY(stw_arena_create(&unpacked, error));
     stw_status status = stw_unpack((stw_str){bytes, (int64_t)size}, &unpacked, &text, error);
-    if (status == STW_OK) status = read_any(text, unpacked, options, out, error);
+    if (status == STW_OK) status = read_noting(text, unpacked, options, out, error);
     stw_arena_destroy(&unpacked);
     if (status != STW_OK) stw_error_prefix(error, label);
     return status;
@@ -74,7 +83,7 @@ stw_status stw_graph_open_reading(const char *path, stw_read_options *options, s
     const stw_file_state before = stw_file_state_of(path);
     stw_status status = stw_file_read(path, &file, &text, error);
     if (status == STW_OK) {
-        status = read_any(text, file, options, out, error);
+        status = read_noting(text, file, options, out, error);
         if (!stw_file_state_equal(before, stw_file_state_of(path))) { /* then nothing that was read counts, errors included */
             if (status == STW_OK) stw_graph_destroy(*out);
             *out = NULL;

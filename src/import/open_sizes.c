@@ -1,4 +1,5 @@
-/* What open sizes do to a graph: they count as 1, and a slice of one, such as [:-1], is empty. */
+/* What open sizes do to a graph: they count as 1, so that times and memory are too small, and a slice of one, such as [:-1], is
+ * empty. */
 #include <stdio.h>
 
 #include "import/import.h"
@@ -42,12 +43,15 @@ static void write_example(const stw_read_options *options, const stw_model_input
     if (shown == 0) snprintf(text, size, "%.*s=N,...", STW_STR_SHOW(input->name));
 }
 
-stw_str stw_empty_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena) {
-    char example[300] = "";
+stw_str stw_open_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena) {
+    char example[300] = "", empty[100] = "";
     const stw_model_input *input = find_open(options);
-    const int32_t count = input != NULL ? stw_count_empty_ops(graph) : 0;
-    if (count == 0) return (stw_str){0};
+    if (input == NULL) return (stw_str){0};
+    int64_t count = 0;
+    for (int64_t k = 0; k < options->input_count; k++) count += options->input[k].is_open;
+    const int32_t ops = stw_count_empty_ops(graph);
+    if (ops > 0) snprintf(empty, sizeof empty, "%d of %d ops work on empty tensors, since ", ops, graph->op_count);
     write_example(options, input, example, sizeof example);
-    return stw_str_format(arena, "%d of %d ops work on empty tensors, since open sizes count as 1; give sizes with --shape '%s'",
-                          count, graph->op_count, example);
+    return stw_str_format(arena, "%sopen sizes count as 1 (of %lld input%s); give sizes with --shape '%s'", empty,
+                          (long long)count, count == 1 ? "" : "s", example);
 }

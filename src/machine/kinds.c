@@ -39,6 +39,16 @@ static const double fitted_bandwidth[KIND_COUNT] = {
 #include "machine/fitted.def"
 };
 
+static const double fitted_error[KIND_COUNT][STW_CLASS_COUNT] = {
+#define STW_FITTED_ERROR(kind, op_class, error) [KIND_##kind][STW_CLASS_##op_class] = error,
+#include "machine/fitted.def"
+};
+
+static const double held_out_error[KIND_COUNT] = {
+#define STW_HELD_OUT_ERROR(kind, error) [KIND_##kind] = error,
+#include "machine/fitted.def"
+};
+
 static double first_set(double a, double b) { return a > 0.0 ? a : b; }
 
 bool stw_device_of_kind(stw_str kind, stw_device *out) {
@@ -59,4 +69,9 @@ bool stw_device_of_kind(stw_str kind, stw_device *out) {
         return true;
     }
     return false;
+}
+
+double stw_kind_error(stw_str kind, stw_op_class op_class) {
+    const int32_t k = stw_str_starts(kind, "cpu") ? KIND_cpu8 : KIND_h200; /* the two that were measured */
+    return first_set(fitted_error[k][op_class], held_out_error[k]);
 }

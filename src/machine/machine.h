@@ -51,6 +51,9 @@ static inline const stw_link *stw_machine_link(const stw_machine *machine, int32
  * if unknown. Strings are literals. */
 bool stw_device_of_kind(stw_str kind, stw_device *out);
 
+/* How far modelled times of a class are off on devices of a kind, |model / measured - 1| weighted by time (fitted.def). */
+double stw_kind_error(stw_str kind, stw_op_class op_class);
+
 /* Reads a machine object at the cursor (a machine file, or the machine within a plan). */
 stw_status stw_machine_read(stw_json *json, stw_machine **out, stw_error *error);
 /* Writes the machine object. */

@@ -11,8 +11,11 @@ typedef struct stw_bound_input {
     int32_t device_count[STW_MAX_DEVICES]; /* (C) devices of each class */
 } stw_bound_input;
 
-/* The largest lower bound that heads, tails and work give, in picoseconds (rounding errors included). */
-stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, double *out_ps, stw_error *error);
+typedef struct stw_bound_times { /* picoseconds, rounding errors included */
+    double step_ps;              /* the largest bound that heads, tails and work give */
+    double load_ps;              /* of the largest load of a device: work alone, and the longest task */
+} stw_bound_times;
+stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_bound_times *out, stw_error *error);
 
 /* memory_bound.c: bytes that the largest peak of a device never falls below, however these tasks are placed and ordered. */
 stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,

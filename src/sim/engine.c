@@ -130,8 +130,11 @@ static void try_channel(engine *e, int32_t channel) {
 }
 
 /* What a trial of other costs asks for. */
-static void scale_transfer(engine *e, int32_t t) {
-    const double ps = (double)e->transfer_duration[t] * e->options->transfer_factor[e->transfer[t].producer];
+static void scale_transfer(engine *e, int32_t t, int32_t channel) {
+    const double *by_producer = e->options->transfer_factor, *by_channel = e->options->channel_factor;
+    double ps = (double)e->transfer_duration[t];
+    if (by_producer != NULL) ps *= by_producer[e->transfer[t].producer];
+    if (by_channel != NULL) ps *= by_channel[channel];
     e->transfer_duration[t] = ps < (double)STW_MAX_STEP_PS ? (int64_t)(ps + 0.5) : INT64_MAX;
 }
 
@@ -146,7 +149,7 @@ static void queue_transfer(engine *e, int32_t value, int32_t from, int32_t to, d
     e->transfer_value[t] = value;
     e->transfer_hold[t] = hold;
     e->transfer_duration[t] = stw_cost_transfer_ps(link, e->dest_bytes[to]);
-    if (e->options->transfer_factor != NULL) scale_transfer(e, t);
+    if (e->options->transfer_factor != NULL || e->options->channel_factor != NULL) scale_transfer(e, t, link->channel);
     e->waiting[t] = (stw_waiting){priority, e->now, value, to, -1, -1};
     e->channel_queue[link->channel] = stw_waiting_join(e->waiting, e->channel_queue[link->channel], t);
     try_channel(e, link->channel);

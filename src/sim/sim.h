@@ -66,6 +66,7 @@ struct stw_workspace {
 typedef struct stw_run_options {
     const int64_t *duration_ps;    /* (N) by task id, in place of the costs; or NULL */
     const double *transfer_factor; /* (N) by producer: what a transfer's time is multiplied with; or NULL */
+    const double *channel_factor;  /* (channels) the same by what it queues on; or NULL */
     int64_t stop_ps;               /* a step that takes longer is of no interest: the run ends there, invalid; 0: no limit */
     bool record_memory;            /* fill timeline.change */
 } stw_run_options;

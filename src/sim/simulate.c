@@ -180,8 +180,10 @@ static stw_reason check_memory(const evaluation *v, const stw_timeline *timeline
         worst = d;
     }
     if (worst < 0) return STW_VALID;
-    SAY(v, "memory: %s lacks %" PRId64 " bytes: it holds %" PRId64 " at %.6g ms and has %" PRId64, device_name(v, worst), most,
-        timeline->peak_bytes[worst], (double)timeline->peak_ps[worst] / 1e9, machine->device[worst].memory_bytes);
+    const stw_graph *graph = v->s->graph;
+    SAY(v, "memory: %s lacks %" PRId64 " bytes: it holds %" PRId64 " at %.6g ms and has %" PRId64, device_name(v, worst),
+        stw_graph_size(graph, most), stw_graph_size(graph, timeline->peak_bytes[worst]), (double)timeline->peak_ps[worst] / 1e9,
+        stw_graph_size(graph, machine->device[worst].memory_bytes));
     return STW_INVALID_MEMORY;
 }
 
@@ -268,7 +270,7 @@ stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *pla
     bool fused = false;
     TRY(load_plan(&v, &fused));
     const stw_status status = judge(&v, fused, options, out);
-    stw_clean_text(workspace->message);
+    stw_escape_text(workspace->message, sizeof workspace->message);
     return status;
 }
 

@@ -272,10 +272,10 @@ TEST(fusing_noise, groups_last_as_long_as_they_do) {
     const stw_score slow = score_of(s, s->plan), quick = score_of(s, fused);
     CHECK(quick.step_s < slow.step_s * 0.8); /* far ahead */
     CHECK_EQ_INT(stw_runner_try_noise(runner, fused, s->plan, result, NULL), STW_OK);
-    CHECK_EQ_INT(result->ahead, 32);
-    result->ahead = result->draws = 0;
+    CHECK_EQ_INT(result->noise.ahead, 32);
+    result->noise = (stw_noise){0};
     CHECK_EQ_INT(stw_runner_try_noise(runner, s->plan, fused, result, NULL), STW_OK);
-    CHECK_EQ_INT(result->ahead, 0);
+    CHECK_EQ_INT(result->noise.ahead, 0);
     stw_plan_destroy(fused);
     stw_runner_destroy(runner);
     free(result);

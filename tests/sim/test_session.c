@@ -95,7 +95,18 @@ TEST(session, reasons_have_names) {
 
 /* Messages are UTF-8 even where a name was cut in the middle of a character, and no escape reaches a terminal. */
 TEST(session, messages_are_clean_text) {
-    char text[] = "a\n\x1b[1m\xc3\xa9\xc2\x9b\xe2\x82"; /* line break, escape, e acute, a C1 control, half a euro sign */
-    stw_clean_text(text);
-    CHECK_STR(text, "a??[1m\xc3\xa9????");
+    /* line break, escape, e acute, a C1 control, one that is no UTF-8, text that turns round, half a euro sign */
+    char text[80] = "a\n\x1b[1m\xc3\xa9\xc2\x9b\x9b-\xe2\x80\xae\xe2\x82";
+    stw_escape_text(text, sizeof text);
+    CHECK_STR(text, "a\\n\\x1b[1m\xc3\xa9\\u009b\\x9b-\\u202e");
+    char tight[8] =
+        "ab\x1b"
+        "cdef";
+    stw_escape_text(tight, sizeof tight); /* an escape is whole or not there */
+    CHECK_STR(tight, "ab\\x1bc");
+    char full[4] =
+        "a\x1b"
+        "b";
+    stw_escape_text(full, sizeof full);
+    CHECK_STR(full, "a");
 }
