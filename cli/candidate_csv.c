@@ -2,7 +2,6 @@
  * that files can be put together. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "search.h"
 
@@ -13,19 +12,7 @@ void cli_print_csv_head(void) {
 }
 
 static void print_text(const char *text) {
-    char clean[600]; /* room for the longest message */
-    snprintf(clean, sizeof clean, "%s", text == NULL ? "" : text);
-    stw_escape_text(clean, sizeof clean);
-    if (strpbrk(clean, ",\"") == NULL) {
-        fputs(clean, stdout);
-        return;
-    }
-    putchar('"');
-    for (const char *c = clean; *c != '\0'; c++) {
-        if (*c == '"') putchar('"');
-        putchar(*c);
-    }
-    putchar('"');
+    if (text != NULL) stw_write_cell(stdout, stw_str_of(text));
 }
 
 /* With the comma before it; nothing for what does not exist. */

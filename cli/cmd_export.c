@@ -19,10 +19,10 @@ static stw_status check_arguments(const cli_call *call, stw_error *error) {
     return STW_OK;
 }
 
-/* Bytes of a model would garble a terminal. */
+/* Bytes of a model would garble a terminal, and its text could steer it. */
 static stw_status check_terminal(const cli_call *call, stw_error *error) {
     const char *format = stw_options_get(call->options, "to");
-    const bool is_model = strcmp(format, "onnx") == 0 || strcmp(format, "hlo") == 0 || strcmp(format, "graphdef") == 0;
+    const bool is_model = strcmp(format, "onnx") == 0 || strncmp(format, "hlo", 3) == 0 || strcmp(format, "graphdef") == 0;
     if (!is_model || !is_dash(stw_options_get(call->options, "output")) || !isatty(STDOUT_FILENO)) return STW_OK;
     return stw_fail(error, STW_ERROR_INPUT, "a model is not written to a terminal; name a file with -o FILE, or pipe it on");
 }
@@ -31,8 +31,12 @@ static stw_status check_terminal(const cli_call *call, stw_error *error) {
 static void show_note(const cli_call *call, const char *note) {
     if (note[0] == '\0') return;
     FILE *to = is_dash(stw_options_get(call->options, "output")) ? stderr : stdout;
-    fputs(note, to);
-    if (note[strlen(note) - 1] != '\n') fputc('\n', to);
+    for (const char *line = note; *line != '\0';) { /* names in it come from files */
+        const size_t length = strcspn(line, "\n");
+        stw_write_escaped(to, (stw_str){line, (int64_t)length});
+        fputc('\n', to);
+        line += length + (line[length] == '\n');
+    }
 }
 
 static stw_status export_plan(const cli_call *call, stw_session *session, stw_error *error) {

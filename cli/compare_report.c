@@ -78,8 +78,8 @@ static void add_value(cli_table *table, bool is_best, cli_format format, const c
 
 static void add_row(const cli_comparison *c, const cli_row *row, cli_format format, cli_table *table) {
     const stw_objective objective = c->settings->objective;
-    cli_table_add(table, CLI_PLAIN, "%s", row->graph);
-    cli_table_add(table, CLI_PLAIN, "%s", row->machine);
+    cli_table_add_name(table, CLI_PLAIN, row->graph);
+    cli_table_add_name(table, CLI_PLAIN, row->machine);
     const double bound = cli_row_bound(row, objective);
     cli_table_add(table, CLI_PLAIN, "%s", bound > 0.0 ? cli_row_value(row, objective, bound, 4).text : "-");
     for (int32_t m = 0; m < c->method_count; m++) {

@@ -199,6 +199,7 @@ stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *
     write_peaks(s, &writer);
     cli_field_double(&writer, "lower_bound_s", s->bounds.plan_s);
     cli_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);
+    cli_field_double(&writer, "lower_bound_load_s", s->bounds.load_s);
     cli_field_bytes(&writer, "lower_bound_bytes", s->bounds.peak_bytes);
     cli_field_double(&writer, "measured_share", s->measured_share);
     stw_json_write_key(&writer, "warnings");

@@ -12,6 +12,7 @@ struct cli_cell {
     const char *text;
     int32_t width; /* in characters */
     cli_style style;
+    bool is_name;
     cli_cell *next;
 };
 
@@ -54,6 +55,12 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) {
     if (table->first == NULL) table->first = cell;
     table->last = cell;
     table->cell_count++;
+}
+
+void cli_table_add_name(cli_table *table, cli_style style, const char *name) {
+    const int32_t before = table->cell_count;
+    cli_table_add(table, style, "%s", name);
+    if (table->cell_count > before) table->last->is_name = true;
 }
 
 /* One line being printed: blanks wait until something follows them, so that no line ends in blanks. */
@@ -109,8 +116,9 @@ void cli_table_print(const cli_table *table, FILE *file) {
 }
 
 /* A cell's text, with what would end the cell or begin a tag escaped. */
-static void print_markdown_text(const char *text, bool bold, FILE *file) {
+static void print_markdown_text(const char *text, bool bold, bool is_name, FILE *file) {
     fputs(bold ? " **" : " ", file);
+    if (is_name && text[0] != '\0' && strchr("=+-@", text[0]) != NULL) fputc('\'', file);
     for (; *text != '\0'; text++) {
         if (strchr("|\\*<`", *text) != NULL) fputc('\\', file);
         fputc(*text, file);
@@ -120,13 +128,13 @@ static void print_markdown_text(const char *text, bool bold, FILE *file) {
 
 void cli_table_print_markdown(const cli_table *table, FILE *file) {
     fputc('|', file);
-    for (int32_t c = 0; c < table->column_count; c++) print_markdown_text(table->column[c].title, false, file);
+    for (int32_t c = 0; c < table->column_count; c++) print_markdown_text(table->column[c].title, false, false, file);
     fputs("\n|", file);
     for (int32_t c = 0; c < table->column_count; c++) fputs(table->column[c].align == CLI_RIGHT ? " ---: |" : " --- |", file);
     int32_t c = 0;
     for (const cli_cell *cell = table->first; cell != NULL; cell = cell->next, c = (c + 1) % table->column_count) {
         if (c == 0) fputs("\n|", file);
-        print_markdown_text(cell->text, cell->style == CLI_BOLD && cell->width > 0, file);
+        print_markdown_text(cell->text, cell->style == CLI_BOLD && cell->width > 0, cell->is_name, file);
     }
     fputc('\n', file);
 }

@@ -23,7 +23,7 @@ static void add_outcome(cli_table *table, const cli_training *t) {
     const stw_objective objective = t->settings->objective;
     const double bound_s = t->row->bounds.plan_s;
     cli_table_add(table, CLI_PLAIN, "%s", quantity[objective]);
-    cli_table_add(table, CLI_BOLD, "%s", cli_value(objective, best->value, 5).text);
+    cli_table_add(table, CLI_BOLD, "%s", cli_row_value(t->row, objective, best->value, 5).text);
     if (objective != STW_OBJECTIVE_TIME) add_line(table, "step time", cli_time(best->step_s, 5).text);
     cli_table_add(table, CLI_PLAIN, "lower bound");
     if (bound_s > 0.0) {
@@ -109,12 +109,14 @@ static void write_numbers(stw_json_writer *w, const cli_training *t) {
     write_flag(w, "valid", best->valid);
     cli_field_double(w, "lower_bound_s", t->row->bounds.plan_s);
     cli_field_double(w, "lower_bound_fusion_s", t->row->bounds.fusion_s);
+    cli_field_double(w, "lower_bound_load_s", t->row->bounds.load_s);
     cli_field_bytes(w, "lower_bound_bytes", t->row->bounds.peak_bytes);
     cli_field_double(w, "measured_share", t->row->measured_share);
     stw_json_write_key(w, "peak_bytes");
     stw_json_begin_array(w);
     for (int32_t d = 0; best->peak_bytes != NULL && d < t->row->device_count; d++) stw_json_write_int64(w, best->peak_bytes[d]);
     stw_json_end_array(w);
+    cli_field_texts(w, "warnings", t->row->warning, t->row->warning_count);
 }
 
 void cli_write_training(const cli_training *t) {

@@ -173,6 +173,9 @@ static void add_to(mean *m, double error, double us) {
 
 static double value_of(const mean *m) { return m->us > 0.0 ? m->error / m->us : NAN; }
 
+/* To a hundredth of a per cent: sums of equal errors are equal, whatever their rounding. */
+static double told(const mean *m) { return round(1e4 * value_of(m)) / 1e4; }
+
 /* How far the times of a plan were off, in the mean, by what is known of them. */
 static void tell_errors(const stw_costs *costs, const subject *s, stw_noise *out) {
     mean measured = {0}, carried = {0}, modelled = {0}, fused = {0};
@@ -188,10 +191,10 @@ static void tell_errors(const stw_costs *costs, const subject *s, stw_noise *out
         mean *kind = end - first > 1 ? &fused : costs->measured[c][op] ? &measured : costs->carried[c][op] ? &carried : &modelled;
         add_to(kind, end - first > 1 ? hypot(value_of(&members), stw_cost_error_of_groups) : value_of(&members), us);
     }
-    out->measured_error = value_of(&measured);
-    out->carried_error = value_of(&carried);
-    out->modelled_error = value_of(&modelled);
-    out->fused_error = value_of(&fused);
+    out->measured_error = told(&measured);
+    out->carried_error = told(&carried);
+    out->modelled_error = told(&modelled);
+    out->fused_error = told(&fused);
 }
 
 stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,

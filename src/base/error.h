@@ -24,11 +24,6 @@ stw_status stw_fail(stw_error *error, stw_status status, const char *format, ...
 /* What a caller of the public interface must not leave out: checked in debug builds, in which assert names the function. */
 #define STW_NEED(pointer) assert((pointer) != NULL && "NULL is not allowed here; see the conventions in stowage.h")
 
-/* Names come from files, and long ones are cut. What could break the line, steer a terminal or turn the direction of the text is
- * written as "\n", "\x1b" or "\u009b", and so is each byte of what is no UTF-8. In place, within `size` bytes: what has no room
- * is cut off, and so is the half of a character at the end. */
-void stw_escape_text(char *text, size_t size);
-
 /* Puts "<prefix>: " in front of the message, shortening its end if need be. */
 void stw_error_prefix(stw_error *error, const char *prefix);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "base/json.h"
 
 void stw_json_writer_init(stw_json_writer *writer, FILE *file) { *writer = (stw_json_writer){.file = file}; }
@@ -37,6 +38,18 @@ void stw_json_end_object(stw_json_writer *writer) { end(writer, '}'); }
 void stw_json_begin_array(stw_json_writer *writer) { begin(writer, '['); }
 void stw_json_end_array(stw_json_writer *writer) { end(writer, ']'); }
 
+/* A character beyond ASCII; returns its bytes. What would steer a terminal is escaped, what is no UTF-8 has no place in JSON. */
+static int write_wide(FILE *file, const char *text, const char *end) {
+    const int length = stw_utf8_length(text, end);
+    const unsigned code = length == 0 ? 0xfffd : stw_code_point(text, length);
+    if (length == 0 || stw_is_special(code)) {
+        fprintf(file, "\\u%04x", code);
+    } else {
+        fwrite(text, 1, (size_t)length, file);
+    }
+    return length == 0 ? 1 : length;
+}
+
 static void write_quoted(FILE *file, stw_str text) {
     fputc('"', file);
     for (int64_t i = 0; i < text.length; i++) {
@@ -44,10 +57,12 @@ static void write_quoted(FILE *file, stw_str text) {
         if (c == '"' || c == '\\') {
             fputc('\\', file);
             fputc(c, file);
-        } else if (c < 0x20) {
+        } else if (c < 0x20 || c == 0x7f) {
             fprintf(file, "\\u%04x", c);
-        } else {
+        } else if (c < 0x80) {
             fputc(c, file);
+        } else {
+            i += write_wide(file, text.p + i, text.p + text.length) - 1;
         }
     }
     fputc('"', file);

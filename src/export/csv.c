@@ -1,22 +1,10 @@
 /* The plan as a table, one row per node (docs/formats/export.md). */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
+#include "base/escape.h"
 #include "base/json.h"
 #include "export/export.h"
-
-/* In quotes where RFC 4180 wants them. */
-static void put_text(FILE *out, stw_str text) {
-    bool quoted = false;
-    for (int64_t i = 0; i < text.length; i++) quoted |= strchr(",\"\r\n", text.p[i]) != NULL;
-    if (quoted) fputc('"', out);
-    for (int64_t i = 0; i < text.length; i++) {
-        if (text.p[i] == '"') fputc('"', out);
-        fputc(text.p[i], out);
-    }
-    if (quoted) fputc('"', out);
-}
 
 /* Exact: six decimals of a microsecond are picoseconds. */
 static void put_us(FILE *out, int64_t ps) { fprintf(out, ",%" PRId64 ".%06d", ps / 1000000, (int)(ps % 1000000)); }
@@ -34,7 +22,7 @@ static void put_plan(const stw_export *e, int32_t i) {
     const stw_tasks *tasks = e->timeline->tasks;
     const int32_t root = graph->root[i], task = tasks->task_of[i];
     fputc(',', e->out);
-    if (!stw_node_is_everywhere(graph->kind[root])) put_text(e->out, e->machine->device[e->plan->device[root]].name);
+    if (!stw_node_is_everywhere(graph->kind[root])) stw_write_cell(e->out, e->machine->device[e->plan->device[root]].name);
     if (task < 0) {
         fputs(graph->kind[i] == STW_NODE_OP ? ",,-1,," : ",,,,", e->out); /* -1: recomputed */
         return;
@@ -53,9 +41,9 @@ stw_status stw_export_csv(stw_export *e, stw_error *error) {
     fputs("node,name,op,kind,device,priority,group,start_us,end_us,bytes,flops\n", e->out);
     for (int32_t i = 0; i < graph->N; i++) {
         fprintf(e->out, "%d,", i);
-        put_text(e->out, graph->node_name[i]);
+        stw_write_cell(e->out, graph->node_name[i]);
         fputc(',', e->out);
-        put_text(e->out, graph->op_name[i]);
+        stw_write_cell(e->out, graph->op_name[i]);
         fprintf(e->out, ",%s", kind_name(graph->kind[i]));
         put_plan(e, i);
         fprintf(e->out, ",%" PRId64 ",%" PRId64 "\n", graph->bytes[i], graph->flops[i]);

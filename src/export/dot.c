@@ -1,16 +1,23 @@
 /* A small graph as a drawing for Graphviz: nodes coloured by device, fused groups in boxes, transfers dashed. */
 #include <math.h>
 
+#include "base/escape.h"
 #include "export/export.h"
 
 enum { MOST_NODES = 2000 }; /* beyond it Graphviz takes minutes, and nobody can read the result */
 
-/* Between the quotes of a DOT string. Control characters become spaces. */
+/* Between the quotes of a DOT string. */
 static void put_text(FILE *out, stw_str text) {
-    for (int64_t i = 0; i < text.length; i++) {
-        const char c = text.p[i];
-        if (c == '"' || c == '\\') fputc('\\', out);
-        fputc((unsigned char)c < 0x20 || c == 0x7f ? ' ' : c, out);
+    const char *const end = text.p + text.length;
+    for (const char *at = text.p; at < end;) {
+        char shown[8];
+        int taken;
+        const int wide = stw_show_character(at, end, shown, &taken);
+        for (int k = 0; k < wide; k++) {
+            if (shown[k] == '"' || shown[k] == '\\') fputc('\\', out);
+            fputc(shown[k], out);
+        }
+        at += taken;
     }
 }
 

@@ -87,6 +87,10 @@ void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int
 /* Whether the plan stays ahead of the default when costs are off, and by how much they were. */
 static void write_noise(stw_json_writer *w, const stw_noise *noise) {
     stw_json_write_key(w, "noise");
+    if (noise == NULL || noise->draws == 0) {
+        stw_json_write_null(w);
+        return;
+    }
     stw_json_begin_object(w);
     write_key_int64(w, "draws", noise->draws);
     write_key_int64(w, "ahead", noise->ahead);
@@ -117,7 +121,7 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     stw_json_write_int64(w, head->bounds.peak_bytes);
     write_key_double(w, "measured_share", head->measured_share);
     write_peaks(w, head->peak_bytes, D);
-    if (head->noise != NULL && head->noise->draws > 0) write_noise(w, head->noise);
+    write_noise(w, head->noise);
     write_warnings(w, head->simulator->costs);
     stw_json_write_key(w, "candidates");
     stw_json_begin_array(w);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "sim/sim.h"
 
 static const char *const reason_names[] = {

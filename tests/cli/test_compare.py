@@ -14,8 +14,8 @@ import sys
 import program
 from program import CANDIDATE_KEYS, CSV_KEYS, GRAPH, ROOT, SMALL, Case, markdown_rows, without_times
 
-COMPARE_KEYS = ["graph", "machine", "objective", "lower_bound_s", "lower_bound_fusion_s", "lower_bound_bytes", "measured_share",
-                "methods"]
+COMPARE_KEYS = ["graph", "machine", "objective", "lower_bound_s", "lower_bound_fusion_s", "lower_bound_load_s",
+                "lower_bound_bytes", "measured_share", "warnings", "methods"]
 
 
 class Compare(Case):

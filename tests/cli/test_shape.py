@@ -126,7 +126,7 @@ class Shape(unittest.TestCase):
     def test_empty_tensors_are_told(self):
         with open(self.model, "wb") as file:
             file.write(onnx_shifted(["length", 8]))
-        says = "2 of 2 ops work on empty tensors, since open sizes count as 1; give sizes with --shape 'length=N'"
+        says = "2 of 2 ops work on empty tensors, since open sizes count as 1 (of 1 input); give sizes with --shape 'length=N'"
         few = ["--evaluations", "20", "--threads", "1"]
         self.assertEqual(self.inspect(self.model)["ops_empty"], 2)
         self.assertIn(says, self.run_stowage("inspect", self.model)[0])
@@ -188,11 +188,12 @@ class Costs(Shape):
         own = os.path.join(self.folder, "cpu.json")
         with open(own, "w") as file:
             json.dump(machine, file)
-        result, error = self.simulate(own, profile)
+        sizes = ["--shape", "image=1,256"]
+        result, error = self.simulate(own, profile, *sizes)
         self.assertEqual(error, "")
         self.assertAlmostEqual(result["step_s"], expected * 1e-6, 12)
         self.assertEqual(result["measured_share"], 1)
-        error = self.simulate("cpu+h200x1", profile)[1]
+        error = self.simulate("cpu+h200x1", profile, *sizes)[1]
         self.assertEqual(error, "stowage: warning: no time is of kind h200: its times are those of cpu8 times the ratio of the models\n")
         result, error = self.simulate("h200x1", profile)
         self.assertIn("of 4 measured times 4 of CPUs are passed over: the machine has none of these", error)

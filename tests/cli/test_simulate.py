@@ -13,7 +13,7 @@ import program
 from program import GRAPH, ROOT, SMALL, Case
 
 SIMULATE_KEYS = ["graph", "machine", "step_s", "valid", "reason", "peak_bytes", "lower_bound_s", "lower_bound_fusion_s",
-                 "lower_bound_bytes", "measured_share", "devices", "links"]
+                 "lower_bound_load_s", "lower_bound_bytes", "measured_share", "warnings", "devices", "links"]
 
 
 class Simulate(Case):

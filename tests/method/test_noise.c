@@ -138,7 +138,7 @@ TEST(noise, a_gain_of_next_to_nothing_is_no_lead) {
     CHECK(b.reason == STW_VALID && b.step_s < a.step_s && b.step_s > 0.9995 * a.step_s);
     const stw_noise noise = noise_of(s, fused, same);
     CHECK(noise.ahead > 6 && noise.ahead < 26);
-    CHECK_NEAR(noise.fused_error, hypot(0.082, 0.19), 1e-9); /* as its members are, and as groups are */
+    CHECK_NEAR(noise.fused_error, hypot(0.082, 0.19), 1e-4); /* as its members are, and as groups are */
     stw_plan_destroy(same);
     stw_plan_destroy(fused);
     small_close(s);

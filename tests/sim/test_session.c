@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/escape.h"
 #include "stowage.h"
 #include "test.h"
 
