@@ -98,10 +98,14 @@ typedef struct reader {
 
 enum { SEEN_ROW = 1, SEEN_MACHINE = 2, SEEN_WHAT = 4, SEEN_SEED = 8, SEEN_THREADS = 16, SEEN_BUDGET = 32, SEEN_ALL = 63 };
 
+/* Escaped, since it goes into reports. */
 static void read_text(reader *r, const char **out) {
     stw_str text = {0};
+    char shown[600];
     if (!stw_json_string(&r->json, &text)) return;
-    *out = stw_str_copy(r->arena, text).p;
+    snprintf(shown, sizeof shown, "%.*s", (int)(text.length < 500 ? text.length : 500), text.p);
+    stw_escape_text(shown, sizeof shown);
+    *out = stw_str_copy(r->arena, stw_str_of(shown)).p;
     if (*out == NULL) stw_json_fail(&r->json, "out of memory");
 }
 
@@ -189,6 +193,7 @@ static void read_machine(reader *r) {
     stw_str name = {0};
     stw_json_string(&r->json, &name);
     snprintf(r->out->run.machine, sizeof r->out->run.machine, "%.*s", STW_STR_SHOW(name));
+    stw_escape_text(r->out->run.machine, sizeof r->out->run.machine);
 }
 
 /* What the run is known by; false: another key. */

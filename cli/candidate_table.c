@@ -59,7 +59,7 @@ static void add_note(cli_table *table, cli_style style, const stw_candidate *c) 
     if (!c->valid) {
         const char *word = cli_reason_word(c->reason);
         const size_t said = strncmp(c->reason, word, strlen(word)) == 0 ? strlen(word) + 2 : 0; /* "memory: " is in its column */
-        cli_table_add_name(table, style, c->reason + (said < strlen(c->reason) ? said : 0)); /* it may begin with a device's */
+        cli_table_add_name(table, style, c->reason + (said < strlen(c->reason) ? said : 0));    /* it may begin with a device's */
     } else {
         cli_table_add(table, style, "%s%s%s", c->repaired ? "made to fit" : "", c->repaired && c->note[0] != '\0' ? "; " : "",
                       c->note);

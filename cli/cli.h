@@ -108,8 +108,8 @@ typedef struct cli_table {
 void cli_table_begin(cli_table *table, stw_arena *arena, const cli_column *column, int32_t column_count);
 /* The next cell; rows follow from the number of columns. Control characters are escaped: names come from files. */
 void cli_table_add(cli_table *table, cli_style style, const char *format, ...) STW_PRINTF(3, 4);
-/* A name from a file as the next cell. Tables in Markdown are pasted into spreadsheets: it begins with an apostrophe where these would take
- * it for a formula. */
+/* A name from a file as the next cell. Tables in Markdown are pasted into spreadsheets: it begins with an apostrophe where these
+ * would take it for a formula. */
 void cli_table_add_name(cli_table *table, cli_style style, const char *name);
 /* Indented by two spaces. */
 void cli_table_print(const cli_table *table, FILE *file);

@@ -98,12 +98,13 @@ static void add_means(const cli_comparison *c, cli_format format, cli_table *tab
     for (int32_t m = 0; m < c->method_count; m++) least = fmin(least, mean_of(c, c->method[m]));
     cli_table_add(table, CLI_PLAIN, "mean ratio");
     cli_table_add(table, CLI_PLAIN, "%s", "");
-    cli_table_add(table, CLI_PLAIN, "%s", c->settings->objective == STW_OBJECTIVE_THROUGHPUT ? "" : "1.000");
+    const bool measured_by_it = c->settings->objective != STW_OBJECTIVE_THROUGHPUT && isfinite(least);
+    cli_table_add(table, CLI_PLAIN, "%s", measured_by_it ? "1.000" : "");
     for (int32_t m = 0; m < c->method_count; m++) {
         const double mean = mean_of(c, c->method[m]);
         char text[32] = "-";
         if (isfinite(mean)) snprintf(text, sizeof text, "%.3f", mean);
-        add_value(table, mean == least, format, text);
+        add_value(table, isfinite(mean) && mean == least, format, text);
     }
 }
 

@@ -84,8 +84,10 @@ static void add_policy(cli_table *table, const cli_outcome *o) {
         if (strncmp(policy->method, "go-", 3) != 0 || before == NULL) continue;
         cli_table_add(table, CLI_PLAIN, "policy");
         if (policy->valid && policy->value < before->value) {
-            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %.2f %% (%s -> %s) in %s", policy->method,
-                          100.0 * (1.0 - policy->value / before->value), cli_row_value(o->row, objective, before->value, 4).text,
+            const double gain = 1.0 - policy->value / before->value;
+            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %s%.2f %% (%s -> %s) in %s", policy->method,
+                          gain < 1e-4 ? "less than " : "", 100.0 * fmax(gain, 1e-4),
+                          cli_row_value(o->row, objective, before->value, 4).text,
                           cli_row_value(o->row, objective, policy->value, 4).text, cli_time(policy->search_s, 2).text);
         } else {
             cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s) in %s", policy->method, before->method,

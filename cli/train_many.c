@@ -259,7 +259,8 @@ static void report(const job *j, double seconds) {
         printf("\n");
         return;
     }
-    printf("%s: %s updates of %d problems in %.1f s (%.2f a second, %d process%s)\n", j->policy,
+    stw_write_escaped(stdout, stw_str_of(j->policy));
+    printf(": %s updates of %d problems in %.1f s (%.2f a second, %d process%s)\n",
            cli_count(stw_pretrain_updates(j->pretrain)).text, j->wish.slots, seconds, updates / fmax(seconds, 1e-9),
            stw_comm_size(j->comm), stw_comm_size(j->comm) == 1 ? "" : "es");
     if (isfinite(j->unseen.validation_greedy))

@@ -173,7 +173,7 @@ STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
 STW_API int32_t *stw_plan_device(stw_plan *plan);  /* device index */
 STW_API double *stw_plan_priority(stw_plan *plan); /* higher runs first */
 STW_API int32_t *stw_plan_group(stw_plan *plan);   /* equal = one kernel; -1 = recomputed where read */
-/* A strict order for one device: ids of its tasks; count -1 removes it. */
+/* A strict order for one device: ids of its tasks; count -1 removes it, and `tasks` may then be NULL. */
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
 /* Sets the plan's groups by a fusion rule, for its devices: "none"; "default" (greedy by estimated saving);
@@ -252,7 +252,7 @@ typedef struct stw_cancel stw_cancel;
 STW_API stw_status stw_cancel_create(stw_cancel **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_cancel_destroy(stw_cancel *cancel);
 STW_API void stw_cancel_request(stw_cancel *cancel);
-STW_API bool stw_cancel_is_requested(const stw_cancel *cancel);
+STW_API bool stw_cancel_is_requested(const stw_cancel *cancel); /* false for NULL */
 
 typedef struct stw_progress {
     const char *method;                     /* at work now */

@@ -71,6 +71,8 @@ static stw_status run_list(stw_runner *r, const char *methods, stw_result *resul
 
 stw_status stw_compare(const stw_simulator *simulator, const char *methods, const stw_options *options, const stw_watch *watch,
                        stw_result **out, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
@@ -83,6 +85,9 @@ stw_status stw_compare(const stw_simulator *simulator, const char *methods, cons
 
 stw_status stw_method_run(const char *method, const stw_simulator *simulator, const stw_options *options, stw_plan **out,
                           stw_error *error) {
+    STW_NEED(method);
+    STW_NEED(simulator);
+    STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;

@@ -171,6 +171,9 @@ static stw_status create(const stw_graph *graph, const stw_machine *machine, con
 
 stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *path, stw_costs **out,
                             stw_error *error) {
+    STW_NEED(graph);
+    STW_NEED(machine);
+    STW_NEED(out);
     stw_arena arena;
     *out = NULL;
     if (path == NULL) return stw_costs_create_with(graph, machine, NULL, out, error);

@@ -24,10 +24,14 @@ static stw_status read_with(const source *from, const stw_options *options, stw_
 }
 
 stw_status stw_graph_open_with(const char *path, const stw_options *options, stw_graph **out, stw_error *error) {
+    STW_NEED(path);
+    STW_NEED(out);
     return read_with(&(source){.path = path}, options, out, error);
 }
 
 stw_status stw_graph_parse_with(const void *bytes, size_t size, const char *label, const stw_options *options, stw_graph **out,
                                 stw_error *error) {
+    STW_NEED(label);
+    STW_NEED(out);
     return read_with(&(source){.bytes = bytes, .size = size, .label = label}, options, out, error);
 }

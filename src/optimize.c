@@ -190,6 +190,8 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
 
 stw_status stw_optimize(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
                         stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;

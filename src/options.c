@@ -98,7 +98,10 @@ stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_erro
     return STW_OK;
 }
 
-stw_status stw_options_create(stw_options **out, stw_error *error) { return stw_options_create_for(STW_FOR_LIBRARY, out, error); }
+stw_status stw_options_create(stw_options **out, stw_error *error) {
+    STW_NEED(out);
+    return stw_options_create_for(STW_FOR_LIBRARY, out, error);
+}
 
 void stw_options_destroy(stw_options *options) {
     if (options == NULL) return;
@@ -107,6 +110,9 @@ void stw_options_destroy(stw_options *options) {
 }
 
 stw_status stw_options_set(stw_options *options, const char *name, const char *value, stw_error *error) {
+    STW_NEED(options);
+    STW_NEED(name);
+    STW_NEED(value);
     const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
     if (option == NULL) return stw_fail(error, STW_ERROR_INPUT, "there is no option '%s'", name == NULL ? "" : name);
     if (value == NULL) return stw_fail(error, STW_ERROR_INPUT, "--%s: there is no value", option->name);
@@ -125,6 +131,8 @@ bool stw_options_takes(const stw_options *options, const char *name) {
 }
 
 const char *stw_options_get(const stw_options *options, const char *name) {
+    STW_NEED(options);
+    STW_NEED(name);
     const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
     if (option == NULL) return NULL;
     const char *value = options->value[option - table];

@@ -11,11 +11,19 @@ void stw_result_destroy(stw_result *result) {
     free(result);
 }
 
-const stw_plan *stw_result_plan(const stw_result *result) { return result->best < 0 ? NULL : result->entry[result->best]->plan; }
+const stw_plan *stw_result_plan(const stw_result *result) {
+    STW_NEED(result);
+    return result->best < 0 ? NULL : result->entry[result->best]->plan;
+}
 
-int32_t stw_result_best(const stw_result *result) { return result->best; }
+int32_t stw_result_best(const stw_result *result) {
+    STW_NEED(result);
+    return result->best;
+}
 
 bool stw_result_candidate(const stw_result *result, int32_t index, stw_candidate *out) {
+    STW_NEED(result);
+    STW_NEED(out);
     if (index < 0 || index >= result->count) return false;
     const stw_entry *entry = result->entry[index];
     const bool valid = entry->plan != NULL && entry->score.reason == STW_VALID;
@@ -37,20 +45,45 @@ bool stw_result_candidate(const stw_result *result, int32_t index, stw_candidate
     return true;
 }
 
-const char *stw_result_lacking(const stw_result *result) { return result->lacking; }
-stw_bounds stw_result_bounds(const stw_result *result) { return result->bounds; }
-double stw_result_measured_share(const stw_result *result) { return result->measured_share; }
-bool stw_result_is_interrupted(const stw_result *result) { return result->interrupted; }
-bool stw_result_is_optimal(const stw_result *result) { return result->optimal && result->best >= 0; }
+const char *stw_result_lacking(const stw_result *result) {
+    STW_NEED(result);
+    return result->lacking;
+}
+
+stw_bounds stw_result_bounds(const stw_result *result) {
+    STW_NEED(result);
+    return result->bounds;
+}
+
+double stw_result_measured_share(const stw_result *result) {
+    STW_NEED(result);
+    return result->measured_share;
+}
+
+bool stw_result_is_interrupted(const stw_result *result) {
+    STW_NEED(result);
+    return result->interrupted;
+}
+
+bool stw_result_is_optimal(const stw_result *result) {
+    STW_NEED(result);
+    return result->optimal && result->best >= 0;
+}
 
 int32_t stw_result_ahead(const stw_result *result, int32_t *draws) {
+    STW_NEED(result);
     if (draws != NULL) *draws = result->noise.draws;
     return result->noise.ahead;
 }
 
-stw_noise stw_result_noise(const stw_result *result) { return result->noise; }
+stw_noise stw_result_noise(const stw_result *result) {
+    STW_NEED(result);
+    return result->noise;
+}
 
 stw_status stw_result_write(const stw_result *result, const char *path, bool head_only, stw_error *error) {
+    STW_NEED(result);
+    STW_NEED(path);
     static const char *const task_name[] = {"placement", "schedule", "fusion"}; /* by bit */
     const char *task[3];
     stw_candidate candidate[STW_MAX_ENTRIES];

@@ -16,6 +16,7 @@ struct stw_cancel {
 };
 
 stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {
+    STW_NEED(out);
     *out = calloc(1, sizeof **out);
     if (*out == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     atomic_init(&(*out)->requested, false);
@@ -23,7 +24,11 @@ stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {
 }
 
 void stw_cancel_destroy(stw_cancel *cancel) { free(cancel); }
-void stw_cancel_request(stw_cancel *cancel) { atomic_store(&cancel->requested, true); }
+void stw_cancel_request(stw_cancel *cancel) {
+    STW_NEED(cancel);
+    atomic_store(&cancel->requested, true);
+}
+
 bool stw_cancel_is_requested(const stw_cancel *cancel) { return cancel != NULL && atomic_load(&cancel->requested); }
 
 bool stw_runner_is_cancelled(const stw_runner *runner) {

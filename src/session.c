@@ -55,6 +55,8 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
 }
 
 stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out, stw_error *error) {
+    STW_NEED(graph_path);
+    STW_NEED(out);
     *out = NULL;
     if (options == NULL) return stw_fail(error, STW_ERROR_INPUT, "a session needs options: at least a machine, or a plan file");
     stw_session *session = calloc(1, sizeof *session);
@@ -78,16 +80,29 @@ void stw_session_destroy(stw_session *session) {
     free(session);
 }
 
-const stw_graph *stw_session_graph(const stw_session *session) { return session->graph; }
-const stw_simulator *stw_session_simulator(const stw_session *session) { return session->simulator; }
-const stw_plan *stw_session_plan(const stw_session *session) { return session->plan; }
+const stw_graph *stw_session_graph(const stw_session *session) {
+    STW_NEED(session);
+    return session->graph;
+}
+
+const stw_simulator *stw_session_simulator(const stw_session *session) {
+    STW_NEED(session);
+    return session->simulator;
+}
+
+const stw_plan *stw_session_plan(const stw_session *session) {
+    STW_NEED(session);
+    return session->plan;
+}
 
 const stw_machine *stw_session_machine(const stw_session *session) {
+    STW_NEED(session);
     if (session->plan != NULL) return stw_plan_machine(session->plan);
     return session->machine != NULL ? session->machine : session->graph->machine;
 }
 
 const char *stw_session_remark(const stw_session *session, int32_t index) {
+    STW_NEED(session);
     if (session->of_plan == NULL) return stw_costs_warning(session->costs, index);
     return index == 0 ? session->of_plan : stw_costs_warning(session->costs, index - 1);
 }

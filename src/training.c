@@ -33,6 +33,8 @@ static stw_status train(stw_runner *r, const stw_options *options, stw_result *r
 
 stw_status stw_train(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
                      stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;

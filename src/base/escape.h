@@ -15,15 +15,15 @@ unsigned stw_code_point(const char *text, int length);
 int stw_show_character(const char *text, const char *end, char out[8], int *taken);
 
 /* Names come from files, and long ones are cut. What could break the line, steer a terminal or turn the text round is written as
- * "\\n", "\\x1b" or "\\u009b", and so is each byte of what is no UTF-8. In place, within `size` bytes: what has no room is cut off,
- * and so is the half of a character at the end. */
+ * "\\n", "\\x1b" or "\\u009b", and so is each byte of what is no UTF-8. In place, within `size` bytes: what has no room is cut
+ * off, and so is the half of a character at the end. */
 void stw_escape_text(char *text, size_t size);
 
 /* The same into a file, however long. */
 void stw_write_escaped(FILE *file, stw_str text);
 
-/* A text as a cell of CSV for people: escaped likewise, in quotes where RFC 4180 wants them, and with an apostrophe in front of what a
- * spreadsheet would take for a formula. Not for files that are read back. */
+/* A text as a cell of CSV for people: escaped likewise, in quotes where RFC 4180 wants them, and with an apostrophe in front of
+ * what a spreadsheet would take for a formula. Not for files that are read back. */
 void stw_write_cell(FILE *file, stw_str text);
 
 #endif

@@ -286,12 +286,17 @@ void stw_costs_destroy(stw_costs *costs) {
 }
 
 double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device) {
+    STW_NEED(costs);
     if (node < 0 || node >= costs->graph->N || device < 0 || device >= costs->machine->device_count) return 0.0;
     return costs->us[costs->machine->device[device].cost_class][node];
 }
 
 const char *stw_costs_warning(const stw_costs *costs, int32_t index) {
+    STW_NEED(costs);
     return index < 0 || index >= costs->warning_count ? NULL : costs->warning[index].p;
 }
 
-const char *stw_costs_remark(const stw_costs *costs) { return costs->remark.length > 0 ? costs->remark.p : NULL; }
+const char *stw_costs_remark(const stw_costs *costs) {
+    STW_NEED(costs);
+    return costs->remark.length > 0 ? costs->remark.p : NULL;
+}

@@ -33,6 +33,7 @@ static const export_format formats[] = {
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
 bool stw_export_list(int32_t index, const char **name, const char **description) {
+    STW_NEED(name);
     if (index < 0 || index >= FORMATS) return false;
     *name = formats[index].name;
     *description = formats[index].description;
@@ -178,18 +179,31 @@ static stw_status export_plan(const stw_simulator *simulator, const stw_plan *pl
 
 stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const char *model_path,
                            const char *path, stw_note *note, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(format);
+    STW_NEED(path);
     return stw_plan_export_with(simulator, plan, format, NULL, model_path, path, note, error);
 }
 
 stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
                                 const stw_options *options, const char *model_path, const char *path, stw_note *note,
                                 stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(format);
+    STW_NEED(path);
     const export_ends ends = {.model_path = model_path, .path = path, .options = options};
     return export_plan(simulator, plan, format, &ends, note, error);
 }
 
 stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format, const void *model,
                                  size_t model_size, char **out, size_t *out_size, stw_note *note, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(format);
+    STW_NEED(out);
+    STW_NEED(out_size);
     *out = NULL;
     *out_size = 0;
     const export_ends ends = {.model = model, .model_size = model_size, .out = out, .out_size = out_size};

@@ -248,6 +248,9 @@ static stw_status write_evaluated(const stw_simulator *s, const stw_plan *plan, 
 }
 
 stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(path);
     stw_workspace *workspace;
     TRY(stw_workspace_create(simulator, &workspace, error));
     const stw_status status = write_evaluated(simulator, plan, path, workspace, error);

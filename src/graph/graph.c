@@ -44,21 +44,46 @@ void stw_graph_destroy(stw_graph *graph) {
     stw_arena_destroy(&arena);
 }
 
-const char *stw_graph_name(const stw_graph *graph) { return graph->name.p; }
-const char *stw_graph_fingerprint(const stw_graph *graph) { return graph->fingerprint; }
-const stw_machine *stw_graph_machine(const stw_graph *graph) { return graph->machine; }
-int32_t stw_graph_node_count(const stw_graph *graph) { return graph->N; }
-int32_t stw_graph_op_count(const stw_graph *graph) { return graph->op_count; }
+const char *stw_graph_name(const stw_graph *graph) {
+    STW_NEED(graph);
+    return graph->name.p;
+}
 
-double stw_graph_size_scale(const stw_graph *graph) { return graph->size_scale > 0.0 ? graph->size_scale : 1.0; }
+const char *stw_graph_fingerprint(const stw_graph *graph) {
+    STW_NEED(graph);
+    return graph->fingerprint;
+}
+
+const stw_machine *stw_graph_machine(const stw_graph *graph) {
+    STW_NEED(graph);
+    return graph->machine;
+}
+
+int32_t stw_graph_node_count(const stw_graph *graph) {
+    STW_NEED(graph);
+    return graph->N;
+}
+
+int32_t stw_graph_op_count(const stw_graph *graph) {
+    STW_NEED(graph);
+    return graph->op_count;
+}
+
+double stw_graph_size_scale(const stw_graph *graph) {
+    STW_NEED(graph);
+    return graph->size_scale > 0.0 ? graph->size_scale : 1.0;
+}
 
 const char *stw_graph_node_name(const stw_graph *graph, int32_t node) {
+    STW_NEED(graph);
     return node < 0 || node >= graph->N ? NULL : graph->node_name[node].p;
 }
 
 static const char *text_of(stw_str s) { return s.p != NULL ? s.p : ""; }
 
 bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out) {
+    STW_NEED(graph);
+    STW_NEED(out);
     static const char *const kind_name[] = {"op", "view", "parameter", "buffer", "input", "constant"};
     if (node < 0 || node >= graph->N) return false;
     const int64_t shape = graph->shape_start[node], input = graph->input_start[node];

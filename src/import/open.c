@@ -96,9 +96,13 @@ stw_status stw_graph_open_reading(const char *path, stw_read_options *options, s
 }
 
 stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) {
+    STW_NEED(label);
+    STW_NEED(out);
     return stw_graph_parse_reading(bytes, size, label, NULL, out, error);
 }
 
 stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
+    STW_NEED(path);
+    STW_NEED(out);
     return stw_graph_open_reading(path, NULL, out, error);
 }

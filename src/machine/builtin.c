@@ -44,6 +44,7 @@ static const struct {
 };
 
 bool stw_machine_builtin(int32_t index, const char **name, const char **description) {
+    STW_NEED(name);
     if (index < 0) return false;
     for (int32_t k = 0; k < KIND_LINK_COUNT; k++) {
         if (kind_links[k].bandwidth == 0.0 || index-- > 0) continue;

@@ -138,6 +138,8 @@ static stw_status parse_text(stw_str text, stw_arena *scratch, const char *label
 }
 
 stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out, stw_error *error) {
+    STW_NEED(label);
+    STW_NEED(out);
     *out = NULL;
     stw_arena scratch;
     TRY(stw_arena_create(&scratch, error));
@@ -166,6 +168,8 @@ static stw_status fail_unknown(const char *name, stw_error *error) {
 }
 
 stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) {
+    STW_NEED(name_or_path);
+    STW_NEED(out);
     TRY(stw_machine_build(stw_str_of(name_or_path), out, error));
     if (*out != NULL) return STW_OK;
     const bool standard_input = strcmp(name_or_path, "-") == 0;
@@ -181,19 +185,28 @@ stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_err
     return status;
 }
 
-const char *stw_machine_name(const stw_machine *machine) { return machine->name.p; }
+const char *stw_machine_name(const stw_machine *machine) {
+    STW_NEED(machine);
+    return machine->name.p;
+}
 
-int32_t stw_machine_device_count(const stw_machine *machine) { return machine->device_count; }
+int32_t stw_machine_device_count(const stw_machine *machine) {
+    STW_NEED(machine);
+    return machine->device_count;
+}
 
 const char *stw_machine_device_name(const stw_machine *machine, int32_t device) {
+    STW_NEED(machine);
     return device < 0 || device >= machine->device_count ? NULL : machine->device[device].name.p;
 }
 
 int64_t stw_machine_device_memory(const stw_machine *machine, int32_t device) {
+    STW_NEED(machine);
     return device < 0 || device >= machine->device_count ? 0 : machine->device[device].memory_bytes;
 }
 
 stw_status stw_machine_set_memory(stw_machine *machine, int64_t bytes, stw_error *error) {
+    STW_NEED(machine);
     if (bytes < 0) {
         return stw_fail(error, STW_ERROR_INPUT, "memory of %lld bytes; give 0 or more, such as 4GB", (long long)bytes);
     }

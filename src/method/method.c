@@ -20,6 +20,7 @@ const stw_method *stw_method_find(const char *name) {
 }
 
 bool stw_method_list(int32_t index, const char **name, const char **description) {
+    STW_NEED(name);
     const stw_method *method = stw_method_at(index);
     if (method == NULL) return false;
     *name = method->name;
@@ -27,7 +28,10 @@ bool stw_method_list(int32_t index, const char **name, const char **description)
     return true;
 }
 
-bool stw_method_exists(const char *name) { return stw_method_find(name) != NULL; }
+bool stw_method_exists(const char *name) {
+    STW_NEED(name);
+    return stw_method_find(name) != NULL;
+}
 
 stw_status stw_method_fail_unknown(const char *name, stw_error *error) {
     char list[300] = "";

@@ -296,6 +296,9 @@ static stw_status fail_unknown(const char *name, stw_error *error) {
 }
 
 stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rule, stw_error *error) {
+    STW_NEED(plan);
+    STW_NEED(costs);
+    STW_NEED(rule);
     stw_fusion fusion;
     stw_fuser *fuser;
     const int32_t D = plan->machine->device_count;

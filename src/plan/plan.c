@@ -5,6 +5,9 @@
 #include "plan/membership.h"
 
 stw_status stw_plan_create(const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) {
+    STW_NEED(graph);
+    STW_NEED(machine);
+    STW_NEED(out);
     *out = NULL;
     stw_arena arena;
     /* Four arrays, scratch of the same kind, and orders: each device's may grow to N entries, leaving smaller ones behind. */
@@ -38,12 +41,28 @@ void stw_plan_destroy(stw_plan *plan) {
     stw_arena_destroy(&arena);
 }
 
-const stw_machine *stw_plan_machine(const stw_plan *plan) { return plan->machine; }
-int32_t *stw_plan_device(stw_plan *plan) { return plan->device; }
-double *stw_plan_priority(stw_plan *plan) { return plan->priority; }
-int32_t *stw_plan_group(stw_plan *plan) { return plan->group; }
+const stw_machine *stw_plan_machine(const stw_plan *plan) {
+    STW_NEED(plan);
+    return plan->machine;
+}
+
+int32_t *stw_plan_device(stw_plan *plan) {
+    STW_NEED(plan);
+    return plan->device;
+}
+
+double *stw_plan_priority(stw_plan *plan) {
+    STW_NEED(plan);
+    return plan->priority;
+}
+
+int32_t *stw_plan_group(stw_plan *plan) {
+    STW_NEED(plan);
+    return plan->group;
+}
 
 stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error) {
+    STW_NEED(plan);
     if (device < 0 || device >= plan->machine->device_count) {
         return stw_fail(error, STW_ERROR_INPUT, "order for device %d; the machine has devices 0 to %d", device,
                         plan->machine->device_count - 1);

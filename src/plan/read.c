@@ -310,6 +310,9 @@ static const char *remark_of(const stw_plan *plan) { return plan->remark.length 
 
 stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph, const stw_machine *machine,
                           stw_plan **out, const char **remark, stw_error *error) {
+    STW_NEED(label);
+    STW_NEED(graph);
+    STW_NEED(out);
     *out = NULL;
     stw_arena unpacked;
     stw_str text;
@@ -324,6 +327,9 @@ stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, con
 
 stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out,
                          const char **remark, stw_error *error) {
+    STW_NEED(path);
+    STW_NEED(graph);
+    STW_NEED(out);
     *out = NULL;
     stw_arena file;
     stw_str text;

@@ -139,6 +139,9 @@ static double safe_seconds(double ps, int32_t T) {
 }
 
 stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(out);
     *out = (stw_bounds){0};
     TRY(stw_simulator_check(simulator, plan, error));
     stw_arena scratch;
@@ -165,6 +168,8 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
 }
 
 double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
     if (stw_simulator_check(simulator, plan, NULL) != STW_OK) return NAN;
     const stw_costs *costs = simulator->costs;
     double measured = 0.0, all = 0.0;

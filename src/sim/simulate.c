@@ -277,6 +277,10 @@ stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *pla
 
 stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, stw_workspace *workspace, stw_evaluation *out,
                         stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(workspace);
+    STW_NEED(out);
     const stw_run_options options = {0};
     return stw_simulate_with(simulator, plan, &options, workspace, out, error);
 }

@@ -49,6 +49,8 @@ static stw_status fill_simulator(stw_simulator *s, stw_error *error) {
 }
 
 stw_status stw_simulator_create(const stw_costs *costs, stw_simulator **out, stw_error *error) {
+    STW_NEED(costs);
+    STW_NEED(out);
     *out = NULL;
     stw_arena arena;
     TRY(stw_arena_create(&arena, error));
@@ -71,6 +73,8 @@ void stw_simulator_destroy(stw_simulator *simulator) {
 }
 
 stw_status stw_workspace_create(const stw_simulator *simulator, stw_workspace **out, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(out);
     *out = NULL;
     stw_arena arena;
     TRY(stw_arena_create(&arena, error));
