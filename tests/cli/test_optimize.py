@@ -136,7 +136,7 @@ class Optimize(Case):
         self.assertEqual([noise["draws"], noise["measured_error"], noise["carried_error"]], [32, 0.05, None])
         self.assertIn(f"in {noise['ahead']} of 32 draws", text)
         self.assertAlmostEqual(noise["fused_error"], 0.2, 2)
-        self.assertIsNone(self.head(SMALL, "-m", "h200x1", "--evaluations", "30")["noise"])  # the default is the best
+        self.assertIsNone(self.head(self.path("small.json", SMALL), "-m", "h200x1", "--evaluations", "30")["noise"])  # the default is the best
 
     def test_repeats_on_any_number_of_threads(self):
         plans = []

@@ -220,7 +220,7 @@ class Tables(Case):
         name = 'a,"b"\r\nc'
         graph = self.path("g.json", {"format": "opgraph", "version": 1, "name": "g", "outputs": [0], "nodes": [
             {"id": 0, "name": name, "op": "input", "inputs": [], "dtype": "f32", "shape": [1], "bytes": 4}]})
-        self.assertEqual(self.rows(self.export(graph, "csv")[0])[0]["name"], name)
+        self.assertEqual(self.rows(self.export(graph, "csv")[0])[0]["name"], 'a,"b"\\r\\nc')  # one line per node
 
 
 class Modules(Case):
@@ -377,7 +377,7 @@ class Drawings(Case):
         content, note = self.export(graph, "dot", machine="h200x2", plan=self.path("plan.json", plan))
         self.assertIn("dot -Tsvg", note)
         drawing = self.draw(content, "svg")
-        for words in ('l.&quot;w&quot;\\', "\u00e4 ", "\\N", "group 2", "h200:1", "stroke-dasharray"):
+        for words in ('l.&quot;w&quot;\\', "\u00e4\\n", "\\N", "group 2", "h200:1", "stroke-dasharray"):
             self.assertIn(words, drawing)
         drawn = json.loads(self.draw(content, "dot_json"))
         self.assertEqual(sum(edge.get("style") == "dashed" for edge in drawn["edges"]), 1)

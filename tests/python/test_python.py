@@ -652,6 +652,64 @@ print(r.interrupted, r.plan is not None, signal.getsignal(signal.SIGINT) is sign
         self.assertIsNotNone(found[0].plan)
 
 
+class Telling(Temporary):
+    """What there is to know of a result: warnings, what it rests on; and text that is none."""
+
+    def test_a_text_with_a_nul_is_refused(self):
+        graph, machine = stowage.Graph.parse(TINY), stowage.Machine("h200x2")
+        simulator = stowage.Simulator(graph, machine)
+        plan = simulator.run("single")
+        real = self.folder / "plan.json"
+        plan.save(real)
+        cut = f"{real}\0.txt"  # C would read and write plan.json
+        for wrong in (lambda: stowage.load(cut), lambda: stowage.Machine(cut), lambda: stowage.Plan.load(cut, graph), lambda: plan.save(cut),
+                      lambda: plan.export("csv", cut), lambda: stowage.Simulator(graph, machine, costs=cut),
+                      lambda: simulator.run("single\0x"), lambda: simulator.run("heft", rule="fifo\0"),
+                      lambda: stowage.optimize(graph, machine, evaluations=5, start=cut), lambda: plan.fuse("none\0x"),
+                      lambda: stowage.simulate(graph, machine, cut), lambda: stowage.compare(graph, machine, ["single\0"], evaluations=1)):
+            with self.assertRaisesRegex(ValueError, "embedded null"):
+                wrong()
+
+    def test_warnings_are_told_once(self):
+        unknown = json.loads(json.dumps(TINY))
+        unknown["nodes"][4].update(op="made_up")
+        del unknown["nodes"][4]["us"]
+        graph = stowage.Graph.parse(unknown)
+        says = "1 of 3 ops are unknown operators ('made_up') and count by the bytes that they move, without arithmetic"
+        simulator = stowage.Simulator(graph, "h200x2")
+        self.assertEqual(len(simulator.warnings), 1)
+        self.assertIn(says, simulator.warnings[0])
+        self.assertEqual(stowage.Simulator(stowage.Graph.parse(TINY), "h200x2").warnings, ())  # every op is measured
+        for run in (lambda: stowage.simulate(graph, "h200x2", "single"), lambda: stowage.optimize(graph, "h200x2", evaluations=5)):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                run()
+            self.assertEqual([str(w.message) for w in told], list(simulator.warnings))
+            self.assertEqual(told[0].filename, __file__)
+
+    def test_noise_goes_by_what_is_known(self):
+        result = stowage.optimize(GRAPH, "h200x2", evaluations=40, tasks="placement,schedule")
+        self.assertEqual(result.draws, 32)
+        self.assertAlmostEqual(result.noise["measured"], 0.05)
+        self.assertNotIn("fused", result.noise)
+        if result.best is not result.candidates[0]:
+            self.assertIn(f"ahead of the default in {result.ahead} of 32 draws with times off by 5 % where measured", repr(result))
+
+    def test_sizes_of_dnn_partitioning_inputs_are_bytes_for_people(self):
+        graph = stowage.Graph.parse(PARTED)
+        evaluation = stowage.Simulator(graph).simulate(stowage.Simulator(graph).run("single"))
+        self.assertIn("100 B", repr(graph))
+        self.assertRegex(repr(evaluation), r"accelerator:0 .* 100 B +1 kB")
+        small = stowage.Simulator(graph, memory="50B")
+        self.assertEqual(small.simulate(small.run("single")).reason, "memory")
+
+    def test_names_do_not_steer_terminals(self):
+        graph = stowage.Graph.parse({**TINY, "name": "\x1b[31mred\u202e"})
+        for shown in (stowage.Simulator(graph, "h200x2"), stowage.Simulator(graph, "h200x2").run("single"), graph,
+                      stowage.optimize(graph, "h200x2", evaluations=5)):
+            self.assertTrue(repr(shown).replace("\n", "").isprintable(), repr(shown))
+
+
 class Lifetimes(unittest.TestCase):
     def test_what_is_needed_is_kept(self):
         plan = stowage.optimize(stowage.load(GRAPH), stowage.Machine("h200x2"), evaluations=20).plan

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 from . import _text
-from ._library import CNode, Error, Handle, create, library, make_options, path_bytes, text
+from ._library import CNode, Error, Handle, c_text, create, library, make_options, path_bytes, text
 from ._machine import Machine
 
 Path = Union[str, "os.PathLike[str]"]
@@ -99,7 +99,7 @@ class Graph:
         if isinstance(data, str):
             data = data.encode()
         options = make_options({"shape": shape_text(shape)})
-        handle = create("stw_graph_parse_with", "stw_graph_destroy", data, len(data), label.encode(), options.pointer)
+        handle = create("stw_graph_parse_with", "stw_graph_destroy", data, len(data), c_text(label), options.pointer)
         graph = Graph(handle)
         graph._data = data
         return graph
@@ -118,6 +118,11 @@ class Graph:
         """The machine that the file describes with the graph (dnn-partitioning inputs do), else None."""
         pointer = library.stw_graph_machine(self._handle.pointer)
         return Machine(Handle(pointer, None, self._handle)) if pointer else None
+
+    @property
+    def _size_scale(self) -> float:
+        """What sizes and memories are divided by to be bytes."""
+        return float(library.stw_graph_size_scale(self._handle.pointer))
 
     @property
     def nodes(self) -> Nodes:
@@ -176,8 +181,8 @@ class Graph:
         return [
             ("nodes", f"{library.stw_graph_node_count(self._handle.pointer):,}"),
             ("ops", f"{library.stw_graph_op_count(self._handle.pointer):,}"),
-            ("parameters", _text.show_bytes(self.parameter_bytes)),
-            ("values", _text.show_bytes(self.bytes)),
+            ("parameters", _text.show_bytes(self.parameter_bytes / self._size_scale)),
+            ("values", _text.show_bytes(self.bytes / self._size_scale)),
             ("arithmetic", _text.show_flops(self.flops)),
         ]
 

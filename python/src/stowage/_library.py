@@ -70,6 +70,17 @@ class CBounds(Structure):
     _fields_ = [("plan_s", c_double), ("fusion_s", c_double), ("peak_bytes", c_int64), ("load_s", c_double), ("load_fusion_s", c_double)]
 
 
+class CNoise(Structure):
+    _fields_ = [
+        ("ahead", c_int32),
+        ("draws", c_int32),
+        ("measured_error", c_double),
+        ("carried_error", c_double),
+        ("modelled_error", c_double),
+        ("fused_error", c_double),
+    ]
+
+
 class CProgress(Structure):
     _fields_ = [
         ("method", c_char_p),
@@ -158,6 +169,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_graph_op_count": (c_int32, [_P]),
     "stw_graph_node": (c_bool, [_P, c_int32, POINTER(CNode)]),
     "stw_graph_machine": (_P, [_P]),
+    "stw_graph_size_scale": (c_double, [_P]),
     "stw_machine_destroy": (None, [_P]),
     "stw_machine_builtin": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
     "stw_machine_name": (c_char_p, [_P]),
@@ -167,6 +179,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_costs_destroy": (None, [_P]),
     "stw_costs_op_us": (c_double, [_P, c_int32, c_int32]),
     "stw_costs_remark": (c_char_p, [_P]),
+    "stw_costs_warning": (c_char_p, [_P, c_int32]),
     "stw_plan_destroy": (None, [_P]),
     "stw_plan_machine": (_P, [_P]),
     "stw_plan_device": (POINTER(c_int32), [_P]),
@@ -189,7 +202,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_result_measured_share": (c_double, [_P]),
     "stw_result_is_interrupted": (c_bool, [_P]),
     "stw_result_is_optimal": (c_bool, [_P]),
-    "stw_result_ahead": (c_int32, [_P, POINTER(c_int32)]),
+    "stw_result_noise": (CNoise, [_P]),
     "stw_bytes_free": (None, [_P]),
     "stw_export_list": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
 }
@@ -297,8 +310,18 @@ def text(value: Optional[bytes]) -> str:
     return value.decode(errors="replace") if value is not None else ""
 
 
+def c_text(value: str) -> bytes:
+    """Text as C takes it, which ends it at the first NUL: a text with one would be another text there."""
+    if "\0" in value:
+        raise ValueError(f"embedded null byte in {value!r}")
+    return value.encode()
+
+
 def path_bytes(path: Any) -> bytes:
-    return os.fsencode(os.fspath(path))
+    path = os.fsencode(os.fspath(path))
+    if b"\0" in path:
+        raise ValueError(f"embedded null byte in the path {path!r}")
+    return path
 
 
 def whole(value: Any, bits: int = 32) -> int:
@@ -341,5 +364,5 @@ def make_options(options: dict[str, Any]) -> Handle:
     for name, value in options.items():
         if value is not None:
             name = name.replace("_", "-")
-            call("stw_options_set", handle.pointer, name.encode(), option_text(name, value).encode())
+            call("stw_options_set", handle.pointer, c_text(name), c_text(option_text(name, value)))
     return handle

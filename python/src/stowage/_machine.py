@@ -76,7 +76,7 @@ class Machine:
     def __repr__(self) -> str:
         devices = self.devices
         memory = sorted({_text.show_bytes(d.memory) for d in devices})
-        return f"<Machine {self.name!r}: {len(devices)} devices ({', '.join(d.name for d in devices)}), {' / '.join(memory)} each>"
+        return f"<Machine {self.name!r}: {len(devices)} devices ({', '.join(_text.plain(d.name) for d in devices)}), {' / '.join(memory)} each>"
 
     def _repr_html_(self) -> str:
         rows = [[str(d.index), d.name, _text.show_bytes(d.memory)] for d in self.devices]

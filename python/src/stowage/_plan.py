@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, U
 
 from . import _text
 from ._graph import Graph
-from ._library import CNote, Error, Handle, call, create, library, make_options, named_list, path_bytes, text, whole
+from ._library import CNote, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
 from ._machine import Machine, as_machine
 from ._simulate import Evaluation, MachineLike, Simulator
 
@@ -112,7 +112,7 @@ class Plan:
         """Sets ``group`` by a fusion rule, for the plan's devices: "none", "default" (greedy by estimated saving), "joined" (also
         kernels that read the same values) or "reverse-post-order" (every legal merge). Strict orders are removed."""
         self._check_writable()
-        call("stw_plan_fuse", self._handle.pointer, self.simulator._costs.pointer, rule.encode())
+        call("stw_plan_fuse", self._handle.pointer, self.simulator._costs.pointer, c_text(rule))
 
     def to_numpy(self) -> dict[str, numpy.ndarray]:
         """Copies of ``device``, ``priority`` and ``group`` as numpy arrays. Needs numpy."""
@@ -188,7 +188,7 @@ class Plan:
         note, options = CNote(), make_options({"strip": strip})
         model = self.graph.path if model is None else model
         call(
-            "stw_plan_export_with", self.simulator._handle.pointer, self._handle.pointer, format.encode(), options.pointer,
+            "stw_plan_export_with", self.simulator._handle.pointer, self._handle.pointer, c_text(format), options.pointer,
             None if model is None else path_bytes(model), path_bytes(path), note,
         )  # fmt: skip
         return text(note.text)
@@ -197,7 +197,7 @@ class Plan:
         """The same in memory: the bytes of the model in, those of the result out."""
         out, size, note = ctypes.c_void_p(), ctypes.c_size_t(), CNote()
         call(
-            "stw_plan_export_bytes", self.simulator._handle.pointer, self._handle.pointer, format.encode(), model,
+            "stw_plan_export_bytes", self.simulator._handle.pointer, self._handle.pointer, c_text(format), model,
             0 if model is None else len(model), ctypes.byref(out), ctypes.byref(size), note,
         )  # fmt: skip
         try:
@@ -223,7 +223,7 @@ class Plan:
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}: {ops} ops" for name, ops, _ in self._rows())
-        return f"<Plan of {self.graph.name} on {self.machine.name}; {parts}>"
+        return _text.plain(f"<Plan of {self.graph.name} on {self.machine.name}; {parts}>")
 
     def _repr_html_(self) -> str:
         return _text.html_table(f"plan of {self.graph.name} on {self.machine.name}", ["device", "ops", "share"], list(self._rows()))

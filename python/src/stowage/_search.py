@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import math
 import os
 import signal
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _text
-from ._library import CCandidate, CProgress, CWatch, Handle, ProgressFunction, create, library, make_options, text
+from ._library import CCandidate, CProgress, CWatch, Handle, ProgressFunction, c_text, create, library, make_options, text
 from ._plan import Path, Plan
 from ._simulate import Evaluation, GraphLike, MachineLike, Simulator
 
@@ -87,9 +86,12 @@ class Result:
         self.optimal = bool(library.stw_result_is_optimal(handle.pointer))  #: proved: no plan is better
         self.lacking = text(library.stw_result_lacking(handle.pointer))  #: what every plan lacks, in words, or ""
         self.measured_share = float(library.stw_result_measured_share(handle.pointer))  #: of the work
-        draws = ctypes.c_int32()
-        self.ahead = int(library.stw_result_ahead(handle.pointer, draws))  #: draws of noise in which it stays ahead
-        self.draws = draws.value  #: of 10 % noise on all costs
+        noise = library.stw_result_noise(handle.pointer)
+        self.ahead = int(noise.ahead)  #: draws of noise in which it stays ahead of the default
+        self.draws = int(noise.draws)  #: in which times are off by what is known of them
+        #: how far the times of the plan's kernels were off, by "measured", "carried", "modelled" and "fused": a share, in the mean
+        self.noise = {name: error for name in ("measured", "carried", "modelled", "fused")
+                      if not math.isnan(error := float(getattr(noise, f"{name}_error")))} if noise.draws > 0 else {}  # fmt: skip
 
     @property
     def step(self) -> Optional[float]:
@@ -133,7 +135,7 @@ class Result:
                     _text.show_seconds(c.step) if c.step is not None else "-",
                     f"{reference / c.step:.2f}" if reference and c.valid and c.step else "-",
                     "valid" if c.valid else "invalid",
-                    _text.show_bytes(max(c.peak)) if c.peak else "-",
+                    _text.show_bytes(max(c.peak) / self.simulator.graph._size_scale) if c.peak else "-",
                     _text.show_seconds(c.search_seconds),
                     f"{c.evaluations:,}",
                     c.note if c.valid else c.reason,
@@ -151,12 +153,13 @@ class Result:
             text += "; proved to be the best there is"
         elif self.bounds.plan > 0:
             text += f"; {100 * (self.step / self.bounds.plan - 1):.1f} % above the lower bound {_text.show_seconds(self.bounds.plan)}"
-        if self.draws > 0:
-            text += f"; ahead of the default in {self.ahead} of {self.draws} draws of 10 % noise"
+        if self.draws > 0 and self.best is not self.candidates[0]:
+            off = ", ".join(f"{100 * error:.0f} % where {name}" for name, error in self.noise.items())
+            text += f"; ahead of the default in {self.ahead} of {self.draws} draws with times off by {off}"
         return text + ("; interrupted" if self.interrupted else "")
 
     def __repr__(self) -> str:
-        return f"{self._title}\n{_text.text_table(self._HEAD, self._rows(), left=(0, 3, 7))}\n{self._summary()}"
+        return f"{_text.plain(self._title)}\n{_text.text_table(self._HEAD, self._rows(), left=(0, 3, 7))}\n{_text.plain(self._summary())}"
 
     def _repr_html_(self) -> str:
         bold = next((k for k, c in enumerate(self.candidates) if c is self.best), -1)
@@ -291,7 +294,7 @@ def _search(name: str, simulator: Simulator, progress: Any, options: dict[str, A
 def run_search(simulator: Simulator, method: str, options: dict[str, Any]) -> Optional[Plan]:
     """One method that searches, with Ctrl-C raised as itself; None if it finds no valid plan."""
     options = {"tasks": "placement,schedule", **options}  # as every method by itself
-    result = _search("stw_compare", simulator, None, options, method, method.encode())
+    result = _search("stw_compare", simulator, None, options, method, c_text(method))
     if result.interrupted:
         raise KeyboardInterrupt
     return result.plan.copy() if result.plan is not None else None
@@ -370,7 +373,7 @@ def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, met
     text = _budget_text(budget, options)
     title = f"{simulator.graph.name} on {simulator.machine.name}: methods compared"
     with _begun_with(start, options) as chosen:
-        return _search("stw_compare", simulator, progress, {**chosen, "budget": text}, title, names.encode())
+        return _search("stw_compare", simulator, progress, {**chosen, "budget": text}, title, c_text(names))
 
 
 SEARCHES = ("go-zero", "go-tune", "go-one", "hdp", "anneal", "exact")  # that may take long

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 from . import _text
 from ._graph import Graph, load
-from ._library import CBounds, CEvaluation, Error, Handle, call, create, library, make_options, named_list, path_bytes, text, warn, whole
+from ._library import CBounds, CEvaluation, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, warn, whole
 from ._machine import Machine, as_machine
 
 if TYPE_CHECKING:
@@ -35,13 +35,14 @@ class Evaluation:
     lower_bound: Optional[float]  #: what no plan with these groups can beat; None without a step
     lower_bound_fusion: Optional[float]  #: what no plan with any groups can beat
     measured_share: float  #: share of the work whose time was measured
+    size_scale: float = 1.0  #: what peak and memory are divided by to be bytes: 1, but for dnn-partitioning inputs
 
     def _rows(self) -> list[list[str]]:
         if self.step is None:
             return []
         return [
-            [name, _text.show_seconds(busy), f"{100 * busy / self.step if self.step else 0:.1f} %", _text.show_bytes(peak),
-             _text.show_bytes(memory)]
+            [name, _text.show_seconds(busy), f"{100 * busy / self.step if self.step else 0:.1f} %", _text.show_bytes(peak / self.size_scale),
+             _text.show_bytes(memory / self.size_scale)]
             for name, busy, peak, memory in zip(self.devices, self.busy, self.peak, self.memory)
         ]  # fmt: skip
 
@@ -75,7 +76,8 @@ class Simulator:
         found = as_machine(machine) if machine is not None else self.graph.machine
         if found is None:
             raise Error(f"the graph {self.graph.name} brings no machine; name one, such as 'h200x4'")
-        self.machine = found if memory is None else found.with_memory(memory)
+        scale = self.graph._size_scale if machine is None else 1.0  # the graph's own machine counts memory as the graph does
+        self.machine = found if memory is None else found.with_memory(memory if scale == 1.0 else scale * _text.parse_bytes(memory))
         keep = (self.graph._handle, self.machine._handle)
         self._costs = create(
             "stw_costs_create", "stw_costs_destroy", keep[0].pointer, keep[1].pointer,
@@ -90,11 +92,20 @@ class Simulator:
         """What there is to say about the costs (rows that match no op, ...), or ""."""
         return text(library.stw_costs_remark(self._costs.pointer))
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before trusting times and memory: the remark, sizes that the model leaves open, unknown operators, a program
+        that is already partitioned."""
+        found: list[str] = []
+        while (line := library.stw_costs_warning(self._costs.pointer, len(found))) is not None:
+            found.append(text(line))
+        return tuple(found)
+
     def _tell(self) -> None:
-        """The remark as a warning, once."""
-        if self.remark and not self._told:
-            self._told = True
-            warn(self.remark)
+        """The warnings, once."""
+        for line in () if self._told else self.warnings:
+            warn(line)
+        self._told = True
 
     def op_seconds(self, node: int, device: int = 0) -> float:
         """What one op takes on one device; 0 for views and sources."""
@@ -117,7 +128,7 @@ class Simulator:
             options = {**options, "budget": None, "evaluations": 1}
         chosen = make_options(options)
         handle = create(
-            "stw_method_run", "stw_plan_destroy", method.encode(), self._handle.pointer, chosen.pointer, keep=(self._handle,)
+            "stw_method_run", "stw_plan_destroy", c_text(method), self._handle.pointer, chosen.pointer, keep=(self._handle,)
         )
         return Plan._of(handle, self)
 
@@ -148,10 +159,11 @@ class Simulator:
             lower_bound=bounds.plan_s if has_step else None,
             lower_bound_fusion=bounds.fusion_s if has_step else None,
             measured_share=library.stw_measured_share(self._handle.pointer, plan._handle.pointer),
+            size_scale=self.graph._size_scale,
         )
 
     def __repr__(self) -> str:
-        return f"<Simulator of {self.graph.name} on {self.machine.name}>"
+        return _text.plain(f"<Simulator of {self.graph.name} on {self.machine.name}>")
 
 
 def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.PathLike[str]"], *,
@@ -166,7 +178,7 @@ def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.
     graph = graph if isinstance(graph, Graph) else load(graph)
     if not isinstance(plan, Plan):
         name = os.fspath(plan)
-        if library.stw_method_exists(name.encode()):
+        if library.stw_method_exists(c_text(name)):
             simulator = Simulator(graph, machine, costs=costs, memory=memory)
             simulator._tell()
             return simulator.simulate(simulator.run(name))

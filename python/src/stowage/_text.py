@@ -52,9 +52,14 @@ def show_seconds(value: float) -> str:
     return f"{value} s"
 
 
+def plain(text: str) -> str:
+    """Names come from files: what would steer a terminal or turn the text round is escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
     """Columns side by side; those in `left` begin at the left."""
-    table = [list(head), *[list(row) for row in rows]]
+    table = [[plain(cell) for cell in row] for row in (head, *rows)]
     width = [max(len(row[k]) for row in table) for k in range(len(head))]
     lines = []
     for row in table:
