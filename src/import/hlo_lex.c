@@ -81,6 +81,14 @@ static void skip_string(stw_hlo_text *t) {
     if (t->cursor < t->end) t->cursor++;
 }
 
+/* At a blank: a mesh of devices is followed by its axes, as in mesh['x'=2,'y'=4] {'y'}. */
+static bool has_axes(const stw_hlo_text *t, const char *start) {
+    const char *c = t->cursor;
+    if (t->cursor - start < 5 || memcmp(start, "mesh[", 5) != 0) return false;
+    while (c < t->end && is_space(*c)) c++;
+    return c < t->end && *c == '{';
+}
+
 stw_str stw_hlo_value(stw_hlo_text *t) {
     stw_hlo_skip_space(t);
     const char *start = t->cursor;
@@ -93,7 +101,7 @@ stw_str stw_hlo_value(stw_hlo_text *t) {
         }
         if (c == '{' || c == '(' || c == '[') depth++;
         if (c == '}' || c == ')' || c == ']') depth--;
-        if (depth < 0 || (depth == 0 && (c == ',' || is_space(c)))) break;
+        if (depth < 0 || (depth == 0 && (c == ',' || (is_space(c) && !has_axes(t, start))))) break;
         t->cursor++;
     }
     return (stw_str){start, (int64_t)(t->cursor - start)};

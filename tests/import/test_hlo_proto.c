@@ -55,6 +55,26 @@ TEST(hlo_proto, same_as_text) {
     test_context("%s", "");
 }
 
+/* The assignment of devices says how many partitions the program was cut into. */
+TEST(hlo_proto, partitions) {
+    static const char assigned[] = "\x7a\x04\x08\x01\x10\x04"; /* field 15: replicas 1, partitions 4 */
+    stw_arena arena;
+    stw_str bytes;
+    stw_graph *graph = NULL;
+    if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
+    if (load("hlo_conv", "pb", &arena, &bytes)) {
+        const size_t before = (size_t)bytes.length, more = sizeof assigned - 1;
+        char *both = malloc(before + more);
+        memcpy(both, bytes.p, before);
+        memcpy(both + before, assigned, more);
+        CHECK_EQ_INT(stw_hlo_proto_read((stw_str){both, (int64_t)(before + more)}, &graph, NULL), STW_OK);
+        if (graph != NULL) CHECK_EQ_INT(graph->partitions, 4);
+        free(both);
+    }
+    stw_graph_destroy(graph);
+    stw_arena_destroy(&arena);
+}
+
 /* HloProto: the module is its field 1, a buffer assignment may follow. */
 TEST(hlo_proto, within_hlo_proto) {
     stw_arena arena;

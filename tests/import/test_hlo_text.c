@@ -507,6 +507,25 @@ TEST(hlo_text, fingerprints_tell_attributes_apart) {
 }
 
 /* 2000 calls that each read a tuple of 2000 parts: the graph would be a thousand times the file. */
+/* As XLA prints a module that it has partitioned: groups may be axes of a mesh, behind a blank. */
+TEST(hlo_text, partitions) {
+    stw_graph *graph = read_text(
+        "HloModule m, num_partitions=4\n"
+        "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+        "ENTRY e { x = f32[8] parameter(0)\n"
+        "  y = f32[8] all-reduce(x), replica_groups=mesh['axis_0'=1,'axis_1'=4] {'axis_1'}, use_global_device_ids=true, "
+        "to_apply=sum\n"
+        "  ROOT z = f32[8] negate(y) }\n");
+    if (graph != NULL) {
+        CHECK_EQ_INT(graph->partitions, 4);
+        CHECK_EQ_INT(graph->op_count, 2);
+    }
+    stw_graph_destroy(graph);
+    graph = read_text("HloModule m\nENTRY e { x = f32[8] parameter(0) ROOT z = f32[8] negate(x) }\n");
+    if (graph != NULL) CHECK_EQ_INT(graph->partitions, 0);
+    stw_graph_destroy(graph);
+}
+
 TEST(hlo_text, tuples_read_whole) {
     enum { PARTS = 2000, CALLS = 2000 };
     char *text = malloc((size_t)1 << 20), *at = text;
