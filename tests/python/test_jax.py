@@ -385,7 +385,7 @@ class Plans(Jax):
         def interrupt(_):
             raise KeyboardInterrupt
 
-        plan = stowage.jax.plan(train_step(loss), p, x, budget="60s", progress=interrupt)
+        plan = stowage.jax.plan(train_step(loss), p, x, budget="100h", progress=interrupt)
         self.assertTrue(plan.interrupted)
         self.assertIsNotNone(plan.step)
         self.assertFalse(stowage.jax.plan(train_step(loss), p, x, evaluations=5).interrupted)
