@@ -10,8 +10,6 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-PACKAGES := build-essential cmake ninja-build pkg-config zlib1g-dev libzstd-dev libmetis-dev coinor-libclp-dev libdnnl-dev libopenmpi-dev openmpi-bin python3 python3-venv clang-format-14
-PACKAGES_ALL := $(PACKAGES) libsimgrid-dev chromium clang libclang-rt-14-dev man-db gcovr clang-tidy mpich libmpich-dev
 BIN := build/release/stowage
 
 .PHONY: all venv demo check check-all check-style tidy bench tables coverage fuzz format docs install setup setup-all clean
@@ -20,11 +18,11 @@ all: setup
 	cmake --preset release >/dev/null
 	cmake --build --preset release -j $(JOBS)
 
-# Installs only what is missing, so that it is silent and needs no network the second time.
+# Installs only what is missing, after saying what and why; NO_INSTALL=1 only names it.
 setup:
-	@scripts/setup.sh $(PACKAGES)
+	@scripts/setup.sh
 setup-all:
-	@scripts/setup.sh $(PACKAGES_ALL)
+	@scripts/setup.sh all
 
 # Packages of other people that some tests compare with.
 venv: setup

@@ -48,6 +48,10 @@ void test_register(test_case *test);
 /* What the checks that follow are about, for tests that loop over cases: shown in failures, "" to end it. */
 void test_context(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* How many of `all` random cases to try: all in an optimised build; under a sanitizer, where each takes eight times as long, a
+ * quarter. */
+int test_cases(int all);
+
 bool test_check(bool held, const char *text, const char *file, int line);
 bool test_check_int(int64_t a, int64_t b, const char *text, const char *file, int line);
 bool test_check_near(double a, double b, double tolerance, const char *text, const char *file, int line);

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import struct
@@ -26,6 +27,8 @@ HEAD_KEYS = ["format", "version", "graph", "machine", "tasks", "method", "seed",
 CANDIDATE_KEYS = ["method", "step_s", "value", "valid", "reason", "peak_bytes", "search_s", "evaluations", "seed"]
 CSV_KEYS = ["graph", "machine", "objective", "method", "step_s", "value", "valid", "reason", "worst_peak_bytes", "search_s",
             "evaluations", "seed", "lower_bound_s", "lower_bound_fusion_s", "lower_bound_bytes", "measured_share", "note"]
+
+LONGEST_S = 1000  # a busy machine may take this long for what is done in seconds on an idle one
 
 binary = os.environ.get("STOWAGE_BIN", "")
 
@@ -62,7 +65,7 @@ class Case(unittest.TestCase):
     def run_stowage(self, *arguments, **more):
         environment = dict(os.environ, **more.pop("env", {}))
         return subprocess.run([binary, *arguments], capture_output=True, env=environment, cwd=more.pop("cwd", self.folder),
-                              timeout=120, **more)
+                              timeout=LONGEST_S, **more)
 
     def done(self, *arguments, status=0, stderr="", **more):
         """Runs, expects this exit status and no remark, and returns standard output."""
@@ -89,7 +92,7 @@ class Case(unittest.TestCase):
         """A process that has come so far that an interrupt is handled: SIGINT is caught by all, and held while there is a search."""
         process = subprocess.Popen([binary, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    cwd=self.folder, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        for _ in range(2000):
+        while process.poll() is None:
             with open(f"/proc/{process.pid}/status") as file:
                 signals = [int(line.split()[1], 16) for line in file if line.startswith("SigBlk" if searches else "SigCgt")]
             if signals and signals[0] >> (signal.SIGINT - 1) & 1:
@@ -97,14 +100,38 @@ class Case(unittest.TestCase):
             time.sleep(0.005)
         return process
 
+    def interrupted_when(self, drawn, number, *arguments):
+        """Runs with standard error on a terminal, sends the signal as soon as the progress there matches the pattern `drawn`, and returns
+        exit status and standard output."""
+        shown = []
+
+        def look(process, chunk):
+            shown.append(chunk)
+            if re.search(drawn, b"".join(shown[-50:]).decode(errors="replace")):
+                process.send_signal(number)
+                return None
+            return look
+
+        status, out, shown_in_all = self.with_errors_on_terminal(look, arguments, cwd=self.folder)
+        self.assertRegex(shown_in_all, drawn)
+        return status, out
+
     def progress_of(self, *arguments, columns=None):
-        """Runs with standard error on a pseudo-terminal; returns output and what went to the terminal."""
+        """Runs with standard error on a terminal; returns output and what went to the terminal."""
+        status, out, drawn = self.with_errors_on_terminal(None, arguments, columns)
+        self.assertEqual(status, 0)
+        return out, drawn
+
+    @staticmethod
+    def with_errors_on_terminal(look, arguments, columns=None, cwd=None):
+        """Status, standard output and what went to the terminal. `look` is called with the process and what was drawn; it returns what is
+        to be called next time, or None."""
         master, slave = pty.openpty()
         if columns is not None:
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with tempfile.TemporaryFile() as out:
-            process = subprocess.Popen([binary, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=slave,
-                                       env=dict(os.environ, TERM="xterm"))
+            process = subprocess.Popen([binary, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=slave, cwd=cwd,
+                                       env=dict(os.environ, TERM="xterm"), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
             os.close(slave)
             chunks = []
             while True:
@@ -115,10 +142,11 @@ class Case(unittest.TestCase):
                 if not chunk:
                     break
                 chunks.append(chunk)
+                look = look and look(process, chunk)
             os.close(master)
-            self.assertEqual(process.wait(timeout=60), 0)
+            status = process.wait()
             out.seek(0)
-            return out.read().decode(), b"".join(chunks).decode()
+            return status, out.read().decode(), b"".join(chunks).decode()
 
 
 def without_times(report):

@@ -140,12 +140,8 @@ class Train(Case):
     def test_interrupt_and_resume(self):
         updates = "100000"  # more than there is time for
         arguments = ["train", GRAPH, *self.QUICK, "--updates", updates, "--threads", "1", "--format", "json"]
-        process = self.started(*arguments, "-o", "p.stw", "--curve", "c.csv", "--best", "b.json")
-        time.sleep(2)
-        self.assertIsNone(process.poll(), "the training is over before it is interrupted")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err), (130, b""))
+        status, out = self.interrupted_when("update [1-9]", signal.SIGINT, *arguments, "-o", "p.stw", "--curve", "c.csv", "--best", "b.json")
+        self.assertEqual(status, 130)
         done = json.loads(out)["updates"]
         self.assertTrue(0 < done < int(updates), done)
         self.assertTrue(json.loads(out)["interrupted"])
@@ -154,11 +150,9 @@ class Train(Case):
         self.assertEqual(sorted(os.listdir(self.folder)), ["b.json", "c.csv", "p.stw"])
         with open(self.path("c.csv"), "a") as file:  # a row of an update that the policy does not have
             file.write(",".join([str(done + 5), *["1"] * 14]) + "\n")
-        process = self.started(*arguments, "-o", "p.stw", "--curve", "c.csv", "--resume")
-        time.sleep(1)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err), (130, b""))
+        later = f"update ({'|'.join(str(done + k) for k in range(1, 100))})  "
+        status, out = self.interrupted_when(later, signal.SIGTERM, *arguments, "-o", "p.stw", "--curve", "c.csv", "--resume")
+        self.assertEqual(status, 130)
         more = self.curve(self.path("c.csv"))
         self.assertEqual([int(row["update"]) for row in more], list(range(json.loads(out)["updates"])))
         self.assertEqual(more[:done], rows)

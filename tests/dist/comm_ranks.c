@@ -178,9 +178,7 @@ static void gather_for_ever(job *j) {
     stw_error error = {0};
     while (stw_comm_gather(j->comm, mine, bytes, all, &error) == STW_OK) continue;
     fprintf(stderr, "rank %d: %s\n", (int)j->rank, error.message);
-    const double began_s = stw_now_s();
-    EXPECT(j, stw_comm_barrier(j->comm, &error) == STW_ERROR_IO); /* without waiting */
-    EXPECT(j, stw_now_s() - began_s < 1.0);
+    EXPECT(j, stw_comm_barrier(j->comm, &error) == STW_ERROR_IO); /* without waiting, which would last for ever */
     j->faults++;
     free(mine);
     free(all);

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -497,10 +498,15 @@ class TensorFlowGraphs(Case):
         nodes = [self.FIRST % ""] + [self.NODE % (k, f"n{k - 1}") for k in range(1, 20000)]
         seconds = []
         for between in ("\n", " "):
-            began = time.monotonic()
+            began = self.seconds_of_children()
             self.export(self.path("g.pbtxt", between.join(nodes)), "graphdef", machine="h200x1", plan="single", name="out.pbtxt")
-            seconds.append(time.monotonic() - began)
+            seconds.append(self.seconds_of_children() - began)
         self.assertLess(seconds[1], 5 * seconds[0] + 2)
+
+    @staticmethod
+    def seconds_of_children():
+        """Of the processor: what others do on the machine does not count."""
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
 
     CHECK = """
 import json, sys

@@ -1,5 +1,7 @@
 /* feature/feedback: what a simulated plan says of units and devices. By hand, under renaming, and on the graphs that ship. */
-#include "base/clock.h"
+#include <math.h>
+#include <time.h>
+
 #include "plan/plan.h"
 #include "problem.h"
 
@@ -262,16 +264,16 @@ TEST(feedback, gnmt_8_takes_milliseconds) {
     for (int k = 0; k < 5; k++) {
         stw_features again;
         stw_arena scratch = p.arena;
-        double from = stw_now_s();
+        clock_t from = clock(); /* of the processor: what others do on the machine does not count */
         need(stw_features_build(p.costs, &p.simulator->unfused, p.features.units, &scratch, &again, &error), &error);
-        build = fmin(build, stw_now_s() - from);
-        from = stw_now_s();
+        build = fmin(build, (double)(clock() - from) / CLOCKS_PER_SEC);
+        from = clock();
         need(stw_features_feedback(&p.features, &seen.input, seen.feedback, seen.pair, scratch, &error), &error);
-        feedback = fmin(feedback, stw_now_s() - from);
+        feedback = fmin(feedback, (double)(clock() - from) / CLOCKS_PER_SEC);
     }
     printf("gnmt-8, h200x4, %d units: build %.2f ms, feedback %.2f ms\n", p.features.M, 1e3 * build, 1e3 * feedback);
     CHECK(build < 0.1 * SLOW);
-    CHECK(feedback < 0.05 * SLOW); /* other work on the machine included */
+    CHECK(feedback < 0.05 * SLOW);
     CHECK_EQ_INT(count_bad_seen(&p.features, &seen), 0);
     stw_workspace_destroy(workspace);
     stw_plan_destroy(plan);

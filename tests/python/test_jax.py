@@ -73,6 +73,11 @@ def entry_of(text):
     return re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = ", text[text.index("\nENTRY"):], re.M)
 
 
+def our_fusions(compiled):
+    """Names of the fusions that a plan put into what XLA compiled. (Paths of sources stand there too: the word alone says nothing.)"""
+    return set(re.findall(r"\b(stowage_fusion\.\d+) = ", compiled.as_text()))
+
+
 def fused_ops(text):
     """For each fusion of a module, the ops in it."""
     bodies = {m[1]: re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = (?:\(.*?\)|\S+) ([a-z][\w\-]*)\(", m[2], re.M)
@@ -112,8 +117,7 @@ class Results(Jax):
                 group = plan.plan.group
                 ops = [n.id for n in plan.graph.ops]
                 fused = {group[k] for k in ops if group[k] >= 0 and [group[m] for m in ops].count(group[k]) > 1}
-                written = set(re.findall(r"\b(stowage_fusion\.\d+) = ", compiled.as_text()))
-                self.assertGreaterEqual(len(written), max(1, len(fused)))
+                self.assertGreaterEqual(len(our_fusions(compiled)), max(1, len(fused)))
                 self.assertLess(plan.kernels, len(ops))
                 self.assert_order_is_ours(applied, compiled)
 
@@ -210,8 +214,8 @@ class Contexts(Jax):
             compiled = jax.jit(step).lower(p, x).compile(plan.compiler_options)
         self.assertEqual(applied.others, ["jit_other"])
         self.assertEqual(entry_of(beside.as_text()), entry_of(expected))
-        self.assertNotIn("stowage", beside.as_text())
-        self.assertIn("stowage_fusion", compiled.as_text())
+        self.assertEqual(our_fusions(beside), set())
+        self.assertNotEqual(our_fusions(compiled), set())
 
     def test_a_module_that_never_came_is_an_error(self):
         step, p, x, plan = self.make()
@@ -219,7 +223,7 @@ class Contexts(Jax):
         with self.assertRaisesRegex(stowage.Error, "for another module jit_step; within the context XLA compiled jit_step. Compile"):
             with stowage.jax.apply(plan):
                 compiled = jax.jit(step).lower(p, fewer).compile(plan.compiler_options)
-        self.assertNotIn("stowage", compiled.as_text())
+        self.assertEqual(our_fusions(compiled), set())
         with self.assertRaisesRegex(stowage.Error, "XLA compiled nothing"):
             with stowage.jax.apply(plan):
                 pass
@@ -290,7 +294,7 @@ class Contexts(Jax):
             jax.jit(step).lower(p, x).compile(plan.compiler_options)
         self.assertEqual(jax.config.jax_enable_compilation_cache, before)
         jax.clear_caches()
-        self.assertNotIn("stowage", jax.jit(step).lower(p, x).compile(plan.compiler_options).as_text())
+        self.assertEqual(our_fusions(jax.jit(step).lower(p, x).compile(plan.compiler_options)), set())
 
     def test_a_cache_on_disk_plays_no_part(self):
         code = f"""
@@ -309,7 +313,7 @@ with stowage.jax.apply(plan):
     ours = jax.jit(f).lower(x).compile(plan.compiler_options)
 jax.clear_caches()
 again = jax.jit(f).lower(x).compile(plan.compiler_options)
-print(["stowage_fusion" in c.as_text() for c in (plain, ours, again)])
+print(["stowage_fusion." in c.as_text() for c in (plain, ours, again)])
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         self.assertEqual(done.stdout, "[False, True, False]\n", done.stderr)
@@ -381,7 +385,7 @@ class Plans(Jax):
         def interrupt(_):
             raise KeyboardInterrupt
 
-        plan = stowage.jax.plan(train_step(loss), p, x, budget="60s", progress=interrupt)
+        plan = stowage.jax.plan(train_step(loss), p, x, budget="100h", progress=interrupt)
         self.assertTrue(plan.interrupted)
         self.assertIsNotNone(plan.step)
         self.assertFalse(stowage.jax.plan(train_step(loss), p, x, evaluations=5).interrupted)

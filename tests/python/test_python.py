@@ -535,16 +535,13 @@ class Searches(Temporary):
 
     def test_ctrl_c_ends_a_method(self):
         code = f"""
-import signal, stowage
-print("ready", flush=True)
+import stowage
 try:
-    stowage.Simulator({str(GRAPH)!r}, "h200x2").run("anneal", budget="120s")
+    stowage.Simulator({str(GRAPH)!r}, "h200x2").run("anneal", budget="100h")
 except KeyboardInterrupt:
     print("interrupted")
 """
-        out, err, seconds = self.interrupt(code)
-        self.assertEqual((out, err), ("interrupted\n", ""))
-        self.assertLess(seconds, 60 if SANITIZED else 5)
+        self.assertEqual(self.interrupt(code), ("interrupted\n", ""))
 
     def test_costs(self):
         (self.folder / "c.csv").write_text("name,kind,us\nmm,h200,100\n")
@@ -582,17 +579,15 @@ except KeyboardInterrupt:
         def progress(_):
             raise LookupError("mine")
 
-        begin = time.monotonic()
         with self.assertRaisesRegex(LookupError, "mine"):
-            stowage.optimize(GRAPH, "h200x2", budget="60s", progress=progress)
-        self.assertLess(time.monotonic() - begin, 30)
+            stowage.optimize(GRAPH, "h200x2", budget="100h", progress=progress)
 
     def test_interrupt_from_progress_keeps_the_plan(self):
         def progress(p):
             if p.best is not None:
                 raise KeyboardInterrupt
 
-        result = stowage.optimize(GRAPH, "h200x2", budget="60s", progress=progress)
+        result = stowage.optimize(GRAPH, "h200x2", budget="100h", progress=progress)
         self.assertTrue(result.interrupted)
         self.assertIsNotNone(result.plan)
         self.assertIn("interrupted", repr(result))
@@ -600,31 +595,36 @@ except KeyboardInterrupt:
     def test_ctrl_c_keeps_the_plan(self):
         code = f"""
 import signal, stowage
-print("ready", flush=True)
-r = stowage.optimize({str(GRAPH)!r}, "h200x2", budget="120s")
+r = stowage.optimize({str(GRAPH)!r}, "h200x2", budget="100h")
 print(r.interrupted, r.plan is not None, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
-        out, err, seconds = self.interrupt(code)
-        self.assertEqual((out, err), ("True True True\n", ""))
-        self.assertLess(seconds, 60 if SANITIZED else 5)
+        self.assertEqual(self.interrupt(code), ("True True True\n", ""))
+
+    # Says "ready" when the library reports a plan for the first time: from there on the search has something to keep.
+    SAYS_READY = """
+from stowage import _search
+called, said = _search._Watch._called, []
+def say(self, context, progress):
+    if progress.contents.has_plan and not said:
+        said.append(print("ready", flush=True))
+    called(self, context, progress)
+_search._Watch._called = say
+"""
 
     def interrupt(self, code):
-        """Sends SIGINT to a program that has said "ready"; what it wrote from there on, and how long it took to end."""
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        """Sends SIGINT to a program that has found a plan; what it wrote from there on."""
+        process = subprocess.Popen([sys.executable, "-c", self.SAYS_READY + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")})  # fmt: skip
         self.assertEqual(process.stdout.readline(), "ready\n")
-        time.sleep(8 if SANITIZED else 2)
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=100)
-        return out, err, time.monotonic() - begin
+        return process.communicate(timeout=1000)
 
     def test_ctrl_c_without_a_plan_is_raised(self):
         def progress(_):
             raise KeyboardInterrupt
 
         with self.assertRaises(KeyboardInterrupt):
-            stowage.optimize(GRAPH, "h200x2", budget="60s", memory="1MB", progress=progress)
+            stowage.optimize(GRAPH, "h200x2", budget="100h", memory="1MB", progress=progress)
 
     def test_threads_share_a_simulator(self):
         simulator = stowage.Simulator(GRAPH, "h200x2")

@@ -225,8 +225,9 @@ TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_ben
 typedef struct bell {
     stw_cancel *cancel;
     pthread_t thread;
-    bool rings;
-    long wait_ns; /* from the first update of this part on */
+    int32_t rows;   /* of updates in this part */
+    long wait_ns;   /* from the first update of this part on */
+    bool is_joined; /* it has rung, for certain */
 } bell;
 
 static void *ring(void *context) {
@@ -236,10 +237,13 @@ static void *ring(void *context) {
     return NULL;
 }
 
+/* It rings during the second update of a part if the machine is quick enough, and before the third in any case. */
 static void wind_up(void *context, const stw_curve_row *row) {
     bell *b = context;
     (void)row;
-    if (!b->rings) b->rings = pthread_create(&b->thread, NULL, ring, b) == 0;
+    b->rows++;
+    if (b->rows == 1) CHECK_EQ_INT(pthread_create(&b->thread, NULL, ring, b), 0);
+    if (b->rows == 2) b->is_joined = pthread_join(b->thread, NULL) == 0;
 }
 
 /* One part of a training; wait_ns -1: it is interrupted before it begins. False when it is complete. */
@@ -253,7 +257,7 @@ static bool train_a_while(const bench *b, const char *file, long wait_ns) {
     const stw_watch watch = {.cancel = alarm.cancel, .curve = wind_up, .context = &alarm};
     CHECK_EQ_INT(stw_train(b->simulator, options, &watch, &result, &error), STW_OK);
     CHECK_STR(error.message, "");
-    if (alarm.rings) pthread_join(alarm.thread, NULL);
+    if (alarm.rows > 0 && !alarm.is_joined) pthread_join(alarm.thread, NULL);
     const bool more = result != NULL && stw_result_is_interrupted(result);
     stw_result_destroy(result);
     stw_cancel_destroy(alarm.cancel);
