@@ -417,6 +417,19 @@ TEST(json, skipping_gives_the_text) {
     end(&s);
 }
 
+/* JSON is shown on terminals too, and is UTF-8 whatever the names in a file are. */
+TEST(json, what_would_steer_a_terminal_is_escaped) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    stw_json_writer writer;
+    stw_json_writer_init(&writer, file);
+    stw_json_write_string(&writer, STW_STR("\x1b\x7f\xc2\x9b\xe2\x80\xae\xff\xf0\x9f\x98\x80\xe2\x82"));
+    fclose(file);
+    CHECK_STR(text, "\"\\u001b\\u007f\\u009b\\u202e\\ufffd\xf0\x9f\x98\x80\\ufffd\\ufffd\"");
+    free(text);
+}
+
 TEST(json, the_writer_writes_this) {
     char *text = NULL;
     size_t size = 0;

@@ -269,6 +269,21 @@ TEST(bounds, tight_on_unlike_devices) {
                 4);
 }
 
+/* A chain takes 12 us, but two devices that share it are busy for 6 each. Nothing is shorter than the longest op. */
+TEST(bounds, of_the_largest_load) {
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 0, 3) OP(1, "b", "[0]", 0, 3) OP(2, "c", "[1]", 0, 3) OP(3, "d", "[2]", 0, 3),
+                     .device_count = 2,
+                     .device = "[0,0,1,1]"});
+    CHECK_NEAR(bounds_of(s).plan_s * 1e6, 12.0, 1e-9);
+    CHECK_NEAR(bounds_of(s).load_s * 1e6, 6.0, 1e-9);
+    CHECK_NEAR(stw_workspace_largest_load_s(s->workspace) * 1e6, 6.0, 1e-9);
+    small_close(s);
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 0, 7) OP(1, "b", "[0]", 0, 3), .device_count = 2});
+    CHECK_NEAR(bounds_of(s).load_s * 1e6, 7.0, 1e-9);
+    small_close(s);
+}
+
 /* Two devices of one kind and one of another; nothing better than this placement can be hoped for. */
 static void check_unlike(const char *nodes, const char *device, double step_us) {
     small *s = small_open((small_text){.nodes = nodes,
@@ -484,6 +499,9 @@ static double check_random_plan(stw_rng *rng, small *s, bool ordered) {
     CHECK_EQ_INT(s->result.reason, STW_VALID);
     CHECK(bounds.plan_s <= s->result.step_s);
     CHECK(bounds.fusion_s <= s->result.step_s);
+    const double load_s = stw_workspace_largest_load_s(s->workspace); /* what a pipeline of steps is limited by */
+    CHECK(bounds.load_s <= load_s && bounds.load_fusion_s <= load_s);
+    CHECK(bounds.load_s <= bounds.plan_s * (1.0 + 1e-12)); /* it knows of no waiting */
     return s->result.step_ps > 0 ? bounds.fusion_s / s->result.step_s : 0.0;
 }
 
