@@ -137,7 +137,7 @@ def paper(runner, budget):
     for suffix in ("", "-pcie"):
         for rows, name in ((PAPER, "h200xN" + suffix), (CHAINS, "chains, h200xN" + suffix)):
             results = runner.map([(graph, f"h200x{k}{suffix}", "--budget", budget) for graph, k, _ in rows])
-            kept &= paper_table(f"{name}, step time in ms, --budget {budget}", rows, results, LIMITS.get(name))
+            kept &= paper_table(f"{name}, step time in ms, --tasks placement,schedule --budget {budget}", rows, results, LIMITS.get(name))
             collected[name] = results
     return collected, kept
 
@@ -158,7 +158,7 @@ def every(runner, budget):
             worse += result["value"] > best
             cells.append(f"{milliseconds(result['step_s'])} ({step_of(result, 'single') / result['step_s']:.2f}x, {result['method']})")
         body.append(cells)
-    print(f"### Every graph, step time in ms (speed-up = t(default) / t, method of the winner), --budget {budget}\n")
+    print(f"### Every graph, step time in ms (speed-up = t(default) / t, method of the winner), --tasks placement,schedule --budget {budget}\n")
     table(["graph", "default", *machines], body)
     print(f"Worse than the default or any candidate of its own table: {worse} of {len(results)} runs.\n")
     return results, worse == 0
@@ -169,7 +169,7 @@ def memory(runner, budget):
     for graph, machine, limit in MEMORY:
         command = [runner.program, "optimize", str(ROOT / "data/graphs" / f"{graph}.json.gz"), "--machine", machine, "--budget", budget,
                    "--tasks", "placement,schedule", "--memory", limit, "--format", "markdown", "--threads", str(runner.cores)]
-        print(f"### {graph} on {machine}, --memory {limit}, --budget {budget}\n", flush=True)
+        print(f"### {graph} on {machine}, --memory {limit}, --tasks placement,schedule --budget {budget}\n", flush=True)
         print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [], True
 
