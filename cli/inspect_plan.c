@@ -139,8 +139,8 @@ static void print_text(const plan_head *head, stw_arena arena) {
     if (head->has_seed) add_text(&table, "seed", stw_str_of(cli_count(head->seed).text));
     add_text(&table, "objective", head->objective);
     add_time(&table, "step time", head->step_s);
-    add_time(&table, "lower bound", head->lower_bound_s);
-    add_time(&table, "  with any fusion", head->lower_bound_fusion_s);
+    if (head->lower_bound_s > 0.0) add_time(&table, "lower bound", head->lower_bound_s); /* a bound of nothing is none */
+    if (head->lower_bound_fusion_s > 0.0) add_time(&table, "  with any fusion", head->lower_bound_fusion_s);
     if (!isnan(head->measured_share)) add_text(&table, "measured", stw_str_of(cli_percent(head->measured_share).text));
     if (head->written >= 0) {
         cli_table_add(&table, CLI_PLAIN, "kernels");

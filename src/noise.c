@@ -31,7 +31,8 @@ typedef struct {
     stw_error error[DRAWS];
 } noise;
 
-/* One draw. C cost classes, N nodes. */
+/* One draw. C cost classes, N nodes. The first four are standard normal: how many deviations something is off; the last three are
+ * factors. */
 typedef struct {
     double (*of_class)[STW_CLASS_COUNT]; /* (C) */
     double *of_groups;                   /* (C) all groups together */
@@ -51,7 +52,7 @@ static double deviation(double error) { return log1p(error) / 0.8; }
 /* Half of the variance is common to many, half is an op's own. */
 static double half(double error) { return deviation(error) * 0.70710678118654752440; }
 
-/* Of the shared factor, the deviation is taken from each op's own error: the draw says how many deviations off the class is. */
+/* Ops of a class may be known well or badly: the draw says how many deviations off the class is, each op what a deviation is. */
 static void draw_factors(const stw_runner *r, stw_rng *rng, factors *f) {
     const stw_machine *machine = r->simulator->machine;
     const int32_t N = r->simulator->graph->N;

@@ -145,7 +145,9 @@ class Numbers(Case):
                           .replace(", num_partitions=4", ""))
         head = json.loads(self.done("simulate", graph, "-m", "h200x2", "-p", "single", "-f", "json"))
         self.assertEqual(head["lower_bound_fusion_s"], 0)
-        for text in (self.done("simulate", graph, "-m", "h200x2", "-p", "single"), self.done("optimize", graph, "-m", "h200x2", *QUICK)):
+        plan = self.path("plan.json")
+        for text in (self.done("simulate", graph, "-m", "h200x2", "-p", "single", "-o", plan), self.done("inspect", plan),
+                     self.done("optimize", graph, "-m", "h200x2", *QUICK)):
             self.assertNotIn("with any fusion", text)
         text = self.done("compare", graph, graph, "-m", "h200x2", *QUICK, "--methods", "single,spread", "-f", "markdown")
         self.assertNotIn("**-**", text)
