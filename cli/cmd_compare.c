@@ -129,6 +129,7 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     snprintf(what, sizeof what, "%d/%d %.30s on %.30s", c->row_count + 1, rows, stw_graph_name(stw_session_graph(session)),
              stw_machine_name(stw_session_machine(session)));
     c->progress.what = what;
+    c->progress.size_scale = stw_graph_size_scale(stw_session_graph(session));
     stw_status status = stw_compare(stw_session_simulator(session), methods, c->call->options, &c->watch, &result, error);
     c->progress.what = NULL;
     TRY(status);

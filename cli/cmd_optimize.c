@@ -30,6 +30,7 @@ static stw_status check_arguments(const cli_call *call, job *j, stw_error *error
 static stw_status search(job *j, stw_error *error) {
     cli_progress progress;
     cli_progress_begin(&progress, j->settings.objective);
+    progress.size_scale = stw_graph_size_scale(stw_session_graph(j->session));
     stw_watch watch = {.progress = cli_progress_draw, .context = &progress};
     TRY(cli_interrupt_begin(&watch.cancel, error));
     const stw_status status = stw_optimize(stw_session_simulator(j->session), j->call->options, &watch, &j->result, error);

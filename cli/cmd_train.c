@@ -92,6 +92,7 @@ static void on_update(void *context, const stw_curve_row *row) {
 
 static stw_status train(job *j, stw_error *error) {
     cli_progress_begin(&j->progress, j->settings.objective);
+    j->progress.size_scale = stw_graph_size_scale(stw_session_graph(j->session));
     j->progress.trains = true;
     j->progress.greedy = NAN;
     j->progress.update_budget = j->settings.policy.updates;

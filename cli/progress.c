@@ -21,7 +21,7 @@ static int32_t terminal_width(void) {
 void cli_progress_begin(cli_progress *progress, stw_objective objective) {
     const char *terminal = getenv("TERM");
     const bool dumb = terminal != NULL && strcmp(terminal, "dumb") == 0;
-    *progress = (cli_progress){.objective = objective, .shown = !dumb && isatty(STDERR_FILENO) == 1};
+    *progress = (cli_progress){.objective = objective, .size_scale = 1.0, .shown = !dumb && isatty(STDERR_FILENO) == 1};
 }
 
 /* The share of the budget that is gone; with two budgets, of the one that ends first. */
@@ -55,13 +55,18 @@ static void add_bar(line *l, double share) {
     add(l, text);
 }
 
+static cli_text value_of(const cli_progress *progress, double value) {
+    const bool is_size = progress->objective == STW_OBJECTIVE_MEMORY;
+    return cli_value(progress->objective, is_size ? value / progress->size_scale : value, 4);
+}
+
 static void add_best(line *l, const cli_progress *progress, const stw_progress *now) {
     char text[100];
     if (!now->has_plan) {
         add(l, "no valid plan yet");
         return;
     }
-    snprintf(text, sizeof text, "best %s", cli_value(progress->objective, now->best_value, 4).text);
+    snprintf(text, sizeof text, "best %s", value_of(progress, now->best_value).text);
     add(l, text);
     if (progress->objective != STW_OBJECTIVE_TIME || now->lower_bound_s <= 0.0) return;
     snprintf(text, sizeof text, "gap %s", cli_percent(now->best_step_s / now->lower_bound_s - 1.0).text);
@@ -73,7 +78,7 @@ static void add_updates(line *l, const cli_progress *progress) {
     snprintf(text, sizeof text, "update %s", cli_count(progress->updates).text);
     add(l, text);
     if (isnan(progress->greedy)) return;
-    snprintf(text, sizeof text, "greedy %s", cli_value(progress->objective, progress->greedy, 4).text);
+    snprintf(text, sizeof text, "greedy %s", value_of(progress, progress->greedy).text);
     add(l, text);
 }
 

@@ -113,6 +113,7 @@ void cli_write_training(const cli_training *training); /* JSON */
 typedef struct cli_progress {
     const char *what; /* goes in front, or NULL */
     stw_objective objective;
+    double size_scale;              /* as in cli_row; 1 until somebody knows the graph */
     bool shown;                     /* standard error is a terminal */
     double drawn_s;                 /* when; 0: never */
     int32_t width;                  /* of what stands there */

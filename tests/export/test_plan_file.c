@@ -123,7 +123,9 @@ TEST(plan_file, nothing_to_write_without_a_plan) {
     CHECK(access("/tmp/stowage-test-never", F_OK) != 0);
     char *head = written(s->simulator, NULL, result, true);
     CHECK_CONTAINS(head, "\"method\":null,\"seed\":5,\"objective\":\"time\",\"value\":null,\"step_s\":null,\"valid\":false,");
-    CHECK_CONTAINS(head, "\"measured_share\":null,\"peak_bytes\":[],\"noise\":null,\"warnings\":[],\"candidates\":[\n{\"method\":\"single\",");
+    CHECK_CONTAINS(
+        head,
+        "\"measured_share\":null,\"peak_bytes\":[],\"noise\":null,\"warnings\":[],\"candidates\":[\n{\"method\":\"single\",");
     free(head);
     stw_result_destroy(result);
     small_close(s);
