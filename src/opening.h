@@ -2,7 +2,11 @@
 #ifndef STW_OPENING_H
 #define STW_OPENING_H
 
-#include "stowage.h"
+#include "base/file.h"
+
+/* stw_costs_create with limits for the file (measured.c). */
+stw_status stw_costs_create_within(const stw_graph *graph, const stw_machine *machine, const char *path,
+                                   const stw_file_limits *limits, stw_costs **out, stw_error *error);
 
 enum { STW_OPENING_REMARK = 500 };
 
