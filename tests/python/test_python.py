@@ -225,6 +225,16 @@ class Graphs(Temporary):
         self.assertIn("mine", str(caught.exception))
         self.assertEqual(caught.exception.status, "input")
 
+    def test_limit_of_a_file(self):
+        path = self.folder / "wide.json.gz"
+        path.write_bytes(gzip.compress(json.dumps(TINY).encode() + b" " * 70_000_000, 1))
+        for read in (lambda **more: stowage.load(path, **more), lambda **more: stowage.Graph.parse(path.read_bytes(), **more)):
+            with self.assertRaises(stowage.Error) as caught:
+                read()
+            self.assertIn("to more than 67108864 bytes", str(caught.exception))
+            self.assertEqual(read(file_limit="71MB").name, "tiny")
+            self.assertEqual(read(file_limit=71_000_000).name, "tiny")
+
     def test_shape_text(self):
         from stowage._graph import shape_text
 
