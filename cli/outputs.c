@@ -23,8 +23,9 @@ static stw_status fail_same(const char *output, const char *path, const char *wh
                     what);
 }
 
-/* Names of machines and methods are no files. */
+/* Names of machines and methods are no files. Standard input may be one. */
 static bool is_input(const char *output, const char *input) {
+    if (cli_is_dash(input)) input = "/dev/stdin";
     return access(input, F_OK) == 0 && stw_file_is_same(output, input);
 }
 

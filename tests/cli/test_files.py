@@ -118,6 +118,8 @@ class Writing(Case):
             self.same("compare", "g.json", *self.LONG, "--best", name, says=["is also the input"])
             self.same("train", "g.json", *self.LONG, "-o", name, says=["is also the input"])
             self.same("export", "g.json", "-m", "h200x2", "-p", "single", "--to", "csv", "-o", name, says=["is also the input"])
+        with open(graph, "rb") as opened:
+            self.fault("optimize", "-", *self.LONG, "-o", graph, stdin=opened, says=["is also the input"])
         self.same("optimize", graph, "-m", machine, "-o", machine, says=["m.json", "is also that of --machine"])
         self.same("compare", graph, "-m", f"h200x4,{machine}", "--best", machine, says=["is also that of --machine"])
         self.same("optimize", graph, *self.LONG, "--costs", costs, "--trace", costs, says=["is also that of --costs"])
