@@ -219,7 +219,7 @@ typedef struct wish { /* the first bytes of an input */
 } wish;
 
 static wish draw_wish(bytes *b) {
-    static const char *const evaluations[] = {"40", "1", "7", "150"};
+    static const char *const evaluations[] = {"40", "1", "7", "60"};
     static const char *const objectives[] = {"time", "memory", "throughput"};
     static const char *const tasks[] = {"placement,schedule,fusion", "placement,schedule", "placement", "schedule", "fusion"};
     static const char *const methods[] = {"optimize", "single", "spread", "topo",    "random", "etf",    "expert", "metis",
