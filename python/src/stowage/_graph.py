@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 from . import _text
+from ._files import whole_file
 from ._library import CNode, Error, Handle, create, library, make_options, path_bytes, text
 from ._machine import Machine
 
@@ -156,7 +157,7 @@ class Graph:
             raise Error("the graph was not made from a file")
         if os.fspath(path).endswith(".gz") and data[:2] != b"\x1f\x8b":
             data = gzip.compress(data)
-        with open(path, "wb") as opened:
+        with whole_file(path) as opened:
             opened.write(data)
 
     def _sums(self) -> dict[str, Any]:
