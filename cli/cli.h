@@ -80,6 +80,10 @@ stw_status cli_unknown_command(const char *name, stw_error *error);
  */
 stw_status cli_unknown_method(const char *name, const char *also, const char *what, stw_error *error);
 
+/* outputs.c */
+/* Refuses files that cannot be written, and those that are read, or written under another name, by the same command. */
+stw_status cli_check_outputs(const cli_call *call, stw_error *error);
+
 /* report.c: faults and remarks on standard error */
 int cli_fault(const stw_error *error); /* prints the line; returns the exit status that fits */
 void cli_warn(const char *message);

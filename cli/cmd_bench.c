@@ -1,28 +1,21 @@
 /* `stowage bench`: makes the runs of a table that a store lacks, then prints the table from the store. */
-#define _POSIX_C_SOURCE 200809L /* open_memstream, st_dev */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "bench.h"
 
-/* The table would take the place of the runs. Of a file that is not there yet, only the path can be compared. */
+/* The table would take the place of the runs. */
 static stw_status keep_apart(const bench_setup *s, stw_error *error) {
-    struct stat store, output;
-    if (s->output == NULL || cli_is_dash(s->output)) return STW_OK;
-    bool is_same = strcmp(s->store, s->output) == 0;
-    if (stat(s->store, &store) == 0 && stat(s->output, &output) == 0)
-        is_same |= store.st_dev == output.st_dev && store.st_ino == output.st_ino;
-    if (!is_same) return STW_OK;
+    if (s->output == NULL || cli_is_dash(s->output) || !stw_file_is_same(s->store, s->output)) return STW_OK;
     return stw_fail(error, STW_ERROR_INPUT, "--output: '%s' is the store; the table would overwrite it", s->output);
 }
 
-/* Whoever starts hours of runs wants to know first whether all graphs are there and the table can be written. */
+/* Whoever starts hours of runs wants to know first whether all graphs are there. */
 static stw_status check_files(const bench_setup *s, stw_error *error) {
-    stw_output output;
     for (int32_t r = 0; r < BENCH_ROW_COUNT && !s->only_table; r++) {
         char path[4200];
         if (!s->wanted_row[r]) continue;
@@ -30,9 +23,6 @@ static stw_status check_files(const bench_setup *s, stw_error *error) {
         if (access(path, R_OK) != 0)
             return stw_fail(error, STW_ERROR_INPUT, "%s: %s; --data names the folder of the graphs", path, strerror(errno));
     }
-    if (s->output == NULL || cli_is_dash(s->output)) return STW_OK;
-    TRY(stw_output_open(&output, s->output, error));
-    stw_output_discard(&output);
     return STW_OK;
 }
 
@@ -89,7 +79,6 @@ static stw_status work(const bench_setup *s, bench_store *store, stw_arena arena
     TRY(keep_apart(s, error));
     TRY(check_files(s, error));
     TRY(bench_store_open(store, s->store, !s->only_table, error));
-    TRY(keep_apart(s, error)); /* again, as the store is there now */
     TRY(bench_list_runs(s, &arena, &run, &count, error));
     if (!s->only_table) TRY(make_runs(s, store, run, count, arena, out, error));
     return print(s, store, run, count, arena, error);

@@ -44,7 +44,8 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     stw_arena arena = call->arena;
     const char *label = strcmp(path, "-") == 0 ? "standard input" : path;
     stw_str text, format;
-    TRY(stw_file_read(path, &arena, &text, error));
+    const stw_file_limits limits = stw_file_limits_of(stw_options_get(call->options, "file-limit"));
+    TRY(stw_file_read_within(path, &limits, &arena, &text, error));
     cli_call inner = *call; /* what is shown goes behind the text in the arena */
     inner.arena = arena;
     if (cli_is_policy(text)) return cli_show_policy(&inner, text, label, error);

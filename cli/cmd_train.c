@@ -23,18 +23,6 @@ typedef struct job {
 
 /* ---- before ---- */
 
-/* Whoever trains for an hour wants to know first whether the files can be written. */
-static stw_status check_outputs(const job *j, stw_error *error) {
-    const char *const path[] = {j->policy, j->curve_file, j->best_file};
-    for (int k = 0; k < 3; k++) {
-        stw_output output;
-        if (path[k] == NULL || cli_is_dash(path[k])) continue;
-        TRY(stw_output_open(&output, path[k], error));
-        stw_output_discard(&output);
-    }
-    return STW_OK;
-}
-
 /* The number of updates that a policy file has behind it. */
 static stw_status count_updates(const job *j, int64_t *out, stw_error *error) {
     stw_arena scratch = j->arena;
@@ -75,8 +63,7 @@ static stw_status check_arguments(job *j, stw_error *error) {
         return stw_fail(error, STW_ERROR_INPUT, "--curve and --best cannot both write to '-' (standard output)");
     TRY(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &j->settings, error));
     if (j->settings.policy.updates > 0) j->settings.budget_s = 0.0;
-    TRY(check_resume(j, error));
-    return check_outputs(j, error);
+    return check_resume(j, error);
 }
 
 /* ---- training ---- */

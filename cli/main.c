@@ -274,7 +274,7 @@ static int run_command(cli_call *call, int count, char **argument) {
         return CLI_DONE;
     }
     if (cli_is_set(call, "version")) return cmd_version(call);
-    if (check_operands(call, &error) != STW_OK) return cli_fault(&error);
+    if (check_operands(call, &error) != STW_OK || cli_check_outputs(call, &error) != STW_OK) return cli_fault(&error);
     return call->command->run(call);
 }
 

@@ -107,16 +107,12 @@ static stw_status read_wish(job *j, stw_error *error) {
 
 static stw_status check_arguments(job *j, stw_error *error) {
     const stw_options *options = j->call->options;
-    stw_output output;
     j->policy = stw_options_get(options, "output");
     j->curve_file = stw_options_get(options, "curve");
     j->resumes = cli_is_set(j->call, "resume");
     if (j->policy == NULL) return stw_fail(error, STW_ERROR_INPUT, "train needs a file for the policy: -o FILE");
     if (cli_is_dash(j->policy)) return stw_fail(error, STW_ERROR_INPUT, "a policy cannot be written to '-' (standard output)");
-    TRY(read_wish(j, error));
-    TRY(stw_output_open(&output, j->policy, error)); /* better now than after an hour */
-    stw_output_discard(&output);
-    return STW_OK;
+    return read_wish(j, error);
 }
 
 /* ---- training ---- */
@@ -274,7 +270,9 @@ static void report(const job *j, double seconds) {
 }
 
 static stw_status run(job *j, stw_error *error) {
-    const stw_corpus_wish wish = {stw_options_get(j->call->options, "corpus"), stw_options_get(j->call->options, "hold-out")};
+    const stw_corpus_wish wish = {.families = stw_options_get(j->call->options, "corpus"),
+                                  .hold_out = stw_options_get(j->call->options, "hold-out"),
+                                  .limits = stw_file_limits_of(stw_options_get(j->call->options, "file-limit"))};
     const double began_s = stw_now_s();
     TRY(stw_comm_agree(j->comm, stw_corpus_open(&wish, &j->corpus, error), error));
     TRY(stw_pool_create(j->settings.threads, &j->pool, error));

@@ -83,7 +83,8 @@ STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *
 /* The same from memory; `label` stands for the path in messages. */
 STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out,
                                    stw_error *error) STW_CHECK_RESULT;
-/* The same two with options (may be NULL): "shape" gives sizes that a model leaves open, "image=8,3,224,224" or "batch=8". */
+/* The same two with options (may be NULL): "shape" gives sizes that a model leaves open, "image=8,3,224,224" or "batch=8";
+ * "file-limit" how large the file may be, unpacked. */
 STW_API stw_status stw_graph_open_with(const char *path, const stw_options *options, stw_graph **out,
                                        stw_error *error) STW_CHECK_RESULT;
 STW_API stw_status stw_graph_parse_with(const void *bytes, size_t size, const char *label, const stw_options *options,
@@ -385,7 +386,7 @@ typedef struct stw_note { /* what the user may paste elsewhere or should know: l
  * plan is invalid and has no step; one that only lacks memory is written. Written aside and renamed; "-" is standard output. */
 STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format,
                                    const char *model_path, const char *path, stw_note *note, stw_error *error) STW_CHECK_RESULT;
-/* The same with options: "strip" is the only one that counts. NULL: none. */
+/* The same with options: "strip" and "file-limit" are those that count. NULL: none. */
 STW_API stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
                                         const stw_options *options, const char *model_path, const char *path, stw_note *note,
                                         stw_error *error) STW_CHECK_RESULT;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every reader for the given number of seconds each, as many at once as there are cores, starting from its corpus. New inputs
+# Fuzzes every target for the given number of seconds each, as many at once as there are cores, starting from its corpus. New inputs
 # go to build/fuzz-corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -3,11 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cost/cost.h"
 #include "import/ort_profile.h"
 #include "import/tf_costs.h"
-#include "stowage.h"
+#include "opening.h"
 
 typedef enum { ON_CPU, ON_GPU, ELSEWHERE } place; /* what a file says of the device of a time */
 static const char *const place_name[] = {"CPUs", "GPUs", "other devices"};
@@ -50,6 +49,12 @@ static void find_kinds(conversion *c) {
 /* A time goes to every kind of the machine that it may be of. */
 static stw_status add_time(conversion *c, stw_str name, place on, double us) {
     const int32_t kinds = on == ELSEWHERE ? 0 : c->kind_count[on];
+    if (us > STW_GRAPH_MAX_US) {
+        return stw_fail(
+            c->error, STW_ERROR_INPUT,
+            "'%.*s': a time of %g us; at most %g (23 days) are possible; was the profile cut off while it was written?",
+            STW_STR_SHOW(name), us, STW_GRAPH_MAX_US);
+    }
     c->times++;
     c->passed_over[on] += kinds == 0;
     for (int32_t k = 0; k < kinds; k++) {
@@ -158,14 +163,25 @@ static stw_status convert(conversion *c, stw_str bytes, const stw_graph *graph) 
     return note_passed_over(c);
 }
 
-static stw_status create(const stw_graph *graph, const stw_machine *machine, const char *path, stw_arena *arena, stw_costs **out,
-                         stw_error *error) {
+static stw_status create(const stw_graph *graph, const stw_machine *machine, const char *path, const stw_file_limits *limits,
+                         stw_arena *arena, stw_costs **out, stw_error *error) {
     conversion c = {.arena = arena, .machine = machine, .error = error};
     stw_str bytes;
-    TRY(stw_file_read(path, arena, &bytes, error));
+    TRY(stw_file_read_within(path, limits, arena, &bytes, error));
     stw_status status = convert(&c, bytes, graph);
     if (status == STW_OK) status = stw_costs_create_with(graph, machine, &c.rows, out, error);
     if (status == STW_ERROR_INPUT) stw_error_prefix(error, stw_file_label(path));
+    return status;
+}
+
+stw_status stw_costs_create_within(const stw_graph *graph, const stw_machine *machine, const char *path,
+                                   const stw_file_limits *limits, stw_costs **out, stw_error *error) {
+    stw_arena arena;
+    *out = NULL;
+    if (path == NULL) return stw_costs_create_with(graph, machine, NULL, out, error);
+    TRY(stw_arena_create(&arena, error));
+    const stw_status status = create(graph, machine, path, limits, &arena, out, error);
+    stw_arena_destroy(&arena);
     return status;
 }
 
@@ -174,11 +190,5 @@ stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, 
     STW_NEED(graph);
     STW_NEED(machine);
     STW_NEED(out);
-    stw_arena arena;
-    *out = NULL;
-    if (path == NULL) return stw_costs_create_with(graph, machine, NULL, out, error);
-    TRY(stw_arena_create(&arena, error));
-    const stw_status status = create(graph, machine, path, &arena, out, error);
-    stw_arena_destroy(&arena);
-    return status;
+    return stw_costs_create_within(graph, machine, path, NULL, out, error);
 }

@@ -15,6 +15,7 @@ static stw_status read_with(const source *from, const stw_options *options, stw_
     *out = NULL;
     TRY(stw_arena_create_sized(&arena, (int64_t)1 << 30, error));
     stw_status status = stw_read_options_parse(shape, &arena, &reading, error);
+    reading.limits = stw_file_limits_of(options != NULL ? stw_options_get(options, "file-limit") : NULL);
     if (status == STW_OK) {
         status = from->path != NULL ? stw_graph_open_reading(from->path, &reading, out, error)
                                     : stw_graph_parse_reading(from->bytes, from->size, from->label, &reading, out, error);

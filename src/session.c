@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "opening.h"
 #include "options.h"
 #include "plan/plan.h"
 
@@ -49,7 +50,8 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     if (machine == NULL)
         return stw_fail(error, STW_ERROR_INPUT, "a machine is needed, such as --machine h200x4, unless %sthe graph brings one",
                         stw_options_takes(options, "plan") ? "--plan is a file or " : "");
-    TRY(stw_costs_create(s->graph, machine, stw_options_get(options, "costs"), &s->costs, error));
+    const stw_file_limits limits = stw_file_limits_of(stw_options_get(options, "file-limit"));
+    TRY(stw_costs_create_within(s->graph, machine, stw_options_get(options, "costs"), &limits, &s->costs, error));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
     return plan == NULL || plan_is_file ? STW_OK : stw_method_run(plan, s->simulator, options, &s->plan, error);
 }

@@ -231,6 +231,34 @@ static stw_status fill_and_tell(stw_costs *costs, const measurements *m, int32_t
     return STW_OK;
 }
 
+static stw_status fail_time(const stw_costs *costs, int32_t i, int32_t c, stw_error *error) {
+    const stw_device *device = &costs->machine->device[costs->machine->class_device[c]];
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "op %d '%.*s' would take %g us on '%.*s' (%g FLOP, %g bytes); at most %g (23 days) are possible; check "
+                    "flops_per_s and bandwidths of the machine, or give measured times",
+                    i, STW_STR_SHOW(costs->graph->node_name[i]), costs->us[c][i], STW_STR_SHOW(device->name),
+                    (double)costs->graph->flops[i], (double)costs->moved[i], STW_GRAPH_MAX_US);
+}
+
+/* Refuses times that the clock cannot hold: of one op, or of all together. */
+static stw_status check_times(const stw_costs *costs, stw_error *error) {
+    double sum = 0.0;
+    for (int32_t i = 0; i < costs->graph->N; i++) {
+        double slowest = 0.0;
+        for (int32_t c = 0; c < costs->machine->cost_class_count; c++) {
+            if (!(costs->us[c][i] <= STW_GRAPH_MAX_US)) return fail_time(costs, i, c, error); /* also what is no number */
+            slowest = fmax(slowest, costs->us[c][i]);
+        }
+        sum += slowest;
+    }
+    if (sum <= STW_GRAPH_MAX_US) return STW_OK;
+    return stw_fail(
+        error, STW_ERROR_INPUT,
+        "the ops of graph '%.*s' take %g us in all where each is slowest; at most %g (23 days) are possible; check the "
+        "units of the times and the figures of the machine",
+        STW_STR_SHOW(costs->graph->name), sum, STW_GRAPH_MAX_US);
+}
+
 static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *scratch, stw_error *error) {
     const stw_graph *graph = costs->graph;
     const int32_t classes = costs->machine->cost_class_count;
@@ -248,6 +276,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = bytes_moved(graph, i);
     }
     for (int32_t c = 0; c < classes; c++) TRY(fill_and_tell(costs, &m, c, rows != NULL, scratch, &remark, error));
+    TRY(check_times(costs, error));
     costs->remark = stw_str_copy(&costs->arena, remark);
     TRY(stw_costs_find_warnings(costs, error));
     STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);

@@ -72,6 +72,11 @@ static stw_status read_row(csv *c, stw_cost_row *row, bool first, bool *heading)
                         "line %lld: '%.*s': the time '%.*s' is not a number of microseconds (0 or more)", (long long)c->line,
                         STW_STR_SHOW(row->name), STW_STR_SHOW(field[2]));
     }
+    if (row->us > STW_GRAPH_MAX_US) {
+        return stw_fail(c->error, STW_ERROR_INPUT,
+                        "line %lld: '%.*s': a time of %g us; at most %g (23 days) are possible; is it in other units?",
+                        (long long)c->line, STW_STR_SHOW(row->name), row->us, STW_GRAPH_MAX_US);
+    }
     return STW_OK;
 }
 

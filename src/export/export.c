@@ -59,7 +59,10 @@ typedef struct export_ends {
 
 static stw_status read_model(stw_export *e, const char *format, const export_ends *ends, stw_error *error) {
     const char *path = ends->model_path;
-    if (ends->model != NULL) return stw_unpack((stw_str){ends->model, (int64_t)ends->model_size}, e->arena, &e->model, error);
+    const stw_file_limits limits =
+        stw_file_limits_of(ends->options != NULL ? stw_options_get(ends->options, "file-limit") : NULL);
+    if (ends->model != NULL)
+        return stw_unpack_within((stw_str){ends->model, (int64_t)ends->model_size}, &limits, e->arena, &e->model, error);
     if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the model that the graph was read from", format);
     struct stat info;
     if (strcmp(path, "-") == 0 || (stat(path, &info) == 0 && !S_ISREG(info.st_mode))) {
@@ -67,7 +70,7 @@ static stw_status read_model(stw_export *e, const char *format, const export_end
                         "format '%s' reads the model again, so it cannot come from standard input or a pipe; name its file",
                         format);
     }
-    return stw_file_read(path, e->arena, &e->model, error);
+    return stw_file_read_within(path, &limits, e->arena, &e->model, error);
 }
 
 /* ---- the order of the tasks ---- */

@@ -3,7 +3,7 @@
  *     onnx.c        the steps
  *     onnx_match.c  the nodes of the file, what each waits for, and the node of the plan's graph that it is
  *     onnx_order.c  the planned order, and what is written at each node
- *     onnx_write.c  lengths first, then the bytes; weights go from the mapped file to the output
+ *     onnx_write.c  lengths first, then the bytes; weights go from the bytes of the file to the output
  *     onnx_parts.c  what goes into and comes out of the part of each device
  *     onnx_note.c   lines for the user */
 #ifndef STW_EXPORT_ONNX_H

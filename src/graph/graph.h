@@ -106,6 +106,11 @@ static inline int64_t stw_graph_size(const stw_graph *graph, int64_t bytes) {
 /* Readers refuse more bytes of tensors than this, so that sums over values and devices never leave 63 bits. */
 #define STW_GRAPH_MAX_BYTES ((int64_t)1 << 56)
 
+/* Microseconds (23 days): the longest time of one op that is taken, and the most that all ops of a graph may take together, each
+ * where it is slowest. The simulator's clock (2^62 ps, 53 days) holds it, and sums of times stay far below what list schedulers
+ * take for "never" (STW_FAR_US and the like). */
+#define STW_GRAPH_MAX_US 2e12
+
 /* Data types; those without a name here follow in dtype.c. */
 enum { STW_DTYPE_NONE, STW_DTYPE_F32, STW_DTYPE_F16, STW_DTYPE_BF16, STW_DTYPE_F64 };
 int32_t stw_dtype_find(stw_str name); /* -1 if unknown */

@@ -51,6 +51,13 @@ static bool read_amount(stw_dnnpart *r, const char *key, double *out) {
     return *out >= 0.0 || stw_json_fail(&r->json, "%s is %g; it must be 0 or more", key, *out);
 }
 
+static bool read_time(stw_dnnpart *r, const char *key, double *ms) {
+    if (!read_amount(r, key, ms)) return false;
+    return *ms * 1e3 <= STW_GRAPH_MAX_US ||
+           stw_json_fail(&r->json, "%s is %g ms; at most %g (23 days) are possible; is it in other units?", key, *ms,
+                         STW_GRAPH_MAX_US / 1e3);
+}
+
 /* The index of a key in a list of them, -1 if it is not there, -2 if it comes again (that is an error). */
 static int find_key(stw_dnnpart *r, stw_str key, const char *const *keys, int count, unsigned *seen) {
     int k = 0;
@@ -94,8 +101,8 @@ static bool read_node_value(stw_dnnpart *r, int key, stw_dnnpart_node *node, boo
         case ID: return stw_json_int64(&r->json, &node->id);
         case NAME: return read_name(r, &node->name);
         case SUPPORTED: return read_flag(r, supported);
-        case CPU: return read_amount(r, "cpuLatency", &node->cpu_ms);
-        case ACCELERATOR: return read_amount(r, "fpgaLatency", &node->accelerator_ms);
+        case CPU: return read_time(r, "cpuLatency", &node->cpu_ms);
+        case ACCELERATOR: return read_time(r, "fpgaLatency", &node->accelerator_ms);
         case COLOUR: return read_colour(r, node);
         case SIZE: return read_amount(r, "size", &node->size);
         default: return stw_json_skip(&r->json, NULL);

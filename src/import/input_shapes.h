@@ -2,7 +2,7 @@
 #ifndef STW_IMPORT_INPUT_SHAPES_H
 #define STW_IMPORT_INPUT_SHAPES_H
 
-#include "base/str.h"
+#include "base/file.h"
 
 typedef struct stw_given_shape { /* "image=1,3,224,224" or "batch=8" */
     stw_str name;                /* of an input; of a dimension where it is one number and no input has the name */
@@ -27,7 +27,8 @@ typedef struct stw_named_dim { /* settled by the shape of an input that has it *
 
 /* What a reader is told, and what it tells back. A zeroed one gives no shapes; readers take NULL for it as well. */
 typedef struct stw_read_options {
-    stw_arena *arena; /* for all below */
+    stw_file_limits limits; /* of the file */
+    stw_arena *arena;       /* for all below */
     int64_t given_count, input_count, input_room, named_count, named_room;
     stw_given_shape *given;
     stw_model_input *input;

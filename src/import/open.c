@@ -68,7 +68,8 @@ stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *l
     stw_arena unpacked;
     stw_str text;
     TRY(stw_arena_create(&unpacked, error));
-    stw_status status = stw_unpack((stw_str){bytes, (int64_t)size}, &unpacked, &text, error);
+    const stw_file_limits *limits = options != NULL ? &options->limits : NULL;
+    stw_status status = stw_unpack_within((stw_str){bytes, (int64_t)size}, limits, &unpacked, &text, error);
     if (status == STW_OK) status = read_noting(text, unpacked, options, out, error);
     stw_arena_destroy(&unpacked);
     if (status != STW_OK) stw_error_prefix(error, label);
@@ -81,7 +82,7 @@ stw_status stw_graph_open_reading(const char *path, stw_read_options *options, s
     stw_str text;
     TRY(stw_arena_create(&file, error));
     const stw_file_state before = stw_file_state_of(path);
-    stw_status status = stw_file_read(path, &file, &text, error);
+    stw_status status = stw_file_read_within(path, options != NULL ? &options->limits : NULL, &file, &text, error);
     if (status == STW_OK) {
         status = read_noting(text, file, options, out, error);
         if (!stw_file_state_equal(before, stw_file_state_of(path))) { /* then nothing that was read counts, errors included */

@@ -108,6 +108,9 @@ static bool read_times(stw_opgraph_reader *r, int32_t i) {
     while (stw_json_key(&r->json, &kind)) {
         if (!stw_json_double(&r->json, &us)) return false;
         if (us < 0.0) return stw_json_fail(&r->json, "a time of %g us; times must be 0 or more", us);
+        if (us > STW_GRAPH_MAX_US)
+            return stw_json_fail(&r->json, "a time of %g us; at most %g (23 days) are possible; is it in other units?", us,
+                                 STW_GRAPH_MAX_US);
         double *column = kind_column(r, kind);
         if (column == NULL) return false;
         column[i] = us;

@@ -79,7 +79,7 @@ bool stw_field_number(stw_machine_reader *r, const char *key, stw_range range, d
         const char *remedy;
     } limits[] = {
         [STW_ABOVE_ZERO] = {1e-100, 1e100, "give a number above 0 (1e-100 to 1e100)"},
-        [STW_ZERO_OR_MORE] = {0.0, 1e100, "give 0 or more (at most 1e100)"},
+        [STW_ZERO_OR_MORE] = {0.0, 2e12, "give 0 or more (at most 2e12)"}, /* times: STW_GRAPH_MAX_US */
         [STW_SHARE] = {1e-100, 1.0, "give a share above 0 and at most 1"},
     };
     stw_str text;

@@ -57,12 +57,15 @@ static stw_status fill_graph(const stw_part_call *call, stw_arena *arena, argume
     return STW_OK;
 }
 
+/* Of a device that does next to nothing: METIS refuses 0, and says so on standard output. */
+static const double least_share = 1e-6;
+
 static stw_status fill_targets(const stw_part_call *call, stw_arena *arena, arguments *a, stw_error *error) {
     const int32_t K = call->weights->K;
     STW_TRY_NEW(arena, a->share, (int64_t)call->parts * K, error);
     STW_TRY_NEW(arena, a->imbalance, K, error);
     for (int32_t p = 0; p < call->parts; p++) {
-        for (int32_t k = 0; k < K; k++) a->share[p * K + k] = (real_t)call->share[p];
+        for (int32_t k = 0; k < K; k++) a->share[p * K + k] = (real_t)fmax(call->share[p], least_share);
     }
     for (int32_t k = 0; k < K; k++) a->imbalance[k] = (real_t)call->imbalance;
     METIS_SetDefaultOptions(a->options);

@@ -94,7 +94,7 @@ static void run(pass *p) {
     order_devices(p, order);
     for (int32_t k = 0; k < base->tasks->T; k++) {
         const int32_t task = order[k], bound = stw_board_bound(&p->board, task);
-        const bool stays = p->input->plan_glue != NULL && p->input->plan_glue[task] >= STW_GLUE_FIXED;
+        const bool stays = p->input->glued != NULL && p->input->plan_glue != NULL && p->input->plan_glue[task] >= STW_GLUE_FIXED;
         const int32_t device = bound >= 0 ? bound : stays ? p->input->glued[base->tasks->task_node[task]] : choose(p, task);
         stw_board_place(&p->board, task, device);
         if (p->unit_device == NULL) continue;

@@ -140,7 +140,7 @@ stw_status stw_corpus_open(const stw_corpus_wish *wish, stw_corpus **out, stw_er
     *out = NULL;
     TRY(stw_arena_create(&arena, error));
     stw_corpus *corpus = STW_NEW(&arena, stw_corpus, 1);
-    *corpus = (stw_corpus){.arena = arena};
+    *corpus = (stw_corpus){.arena = arena, .limits = wish->limits};
     const stw_status status = fill(corpus, wish, &g, error);
     if (status != STW_OK) { /* files that were not handed over yet are in the list */
         corpus->file_count = 0;

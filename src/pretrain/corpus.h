@@ -9,6 +9,7 @@
 #ifndef STW_PRETRAIN_CORPUS_H
 #define STW_PRETRAIN_CORPUS_H
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "graph/graph.h"
 #include "machine/machine.h"
@@ -16,8 +17,9 @@
 typedef struct stw_corpus stw_corpus; /* read only once it is open */
 
 typedef struct stw_corpus_wish {
-    const char *families; /* with commas: "all", families of `stowage generate`, graph files, folders of them */
-    const char *hold_out; /* families with commas that are never drawn, generated or from files; NULL: none */
+    const char *families;   /* with commas: "all", families of `stowage generate`, graph files, folders of them */
+    const char *hold_out;   /* families with commas that are never drawn, generated or from files; NULL: none */
+    stw_file_limits limits; /* of the files */
 } stw_corpus_wish;
 
 /* STW_ERROR_INPUT with a line that lists what is known: for a name that nobody knows, and where nothing is left to draw. */

@@ -15,6 +15,7 @@ typedef struct stw_corpus_file {
 
 struct stw_corpus {
     stw_arena arena;
+    stw_file_limits limits;
     stw_machine *base; /* one device, whose times all others go by */
     int32_t family_count;
     const stw_family **family; /* (family_count) in the order of the table */

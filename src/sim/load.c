@@ -37,7 +37,13 @@ static int64_t hop_ps(const stw_machine *machine, const stw_transfer *transfer, 
     const int64_t actual = transfer->end_ps - transfer->start_ps;
     const int64_t hop = stw_cost_transfer_ps(stw_machine_link(machine, from, to), bytes);
     if (nominal == actual || nominal == 0) return hop;
-    return (int64_t)((double)hop * ((double)actual / (double)nominal) + 0.5);
+    const double stretched = (double)hop * ((double)actual / (double)nominal) + 0.5;
+    return stretched < (double)INT64_MAX ? (int64_t)stretched : INT64_MAX;
+}
+
+/* Transfers of many links meet in one device: their sum may be longer than any step. */
+static void add_load(int64_t *load, int64_t ps) {
+    if (__builtin_add_overflow(*load, ps, load)) *load = INT64_MAX;
 }
 
 /* Transfers staged through the host: `count` of one value, which leaves its device once. */
@@ -48,11 +54,11 @@ static void add_staged(const stw_workspace *workspace, const stw_transfer *trans
         const stw_timeline *timeline = &workspace->timeline;
         const int32_t value = value_of(timeline->tasks, transfer->producer);
         const int64_t bytes = leaving_bytes(timeline, workspace->simulator->graph, value, from);
-        load[from] += hop_ps(machine, transfer, from, machine->host, bytes);
+        add_load(&load[from], hop_ps(machine, transfer, from, machine->host, bytes));
     }
     for (int32_t k = 0; k < count; k++) {
         const int32_t to = transfer[k].to;
-        if (to != machine->host) load[to] += hop_ps(machine, &transfer[k], machine->host, to, transfer[k].bytes);
+        if (to != machine->host) add_load(&load[to], hop_ps(machine, &transfer[k], machine->host, to, transfer[k].bytes));
     }
 }
 
@@ -70,8 +76,8 @@ void stw_workspace_loads_ps(const stw_workspace *workspace, int64_t *load) {
         }
         for (int32_t t = k; t < end; t++) {
             const int64_t duration = timeline->transfer[t].end_ps - timeline->transfer[t].start_ps;
-            load[timeline->transfer[t].from] += duration;
-            load[timeline->transfer[t].to] += duration;
+            add_load(&load[timeline->transfer[t].from], duration);
+            add_load(&load[timeline->transfer[t].to], duration);
         }
     }
 }

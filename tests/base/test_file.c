@@ -4,9 +4,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -359,6 +361,94 @@ TEST(output, failures_name_the_path_and_leave_nothing) {
     leave(&p);
 }
 
+/* What is written, by a path of its own beside p->file. */
+static void write_file(place *p, const char *path, const char *text) {
+    stw_output output;
+    if (!CHECK_EQ_INT(stw_output_open(&output, path, &p->error), STW_OK)) return;
+    fputs(text, output.file);
+    CHECK_EQ_INT(stw_output_commit(&output, &p->error), STW_OK);
+}
+
+TEST(output, links_are_followed_also_where_they_lead_to_nothing_yet) {
+    place p;
+    struct stat info;
+    char link[1200], second[1200];
+    if (!enter(&p)) return;
+    snprintf(link, sizeof link, "%s/link", p.path);
+    snprintf(second, sizeof second, "%s/second", p.path);
+    CHECK(symlink("file", link) == 0 && symlink(link, second) == 0); /* relative to its folder; by the whole path */
+    CHECK_EQ_INT(stw_output_check(second, &p.error), STW_OK);
+    CHECK_EQ_INT(list(&p, false), 2); /* a check leaves nothing behind */
+    write_file(&p, second, "through two links");
+    check_reads(&p, STW_STR("through two links"));
+    CHECK(lstat(link, &info) == 0 && S_ISLNK(info.st_mode) && lstat(second, &info) == 0 && S_ISLNK(info.st_mode));
+    CHECK(lstat(p.file, &info) == 0 && S_ISREG(info.st_mode));
+    write_file(&p, link, "again");
+    check_reads(&p, STW_STR("again"));
+    CHECK_EQ_INT(list(&p, false), 3);
+    CHECK(unlink(link) == 0 && symlink("second", link) == 0); /* in a circle */
+    stw_output output;
+    CHECK_EQ_INT(stw_output_open(&output, link, &p.error), STW_ERROR_IO);
+    CHECK_CONTAINS(p.error.message, "Too many levels of symbolic links");
+    CHECK_EQ_INT(stw_output_check(link, &p.error), STW_ERROR_IO);
+    leave(&p);
+}
+
+TEST(output, a_file_keeps_its_permissions) {
+    place p;
+    struct stat info;
+    if (!enter(&p)) return;
+    put(&p, "old", 3);
+    CHECK_EQ_INT(chmod(p.file, 0640), 0);
+    const mode_t before = umask(077);
+    write_file(&p, p.file, "new");
+    umask(before);
+    check_reads(&p, STW_STR("new"));
+    CHECK(stat(p.file, &info) == 0);
+    CHECK_EQ_INT(info.st_mode & 0777, 0640);
+    leave(&p);
+}
+
+TEST(output, a_check_tells_what_writing_would) {
+    place p;
+    char path[1200];
+    if (!enter(&p)) return;
+    CHECK_EQ_INT(stw_output_check("-", &p.error), STW_OK);
+    CHECK_EQ_INT(stw_output_check("/dev/null", &p.error), STW_OK);
+    CHECK_EQ_INT(stw_output_check(p.file, &p.error), STW_OK);
+    CHECK_EQ_INT(list(&p, false), 0);
+    CHECK_EQ_INT(stw_output_check(p.path, &p.error), STW_ERROR_IO);
+    CHECK_CONTAINS(p.error.message, "cannot be written: Is a directory");
+    snprintf(path, sizeof path, "%s/no/file", p.path);
+    CHECK_EQ_INT(stw_output_check(path, &p.error), STW_ERROR_IO);
+    CHECK_CONTAINS(p.error.message, "/no/file: cannot be written: No such file or directory");
+    CHECK_EQ_INT(mkfifo(p.file, 0600), 0); /* nobody reads it, and nobody waits for that */
+    CHECK_EQ_INT(stw_output_check(p.file, &p.error), STW_OK);
+    leave(&p);
+}
+
+TEST(file, one_file_by_several_names) {
+    place p;
+    char other[1200], symbolic[1200], folder[1200], around[1200];
+    if (!enter(&p)) return;
+    snprintf(other, sizeof other, "%s/other", p.path);
+    snprintf(symbolic, sizeof symbolic, "%s/symbolic", p.path);
+    snprintf(folder, sizeof folder, "%s/folder", p.path);
+    snprintf(around, sizeof around, "%s/folder/../other", p.path);
+    CHECK(stw_file_is_same(p.file, p.file)); /* though it is not there */
+    CHECK(!stw_file_is_same(p.file, other));
+    put(&p, "x", 1);
+    CHECK(!stw_file_is_same(p.file, other));
+    CHECK(symlink("other", symbolic) == 0 && mkdir(folder, 0700) == 0);
+    CHECK(stw_file_is_same(symbolic, other) && stw_file_is_same(around, symbolic)); /* that is not there */
+    CHECK_EQ_INT(link(p.file, other), 0);
+    CHECK(stw_file_is_same(p.file, other) && stw_file_is_same(p.file, symbolic) && stw_file_is_same(p.file, around));
+    CHECK(!stw_file_is_same("/dev/null", "/dev/null")); /* nothing is overwritten there */
+    CHECK(!stw_file_is_same(p.file, "/no/such/folder/file"));
+    rmdir(folder);
+    leave(&p);
+}
+
 TEST(output, devices_are_written_directly) {
     stw_output output;
     stw_error error;
@@ -387,6 +477,9 @@ TEST(file, permission) {
         CHECK_EQ_INT(chmod(p.file, 0), 0);
         CHECK_EQ_INT(stw_file_read(p.file, &p.arena, &(stw_str){0}, &p.error), STW_ERROR_INPUT);
         CHECK_CONTAINS(p.error.message, "cannot be opened: Permission denied");
+        CHECK_EQ_INT(chmod(p.file, 0444), 0);
+        CHECK_EQ_INT(stw_output_open(&output, p.file, &p.error), STW_ERROR_IO); /* though the folder would let it be replaced */
+        CHECK_CONTAINS(p.error.message, "cannot be written: Permission denied");
         CHECK_EQ_INT(chmod(p.path, 0500), 0);
         CHECK_EQ_INT(stw_output_open(&output, p.file, &p.error), STW_ERROR_IO);
         CHECK_CONTAINS(p.error.message, "cannot be written: Permission denied");
@@ -397,26 +490,121 @@ TEST(file, permission) {
     if (!welcome) SKIP("nobody may not write to the folder for temporary files");
 }
 
-/* Files of 32 MiB and more are mapped: the same bytes and NUL, whether or not the last page is full; and what the arena hands out
- * where a mapping was is zero. */
-TEST(file, large_files_are_mapped) {
-    static const int64_t lengths[] = {STW_FILE_MAP_BYTES - 1, STW_FILE_MAP_BYTES, STW_FILE_MAP_BYTES + 1};
+/* A file that is cut off after it was read, large as it may be: what was read stays, and nothing ends the process. */
+TEST(file, cutting_a_file_off_changes_nothing_that_was_read) {
+    const int64_t length = (int64_t)33 << 20;
+    place p;
+    stw_str text = {0};
+    if (!enter(&p)) return;
+    char *data = STW_NEW(&p.arena, char, length);
+    for (int64_t i = 0; i < length; i++) data[i] = (char)('a' + i % 23);
+    put(&p, data, length);
+    CHECK_EQ_INT(stw_file_read(p.file, &p.arena, &text, &p.error), STW_OK);
+    CHECK_EQ_INT(truncate(p.file, 0), 0);
+    CHECK(stw_str_equal(text, (stw_str){data, length}));
+    CHECK_EQ_INT(text.p[text.length], 0);
+    leave(&p);
+}
+
+/* ---- limits ---- */
+
+static void check_refused(place *p, const stw_file_limits *limits, const char *says) {
+    stw_str text = {0};
+    CHECK_EQ_INT(stw_file_read_within(p->file, limits, &p->arena, &text, &p->error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(p->error.message, says);
+    CHECK_CONTAINS(p->error.message, p->file);
+}
+
+TEST(file, a_file_may_be_as_large_as_its_limit) {
     place p;
     if (!enter(&p)) return;
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
-        const stw_arena before = p.arena;
-        char *data = STW_NEW(&p.arena, char, lengths[k]);
-        for (int64_t i = 0; i < lengths[k]; i++) data[i] = (char)('a' + i % 23);
-        put(&p, data, lengths[k]);
-        test_context("%lld bytes", (long long)lengths[k]);
-        check_reads(&p, (stw_str){data, lengths[k]});
-        p.arena = before;
-        const char *again = STW_NEW(&p.arena, char, 70 << 20);
-        int64_t others = 0;
-        for (int64_t i = 0; i < 70 << 20; i++) others += again[i] != 0;
-        CHECK_EQ_INT(others, 0);
-        p.arena = before;
+    const stw_str text = sample(&p.arena, 100000);
+    const stw_str form[] = {text, gzip(&p.arena, text), zstd(&p.arena, text)};
+    for (int k = 0; k < 3; k++) {
+        test_context("form %d", k);
+        put(&p, form[k].p, form[k].length);
+        stw_str out = {0};
+        CHECK_EQ_INT(stw_file_read_within(p.file, &(stw_file_limits){.bytes = 100000}, &p.arena, &out, &p.error), STW_OK);
+        CHECK(stw_str_equal(out, text));
+        check_refused(&p, &(stw_file_limits){.bytes = 99999}, "99999 bytes");
+        CHECK_CONTAINS(p.error.message, "--file-limit");
     }
+    leave(&p);
+}
+
+/* A few thousand bytes that unpack to much: refused while they are unpacked, before they have taken much memory. */
+TEST(file, what_unpacks_to_too_much_is_refused) {
+    const int64_t length = (int64_t)100 << 20;
+    place p;
+    if (!enter(&p)) return;
+    const stw_str zeros = {STW_NEW(&p.arena, char, length), length};
+    const stw_str form[] = {gzip(&p.arena, zeros), zstd(&p.arena, zeros)};
+    for (int k = 0; k < 2; k++) {
+        stw_arena scratch;
+        stw_str out = {0};
+        test_context("form %d", k);
+        CHECK_EQ_INT(stw_arena_create(&scratch, NULL), STW_OK);
+        CHECK(form[k].length < length / 500);
+        CHECK_EQ_INT(stw_unpack(form[k], &scratch, &out, &p.error), STW_ERROR_INPUT);
+        CHECK_CONTAINS(p.error.message, "to more than 67108864 bytes");
+        CHECK_CONTAINS(p.error.message, "--file-limit");
+        CHECK(stw_arena_high_water(&scratch) < 3 * STW_FILE_FREE_BYTES + (1 << 20));
+        const stw_file_limits raised = stw_file_limits_of("100MiB"), lower = stw_file_limits_of("99MiB");
+        CHECK_EQ_INT(stw_unpack_within(form[k], &raised, &scratch, &out, &p.error), STW_OK);
+        CHECK_EQ_INT(out.length, length);
+        CHECK_EQ_INT(stw_unpack_within(form[k], &lower, &scratch, &out, &p.error), STW_ERROR_INPUT);
+        stw_arena_destroy(&scratch);
+    }
+    leave(&p);
+}
+
+TEST(file, devices_have_no_end) {
+    place p;
+    stw_str text = {0};
+    if (!enter(&p)) return;
+    CHECK_EQ_INT(stw_file_read("/dev/zero", &p.arena, &text, &p.error), STW_ERROR_INPUT);
+    CHECK_STR(p.error.message, "/dev/zero: is a device, which has no end; name a file or a pipe");
+    CHECK_EQ_INT(stw_file_read("/dev/null", &p.arena, &text, &p.error), STW_OK); /* that is its end */
+    CHECK_EQ_INT(text.length, 0);
+    leave(&p);
+}
+
+/* ---- pipes ---- */
+
+/* A process that writes the text to the pipe, as often as asked, or until nobody reads it. */
+static pid_t write_to_pipe(const place *p, const char *text, int64_t times) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    signal(SIGPIPE, SIG_IGN);
+    const int pipe = open(p->file, O_WRONLY); /* waits for whoever reads */
+    for (int64_t k = 0; k < times && write(pipe, text, strlen(text)) > 0; k++) {
+    }
+    _exit(0);
+}
+
+static void wait_for(pid_t child) {
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+TEST(file, pipes_are_read_to_their_end) {
+    place p;
+    if (!enter(&p)) return;
+    CHECK_EQ_INT(mkfifo(p.file, 0600), 0);
+    const pid_t child = write_to_pipe(&p, "text", 1);
+    check_reads(&p, STW_STR("text"));
+    wait_for(child);
+    leave(&p);
+}
+
+TEST(file, a_pipe_without_end_or_writer_is_refused) {
+    place p;
+    if (!enter(&p)) return;
+    CHECK_EQ_INT(mkfifo(p.file, 0600), 0);
+    check_refused(&p, NULL, ": is a pipe that nobody writes to");
+    const pid_t child = write_to_pipe(&p, "more and more ", INT64_MAX);
+    check_refused(&p, &(stw_file_limits){.bytes = 1 << 20}, ": is larger than 1048576 bytes");
+    wait_for(child);
     leave(&p);
 }
 

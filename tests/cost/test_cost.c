@@ -27,6 +27,51 @@ static void check_us(const small *s, const char *name, double on_x, double on_y)
     test_context("%s", "");
 }
 
+/* ---- times that the clock cannot hold ---- */
+
+/* A graph of relu ops with these measured times on x, and a device of kind x with these figures. */
+static void check_times(const double *us, int count, const char *figures, const char *says) {
+    char text[2000], machine[1000];
+    int length = snprintf(text, sizeof text, "{\"format\":\"opgraph\",\"version\":1,\"name\":\"long\",\"nodes\":[");
+    for (int i = 0; i < count; i++) {
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "%s{\"id\":%d,\"name\":\"op%d\",\"op\":\"relu\",\"inputs\":[],\"dtype\":\"f32\",\"shape\":[1000],"
+                           "\"flops\":1000%s%.17g%s}",
+                           i > 0 ? "," : "", i, i, us[i] < 0.0 ? ",\"ignored\":{\"x\":" : ",\"us\":{\"x\":", us[i], "}");
+    }
+    snprintf(text + length, sizeof text - (size_t)length, "]}");
+    snprintf(machine, sizeof machine,
+             "{\"format\":\"machine\",\"version\":1,\"devices\":[{\"name\":\"d\",\"kind\":\"x\",\"memory_bytes\":1000,"
+             "\"launch_us\":1,\"efficiency\":{},%s}]}",
+             figures);
+    stw_graph *graph = NULL;
+    stw_machine *drawn = NULL;
+    stw_costs *costs = NULL;
+    stw_error error = {0};
+    stw_status status = stw_graph_parse(text, strlen(text), "graph", &graph, &error);
+    if (status == STW_OK) status = stw_machine_parse(machine, strlen(machine), "machine", &drawn, &error);
+    if (status == STW_OK) status = stw_costs_create(graph, drawn, NULL, &costs, &error);
+    CHECK_EQ_INT(status, says == NULL ? STW_OK : STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, says == NULL ? "" : says);
+    stw_costs_destroy(costs);
+    stw_machine_destroy(drawn);
+    stw_graph_destroy(graph);
+}
+
+TEST(cost, times_that_the_clock_cannot_hold_are_refused) {
+    static const char figures[] = "\"flops_per_s\":{\"f32\":1e12},\"bandwidth_bytes_per_s\":1e12";
+    const double most = STW_GRAPH_MAX_US, half = 1e12, modelled = -1.0;
+    check_times(&most, 1, figures, NULL);
+    check_times((const double[]){most * 1.001}, 1, figures, "a time of 2.002e+12 us; at most 2e+12 (23 days)");
+    check_times((const double[]){1e16}, 1, figures, "graph: node 0 'op0'");
+    check_times((const double[]){half, half}, 2, figures, NULL);
+    check_times((const double[]){half, half, 1e3}, 3, figures, "graph 'long' take 2e+12 us in all");
+    check_times(&modelled, 1, figures, NULL);
+    check_times(&modelled, 1, "\"flops_per_s\":{\"f32\":1e-5},\"bandwidth_bytes_per_s\":1e12", "op 0 'op0' would take 1");
+    check_times(&modelled, 1, "\"flops_per_s\":{\"f32\":1e12},\"bandwidth_bytes_per_s\":1e-100",
+                "us on 'd' (1000 FLOP, 4000 bytes)");
+}
+
 /* ---- ops ---- */
 
 TEST(cost, measured_then_by_another_kind_then_modelled) {

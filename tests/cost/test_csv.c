@@ -103,6 +103,7 @@ TEST(csv, refusals_name_the_line) {
         {"a,k,-inf", 1, "-inf"},
         {"a,k,Infinity", 1, "Infinity"},
         {"a,k,1e999", 1, "1e999"},
+        {"a,k,2e12\nb,k,1e100", 2, "'b': a time of 1e+100 us; at most 2e+12 (23 days)"},
         {"a,k,12abc\n", 1, "12abc"},
         {"a,k,abc\r\n", 1, "'abc'"},
         {"a,k,0x10", 1, "0x10"},

@@ -110,6 +110,26 @@ TEST(metis, weights_beyond_32_bits) {
     stw_arena_destroy(&arena);
 }
 
+/* A device so slow that its share vanishes in single precision. */
+TEST(metis, a_share_of_next_to_nothing) {
+    if (!stw_metis_is_there()) SKIP("built without METIS");
+    stw_arena arena = new_arena();
+    const stw_part_graph graph = two_halves(10.0, 1.0, &arena);
+    const stw_part_weights weights = equal_weights(1.0, 1, &arena);
+    for (int how = 0; how < 2; how++) {
+        int32_t part[VERTICES];
+        const stw_part_call call = {.graph = &graph,
+                                    .weights = &weights,
+                                    .parts = 2,
+                                    .share = (const double[]){1.0, 1e-60},
+                                    .imbalance = 1.1,
+                                    .recursive = how == 1};
+        if (!CHECK_EQ_INT(stw_metis_partition(&call, part, arena, NULL), STW_OK)) break;
+        for (int32_t v = 0; v < graph.M; v++) CHECK(part[v] == 0 || part[v] == 1);
+    }
+    stw_arena_destroy(&arena);
+}
+
 TEST(metis, no_edges_no_weights_few_vertices) {
     if (!stw_metis_is_there()) SKIP("built without METIS");
     stw_arena arena = new_arena();

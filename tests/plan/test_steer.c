@@ -73,6 +73,15 @@ TEST(steer, heft_by_hand) {
     bench_close(&b);
 }
 
+/* Glue that would keep an op where another plan has it means nothing without such a plan. */
+TEST(steer, glue_of_any_size_without_another_plan) {
+    bench b = bench_of(small_open((small_text){.nodes = FORK_JOIN, .device_count = 2}));
+    const stw_steer_input input = {.insertion = true, .queues = true, .plan_glue = constant(&b, 2, 10.0 * STW_GLUE_FIXED)};
+    CHECK_NEAR(steer(&b, input), 7.0, 1e-9);
+    check_devices(&b, "0011");
+    bench_close(&b);
+}
+
 TEST(steer, without_a_base_it_makes_one) {
     bench b = bench_of(small_open((small_text){.nodes = FORK_JOIN, .device_count = 2}));
     double us = 0.0;

@@ -337,7 +337,8 @@ TEST(corpus, folders_and_names) {
 static void check_refused(const char *families, const char *hold_out, const char *first, const char *second) {
     stw_corpus *corpus;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_corpus_open(&(stw_corpus_wish){families, hold_out}, &corpus, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_corpus_open(&(stw_corpus_wish){.families = families, .hold_out = hold_out}, &corpus, &error),
+                 STW_ERROR_INPUT);
     CHECK(corpus == NULL);
     CHECK_CONTAINS(error.message, first);
     CHECK_CONTAINS(error.message, second);

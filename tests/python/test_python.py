@@ -225,6 +225,43 @@ class Graphs(Temporary):
         self.assertIn("mine", str(caught.exception))
         self.assertEqual(caught.exception.status, "input")
 
+    def test_files_appear_whole_or_not_at_all(self):
+        from stowage._files import whole_file
+
+        path, link = self.folder / "g.json", self.folder / "link.json"
+        with self.assertRaises(KeyError):
+            with whole_file(path) as opened:
+                opened.write(b"half")
+                raise KeyError
+        self.assertEqual(os.listdir(self.folder), [])
+        link.symlink_to("g.json")
+        graph = stowage.Graph.parse(TINY)
+        graph.save(link)  # where it leads to
+        self.assertTrue(link.is_symlink())
+        path.chmod(0o600)
+        before = path.read_bytes()
+        with self.assertRaises(KeyError):
+            with whole_file(path) as opened:
+                opened.write(b"half")
+                raise KeyError
+        self.assertEqual(path.read_bytes(), before)
+        stowage.load(path).save(path)
+        self.assertEqual((path.read_bytes(), path.stat().st_mode & 0o777), (before, 0o600))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["g.json", "link.json"])
+        with self.assertRaises(OSError):
+            graph.save(self.folder / "no" / "g.json")
+        graph.save("/dev/null")
+
+    def test_limit_of_a_file(self):
+        path = self.folder / "wide.json.gz"
+        path.write_bytes(gzip.compress(json.dumps(TINY).encode() + b" " * 70_000_000, 1))
+        for read in (lambda **more: stowage.load(path, **more), lambda **more: stowage.Graph.parse(path.read_bytes(), **more)):
+            with self.assertRaises(stowage.Error) as caught:
+                read()
+            self.assertIn("to more than 67108864 bytes", str(caught.exception))
+            self.assertEqual(read(file_limit="71MB").name, "tiny")
+            self.assertEqual(read(file_limit=71_000_000).name, "tiny")
+
     def test_shape_text(self):
         from stowage._graph import shape_text
 

@@ -547,8 +547,11 @@ TEST(bounds, edges) {
     CHECK_NEAR(bounds_of(s).plan_s * 1e6, 5.0, 1e-8);
     CHECK(bounds_of(s).fusion_s * 1e6 >= 3.0 - 1e-5); /* b never fuses; the margin is half a picosecond per op */
     small_close(s);
-    /* Times beyond all limits: nothing infinite comes out. */
-    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1e300) OP(1, "b", "[0]", 1, 1e300)});
+    /* The longest times there are, and a link that takes longer than a step may: nothing infinite comes out. */
+    s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 1e12) OP(1, "b", "[0]", 1, 1e12),
+                                .device_count = 2,
+                                .links = LINK_WITH("d0", "d1", 1e-100, 0, ""),
+                                .device = "[0,1]"});
     CHECK_EQ_INT(s->result.reason, STW_INVALID_OVERFLOW);
     CHECK(isfinite(bounds_of(s).plan_s) && isfinite(bounds_of(s).fusion_s));
     small_close(s);

@@ -57,6 +57,24 @@ TEST(load, hops_have_times_of_their_own) {
     small_close(s);
 }
 
+/* Four transfers of 2.5e18 ps side by side, for all of which d0 pays: more than 63 bits hold. */
+TEST(load, more_than_the_clock_holds) {
+    const char *const links = LINK_WITH("d0", "d1", 4e-7, 0, "") LINK_WITH("d0", "d2", 4e-7, 0, "")
+        LINK_WITH("d0", "d3", 4e-7, 0, "") LINK_WITH("d0", "d4", 4e-7, 0, "");
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[0]", 1, 3) OP(2, "c", "[0]", 1, 1)
+                                           OP(3, "d", "[0]", 1, 1) OP(4, "e", "[0]", 1, 1),
+                                       .device_count = 5,
+                                       .links = links,
+                                       .device = "[0,1,2,3,4]"});
+    int64_t load[STW_MAX_DEVICES];
+    CHECK_EQ_INT(s->result.reason, STW_VALID);
+    stw_workspace_loads_ps(s->workspace, load);
+    CHECK_EQ_INT(load[0], INT64_MAX);
+    CHECK_EQ_INT(load[2], 2500000000001000000);
+    CHECK_NEAR(stw_workspace_largest_load_s(s->workspace), (double)INT64_MAX / 1e12, 1.0);
+    small_close(s);
+}
+
 /* Parts of a value: 2 bytes go to d1, 2 + 3 to d2; each part leaves once. */
 TEST(load, parts_leave_once) {
     small *s = small_open((small_text){

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 from . import _text
+from ._files import whole_file
 from ._library import CNode, Error, Handle, c_text, create, library, make_options, path_bytes, text
 from ._machine import Machine
 
@@ -89,16 +90,17 @@ class Graph:
         self.path = None if path is None or path == "-" else os.path.abspath(path)
 
     @staticmethod
-    def parse(data: Union[bytes, str, Mapping[str, Any]], label: str = "graph", shape: Optional[Shape] = None) -> Graph:
+    def parse(data: Union[bytes, str, Mapping[str, Any]], label: str = "graph", shape: Optional[Shape] = None,
+              file_limit: Union[int, str, None] = None) -> Graph:  # fmt: skip
         """A graph from memory: the bytes of any file that :func:`load` reads, or an opgraph as text or as a dict.
 
-        ``label`` stands for the path in messages; ``shape`` as for :func:`load`.
+        ``label`` stands for the path in messages; ``shape`` and ``file_limit`` as for :func:`load`.
         """
         if isinstance(data, Mapping):
             data = json.dumps(data)
         if isinstance(data, str):
             data = data.encode()
-        options = make_options({"shape": shape_text(shape)})
+        options = make_options({"shape": shape_text(shape), "file_limit": file_limit})
         handle = create("stw_graph_parse_with", "stw_graph_destroy", data, len(data), c_text(label), options.pointer)
         graph = Graph(handle)
         graph._data = data
@@ -160,7 +162,7 @@ class Graph:
             raise Error("the graph was not made from a file")
         if os.fspath(path).endswith(".gz") and data[:2] != b"\x1f\x8b":
             data = gzip.compress(data)
-        with open(path, "wb") as opened:
+        with whole_file(path) as opened:
             opened.write(data)
 
     def _sums(self) -> dict[str, Any]:
@@ -201,14 +203,16 @@ class Graph:
         return _text.html_table(f"graph {self.name}", [f[0] for f in facts], [[f[1] for f in facts]])
 
 
-def load(path: Path, shape: Optional[Shape] = None) -> Graph:
+def load(path: Path, shape: Optional[Shape] = None, file_limit: Union[int, str, None] = None) -> Graph:
     """Reads a graph file: opgraph JSON, ONNX, HLO, a TensorFlow graph or a dnn-partitioning input; packed or not.
 
     ``shape`` gives sizes that a model leaves open: ``{"image": (8, 3, 224, 224)}`` of an input, ``{"batch": 8}`` of a
     dimension by its name, or the text of the command line's ``--shape``. Without it they count as 1.
+    ``file_limit`` is how many bytes the file may have when it is unpacked (``"8GiB"``); without it 4 GiB, and for a packed one
+    200 times its size or 64 MiB.
     """
     name = os.fspath(path)
-    options = make_options({"shape": shape_text(shape)})
+    options = make_options({"shape": shape_text(shape), "file_limit": file_limit})
     return Graph(create("stw_graph_open_with", "stw_graph_destroy", path_bytes(name), options.pointer), name)
 
 

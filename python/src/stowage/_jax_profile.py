@@ -10,6 +10,7 @@ from typing import Any, Iterator, Mapping, Optional
 
 import jax
 
+from ._files import whole_file
 from ._graph import Graph
 from ._jax_capture import capture
 from ._library import Error, warn
@@ -33,7 +34,7 @@ def profile(fn: Any, *args: Any, kind: Optional[str] = None, path: Optional[Path
     module = compiled.as_text().split(None, 2)[1].rstrip(",")
     times = profile_compiled(compiled, args, module, repeats)
     if path is not None:
-        with open(path, "w", newline="", encoding="utf-8") as opened:
+        with whole_file(path, "w", newline="", encoding="utf-8") as opened:
             opened.write(f"{_HEAD}{Graph.parse(captured.module, module).fingerprint} {module}, jax {jax.__version__}\n")
             writer = csv.writer(opened, lineterminator="\n")
             writer.writerow(["name", "kind", "us"])

@@ -22,6 +22,7 @@ try:
 except ImportError as _error:
     raise ImportError(f"stowage.torch needs PyTorch 2.1 or newer (pip install torch): {_error}") from None
 
+from ._files import whole_file
 from ._graph import Graph
 from ._library import Error
 from ._torch_measure import Clock, device_kind
@@ -72,7 +73,7 @@ def trace(module: torch.nn.Module, *args: Any, train: bool = True, measure: bool
 
 def costs_of(opgraph: dict[str, Any], path: Union[str, "os.PathLike[str]"]) -> None:
     """Writes the measured times of an opgraph as a costs file: rows name,kind,us."""
-    with open(path, "w", newline="", encoding="utf-8") as opened:
+    with whole_file(path, "w", newline="", encoding="utf-8") as opened:
         rows = csv.writer(opened, lineterminator="\n")
         rows.writerow(["name", "kind", "us"])
         for node in opgraph["nodes"]:

@@ -1,0 +1,73 @@
+/* What a command is going to write, looked at before it begins: whoever searches for an hour wants to know first whether the
+ * result can be kept, and that it takes the place of nothing that is needed. */
+#define _POSIX_C_SOURCE 200809L /* access */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "search.h"
+
+/* Options that name files, of any command. */
+static const char *const written[] = {"output", "trace", "curve", "best"};
+static const char *const read_first[] = {"costs", "machine", "policy", "corpus", "plan", "from"};
+enum { WRITTEN = sizeof written / sizeof written[0], READ_FIRST = sizeof read_first / sizeof read_first[0] };
+
+/* A plan may take the place of the one that it was made from. */
+static bool may_replace(const cli_call *call, const char *output, const char *input) {
+    const bool is_plan = strcmp(output, "best") == 0 || (strcmp(output, "output") == 0 && call->command->bit != STW_FOR_EXPORT);
+    return is_plan && (strcmp(input, "plan") == 0 || strcmp(input, "from") == 0);
+}
+
+static stw_status fail_same(const char *output, const char *path, const char *what, stw_error *error) {
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is also %s, which it would overwrite; name another file", output, path,
+                    what);
+}
+
+/* Names of machines and methods are no files. Standard input may be one. */
+static bool is_input(const char *output, const char *input) {
+    if (cli_is_dash(input)) input = "/dev/stdin";
+    return access(input, F_OK) == 0 && stw_file_is_same(output, input);
+}
+
+/* One file, or several with commas. */
+static stw_status check_list(const char *output, const char *path, const char *option, const char *list, stw_error *error) {
+    char what[40], name[STW_PATH_BYTES];
+    snprintf(what, sizeof what, "that of --%s", option);
+    if (is_input(path, list)) return fail_same(output, path, what, error);
+    while (*list != '\0') {
+        const size_t length = strcspn(list, ",");
+        if (length < sizeof name) {
+            snprintf(name, sizeof name, "%.*s", (int)length, list);
+            if (is_input(path, name)) return fail_same(output, path, what, error);
+        }
+        list += length + (list[length] == ',');
+    }
+    return STW_OK;
+}
+
+static stw_status check_output(const cli_call *call, int k, const char *path, stw_error *error) {
+    const stw_options *options = call->options;
+    for (int32_t i = 0; i < call->operand_count; i++) {
+        if (is_input(path, call->operand[i])) return fail_same(written[k], path, "the input", error);
+    }
+    for (int i = 0; i < READ_FIRST; i++) {
+        const char *list = stw_options_get(options, read_first[i]);
+        if (list != NULL && !may_replace(call, written[k], read_first[i]))
+            TRY(check_list(written[k], path, read_first[i], list, error));
+    }
+    for (int i = 0; i < k; i++) {
+        const char *other = stw_options_get(options, written[i]);
+        char what[40];
+        snprintf(what, sizeof what, "that of --%s", written[i]);
+        if (other != NULL && stw_file_is_same(path, other)) return fail_same(written[k], path, what, error);
+    }
+    return stw_output_check(path, error);
+}
+
+stw_status cli_check_outputs(const cli_call *call, stw_error *error) {
+    for (int k = 0; k < WRITTEN; k++) {
+        const char *path = stw_options_get(call->options, written[k]);
+        if (path != NULL && !cli_is_dash(path)) TRY(check_output(call, k, path, error));
+    }
+    return STW_OK;
+}
