@@ -11,8 +11,14 @@ typedef struct stw_bound_input {
     int32_t device_count[STW_MAX_DEVICES]; /* (C) devices of each class */
 } stw_bound_input;
 
-/* The largest lower bound that heads, tails and work give, in picoseconds (rounding errors included). */
-stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, double *out_ps, stw_error *error);
+typedef struct stw_step_bound { /* picoseconds, rounding errors included */
+    double step_ps;             /* the largest that heads, tails and work give */
+    double load_ps;             /* of the device that works longest: work alone */
+} stw_step_bound;
+stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_step_bound *out, stw_error *error);
+
+/* lower_bounds.c: some group of two or more ops is legal on some device, for all that the classes of ops tell. */
+bool stw_simulator_may_fuse(const stw_simulator *simulator);
 
 /* memory_bound.c: bytes that the largest peak of a device never falls below, however these tasks are placed and ordered. */
 stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,

@@ -13,8 +13,37 @@
 
 #include "sim/bounds.h"
 
-static bool may_fuse(const stw_device *device, uint8_t op_class) {
-    return stw_op_class_fuses((stw_op_class)op_class) || device->fuses_epilogue[op_class];
+/* What a device could make groups of. */
+typedef struct {
+    const stw_device *device;
+    int32_t fusing, leading; /* ops of the classes that fuse; of those that take an epilogue */
+} partners;
+
+static partners count_partners(const stw_graph *graph, const stw_device *device) {
+    partners p = {.device = device};
+    for (int32_t k = 0; k < graph->op_count; k++) {
+        const uint8_t op_class = graph->op_class[graph->topological[k]];
+        if (stw_op_class_fuses((stw_op_class)op_class)) {
+            p.fusing++;
+        } else if (device->fuses_epilogue[op_class]) {
+            p.leading++;
+        }
+    }
+    return p;
+}
+
+/* An op of this class can be in one group with another: one with an epilogue leads, all others fuse. */
+static bool may_fuse(const partners *p, uint8_t op_class) {
+    if (stw_op_class_fuses((stw_op_class)op_class)) return p->fusing + p->leading > 1;
+    return p->device->fuses_epilogue[op_class] && p->fusing > 0;
+}
+
+bool stw_simulator_may_fuse(const stw_simulator *s) {
+    for (int32_t c = 0; c < s->machine->cost_class_count; c++) {
+        const partners p = count_partners(s->graph, &s->machine->device[s->machine->class_device[c]]);
+        if (p.fusing > 0 && p.fusing + p.leading > 1) return true;
+    }
+    return false;
 }
 
 static void count_devices(const stw_machine *machine, stw_bound_input *in) {
@@ -25,7 +54,7 @@ static void count_devices(const stw_machine *machine, stw_bound_input *in) {
 
 /* ---- with the plan's groups ---- */
 
-static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, double *out_ps,
+static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, stw_step_bound *out,
                               stw_error *error) {
     stw_bound_input in = {.tasks = tasks};
     count_devices(s->machine, &in);
@@ -36,25 +65,25 @@ static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, st
         for (int32_t t = 0; t < tasks->T; t++) time[t] = (double)tasks->duration_ps[c][t];
         in.time_ps[c] = time;
     }
-    return stw_bound_steps(&in, scratch, out_ps, error);
+    return stw_bound_steps(&in, scratch, out, error);
 }
 
 /* ---- with the groups free ---- */
 
 /* Bytes that op i must move across the border of its group, whatever the group: its share of what it reads from sources and from
  * ops that never fuse, and its output if that must be written. */
-static double border_bytes(const stw_graph *graph, const stw_device *device, const int32_t *reader_ops, int32_t i) {
+static double border_bytes(const stw_graph *graph, const partners *p, const int32_t *reader_ops, int32_t i) {
     double bytes = 0.0;
     bool written = graph->kept[i] || graph->updates[i] >= 0;
     for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1] && !written; r++) {
-        written = !may_fuse(device, graph->op_class[graph->reader[r].node]);
+        written = !may_fuse(p, graph->op_class[graph->reader[r].node]);
     }
     if (written) bytes += (double)graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         const int32_t producer = graph->read[e].node;
         int64_t end = e + 1;
         while (end < graph->read_start[i + 1] && graph->read[end].node == producer) end++;
-        if (graph->kind[producer] != STW_NODE_OP || !may_fuse(device, graph->op_class[producer])) {
+        if (graph->kind[producer] != STW_NODE_OP || !may_fuse(p, graph->op_class[producer])) {
             bytes += (double)stw_cost_read_bytes(graph, producer, graph->read + e, end - e) / reader_ops[producer];
         }
         e = end;
@@ -71,51 +100,51 @@ static void count_reader_ops(const stw_graph *graph, int32_t *count) {
     }
 }
 
-static double smallest_ratio(const stw_costs *costs, int32_t c, const stw_device *device) {
+static double smallest_ratio(const stw_costs *costs, int32_t c, const partners *p) {
     const stw_graph *graph = costs->graph;
     double least = DBL_MAX;
     for (int32_t k = 0; k < graph->op_count; k++) {
         const int32_t i = graph->topological[k];
-        if (may_fuse(device, graph->op_class[i]) && costs->model_us[c][i] > 0.0)
+        if (may_fuse(p, graph->op_class[i]) && costs->model_us[c][i] > 0.0)
             least = fmin(least, costs->us[c][i] / costs->model_us[c][i]);
     }
     return least == DBL_MAX ? 0.0 : least;
 }
 
-static double best_efficiency(const stw_device *device) {
+static double best_efficiency(const partners *p) {
     double best = 0.0;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
-        if (may_fuse(device, (uint8_t)c)) best = fmax(best, device->efficiency[c]);
+        if (may_fuse(p, (uint8_t)c)) best = fmax(best, p->device->efficiency[c]);
     }
     return best;
 }
 
-/* Times of class c with weights mixed from arithmetic (1 - mix) and border traffic (mix). */
+/* Times of class c with weights mixed from arithmetic (1 - mix) and border traffic (mix). The time of a group is rounded to a
+ * picosecond, half a one at most: it is taken off each member, so that what never fuses keeps its time to the picosecond. */
 static void free_times(const stw_simulator *s, int32_t c, double mix, const int32_t *reader_ops, double *time_ps) {
     const stw_costs *costs = s->costs;
     const stw_graph *graph = s->graph;
     const stw_device *device = &s->machine->device[s->machine->class_device[c]];
-    const double rho = smallest_ratio(costs, c, device), bandwidth = device->bandwidth * best_efficiency(device);
+    const partners p = count_partners(graph, device);
+    const double rho = smallest_ratio(costs, c, &p), bandwidth = device->bandwidth * best_efficiency(&p);
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const int32_t i = s->unfused.task_node[t];
-        double us = costs->us[c][i];
-        if (may_fuse(device, graph->op_class[i])) {
-            const double traffic_us = border_bytes(graph, device, reader_ops, i) / bandwidth * 1e6;
-            us = fmin(us, rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
-            if (graph->flow != NULL) us = 0.0;
-        }
-        time_ps[t] = us * 1e6;
+        time_ps[t] = (double)s->unfused.duration_ps[c][t];
+        if (!may_fuse(&p, graph->op_class[i])) continue;
+        const double traffic_us = border_bytes(graph, &p, reader_ops, i) / bandwidth * 1e6;
+        const double us = fmin(costs->us[c][i], rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
+        time_ps[t] = graph->flow != NULL ? 0.0 : fmax(us * 1e6 - 0.5, 0.0);
     }
 }
 
-static stw_status bound_free(const stw_simulator *s, stw_arena scratch, double *out_ps, stw_error *error) {
+static stw_status bound_free(const stw_simulator *s, stw_arena scratch, stw_step_bound *out, stw_error *error) {
     stw_bound_input in = {.tasks = &s->unfused};
     int32_t *reader_ops;
     count_devices(s->machine, &in);
     STW_TRY_NEW(&scratch, reader_ops, s->graph->N, error);
     STW_TRY_NEW(&scratch, in.time_ps, in.C, error);
     count_reader_ops(s->graph, reader_ops);
-    *out_ps = 0.0;
+    *out = (stw_step_bound){0};
     for (int half = 0; half <= 2; half++) {
         stw_arena round = scratch;
         for (int32_t c = 0; c < in.C; c++) {
@@ -124,9 +153,10 @@ static stw_status bound_free(const stw_simulator *s, stw_arena scratch, double *
             free_times(s, c, half / 2.0, reader_ops, time);
             in.time_ps[c] = time;
         }
-        double bound;
+        stw_step_bound bound;
         TRY(stw_bound_steps(&in, round, &bound, error));
-        *out_ps = fmax(*out_ps, bound);
+        out->step_ps = fmax(out->step_ps, bound.step_ps);
+        out->load_ps = fmax(out->load_ps, bound.load_ps);
     }
     return STW_OK;
 }
@@ -145,18 +175,20 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
     const stw_tasks *tasks;
     stw_str illegal;
     TRY(stw_arena_create(&scratch, error));
-    double plan_ps = 0.0, free_ps = 0.0;
+    stw_step_bound plan_bound = {0}, free_bound = {0};
     stw_arena work = scratch;
     stw_status status = stw_simulator_tasks(simulator, plan, &work, &room, &tasks, &illegal, error);
     if (status == STW_OK && illegal.length > 0) tasks = &simulator->unfused; /* no such plan: bound what could be run */
-    if (status == STW_OK) status = bound_tasks(simulator, tasks, work, &plan_ps, error);
+    if (status == STW_OK) status = bound_tasks(simulator, tasks, work, &plan_bound, error);
     if (status == STW_OK) status = stw_bound_peak(simulator, tasks, work, &out->peak_bytes, error);
-    if (status == STW_OK) status = bound_free(simulator, scratch, &free_ps, error);
+    if (status == STW_OK) status = bound_free(simulator, scratch, &free_bound, error);
     stw_arena_destroy(&scratch);
     if (status != STW_OK) return status;
-    out->plan_s = safe_seconds(plan_ps, tasks->T);
-    /* A group's time is rounded to a picosecond, half a one at most, once per task. */
-    out->fusion_s = fmax(safe_seconds(free_ps, simulator->unfused.T) - 0.5e-12 * simulator->unfused.T, 0.0);
+    const int32_t T = simulator->unfused.T;
+    out->plan_s = safe_seconds(plan_bound.step_ps, tasks->T);
+    out->load_s = safe_seconds(plan_bound.load_ps, tasks->T);
+    out->fusion_s = safe_seconds(free_bound.step_ps, T);
+    out->load_fusion_s = safe_seconds(free_bound.load_ps, T);
     return STW_OK;
 }
 

@@ -67,7 +67,13 @@ class CEvaluation(Structure):
 
 
 class CBounds(Structure):
-    _fields_ = [("plan_s", c_double), ("fusion_s", c_double), ("peak_bytes", c_int64)]
+    _fields_ = [
+        ("plan_s", c_double),
+        ("fusion_s", c_double),
+        ("peak_bytes", c_int64),
+        ("load_s", c_double),
+        ("load_fusion_s", c_double),
+    ]
 
 
 class CProgress(Structure):
