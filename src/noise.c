@@ -13,7 +13,7 @@ typedef struct {
     const stw_plan *plan[2]; /* the best, the default */
     int64_t *exact_ps[2];    /* (N) of each, by task id: what its tasks take when the costs are right */
     double value[DRAWS][2];  /* of the objective; infinite where a plan has become invalid */
-    bool done[DRAWS];        /* not, if somebody cancelled */
+    bool done[DRAWS];        /* not, if somebody cancelled or the time was up */
     stw_status status[DRAWS];
     stw_error error[DRAWS];
 } noise;
@@ -65,7 +65,7 @@ static stw_status draw(noise *n, int32_t index, int32_t worker, stw_error *error
 
 static void work(void *context, int64_t index, int32_t worker) {
     noise *n = context;
-    n->done[index] = !stw_runner_is_cancelled(n->runner);
+    n->done[index] = !stw_runner_is_cancelled(n->runner) && !stw_runner_is_late(n->runner, 0.0);
     if (n->done[index]) n->status[index] = draw(n, (int32_t)index, worker, &n->error[index]);
 }
 
