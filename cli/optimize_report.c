@@ -75,20 +75,22 @@ static void add_policy(cli_table *table, const cli_outcome *o) {
     for (int32_t k = 1; k < o->row->candidate_count; k++) {
         const stw_candidate *policy = &o->row->candidate[k], *before = best_before(o->row, k);
         if (strncmp(policy->method, "go-", 3) != 0 || before == NULL) continue;
+        char in_time[80] = "";
+        if (!o->row->repeats) snprintf(in_time, sizeof in_time, " in %s", cli_time(policy->search_s, 2).text);
         cli_table_add(table, CLI_PLAIN, "policy");
         if (policy->valid && policy->value < before->value) {
-            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %.2f %% (%s -> %s) in %s", policy->method,
+            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %.2f %% (%s -> %s)%s", policy->method,
                           100.0 * (1.0 - policy->value / before->value), cli_value(objective, before->value, 4).text,
-                          cli_value(objective, policy->value, 4).text, cli_time(policy->search_s, 2).text);
+                          cli_value(objective, policy->value, 4).text, in_time);
         } else {
-            cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s) in %s", policy->method, before->method,
-                          cli_value(objective, before->value, 4).text, cli_time(policy->search_s, 2).text);
+            cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s)%s", policy->method, before->method,
+                          cli_value(objective, before->value, 4).text, in_time);
         }
     }
 }
 
 static void add_confidence(cli_table *table, const cli_outcome *o) {
-    if (o->optimal) add_line(table, "proved", "no plan is better");
+    if (o->optimal) add_line(table, "proved", "optimal: no plan is better");
     if (o->draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
         cli_table_add(table, CLI_PLAIN, "noise");
         cli_table_add(table, CLI_PLAIN, "ahead of the default in %d of %d draws of 10 %% noise on all costs", o->ahead, o->draws);

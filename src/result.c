@@ -60,6 +60,7 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .value = NAN,
                           .step_s = NAN,
                           .bounds = result->bounds,
+                          .optimal = stw_result_is_optimal(result),
                           .measured_share = result->measured_share,
                           .candidate = candidate,
                           .candidate_count = result->count};

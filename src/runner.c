@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "method/fusing.h"
+#include "method/go.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "sim/bounds.h"
@@ -468,6 +469,7 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     stw_settings settings;
     *result = NULL;
     TRY(stw_settings_read(options, tasks, &settings, error));
+    TRY(stw_pretrained_check(&settings.policy, error));
     TRY(stw_runner_create(simulator, &settings, watch, runner, error));
     *result = calloc(1, sizeof **result);
     if (*result == NULL) {
