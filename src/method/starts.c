@@ -67,6 +67,7 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
     stw_status status = stw_method_apply(method, &inner, plan, error);
     if (status == STW_OK) status = stw_search_evaluate(&inner, plan, 0, &score, error);
     atomic_fetch_add(&outer->evaluations, atomic_load(&inner.evaluations));
+    if (atomic_load(&inner.met)) atomic_store(&outer->met, true);
     if (status != STW_OK || (score.reason != STW_VALID && score.reason != STW_INVALID_MEMORY)) {
         stw_plan_destroy(plan);
         return status == STW_ERROR_NO_PLAN ? STW_OK : status; /* the others may do better */
