@@ -217,9 +217,9 @@ STW_API const char *stw_reason_name(stw_reason reason);
 typedef struct stw_bounds {
     double plan_s;
     double fusion_s;
-    int64_t peak_bytes; /* the largest peak of memory of a device, with this plan's groups */
-    double load_s;      /* the largest load of a device (objective throughput), with this plan's groups */
-    double load_fusion_s;
+    int64_t peak_bytes;   /* the largest peak of memory of a device, with this plan's groups */
+    double load_s;        /* the largest load of a device (objective throughput), with this plan's groups, */
+    double load_fusion_s; /* and with the groups free */
 } stw_bounds;
 STW_API stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out,
                                     stw_error *error) STW_CHECK_RESULT;

@@ -104,7 +104,7 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
 
 /* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget. */
 static stw_budget slice_for_any(const stw_runner *r) {
-    enum { ENOUGH = 64 }; /* evaluations */
+    enum { ENOUGH = 32 }; /* evaluations */
     stw_budget budget = slice_for(r, false);
     if (budget.until_s > 0.0 || budget.evaluations < ENOUGH) budget.evaluations = ENOUGH;
     budget.until_s = 0.0;

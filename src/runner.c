@@ -345,17 +345,17 @@ int32_t stw_runner_rule(const stw_runner *r) {
 
 /* ---- bounds ---- */
 
-/* Groups are ours to make; a rule makes others for other devices. */
-static bool makes_groups(const stw_runner *r) { return r->fusing != NULL && r->settings.fusion != STW_FUSION_NONE; }
+/* A rule makes other groups for other devices. */
+static bool groups_are_open(const stw_runner *r) { return r->fusing != NULL && r->settings.fusion != STW_FUSION_NONE; }
 
 double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
-    return makes_groups(r) ? result->bounds.fusion_s : result->bounds.plan_s;
+    return groups_are_open(r) ? result->bounds.fusion_s : result->bounds.plan_s;
 }
 
 double stw_runner_objective_bound(const stw_runner *r, const stw_result *result) {
     switch (r->settings.objective) {
         case STW_OBJECTIVE_MEMORY: return (double)result->bounds.peak_bytes;
-        case STW_OBJECTIVE_THROUGHPUT: return makes_groups(r) ? result->bounds.load_fusion_s : result->bounds.load_s;
+        case STW_OBJECTIVE_THROUGHPUT: return groups_are_open(r) ? result->bounds.load_fusion_s : result->bounds.load_s;
         default: return stw_runner_lower_bound(r, result);
     }
 }
@@ -372,7 +372,7 @@ static int64_t least_peak(const stw_simulator *s) {
 }
 
 void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
-    if (!makes_groups(r) || !stw_simulator_may_fuse(r->simulator)) return;
+    if (!groups_are_open(r) || !stw_simulator_may_fuse(r->simulator)) return;
     bounds->peak_bytes = least_peak(r->simulator);
 }
 
@@ -384,7 +384,7 @@ stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error)
     stw_plan_destroy(any);
     stw_runner_widen_bounds(r, &result->bounds);
     result->bounds.plan_s = stw_runner_lower_bound(r, result); /* whatever the groups of each method */
-    if (makes_groups(r)) result->bounds.load_s = result->bounds.load_fusion_s;
+    if (groups_are_open(r)) result->bounds.load_s = result->bounds.load_fusion_s;
     r->progress.lower_bound_s = result->bounds.plan_s;
     return status;
 }

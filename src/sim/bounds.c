@@ -203,12 +203,12 @@ static stw_status maximise(const levels *l, const double *weight, int32_t T, stw
     return STW_OK;
 }
 
-stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_step_bound *out, stw_error *error) {
+stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_bound_times *out, stw_error *error) {
     const int32_t T = in->tasks->T;
     levels l;
     double *weight;
     int32_t *order = NULL;
-    *out = (stw_step_bound){0};
+    *out = (stw_bound_times){0};
     if (T == 0) return STW_OK;
     TRY(order_tasks(in->tasks, &scratch, &order, error));
     STW_TRY_NEW(&scratch, l.head, T, error);
@@ -221,11 +221,7 @@ stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_ste
     }
     walk_levels(in->tasks, order, &l);
     price_devices(in, weight);
-    double work = 0.0;
-    for (int32_t t = 0; t < T; t++) {
-        work += weight[t];
-        out->load_ps = fmax(out->load_ps, l.least[t]);
-    }
-    out->load_ps = fmax(out->load_ps, work);
+    for (int32_t t = 0; t < T; t++) out->load_ps += weight[t];
+    for (int32_t t = 0; t < T; t++) out->load_ps = fmax(out->load_ps, l.least[t]);
     return maximise(&l, weight, T, &scratch, &out->step_ps, error);
 }

@@ -11,11 +11,11 @@ typedef struct stw_bound_input {
     int32_t device_count[STW_MAX_DEVICES]; /* (C) devices of each class */
 } stw_bound_input;
 
-typedef struct stw_step_bound { /* picoseconds, rounding errors included */
-    double step_ps;             /* the largest that heads, tails and work give */
-    double load_ps;             /* of the device that works longest: work alone */
-} stw_step_bound;
-stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_step_bound *out, stw_error *error);
+typedef struct stw_bound_times { /* picoseconds, rounding errors included */
+    double step_ps;              /* the largest bound that heads, tails and work give */
+    double load_ps;              /* of the largest load of a device: work alone, and the longest task */
+} stw_bound_times;
+stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_bound_times *out, stw_error *error);
 
 /* lower_bounds.c: some group of two or more ops is legal on some device, for all that the classes of ops tell. */
 bool stw_simulator_may_fuse(const stw_simulator *simulator);

@@ -1,5 +1,5 @@
-/* The lower bounds that stand beside every result: of the step with the plan's groups and with the groups free; of the peak of
- * memory with the plan's groups.
+/* The lower bounds that stand beside every result: of the step and of the largest load of a device with the plan's groups and
+ * with the groups free; of the peak of memory with the plan's groups.
  *
  * Groups free. A group takes r x model(group), r being at least the smallest ratio rho of time to modelled time among the ops
  * that can fuse on that class of device; and model(group) is at least the sum of its members' arithmetic, and at least the
@@ -54,7 +54,7 @@ static void count_devices(const stw_machine *machine, stw_bound_input *in) {
 
 /* ---- with the plan's groups ---- */
 
-static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, stw_step_bound *out,
+static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, stw_bound_times *out,
                               stw_error *error) {
     stw_bound_input in = {.tasks = tasks};
     count_devices(s->machine, &in);
@@ -137,14 +137,14 @@ static void free_times(const stw_simulator *s, int32_t c, double mix, const int3
     }
 }
 
-static stw_status bound_free(const stw_simulator *s, stw_arena scratch, stw_step_bound *out, stw_error *error) {
+static stw_status bound_free(const stw_simulator *s, stw_arena scratch, stw_bound_times *out, stw_error *error) {
     stw_bound_input in = {.tasks = &s->unfused};
     int32_t *reader_ops;
     count_devices(s->machine, &in);
     STW_TRY_NEW(&scratch, reader_ops, s->graph->N, error);
     STW_TRY_NEW(&scratch, in.time_ps, in.C, error);
     count_reader_ops(s->graph, reader_ops);
-    *out = (stw_step_bound){0};
+    *out = (stw_bound_times){0};
     for (int half = 0; half <= 2; half++) {
         stw_arena round = scratch;
         for (int32_t c = 0; c < in.C; c++) {
@@ -153,7 +153,7 @@ static stw_status bound_free(const stw_simulator *s, stw_arena scratch, stw_step
             free_times(s, c, half / 2.0, reader_ops, time);
             in.time_ps[c] = time;
         }
-        stw_step_bound bound;
+        stw_bound_times bound;
         TRY(stw_bound_steps(&in, round, &bound, error));
         out->step_ps = fmax(out->step_ps, bound.step_ps);
         out->load_ps = fmax(out->load_ps, bound.load_ps);
@@ -175,20 +175,20 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
     const stw_tasks *tasks;
     stw_str illegal;
     TRY(stw_arena_create(&scratch, error));
-    stw_step_bound plan_bound = {0}, free_bound = {0};
+    stw_bound_times of_plan = {0}, of_any = {0};
     stw_arena work = scratch;
     stw_status status = stw_simulator_tasks(simulator, plan, &work, &room, &tasks, &illegal, error);
     if (status == STW_OK && illegal.length > 0) tasks = &simulator->unfused; /* no such plan: bound what could be run */
-    if (status == STW_OK) status = bound_tasks(simulator, tasks, work, &plan_bound, error);
+    if (status == STW_OK) status = bound_tasks(simulator, tasks, work, &of_plan, error);
     if (status == STW_OK) status = stw_bound_peak(simulator, tasks, work, &out->peak_bytes, error);
-    if (status == STW_OK) status = bound_free(simulator, scratch, &free_bound, error);
+    if (status == STW_OK) status = bound_free(simulator, scratch, &of_any, error);
     stw_arena_destroy(&scratch);
     if (status != STW_OK) return status;
     const int32_t T = simulator->unfused.T;
-    out->plan_s = safe_seconds(plan_bound.step_ps, tasks->T);
-    out->load_s = safe_seconds(plan_bound.load_ps, tasks->T);
-    out->fusion_s = safe_seconds(free_bound.step_ps, T);
-    out->load_fusion_s = safe_seconds(free_bound.load_ps, T);
+    out->plan_s = safe_seconds(of_plan.step_ps, tasks->T);
+    out->load_s = safe_seconds(of_plan.load_ps, tasks->T);
+    out->fusion_s = safe_seconds(of_any.step_ps, T);
+    out->load_fusion_s = safe_seconds(of_any.load_ps, T);
     return STW_OK;
 }
 

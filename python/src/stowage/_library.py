@@ -67,13 +67,7 @@ class CEvaluation(Structure):
 
 
 class CBounds(Structure):
-    _fields_ = [
-        ("plan_s", c_double),
-        ("fusion_s", c_double),
-        ("peak_bytes", c_int64),
-        ("load_s", c_double),
-        ("load_fusion_s", c_double),
-    ]
+    _fields_ = [("plan_s", c_double), ("fusion_s", c_double), ("peak_bytes", c_int64), ("load_s", c_double), ("load_fusion_s", c_double)]
 
 
 class CProgress(Structure):
