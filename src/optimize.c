@@ -164,12 +164,18 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
     return STW_OK;
 }
 
+/* What a method takes before it has tried anything, in seconds: units, clusters, features, a network for them. */
+static double seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 5.0 : 1.0; /* per op */
+    return us * 1e-6 * r->simulator->graph->op_count;
+}
+
 /* Policies and searches improve what there is; from a plan that only lacks memory they may still come to a valid one. */
 static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind kind, double until, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method->kind != kind) continue;
-        if (is_spent(r, until) || meets_bound(r, result)) break;
+        if (is_spent(r, until) || meets_bound(r, result) || stw_runner_is_late(r, seconds_to_begin(r, kind))) break;
         TRY(stw_runner_run(r, method, r->settings.rule, stw_runner_share(r, until), true, result, error));
     }
     return STW_OK;

@@ -63,7 +63,7 @@ stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *erro
     TRY(stw_arena_create(&arena, error));
     stw_status status = read(wish, &arena, &policy, error);
     if (status == STW_OK) {
-        status = check("a search", &policy, error);
+        status = check("go-zero", &policy, error);
         if (status != STW_OK) stw_error_prefix(error, policy.label);
     }
     stw_arena_destroy(&arena);

@@ -76,6 +76,15 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
     return STW_OK;
 }
 
+/* The cheapest good method goes first: what follows may find the budget gone. */
+static void put_first(const stw_method **methods, int32_t count, const stw_method *first) {
+    for (int32_t k = 1; k < count; k++) {
+        if (methods[k] != first) continue;
+        memmove(methods + 1, methods, (size_t)k * sizeof *methods);
+        methods[0] = first;
+    }
+}
+
 static stw_status run_methods(stw_search *search, const stw_method *const *methods, int32_t count, double share, stw_starts *out,
                               stw_error *error) {
     const int64_t before = (int64_t)atomic_load(&search->evaluations);
@@ -103,8 +112,12 @@ stw_status stw_starts_open(stw_search *search, const stw_method *const *methods,
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL && serving_count < STW_MAX_STARTS; k++) {
         if (stw_method_serves(method, search->objective, search->tasks)) serving[serving_count++] = method;
     }
-    const stw_status status = methods == NULL ? run_methods(search, serving, serving_count, share, out, error)
-                                              : run_methods(search, methods, count, share, out, error);
+    if (methods != NULL) {
+        serving_count = count < STW_MAX_STARTS ? count : STW_MAX_STARTS;
+        memcpy(serving, methods, (size_t)serving_count * sizeof *serving);
+    }
+    put_first(serving, serving_count, &stw_method_etf);
+    const stw_status status = run_methods(search, serving, serving_count, share, out, error);
     if (status != STW_OK) stw_starts_close(out);
     return status;
 }
