@@ -102,6 +102,13 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
     return budget;
 }
 
+static bool may_place(const stw_runner *r) {
+    return (r->settings.tasks & STW_TASK_PLACEMENT) != 0 && r->simulator->machine->device_count > 1;
+}
+
+/* The order is ours to decide, and no rule was asked for. */
+static bool may_lean(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
+
 /* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget. */
 static stw_budget slice_for_any(const stw_runner *r) {
     enum { ENOUGH = 32 }; /* evaluations */
@@ -111,18 +118,21 @@ static stw_budget slice_for_any(const stw_runner *r) {
     return budget;
 }
 
-/* A plan that is worth having, whatever is left of the budget: of the cheapest good method; and where the graph fits on no device
- * alone, of one after the other until one fits. */
+/* A plan that is worth having, whatever is left of the budget: of the cheapest method that is good for the objective; and where
+ * the graph fits on no device alone, of one after the other until one fits. */
 static stw_status run_first(stw_runner *r, stw_result *result, stw_error *error) {
     static const stw_method *const methods[] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
                                                 &stw_method_topo};
-    if (!(r->settings.tasks & STW_TASK_PLACEMENT) || r->simulator->machine->device_count == 1) return STW_OK;
-    const bool fits = result->best >= 0;
-    for (size_t k = 0; k < sizeof methods / sizeof methods[0]; k++) {
-        if (stw_runner_is_cancelled(r) || meets_bound(r, result) || stw_runner_proves_none(r, result)) break;
-        if (k > 0 && result->best >= 0) break;
-        TRY(stw_runner_run(r, methods[k], stw_runner_rule(r), fits ? slice_for(r, false) : slice_for_any(r), true, result,
-                           error));
+    const stw_method *first = stw_method_for(r->settings.objective);
+    const int32_t rule = stw_runner_rule(r);
+    if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
+    if (result->best >= 0) {
+        if (first == &stw_method_lean ? !may_lean(r) : !may_place(r)) return STW_OK;
+        return stw_runner_run(r, first, rule, slice_for(r, false), true, result, error);
+    }
+    for (size_t k = 0; k < sizeof methods / sizeof methods[0] && may_place(r) && result->best < 0; k++) {
+        if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
+        TRY(stw_runner_run(r, methods[k], rule, slice_for_any(r), true, result, error));
     }
     return STW_OK;
 }
@@ -142,8 +152,9 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method == &stw_method_single && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
         if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
-        if (method == &stw_method_lean && r->settings.rule >= 0) continue; /* a rule was asked for */
-        if (stw_method_decides_placement(method) && has_run(result, method)) continue;
+        if (method == &stw_method_lean && !may_lean(r)) continue;
+        const bool again = method == &stw_method_single || (method == &stw_method_lean && may_place(r)); /* a rule, placements */
+        if (!again && has_run(result, method)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         const stw_budget slice = slice_for(r, method == &stw_method_steer);
         TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
@@ -221,7 +232,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
         return STW_OK;
     }
     if (!result->optimal) TRY(run_constructive(r, result, error));
-    if (result->best < 0 && (r->settings.tasks & STW_TASK_SCHEDULE) && r->settings.rule < 0) /* is there an order that fits? */
+    if (result->best < 0 && may_lean(r)) /* is there an order that fits? */
         TRY(stw_runner_run(r, &stw_method_lean, -1, stw_runner_share(r, POLICY_SHARE), true, result, error));
     TRY(find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;

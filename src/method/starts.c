@@ -16,6 +16,14 @@ bool stw_method_serves(const stw_method *method, stw_objective objective, unsign
     return method != &stw_method_balance || objective == STW_OBJECTIVE_THROUGHPUT;
 }
 
+const stw_method *stw_method_for(stw_objective objective) {
+    switch (objective) {
+        case STW_OBJECTIVE_MEMORY: return &stw_method_lean;
+        case STW_OBJECTIVE_THROUGHPUT: return &stw_method_expert; /* stages of equal work, with little between them */
+        default: return &stw_method_etf;
+    }
+}
+
 enum { LEAST_EVALUATIONS = 16 }; /* with fewer, nothing is spent on others' plans */
 
 /* Keeps the best first; what does not fit any more is dropped. */
@@ -116,7 +124,7 @@ stw_status stw_starts_open(stw_search *search, const stw_method *const *methods,
         serving_count = count < STW_MAX_STARTS ? count : STW_MAX_STARTS;
         memcpy(serving, methods, (size_t)serving_count * sizeof *serving);
     }
-    put_first(serving, serving_count, &stw_method_etf);
+    put_first(serving, serving_count, stw_method_for(search->objective));
     const stw_status status = run_methods(search, serving, serving_count, share, out, error);
     if (status != STW_OK) stw_starts_close(out);
     return status;

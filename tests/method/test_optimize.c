@@ -283,6 +283,26 @@ TEST(optimize, a_good_plan_comes_first) {
     close_graph(p);
 }
 
+/* By objective: stages for throughput, an order for memory. */
+TEST(optimize, what_comes_first_suits_the_objective) {
+    static const char *const method[] = {"etf", "lean", "expert"};
+    problem p = open_graph("inception-v3-b32", "h200x4");
+    for (int k = 0; k < 3; k++) {
+        test_context("%s", stw_objective_name[k]);
+        stw_result *result =
+            optimize(p.simulator, options_of("evaluations", "1", "objective", stw_objective_name[k], NULL), NULL);
+        if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
+            check_result(p.simulator, result);
+            CHECK_STR(result->entry[1]->method, method[k]);
+            CHECK_EQ_INT(result->best, 1);
+            CHECK(result->entry[1]->score.value < result->entry[0]->score.value);
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
 TEST(optimize, small_budgets) {
     static const char *const budgets[] = {"1", "2", "10"};
     const stw_rng seeds = stw_rng_create(563);
