@@ -109,32 +109,38 @@ static bool may_place(const stw_runner *r) {
 /* The order is ours to decide, and no rule was asked for. */
 static bool may_lean(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
 
-/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget. */
-static stw_budget slice_for_any(const stw_runner *r) {
+/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; within what is
+ * left of the time, or without an eye on the clock. */
+static stw_budget slice_for_any(const stw_runner *r, bool timed) {
     enum { ENOUGH = 32 }; /* evaluations */
     stw_budget budget = slice_for(r, false);
     if (budget.until_s > 0.0 || budget.evaluations < ENOUGH) budget.evaluations = ENOUGH;
-    budget.until_s = 0.0;
+    budget.until_s = timed ? stw_runner_share(r, 1.0).until_s : 0.0;
     return budget;
 }
 
-/* A plan that is worth having, whatever is left of the budget: of the cheapest method that is good for the objective; and where
- * the graph fits on no device alone, of one after the other until one fits. */
-static stw_status run_first(stw_runner *r, stw_result *result, stw_error *error) {
+/* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
+ * time is no object. */
+static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
     static const stw_method *const methods[] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
                                                 &stw_method_topo};
-    const stw_method *first = stw_method_for(r->settings.objective);
-    const int32_t rule = stw_runner_rule(r);
-    if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
-    if (result->best >= 0) {
-        if (first == &stw_method_lean ? !may_lean(r) : !may_place(r)) return STW_OK;
-        return stw_runner_run(r, first, rule, slice_for(r, false), true, result, error);
-    }
-    for (size_t k = 0; k < sizeof methods / sizeof methods[0] && may_place(r) && result->best < 0; k++) {
+    enum { COUNT = sizeof methods / sizeof methods[0] };
+    const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
+    for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
         if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
-        TRY(stw_runner_run(r, methods[k], rule, slice_for_any(r), true, result, error));
+        TRY(stw_runner_run(r, methods[k % COUNT], stw_runner_rule(r), slice_for_any(r, k < COUNT), true, result, error));
     }
     return STW_OK;
+}
+
+/* A plan that is worth having, whatever is left of the budget: of the cheapest method that is good for the objective; and where
+ * the graph fits on no device alone, one that fits. */
+static stw_status run_first(stw_runner *r, stw_result *result, stw_error *error) {
+    const stw_method *first = stw_method_for(r->settings.objective);
+    if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
+    if (result->best < 0) return run_until_one_fits(r, result, error);
+    if (first == &stw_method_lean ? !may_lean(r) : !may_place(r)) return STW_OK;
+    return stw_runner_run(r, first, stw_runner_rule(r), slice_for(r, false), true, result, error);
 }
 
 /* It has made a valid plan before; what it could not make then it may now, with more time. */

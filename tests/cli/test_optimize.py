@@ -152,6 +152,16 @@ class Optimize(Case):
             head.pop("timings")
         self.assertEqual(heads[0], heads[1])
 
+    def test_one_op_does_not_take_the_whole_budget(self):
+        """Without --evaluations there are ten seconds; the first plan meets the bound, and that is the end."""
+        graph = self.path("one.json", {"format": "opgraph", "version": 1, "name": "one", "outputs": [1],
+                                       "nodes": [node(0, "input", []), node(1, "relu", [0])]})
+        for objective in ("time", "memory", "throughput"):
+            head = self.head(graph, "-m", "h200x2", "--objective", objective)
+            self.assertTrue(head["optimal"])
+            self.assertLessEqual(sum(candidate["evaluations"] for candidate in head["candidates"]), 4)
+        self.assertRegex(self.done("optimize", graph, "-m", "h200x2"), r"\n  proved +optimal: no plan is better\n")
+
     def test_times_are_told_where_the_budget_is_of_time(self):
         self.assertIn("search time", self.done("optimize", GRAPH, "-m", "h200x2", "--budget", "1ms"))
 

@@ -424,6 +424,27 @@ TEST(lacking, says_what_is_known) {
                 "there is no valid plan: exact: no plan is valid: all placements and orders were tried", "memory", 2);
 }
 
+/* One device does not hold the graph, and the budget is gone before anything was tried: a plan is made that fits all the same. */
+TEST(lacking, a_plan_that_fits_is_made_whatever_the_budget) {
+    static const char *const budget[][2] = {{"evaluations", "1"}, {"budget", "0.001ms"}};
+    problem p = open_graph("gnmt-2", "h200x4");
+    CHECK_EQ_INT(stw_machine_set_memory(p.machine, 1500000000, NULL), STW_OK);
+    for (int k = 0; k < 4; k++) {
+        test_context("%s %s, run %d", budget[k % 2][0], budget[k % 2][1], k);
+        stw_result *result = optimize(p.simulator,
+                                      options_of(budget[k % 2][0], budget[k % 2][1], "threads", "2", "tasks",
+                                                 k < 2 ? "placement,schedule" : "placement,schedule,fusion", NULL),
+                                      NULL);
+        if (result != NULL && CHECK(result->best > 0)) {
+            check_result(p.simulator, result);
+            CHECK_EQ_INT(result->entry[0]->score.reason, STW_INVALID_MEMORY);
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
 /* The default does not fit, but another plan does. */
 TEST(lacking, nothing_if_any_plan_fits) {
     small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 6) SOURCE(1, "q", "parameter", 6)
