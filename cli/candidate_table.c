@@ -36,6 +36,7 @@ static bool is_wanted(const view *v, column c) {
         case VALUE: return v->objective == STW_OBJECTIVE_THROUGHPUT; /* memory has its column anyway */
         case SPEEDUP: return v->first_is_default;
         case GAP: return !v->first_is_default && v->objective != STW_OBJECTIVE_MEMORY;
+        case SEARCH: return !v->row->repeats;
         case NOTE: return any_note(v->row);
         default: return true;
     }

@@ -181,8 +181,7 @@ static int report(const comparison *c) {
     for (int32_t r = 0; r < c->row_count; r++) {
         stw_error error;
         if (c->row[r].best >= 0) continue;
-        stw_fail(&error, STW_ERROR_NO_PLAN, "%s on %s: there is no valid plan; %s", c->row[r].graph, c->row[r].machine,
-                 c->row[r].lacking);
+        stw_fail(&error, STW_ERROR_NO_PLAN, "%s on %s: %s", c->row[r].graph, c->row[r].machine, c->row[r].lacking);
         status = cli_fault(&error);
     }
     if (c->best_status != STW_OK) status = cli_fault(&c->best_error);

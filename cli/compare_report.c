@@ -173,7 +173,7 @@ static void print_json(const cli_comparison *c) {
         stw_json_begin_array(&writer);
         for (int32_t k = 0; k < row->candidate_count; k++) {
             stw_json_newline(&writer);
-            stw_candidate_write(&writer, &row->candidate[k], row->device_count);
+            stw_candidate_write(&writer, &row->candidate[k], row->device_count, true);
         }
         stw_json_end_array(&writer);
         stw_json_end_object(&writer);

@@ -229,7 +229,7 @@ const char cli_description[] =
 
 const char cli_exit_statuses[] =
     "0\tdone\n"
-    "1\tthere is no valid plan, or the plan is invalid\n"
+    "1\tno valid plan was found, or the plan is invalid\n"
     "2\tbad usage or input; standard error has one line that says what and where\n"
     "130\tinterrupted\n";
 

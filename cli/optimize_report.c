@@ -82,16 +82,18 @@ static void add_policy(cli_table *table, const cli_outcome *o) {
     for (int32_t k = 1; k < o->row->candidate_count; k++) {
         const stw_candidate *policy = &o->row->candidate[k], *before = best_before(o->row, k);
         if (strncmp(policy->method, "go-", 3) != 0 || before == NULL) continue;
+        char in_time[80] = "";
+        if (!o->row->repeats) snprintf(in_time, sizeof in_time, " in %s", cli_time(policy->search_s, 2).text);
         cli_table_add(table, CLI_PLAIN, "policy");
         if (policy->valid && policy->value < before->value) {
             const double gain = 1.0 - policy->value / before->value;
-            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %s%.2f %% (%s -> %s) in %s", policy->method,
+            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %s%.2f %% (%s -> %s)%s", policy->method,
                           gain < 1e-4 ? "less than " : "", 100.0 * fmax(gain, 1e-4),
                           cli_row_value(o->row, objective, before->value, 4).text,
-                          cli_row_value(o->row, objective, policy->value, 4).text, cli_time(policy->search_s, 2).text);
+                          cli_row_value(o->row, objective, policy->value, 4).text, in_time);
         } else {
-            cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s) in %s", policy->method, before->method,
-                          cli_row_value(o->row, objective, before->value, 4).text, cli_time(policy->search_s, 2).text);
+            cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s)%s", policy->method, before->method,
+                          cli_row_value(o->row, objective, before->value, 4).text, in_time);
         }
     }
 }
@@ -115,7 +117,7 @@ static void tell_errors(const stw_noise *noise, char *out, size_t size) {
 }
 
 static void add_confidence(cli_table *table, const cli_outcome *o) {
-    if (o->optimal) add_line(table, "proved", "no plan is better");
+    if (o->optimal) add_line(table, "proved", "optimal: no plan is better");
     if (o->noise.draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
         char errors[200];
         tell_errors(&o->noise, errors, sizeof errors);

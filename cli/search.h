@@ -20,6 +20,7 @@ typedef struct cli_row { /* what the methods came to for one graph on one machin
     int32_t best; /* index, or -1: no valid plan */
     const char *lacking;
     bool interrupted;
+    bool repeats; /* the budget is of evaluations alone: equal runs say the same, so nothing is said of times */
 } cli_row;
 
 /* search_row.c */

@@ -127,7 +127,7 @@ cli_text cli_budget(const stw_settings *settings) {
 int cli_search_status(const cli_row *row) {
     stw_error error;
     if (row->best < 0) {
-        stw_fail(&error, STW_ERROR_NO_PLAN, "there is no valid plan; %s", row->lacking);
+        stw_fail(&error, STW_ERROR_NO_PLAN, "%s", row->lacking);
         cli_fault(&error);
     }
     return row->interrupted ? CLI_INTERRUPTED : row->best < 0 ? CLI_NO_PLAN : CLI_DONE;

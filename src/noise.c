@@ -26,7 +26,7 @@ typedef struct {
     stw_runner *runner;
     subject subject[2];     /* the best, the default */
     double value[DRAWS][2]; /* of the objective; infinite where a plan has become invalid */
-    bool done[DRAWS];       /* not, if somebody cancelled */
+    bool done[DRAWS];       /* not, if somebody cancelled or the time was up */
     stw_status status[DRAWS];
     stw_error error[DRAWS];
 } noise;
@@ -157,7 +157,7 @@ static stw_status draw(noise *n, int32_t index, int32_t worker, stw_error *error
 
 static void work(void *context, int64_t index, int32_t worker) {
     noise *n = context;
-    n->done[index] = !stw_runner_is_cancelled(n->runner);
+    n->done[index] = !stw_runner_is_cancelled(n->runner) && !stw_runner_is_late(n->runner, 0.0);
     if (n->done[index]) n->status[index] = draw(n, (int32_t)index, worker, &n->error[index]);
 }
 

@@ -27,24 +27,24 @@ static bool is_spent(const stw_runner *r, double share) {
 
 /* The best plan cannot be improved: it meets the bound of the objective. */
 static bool meets_bound(const stw_runner *r, const stw_result *result) {
-    if (result->best < 0 || r->settings.objective == STW_OBJECTIVE_THROUGHPUT) return false;
-    const double value = result->entry[result->best]->score.value;
-    if (r->settings.objective == STW_OBJECTIVE_MEMORY) /* a bound for the groups as they stand */
-        return r->fusing == NULL && value <= (double)result->bounds.peak_bytes;
-    return value <= stw_runner_lower_bound(r, result) * (1.0 + 1e-9);
+    if (result->best < 0) return false;
+    return result->entry[result->best]->score.value <= stw_runner_objective_bound(r, result) * (1.0 + 1e-9);
 }
 
+static const double BOUND_S = 3e-6; /* seconds that bounds take per op */
+
+/* What the caller asked for goes before what is nice to know: without time for bounds there are none. */
 static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
-    if (result->bounds.plan_s > 0.0) return STW_OK;
+    if (result->bounds.plan_s > 0.0 || stw_runner_is_late(r, BOUND_S * r->simulator->graph->op_count)) return STW_OK;
     TRY(stw_lower_bounds(r->simulator, result->entry[0]->plan, &result->bounds, error));
     stw_runner_widen_bounds(r, &result->bounds);
     r->progress.lower_bound_s = stw_runner_lower_bound(r, result);
     return STW_OK;
 }
 
-/* About 3 us per op. With little time, plans come first and the bound later. */
+/* With little time, plans come first and the bound later. */
 static bool is_slow_to_bound(const stw_runner *r) {
-    return 3e-6 * r->simulator->graph->op_count > 0.05 * r->settings.budget_s && r->simulator->machine->device_count > 1;
+    return BOUND_S * r->simulator->graph->op_count > 0.05 * r->settings.budget_s && r->simulator->machine->device_count > 1;
 }
 
 /* Everything on one device in topological order, with this fusion rule. */
@@ -112,12 +112,65 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
     return budget;
 }
 
+static bool may_place(const stw_runner *r) {
+    return (r->settings.tasks & STW_TASK_PLACEMENT) != 0 && r->simulator->machine->device_count > 1;
+}
+
+/* The order is ours to decide, and no rule was asked for. */
+static bool may_lean(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
+
+/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; within what is
+ * left of the time, or without an eye on the clock. */
+static stw_budget slice_for_any(const stw_runner *r, bool timed) {
+    enum { ENOUGH = 32 }; /* evaluations */
+    stw_budget budget = slice_for(r, false);
+    if (budget.until_s > 0.0 || budget.evaluations < ENOUGH) budget.evaluations = ENOUGH;
+    budget.until_s = timed ? stw_runner_share(r, 1.0).until_s : 0.0;
+    return budget;
+}
+
+/* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
+ * time is no object. */
+static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
+    static const stw_method *const methods[] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
+                                                &stw_method_topo};
+    enum { COUNT = sizeof methods / sizeof methods[0] };
+    const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
+    for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
+        if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
+        TRY(stw_runner_run(r, methods[k % COUNT], stw_runner_rule(r), slice_for_any(r, k < COUNT), true, result, error));
+    }
+    return STW_OK;
+}
+
+/* A plan that is worth having, whatever is left of the budget: of the cheapest method that is good for the objective; and where
+ * the graph fits on no device alone, one that fits. */
+static stw_status run_first(stw_runner *r, stw_result *result, stw_error *error) {
+    const stw_method *first = stw_method_for(r->settings.objective);
+    if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
+    if (result->best < 0) return run_until_one_fits(r, result, error);
+    if (first == &stw_method_lean ? !may_lean(r) : !may_place(r)) return STW_OK;
+    return stw_runner_run(r, first, stw_runner_rule(r), slice_for(r, false), true, result, error);
+}
+
+/* It has made a valid plan before; what it could not make then it may now, with more time. */
+static bool has_run(const stw_result *result, const stw_method *method) {
+    for (int32_t k = 0; k < result->count; k++) {
+        if (result->entry[k]->method == method->name && result->entry[k]->score.reason == STW_VALID &&
+            result->entry[k]->plan != NULL)
+            return true;
+    }
+    return false;
+}
+
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method == &stw_method_single && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
         if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
-        if (method == &stw_method_lean && r->settings.rule >= 0) continue; /* a rule was asked for */
+        if (method == &stw_method_lean && !may_lean(r)) continue;
+        const bool again = method == &stw_method_single || (method == &stw_method_lean && may_place(r)); /* a rule, placements */
+        if (!again && has_run(result, method)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         const stw_budget slice = slice_for(r, method == &stw_method_steer);
         TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
@@ -139,12 +192,18 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
     return STW_OK;
 }
 
+/* What a method takes before it has tried anything, in seconds: units, clusters, features, a network for them. */
+static double seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 5.0 : 1.0; /* per op */
+    return us * 1e-6 * r->simulator->graph->op_count;
+}
+
 /* Policies and searches improve what there is; from a plan that only lacks memory they may still come to a valid one. */
 static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind kind, double until, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method->kind != kind) continue;
-        if (is_spent(r, until) || meets_bound(r, result)) break;
+        if (is_spent(r, until) || meets_bound(r, result) || stw_runner_is_late(r, seconds_to_begin(r, kind))) break;
         TRY(stw_runner_run(r, method, r->settings.rule, stw_runner_share(r, until), true, result, error));
     }
     return STW_OK;
@@ -158,6 +217,21 @@ static double end_of_search(const stw_runner *r, const stw_result *result) {
     return 1.0 - fmin(0.1, 100.0 * evaluation_s / r->threads / r->settings.budget_s);
 }
 
+/* The first bounds are for the groups of the default; these are for those of the plan. */
+static stw_status bound_groups(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_bounds bounds;
+    if (r->fusing == NULL || result->best < 0 || result->bounds.plan_s <= 0.0) return STW_OK;
+    if (stw_runner_is_late(r, BOUND_S * r->simulator->graph->op_count)) { /* that of any groups holds for these too */
+        result->bounds.plan_s = result->bounds.fusion_s;
+        result->bounds.load_s = result->bounds.load_fusion_s;
+        return STW_OK;
+    }
+    TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
+    result->bounds.plan_s = bounds.plan_s;
+    result->bounds.load_s = bounds.load_s;
+    return STW_OK;
+}
+
 /* ---- the flow ---- */
 
 /* What has learnt on other graphs knows where ops should run, and no more. */
@@ -169,8 +243,13 @@ static bool transfers(const stw_runner *r) {
 stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *error) {
     TRY(run_default(r, result, error));
     TRY(run_exact(r, result, error));
+    if (!result->optimal) TRY(run_first(r, result, error));
+    if (stw_runner_proves_none(r, result)) {
+        stw_runner_say_what_lacks(r, result);
+        return STW_OK;
+    }
     if (!result->optimal) TRY(run_constructive(r, result, error));
-    if (result->best < 0 && (r->settings.tasks & STW_TASK_SCHEDULE) && r->settings.rule < 0) /* is there an order that fits? */
+    if (result->best < 0 && may_lean(r)) /* is there an order that fits? */
         TRY(stw_runner_run(r, &stw_method_lean, -1, stw_runner_share(r, POLICY_SHARE), true, result, error));
     TRY(find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;
@@ -178,12 +257,8 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     if (!result->optimal && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
     if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_SEARCH, end_of_search(r, result), error));
     if (meets_bound(r, result)) result->optimal = true;
-    if (r->fusing != NULL && result->best >= 0) { /* the first bound is for the groups of the plan */
-        stw_bounds bounds;
-        TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
-        result->bounds.plan_s = bounds.plan_s;
-        result->bounds.load_s = bounds.load_s;
-    }
+    if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, result, error));
+    TRY(bound_groups(r, result, error));
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;
 }

@@ -95,6 +95,7 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .value = NAN,
                           .step_s = NAN,
                           .bounds = result->bounds,
+                          .optimal = stw_result_is_optimal(result),
                           .measured_share = result->measured_share,
                           .noise = result->best > 0 ? &result->noise : NULL, /* the default is level with itself */
                           .candidate = candidate,

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "method/fusing.h"
+#include "method/go.h"
 #include "method/starts.h"
 #include "plan/plan.h"
+#include "sim/bounds.h"
 
 struct stw_cancel {
     atomic_bool requested;
@@ -33,6 +35,10 @@ bool stw_cancel_is_requested(const stw_cancel *cancel) { return cancel != NULL &
 
 bool stw_runner_is_cancelled(const stw_runner *runner) {
     return runner->watch->cancel != NULL && atomic_load(&runner->watch->cancel->requested);
+}
+
+bool stw_runner_is_late(const stw_runner *r, double seconds) {
+    return r->settings.budget_s > 0.0 && stw_now_s() + seconds > r->began_s + 1.1 * r->settings.budget_s;
 }
 
 /* ---- making one ---- */
@@ -217,13 +223,17 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     return status;
 }
 
-stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
-                          stw_result *result, stw_error *error) {
-    const stw_plan *start[STW_MAX_ENTRIES];
-    stw_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = method->name;
-    stw_search search = {
+/* Who trains for the sake of the policy, or for so many updates, goes on. */
+static double bound_for(const stw_runner *r, const stw_method *method, const stw_result *result) {
+    const stw_policy_settings *wish = &r->settings.policy;
+    const bool learns =
+        method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_RIVAL || method->kind == STW_METHOD_POLICY;
+    return learns && (wish->file != NULL || wish->updates > 0) ? 0.0 : stw_runner_objective_bound(r, result);
+}
+
+/* With no plans to begin with. */
+static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
+    return (stw_search){
         .simulator = r->simulator,
         .objective = r->settings.objective,
         .tasks = r->settings.tasks,
@@ -237,8 +247,6 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .workspace = r->workspace,
         .scratch = r->scratch,
         .arena = r->arena,
-        .start = start,
-        .start_count = starts && result->count > 0 ? list_starts(result, start) : list_given(r, start),
         .cancelled = r->watch->cancel == NULL ? NULL : &r->watch->cancel->requested,
         .found = on_found,
         .policy = &r->settings.policy,
@@ -247,6 +255,18 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
         .curve = r->watch->curve == NULL ? NULL : on_curve,
         .watch_context = r,
     };
+}
+
+stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
+                          stw_result *result, stw_error *error) {
+    const stw_plan *start[STW_MAX_ENTRIES];
+    stw_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    entry->method = method->name;
+    stw_search search = search_of(r, rule, budget);
+    search.bound = bound_for(r, method, result);
+    search.start = start;
+    search.start_count = starts && result->count > 0 ? list_starts(result, start) : list_given(r, start);
     const stw_status status = run_search(r, method, &search, entry, error);
     if (status != STW_OK) {
         stw_entry_destroy(entry);
@@ -311,6 +331,18 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
     return STW_OK;
 }
 
+stw_status stw_runner_tidy(stw_runner *r, stw_result *result, stw_error *error) {
+    stw_entry *best = result->entry[result->best];
+    if (best == result->entry[0]) return STW_OK; /* what others are compared with stays as it is */
+    stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
+    const double began_s = stw_now_s();
+    TRY(stw_search_tidy(&search, best->plan, error));
+    best->search_s += stw_now_s() - began_s;
+    best->evaluations += (int64_t)atomic_load(&search.evaluations);
+    r->evaluations += (int64_t)atomic_load(&search.evaluations);
+    return judge_entry(r, best, error);
+}
+
 /* ---- shares and rules ---- */
 
 stw_budget stw_runner_share(const stw_runner *r, double share) {
@@ -340,6 +372,14 @@ double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
     return groups_are_open(r) ? result->bounds.fusion_s : result->bounds.plan_s;
 }
 
+double stw_runner_objective_bound(const stw_runner *r, const stw_result *result) {
+    switch (r->settings.objective) {
+        case STW_OBJECTIVE_MEMORY: return (double)result->bounds.peak_bytes;
+        case STW_OBJECTIVE_THROUGHPUT: return groups_are_open(r) ? result->bounds.load_fusion_s : result->bounds.load_s;
+        default: return stw_runner_lower_bound(r, result);
+    }
+}
+
 /* Whatever is fused: parameters and buffers stay for the whole step, outputs are there at its end, on one device or another. */
 static int64_t least_peak(const stw_simulator *s) {
     const stw_graph *graph = s->graph;
@@ -352,7 +392,7 @@ static int64_t least_peak(const stw_simulator *s) {
 }
 
 void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
-    if (!groups_are_open(r)) return;
+    if (!groups_are_open(r) || !stw_simulator_may_fuse(r->simulator)) return;
     bounds->peak_bytes = least_peak(r->simulator);
 }
 
@@ -371,27 +411,71 @@ stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error)
 
 /* ---- no plan fits ---- */
 
-void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
-    const stw_graph *graph = r->simulator->graph;
-    const stw_entry *nearest = NULL;
-    int64_t resident = 0, memory = 0;
-    for (int32_t i = 0; i < graph->N; i++) resident += stw_node_is_resident(graph->kind[i]) ? graph->bytes[i] : 0;
-    for (int32_t d = 0; d < r->simulator->machine->device_count && memory < resident; d++)
-        memory += r->simulator->machine->device[d].memory_bytes;
-    if (resident > memory) {
-        snprintf(result->lacking, sizeof result->lacking,
-                 "parameters and buffers take %" PRId64 " bytes, all devices together hold %" PRId64 ": %" PRId64
-                 " bytes are missing",
-                 stw_graph_size(graph, resident), stw_graph_size(graph, memory), stw_graph_size(graph, resident - memory));
-        return;
+/* Bytes of parameters and buffers, and of the memory of all devices up to that. */
+static void sum_memory(const stw_simulator *s, int64_t *resident, int64_t *memory) {
+    *resident = *memory = 0;
+    for (int32_t i = 0; i < s->graph->N; i++) *resident += stw_node_is_resident(s->graph->kind[i]) ? s->graph->bytes[i] : 0;
+    for (int32_t d = 0; d < s->machine->device_count && *memory < *resident; d++) *memory += s->machine->device[d].memory_bytes;
+}
+
+static int64_t largest_memory(const stw_machine *machine) {
+    int64_t most = 0;
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        if (machine->device[d].memory_bytes > most) most = machine->device[d].memory_bytes;
     }
+    return most;
+}
+
+/* An entry that has tried everything there is. */
+static const stw_entry *find_proof(const stw_result *result) {
+    for (int32_t k = 0; k < result->count; k++) {
+        if (result->entry[k]->plan == NULL && result->entry[k]->proved) return result->entry[k];
+    }
+    return NULL;
+}
+
+/* The words for it; empty: nothing is proved. */
+static void write_proof(const stw_runner *r, const stw_result *result, char *out, size_t size) {
+    const stw_graph *graph = r->simulator->graph;
+    int64_t resident, memory;
+    const int64_t most = largest_memory(r->simulator->machine);
+    const stw_entry *proof = find_proof(result);
+    out[0] = '\0';
+    sum_memory(r->simulator, &resident, &memory);
+    if (resident > memory) {
+        snprintf(out, size,
+                 "there is no valid plan: parameters and buffers take %" PRId64 " bytes, all devices together hold %" PRId64
+                 ": %" PRId64 " bytes are missing",
+                 stw_graph_size(graph, resident), stw_graph_size(graph, memory), stw_graph_size(graph, resident - memory));
+    } else if (result->bounds.peak_bytes > most) {
+        snprintf(out, size,
+                 "there is no valid plan: whatever the plan, some device holds %" PRId64
+                 " bytes at once, and the largest has %" PRId64,
+                 stw_graph_size(graph, result->bounds.peak_bytes), stw_graph_size(graph, most));
+    } else if (proof != NULL) {
+        snprintf(out, size, "there is no valid plan: %s: %.200s", proof->method, proof->reason);
+    }
+}
+
+bool stw_runner_proves_none(const stw_runner *r, const stw_result *result) {
+    char words[320];
+    if (result->best >= 0) return false;
+    write_proof(r, result, words, sizeof words);
+    return words[0] != '\0';
+}
+
+void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
+    const stw_entry *nearest = NULL;
+    char words[320];
+    write_proof(r, result, words, sizeof words);
     for (int32_t k = 0; k < result->count; k++) {
         const stw_entry *entry = result->entry[k];
         if (entry->plan == NULL || entry->score.reason != STW_INVALID_MEMORY) continue;
         if (nearest == NULL || stw_score_is_better(&entry->score, &nearest->score)) nearest = entry;
     }
     if (nearest == NULL) nearest = result->entry[0];
-    snprintf(result->lacking, sizeof result->lacking, "the nearest plan (%s): %.400s", nearest->method, nearest->reason);
+    snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s",
+             words[0] != '\0' ? words : "no valid plan was found within the budget", nearest->method, nearest->reason);
 }
 
 /* ---- from options to a result ---- */
@@ -406,6 +490,7 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     stw_settings settings;
     *result = NULL;
     TRY(stw_settings_read(options, tasks, &settings, error));
+    TRY(stw_pretrained_check(&settings.policy, error));
     TRY(stw_runner_create(simulator, &settings, watch, runner, error));
     *result = calloc(1, sizeof **result);
     if (*result == NULL) {

@@ -41,7 +41,7 @@ struct stw_result {
     double measured_share;
     stw_noise noise;
     bool interrupted, optimal;
-    char lacking[512];
+    char lacking[800];
 };
 
 typedef struct stw_runner {
@@ -68,6 +68,8 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
                              stw_runner **out, stw_error *error);
 void stw_runner_destroy(stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
+/* What takes so many seconds more would end well behind the budget of time, if there is one. */
+bool stw_runner_is_late(const stw_runner *runner, double seconds);
 
 /* A runner with an empty result, as the options say (without a word on the tasks: these); and the end of both: the runner goes,
  * the result is handed out if `status` is OK. */
@@ -78,11 +80,14 @@ stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *r
 void stw_runner_finish(stw_runner *runner, stw_result *result);
 /* Fills in the lower bounds, which do not depend on a plan whose ops are all alone. */
 stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
-/* The bound that holds for all plans of the tasks, in seconds. */
+/* The bounds that hold for all plans of the tasks: of the step, in seconds; of the objective. 0: not known yet. */
 double stw_runner_lower_bound(const stw_runner *runner, const stw_result *result);
+double stw_runner_objective_bound(const stw_runner *runner, const stw_result *result);
 /* Makes the bound of the peak hold for all groups, when these are open. */
 void stw_runner_widen_bounds(const stw_runner *runner, stw_bounds *bounds);
-/* Says in result->lacking what stands between the plans and validity. */
+/* A bound tells that no plan is valid. */
+bool stw_runner_proves_none(const stw_runner *runner, const stw_result *result);
+/* Says in result->lacking whether there is no valid plan or none was found, and what stands between the plans and validity. */
 void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
 
 /* What may be used until `share` of the budget is gone. */
@@ -98,6 +103,9 @@ stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t 
                           stw_result *result, stw_error *error);
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */
 stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *result, stw_error *error);
+
+/* Drops transfers of the best plan that bring nothing: for a plan that is as good as can be. */
+stw_status stw_runner_tidy(stw_runner *runner, stw_result *result, stw_error *error);
 
 /* An entry that was made with calloc, with all that it owns. */
 void stw_entry_destroy(stw_entry *entry);

@@ -70,7 +70,7 @@ static void write_peaks(stw_json_writer *w, const int64_t *peak_bytes, int32_t d
     stw_json_end_array(w);
 }
 
-void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int32_t device_count) {
+void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int32_t device_count, bool timed) {
     stw_json_begin_object(w);
     write_key_text(w, "method", stw_str_of(candidate->method));
     write_key_double(w, "step_s", candidate->step_s);
@@ -78,7 +78,7 @@ void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int
     write_key_bool(w, "valid", candidate->valid);
     write_key_text(w, "reason", candidate->reason == NULL ? (stw_str){0} : stw_str_of(candidate->reason));
     write_peaks(w, candidate->peak_bytes, device_count);
-    write_key_double(w, "search_s", candidate->search_s);
+    if (timed) write_key_double(w, "search_s", candidate->search_s);
     write_key_int64(w, "evaluations", candidate->evaluations);
     write_key_int64(w, "seed", candidate->seed);
     stw_json_end_object(w);
@@ -119,6 +119,7 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     write_key_double(w, "lower_bound_load_s", head->bounds.load_s);
     stw_json_write_key(w, "lower_bound_bytes");
     stw_json_write_int64(w, head->bounds.peak_bytes);
+    write_key_bool(w, "optimal", head->optimal);
     write_key_double(w, "measured_share", head->measured_share);
     write_peaks(w, head->peak_bytes, D);
     write_noise(w, head->noise);
@@ -127,9 +128,21 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     stw_json_begin_array(w);
     for (int32_t k = 0; k < head->candidate_count; k++) {
         stw_json_newline(w);
-        stw_candidate_write(w, &head->candidate[k], D);
+        stw_candidate_write(w, &head->candidate[k], D, false);
     }
     stw_json_end_array(w);
+}
+
+/* What differs between two runs that are equal otherwise stands by itself, and not in files. */
+static void write_timings(stw_json_writer *w, const stw_plan_head *head) {
+    stw_json_newline(w);
+    stw_json_write_key(w, "timings");
+    stw_json_begin_object(w);
+    stw_json_write_key(w, "search_s");
+    stw_json_begin_array(w);
+    for (int32_t k = 0; k < head->candidate_count; k++) stw_json_write_double(w, head->candidate[k].search_s);
+    stw_json_end_array(w);
+    stw_json_end_object(w);
 }
 
 /* ---- the lists per node ---- */
@@ -195,7 +208,9 @@ static void write_file(FILE *file, const stw_plan_head *head, const stw_membersh
     stw_json_begin_object(&w);
     write_names(&w, head, groups);
     write_numbers(&w, head);
-    if (!head_only) {
+    if (head_only) {
+        write_timings(&w, head);
+    } else {
         write_devices(&w, head->plan);
         write_priorities(&w, head->plan);
         write_groups(&w, head->plan, groups);

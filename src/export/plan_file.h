@@ -15,6 +15,7 @@ typedef struct stw_plan_head { /* what stands before the lists per node */
     double value, step_s; /* NaN: none */
     bool valid;
     stw_bounds bounds;
+    bool optimal;              /* it is proved that no plan has a smaller value */
     double measured_share;     /* NaN: there is no plan */
     const int64_t *peak_bytes; /* (devices), or NULL */
     const stw_noise *noise;    /* NULL, or no draws: it was not tried */
@@ -22,9 +23,10 @@ typedef struct stw_plan_head { /* what stands before the lists per node */
     int32_t candidate_count;
 } stw_plan_head;
 
-/* Writes the file; `head_only` leaves out the lists per node. "-" is standard output. */
+/* Writes the file: equal runs write equal bytes. `head_only` leaves out the lists per node and adds the times that methods took.
+ * "-" is standard output. */
 stw_status stw_plan_head_write(const stw_plan_head *head, const char *path, bool head_only, stw_error *error);
-/* One candidate as an object, here and in `stowage compare`. */
-void stw_candidate_write(stw_json_writer *writer, const stw_candidate *candidate, int32_t device_count);
+/* One candidate as an object, here and, with the time that it took, in `stowage compare`. */
+void stw_candidate_write(stw_json_writer *writer, const stw_candidate *candidate, int32_t device_count, bool timed);
 
 #endif

@@ -114,6 +114,7 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
 static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
     const stw_search *search = a->shared.search;
     for (int64_t k = 0; k < a->quota && !stw_search_is_stopped(search); k++) {
+        if (stw_search_meets_bound(search, &c->best_score)) break;
         if (worker == 0) stw_search_tick(search); /* the thread that runs the method */
         if (c->since_look >= STW_ANNEAL_LOOK_EVERY) {
             TRY(look(&a->shared, c, worker));

@@ -1,5 +1,6 @@
 /* `exact` with fusion among the tasks: every set of merges, and for each the best plan of its groups. What comes out is the best
- * of what merging can make; groups of other forms (several outputs) are not tried, so nothing is proved. */
+ * of what merging can make; groups of other forms (several outputs) are not tried, so nothing is proved, but for chains on like
+ * devices, which have none. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +22,22 @@ typedef struct {
     stw_plan *trial, *best;
     stw_score score;
     bool has_best;
+    bool proves; /* no groups are left out, and the best plan of each set was proved */
     int64_t tried;
 } exact_fusion;
+
+/* Each op is read by the next and by nobody else. What is in a group then is in one piece, and its last op alone is seen outside:
+ * groups with a gap would wait for themselves. */
+static bool is_chain(const stw_graph *graph) {
+    for (int32_t k = 0; k + 1 < graph->op_count; k++) {
+        const int32_t op = graph->topological[k];
+        if (graph->kept[op] || graph->updates[op] >= 0 || graph->reader_start[op] == graph->reader_start[op + 1]) return false;
+        for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
+            if (graph->reader[r].node != graph->topological[k + 1]) return false;
+        }
+    }
+    return true;
+}
 
 static stw_status list_merges(exact_fusion *x, int32_t *group, stw_error *error) {
     const stw_search *search = x->search;
@@ -69,6 +84,7 @@ static stw_status solve_groups(exact_fusion *x, stw_error *error) {
         inner.unit_count = 0; /* every op by itself */
         inner.policy = NULL;
         status = stw_method_exact.run(&inner, plan, error);
+        x->proves &= inner.proved;
         atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
     }
     if (status == STW_OK) status = stw_fused_expand(fused, plan, x->trial, error);
@@ -102,9 +118,10 @@ static stw_status try_all(exact_fusion *x, stw_error *error) {
         stw_search_tick(x->search);
         TRY(try_set(x, set, error));
     }
+    x->search->proved = x->proves && set == 1 << x->count;
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "none of %" PRId64 " groupings gave a plan", x->tried);
-    snprintf(x->search->note, sizeof x->search->note, "%s of %" PRId64 " groupings",
-             set == 1 << x->count ? "the best" : "not all tried", x->tried);
+    snprintf(x->search->note, sizeof x->search->note, "%s of %" PRId64 " groupings%s",
+             set == 1 << x->count ? "the best" : "not all tried", x->tried, x->search->proved ? ", proved optimal" : "");
     return STW_OK;
 }
 
@@ -112,6 +129,7 @@ stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error) 
     const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
     const int32_t N = search->simulator->graph->N;
     exact_fusion x = {.search = search, .best = plan};
+    x.proves = is_chain(search->simulator->graph) && search->simulator->machine->cost_class_count == 1;
     stw_arena arena = search->arena;
     STW_TRY_NEW(&arena, x.priority, N, error);
     STW_TRY_NEW(&arena, x.one, N, error);

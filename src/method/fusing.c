@@ -217,7 +217,8 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     } else {
         TRY(method->run(search, plan, error));
         keep_given(search, plan);
-        if (search->given_groups != NULL) search->proved = false; /* it saw ops */
+        if (search->given_groups != NULL) search->proved = false;                        /* it saw ops */
+        if (method->kind == STW_METHOD_EXACT) TRY(stw_search_tidy(search, plan, error)); /* it knows no ties */
     }
     if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;
     TRY(stw_fusing_choose(search, plan, error));

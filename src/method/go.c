@@ -34,6 +34,7 @@ static bool is_stopped(void *context) {
 static int64_t evaluations_left(void *context) {
     const stw_go *g = context;
     const int64_t left = g->phase.evaluations - (int64_t)atomic_load(&g->search->evaluations);
+    if (atomic_load(&g->search->met)) return 0;
     return g->phase.evaluations <= 0 ? INT64_MAX : left > 0 ? left : 0;
 }
 

@@ -56,6 +56,20 @@ stw_status stw_pretrained_open(const stw_search *search, const char *method, stw
     return status;
 }
 
+stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *error) {
+    stw_arena arena;
+    stw_pretrained policy = {0};
+    if (wish->policy == NULL) return STW_OK;
+    TRY(stw_arena_create(&arena, error));
+    stw_status status = read(wish, &arena, &policy, error);
+    if (status == STW_OK) {
+        status = check("go-zero", &policy, error);
+        if (status != STW_OK) stw_error_prefix(error, policy.label);
+    }
+    stw_arena_destroy(&arena);
+    return status;
+}
+
 stw_status stw_pretrained_net(const stw_pretrained *policy, stw_backend *backend, stw_arena scratch, stw_net **out,
                               stw_error *error) {
     TRY(stw_net_create(&policy->config, backend, 1, out, error)); /* all values are read */

@@ -17,6 +17,7 @@ stw_search stw_search_within(const stw_search *outer, stw_budget budget) {
         .seed = outer->seed,
         .unit_count = outer->unit_count,
         .budget = budget,
+        .bound = outer->bound,
         .pool = outer->pool,
         .workspace = outer->workspace,
         .scratch = outer->scratch,
@@ -46,7 +47,12 @@ stw_search stw_search_on_groups(const stw_search *outer, const stw_simulator *si
 
 /* ---- budget ---- */
 
+bool stw_search_meets_bound(const stw_search *search, const stw_score *score) {
+    return search->bound > 0.0 && score->reason == STW_VALID && score->value <= search->bound * (1.0 + 1e-9);
+}
+
 int64_t stw_search_evaluations_left(const stw_search *search) {
+    if (atomic_load(&search->met)) return 0;
     if (search->budget.evaluations <= 0) return INT64_MAX;
     const int64_t left = search->budget.evaluations - (int64_t)atomic_load(&search->evaluations);
     return left > 0 ? left : 0;
@@ -73,6 +79,7 @@ stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, 
     atomic_fetch_add(&search->evaluations, 1);
     TRY(stw_simulate_with(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
     *out = stw_score_of(search->objective, search->workspace[worker], &evaluation);
+    if (stw_search_meets_bound(search, out)) atomic_store(&search->met, true);
     return STW_OK;
 }
 

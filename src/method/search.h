@@ -53,6 +53,7 @@ typedef struct stw_search {
     uint64_t seed;
     int32_t unit_count; /* how many units the coarse decisions go by; 0: one per op */
     stw_budget budget;
+    double bound; /* no plan has a smaller value, whatever the method: where it is met, the search is over; 0: not known */
     stw_pool *pool;
     stw_workspace *const *workspace; /* (threads) */
     const stw_arena *scratch;        /* (threads) a worker works on a copy of its own */
@@ -67,6 +68,7 @@ typedef struct stw_search {
 
     /* What the method reports. */
     atomic_llong evaluations; /* simulations so far */
+    atomic_bool met;          /* one of them met the bound */
     bool repaired;            /* the plan did not fit at first */
     bool proved;              /* no plan is better; of a method that makes none: no plan is valid */
     char note[160];           /* how the plan was found, for people; or empty */
@@ -87,12 +89,15 @@ stw_search stw_search_within(const stw_search *outer, stw_budget budget);
  */
 stw_search stw_search_on_groups(const stw_search *outer, const stw_simulator *simulator, stw_workspace *const *workspace);
 
-/* True when the method should come to its end: time is up, evaluations are spent, or somebody cancelled. */
+/* True when the method should come to its end: time is up, evaluations are spent, the bound is met, or somebody cancelled. To be
+ * asked between what threads do side by side, not within it. */
 bool stw_search_is_over(const stw_search *search);
 /* The part of it that depends on the clock or on other people: time is up, or somebody cancelled. A run that only counts
  * evaluations is never ended by it of itself, so asking changes no result. */
 bool stw_search_is_stopped(const stw_search *search);
-/* Evaluations that are left; INT64_MAX without such a limit. */
+/* Nothing is better than a plan of this worth. */
+bool stw_search_meets_bound(const stw_search *search, const stw_score *score);
+/* Evaluations that are left: none once the bound is met; INT64_MAX without such a limit. To be asked as is_over is. */
 int64_t stw_search_evaluations_left(const stw_search *search);
 
 /* To be called a few times per second. */
@@ -123,5 +128,8 @@ stw_status stw_search_variants(stw_search *search, const stw_variants *variants,
 /* repair.c: moves what costs least off devices whose memory does not suffice, until the plan is valid or nothing helps.
  * `*score` is the plan's on entry and on return. */
 stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error);
+
+/* tidy.c: a plan that is as good as can be, with fewer transfers where nothing is lost by that. */
+stw_status stw_search_tidy(stw_search *search, stw_plan *plan, stw_error *error);
 
 #endif

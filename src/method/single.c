@@ -17,6 +17,16 @@ static stw_status place_on(const stw_search *search, stw_plan *plan, int32_t dev
     return stw_rule_apply(rule, s->costs, &s->unfused, plan, search->arena, error);
 }
 
+/* Another device that takes as long and holds at least as much did not do: nor will this one. */
+static bool is_hopeless(const stw_machine *machine, const bool *tried, int32_t device) {
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        if (tried[d] && machine->device[d].cost_class == machine->device[device].cost_class &&
+            machine->device[d].memory_bytes >= machine->device[device].memory_bytes)
+            return true;
+    }
+    return false;
+}
+
 /* Tries the devices from fast to slow; equally fast ones by number. If nothing holds the graph, the fastest stays, and the
  * evaluation tells what is missing. */
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
@@ -31,7 +41,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
         for (int32_t d = 0; d < D; d++) {
             if (!tried[d] && (best < 0 || total[d] < total[best])) best = d;
         }
+        const bool hopeless = is_hopeless(s->machine, tried, best);
         tried[best] = true;
+        if (hopeless) continue;
         if (fastest < 0) fastest = best;
         stw_score score = {0};
         TRY(place_on(search, plan, best, error));

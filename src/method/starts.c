@@ -16,6 +16,14 @@ bool stw_method_serves(const stw_method *method, stw_objective objective, unsign
     return method != &stw_method_balance || objective == STW_OBJECTIVE_THROUGHPUT;
 }
 
+const stw_method *stw_method_for(stw_objective objective) {
+    switch (objective) {
+        case STW_OBJECTIVE_MEMORY: return &stw_method_lean;
+        case STW_OBJECTIVE_THROUGHPUT: return &stw_method_expert; /* stages of equal work, with little between them */
+        default: return &stw_method_etf;
+    }
+}
+
 enum { LEAST_EVALUATIONS = 16 }; /* with fewer, nothing is spent on others' plans */
 
 /* Keeps the best first; what does not fit any more is dropped. */
@@ -67,12 +75,22 @@ static stw_status run_within(stw_search *outer, const stw_method *method, stw_bu
     stw_status status = stw_method_apply(method, &inner, plan, error);
     if (status == STW_OK) status = stw_search_evaluate(&inner, plan, 0, &score, error);
     atomic_fetch_add(&outer->evaluations, atomic_load(&inner.evaluations));
+    if (atomic_load(&inner.met)) atomic_store(&outer->met, true);
     if (status != STW_OK || (score.reason != STW_VALID && score.reason != STW_INVALID_MEMORY)) {
         stw_plan_destroy(plan);
         return status == STW_ERROR_NO_PLAN ? STW_OK : status; /* the others may do better */
     }
     keep(starts, plan, &score);
     return STW_OK;
+}
+
+/* The cheapest good method goes first: what follows may find the budget gone. */
+static void put_first(const stw_method **methods, int32_t count, const stw_method *first) {
+    for (int32_t k = 1; k < count; k++) {
+        if (methods[k] != first) continue;
+        memmove(methods + 1, methods, (size_t)k * sizeof *methods);
+        methods[0] = first;
+    }
 }
 
 static stw_status run_methods(stw_search *search, const stw_method *const *methods, int32_t count, double share, stw_starts *out,
@@ -102,8 +120,12 @@ stw_status stw_starts_open(stw_search *search, const stw_method *const *methods,
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL && serving_count < STW_MAX_STARTS; k++) {
         if (stw_method_serves(method, search->objective, search->tasks)) serving[serving_count++] = method;
     }
-    const stw_status status = methods == NULL ? run_methods(search, serving, serving_count, share, out, error)
-                                              : run_methods(search, methods, count, share, out, error);
+    if (methods != NULL) {
+        serving_count = count < STW_MAX_STARTS ? count : STW_MAX_STARTS;
+        memcpy(serving, methods, (size_t)serving_count * sizeof *serving);
+    }
+    put_first(serving, serving_count, stw_method_for(search->objective));
+    const stw_status status = run_methods(search, serving, serving_count, share, out, error);
     if (status != STW_OK) stw_starts_close(out);
     return status;
 }

@@ -24,6 +24,8 @@ stw_status stw_starts_keep_placement(stw_search *search, stw_plan *plan, stw_err
 
 /* True for the constructive methods that choose devices: without that task the placement of a start takes their place. */
 bool stw_method_decides_placement(const stw_method *method);
+/* The cheapest of them that makes good plans for this objective. */
+const stw_method *stw_method_for(stw_objective objective);
 /* True for the constructive methods that are worth trying for this objective and decide no more than the tasks. */
 bool stw_method_serves(const stw_method *method, stw_objective objective, unsigned tasks);
 

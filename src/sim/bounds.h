@@ -17,6 +17,9 @@ typedef struct stw_bound_times { /* picoseconds, rounding errors included */
 } stw_bound_times;
 stw_status stw_bound_steps(const stw_bound_input *in, stw_arena scratch, stw_bound_times *out, stw_error *error);
 
+/* lower_bounds.c: some group of two or more ops is legal on some device, for all that the classes of ops tell. */
+bool stw_simulator_may_fuse(const stw_simulator *simulator);
+
 /* memory_bound.c: bytes that the largest peak of a device never falls below, however these tasks are placed and ordered. */
 stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
                           stw_error *error);

@@ -13,8 +13,37 @@
 
 #include "sim/bounds.h"
 
-static bool may_fuse(const stw_device *device, uint8_t op_class) {
-    return stw_op_class_fuses((stw_op_class)op_class) || device->fuses_epilogue[op_class];
+/* What a device could make groups of. */
+typedef struct {
+    const stw_device *device;
+    int32_t fusing, leading; /* ops of the classes that fuse; of those that take an epilogue */
+} partners;
+
+static partners count_partners(const stw_graph *graph, const stw_device *device) {
+    partners p = {.device = device};
+    for (int32_t k = 0; k < graph->op_count; k++) {
+        const uint8_t op_class = graph->op_class[graph->topological[k]];
+        if (stw_op_class_fuses((stw_op_class)op_class)) {
+            p.fusing++;
+        } else if (device->fuses_epilogue[op_class]) {
+            p.leading++;
+        }
+    }
+    return p;
+}
+
+/* An op of this class can be in one group with another: one with an epilogue leads, all others fuse. */
+static bool may_fuse(const partners *p, uint8_t op_class) {
+    if (stw_op_class_fuses((stw_op_class)op_class)) return p->fusing + p->leading > 1;
+    return p->device->fuses_epilogue[op_class] && p->fusing > 0;
+}
+
+bool stw_simulator_may_fuse(const stw_simulator *s) {
+    for (int32_t c = 0; c < s->machine->cost_class_count; c++) {
+        const partners p = count_partners(s->graph, &s->machine->device[s->machine->class_device[c]]);
+        if (p.fusing > 0 && p.fusing + p.leading > 1) return true;
+    }
+    return false;
 }
 
 static void count_devices(const stw_machine *machine, stw_bound_input *in) {
@@ -43,18 +72,18 @@ static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, st
 
 /* Bytes that op i must move across the border of its group, whatever the group: its share of what it reads from sources and from
  * ops that never fuse, and its output if that must be written. */
-static double border_bytes(const stw_graph *graph, const stw_device *device, const int32_t *reader_ops, int32_t i) {
+static double border_bytes(const stw_graph *graph, const partners *p, const int32_t *reader_ops, int32_t i) {
     double bytes = 0.0;
     bool written = graph->kept[i] || graph->updates[i] >= 0;
     for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1] && !written; r++) {
-        written = !may_fuse(device, graph->op_class[graph->reader[r].node]);
+        written = !may_fuse(p, graph->op_class[graph->reader[r].node]);
     }
     if (written) bytes += (double)graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         const int32_t producer = graph->read[e].node;
         int64_t end = e + 1;
         while (end < graph->read_start[i + 1] && graph->read[end].node == producer) end++;
-        if (graph->kind[producer] != STW_NODE_OP || !may_fuse(device, graph->op_class[producer])) {
+        if (graph->kind[producer] != STW_NODE_OP || !may_fuse(p, graph->op_class[producer])) {
             bytes += (double)stw_cost_read_bytes(graph, producer, graph->read + e, end - e) / reader_ops[producer];
         }
         e = end;
@@ -71,40 +100,40 @@ static void count_reader_ops(const stw_graph *graph, int32_t *count) {
     }
 }
 
-static double smallest_ratio(const stw_costs *costs, int32_t c, const stw_device *device) {
+static double smallest_ratio(const stw_costs *costs, int32_t c, const partners *p) {
     const stw_graph *graph = costs->graph;
     double least = DBL_MAX;
     for (int32_t k = 0; k < graph->op_count; k++) {
         const int32_t i = graph->topological[k];
-        if (may_fuse(device, graph->op_class[i]) && costs->model_us[c][i] > 0.0)
+        if (may_fuse(p, graph->op_class[i]) && costs->model_us[c][i] > 0.0)
             least = fmin(least, costs->us[c][i] / costs->model_us[c][i]);
     }
     return least == DBL_MAX ? 0.0 : least;
 }
 
-static double best_efficiency(const stw_device *device) {
+static double best_efficiency(const partners *p) {
     double best = 0.0;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
-        if (may_fuse(device, (uint8_t)c)) best = fmax(best, device->efficiency[c]);
+        if (may_fuse(p, (uint8_t)c)) best = fmax(best, p->device->efficiency[c]);
     }
     return best;
 }
 
-/* Times of class c with weights mixed from arithmetic (1 - mix) and border traffic (mix). */
+/* Times of class c with weights mixed from arithmetic (1 - mix) and border traffic (mix). The time of a group is rounded to a
+ * picosecond, half a one at most: it is taken off each member, so that what never fuses keeps its time to the picosecond. */
 static void free_times(const stw_simulator *s, int32_t c, double mix, const int32_t *reader_ops, double *time_ps) {
     const stw_costs *costs = s->costs;
     const stw_graph *graph = s->graph;
     const stw_device *device = &s->machine->device[s->machine->class_device[c]];
-    const double rho = smallest_ratio(costs, c, device), bandwidth = device->bandwidth * best_efficiency(device);
+    const partners p = count_partners(graph, device);
+    const double rho = smallest_ratio(costs, c, &p), bandwidth = device->bandwidth * best_efficiency(&p);
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const int32_t i = s->unfused.task_node[t];
-        double us = costs->us[c][i];
-        if (may_fuse(device, graph->op_class[i])) {
-            const double traffic_us = border_bytes(graph, device, reader_ops, i) / bandwidth * 1e6;
-            us = fmin(us, rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
-            if (graph->flow != NULL) us = 0.0;
-        }
-        time_ps[t] = us * 1e6;
+        time_ps[t] = (double)s->unfused.duration_ps[c][t];
+        if (!may_fuse(&p, graph->op_class[i])) continue;
+        const double traffic_us = border_bytes(graph, &p, reader_ops, i) / bandwidth * 1e6;
+        const double us = fmin(costs->us[c][i], rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
+        time_ps[t] = graph->flow != NULL ? 0.0 : fmax(us * 1e6 - 0.5, 0.0);
     }
 }
 
@@ -159,11 +188,10 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
     stw_arena_destroy(&scratch);
     if (status != STW_OK) return status;
     const int32_t T = simulator->unfused.T;
-    const double rounding_s = 0.5e-12 * T; /* a group's time is rounded to a picosecond, half a one at most, once per task */
     out->plan_s = safe_seconds(of_plan.step_ps, tasks->T);
     out->load_s = safe_seconds(of_plan.load_ps, tasks->T);
-    out->fusion_s = fmax(safe_seconds(of_any.step_ps, T) - rounding_s, 0.0);
-    out->load_fusion_s = fmax(safe_seconds(of_any.load_ps, T) - rounding_s, 0.0);
+    out->fusion_s = safe_seconds(of_any.step_ps, T);
+    out->load_fusion_s = safe_seconds(of_any.load_ps, T);
     return STW_OK;
 }
 

@@ -6,7 +6,8 @@
 
 #include "train/trainer_state.h"
 
-enum { EXTRA = 17 }; /* tensors beside the network's */
+enum { EXTRA = 18 }; /* tensors beside the network's */
+enum { TIES = 3 };   /* numbers of a score that decide between plans of equal worth */
 
 static void add_tensor(stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t cols, const void *data) {
     stw_tensor *tensor = &file->tensor[file->count++];
@@ -96,6 +97,31 @@ static void add_fusion(const stw_trainer *t, stw_tensor_file *file) {
     add_tensor(file, "train/elite.fusion", STW_TENSOR_F64, t->problem->M, t->elite_fusion);
 }
 
+static void write_ties(const stw_score *score, double *out) {
+    out[0] = (double)score->sent_bytes;
+    out[1] = (double)score->peak_bytes;
+    out[2] = score->devices;
+}
+
+/* Older files have none: what they keep then gives way to nothing but a better value. */
+static stw_status read_ties(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
+    stw_score *const score[] = {&t->best_score, &t->elite_score, &t->beside_score};
+    const stw_tensor *tensor;
+    if (stw_tensor_find(file, "train/ties") == NULL) return STW_OK;
+    TRY(stw_tensor_expect(file, "train/ties", STW_TENSOR_F64, 1, 3 * TIES, &tensor, error));
+    for (int k = 0; k < 3; k++) {
+        const double *n = (const double *)tensor->data + k * TIES;
+        for (int j = 0; j < TIES; j++) {
+            if (!(n[j] >= 0.0 && n[j] < (j == 2 ? 1e9 : 9e18)))
+                return stw_fail(error, STW_ERROR_INPUT, "train/ties: entry %d is out of range", k * TIES + j);
+        }
+        score[k]->sent_bytes = (int64_t)n[0];
+        score[k]->peak_bytes = (int64_t)n[1];
+        score[k]->devices = (int32_t)n[2];
+    }
+    return STW_OK;
+}
+
 stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) {
     const int64_t N = t->problem->simulator->graph->N;
     stw_arena scratch = t->round_index < 0 ? t->arena : t->round_arena;
@@ -118,6 +144,11 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
         t->least,           t->beside_score.value, t->beside_score.step_s};
     _Static_assert(sizeof numbers / sizeof numbers[0] == STW_TRAINING_NUMBERS, "as many as are read");
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
+    double ties[3 * TIES];
+    write_ties(&t->best_score, ties);
+    write_ties(&t->elite_score, ties + TIES);
+    write_ties(&t->beside_score, ties + 2 * TIES);
+    add_tensor(&file, "train/ties", STW_TENSOR_F64, 3 * TIES, ties);
     add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
     add_tensor(&file, "train/origin.device", STW_TENSOR_I32, N, t->origin->device);
     add_tensor(&file, "train/origin.priority", STW_TENSOR_F64, N, t->origin->priority);
@@ -228,6 +259,7 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
     t->least = n[10];
     t->has_beside = has_beside != 0;
     t->beside_score = (stw_score){.reason = STW_VALID, .value = n[11], .step_s = n[12]};
+    TRY(read_ties(t, file, error));
     TRY(read_plan(file, "origin", t->origin, error));
     TRY(read_plan(file, "beside", t->beside, error));
     TRY(read_plan(file, "best", t->best, error));

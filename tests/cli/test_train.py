@@ -18,7 +18,8 @@ import unittest
 import program
 from program import GRAPH, HEAD_KEYS, ROOT, SLOW, Case, without_times
 
-TRAINING_KEYS = [*(key for key in HEAD_KEYS[:-1] if key != "noise"), "preset", "updates", "evaluations", "search_s", "interrupted", "note", "policy", "curve", "best"]
+TRAINING_KEYS = [*(key for key in HEAD_KEYS[:-1] if key not in ("noise", "optimal")), "preset", "updates", "evaluations", "search_s",
+                 "interrupted", "note", "policy", "curve", "best"]
 CURVE_KEYS = ["update", "evaluations", "round", "seconds", "greedy", "mean", "best", "valid", "entropy", "sigma", "rate",
               "gradient_norm", "clipped", "loss", "spread"]
 

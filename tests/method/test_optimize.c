@@ -212,6 +212,104 @@ TEST(optimize, ends_when_the_bound_is_met) {
     small_close(s);
 }
 
+/* Nothing can be fused with it, nothing runs beside it: whatever the objective, the first plan is the best. */
+TEST(optimize, one_op_is_optimal_at_once) {
+    for (int k = 0; k < 12; k++) {
+        const bool plain = k % 2 == 0; /* of a class that fuses, if there were anything to fuse it with */
+        small *s = small_open((small_text){.nodes = plain ? SOURCE(0, "x", "input", 8) OP(1, "a", "[0]", 8, 3)
+                                                          : SOURCE(0, "x", "input", 8) NODE(1, "a", "mm", "[0]", 8, ""),
+                                           .outputs = "[1]",
+                                           .device_count = 1 + k / 2 % 2});
+        test_context("run %d", k);
+        stw_result *result = optimize(
+            s->simulator, options_of(ALL_TASKS, "evaluations", "100000", "objective", stw_objective_name[k / 4], NULL), NULL);
+        if (result != NULL) {
+            check_result(s->simulator, result);
+            CHECK(stw_result_is_optimal(result));
+            CHECK(count_evaluations(result) <= 4);
+        }
+        stw_result_destroy(result);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
+/* Two ops that are the same work on two devices: the bound of the load is met by a plan that is not the default. */
+TEST(optimize, throughput_ends_when_its_bound_is_met) {
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 4) OP(1, "b", "[]", 1, 4), .device_count = 2});
+    stw_result *result = optimize(s->simulator, options_of("evaluations", "100000", "objective", "throughput", NULL), NULL);
+    if (result != NULL && CHECK(result->best >= 0)) {
+        check_result(s->simulator, result);
+        CHECK(stw_result_is_optimal(result));
+        CHECK_NEAR(result->entry[result->best]->score.value, 4e-6, 1e-15);
+        CHECK_NEAR(stw_result_bounds(result).load_s, 4e-6, 1e-15);
+        CHECK(count_evaluations(result) < 1000);
+    }
+    stw_result_destroy(result);
+    small_close(s);
+}
+
+/* Within methods too, with a budget that would last for long. */
+TEST(optimize, methods_end_where_the_bound_is_met) {
+    small *s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 1, 3) OP(1, "b", "[0]", 1, 4) OP(2, "c", "[1]", 1, 2), .device_count = 2});
+    stw_result *result = compare(s->simulator, "anneal,steer,go-zero,go-tune,go-one,hdp,exact,random",
+                                 options_of("evaluations", "1000000", "threads", "2", NULL));
+    for (int32_t k = 0; result != NULL && k < result->count; k++) {
+        const stw_entry *entry = result->entry[k];
+        test_context("%s", entry->method);
+        CHECK_NEAR(entry->score.value, 9e-6, 1e-15);
+        CHECK(entry->evaluations < 500);
+        if (strcmp(entry->method, "exact") == 0) CHECK(entry->proved);
+    }
+    test_context("%s", "");
+    stw_result_destroy(result);
+    small_close(s);
+}
+
+/* After the default comes the cheapest good plan, even if the budget was gone before. */
+TEST(optimize, a_good_plan_comes_first) {
+    static const char *const budget[][2] = {{"evaluations", "1"}, {"budget", "0.001ms"}, {"evaluations", "40"}};
+    problem p = open_graph("gnmt-2", "h200x4");
+    for (int k = 0; k < 3; k++) {
+        test_context("%s %s", budget[k][0], budget[k][1]);
+        stw_result *result = optimize(p.simulator, options_of(budget[k][0], budget[k][1], "threads", "2", NULL), NULL);
+        if (result != NULL && CHECK(result->count >= 2)) {
+            int32_t draws;
+            check_result(p.simulator, result);
+            CHECK_STR(result->entry[1]->method, "etf");
+            CHECK(result->entry[result->best]->score.value < 0.6 * result->entry[0]->score.value);
+            if (k < 2) CHECK_EQ_INT(result->count, 2);
+            stw_result_ahead(result, &draws);
+            CHECK_EQ_INT(draws, k == 1 ? 0 : 32); /* the time is up: neither that nor bounds */
+            CHECK((stw_result_bounds(result).plan_s > 0.0) == (k != 1));
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
+/* By objective: stages for throughput, an order for memory. */
+TEST(optimize, what_comes_first_suits_the_objective) {
+    static const char *const method[] = {"etf", "lean", "expert"};
+    problem p = open_graph("inception-v3-b32", "h200x4");
+    for (int k = 0; k < 3; k++) {
+        test_context("%s", stw_objective_name[k]);
+        stw_result *result =
+            optimize(p.simulator, options_of("evaluations", "1", "objective", stw_objective_name[k], NULL), NULL);
+        if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
+            check_result(p.simulator, result);
+            CHECK_STR(result->entry[1]->method, method[k]);
+            CHECK_EQ_INT(result->best, 1);
+            CHECK(result->entry[1]->score.value < result->entry[0]->score.value);
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
 TEST(optimize, small_budgets) {
     static const char *const budgets[] = {"1", "2", "10"};
     const stw_rng seeds = stw_rng_create(563);
@@ -299,6 +397,59 @@ TEST(lacking, names_a_device_and_bytes) {
                                .device_count = 2,
                                .links = LINK("one", "two") LINK("two", "one")},
                   " lacks 5 bytes", "it holds 20");
+}
+
+static void check_words(small_text text, const char *words, const char *more, int32_t most_candidates) {
+    small *s = small_open(text);
+    stw_result *result = optimize(s->simulator, options_of("evaluations", "60", NULL), NULL);
+    if (result != NULL) {
+        CHECK_EQ_INT(result->best, -1);
+        CHECK_CONTAINS(stw_result_lacking(result), words);
+        CHECK_CONTAINS(stw_result_lacking(result), more);
+        CHECK_CONTAINS(stw_result_lacking(result), "; the nearest plan (");
+        CHECK(result->count <= most_candidates);
+    }
+    stw_result_destroy(result);
+    small_close(s);
+}
+
+/* "There is none" takes a proof; and with one, nobody searches on. */
+TEST(lacking, says_what_is_known) {
+    check_words((small_text){.nodes = SOURCE(0, "p", "parameter", 6) SOURCE(1, "q", "parameter", 6) OP(2, "a", "[0,1]", 1, 1),
+                             .devices = DEVICE("d0", "h200", 5) DEVICE("d1", "h200", 5),
+                             .device_count = 2},
+                "there is no valid plan: parameters and buffers take 12 bytes", "2 bytes are missing", 2);
+    check_words((small_text){.nodes = OP(0, "a", "[]", 20, 1) OP(1, "b", "[]", 3, 1),
+                             .devices = DEVICE("d0", "h200", 15) DEVICE("d1", "h200", 15),
+                             .device_count = 2},
+                "there is no valid plan: whatever the plan, some device holds 20 bytes", "the largest has 15", 2);
+    /* Two values of 10 must meet on one device of 25, or on two whose memory p and q fill: exact tries it all. */
+    check_words((small_text){.nodes = SOURCE(0, "p", "parameter", 9) SOURCE(1, "q", "parameter", 9) OP(2, "a", "[0]", 6, 1)
+                                 OP(3, "b", "[1]", 6, 1) OP(4, "c", "[2,3]", 1, 1),
+                             .devices = DEVICE("d0", "h200", 18) DEVICE("d1", "h200", 18),
+                             .device_count = 2},
+                "there is no valid plan: exact: no plan is valid: all placements and orders were tried", "memory", 2);
+}
+
+/* One device does not hold the graph, and the budget is gone before anything was tried: a plan is made that fits all the same. */
+TEST(lacking, a_plan_that_fits_is_made_whatever_the_budget) {
+    static const char *const budget[][2] = {{"evaluations", "1"}, {"budget", "0.001ms"}};
+    problem p = open_graph("gnmt-2", "h200x4");
+    CHECK_EQ_INT(stw_machine_set_memory(p.machine, 1500000000, NULL), STW_OK);
+    for (int k = 0; k < 4; k++) {
+        test_context("%s %s, run %d", budget[k % 2][0], budget[k % 2][1], k);
+        stw_result *result = optimize(p.simulator,
+                                      options_of(budget[k % 2][0], budget[k % 2][1], "threads", "2", "tasks",
+                                                 k < 2 ? "placement,schedule" : "placement,schedule,fusion", NULL),
+                                      NULL);
+        if (result != NULL && CHECK(result->best > 0)) {
+            check_result(p.simulator, result);
+            CHECK_EQ_INT(result->entry[0]->score.reason, STW_INVALID_MEMORY);
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
 }
 
 /* The default does not fit, but another plan does. */

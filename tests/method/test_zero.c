@@ -118,7 +118,8 @@ TEST(zero, is_never_worse_than_its_start) {
         const stw_candidate found = candidate_of(result);
         CHECK(found.valid && found.step_s <= s->result.step_s);
         const int decodes = atoi(found.note); /* a last round of one would not do: it tries moves and then all that helped */
-        CHECK(decodes == 59 || decodes == 60);
+        const double bound_s = stw_result_bounds(result).plan_s; /* where it is met, there is nothing left to try */
+        CHECK(decodes == 59 || decodes == 60 || found.value <= bound_s * (1.0 + 1e-9));
         better += found.step_s < s->result.step_s;
         stw_result_destroy(result);
         unlink(path);

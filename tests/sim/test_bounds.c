@@ -166,11 +166,13 @@ TEST(bounds, never_above_the_best_plan) {
 TEST(bounds, never_above_the_best_priorities) {
     /* The same with priorities in place of orders, in every permutation. */
     const stw_rng seeds = stw_rng_create(32);
+    int tight_loads = 0;
     for (int number = 0; number < 60; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_tiny(&rng, number, 4);
         const stw_bounds bounds = bounds_of(s);
         int64_t best = INT64_MAX;
+        double least_load_s = INFINITY;
         do {
             for (int code = 0; code < 24; code++) { /* the digits of a permutation of four */
                 int32_t left[] = {0, 1, 2, 3}, rest = code;
@@ -182,15 +184,19 @@ TEST(bounds, never_above_the_best_priorities) {
                 }
                 const int64_t step = run(s);
                 if (step < best) best = step;
+                if (step < INT64_MAX) least_load_s = fmin(least_load_s, stw_workspace_largest_load_s(s->workspace));
             }
         } while (next_placement(s->plan));
         test_context("problem %d", number);
         CHECK(best < INT64_MAX && best > 0);
         CHECK(bounds.plan_s * 1e12 <= (double)best);
         CHECK(bounds.fusion_s * 1e12 <= (double)best);
+        CHECK(bounds.load_s <= least_load_s && bounds.load_fusion_s <= bounds.load_s * (1.0 + 1e-12));
+        tight_loads += bounds.load_s >= least_load_s * (1.0 - 1e-11);
         small_close(s);
     }
     test_context("%s", "");
+    CHECK(tight_loads >= 15);
 }
 
 TEST(bounds, never_above_the_best_groups) {

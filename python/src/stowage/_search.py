@@ -145,7 +145,7 @@ class Result:
 
     def _summary(self) -> str:
         if self.best is None or self.step is None:
-            return f"no valid plan: {self.lacking}"
+            return self.lacking
         text = f"step time {_text.show_seconds(self.step)} by {self.best.method}"
         if self.speedup is not None:
             text += f", {self.speedup:.3f} times as fast as the default"
