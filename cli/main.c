@@ -244,6 +244,7 @@ static void set_signals(void) {
     const struct sigaction interrupt = {.sa_handler = on_interrupt};
     /* Who starts us in the background with interrupts ignored means it. */
     if (sigaction(SIGINT, NULL, &current) == 0 && current.sa_handler != SIG_IGN) sigaction(SIGINT, &interrupt, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file larger than a limit (ulimit -f) is a failed write, which cleans up and says so */
     /* A reader that has seen enough (head) ends us silently, even where the caller left the signal ignored. */
     signal(SIGPIPE, SIG_DFL);
 }
