@@ -17,6 +17,7 @@ typedef struct cli_row { /* what the methods came to for one graph on one machin
     int32_t best; /* index, or -1: no valid plan */
     const char *lacking;
     bool interrupted;
+    bool short_of_memory; /* of this program, not of a device */
 } cli_row;
 
 /* search_row.c */
@@ -32,6 +33,8 @@ cli_text cli_value(stw_objective objective, double value, int digits);
 cli_text cli_budget(const stw_settings *settings); /* "10 s", "1,000 evaluations" */
 /* The stw_reason's name in a text "... memory: ..."; "no plan" if there is none. */
 const char *cli_reason_word(const char *reason);
+/* One line on standard error if memory ran out during the search: `what` (or NULL) in front, and which methods it was. */
+void cli_warn_of_memory(const cli_row *row, const char *what);
 /* The exit status of a search; without a valid plan, says what lacks. */
 int cli_search_status(const cli_row *row);
 
@@ -117,8 +120,8 @@ void cli_progress_draw(void *progress, const stw_progress *now);               /
 void cli_progress_say(cli_progress *progress, double share, const char *text); /* a bar and these words */
 void cli_progress_clear(cli_progress *progress);
 
-/* interrupt.c: from here to there Ctrl-C and SIGTERM ask for the end of a search; the second one ends the program at once.
- * Afterwards they are held until cli_release_interrupts. */
+/* interrupt.c: from here to there Ctrl-C, SIGTERM and SIGHUP ask for the end of a search; the second one ends the program at
+ * once. Afterwards they are held until cli_release_interrupts. */
 stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error);
 void cli_interrupt_end(stw_cancel *cancel);
 

@@ -40,6 +40,7 @@ bool stw_result_candidate(const stw_result *result, int32_t index, stw_candidate
 const char *stw_result_lacking(const stw_result *result) { return result->lacking; }
 stw_bounds stw_result_bounds(const stw_result *result) { return result->bounds; }
 double stw_result_measured_share(const stw_result *result) { return result->measured_share; }
+bool stw_result_is_short_of_memory(const stw_result *result) { return result->short_of_memory; }
 bool stw_result_is_interrupted(const stw_result *result) { return result->interrupted; }
 bool stw_result_is_optimal(const stw_result *result) { return result->optimal && result->best >= 0; }
 
