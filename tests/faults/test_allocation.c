@@ -135,7 +135,8 @@ void *__wrap_stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, in
 }
 
 void *__wrap_stw_arena_alloc_dirty(stw_arena *arena, size_t size, size_t alignment, int64_t count) {
-    return __real_stw_arena_alloc_dirty(arena, size, alignment, !is_new(arena) && fails(ARENA) ? INT64_MAX : count);
+    const bool of_kernel = alignment == 64; /* src/backend/cpu: there is room for the largest, and no kernel fails */
+    return __real_stw_arena_alloc_dirty(arena, size, alignment, !is_new(arena) && !of_kernel && fails(ARENA) ? INT64_MAX : count);
 }
 
 /* ---- the sweep ---- */
