@@ -109,7 +109,8 @@ class Signals(program.Case):
         out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 130, (out, err))
         if out == b"":  # before there was a network
-            self.assertEqual((err, os.listdir(self.folder)), (b"stowage: interrupted\n", ["layered.json"]))
+            self.assertIn(err, (b"", b"stowage: interrupted\n"))  # nothing: while libraries are still loaded
+            self.assertEqual(os.listdir(self.folder), ["layered.json"])
         else:
             self.assertEqual((json.loads(out)["updates"] % VISITS, err), (0, b""))
             self.assertEqual(json.loads(self.done("inspect", "p.stw", "-f", "json"))["pretraining"]["updates"], json.loads(out)["updates"])
