@@ -141,7 +141,7 @@ void cli_field_texts(stw_json_writer *writer, const char *key, const char *const
 
 /* interrupt.c: main's first call; ends what holds signals while libraries are loaded */
 void cli_interrupts_loaded(void);
-/* From here to there Ctrl-C and SIGTERM wait, so that files are written whole */
+/* From here to there Ctrl-C, SIGTERM and SIGHUP wait, so that files are written whole */
 void cli_hold_interrupts(void);
 void cli_release_interrupts(void);
 /* Waits so long while they are held; true if one came, which is then taken. */

@@ -180,6 +180,7 @@ static int report(const comparison *c) {
     cli_report_comparison(&all, cli_format_of(c->call), c->arena);
     for (int32_t r = 0; r < c->row_count; r++) {
         stw_error error;
+        cli_warn_of_memory(&c->row[r], c->row_count > 1 ? c->row[r].graph : NULL);
         if (c->row[r].best >= 0) continue;
         stw_fail(&error, STW_ERROR_NO_PLAN, "%s on %s: %s", c->row[r].graph, c->row[r].machine, c->row[r].lacking);
         status = cli_fault(&error);

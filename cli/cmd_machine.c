@@ -52,9 +52,14 @@ static stw_status write_file(const stw_machine *machine, const char *path, stw_e
         return STW_OK;
     }
     stw_output output;
-    TRY(stw_output_open(&output, path, error));
-    cli_write_machine_json(machine, output.file);
-    return stw_output_commit(&output, error);
+    cli_hold_interrupts(); /* until the file is whole */
+    stw_status status = stw_output_open(&output, path, error);
+    if (status == STW_OK) {
+        cli_write_machine_json(machine, output.file);
+        status = stw_output_commit(&output, error);
+    }
+    cli_release_interrupts();
+    return status;
 }
 
 static stw_status show_machine(const cli_call *call, stw_machine *machine, stw_error *error) {

@@ -68,10 +68,11 @@ static stw_status print_report(const job *j, stw_error *error) {
 
 /* Interrupts are held since the search: the files must be whole before the program can be ended. */
 static stw_status finish(job *j, stw_error *error) {
-    TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
-    j->row.repeats = j->settings.budget_s == 0.0;
     TRY(write_files(j, error));
     cli_release_interrupts();
+    TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
+    j->row.repeats = j->settings.budget_s == 0.0;
+    cli_warn_of_memory(&j->row, NULL);
     if (cli_is_dash(j->output) || cli_is_dash(j->trace)) return STW_OK; /* the report would spoil that file */
     return print_report(j, error);
 }

@@ -17,8 +17,9 @@ typedef struct job {
     cli_row row;
     cli_progress progress;
     cli_curve curve;
-    bool curve_is_cut; /* there was no memory for all of it */
-    int64_t updates;   /* of the policy, this run's and those before */
+    bool curve_is_cut;     /* there was no memory for all of it */
+    stw_file_state before; /* of the policy's file */
+    int64_t updates;       /* of the policy, this run's and those before */
 } job;
 
 /* ---- before ---- */
@@ -78,6 +79,7 @@ static void on_update(void *context, const stw_curve_row *row) {
 }
 
 static stw_status train(job *j, stw_error *error) {
+    j->before = stw_file_state_of(j->policy);
     cli_progress_begin(&j->progress, j->settings.objective);
     j->progress.size_scale = stw_graph_size_scale(stw_session_graph(j->session));
     j->progress.trains = true;
@@ -120,6 +122,10 @@ static void print_report(const job *j) {
 /* Nothing is written before the first update; the file may then be an older one. */
 static stw_status find_updates(job *j, stw_error *error) {
     const bool wrote = j->resumes || j->curve.count > 0 || j->curve_is_cut;
+    if (j->row.short_of_memory && !j->resumes && stw_file_state_equal(j->before, stw_file_state_of(j->policy))) {
+        cli_warn("out of memory before the first checkpoint: there is no policy yet");
+        return STW_OK;
+    }
     if (wrote) return count_updates(j, &j->updates, error);
     if (!j->row.interrupted)
         return stw_fail(error, STW_ERROR_INPUT,
@@ -130,8 +136,9 @@ static stw_status find_updates(job *j, stw_error *error) {
 
 /* Interrupts are held since the search: the files must be whole before the program can be ended. */
 static stw_status finish(job *j, stw_error *error) {
-    TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
     TRY(write_files(j, error));
+    TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
+    cli_warn_of_memory(&j->row, NULL);
     TRY(find_updates(j, error));
     cli_release_interrupts();
     if (j->curve_is_cut) cli_warn("out of memory: the learning curve is not complete");

@@ -1,7 +1,7 @@
 /* Signals. A search ends early when it is interrupted, and what it has found is kept; files are written whole or not at all.
  *
- * Ctrl-C and SIGTERM are held back in all threads, and one thread waits for them. There are no handlers, because libraries may
- * set their own: METIS takes SIGTERM for its errors and jumps, in whichever thread it comes. */
+ * Ctrl-C, SIGTERM and SIGHUP (the terminal is gone) are held back in all threads, and one thread waits for them. There are no
+ * handlers, because libraries may set their own: METIS takes SIGTERM for its errors and jumps, in whichever thread it comes. */
 #define _POSIX_C_SOURCE 200809L /* sigaction, pthread_sigmask */
 #include <math.h>
 #include <pthread.h>
@@ -20,6 +20,7 @@ __attribute__((unused)) static void hold_while_loading(void) {
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, &mask_of_caller);
 }
@@ -33,11 +34,11 @@ void cli_interrupts_loaded(void) {
 
 /* Who starts us with a signal ignored means it. */
 static sigset_t interrupts(void) {
-    static const int number[] = {SIGINT, SIGTERM};
+    static const int number[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction current;
     sigset_t set;
     sigemptyset(&set);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         if (sigaction(number[k], NULL, &current) == 0 && current.sa_handler != SIG_IGN) sigaddset(&set, number[k]);
     }
     return set;

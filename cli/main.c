@@ -31,7 +31,10 @@ const cli_command cli_commands[] = {
          "and markdown the candidates.\n\n"
          "With a budget of time the result depends on the speed of the computer; with --evaluations and --seed it repeats "
          "exactly, on any number of threads.\n\n"
-         "Ctrl-C ends the search: the best plan so far is written and printed, and the exit status is 130. A second Ctrl-C "
+         "A method that runs out of memory makes no plan, or the best it had found until then; the others go on, a line on "
+         "standard error says so, and the exit status is 0.\n\n"
+         "Ctrl-C (or SIGTERM, or SIGHUP) ends the search: the best plan so far is written and printed, and the exit status is "
+         "130. A second Ctrl-C "
          "ends the program at once. Without any valid plan the exit status is 1, and a line says what is missing.",
      .examples = "stowage optimize gnmt-4.json.gz --machine h200x4 -o plan.json\tten seconds for a plan\n"
                  "stowage optimize gnmt-4.json.gz -m h200x4 --memory 2GB -b 2min --trace t.json\ta tight machine\n"
@@ -73,7 +76,8 @@ const cli_command cli_commands[] = {
          "depends on the time that is left.\n\n"
          "With --corpus it trains one policy for many graphs and machines, which are drawn anew all the time: what go-zero and "
          "go-tune then use on graphs that it has never seen. mpirun starts it on several processes.\n\n"
-         "Ctrl-C ends the training: the policy, the curve and the best plan are written, and the exit status is 130. A second "
+         "Ctrl-C (or SIGTERM, or SIGHUP) ends the training: the policy, the curve and the best plan are written, and the exit "
+         "status is 130. With --corpus the policy is that of the last 24 updates that were done together. A second "
          "Ctrl-C ends the program at once.",
      .examples = "stowage train gnmt-4.json.gz --machine h200x4 -o policy.stw\ta minute of training\n"
                  "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --curve c.csv\tone that repeats\n"
@@ -250,6 +254,7 @@ static void set_signals(void) {
     const struct sigaction interrupt = {.sa_handler = on_interrupt};
     /* Who starts us in the background with interrupts ignored means it. */
     if (sigaction(SIGINT, NULL, &current) == 0 && current.sa_handler != SIG_IGN) sigaction(SIGINT, &interrupt, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file larger than a limit (ulimit -f) is a failed write, which cleans up and says so */
     /* A reader that has seen enough (head) ends us silently, even where the caller left the signal ignored. */
     signal(SIGPIPE, SIG_DFL);
 }

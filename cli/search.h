@@ -20,7 +20,8 @@ typedef struct cli_row { /* what the methods came to for one graph on one machin
     int32_t best; /* index, or -1: no valid plan */
     const char *lacking;
     bool interrupted;
-    bool repeats; /* the budget is of evaluations alone: equal runs say the same, so nothing is said of times */
+    bool repeats;         /* the budget is of evaluations alone: equal runs say the same, so nothing is said of times */
+    bool short_of_memory; /* of this program, not of a device */
 } cli_row;
 
 /* search_row.c */
@@ -41,6 +42,8 @@ double cli_row_bound(const cli_row *row, stw_objective objective);
 cli_text cli_budget(const stw_settings *settings); /* "10 s", "1,000 evaluations" */
 /* The stw_reason's name in a text "... memory: ..."; "no plan" if there is none. */
 const char *cli_reason_word(const char *reason);
+/* One line on standard error if memory ran out during the search: `what` (or NULL) in front, and which methods it was. */
+void cli_warn_of_memory(const cli_row *row, const char *what);
 /* The exit status of a search; without a valid plan, says what lacks. */
 int cli_search_status(const cli_row *row);
 
@@ -127,8 +130,8 @@ void cli_progress_draw(void *progress, const stw_progress *now);               /
 void cli_progress_say(cli_progress *progress, double share, const char *text); /* a bar and these words */
 void cli_progress_clear(cli_progress *progress);
 
-/* interrupt.c: from here to there Ctrl-C and SIGTERM ask for the end of a search; the second one ends the program at once.
- * Afterwards they are held until cli_release_interrupts. */
+/* interrupt.c: from here to there Ctrl-C, SIGTERM and SIGHUP ask for the end of a search; the second one ends the program at
+ * once. Afterwards they are held until cli_release_interrupts. */
 stw_status cli_interrupt_begin(stw_cancel **out, stw_error *error);
 void cli_interrupt_end(stw_cancel *cancel);
 

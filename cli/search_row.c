@@ -72,7 +72,8 @@ stw_status cli_row_create(const stw_session *session, const stw_result *result, 
                      .candidate = copy,
                      .candidate_count = count,
                      .best = stw_result_best(result),
-                     .interrupted = stw_result_is_interrupted(result)};
+                     .interrupted = stw_result_is_interrupted(result),
+                     .short_of_memory = stw_result_is_short_of_memory(result)};
     for (int32_t k = 0; stw_result_candidate(result, k, &one); k++) {
         TRY(copy_candidate(&one, machine->device_count, arena, &copy[k], error));
     }
@@ -122,6 +123,22 @@ cli_text cli_budget(const stw_settings *settings) {
         snprintf(out.text, sizeof out.text, "%g s or %.30s evaluations", settings->budget_s, count.text);
     }
     return out;
+}
+
+static bool says_out_of_memory(const char *text) { return text != NULL && strncmp(text, "out of memory", 13) == 0; }
+
+void cli_warn_of_memory(const cli_row *row, const char *what) {
+    char methods[200] = "", line[400];
+    size_t length = 0;
+    if (!row->short_of_memory) return;
+    for (int32_t k = 0; k < row->candidate_count && length < sizeof methods; k++) {
+        const stw_candidate *c = &row->candidate[k];
+        if (!says_out_of_memory(c->reason) && !says_out_of_memory(c->note)) continue;
+        length += (size_t)snprintf(methods + length, sizeof methods - length, "%s%s", length == 0 ? " in " : ", ", c->method);
+    }
+    snprintf(line, sizeof line, "%.100s%sout of memory%s; the best plan of what was left is kept", what == NULL ? "" : what,
+             what == NULL ? "" : ": ", methods);
+    cli_warn(line);
 }
 
 int cli_search_status(const cli_row *row) {

@@ -28,6 +28,7 @@ typedef struct job {
     cli_progress progress;
     FILE *curve;
     double saved_s;
+    long curve_kept;         /* bytes of the curve up to where the generation began */
     stw_pretrain_row unseen; /* the last validation */
     bool interrupted;
 } job;
@@ -151,7 +152,14 @@ static stw_status open_curve_file(job *j, stw_error *error) {
     j->curve = is_cut ? fopen(j->curve_file, kept > 0 ? "a" : "w") : NULL;
     if (j->curve == NULL) return stw_fail(error, STW_ERROR_IO, "%s: cannot be written", j->curve_file);
     if (kept == 0) fputs(curve_head, j->curve);
+    j->curve_kept = kept > 0 ? (long)kept : (long)strlen(curve_head);
     return STW_OK;
+}
+
+/* Rows of a generation that is given up go with it; where that cannot be done, --resume does it. */
+static void cut_curve(const job *j) {
+    if (j->curve == NULL || j->curve == stdout || j->wish.updates == 0) return;
+    if (fflush(j->curve) == 0 && ftruncate(fileno(j->curve), (off_t)j->curve_kept) != 0) return;
 }
 
 static stw_status open_curve(job *j, stw_error *error) {
@@ -201,8 +209,13 @@ static void show(job *j, const stw_pretrain_row *row) {
     cli_progress_say(&j->progress, share, text);
 }
 
+/* Before the first generation is over there is nothing to keep but how the training begins, which is not worth an older file. */
 static stw_status save(job *j, stw_error *error) {
-    if (!is_first(j) || stw_pretrain_updates(j->pretrain) == 0) return STW_OK;
+    if (!is_first(j)) return STW_OK;
+    if (stw_pretrain_updates(j->pretrain) == 0 && (j->wish.updates == 0 || stw_file_state_of(j->policy).size > 0)) {
+        if (!j->resumes) cli_warn("ended before the first generation was over: no policy was written");
+        return STW_OK;
+    }
     j->saved_s = stw_now_s();
     return stw_pretrain_save(j->pretrain, j->wish.updates > 0, j->policy, error);
 }
@@ -222,11 +235,21 @@ static stw_status train(job *j, stw_error *error) {
         if (over) break;
         show(j, &row);
         if (!stw_pretrain_may_save(j->pretrain)) continue;
+        if (j->curve != NULL && j->curve != stdout) j->curve_kept = ftell(j->curve);
         TRY(is_interrupted(j, &j->interrupted, error));
-        if (j->interrupted) break;
+        if (j->interrupted) return STW_OK;
         if (stw_now_s() - j->saved_s > SAVE_S) (void)save(j, NULL); /* the next time, perhaps; the last one counts */
     }
-    TRY(stw_pretrain_judge(j->pretrain, &j->unseen, error));
+    return stw_pretrain_judge(j->pretrain, &j->unseen, error);
+}
+
+/* Whatever ends it, the file then has what can be gone on from: interrupted at once, or out of memory, the generation before. */
+static stw_status train_and_save(job *j, stw_error *error) {
+    const stw_status status = train(j, error);
+    if (status == STW_ERROR_CANCELLED) j->interrupted = true;
+    if (status == STW_ERROR_CANCELLED || status == STW_ERROR_MEMORY) cut_curve(j);
+    if (status == STW_ERROR_MEMORY) (void)save(j, NULL);
+    if (status != STW_OK && status != STW_ERROR_CANCELLED) return status;
     return stw_comm_agree(j->comm, save(j, error), error);
 }
 
@@ -280,7 +303,7 @@ static stw_status run(job *j, stw_error *error) {
     if (j->resumes) TRY(stw_comm_agree(j->comm, stw_pretrain_resume(j->pretrain, j->policy, error), error));
     TRY(stw_comm_agree(j->comm, open_curve(j, error), error));
     cli_progress_begin(&j->progress, STW_OBJECTIVE_TIME);
-    const stw_status status = train(j, error);
+    const stw_status status = train_and_save(j, error);
     cli_progress_clear(&j->progress);
     if (status == STW_OK) report(j, stw_now_s() - began_s);
     return status;
@@ -299,6 +322,7 @@ int cli_train_many(const cli_call *call) {
     job j = {.call = call, .unseen = {.validation_greedy = NAN, .validation_moves = NAN}};
     stw_status status = check_arguments(&j, &error);
     if (status == STW_OK) status = cli_interrupt_begin(&j.cancel, &error);
+    j.wish.cancel = j.cancel;
     if (status != STW_OK) return cli_fault(&error);
     status = stw_comm_open(&j.comm, &error);
     if (status == STW_OK) status = run(&j, &error);

@@ -228,7 +228,7 @@ static wish draw_wish(bytes *b) {
     w.evaluations = DRAW_FROM(b, evaluations);
     w.objective = DRAW_FROM(b, objectives);
     w.tasks = DRAW_FROM(b, tasks);
-    w.method = DRAW_FROM(b, methods); /* all but those that learn, which takes long */
+    w.method = DRAW_FROM(b, methods);                          /* all but those that learn, which takes long */
     if (strcmp(w.method, "balance") == 0) w.evaluations = "2"; /* each stands for thousands of moves */
     w.has_policy = draw(b, 256) == 255;
     return w;

@@ -336,6 +336,9 @@ STW_API const char *stw_result_lacking(
 STW_API stw_bounds stw_result_bounds(const stw_result *result);
 STW_API double stw_result_measured_share(const stw_result *result);
 STW_API bool stw_result_is_interrupted(const stw_result *result);
+/* A method, the bound or the noise check ended early because memory ran out (candidates say which method); the plan is the best
+ * of what there is. Where it ran out before there was any plan, the search fails with STW_ERROR_MEMORY. */
+STW_API bool stw_result_is_short_of_memory(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
 /* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md); *draws (which
  * may be NULL) is how often that was tried: 32, fewer after a cancel. The default is level with itself, which counts. */

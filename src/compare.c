@@ -35,7 +35,7 @@ static stw_status run_optimize(stw_runner *r, stw_result *result, stw_error *err
     stw_result *inner = calloc(1, sizeof *inner);
     if (inner == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     *inner = (stw_result){.simulator = r->simulator, .settings = r->settings, .best = -1};
-    stw_status status = stw_runner_optimize(r, inner, error);
+    stw_status status = stw_runner_settle(r, stw_runner_optimize(r, inner, error), inner, error);
     if (status == STW_OK) status = add_best_of(r, inner, result, error);
     stw_result_destroy(inner);
     return status;
@@ -78,7 +78,7 @@ stw_status stw_compare(const stw_simulator *simulator, const char *methods, cons
     *out = NULL;
     if (methods == NULL) return stw_fail(error, STW_ERROR_INPUT, "compare needs the names of methods");
     TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, &runner, &result, error));
-    stw_status status = run_list(runner, methods, result, error);
+    const stw_status status = stw_runner_settle(runner, run_list(runner, methods, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
 }
@@ -95,7 +95,9 @@ stw_status stw_method_run(const char *method, const stw_simulator *simulator, co
     if (found == NULL) return stw_method_fail_unknown(method, error);
     TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, NULL, &runner, &result, error));
     stw_status status = stw_runner_run(runner, found, runner->settings.rule, stw_runner_share(runner, 1.0), false, result, error);
-    if (status == STW_OK && result->entry[0]->plan == NULL) {
+    if (status == STW_OK && runner->shortage.status != STW_OK) {
+        status = stw_fail(error, STW_ERROR_MEMORY, "%s: %.400s", method, runner->shortage.message);
+    } else if (status == STW_OK && result->entry[0]->plan == NULL) {
         status = stw_fail(error, STW_ERROR_NO_PLAN, "%s: %.400s", method, result->entry[0]->reason);
     }
     if (status == STW_OK) {

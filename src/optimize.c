@@ -35,8 +35,13 @@ static const double BOUND_S = 3e-6; /* seconds that bounds take per op */
 
 /* What the caller asked for goes before what is nice to know: without time for bounds there are none. */
 static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
-    if (result->bounds.plan_s > 0.0 || stw_runner_is_late(r, BOUND_S * r->simulator->graph->op_count)) return STW_OK;
-    TRY(stw_lower_bounds(r->simulator, result->entry[0]->plan, &result->bounds, error));
+    const stw_plan *plan = NULL;
+    for (int32_t k = 0; k < result->count && plan == NULL; k++) plan = result->entry[k]->plan;
+    if (result->bounds.plan_s > 0.0 || plan == NULL || stw_runner_is_late(r, BOUND_S * r->simulator->graph->op_count))
+        return STW_OK;
+    const stw_status status = stw_lower_bounds(r->simulator, plan, &result->bounds, error);
+    if (status == STW_ERROR_MEMORY) return STW_OK; /* then 0 is the bound; the search needs none */
+    TRY(status);
     stw_runner_widen_bounds(r, &result->bounds);
     r->progress.lower_bound_s = stw_runner_lower_bound(r, result);
     return STW_OK;
@@ -271,11 +276,11 @@ stw_status stw_optimize(const stw_simulator *simulator, const stw_options *optio
     stw_result *result;
     *out = NULL;
     TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, &runner, &result, error));
-    stw_status status = stw_runner_optimize(runner, result, error);
-    if (status == STW_OK) stw_runner_finish(runner, result);
-    if (status == STW_OK && result->best >= 0 && !result->interrupted) {
+    stw_status status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
+    if (status == STW_OK && result->best >= 0 && result->entry[0]->plan != NULL && !stw_runner_is_cancelled(runner)) {
         status = stw_runner_try_noise(runner, result->entry[result->best]->plan, result->entry[0]->plan, result, error);
-        result->interrupted = stw_runner_is_cancelled(runner);
+        status = stw_runner_settle(runner, status, result, error);
     }
+    if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
 }

@@ -60,6 +60,11 @@ double stw_result_measured_share(const stw_result *result) {
     return result->measured_share;
 }
 
+bool stw_result_is_short_of_memory(const stw_result *result) {
+    STW_NEED(result);
+    return result->short_of_memory;
+}
+
 bool stw_result_is_interrupted(const stw_result *result) {
     STW_NEED(result);
     return result->interrupted;

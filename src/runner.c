@@ -7,15 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "method/fusing.h"
 #include "method/go.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "sim/bounds.h"
-
-struct stw_cancel {
-    atomic_bool requested;
-};
 
 stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {
     STW_NEED(out);
@@ -115,6 +112,7 @@ void stw_runner_destroy(stw_runner *r) {
     for (int32_t t = 0; t < r->threads && r->workspace != NULL; t++) stw_workspace_destroy(r->workspace[t]);
     for (int32_t t = 0; t < r->threads && r->scratch != NULL; t++) stw_arena_destroy(&r->scratch[t]);
     stw_plan_destroy(r->from);
+    stw_plan_destroy(r->kept);
     if (r->fusing != NULL) stw_fusing_close(r->fusing);
     if (r->given_groups != NULL) stw_fusing_close(r->given_groups);
     stw_pool_destroy(r->pool);
@@ -150,12 +148,12 @@ static void note_found(stw_runner *r, const stw_score *score) {
 
 static void on_found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_runner *r = context;
-    (void)plan;
     note_found(r, score);
     if (score->reason != STW_VALID || (r->progress.has_plan && r->progress.best_value <= score->value)) return;
     r->progress.has_plan = true;
     r->progress.best_step_s = score->step_s;
     r->progress.best_value = score->value;
+    if (r->running != NULL && r->kept != NULL) r->kept_for = stw_plan_copy(r->kept, plan, NULL) == STW_OK ? r->entry : NULL;
     report_progress(r);
 }
 
@@ -196,15 +194,31 @@ static void fill_entry(stw_entry *entry, const stw_search *search) {
     _Static_assert(sizeof entry->note == sizeof search->note, "notes are copied whole");
 }
 
+/* The method ran out of memory: it leaves the best plan that it had found, if any. */
+static void note_shortage(stw_runner *r, stw_entry *entry, const stw_error *shortage) {
+    const bool says_so = strncmp(shortage->message, "out of memory", strlen("out of memory")) == 0;
+    if (r->shortage.status == STW_OK) r->shortage = *shortage;
+    if (r->kept_for == entry) {
+        entry->plan = r->kept;
+        r->kept = NULL;
+        r->kept_for = NULL;
+        snprintf(entry->note, sizeof entry->note, "out of memory; the best plan until then");
+    } else {
+        snprintf(entry->reason, sizeof entry->reason, "%s%.480s", says_so ? "" : "out of memory; ", shortage->message);
+    }
+}
+
 static stw_status run_search(stw_runner *r, const stw_method *method, stw_search *search, stw_entry *entry, stw_error *error) {
-    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error));
     stw_error local = {0};
+    if (r->kept == NULL && stw_plan_create(r->simulator->graph, r->simulator->machine, &r->kept, NULL) != STW_OK) r->kept = NULL;
+    r->kept_for = NULL;
     entry->began_s = stw_now_s();
     r->progress.method = method->name;
     r->running = search;
     r->entry = entry;
     report_progress(r);
-    const stw_status status = stw_method_apply(method, search, entry->plan, &local);
+    stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, &local);
+    if (status == STW_OK) status = stw_method_apply(method, search, entry->plan, &local);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
@@ -212,10 +226,11 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     if (status == STW_OK) return STW_OK;
     stw_plan_destroy(entry->plan);
     entry->plan = NULL;
-    const bool network =
-        method->kind == STW_METHOD_POLICY || method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_RIVAL;
-    const bool too_large = status == STW_ERROR_MEMORY && network; /* for every op */
-    if (status == STW_ERROR_NO_PLAN || too_large) {               /* that is an outcome */
+    if (status == STW_ERROR_MEMORY) {
+        note_shortage(r, entry, &local);
+        return STW_OK;
+    }
+    if (status == STW_ERROR_NO_PLAN) { /* that is an outcome */
         memcpy(entry->reason, local.message, sizeof local.message);
         return STW_OK;
     }
@@ -315,7 +330,16 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
     if (status == STW_OK && entry->plan != NULL) {
         entry->plan->method = stw_str_of(entry->method);
         entry->plan->seed = (int64_t)r->settings.seed;
-        status = judge_entry(r, entry, error);
+        stw_error local = {0};
+        status = judge_entry(r, entry, &local);
+        if (status == STW_ERROR_MEMORY) { /* nobody knows what it is worth */
+            stw_plan_destroy(entry->plan);
+            entry->plan = NULL;
+            note_shortage(r, entry, &local);
+            status = STW_OK;
+        } else if (status != STW_OK && error != NULL) {
+            *error = local;
+        }
     }
     if (status != STW_OK) {
         stw_entry_destroy(entry);
@@ -480,8 +504,21 @@ void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
 
 /* ---- from options to a result ---- */
 
+stw_status stw_runner_settle(stw_runner *r, stw_status status, const stw_result *result, stw_error *error) {
+    if (status == STW_ERROR_MEMORY && result->best >= 0) {
+        if (r->shortage.status == STW_OK) stw_fail(&r->shortage, status, "%s", error != NULL ? error->message : "out of memory");
+        return STW_OK;
+    }
+    bool any = false;
+    for (int32_t k = 0; k < result->count; k++) any |= result->entry[k]->plan != NULL;
+    if (status != STW_OK || any || r->shortage.status == STW_OK) return status;
+    if (error != NULL) *error = r->shortage;
+    return STW_ERROR_MEMORY;
+}
+
 void stw_runner_finish(stw_runner *r, stw_result *result) {
     result->interrupted = stw_runner_is_cancelled(r);
+    result->short_of_memory = r->shortage.status != STW_OK;
     result->measured_share = result->best < 0 ? NAN : stw_measured_share(r->simulator, result->entry[result->best]->plan);
 }
 

@@ -41,6 +41,7 @@ struct stw_result {
     double measured_share;
     stw_noise noise;
     bool interrupted, optimal;
+    bool short_of_memory; /* something ended early for want of it */
     char lacking[800];
 };
 
@@ -62,6 +63,9 @@ typedef struct stw_runner {
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */
     stw_entry *entry;          /* its outcome so far */
+    stw_plan *kept;            /* the best plan of the method that runs, in case it ends badly; or NULL */
+    const stw_entry *kept_for; /* whose it is; NULL: there is none */
+    stw_error shortage;        /* the first that ran out of memory; its status is STW_OK: none has */
 } stw_runner;
 
 stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
@@ -76,7 +80,9 @@ bool stw_runner_is_late(const stw_runner *runner, double seconds);
 stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
                            stw_runner **runner, stw_result **result, stw_error *error);
 stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out);
-/* Fills in what is known only at the end: interrupted or not, the measured share. */
+/* Out of memory is no failure once there is a valid plan, which is kept; and one where no method could make any. */
+stw_status stw_runner_settle(stw_runner *runner, stw_status status, const stw_result *result, stw_error *error);
+/* Fills in what is known only at the end: interrupted or not, short of memory or not, the measured share. */
 void stw_runner_finish(stw_runner *runner, stw_result *result);
 /* Fills in the lower bounds, which do not depend on a plan whose ops are all alone. */
 stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
@@ -98,7 +104,8 @@ int32_t stw_runner_rule(const stw_runner *runner);
 
 /* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1; a schedule that is not ours
  * to decide stays topological. Start plans: those in the result, best first, if `starts` is set. A method that can make no plan
- * gets an entry that says why. */
+ * gets an entry that says why. One that runs out of memory does so too, with the best plan that it had found, if any: others may
+ * need less. */
 stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error);
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */

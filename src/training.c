@@ -27,7 +27,6 @@ static stw_status train(stw_runner *r, const stw_options *options, stw_result *r
     TRY(stw_runner_bound(r, result, error));
     TRY(stw_runner_run(r, &stw_method_go_one, r->settings.rule, stw_runner_share(r, 1.0), false, result, error));
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
-    stw_runner_finish(r, result);
     return STW_OK;
 }
 
@@ -39,5 +38,7 @@ stw_status stw_train(const stw_simulator *simulator, const stw_options *options,
     stw_result *result;
     *out = NULL;
     TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, watch, &runner, &result, error));
-    return stw_runner_close(runner, train(runner, options, result, error), result, out);
+    const stw_status status = stw_runner_settle(runner, train(runner, options, result, error), result, error);
+    if (status == STW_OK) stw_runner_finish(runner, result);
+    return stw_runner_close(runner, status, result, out);
 }

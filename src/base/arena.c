@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define STW_ASAN 1
@@ -36,14 +37,23 @@ static bool reserve(stw_arena *out, size_t size) {
     return true;
 }
 
+/* What one arena may take of an address space with a limit. A search with two threads has some twenty of them. */
+static size_t share_of_limit(void) {
+    struct rlimit limit;
+    const size_t usual = (size_t)1 << 29, page = 4096;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return usual;
+    return (size_t)limit.rlim_cur / 32 / page * page;
+}
+
 stw_status stw_arena_create(stw_arena *out, stw_error *error) {
+    const size_t most = (size_t)1 << 34, share = share_of_limit();
     *out = (stw_arena){0};
-    /* Where address space is limited, the first arena must not take what the others need. */
-    static const size_t sizes[] = {(size_t)1 << 34, (size_t)1 << 29, (size_t)1 << 27};
+    /* Where address space is limited, the first arenas must not take what the others need. */
+    const size_t sizes[] = {most, share, (size_t)1 << 26, (size_t)1 << 24};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
-        if (reserve(out, sizes[k])) return STW_OK;
+        if (sizes[k] <= most && reserve(out, sizes[k])) return STW_OK;
     }
-    return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 128 MiB of address space; raise the limit (ulimit -v)");
+    return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 16 MiB of address space; raise the limit (ulimit -v)");
 }
 
 stw_status stw_arena_create_sized(stw_arena *out, int64_t bytes, stw_error *error) {

@@ -18,7 +18,8 @@ typedef struct stw_arena {
     stw_arena_block *block; /* the reservation; shared by copies */
 } stw_arena;
 
-/* Reserves address space: 16 GiB, less where the system refuses. Fails with STW_ERROR_MEMORY. */
+/* Reserves address space: 16 GiB; less where the system refuses, a 32nd part of a limit (ulimit -v) at first. Fails with
+ * STW_ERROR_MEMORY. */
 stw_status stw_arena_create(stw_arena *out, stw_error *error);
 /* The same with room for `bytes`, for objects of which there may be thousands: address space is large, not endless. */
 stw_status stw_arena_create_sized(stw_arena *out, int64_t bytes, stw_error *error);

@@ -1,4 +1,6 @@
 /* Prints a ShapeProto: f32[8,<=128]{1,0:T(8,128)S(1)}, (s32[], token[]). Also the helpers that read fields. */
+#include <string.h>
+
 #include "export/hlo_print.h"
 
 bool stw_hlo_next(stw_hlo_each *each, stw_str message, int64_t field, stw_str *out) {
@@ -21,7 +23,9 @@ stw_hlo_ints stw_hlo_ints_of(stw_hlo_printer *p, stw_str message, int64_t field)
     stw_pb_file file = stw_pb_open(message, &ignored);
     stw_pb fields = stw_pb_message(&file);
     for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == field && !stw_pb_ints(&fields, &f, &list)) p->out.w.failed |= !file.failed;
+        /* What is malformed is printed as far as it can be read; but nothing may be left out for want of memory. */
+        if (f.number == field && !stw_pb_ints(&fields, &f, &list))
+            p->out.w.failed |= strstr(ignored.message, "out of memory") != NULL;
     }
     return (stw_hlo_ints){p, list.data, list.count};
 }

@@ -44,11 +44,16 @@ int64_t stw_onnx_bytes(const stw_onnx_value *value) {
     return stw_onnx_multiply(stw_onnx_elements(value), stw_dtype_bytes(value->dtype));
 }
 
-bool stw_onnx_set_shape(stw_onnx_value *value, int32_t dtype, int64_t rank, const int64_t *shape, stw_arena *arena) {
+static bool is_allowed(int64_t rank, const int64_t *shape) {
     if (rank < 0 || rank > STW_ONNX_MAX_RANK) return false;
     for (int64_t k = 0; k < rank; k++) {
         if (shape[k] < 0 || shape[k] > STW_ONNX_MAX_DIM) return false;
     }
+    return true;
+}
+
+bool stw_onnx_set_shape(stw_onnx_value *value, int32_t dtype, int64_t rank, const int64_t *shape, stw_arena *arena) {
+    if (!is_allowed(rank, shape)) return false;
     int64_t *copy = STW_NEW(arena, int64_t, rank);
     if (copy == NULL) return false;
     for (int64_t k = 0; k < rank; k++) copy[k] = shape[k];
@@ -242,8 +247,10 @@ bool stw_onnx_read_tensor(stw_onnx_reader *r, stw_pb m, stw_onnx_value *value, s
         return stw_pb_fail(&r->file, at, "dimension %lld of tensor '%.*s' is %lld; stored tensors have sizes of 0 or more",
                            (long long)wrong, STW_STR_SHOW(*name), (long long)t.shape[wrong]);
     if (!stw_onnx_set_shape(value, stw_onnx_dtype(t.code), t.rank, t.shape, arena))
-        return stw_pb_fail(&r->file, at, "tensor '%.*s' has more than %d dimensions or one above 2^40; check its dims",
-                           STW_STR_SHOW(*name), STW_ONNX_MAX_RANK);
+        return is_allowed(t.rank, t.shape)
+                   ? stw_pb_fail(&r->file, at, "out of memory")
+                   : stw_pb_fail(&r->file, at, "tensor '%.*s' has more than %d dimensions or one above 2^40; check its dims",
+                                 STW_STR_SHOW(*name), STW_ONNX_MAX_RANK);
     keep_numbers(&t, value, arena);
     stw_onnx_mark_stored(value);
     return true;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "method/clp.h"
 #include "method/list.h"
 
 enum { LARGEST_PROGRAM = 600, MAX_ITERATIONS = 40000 }; /* units; of the simplex method: no clock decides */
@@ -19,8 +20,6 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
 }
 
 #else
-
-#include <Clp_C_Interface.h>
 
 static const double UNBOUNDED = 1e30; /* Clp's infinity */
 
@@ -107,8 +106,7 @@ static stw_status build_edges(sct *s, stw_arena *arena, stw_error *error) {
 
 typedef struct {  /* by columns: x of each edge, s of each unit, w */
     int32_t E, M; /* rows: E edges, M lists of children, M of parents, M ends */
-    CoinBigIndex *start, count;
-    int *row;
+    int *start, *row, count;
     double *value;
     double *column_low, *column_high, *cost, *row_low, *row_high;
 } program;
@@ -179,25 +177,35 @@ static void write_rows(const sct *s, program *p) {
     }
 }
 
-static stw_status solve(sct *s, const program *p, stw_error *error) {
-    Clp_Simplex *model = Clp_newModel();
-    if (model == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    Clp_setLogLevel(model, 0);
-    Clp_loadProblem(model, p->E + p->M + 1, p->E + 3 * p->M, p->start, p->row, p->value, p->column_low, p->column_high, p->cost,
-                    p->row_low, p->row_high);
-    Clp_setMaximumIterations(model, MAX_ITERATIONS);
+/* scratch: for the solution */
+static stw_status solve(sct *s, const program *p, stw_arena scratch, stw_error *error) {
+    stw_linear_program linear = {.columns = p->E + p->M + 1,
+                                 .rows = p->E + 3 * p->M,
+                                 .start = p->start,
+                                 .row = p->row,
+                                 .value = p->value,
+                                 .column_low = p->column_low,
+                                 .column_high = p->column_high,
+                                 .cost = p->cost,
+                                 .row_low = p->row_low,
+                                 .row_high = p->row_high,
+                                 .most_iterations = MAX_ITERATIONS,
+                                 .most_s = -1.0};
+    double *x;
+    STW_TRY_NEW(&scratch, x, linear.columns, error);
     if (s->search->budget.until_s > 0.0) { /* half of what is left: ETF comes after it */
         const double left = s->search->budget.until_s - stw_now_s();
-        Clp_setMaximumSeconds(model, left > 0.0 ? 0.5 * left : 0.0);
+        linear.most_s = left > 0.0 ? 0.5 * left : 0.0;
     }
-    Clp_dual(model, 0);
-    s->finished = Clp_status(model) == 0;
-    const double *x = Clp_primalColumnSolution(model);
+    switch (stw_clp_solve(&linear, x, &s->finished)) {
+        case STW_CLP_DONE: break;
+        case STW_CLP_MEMORY: return stw_fail(error, STW_ERROR_MEMORY, "Clp ran out of memory (%d columns)", linear.columns);
+        case STW_CLP_FAILED: return stw_fail(error, STW_ERROR_NO_PLAN, "Clp failed on the linear program");
+    }
     memset(s->favourite, -1, (size_t)p->M * sizeof *s->favourite);
     for (int32_t k = 0; k < p->E; k++) {
         if (x[k] < 0.5 && s->favourite[s->edge[k].from] < 0) s->favourite[s->edge[k].from] = s->edge[k].to;
     }
-    Clp_deleteModel(model);
     return STW_OK;
 }
 
@@ -208,7 +216,7 @@ static stw_status find_favourites(sct *s, stw_arena *arena, stw_error *error) {
     TRY(allocate(&p, &scratch, error));
     TRY(write_columns(s, &p, scratch, error));
     write_rows(s, &p);
-    return solve(s, &p, error);
+    return solve(s, &p, scratch, error);
 }
 
 /* A task's favourite: of its readers in its own unit that of highest rank, else of those in the favourite of its unit. */

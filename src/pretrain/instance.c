@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "cost/cost.h"
 #include "method/list.h"
 #include "method/starts.h"
@@ -29,6 +30,7 @@ struct stw_instance {
     stw_net *net;
     stw_train_settings settings;
     const double *progress;
+    const stw_cancel *cancel;
     stw_rng rng;
     stw_plan *found; /* the best plan of the updates so far */
     stw_score found_score;
@@ -43,10 +45,7 @@ static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, 
     return stw_search_evaluate(&i->search, plan, worker, out, error);
 }
 
-static bool is_stopped(void *context) {
-    (void)context;
-    return false; /* an update is short; whoever runs it stops between two */
-}
+static bool is_stopped(void *context) { return stw_cancel_is_requested(((const stw_instance *)context)->cancel); }
 
 static int64_t evaluations_left(void *context) {
     (void)context;
@@ -80,7 +79,8 @@ static stw_status open_simulator(stw_instance *i, stw_error *error) {
                              .pool = i->pool,
                              .workspace = &i->workspace,
                              .scratch = &i->scratch,
-                             .arena = i->arena};
+                             .arena = i->arena,
+                             .cancelled = i->cancel == NULL ? NULL : &i->cancel->requested};
     return stw_plan_create(i->drawn.graph, i->drawn.machine, &i->found, error);
 }
 
@@ -159,6 +159,7 @@ stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance
     i->rng = rng;
     i->net = wish->net;
     i->progress = wish->progress;
+    i->cancel = wish->cancel;
     const stw_status status = fill(i, wish, error);
     if (status == STW_OK && i->trainer != NULL) {
         *out = i;

@@ -56,6 +56,7 @@ static stw_status fill(stw_pretrain *p, stw_error *error) {
     STW_TRY_NEW(&p->arena, p->mine, p->count * bytes, error);
     STW_TRY_NEW(&p->arena, p->all, slots * bytes, error);
     STW_TRY_NEW(&p->arena, p->sum, total, error);
+    STW_TRY_NEW(&p->arena, p->boundary.reals, 3 * bytes, error);
     return stw_slots_run(p, p->slot, p->first, p->count, open_slot, error);
 }
 
@@ -185,13 +186,36 @@ static bool is_due(const stw_pretrain *p) {
     return p->update % ((every + visits - 1) / visits * visits) == 0;
 }
 
-stw_status stw_pretrain_step(stw_pretrain *p, stw_pretrain_row *row, bool *over, stw_error *error) {
+/* ---- where a generation began ---- */
+
+static void mark_boundary(stw_pretrain *p) {
+    const stw_parameters *q = stw_net_parameters(p->net);
+    const int64_t bytes = q->total * (int64_t)p->backend->real_bytes;
+    const void *const block[] = {q->value, q->first, q->second};
+    for (int k = 0; k < 3; k++) p->backend->copy_out(p->backend, p->boundary.reals + k * bytes, block[k], bytes);
+    p->boundary.step = q->step;
+    p->boundary.update = p->update;
+    p->boundary.evaluations = p->evaluations;
+}
+
+static void return_to_boundary(stw_pretrain *p) {
+    stw_parameters *q = stw_net_parameters(p->net);
+    const int64_t bytes = q->total * (int64_t)p->backend->real_bytes;
+    void *const block[] = {q->value, q->first, q->second};
+    for (int k = 0; k < 3; k++) p->backend->copy_in(p->backend, block[k], p->boundary.reals + k * bytes, bytes);
+    q->step = p->boundary.step;
+    p->update = p->boundary.update;
+    p->evaluations = p->boundary.evaluations;
+}
+
+static stw_status make_update(stw_pretrain *p, stw_pretrain_row *row, bool *over, stw_error *error) {
     double sum[STW_SLOT_NUMBERS];
     *row = nothing_yet();
     TRY(find_progress(p, over, error));
     if (*over) return STW_OK;
     row->rate = rate_of(p);
     if (p->update % p->settings.visits == 0) {
+        mark_boundary(p);
         stw_slots_refresh(p, p->slot, p->count);
         TRY(stw_slots_run(p, p->slot, p->first, p->count, renew, error));
     }
@@ -204,6 +228,12 @@ stw_status stw_pretrain_step(stw_pretrain *p, stw_pretrain_row *row, bool *over,
     describe(p, sum, row);
     p->update++;
     return STW_OK;
+}
+
+stw_status stw_pretrain_step(stw_pretrain *p, stw_pretrain_row *row, bool *over, stw_error *error) {
+    const stw_status status = make_update(p, row, over, error);
+    if (status != STW_OK && p->settings.updates > 0) return_to_boundary(p); /* the first update of all begins at one */
+    return status;
 }
 
 int64_t stw_pretrain_updates(const stw_pretrain *p) { return p->update; }

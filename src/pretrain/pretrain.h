@@ -27,6 +27,7 @@ typedef struct stw_pretrain_settings {
     bool ordered;           /* gradients are added in the order of slots: equal bits from any number of processes */
     stw_policy_config config;
     stw_train_settings train;
+    const stw_cancel *cancel; /* or NULL; borrowed. Looked at all the time: an update ends within a moment */
 } stw_pretrain_settings;
 
 /* "default", made for the policy network of that name. */
@@ -49,7 +50,9 @@ stw_status stw_pretrain_create(const stw_pretrain_settings *settings, const stw_
                                stw_pretrain **out, stw_error *error);
 void stw_pretrain_destroy(stw_pretrain *pretrain);
 
-/* One update. `*over`: all updates are done, and none was made. */
+/* One update. `*over`: all updates are done, and none was made. STW_ERROR_CANCELLED on all processes if it was requested on one.
+ * After any failure a training by updates stands where the last generation began, and may be saved; one by time stands after the
+ * last step of Adam. */
 stw_status stw_pretrain_step(stw_pretrain *pretrain, stw_pretrain_row *row, bool *over, stw_error *error);
 /* Validation now; NAN without problems for it. */
 stw_status stw_pretrain_judge(stw_pretrain *pretrain, stw_pretrain_row *row, stw_error *error);

@@ -49,6 +49,10 @@ struct stw_pretrain {
     int64_t *bytes;              /* (ranks) for gathering */
     char *mine, *all;            /* (count, P) and (slots, P) reals: gradients on their way */
     double *sum;                 /* (P) */
+    struct {                     /* where the generation began */
+        char *reals;             /* (3, P): values and both moments */
+        int64_t step, update, evaluations;
+    } boundary;
 };
 
 /* validate.c: the problems that are never learnt from. */

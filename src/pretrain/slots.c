@@ -16,8 +16,11 @@ typedef struct {
 static void work(void *context, int64_t k, int32_t worker) {
     run *r = context;
     stw_slot *slot = &r->slot[k];
+    const stw_cancel *cancel = r->p->settings.cancel;
     (void)worker;
-    slot->status = r->work(r->p, slot, r->first + (int32_t)k, &slot->error);
+    if (!stw_cancel_is_requested(cancel)) slot->status = r->work(r->p, slot, r->first + (int32_t)k, &slot->error);
+    /* What was cut short looks like any other end, so nothing that was under way counts. */
+    if (stw_cancel_is_requested(cancel)) slot->status = stw_fail(&slot->error, STW_ERROR_CANCELLED, "interrupted");
 }
 
 stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *function,
@@ -50,7 +53,8 @@ stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, do
                                     .net = slot->net,
                                     .schedules = schedules,
                                     .all_starts = all_starts,
-                                    .progress = &p->progress};
+                                    .progress = &p->progress,
+                                    .cancel = p->settings.cancel};
     stw_instance_destroy(slot->instance);
     slot->instance = NULL;
     for (uint64_t draw = 0; draw < MOST_DRAWS && slot->instance == NULL; draw++) {

@@ -285,7 +285,7 @@ class TrainMany(Case):
             out, err = process.communicate(timeout=100)
             self.assertEqual((process.returncode, err), (130, b""))
             now = json.loads(out)["updates"]
-            self.assertTrue(done < now < updates and now % 24 == 0, (done, now))
+            self.assertTrue(done <= now < updates and now % 24 == 0, (done, now))  # what is under way is given up
             done = now
             self.assertEqual(json.loads(self.done("inspect", "p.stw", "-f", "json"))["pretraining"]["updates"], done)
             self.assertEqual([int(row["update"]) for row in self.curve("c.csv")], list(range(done)))

@@ -3,6 +3,8 @@
 #include "pretrain/pretrain.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +194,69 @@ TEST(pretrain, goes_on_bit_for_bit) {
     test_context("%s", "");
     for (int64_t k = 0; k < UPDATES / VISITS; k++) free(file[k].bytes);
     close_bench(&b);
+}
+
+/* Asks for the end once `count` numbers are counted: sometime in the midst of an update. */
+typedef struct stopper {
+    stw_cancel *cancel;
+    atomic_bool begun;
+    int64_t count;
+} stopper;
+
+static void *stop_later(void *context) {
+    stopper *s = context;
+    while (!atomic_load(&s->begun)) continue;
+    for (volatile int64_t k = 0; k < s->count; k++) continue;
+    stw_cancel_request(s->cancel);
+    return NULL;
+}
+
+/* Trains until it is cancelled, which is asked for before the first update of the second generation or later. */
+static void check_cancelled(content whole, content first, int64_t count) {
+    stw_pretrain_settings settings = small_settings();
+    stopper s = {.count = count};
+    stw_error error = {0};
+    bench b = {0};
+    pthread_t thread;
+    need(stw_cancel_create(&s.cancel, &error), &error);
+    settings.cancel = s.cancel;
+    open_bench(&b, &settings, 2);
+    CHECK_EQ_INT(train(&b, VISITS + 1, NULL), VISITS + 1); /* in the midst of the second generation */
+    if (pthread_create(&thread, NULL, stop_later, &s) != 0) abort();
+    atomic_store(&s.begun, true);
+    if (count == 0) pthread_join(thread, NULL);
+    stw_pretrain_row row;
+    bool over = false;
+    stw_status status = STW_OK;
+    while (status == STW_OK && !over) status = stw_pretrain_step(b.pretrain, &row, &over, &error);
+    if (count > 0) pthread_join(thread, NULL);
+    CHECK(status == STW_ERROR_CANCELLED || (count > 0 && status == STW_OK)); /* it may have been done before */
+    const content file = saved(&b, true);
+    CHECK_EQ_INT(stw_pretrain_updates(b.pretrain), status == STW_OK ? UPDATES : VISITS);
+    CHECK(same(file, status == STW_OK ? whole : first));
+    free(file.bytes);
+    close_bench(&b);
+    stw_cancel_destroy(s.cancel);
+}
+
+TEST(pretrain, cancelled_at_once_and_then_gone_on_with) {
+    const stw_pretrain_settings settings = small_settings();
+    static const int64_t counts[] = {0, 10000, 1000000, 10000000};
+    bench b = {0};
+    open_bench(&b, &settings, 2);
+    CHECK_EQ_INT(train(&b, VISITS, NULL), VISITS);
+    const content first = saved(&b, true);
+    CHECK_EQ_INT(train(&b, UPDATES, NULL), UPDATES - VISITS);
+    const content whole = saved(&b, true);
+    close_bench(&b);
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        test_context("after counting to %lld", (long long)counts[k]);
+        check_cancelled(whole, first, counts[k]);
+    }
+    test_context("%s", "");
+    check_goes_on(first, VISITS, whole); /* which the file after a cancel equals */
+    free(first.bytes);
+    free(whole.bytes);
 }
 
 static double largest_change(const bench *a, const bench *b) {

@@ -201,6 +201,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_result_bounds": (CBounds, [_P]),
     "stw_result_measured_share": (c_double, [_P]),
     "stw_result_is_interrupted": (c_bool, [_P]),
+    "stw_result_is_short_of_memory": (c_bool, [_P]),
     "stw_result_is_optimal": (c_bool, [_P]),
     "stw_result_noise": (CNoise, [_P]),
     "stw_bytes_free": (None, [_P]),

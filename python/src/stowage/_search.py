@@ -83,6 +83,8 @@ class Result:
         bounds = library.stw_result_bounds(handle.pointer)
         self.bounds = Bounds(bounds.plan_s, bounds.fusion_s, bounds.peak_bytes)
         self.interrupted = bool(library.stw_result_is_interrupted(handle.pointer))  #: stopped by the user
+        #: a method ran out of memory; the plan is the best of the others, and of what that method had found
+        self.short_of_memory = bool(library.stw_result_is_short_of_memory(handle.pointer))
         self.optimal = bool(library.stw_result_is_optimal(handle.pointer))  #: proved: no plan is better
         self.lacking = text(library.stw_result_lacking(handle.pointer))  #: what every plan lacks, in words, or ""
         self.measured_share = float(library.stw_result_measured_share(handle.pointer))  #: of the work

@@ -57,6 +57,13 @@ static void destroy(stw_backend *b) {
     free(b);
 }
 
+/* No kernel fails, so there must be room for the largest: sums of gradients in 16 parts, 64 MiB for a layer of 1024 by 1024. It
+ * is address space alone until it is used. */
+static stw_status create_scratch(stw_arena *out, stw_error *error) {
+    if (stw_arena_create_sized(out, INT64_C(1) << 34, NULL) == STW_OK) return STW_OK;
+    return stw_arena_create_sized(out, INT64_C(1) << 28, error);
+}
+
 stw_status stw_backend_cpu(stw_pool *pool, stw_backend **out, stw_error *error) {
     *out = NULL;
     stw_backend *b = calloc(1, sizeof *b);
@@ -65,7 +72,7 @@ stw_status stw_backend_cpu(stw_pool *pool, stw_backend **out, stw_error *error) 
     if (b == NULL || cpu == NULL)
         status = stw_fail(error, STW_ERROR_MEMORY, "out of memory for a backend");
     else
-        status = stw_arena_create(&cpu->scratch, error);
+        status = create_scratch(&cpu->scratch, error);
     if (status != STW_OK) {
         free(b);
         free(cpu);

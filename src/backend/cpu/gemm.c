@@ -1,26 +1,6 @@
 #include "backend/cpu/gemm.h"
 
-#if defined(STW_HAVE_DNNL)
-
-#include <oneapi/dnnl/dnnl.h>
-
-/* Of the OpenMP runtime that oneDNN runs on; its header is the compiler's own, which may come with another runtime. */
-int omp_get_max_threads(void);
-void omp_set_num_threads(int threads);
-
-void stw_gemm_prepare(void) {}
-
-const char *stw_gemm_library(void) { return "oneDNN"; }
-
-void stw_gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_step,
-              const float *b, int64_t b_step, float beta, float *c, int64_t c_step) {
-    const int threads = omp_get_max_threads(); /* of the calling thread alone */
-    if (threads != 1) omp_set_num_threads(1);
-    dnnl_sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, alpha, a, a_step, b, b_step, beta, c, c_step);
-    if (threads != 1) omp_set_num_threads(threads);
-}
-
-#elif defined(STW_HAVE_OPENBLAS)
+#if defined(STW_HAVE_OPENBLAS)
 
 #include <cblas.h>
 
@@ -40,10 +20,6 @@ void stw_gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float a
 
 enum { DEPTH = 64, COLUMNS = 256 }; /* a piece of op(b), laid out row by row, stays in the first cache */
 
-void stw_gemm_prepare(void) {}
-
-const char *stw_gemm_library(void) { return "plain loops"; }
-
 typedef struct {
     const float *at;
     int64_t row, column; /* distances */
@@ -60,8 +36,8 @@ STW_CLONES static void add_piece(view a, int64_t m, int64_t n, int64_t k, float 
     }
 }
 
-void stw_gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_step,
-              const float *b, int64_t b_step, float beta, float *c, int64_t c_step) {
+static void multiply(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_step,
+                     const float *b, int64_t b_step, float beta, float *c, int64_t c_step) {
     float piece[DEPTH * COLUMNS];
     const int64_t b_row = turn_b ? 1 : b_step, b_column = turn_b ? b_step : 1;
     for (int64_t i = 0; i < m; i++) {
@@ -80,4 +56,27 @@ void stw_gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float a
     }
 }
 
+void stw_gemm_prepare(void) {}
+
+#if defined(STW_HAVE_DNNL)
+
+const char *stw_gemm_library(void) { return "oneDNN"; }
+
+/* oneDNN writes the code of a kernel when it is first called for, and may lack the memory for that. */
+void stw_gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_step,
+              const float *b, int64_t b_step, float beta, float *c, int64_t c_step) {
+    if (!stw_gemm_dnnl(turn_a, turn_b, m, n, k, alpha, a, a_step, b, b_step, beta, c, c_step))
+        multiply(turn_a, turn_b, m, n, k, alpha, a, a_step, b, b_step, beta, c, c_step);
+}
+
+#else
+
+const char *stw_gemm_library(void) { return "plain loops"; }
+
+void stw_gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_step,
+              const float *b, int64_t b_step, float beta, float *c, int64_t c_step) {
+    multiply(turn_a, turn_b, m, n, k, alpha, a, a_step, b, b_step, beta, c, c_step);
+}
+
+#endif
 #endif
