@@ -1,5 +1,6 @@
 /* Makes the graph of what the builder has collected. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "import/builder_state.h"
 
@@ -181,6 +182,72 @@ static stw_status keep_outputs(finish *f) {
     return STW_OK;
 }
 
+/* ---- insides ---- */
+
+static int compare_kept(const void *left, const void *right) {
+    const stw_use *a = left, *b = right;
+    if (a->node != b->node) return a->node < b->node ? -1 : 1;
+    return a->view < b->view ? -1 : a->view > b->view;
+}
+
+/* Outputs that are one result of an op with several; each result once where the op itself is one. */
+static stw_status keep_kept(finish *f, const int32_t *root) {
+    stw_graph *graph = f->graph;
+    STW_TRY_NEW(&graph->arena, graph->kept_result, graph->output_count, f->error);
+    for (int32_t o = 0; o < graph->output_count; o++) {
+        const int32_t output = graph->output[o];
+        if (graph->result_of[output] >= 0)
+            graph->kept_result[graph->kept_count++] = (stw_use){root[output], graph->result_of[output]};
+    }
+    if (graph->kept_count > 1) qsort(graph->kept_result, (size_t)graph->kept_count, sizeof(stw_use), compare_kept);
+    return STW_OK;
+}
+
+/* The most that 128 ops have, as far as it is known without looking for them. */
+static void bound_kernels(stw_graph *graph) {
+    enum { MOST_MEMBERS = 128 };
+    int64_t units = 0, reads = 0, most_units = 1, most_reads = 1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        int64_t own = 1, own_reads = graph->input_start[i + 1] - graph->input_start[i];
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        if (graph->fused_of[i] >= 0) {
+            const stw_fused_kernel *fused = &graph->fused[graph->fused_of[i]];
+            own = fused->part_count;
+            for (int64_t p = 0; p < own; p++) own_reads += graph->part[fused->part_first + p].read_count;
+        }
+        units += own, reads += own_reads;
+        most_units = own > most_units ? own : most_units;
+        most_reads = own_reads > most_reads ? own_reads : most_reads;
+    }
+    graph->kernel_units = units < MOST_MEMBERS * most_units ? units : MOST_MEMBERS * most_units;
+    graph->kernel_reads = reads < MOST_MEMBERS * most_reads ? reads : MOST_MEMBERS * most_reads;
+}
+
+static stw_status keep_insides(finish *f) {
+    stw_graph *graph = f->graph;
+    int32_t *root;
+    if (f->b->insides != NULL) {
+        TRY(stw_insides_give(f->b->insides, graph, f->b->shares_insides, f->error));
+        STW_TRY_NEW(&graph->arena, graph->body_of, graph->N, f->error);
+        for (int32_t i = 0; i < graph->N; i++) graph->body_of[i] = f->b->node[f->order[i]].body - 1;
+    }
+    if (graph->flow == NULL) return STW_OK;
+    TRY(find_roots(f, &root));
+    STW_TRY_NEW(&graph->arena, graph->result_of, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->first_view, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->fused_of, graph->N, f->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const stw_raw_node *raw = &f->b->node[f->order[i]];
+        const int32_t from = graph->kind[i] == STW_NODE_VIEW ? graph->input[graph->input_start[i]] : i;
+        const bool first = from == i || graph->kind[from] != STW_NODE_VIEW;
+        graph->first_view[i] = first ? i : graph->first_view[from];
+        graph->result_of[i] = first ? raw->result - 1 : graph->result_of[from];
+        graph->fused_of[i] = raw->fused - 1;
+    }
+    bound_kernels(graph);
+    return keep_kept(f, root);
+}
+
 static stw_status keep_times(finish *f) {
     stw_graph *graph = f->graph;
     const stw_builder *b = f->b;
@@ -224,6 +291,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     TRY(keep_lists(f));
     TRY(keep_places(f));
     TRY(keep_outputs(f));
+    TRY(keep_insides(f));
     TRY(keep_times(f));
     return stw_graph_finish(graph, f->error);
 }

@@ -34,23 +34,28 @@ static bool read_known_count(stw_str config, int64_t *out) {
     return count.length > 0 && stw_hlo_next_number(&cursor, count.p + count.length, out);
 }
 
-int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *loop) {
+/* From the condition: a comparison with a constant, or with what the state begins with. */
+static bool count_trips(const stw_hlo_module *m, const stw_hlo_instruction *loop, int64_t *out) {
     const stw_hlo_computation *condition = &m->computation[m->number[loop->called.first + 1]];
     const stw_hlo_instruction *root = &m->instruction[condition->root];
-    int64_t limit = 0, first = 0, trips = 0;
-    if (read_known_count(loop->config, &trips)) return trips > 1 ? trips : 1;
+    int64_t limit = 0, first = 0;
     if (root->direction != STW_HLO_NO_DIRECTION && root->operand.count == 2) {
         /* a > b is b < a: of a loop that counts down the start is the limit */
         const bool swapped = root->direction == STW_HLO_GREATER || root->direction == STW_HLO_GREATER_EQUAL;
-        if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 0 : 1), &limit)) return 1;
+        if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 0 : 1), &limit)) return false;
         if (!find_value(m, loop, stw_hlo_operand(m, root, swapped ? 1 : 0), &first)) first = 0;
     } else if (condition->constants == 1) { /* a comparison that is fused */
         limit = condition->constant;
     } else {
-        return 1;
+        return false;
     }
     const bool inclusive = root->direction == STW_HLO_LESS_EQUAL || root->direction == STW_HLO_GREATER_EQUAL;
     if (inclusive && limit < INT64_MAX) limit++;
-    if (__builtin_sub_overflow(limit, first, &trips)) return 1;
-    return trips > 1 ? trips : 1;
+    return !__builtin_sub_overflow(limit, first, out);
+}
+
+int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *loop, bool *is_known) {
+    int64_t trips = 1;
+    *is_known = read_known_count(loop->config, &trips) || count_trips(m, loop, &trips);
+    return *is_known && trips > 1 ? trips : 1;
 }
