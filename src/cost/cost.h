@@ -66,6 +66,9 @@ typedef struct stw_cost_rows {
 stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
                                  stw_error *error);
 
+/* remark.c: that the file does not say how often some loops run, for the user; empty: it does. */
+stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena);
+
 /* given.c: costs from times that are known, (C)(N) each; those of nodes that are no ops are 0. All of it is copied. The graph's
  * `moved` holds what each op moves. */
 typedef struct stw_given_costs {

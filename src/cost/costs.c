@@ -262,6 +262,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     }
     TRY(model_measured(costs, &m, scratch, error));
     for (int32_t c = 0; c < classes; c++) TRY(fill_and_tell(costs, &m, c, rows != NULL, scratch, &remark, error));
+    remark = stw_remark_on_loops(remark, costs, scratch);
     costs->remark = stw_str_copy(&costs->arena, remark);
     STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {

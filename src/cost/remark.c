@@ -46,3 +46,22 @@ stw_str stw_remark_on_carried(stw_str remark, stw_str kind, const stw_str *other
     if (carried.p == NULL || (remark.length > 0 && strstr(remark.p, carried.p) != NULL)) return remark;
     return join(remark, carried, arena);
 }
+
+stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena) {
+    const int32_t loops = graph->open_loops;
+    if (loops == 0) return (stw_str){0};
+    return stw_str_format(arena,
+                          "%d loop%s not say how often %s: the limit in the condition counts, else one turn; give the time%s with "
+                          "--costs",
+                          loops, loops == 1 ? " does" : "s do", loops == 1 ? "it runs" : "they run", loops == 1 ? "" : "s");
+}
+
+stw_str stw_remark_on_loops(stw_str remark, const stw_costs *costs, stw_arena *arena) {
+    const stw_graph *graph = costs->graph;
+    bool is_modelled = false;
+    for (int32_t i = 0; graph->open_loops > 0 && i < graph->N && !is_modelled; i++) {
+        for (int32_t c = 0; c < costs->machine->cost_class_count; c++)
+            is_modelled |= graph->body_of[i] >= 0 && costs->us[c][i] == costs->model_us[c][i];
+    }
+    return is_modelled ? join(remark, stw_tell_open_loops(graph, arena), arena) : remark;
+}

@@ -1,4 +1,4 @@
-/* Private to cost/: what there is to tell the user of a file of measured times. All text lies in the arena. */
+/* Private to cost/: what there is to tell the user of a file of measured times, and of modelled ones. All text lies in the arena. */
 #ifndef STW_COST_REMARK_H
 #define STW_COST_REMARK_H
 
@@ -15,5 +15,7 @@ stw_str stw_remark_on_rows(const stw_cost_rows *rows, const stw_row_count *n, st
 /* `remark` and, where every time of `kind` was carried over from others, that. served[k]: a time of kind other[k] served. */
 stw_str stw_remark_on_carried(stw_str remark, stw_str kind, const stw_str *other, const bool *served, int64_t count,
                               stw_arena *arena);
+/* `remark` and, where a loop's time goes by a number of turns that nobody knows, that. */
+stw_str stw_remark_on_loops(stw_str remark, const stw_costs *costs, stw_arena *arena);
 
 #endif

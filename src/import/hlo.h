@@ -229,7 +229,7 @@ bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 
 /* The element k of a while's state that its body hands on untouched. */
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k);
-/* As the file states it, else by the constant in its condition; else 1, and *is_known is false. */
+/* As the file states it, else by the constant in its condition, else 1. *is_known is false where that is a guess. */
 int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *loop, bool *is_known);
 
 /* A custom-call: adjusts the cost where its target is known. Some are views. */

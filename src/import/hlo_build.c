@@ -19,12 +19,14 @@ typedef struct { /* what an instruction's value is in the graph */
     int32_t pack;  /* of PACK: the tuple instruction whose operands are the parts */
 } value;
 
+typedef enum { NO_LOOP, LOOP_CONDITION, LOOP_BODY } loop_role;
+
 typedef struct { /* of a module, for all its graphs */
     stw_hlo_costs *costs;
     stw_insides insides;
     int32_t *fused_of; /* (computation_count) 1 + its fused kernel; 0: not met yet */
     int32_t *body_of;  /* (computation_count) the same of bodies */
-    bool *is_looped;   /* (computation_count) it is the body or the condition of a loop */
+    uint8_t *role;     /* (computation_count) in a loop */
 } inside;
 
 typedef struct {
@@ -411,7 +413,8 @@ static stw_status make_step(build *b, const stw_graph *graph, int32_t i, const s
 }
 
 /* Where a loop does nothing but count, that is its work. */
-static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch, bool skips, stw_body_step **out, int64_t *count) {
+static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch, loop_role role, stw_body_step **out,
+                             int64_t *count) {
     stw_kernel_room room;
     stw_work_row *row;
     STW_TRY_NEW(&scratch, *out, graph->op_count, b->error);
@@ -420,10 +423,10 @@ static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch
     *count = 0;
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS) continue;
-        if (skips && only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]])) continue;
+        if (role != NO_LOOP && only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]])) continue;
         TRY(make_step(b, graph, i, &room, row, &(*out)[(*count)++]));
     }
-    return *count == 0 && skips ? list_steps(b, graph, scratch, false, out, count) : STW_OK;
+    return *count == 0 && role == LOOP_BODY ? list_steps(b, graph, scratch, NO_LOOP, out, count) : STW_OK;
 }
 
 static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **out) {
@@ -444,7 +447,7 @@ static stw_status add_body(const stw_hlo_module *m, inside *in, int32_t computat
     STW_TRY_NEW(&scratch, b.source_kind, b.entry->count, error);
     for (int32_t k = 0; k < b.entry->count; k++) b.source_kind[k] = STW_NODE_INPUT;
     TRY(make_graph(&b, b.entry->name, true, &graph));
-    stw_status status = list_steps(&b, graph, scratch, in->is_looped[computation], &step, &count);
+    stw_status status = list_steps(&b, graph, scratch, (loop_role)in->role[computation], &step, &count);
     if (status == STW_OK) {
         int32_t body = 0;
         status = stw_insides_add_body(&in->insides, step, count, false, &body, error);
@@ -462,8 +465,9 @@ static stw_status add_bodies(const stw_hlo_module *m, inside *in, stw_arena *are
         const stw_hlo_instruction *i = &m->instruction[k];
         const bool loops = i->rule == STW_HLO_WHILE, calls = loops || is_call(i) || i->rule == STW_HLO_CONDITIONAL;
         for (int32_t c = 0; calls && c < i->called.count; c++) {
-            is_body[m->number[i->called.first + c]] = true;
-            in->is_looped[m->number[i->called.first + c]] |= loops;
+            const int64_t called = m->number[i->called.first + c];
+            is_body[called] = true;
+            if (loops && in->role[called] != LOOP_BODY) in->role[called] = c == 0 ? LOOP_BODY : LOOP_CONDITION;
         }
     }
     for (int32_t k = 0; k < m->computation_count; k++) {
@@ -478,7 +482,7 @@ static stw_status build_all(build *b, stw_graph **out) {
     TRY(stw_hlo_costs_create(m, b->arena, &in->costs, b->error));
     STW_TRY_NEW(b->arena, in->fused_of, m->computation_count, b->error);
     STW_TRY_NEW(b->arena, in->body_of, m->computation_count, b->error);
-    STW_TRY_NEW(b->arena, in->is_looped, m->computation_count, b->error);
+    STW_TRY_NEW(b->arena, in->role, m->computation_count, b->error);
     TRY(add_bodies(m, in, b->arena, b->error));
     TRY(stw_hlo_classify_parameters(m, b->arena, &b->source_kind, b->error));
     return make_graph(b, m->name, false, out);
