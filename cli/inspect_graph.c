@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/graph.h"
 #include "cost/cost.h"
+#include "graph/graph.h"
 #include "import/import.h"
 #include "inspect.h"
 

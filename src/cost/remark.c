@@ -50,10 +50,11 @@ stw_str stw_remark_on_carried(stw_str remark, stw_str kind, const stw_str *other
 stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena) {
     const int32_t loops = graph->open_loops;
     if (loops == 0) return (stw_str){0};
-    return stw_str_format(arena,
-                          "%d loop%s not say how often %s: the limit in the condition counts, else one turn; give the time%s with "
-                          "--costs",
-                          loops, loops == 1 ? " does" : "s do", loops == 1 ? "it runs" : "they run", loops == 1 ? "" : "s");
+    return stw_str_format(
+        arena,
+        "%d loop%s not say how often %s: the limit in the condition counts, else one turn; give the time%s with "
+        "--costs",
+        loops, loops == 1 ? " does" : "s do", loops == 1 ? "it runs" : "they run", loops == 1 ? "" : "s");
 }
 
 stw_str stw_remark_on_loops(stw_str remark, const stw_costs *costs, stw_arena *arena) {

@@ -1,4 +1,5 @@
-/* Private to cost/: what there is to tell the user of a file of measured times, and of modelled ones. All text lies in the arena. */
+/* Private to cost/: what there is to tell the user of a file of measured times, and of modelled ones. All text lies in the arena.
+ */
 #ifndef STW_COST_REMARK_H
 #define STW_COST_REMARK_H
 

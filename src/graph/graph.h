@@ -33,13 +33,13 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     bool in_place;        /* it writes its second input over a part of the first, and touches no more than that */
 } stw_flow;
 
-/* A node that is a fused kernel in its file: the ops inside. A group of such nodes is one kernel of all their parts, and costs the
- * same as the fusion that an exporter makes of it. */
+/* A node that is a fused kernel in its file: the ops inside. A group of such nodes is one kernel of all their parts, and costs
+ * the same as the fusion that an exporter makes of it. */
 typedef enum stw_take { /* what an op needs of an input, to compute itself once */
-    STW_TAKE_ALL,
-    STW_TAKE_EACH,  /* an element for each of its own, some again and again */
-    STW_TAKE_SLICE, /* the same, but none twice */
-    STW_TAKE_NONE   /* it is written over; all of it where that is not so, as it was made within the kernel */
+                        STW_TAKE_ALL,
+                        STW_TAKE_EACH,  /* an element for each of its own, some again and again */
+                        STW_TAKE_SLICE, /* the same, but none twice */
+                        STW_TAKE_NONE   /* it is written over; all of it where that is not so, as it was made within the kernel */
 } stw_take;
 typedef struct stw_part_read {
     int32_t from; /* an earlier part; else -1 - its place among the node's inputs */
@@ -55,7 +55,7 @@ typedef struct stw_part {
     bool dear, folds; /* as in stw_flow */
 } stw_part;
 typedef struct stw_part_result { /* of a kernel */
-    int32_t part;           /* that makes it; -1: an input, or a constant, handed on */
+    int32_t part;                /* that makes it; -1: an input, or a constant, handed on */
     int64_t bytes;
 } stw_part_result;
 typedef struct stw_fused_kernel {
@@ -70,8 +70,8 @@ typedef struct stw_work_row { /* of one kernel, by class and dtype of the ops in
 } stw_work_row;
 typedef struct stw_body_step { /* of a body */
     double times;
-    int32_t body;            /* an earlier one; -1: a kernel */
-    bool is_op;              /* a kernel of one op, which is not fused: one row */
+    int32_t body; /* an earlier one; -1: a kernel */
+    bool is_op;   /* a kernel of one op, which is not fused: one row */
     int64_t work_first, work_count;
 } stw_body_step;
 typedef struct stw_body {
@@ -89,27 +89,27 @@ struct stw_graph {
     stw_machine *machine; /* that came with the file, owned; else NULL */
 
     /* As read, per node. */
-    stw_str *node_name;   /* (N) */
-    stw_str *op_name;     /* (N) as written in the file */
-    stw_str *label;       /* (N) of parameters, else empty */
-    stw_str *attributes;  /* (N) JSON text of an object, else empty */
-    uint8_t *kind;        /* (N) stw_node_kind */
-    uint8_t *dtype;       /* (N) index for stw_dtype_* */
-    uint8_t *op_class;    /* (N) stw_op_class; opaque for sources and unknown operators */
-    bool *known;          /* (N) the operator is in the table */
-    int64_t *bytes;       /* (N) what the output occupies; a view: product of its shape x size of its dtype */
-    int64_t *flops;       /* (N) */
-    int64_t *moved;       /* (N) bytes read and written, where that is not inputs + output (a loop), else -1 */
-    int32_t *origin;      /* (N) where the reader found it: its position among the builder's nodes, else -1 */
-    int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
-    int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
-    int32_t *colocate;    /* (N) a node on the same device, else -1 */
-    bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
-    stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
-    int32_t *result_of;   /* (N), or NULL without flow: of a view the result of its root that it shows; -1: the whole */
-    int32_t *first_view;  /* (N), likewise: of a view the first one behind its root */
-    int32_t *fused_of;    /* (N), likewise: into fused; -1: the node is a single op */
-    stw_fused_kernel *fused;     /* nodes that call the same computation share it */
+    stw_str *node_name;      /* (N) */
+    stw_str *op_name;        /* (N) as written in the file */
+    stw_str *label;          /* (N) of parameters, else empty */
+    stw_str *attributes;     /* (N) JSON text of an object, else empty */
+    uint8_t *kind;           /* (N) stw_node_kind */
+    uint8_t *dtype;          /* (N) index for stw_dtype_* */
+    uint8_t *op_class;       /* (N) stw_op_class; opaque for sources and unknown operators */
+    bool *known;             /* (N) the operator is in the table */
+    int64_t *bytes;          /* (N) what the output occupies; a view: product of its shape x size of its dtype */
+    int64_t *flops;          /* (N) */
+    int64_t *moved;          /* (N) bytes read and written, where that is not inputs + output (a loop), else -1 */
+    int32_t *origin;         /* (N) where the reader found it: its position among the builder's nodes, else -1 */
+    int64_t *at;             /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
+    int32_t *updates;        /* (N) the parameter or buffer that this op writes, else -1 */
+    int32_t *colocate;       /* (N) a node on the same device, else -1 */
+    bool *stays;             /* (N) it may take other ops into its kernel, but goes into none of theirs */
+    stw_flow *flow;          /* (N), or NULL where the file's compiler is not known to care */
+    int32_t *result_of;      /* (N), or NULL without flow: of a view the result of its root that it shows; -1: the whole */
+    int32_t *first_view;     /* (N), likewise: of a view the first one behind its root */
+    int32_t *fused_of;       /* (N), likewise: into fused; -1: the node is a single op */
+    stw_fused_kernel *fused; /* nodes that call the same computation share it */
     stw_part *part;
     stw_part_read *part_read;
     stw_part_result *result;
@@ -122,7 +122,7 @@ struct stw_graph {
     stw_body *body;
     stw_body_step *step;
     stw_work_row *work;
-    int32_t open_loops; /* loops in the file that do not say how often they run: once, it is assumed */
+    int32_t open_loops;   /* loops in the file that do not say how often they run: once, it is assumed */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
     int64_t *input_start;   /* (N + 1) into input */

@@ -11,8 +11,8 @@ typedef struct {
     uint8_t first_class;        /* of the first unit that is no alias */
 } walk;
 
-typedef struct { /* where a unit reads */
-    int32_t unit;  /* within the kernel; OUTSIDE, or NOWHERE: it is not computed */
+typedef struct {  /* where a unit reads */
+    int32_t unit; /* within the kernel; OUTSIDE, or NOWHERE: it is not computed */
     int32_t node, view;
     double elements;
 } source;
@@ -56,14 +56,24 @@ static void list_units(walk *w) {
         const stw_fused_kernel *fused = fused_of(graph, op);
         for (int32_t p = 0; fused != NULL && p < fused->part_count; p++) {
             const stw_part *part = &graph->part[fused->part_first + p];
-            unit[w->unit_count++] = (stw_unit){.elements = part->elements, .flops = (double)part->flops, .member = k, .part = p,
-                                               .op_class = part->op_class, .dtype = part->dtype, .dear = part->dear,
+            unit[w->unit_count++] = (stw_unit){.elements = part->elements,
+                                               .flops = (double)part->flops,
+                                               .member = k,
+                                               .part = p,
+                                               .op_class = part->op_class,
+                                               .dtype = part->dtype,
+                                               .dear = part->dear,
                                                .folds = part->folds};
         }
         if (fused != NULL) continue;
-        unit[w->unit_count++] = (stw_unit){.elements = stw_graph_elements(graph, op), .flops = (double)graph->flops[op],
-                                           .member = k, .part = -1, .op_class = graph->op_class[op], .dtype = graph->dtype[op],
-                                           .dear = graph->flow[op].dear, .folds = graph->flow[op].folds};
+        unit[w->unit_count++] = (stw_unit){.elements = stw_graph_elements(graph, op),
+                                           .flops = (double)graph->flops[op],
+                                           .member = k,
+                                           .part = -1,
+                                           .op_class = graph->op_class[op],
+                                           .dtype = graph->dtype[op],
+                                           .dear = graph->flow[op].dear,
+                                           .folds = graph->flow[op].folds};
     }
     for (int32_t u = 0; u < w->unit_count && w->first_class == STW_CLASS_ALIAS; u++) w->first_class = unit[u].op_class;
 }
@@ -182,8 +192,12 @@ static stw_external *find_external(walk *w, const source *from) {
     stw_external *made = &w->room->external[w->external_count++];
     w->room->slot[from->node] = w->external_count;
     const int32_t value = result >= 0 ? graph->first_view[from->view] : from->node;
-    *made = (stw_external){
-        .node = from->node, .result = result, .next = first, .first_use = -1, .most = graph->bytes[value], .op_class = STW_CLASS_COUNT};
+    *made = (stw_external){.node = from->node,
+                           .result = result,
+                           .next = first,
+                           .first_use = -1,
+                           .most = graph->bytes[value],
+                           .op_class = STW_CLASS_COUNT};
     return made;
 }
 

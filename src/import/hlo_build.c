@@ -399,8 +399,10 @@ static stw_status make_step(build *b, const stw_graph *graph, int32_t i, const s
     if (graph->body_of[i] >= 0) {
         *out = (stw_body_step){.times = 1.0, .body = graph->body_of[i]};
     } else if (graph->fused_of[i] < 0) {
-        const stw_work_row work = {.op_class = graph->op_class[i], .dtype = graph->dtype[i], .flops = (double)graph->flops[i],
-                               .bytes = (double)stw_op_bytes_moved(graph, i)};
+        const stw_work_row work = {.op_class = graph->op_class[i],
+                                   .dtype = graph->dtype[i],
+                                   .flops = (double)graph->flops[i],
+                                   .bytes = (double)stw_op_bytes_moved(graph, i)};
         TRY(stw_insides_make_op_step(in, &work, out, b->error));
     } else {
         stw_kernel_work work;

@@ -59,7 +59,8 @@ static bool count_trips(const stw_hlo_module *m, const stw_hlo_instruction *loop
     if (root->direction != STW_HLO_NO_DIRECTION && root->operand.count == 2) {
         /* a > b is b < a: of a loop that counts down the start is the limit */
         const bool swapped = root->direction == STW_HLO_GREATER || root->direction == STW_HLO_GREATER_EQUAL;
-        const stw_hlo_instruction *high = stw_hlo_operand(m, root, swapped ? 0 : 1), *low = stw_hlo_operand(m, root, swapped ? 1 : 0);
+        const stw_hlo_instruction *high = stw_hlo_operand(m, root, swapped ? 0 : 1),
+                                  *low = stw_hlo_operand(m, root, swapped ? 1 : 0);
         if (!find_value(m, loop, high, &limit)) return false;
         is_known = find_value(m, loop, low, &first);
         if (!is_known) first = 0;

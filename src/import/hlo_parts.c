@@ -71,8 +71,13 @@ static stw_status add_part(taker *t, int32_t index) {
     const stw_hlo_shape *main = stw_hlo_main_part(t->m, stw_hlo_shape_of(t->m, i));
     bool stays = false;
     const stw_flow flow = stw_hlo_flow_of(t->m, i, &stays);
-    stw_part part = {.elements = 1.0, .flops = cost.flops, .bytes = cost.bytes, .in_place = -1, .dear = flow.dear,
-                     .folds = flow.folds, .read_first = t->in->part_read_count};
+    stw_part part = {.elements = 1.0,
+                     .flops = cost.flops,
+                     .bytes = cost.bytes,
+                     .in_place = -1,
+                     .dear = flow.dear,
+                     .folds = flow.folds,
+                     .read_first = t->in->part_read_count};
     const bool array = main->kind == STW_HLO_ARRAY;
     for (int32_t k = 0; array && k < main->rank; k++) part.elements *= (double)stw_hlo_dimensions(t->m, main)[k];
     part.op_class = (uint8_t)(cost.op_class >= 0 ? (stw_op_class)cost.op_class : stw_builder_class_of(t->b, i->opcode));
@@ -84,7 +89,7 @@ static stw_status add_part(taker *t, int32_t index) {
 
 static stw_status add_result(taker *t, int64_t instruction) {
     const stw_part_result result = {.part = t->part[*behind_at(t, instruction) - t->body->first] - 1,
-                               .bytes = stw_hlo_shape_of(t->m, &t->m->instruction[instruction])->bytes};
+                                    .bytes = stw_hlo_shape_of(t->m, &t->m->instruction[instruction])->bytes};
     return stw_insides_add_result(t->in, &result, t->error);
 }
 

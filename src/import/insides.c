@@ -16,12 +16,12 @@ static stw_status reserve(stw_arena *arena, void **list, size_t size, int64_t co
     return STW_OK;
 }
 
-#define APPEND(in, list, item, error)                                                                                     \
-    do {                                                                                                                  \
-        void *data_ = (in)->list;                                                                                         \
-        TRY(reserve((in)->arena, &data_, sizeof *(in)->list, (in)->list##_count, &(in)->list##_room, (error)));           \
-        (in)->list = data_;                                                                                               \
-        (in)->list[(in)->list##_count++] = *(item);                                                                       \
+#define APPEND(in, list, item, error)                                                                           \
+    do {                                                                                                        \
+        void *data_ = (in)->list;                                                                               \
+        TRY(reserve((in)->arena, &data_, sizeof *(in)->list, (in)->list##_count, &(in)->list##_room, (error))); \
+        (in)->list = data_;                                                                                     \
+        (in)->list[(in)->list##_count++] = *(item);                                                             \
     } while (0)
 
 stw_status stw_insides_add_fused(stw_insides *in, const stw_fused_kernel *fused, stw_error *error) {
@@ -71,11 +71,11 @@ static stw_status copy(stw_arena *arena, void **list, size_t size, int64_t count
     return STW_OK;
 }
 
-#define COPY(graph, list, count, error)                                                    \
-    do {                                                                                   \
-        void *data_ = (graph)->list;                                                       \
-        TRY(copy(&(graph)->arena, &data_, sizeof *(graph)->list, (count), (error)));       \
-        (graph)->list = data_;                                                             \
+#define COPY(graph, list, count, error)                                              \
+    do {                                                                             \
+        void *data_ = (graph)->list;                                                 \
+        TRY(copy(&(graph)->arena, &data_, sizeof *(graph)->list, (count), (error))); \
+        (graph)->list = data_;                                                       \
     } while (0)
 
 stw_status stw_insides_give(const stw_insides *in, stw_graph *graph, bool share, stw_error *error) {

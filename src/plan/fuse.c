@@ -127,7 +127,8 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
     if (f->graph->flow != NULL) {
         bool written[2 * STW_MAX_GROUP_MEMBERS];
         for (int32_t k = 0; k < count; k++) written[k] = member[k] == root && is_used(f->graph, root);
-        return stw_group_kernel_us(f->costs, class, &(stw_members){.member = member, .written = written, .count = count}, &f->room);
+        return stw_group_kernel_us(f->costs, class, &(stw_members){.member = member, .written = written, .count = count},
+                                   &f->room);
     }
     const int32_t uses = collect_uses(f, member, count);
     if (uses < 0) return HUGE_VAL;

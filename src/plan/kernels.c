@@ -144,7 +144,8 @@ static double kernel_us(stw_kernels *all, const int32_t *member, int32_t count, 
     const int32_t uses = collect_uses(all, member, count);
     int32_t tensors = count_values(all, uses);
     for (int32_t k = 0; k < count; k++) {
-        written[k] = (stw_kernels_write(all, a, member[k]) || stw_kernels_write(all, b, member[k])) && is_visible(all, member[k], a, b);
+        written[k] =
+            (stw_kernels_write(all, a, member[k]) || stw_kernels_write(all, b, member[k])) && is_visible(all, member[k], a, b);
         tensors += written[k];
     }
     if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(all, member, count))) return HUGE_VAL;
