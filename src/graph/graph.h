@@ -106,6 +106,7 @@ struct stw_graph {
     int32_t *colocate;       /* (N) a node on the same device, else -1 */
     bool *stays;             /* (N) it may take other ops into its kernel, but goes into none of theirs */
     stw_flow *flow;          /* (N), or NULL where the file's compiler is not known to care */
+    double *elements;        /* (N), or NULL without flow: of its output */
     int32_t *result_of;      /* (N), or NULL without flow: of a view the result of its root that it shows; -1: the whole */
     int32_t *first_view;     /* (N), likewise: of a view the first one behind its root */
     int32_t *fused_of;       /* (N), likewise: into fused; -1: the node is a single op */

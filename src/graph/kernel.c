@@ -7,25 +7,23 @@ typedef struct {
     const stw_members *members;
     const stw_kernel_room *room;
     int32_t unit_count, external_count, use_count;
+    int64_t read_count;
     int32_t first_unit[2 * 64]; /* of each member */
     uint8_t first_class;        /* of the first unit that is no alias */
 } walk;
 
-typedef struct {  /* where a unit reads */
-    int32_t unit; /* within the kernel; OUTSIDE, or NOWHERE: it is not computed */
-    int32_t node, view;
-    double elements;
-} source;
 enum { OUTSIDE = -1, NOWHERE = -2 };
 
 stw_status stw_kernel_room_create(const stw_graph *graph, stw_arena *arena, stw_kernel_room *out, stw_error *error) {
     *out = (stw_kernel_room){0};
     if (graph->flow == NULL) return STW_OK;
     out->unit = STW_NEW_DIRTY(arena, stw_unit, graph->kernel_units);
+    out->read = STW_NEW_DIRTY(arena, stw_unit_read, graph->kernel_reads);
     out->external = STW_NEW_DIRTY(arena, stw_external, graph->kernel_reads);
     out->use = STW_NEW_DIRTY(arena, stw_external_use, graph->kernel_reads);
     out->slot = STW_NEW(arena, int32_t, graph->N);
-    if (out->slot != NULL && out->unit != NULL && out->external != NULL && out->use != NULL) return STW_OK;
+    const bool lists = out->unit != NULL && out->read != NULL && out->external != NULL && out->use != NULL;
+    if (lists && out->slot != NULL) return STW_OK;
     return stw_fail(error, STW_ERROR_MEMORY, "out of memory for kernels of %lld ops", (long long)graph->kernel_units);
 }
 
@@ -66,7 +64,7 @@ static void list_units(walk *w) {
                                                .folds = part->folds};
         }
         if (fused != NULL) continue;
-        unit[w->unit_count++] = (stw_unit){.elements = stw_graph_elements(graph, op),
+        unit[w->unit_count++] = (stw_unit){.elements = graph->elements[op],
                                            .flops = (double)graph->flops[op],
                                            .member = k,
                                            .part = -1,
@@ -79,24 +77,27 @@ static void list_units(walk *w) {
 }
 
 /* A node's value, whole or through a view. */
-static source find_source(const walk *w, int32_t node, int32_t view) {
+static stw_unit_read find_source(const walk *w, int32_t node, int32_t view) {
     const stw_graph *graph = w->graph;
-    const int32_t at = find_member(w->members, node);
-    if (at < 0) return (source){OUTSIDE, node, view, stw_graph_elements(graph, view >= 0 ? view : node)};
+    const int32_t at = graph->kind[node] == STW_NODE_OP ? find_member(w->members, node) : -1;
+    stw_unit_read read = {.elements = graph->elements[view >= 0 ? view : node], .unit = OUTSIDE, .node = node, .view = view};
+    if (at < 0) return read;
     int32_t unit = w->first_unit[at];
     const stw_fused_kernel *fused = fused_of(graph, node);
     if (fused != NULL) {
         const int32_t result = view >= 0 && graph->result_of[view] >= 0 ? graph->result_of[view] : 0;
         const int32_t part = result < fused->result_count ? graph->result[fused->result_first + result].part : -1;
-        if (part < 0) return (source){.unit = NOWHERE};
+        if (part < 0) return (stw_unit_read){.unit = NOWHERE};
         unit += part;
     }
-    return (source){unit, node, view, w->room->unit[unit].elements};
+    read.unit = unit;
+    read.elements = w->room->unit[unit].elements;
+    return read;
 }
 
-static source find_input(const walk *w, int32_t node, int32_t place) {
+static stw_unit_read find_input(const walk *w, int32_t node, int32_t place) {
     const stw_graph *graph = w->graph;
-    if (place >= graph->input_start[node + 1] - graph->input_start[node]) return (source){.unit = NOWHERE};
+    if (place >= graph->input_start[node + 1] - graph->input_start[node]) return (stw_unit_read){.unit = NOWHERE};
     const int32_t input = graph->input[graph->input_start[node] + place];
     return find_source(w, graph->root[input], graph->kind[input] == STW_NODE_VIEW ? input : -1);
 }
@@ -113,38 +114,44 @@ static stw_take take_of(const stw_graph *graph, int32_t node, stw_use use) {
     return flow->slices ? STW_TAKE_SLICE : STW_TAKE_NONE;
 }
 
-static const stw_part *part_of(const stw_graph *graph, int32_t op, const stw_unit *unit) {
-    return &graph->part[graph->fused[graph->fused_of[op]].part_first + unit->part];
-}
-
-static int64_t count_reads(const walk *w, const stw_unit *unit) {
+static void list_op_reads(walk *w, stw_unit *unit, int32_t op) {
     const stw_graph *graph = w->graph;
-    const int32_t op = w->members->member[unit->member];
-    if (unit->part < 0) return graph->read_start[op + 1] - graph->read_start[op];
-    return part_of(graph, op, unit)->read_count;
-}
-
-/* The k-th value that a unit reads. */
-static source find_read(const walk *w, const stw_unit *unit, int64_t k, stw_take *take) {
-    const stw_graph *graph = w->graph;
-    const int32_t op = w->members->member[unit->member];
-    if (unit->part < 0) {
-        const stw_use use = graph->read[graph->read_start[op] + k];
-        *take = take_of(graph, op, use);
-        return find_source(w, use.node, use.view);
+    for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
+        stw_unit_read *read = &w->room->read[w->read_count++];
+        *read = find_source(w, graph->read[e].node, graph->read[e].view);
+        read->take = (uint8_t)take_of(graph, op, graph->read[e]);
+        unit->read_count++;
     }
-    const stw_part *part = part_of(graph, op, unit);
-    const stw_part_read *read = &graph->part_read[part->read_first + k];
-    *take = (stw_take)read->take;
-    if (read->from < 0) return find_input(w, op, -1 - read->from);
-    const int32_t from = w->first_unit[unit->member] + read->from;
-    return (source){from, op, -1, w->room->unit[from].elements};
+}
+
+static void list_part_reads(walk *w, stw_unit *unit, int32_t op) {
+    const stw_graph *graph = w->graph;
+    const stw_part *part = &graph->part[fused_of(graph, op)->part_first + unit->part];
+    for (int64_t k = part->read_first; k < part->read_first + part->read_count; k++) {
+        const int32_t from = graph->part_read[k].from, inside = w->first_unit[unit->member] + from;
+        stw_unit_read *read = &w->room->read[w->read_count++];
+        if (from < 0) *read = find_input(w, op, -1 - from);
+        if (from >= 0) *read = (stw_unit_read){w->room->unit[inside].elements, inside, op, -1, STW_TAKE_ALL};
+        read->take = graph->part_read[k].take;
+        unit->read_count++;
+    }
+}
+
+static void list_reads(walk *w) {
+    for (int32_t u = 0; u < w->unit_count; u++) {
+        stw_unit *unit = &w->room->unit[u];
+        const int32_t op = w->members->member[unit->member];
+        unit->read_first = w->read_count;
+        if (unit->part < 0) list_op_reads(w, unit, op);
+        if (unit->part >= 0) list_part_reads(w, unit, op);
+    }
 }
 
 /* ---- how often ---- */
 
 /* How many passes over what it reads a unit takes. */
-static double passes_over(const stw_unit *unit, const source *from, stw_take take) {
+static double passes_over(const stw_unit *unit, const stw_unit_read *from) {
+    const stw_take take = (stw_take)from->take;
     if (take == STW_TAKE_NONE) return from->unit == OUTSIDE ? 0.0 : unit->passes;
     if (take == STW_TAKE_ALL || !(from->elements > 0.0)) return unit->passes;
     const double passes = unit->passes * unit->elements / from->elements;
@@ -163,13 +170,12 @@ static void find_passes(walk *w) {
     bool holds_rows = false;
     for (int32_t u = w->unit_count - 1; u >= 0; u--) {
         unit[u].passes = !unit[u].is_read ? 1.0 : fmax(unit[u].whole, fmin(unit[u].parts, 1.0));
-        for (int64_t k = 0; k < count_reads(w, &unit[u]); k++) {
-            stw_take take;
-            const source from = find_read(w, &unit[u], k, &take);
-            if (from.unit < 0) continue;
-            unit[from.unit].is_read = true;
-            add_need(&unit[from.unit].whole, &unit[from.unit].parts, passes_over(&unit[u], &from, take));
-            holds_rows |= unit[from.unit].folds;
+        for (int64_t k = unit[u].read_first; k < unit[u].read_first + unit[u].read_count; k++) {
+            const stw_unit_read *from = &w->room->read[k];
+            if (from->unit < 0) continue;
+            unit[from->unit].is_read = true;
+            add_need(&unit[from->unit].whole, &unit[from->unit].parts, passes_over(&unit[u], from));
+            holds_rows |= unit[from->unit].folds;
         }
     }
     for (int32_t u = 0; holds_rows && u < w->unit_count; u++) unit[u].passes = fmin(unit[u].passes, 1.0);
@@ -179,10 +185,10 @@ static void find_passes(walk *w) {
 
 /* A constant of one element is written into the kernel. */
 static bool is_single(const stw_graph *graph, int32_t node) {
-    return graph->kind[node] == STW_NODE_CONSTANT && stw_graph_elements(graph, node) == 1.0;
+    return graph->kind[node] == STW_NODE_CONSTANT && graph->elements[node] == 1.0;
 }
 
-static stw_external *find_external(walk *w, const source *from) {
+static stw_external *find_external(walk *w, const stw_unit_read *from) {
     const stw_graph *graph = w->graph;
     const int32_t result = from->view >= 0 ? graph->result_of[from->view] : -1;
     const int32_t first = w->room->slot[from->node] - 1;
@@ -215,13 +221,12 @@ static void add_use(walk *w, stw_external *external, int32_t view) {
 static void find_externals(walk *w) {
     const stw_unit *unit = w->room->unit;
     for (int32_t u = 0; u < w->unit_count; u++) {
-        for (int64_t k = 0; k < count_reads(w, &unit[u]); k++) {
-            stw_take take;
-            const source from = find_read(w, &unit[u], k, &take);
-            if (from.unit != OUTSIDE || is_single(w->graph, from.node)) continue;
-            stw_external *external = find_external(w, &from);
-            add_need(&external->whole, &external->parts, passes_over(&unit[u], &from, take));
-            add_use(w, external, from.view);
+        for (int64_t k = unit[u].read_first; k < unit[u].read_first + unit[u].read_count; k++) {
+            const stw_unit_read *from = &w->room->read[k];
+            if (from->unit != OUTSIDE || is_single(w->graph, from->node)) continue;
+            stw_external *external = find_external(w, from);
+            add_need(&external->whole, &external->parts, passes_over(&unit[u], from));
+            add_use(w, external, from->view);
             if (external->op_class == STW_CLASS_COUNT && unit[u].op_class != STW_CLASS_ALIAS)
                 external->op_class = unit[u].op_class;
         }
@@ -241,10 +246,8 @@ static void add_reads(walk *w, double *class_bytes) {
 
 /* What a unit that writes in place writes over comes from outside. */
 static bool overwrites_external(const walk *w, const stw_unit *unit) {
-    for (int64_t k = 0; k < count_reads(w, unit); k++) {
-        stw_take take;
-        const source from = find_read(w, unit, k, &take);
-        if (take == STW_TAKE_NONE) return from.unit == OUTSIDE;
+    for (int64_t k = unit->read_first; k < unit->read_first + unit->read_count; k++) {
+        if (w->room->read[k].take == STW_TAKE_NONE) return w->room->read[k].unit == OUTSIDE;
     }
     return false;
 }
@@ -329,6 +332,7 @@ void stw_kernel_find_work(const stw_graph *graph, const stw_members *members, co
     walk w = {.graph = graph, .members = members, .room = room};
     *out = (stw_kernel_work){.unit = room->unit};
     list_units(&w);
+    list_reads(&w);
     for (int32_t k = 0; k < members->count; k++) {
         if (members->written != NULL && !members->written[k]) continue;
         if (fused_of(graph, members->member[k]) != NULL)

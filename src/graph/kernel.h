@@ -12,10 +12,18 @@ typedef struct stw_unit {
     double whole, parts; /* what others need of it, in passes over it: the most of those that are at least one, for the others
                             see the same elements; the sum of those below, for slices are different ones */
     double passes;       /* how often it is computed, 1 being each element once */
+    int64_t read_first, read_count;
     int32_t member, part;
     uint8_t op_class, dtype;
     bool is_read, dear, folds;
 } stw_unit;
+
+typedef struct stw_unit_read { /* what a unit reads */
+    double elements;
+    int32_t unit; /* within the kernel; -1: from outside; -2: something that is not computed */
+    int32_t node, view;
+    uint8_t take; /* stw_take */
+} stw_unit_read;
 
 typedef struct stw_external { /* a value that is read from outside */
     double whole, parts;      /* as above */
@@ -32,6 +40,7 @@ typedef struct stw_external_use {
 
 typedef struct stw_kernel_room {
     stw_unit *unit;         /* (kernel_units) */
+    stw_unit_read *read;    /* (kernel_reads) */
     stw_external *external; /* (kernel_reads) */
     stw_external_use *use;  /* (kernel_reads) */
     int32_t *slot;          /* (N) of a node the first of its externals, + 1; zeros between calls */

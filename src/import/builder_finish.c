@@ -233,6 +233,7 @@ static stw_status keep_insides(finish *f) {
     }
     if (graph->flow == NULL) return STW_OK;
     TRY(find_roots(f, &root));
+    STW_TRY_NEW(&graph->arena, graph->elements, graph->N, f->error);
     STW_TRY_NEW(&graph->arena, graph->result_of, graph->N, f->error);
     STW_TRY_NEW(&graph->arena, graph->first_view, graph->N, f->error);
     STW_TRY_NEW(&graph->arena, graph->fused_of, graph->N, f->error);
@@ -243,6 +244,7 @@ static stw_status keep_insides(finish *f) {
         graph->first_view[i] = first ? i : graph->first_view[from];
         graph->result_of[i] = first ? raw->result - 1 : graph->result_of[from];
         graph->fused_of[i] = raw->fused - 1;
+        graph->elements[i] = stw_graph_elements(graph, i);
     }
     bound_kernels(graph);
     return keep_kept(f, root);
