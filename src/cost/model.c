@@ -84,6 +84,9 @@ static double step_us(const stw_device *device, const stw_graph *graph, const st
     return stw_cost_model_us(device, (stw_op_class)row->op_class, row->dtype, row->flops, row->bytes);
 }
 
+/* Longer than any clock holds; loops in loops could leave the numbers behind. */
+static const double MOST_US = 1e30;
+
 void stw_cost_bodies(const stw_device *device, const stw_graph *graph, double *out_us, double *out_compute_us) {
     for (int32_t b = 0; b < graph->body_count; b++) { /* those that others run come first */
         const stw_body *body = &graph->body[b];
@@ -93,7 +96,7 @@ void stw_cost_bodies(const stw_device *device, const stw_graph *graph, double *o
             double us = 0.0, compute_us = 0.0;
             if (step->body < 0) us = step_us(device, graph, step, &compute_us);
             if (step->body >= 0) us = out_us[step->body], compute_us = out_compute_us[step->body];
-            us *= step->times, compute_us *= step->times;
+            us = fmin(us * step->times, MOST_US), compute_us = fmin(compute_us * step->times, MOST_US);
             if (body->dearest && us <= out_us[b]) continue;
             out_us[b] = body->dearest ? us : out_us[b] + us;
             out_compute_us[b] = body->dearest ? compute_us : out_compute_us[b] + compute_us;

@@ -7,13 +7,20 @@
 #include "import/place.h"
 
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error) {
+    stw_op_index *ops;
+    TRY(stw_op_index_create(arena, &ops, error));
+    return stw_builder_create_with(arena, vocabulary, ops, out, error);
+}
+
+stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
+                                   stw_error *error) {
     stw_builder *b;
     STW_TRY_NEW(arena, b, 1, error);
     b->arena = arena;
     b->vocabulary = vocabulary;
     stw_vector *vectors[] = {&b->input.node, &b->input.from, &b->control.node, &b->control.from, &b->output};
     for (int k = 0; k < 5; k++) vectors[k]->arena = arena;
-    TRY(stw_op_index_create(arena, &b->ops, error));
+    b->ops = ops;
     *out = b;
     return STW_OK;
 }

@@ -23,6 +23,7 @@ typedef enum { NO_LOOP, LOOP_CONDITION, LOOP_BODY } loop_role;
 
 typedef struct { /* of a module, for all its graphs */
     stw_hlo_costs *costs;
+    stw_op_index *ops;
     stw_insides insides;
     int32_t *fused_of; /* (computation_count) 1 + its fused kernel; 0: not met yet */
     int32_t *body_of;  /* (computation_count) the same of bodies */
@@ -432,7 +433,7 @@ static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch
 }
 
 static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **out) {
-    TRY(stw_builder_create(b->arena, STW_HLO, &b->b, b->error));
+    TRY(stw_builder_create_with(b->arena, STW_HLO, b->inside->ops, &b->b, b->error));
     stw_builder_keep_flow(b->b);
     STW_TRY_NEW(b->arena, b->value_of, b->entry->count, b->error);
     STW_TRY_NEW(b->arena, b->mark, b->entry->count, b->error);
@@ -481,6 +482,7 @@ static stw_status add_bodies(const stw_hlo_module *m, inside *in, stw_arena *are
 static stw_status build_all(build *b, stw_graph **out) {
     const stw_hlo_module *m = b->m;
     inside *in = b->inside;
+    TRY(stw_op_index_create(b->arena, &in->ops, b->error));
     TRY(stw_hlo_costs_create(m, b->arena, &in->costs, b->error));
     STW_TRY_NEW(b->arena, in->fused_of, m->computation_count, b->error);
     STW_TRY_NEW(b->arena, in->body_of, m->computation_count, b->error);
