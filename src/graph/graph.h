@@ -58,6 +58,10 @@ typedef struct stw_part_result { /* of a kernel */
     int32_t part;                /* that makes it; -1: an input, or a constant, handed on */
     int64_t bytes;
 } stw_part_result;
+typedef struct stw_kept_result { /* of a node with several results one that is written in any case: an output of the graph, or */
+    int32_t node, result;        /* taken out of it, and read by nobody */
+    int64_t bytes;
+} stw_kept_result;
 typedef struct stw_fused_kernel {
     int64_t part_first, part_count, result_first, result_count;
 } stw_fused_kernel;
@@ -115,8 +119,7 @@ struct stw_graph {
     stw_part_read *part_read;
     stw_part_result *result;
     int32_t kept_count;                 /* without flow 0 */
-    stw_use *kept_result;               /* (kept_count) of nodes with several results those that are outputs, `view` being the
-                                           result, sorted */
+    stw_kept_result *kept_result;       /* (kept_count) sorted */
     int64_t kernel_units, kernel_reads; /* the most that a group of ops can have */
     int32_t *body_of;                   /* (N), or NULL where no node has one: a body, or -1 */
     int32_t body_count;

@@ -257,16 +257,22 @@ static bool reads_outside(const walk *w, int32_t reader) {
     return find_member(w->members, reader) < 0;
 }
 
-static bool is_result_kept(const stw_graph *graph, int32_t op, int32_t result) {
+/* The first kept result of the node that is `result` or a later one; its place is kept_count if there is none. */
+static int32_t find_kept(const stw_graph *graph, int32_t op, int32_t result) {
     int32_t low = 0, high = graph->kept_count;
     while (low < high) {
         const int32_t middle = (low + high) / 2;
-        const stw_use *kept = &graph->kept_result[middle];
-        const bool before = kept->node != op ? kept->node < op : kept->view < result;
+        const stw_kept_result *kept = &graph->kept_result[middle];
+        const bool before = kept->node != op ? kept->node < op : kept->result < result;
         low = before ? middle + 1 : low;
         high = before ? high : middle;
     }
-    return low < graph->kept_count && graph->kept_result[low].node == op && graph->kept_result[low].view == result;
+    return low < graph->kept_count && graph->kept_result[low].node == op ? low : graph->kept_count;
+}
+
+static bool is_result_kept(const stw_graph *graph, int32_t op, int32_t result) {
+    const int32_t at = find_kept(graph, op, result);
+    return at < graph->kept_count && graph->kept_result[at].result == result;
 }
 
 /* Somebody outside reads this result of an op that has several. */
@@ -285,19 +291,30 @@ static void mark_written(stw_unit *unit) {
     unit->whole = 1.0;
 }
 
-/* Of an op without parts: of several results those that are read outside. */
+/* Adds the bytes of a result unless it was counted. */
+static void count_result(uint64_t *counted, int32_t result, int64_t bytes, int64_t *sum) {
+    if (*counted >> result & 1) return;
+    *counted |= (uint64_t)1 << result;
+    *sum += bytes;
+}
+
+/* Of an op without parts: of several results those that are read outside or kept. */
 static int64_t bytes_written(const walk *w, int32_t op) {
+    enum { FEW = 64 };
     const stw_graph *graph = w->graph;
     int64_t sum = 0;
-    int32_t last = -1; /* readers stand by view; each result counts once */
-    for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1] && !graph->kept[op]; r++) {
+    uint64_t counted = 0;
+    for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
         const int32_t view = graph->reader[r].view, result = view >= 0 ? graph->result_of[view] : -1;
-        if (result < 0) return graph->bytes[op];
-        if (result == last || !reads_outside(w, graph->reader[r].node)) continue;
-        last = result;
-        sum += graph->bytes[graph->first_view[view]];
+        if (result < 0 || result >= FEW) return graph->bytes[op];
+        if (reads_outside(w, graph->reader[r].node)) count_result(&counted, result, graph->bytes[graph->first_view[view]], &sum);
     }
-    return sum > 0 && sum < graph->bytes[op] ? sum : graph->bytes[op];
+    for (int32_t k = find_kept(graph, op, 0); k < graph->kept_count && graph->kept_result[k].node == op; k++) {
+        const stw_kept_result *kept = &graph->kept_result[k];
+        if (kept->result >= FEW) return graph->bytes[op];
+        count_result(&counted, kept->result, kept->bytes, &sum);
+    }
+    return counted != 0 && sum < graph->bytes[op] ? sum : graph->bytes[op];
 }
 
 static void add_fusion_writes(walk *w, int32_t k, double *class_bytes) {

@@ -185,21 +185,25 @@ static stw_status keep_outputs(finish *f) {
 /* ---- insides ---- */
 
 static int compare_kept(const void *left, const void *right) {
-    const stw_use *a = left, *b = right;
+    const stw_kept_result *a = left, *b = right;
     if (a->node != b->node) return a->node < b->node ? -1 : 1;
-    return a->view < b->view ? -1 : a->view > b->view;
+    return a->result < b->result ? -1 : a->result > b->result;
 }
 
-/* Outputs that are one result of an op with several; each result once where the op itself is one. */
-static stw_status keep_kept(finish *f, const int32_t *root) {
+/* Results of ops with several that are outputs, or that nobody reads. */
+static stw_status keep_results(finish *f, const int32_t *root) {
     stw_graph *graph = f->graph;
-    STW_TRY_NEW(&graph->arena, graph->kept_result, graph->output_count, f->error);
-    for (int32_t o = 0; o < graph->output_count; o++) {
-        const int32_t output = graph->output[o];
-        if (graph->result_of[output] >= 0)
-            graph->kept_result[graph->kept_count++] = (stw_use){root[output], graph->result_of[output]};
+    bool *is_read;
+    STW_TRY_NEW(f->b->arena, is_read, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->kept_result, graph->N, f->error);
+    for (int64_t k = 0; k < graph->input_start[graph->N]; k++) is_read[graph->input[k]] = true;
+    for (int32_t o = 0; o < graph->output_count; o++) is_read[graph->output[o]] = false;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (is_read[i] || graph->result_of[i] < 0) continue;
+        graph->kept_result[graph->kept_count++] =
+            (stw_kept_result){root[i], graph->result_of[i], graph->bytes[graph->first_view[i]]};
     }
-    if (graph->kept_count > 1) qsort(graph->kept_result, (size_t)graph->kept_count, sizeof(stw_use), compare_kept);
+    if (graph->kept_count > 1) qsort(graph->kept_result, (size_t)graph->kept_count, sizeof *graph->kept_result, compare_kept);
     return STW_OK;
 }
 
@@ -247,7 +251,7 @@ static stw_status keep_insides(finish *f) {
         graph->elements[i] = stw_graph_elements(graph, i);
     }
     bound_kernels(graph);
-    return keep_kept(f, root);
+    return keep_results(f, root);
 }
 
 static stw_status keep_times(finish *f) {

@@ -91,6 +91,31 @@ static const char mixed[] =
     "updated)\n"
     "}\n";
 
+/* A reduction with two results, of which nobody reads one. */
+static const char two_results[] =
+    "HloModule largest\n"
+    "larger {\n"
+    "  a = f32[] parameter(0)\n"
+    "  i = s32[] parameter(1)\n"
+    "  b = f32[] parameter(2)\n"
+    "  k = s32[] parameter(3)\n"
+    "  first = pred[] compare(a, b), direction=GE\n"
+    "  value = f32[] select(first, a, b)\n"
+    "  index = s32[] select(first, i, k)\n"
+    "  ROOT t = (f32[], s32[]) tuple(value, index)\n"
+    "}\n"
+    "ENTRY main {\n"
+    "  x = f32[512,1024]{1,0} parameter(0)\n"
+    "  least = f32[] constant(0)\n"
+    "  none = s32[] constant(0)\n"
+    "  square = f32[512,1024]{1,0} multiply(x, x)\n"
+    "  place = s32[512,1024]{1,0} iota(), iota_dimension=1\n"
+    "  largest = (f32[512]{0}, s32[512]{0}) reduce(square, place, least, none), dimensions={1}, to_apply=larger\n"
+    "  value = f32[512]{0} get-tuple-element(largest), index=0\n"
+    "  index = s32[512]{0} get-tuple-element(largest), index=1\n"
+    "  ROOT root = f32[512]{0} sqrt(value)\n"
+    "}\n";
+
 /* ---- steps ---- */
 
 static double step_of(const stw_simulator *simulator, const stw_plan *plan) {
@@ -147,7 +172,7 @@ static const char row_kernels[] = /* whose kernels go on with what they have red
     "\"fuses_epilogue\": [\"reduce\"]}]}";
 
 TEST(hlo_price, by_rule) {
-    static const char *const texts[] = {layer_norms, one_reduction, mixed};
+    static const char *const texts[] = {layer_norms, one_reduction, mixed, two_results};
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         check_rule(texts[k], "h200x1", "default");
         check_rule(texts[k], "h200x1", "joined");
