@@ -55,7 +55,7 @@ typedef struct stw_part {
     bool dear, folds; /* as in stw_flow */
 } stw_part;
 typedef struct stw_part_result { /* of a kernel */
-    int32_t part;                /* that makes it; -1: an input, or a constant, handed on */
+    int32_t part;                /* that makes it; else -1 - the place of the input that is handed on; INT32_MIN: a constant is */
     int64_t bytes;
 } stw_part_result;
 typedef struct stw_kept_result { /* of a node with several results one that is written in any case: an output of the graph, or */

@@ -74,7 +74,10 @@ static void list_units(walk *w) {
                                            .folds = graph->flow[op].folds};
     }
     for (int32_t u = 0; u < w->unit_count && w->first_class == STW_CLASS_ALIAS; u++) w->first_class = unit[u].op_class;
+    if (w->unit_count == 0) w->first_class = STW_CLASS_SHAPE; /* it copies */
 }
+
+static stw_unit_read find_input(const walk *w, int32_t node, int32_t place);
 
 /* A node's value, whole or through a view. */
 static stw_unit_read find_source(const walk *w, int32_t node, int32_t view) {
@@ -86,8 +89,8 @@ static stw_unit_read find_source(const walk *w, int32_t node, int32_t view) {
     const stw_fused_kernel *fused = fused_of(graph, node);
     if (fused != NULL) {
         const int32_t result = view >= 0 && graph->result_of[view] >= 0 ? graph->result_of[view] : 0;
-        const int32_t part = result < fused->result_count ? graph->result[fused->result_first + result].part : -1;
-        if (part < 0) return (stw_unit_read){.unit = NOWHERE};
+        const int32_t part = result < fused->result_count ? graph->result[fused->result_first + result].part : INT32_MIN;
+        if (part < 0) return part == INT32_MIN ? (stw_unit_read){.unit = NOWHERE} : find_input(w, node, -1 - part);
         unit += part;
     }
     read.unit = unit;
@@ -317,6 +320,16 @@ static int64_t bytes_written(const walk *w, int32_t op) {
     return counted != 0 && sum < graph->bytes[op] ? sum : graph->bytes[op];
 }
 
+/* An input that a kernel writes as it came is read whole. */
+static void add_copied(walk *w, int32_t op, int32_t place) {
+    const stw_unit_read from = find_input(w, op, place);
+    if (from.unit >= 0) mark_written(&w->room->unit[from.unit]);
+    if (from.unit != OUTSIDE || is_single(w->graph, from.node)) return;
+    stw_external *external = find_external(w, &from);
+    external->whole = 1.0;
+    add_use(w, external, from.view);
+}
+
 static void add_fusion_writes(walk *w, int32_t k, double *class_bytes) {
     const stw_graph *graph = w->graph;
     const int32_t op = w->members->member[k];
@@ -331,6 +344,7 @@ static void add_fusion_writes(walk *w, int32_t k, double *class_bytes) {
         const uint8_t own = unit != NULL && unit->op_class != STW_CLASS_ALIAS ? unit->op_class : w->first_class;
         class_bytes[own] += (double)(in_place ? part->in_place : result->bytes);
         if (unit != NULL) mark_written(unit);
+        if (result->part < 0 && result->part != INT32_MIN) add_copied(w, op, -1 - result->part);
     }
 }
 

@@ -88,8 +88,11 @@ static stw_status add_part(taker *t, int32_t index) {
 }
 
 static stw_status add_result(taker *t, int64_t instruction) {
-    const stw_part_result result = {.part = t->part[*behind_at(t, instruction) - t->body->first] - 1,
-                                    .bytes = stw_hlo_shape_of(t->m, &t->m->instruction[instruction])->bytes};
+    const int32_t behind = *behind_at(t, instruction), at = t->part[behind - t->body->first];
+    const stw_hlo_instruction *source = &t->m->instruction[behind];
+    stw_part_result result = {.part = at > 0 ? at - 1 : INT32_MIN,
+                              .bytes = stw_hlo_shape_of(t->m, &t->m->instruction[instruction])->bytes};
+    if (source->rule == STW_HLO_PARAMETER && source->number >= 0) result.part = -1 - (int32_t)source->number;
     return stw_insides_add_result(t->in, &result, t->error);
 }
 
