@@ -35,11 +35,12 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
 
 /* A node that is a fused kernel in its file: the ops inside. A group of such nodes is one kernel of all their parts, and costs
  * the same as the fusion that an exporter makes of it. */
-typedef enum stw_take { /* what an op needs of an input, to compute itself once */
-                        STW_TAKE_ALL,
-                        STW_TAKE_EACH,  /* an element for each of its own, some again and again */
-                        STW_TAKE_SLICE, /* the same, but none twice */
-                        STW_TAKE_NONE   /* it is written over; all of it where that is not so, as it was made within the kernel */
+/* What an op needs of an input, to compute itself once. */
+typedef enum stw_take {
+    STW_TAKE_ALL,
+    STW_TAKE_EACH,  /* an element for each of its own, some again and again */
+    STW_TAKE_SLICE, /* the same, but none twice */
+    STW_TAKE_NONE   /* it is written over; all of it where that is not so, as it was made within the kernel */
 } stw_take;
 typedef struct stw_part_read {
     int32_t from; /* an earlier part; else -1 - its place among the node's inputs */
@@ -93,23 +94,36 @@ struct stw_graph {
     stw_machine *machine; /* that came with the file, owned; else NULL */
 
     /* As read, per node. */
-    stw_str *node_name;      /* (N) */
-    stw_str *op_name;        /* (N) as written in the file */
-    stw_str *label;          /* (N) of parameters, else empty */
-    stw_str *attributes;     /* (N) JSON text of an object, else empty */
-    uint8_t *kind;           /* (N) stw_node_kind */
-    uint8_t *dtype;          /* (N) index for stw_dtype_* */
-    uint8_t *op_class;       /* (N) stw_op_class; opaque for sources and unknown operators */
-    bool *known;             /* (N) the operator is in the table */
-    int64_t *bytes;          /* (N) what the output occupies; a view: product of its shape x size of its dtype */
-    int64_t *flops;          /* (N) */
-    int64_t *moved;          /* (N) bytes read and written, where that is not inputs + output (a loop), else -1 */
-    int32_t *origin;         /* (N) where the reader found it: its position among the builder's nodes, else -1 */
-    int64_t *at;             /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
-    int32_t *updates;        /* (N) the parameter or buffer that this op writes, else -1 */
-    int32_t *colocate;       /* (N) a node on the same device, else -1 */
-    bool *stays;             /* (N) it may take other ops into its kernel, but goes into none of theirs */
-    stw_flow *flow;          /* (N), or NULL where the file's compiler is not known to care */
+    stw_str *node_name;   /* (N) */
+    stw_str *op_name;     /* (N) as written in the file */
+    stw_str *label;       /* (N) of parameters, else empty */
+    stw_str *attributes;  /* (N) JSON text of an object, else empty */
+    uint8_t *kind;        /* (N) stw_node_kind */
+    uint8_t *dtype;       /* (N) index for stw_dtype_* */
+    uint8_t *op_class;    /* (N) stw_op_class; opaque for sources and unknown operators */
+    bool *known;          /* (N) the operator is in the table */
+    int64_t *bytes;       /* (N) what the output occupies; a view: product of its shape x size of its dtype */
+    int64_t *flops;       /* (N) */
+    int64_t *moved;       /* (N) bytes read and written, where that is not inputs + output (a loop), else -1 */
+    int32_t *origin;      /* (N) where the reader found it: its position among the builder's nodes, else -1 */
+    int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
+    int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
+    int32_t *colocate;    /* (N) a node on the same device, else -1 */
+    bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
+    stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
+    int64_t *shape_start; /* (N + 1) into shape */
+    int64_t *shape;
+    int64_t *input_start;   /* (N + 1) into input */
+    int32_t *input;         /* ids in argument order, repeats possible */
+    int64_t *control_start; /* (N + 1) into control */
+    int32_t *control;
+    int32_t output_count;
+    int32_t *output;
+    int32_t kind_count; /* kinds of devices with measured times in the file */
+    stw_str *kind_name; /* (kind_count) */
+    double **us;        /* (kind_count)(N) microseconds, NaN where not measured */
+
+    /* What is inside of nodes, and what it takes to see that as kernels (kernel.h). */
     double *elements;        /* (N), or NULL without flow: of its output */
     int32_t *result_of;      /* (N), or NULL without flow: of a view the result of its root that it shows; -1: the whole */
     int32_t *first_view;     /* (N), likewise: of a view the first one behind its root */
@@ -126,18 +140,7 @@ struct stw_graph {
     stw_body *body;
     stw_body_step *step;
     stw_work_row *work;
-    int32_t open_loops;   /* loops in the file that do not say how often they run: once, it is assumed */
-    int64_t *shape_start; /* (N + 1) into shape */
-    int64_t *shape;
-    int64_t *input_start;   /* (N + 1) into input */
-    int32_t *input;         /* ids in argument order, repeats possible */
-    int64_t *control_start; /* (N + 1) into control */
-    int32_t *control;
-    int32_t output_count;
-    int32_t *output;
-    int32_t kind_count; /* kinds of devices with measured times in the file */
-    stw_str *kind_name; /* (kind_count) */
-    double **us;        /* (kind_count)(N) microseconds, NaN where not measured */
+    int32_t open_loops; /* loops in the file that do not say how often they run */
 
     /* Derived. */
     int32_t *root;         /* (N) itself, or the first non-view up the chain of first inputs */
