@@ -28,10 +28,12 @@ static double predict(const stw_device *device, const kernel *k) {
     }
     stw_group_work work = k->work;
     work.us = work.model_us = 1.0; /* r = 1 */
+    double again_us = 0.0;
     for (int c = 0; c < STW_CLASS_COUNT; c++) {
         if (k->flops[c] > 0.0) work.compute_us += stw_cost_compute_us(device, (stw_op_class)c, k->dtype[c], k->flops[c]);
+        if (k->again[c] > 0.0) again_us += stw_cost_compute_us(device, (stw_op_class)c, k->dtype[c], k->again[c]);
     }
-    return stw_cost_group_us(device, &work);
+    return again_us + stw_cost_group_us(device, &work);
 }
 
 /* The class that a kernel is fitted under: by which its traffic goes. */

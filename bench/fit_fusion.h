@@ -17,6 +17,7 @@ enum { MAX_CASES = 32, EVENTS = 5 };
 typedef struct {
     stw_group_work work;           /* class_bytes; the rest is filled in for a device */
     double flops[STW_CLASS_COUNT]; /* of members by class */
+    double again[STW_CLASS_COUNT]; /* the same of what is repeated */
     int32_t dtype[STW_CLASS_COUNT];
     stw_op_class op_class; /* of the kernel; it alone counts where it is no fusion */
     bool fused;            /* made of members, one or more */
@@ -60,100 +61,57 @@ static void add_kernel(kernels *list, const kernel *item) {
 /* ---- what a kernel does ---- */
 
 typedef struct {
-    const stw_hlo_module *m;
-    const stw_hlo_costs *costs;
-    const stw_op_index *ops;
+    stw_graph *graph;
+    stw_kernel_room room;
+    int32_t *node_of; /* (instruction_count) -1: none */
 } module_view;
 
 static bool is_matrix(stw_op_class op_class) {
     return op_class == STW_CLASS_MATMUL || op_class == STW_CLASS_CONVOLUTION || op_class == STW_CLASS_ATTENTION;
 }
 
-static stw_op_class class_of(const module_view *v, int32_t index) {
-    const stw_hlo_instruction *i = &v->m->instruction[index];
-    const int32_t own = stw_hlo_cost_of(v->costs, index).op_class;
-    if (own >= 0) return (stw_op_class)own;
-    const int32_t row = stw_op_find(v->ops, STW_HLO, i->opcode);
-    return row >= 0 ? stw_op_table[row].op_class : STW_CLASS_OPAQUE;
-}
-
-static bool is_view(const stw_hlo_module *m, const stw_hlo_instruction *i) {
-    switch ((stw_hlo_rule)i->rule) {
-        case STW_HLO_BITCAST:
-        case STW_HLO_PART:
-        case STW_HLO_SAME: return true;
-        case STW_HLO_RESHAPE: return stw_hlo_reshape_is_free(m, i);
-        case STW_HLO_TRANSPOSE: return stw_hlo_transpose_is_free(m, i);
-        default: return false;
+/* What the simulator's costs go by. */
+static void add_fusion(const module_view *v, int32_t node, kernel *k) {
+    stw_kernel_work work;
+    stw_kernel_find_work(v->graph, &(stw_members){.member = &node, .count = 1}, &v->room, &work);
+    memcpy(k->work.class_bytes, work.class_bytes, sizeof work.class_bytes);
+    for (int32_t u = 0; u < work.unit_count; u++) {
+        const stw_unit *unit = &work.unit[u];
+        const double again = unit->passes > 1.0 ? (unit->passes - 1.0) * unit->flops * (unit->dear ? STW_DEAR_FACTOR : 1) : 0.0;
+        k->flops[unit->op_class] += (unit->passes < 1.0 ? unit->passes : 1.0) * unit->flops;
+        k->again[unit->op_class] += again;
+        k->dtype[unit->op_class] = unit->dtype;
+        k->matrix |= is_matrix((stw_op_class)unit->op_class);
     }
 }
 
-static int32_t behind_views(const stw_hlo_module *m, int32_t index) {
-    while (is_view(m, &m->instruction[index])) index = (int32_t)m->number[m->instruction[index].operand.first];
-    return index;
-}
-
-static bool is_member(const stw_hlo_module *m, const stw_hlo_instruction *i) {
-    const bool moves = i->rule == STW_HLO_RESHAPE || i->rule == STW_HLO_TRANSPOSE || i->rule >= STW_HLO_ELEMENTWISE;
-    return (moves || i->rule == STW_HLO_UNKNOWN) && !is_view(m, i);
-}
-
-static int32_t dtype_of(const stw_hlo_module *m, int32_t index) {
-    const stw_hlo_shape *shape = stw_hlo_main_part(m, stw_hlo_shape_of(m, &m->instruction[index]));
-    return shape->dtype >= 0 ? shape->dtype : STW_DTYPE_F32;
-}
-
-static void add_member(const module_view *v, int32_t index, kernel *k) {
-    const stw_op_class op_class = class_of(v, index);
-    k->flops[op_class] += (double)stw_hlo_fused_flops(v->costs, index);
-    k->dtype[op_class] = dtype_of(v->m, index);
-    k->matrix |= is_matrix(op_class);
-}
-
-/* Members, and external bytes by the class of the first member that reads or of the one that writes them. */
-static void add_fusion(const module_view *v, int64_t called, kernel *k) {
-    const stw_hlo_module *m = v->m;
-    const stw_hlo_computation *body = &m->computation[called];
-    stw_op_class first[256];
-    if (body->parameter.count > 256) die("a fusion with more than 256 parameters");
-    for (int32_t p = 0; p < body->parameter.count; p++) first[p] = STW_CLASS_COUNT;
-    for (int32_t index = body->first; index < body->first + body->count; index++) {
-        const stw_hlo_instruction *i = &m->instruction[index];
-        if (!is_member(m, i)) continue;
-        add_member(v, index, k);
-        for (int32_t o = 0; o < i->operand.count; o++) {
-            const stw_hlo_instruction *from = &m->instruction[behind_views(m, (int32_t)m->number[i->operand.first + o])];
-            if (from->rule == STW_HLO_PARAMETER && first[from->number] == STW_CLASS_COUNT)
-                first[from->number] = class_of(v, index);
-        }
-    }
-    for (int32_t p = 0; p < body->parameter.count; p++) {
-        const stw_op_class by = first[p] == STW_CLASS_COUNT ? STW_CLASS_ELEMENTWISE : first[p];
-        k->work.class_bytes[by] += (double)stw_hlo_fusion_reads(v->costs, called, p);
-    }
-    const stw_hlo_instruction *root = &m->instruction[body->root];
-    const int32_t outputs = root->rule == STW_HLO_TUPLE ? root->operand.count : 1;
-    for (int32_t o = 0; o < outputs; o++) {
-        const int32_t output = root->rule == STW_HLO_TUPLE ? (int32_t)m->number[root->operand.first + o] : body->root;
-        const int32_t writer = behind_views(m, output);
-        const stw_op_class by = is_member(m, &m->instruction[writer]) ? class_of(v, writer) : STW_CLASS_ELEMENTWISE;
-        k->work.class_bytes[by] += (double)stw_hlo_fusion_writes(v->costs, output);
-    }
-}
-
-static kernel describe(const module_view *v, int32_t index) {
-    const stw_hlo_instruction *i = &v->m->instruction[index];
-    const stw_hlo_cost cost = stw_hlo_cost_of(v->costs, index);
-    kernel k = {.op_class = class_of(v, index), .fused = i->rule == STW_HLO_FUSION};
+static kernel describe(const module_view *v, int32_t node) {
+    const stw_graph *graph = v->graph;
+    kernel k = {.op_class = (stw_op_class)graph->op_class[node], .fused = graph->fused_of[node] >= 0};
     if (k.fused) {
-        add_fusion(v, v->m->number[i->called.first], &k);
+        add_fusion(v, node, &k);
         return k;
     }
     k.matrix = is_matrix(k.op_class);
-    k.flops[k.op_class] = (double)cost.flops;
-    k.dtype[k.op_class] = dtype_of(v->m, index);
-    k.work.class_bytes[k.op_class] = (double)cost.moved;
+    k.flops[k.op_class] = (double)graph->flops[node];
+    k.dtype[k.op_class] = graph->dtype[node];
+    k.work.class_bytes[k.op_class] = (double)stw_op_bytes_moved(graph, node);
     return k;
+}
+
+static module_view view_module(const stw_hlo_module *m, stw_arena *arena) {
+    stw_error error;
+    stw_graph *graph;
+    int32_t *instruction_of;
+    module_view v = {.node_of = STW_NEW(arena, int32_t, m->instruction_count)};
+    check(stw_hlo_build(m, arena, &graph, &instruction_of, &error), &error);
+    check(stw_kernel_room_create(graph, arena, &v.room, &error), &error);
+    for (int32_t k = 0; k < m->instruction_count; k++) v.node_of[k] = -1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] == STW_NODE_OP) v.node_of[instruction_of[graph->origin[i]]] = i;
+    }
+    v.graph = graph;
+    return v;
 }
 
 /* ---- the files ---- */
@@ -198,25 +156,21 @@ static void collect_module(const char *folder, const char *name, const char *mod
     stw_arena arena;
     stw_str text;
     stw_hlo_module *m;
-    stw_hlo_costs *costs;
-    stw_op_index *ops;
     times t;
     check(stw_arena_create(&arena, &error), &error);
     snprintf(path, sizeof path, "%s/%s.%s.hlo.txt.gz", folder, name, mode);
     check(stw_file_read(path, &arena, &text, &error), &error);
     check(stw_hlo_text_parse(text, &arena, &m, &error), &error);
-    check(stw_hlo_costs_create(m, &arena, &costs, &error), &error);
-    check(stw_op_index_create(&arena, &ops, &error), &error);
     snprintf(path, sizeof path, "%s/%s.%s.kernels.json.gz", folder, name, mode);
     read_times(m, path, &arena, &t);
-    const module_view view = {m, costs, ops};
+    const module_view view = view_module(m, &arena);
     const int32_t first = m->computation[m->entry].first, count = m->computation[m->entry].count;
     bool behind = false; /* the entry stands in the order of execution */
     for (int32_t e = 0; e < count; e++) {
         const stw_hlo_instruction *i = &m->instruction[first + e];
         if (!(t.us[e] > 0.0)) continue;
-        if (t.single[e]) {
-            kernel k = describe(&view, first + e);
+        if (t.single[e] && view.node_of[first + e] >= 0) {
+            kernel k = describe(&view, view.node_of[first + e]);
             k.us = t.us[e];
             k.case_index = case_index;
             k.behind = behind;
@@ -225,6 +179,7 @@ static void collect_module(const char *folder, const char *name, const char *mod
         }
         behind = i->rule == STW_HLO_CUSTOM;
     }
+    stw_graph_destroy(view.graph);
     stw_arena_destroy(&arena);
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cost/cost.h"
 #include "graph/graph.h"
 #include "import/import.h"
 #include "inspect.h"
@@ -188,6 +189,11 @@ static void print_unknown(const summary *s, stw_arena arena) {
     if (s->unknown_count > MAX_UNKNOWN_ROWS) printf("  and %d more\n", s->unknown_count - MAX_UNKNOWN_ROWS);
 }
 
+static void print_open_loops(const stw_graph *graph, stw_arena arena) {
+    const stw_str told = stw_tell_open_loops(graph, &arena);
+    if (told.length > 0) printf("\n  %s\n", told.p);
+}
+
 static void print_text(const summary *s, stw_arena arena) {
     const stw_graph *graph = s->graph;
     cli_heading("graph %.*s (family %.*s)", STW_STR_SHOW(graph->name), STW_STR_SHOW(graph->family));
@@ -198,6 +204,7 @@ static void print_text(const summary *s, stw_arena arena) {
     printf("\n");
     print_classes(s, arena);
     print_unknown(s, arena);
+    print_open_loops(graph, arena);
     cli_print_open_inputs(s->reading, arena);
     if (s->empty == 0 || graph->open_sizes.length == 0) return; /* the open ones were listed */
     char line[500];
@@ -253,6 +260,7 @@ static void print_json(const summary *s, stw_arena arena) {
     for (int32_t k = 0; k < NODE_KINDS; k++) cli_field_int(&writer, kind_name[k], s->nodes[k]);
     cli_field_int(&writer, "ops_without_shape", s->unsized);
     cli_field_int(&writer, "ops_empty", s->empty);
+    cli_field_int(&writer, "loops_without_count", graph->open_loops);
     cli_field_int(&writer, "edges", graph->input_start[graph->N]);
     cli_field_int(&writer, "control_edges", graph->control_start[graph->N]);
     cli_field_int(&writer, "updates", s->updates);

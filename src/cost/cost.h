@@ -4,7 +4,7 @@
 #ifndef STW_COST_COST_H
 #define STW_COST_COST_H
 
-#include "graph/graph.h"
+#include "graph/kernel.h"
 #include "machine/machine.h"
 
 struct stw_costs {
@@ -22,10 +22,6 @@ struct stw_costs {
     stw_str *warning;    /* (warning_count) the remark and what else there is to know before trusting the times */
     int32_t warning_count;
 };
-
-/* Bytes that a read of these uses of ONE value moves: the whole if the value itself is read, else the distinct views, at most
- * the whole. `use` sorted by view; count > 0. */
-int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use *use, int64_t count);
 
 /* The model: launch + latency of the class + max(arithmetic, memory traffic), in microseconds. */
 double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops);
@@ -45,6 +41,11 @@ typedef struct stw_group_work {
 void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member);
 /* r x model(group), r = sum of the members' times / sum of their modelled times. */
 double stw_cost_group_us(const stw_device *device, const stw_group_work *work);
+/* The same of a kernel whose ops and passes are known, r = 1: a fusion that stands in a file, a group of a plan. *compute_us (may
+ * be NULL): its arithmetic, what is repeated left out. */
+double stw_cost_kernel_us(const stw_device *device, const stw_kernel_work *kernel, double *compute_us);
+/* All bodies of a graph: out[b], and their arithmetic. */
+void stw_cost_bodies(const stw_device *device, const stw_graph *graph, double *out_us, double *out_compute_us);
 
 /* Picoseconds, rounded once, halves away from zero; INT64_MAX when above 2^62. */
 int64_t stw_cost_us_to_ps(double us);
@@ -72,6 +73,9 @@ typedef struct stw_cost_rows {
 /* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. */
 stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
                                  stw_error *error);
+
+/* remark.c: that the file does not say how often some loops run, for the user; empty: it does. */
+stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena);
 
 /* given.c: costs from times that are known, (C)(N) each; those of nodes that are no ops are 0. All of it is copied. The graph's
  * `moved` holds what each op moves. */

@@ -15,6 +15,7 @@ typedef struct {
     double **us;        /* (count)(N) NaN where not measured */
     stw_device *device; /* (count) what that kind of device is like */
     bool *known;        /* (count) `device` is filled in */
+    double **model_us;  /* (count)(N) what the model says of that kind, where it is known */
 } measurements;
 
 static int64_t find_kind(const measurements *m, stw_str kind) {
@@ -151,34 +152,38 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     return STW_OK;
 }
 
-/* Bytes that op i moves when it runs alone. An alias moves nothing; a gather reads only what it hands on; of a loop the reader
- * of the file knows. */
-static int64_t bytes_moved(const stw_graph *graph, int32_t i) {
-    const bool gather = graph->op_class[i] == STW_CLASS_GATHER;
-    if (graph->op_class[i] == STW_CLASS_ALIAS) return 0;
-    if (graph->moved[i] >= 0) return graph->moved[i];
-    int64_t sum = graph->bytes[i];
-    for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
-        int64_t end = e + 1;
-        while (end < graph->read_start[i + 1] && graph->read[end].node == graph->read[e].node) end++;
-        int64_t part = stw_cost_read_bytes(graph, graph->read[e].node, graph->read + e, end - e);
-        if (gather && part > graph->bytes[i]) part = graph->bytes[i];
-        if (__builtin_add_overflow(sum, part, &sum)) return INT64_MAX;
-        e = end;
-    }
-    return sum;
-}
-
-static double model_op(const stw_costs *costs, const stw_device *device, int32_t i) {
+/* What the model says of every op on a device, and its arithmetic. An op that is a fused kernel costs what a group of its parts
+ * does; a loop, a branch or a call its kernels. */
+static stw_status model_ops(const stw_costs *costs, const stw_device *device, stw_arena scratch, double *out_us,
+                            double *out_compute_us, stw_error *error) {
     const stw_graph *graph = costs->graph;
-    return stw_cost_model_us(device, (stw_op_class)graph->op_class[i], graph->dtype[i], (double)graph->flops[i],
-                             (double)costs->moved[i]);
+    double *body_us, *body_compute_us;
+    stw_kernel_room room;
+    STW_TRY_NEW(&scratch, body_us, graph->body_count, error);
+    STW_TRY_NEW(&scratch, body_compute_us, graph->body_count, error);
+    TRY(stw_kernel_room_create(graph, &scratch, &room, error));
+    stw_cost_bodies(device, graph, body_us, body_compute_us);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const stw_op_class op_class = (stw_op_class)graph->op_class[i];
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        if (graph->body_of != NULL && graph->body_of[i] >= 0) {
+            out_us[i] = body_us[graph->body_of[i]];
+            out_compute_us[i] = body_compute_us[graph->body_of[i]];
+        } else if (graph->flow != NULL && graph->fused_of[i] >= 0) {
+            stw_kernel_work work;
+            stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, &room, &work);
+            out_us[i] = stw_cost_kernel_us(device, &work, &out_compute_us[i]);
+        } else {
+            out_us[i] = stw_cost_model_us(device, op_class, graph->dtype[i], (double)graph->flops[i], (double)costs->moved[i]);
+            out_compute_us[i] = stw_cost_compute_us(device, op_class, graph->dtype[i], (double)graph->flops[i]);
+        }
+    }
+    return STW_OK;
 }
 
 /* The time of op i on a device: `model_us` is what the model says of it there; *from is the kind that it was measured on, or
  * -1. */
-static double time_op(const stw_costs *costs, const measurements *m, const stw_device *device, int32_t i, double model_us,
-                      int64_t *from) {
+static double time_op(const measurements *m, const stw_device *device, int32_t i, double model_us, int64_t *from) {
     const int64_t own = find_kind(m, device->kind);
     *from = own;
     if (own < m->count && !isnan(m->us[own][i])) return m->us[own][i];
@@ -187,7 +192,7 @@ static double time_op(const stw_costs *costs, const measurements *m, const stw_d
     double nearest = HUGE_VAL, us = model_us;
     for (int64_t k = 0; k < m->count; k++) {
         if (isnan(m->us[k][i]) || !m->known[k]) continue;
-        const double other_us = model_op(costs, &m->device[k], i);
+        const double other_us = m->model_us[k][i];
         const double distance = fabs(log(model_us / other_us));
         if (!(other_us > 0.0 && distance < nearest)) continue;
         nearest = distance;
@@ -197,8 +202,22 @@ static double time_op(const stw_costs *costs, const measurements *m, const stw_d
     return us;
 }
 
+/* What the model says of the kinds that were measured. */
+static stw_status model_measured(const stw_costs *costs, measurements *m, stw_arena *scratch, stw_error *error) {
+    double *unused;
+    STW_TRY_NEW(scratch, unused, costs->graph->N, error);
+    STW_TRY_NEW(scratch, m->model_us, m->count, error);
+    for (int64_t k = 0; k < m->count; k++) {
+        if (!m->known[k]) continue;
+        STW_TRY_NEW(scratch, m->model_us[k], costs->graph->N, error);
+        TRY(model_ops(costs, &m->device[k], *scratch, m->model_us[k], unused, error));
+    }
+    return STW_OK;
+}
+
 /* served[k]: a time of kind k served for an op. */
-static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c, bool *served, stw_error *error) {
+static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c, bool *served, stw_arena *scratch,
+                             stw_error *error) {
     const stw_graph *graph = costs->graph;
     const stw_device *device = &costs->machine->device[costs->machine->class_device[c]];
     STW_TRY_NEW(&costs->arena, costs->us[c], graph->N, error);
@@ -206,14 +225,11 @@ static stw_status fill_class(stw_costs *costs, const measurements *m, int32_t c,
     STW_TRY_NEW(&costs->arena, costs->compute_us[c], graph->N, error);
     STW_TRY_NEW(&costs->arena, costs->measured[c], graph->N, error);
     STW_TRY_NEW(&costs->arena, costs->carried[c], graph->N, error);
+    TRY(model_ops(costs, device, *scratch, costs->model_us[c], costs->compute_us[c], error));
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP) continue;
-        const double model_us = model_op(costs, device, i);
-        costs->model_us[c][i] = model_us;
-        costs->compute_us[c][i] =
-            stw_cost_compute_us(device, (stw_op_class)graph->op_class[i], graph->dtype[i], (double)graph->flops[i]);
         int64_t from = -1;
-        costs->us[c][i] = time_op(costs, m, device, i, model_us, &from);
+        costs->us[c][i] = time_op(m, device, i, costs->model_us[c][i], &from);
         costs->measured[c][i] = from >= 0 && stw_str_equal(m->kind[from], device->kind);
         costs->carried[c][i] = from >= 0 && !costs->measured[c][i];
         if (from >= 0) served[from] = true;
@@ -226,7 +242,7 @@ static stw_status fill_and_tell(stw_costs *costs, const measurements *m, int32_t
                                 stw_str *remark, stw_error *error) {
     bool served[MAX_COLUMNS] = {false};
     const stw_str kind = costs->machine->device[costs->machine->class_device[c]].kind;
-    TRY(fill_class(costs, m, c, served, error));
+    TRY(fill_class(costs, m, c, served, scratch, error));
     if (from_file) *remark = stw_remark_on_carried(*remark, kind, m->kind, served, m->count, scratch);
     return STW_OK;
 }
@@ -273,8 +289,9 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
     STW_TRY_NEW(&costs->arena, costs->moved, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = bytes_moved(graph, i);
+        if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = stw_op_bytes_moved(graph, i);
     }
+    TRY(model_measured(costs, &m, scratch, error));
     for (int32_t c = 0; c < classes; c++) TRY(fill_and_tell(costs, &m, c, rows != NULL, scratch, &remark, error));
     TRY(check_times(costs, error));
     costs->remark = stw_str_copy(&costs->arena, remark);

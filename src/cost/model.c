@@ -1,20 +1,8 @@
 /* The formulas: what an op, a fused group and a transfer take. docs/cost-model.md explains them and gives their error. */
 #include <math.h>
+#include <string.h>
 
 #include "cost/cost.h"
-
-int64_t stw_cost_read_bytes(const stw_graph *graph, int32_t value, const stw_use *use, int64_t count) {
-    const int64_t whole = graph->bytes[value];
-    int64_t sum = 0;
-    for (int64_t k = 0; k < count; k++) {
-        if (use[k].view < 0) return whole;
-        if (k > 0 && use[k].view == use[k - 1].view) continue;
-        const int64_t part = graph->bytes[use[k].view];
-        if (part >= whole - sum) return whole;
-        sum += part;
-    }
-    return sum;
-}
 
 /* Peak rate of the units that a class of ops runs on, for one dtype. */
 static double peak_flops(const stw_device *device, stw_op_class op_class, int32_t dtype) {
@@ -58,6 +46,65 @@ double stw_cost_group_us(const stw_device *device, const stw_group_work *work) {
     const double model_us = device->launch_us + device->latency_us[most] + fmax(work->compute_us, traffic_us);
     return work->model_us > 0.0 ? work->us / work->model_us * model_us : work->us;
 }
+
+/* One kernel: one launch, whatever is in it. */
+static double fused_us(const stw_device *device, const double *class_bytes, double compute_us, double again_us) {
+    stw_group_work work = {.us = 1.0, .model_us = 1.0, .compute_us = compute_us};
+    memcpy(work.class_bytes, class_bytes, sizeof work.class_bytes);
+    return again_us + stw_cost_group_us(device, &work);
+}
+
+double stw_cost_kernel_us(const stw_device *device, const stw_kernel_work *kernel, double *compute_us) {
+    double sum_us = 0.0, again_us = 0.0;
+    bool launches = kernel->unit_count == 0;
+    for (int32_t u = 0; u < kernel->unit_count; u++) {
+        const stw_unit *unit = &kernel->unit[u];
+        const double us = stw_cost_compute_us(device, (stw_op_class)unit->op_class, unit->dtype, unit->flops);
+        launches |= unit->op_class != STW_CLASS_ALIAS;
+        sum_us += us * fmin(unit->passes, 1.0);
+        if (unit->passes > 1.0) again_us += us * (unit->passes - 1.0) * (unit->dear ? STW_DEAR_FACTOR : 1);
+    }
+    if (compute_us != NULL) *compute_us = sum_us;
+    return launches ? fused_us(device, kernel->class_bytes, sum_us, again_us) : 0.0;
+}
+
+/* ---- loops, branches, calls ---- */
+
+/* A kernel from its rows. */
+static double step_us(const stw_device *device, const stw_graph *graph, const stw_body_step *step, double *compute_us) {
+    const stw_work_row *row = &graph->work[step->work_first];
+    double class_bytes[STW_CLASS_COUNT] = {0}, again_us = 0.0;
+    *compute_us = 0.0;
+    for (int64_t k = 0; k < step->work_count; k++) {
+        *compute_us += stw_cost_compute_us(device, (stw_op_class)row[k].op_class, row[k].dtype, row[k].flops);
+        again_us += stw_cost_compute_us(device, (stw_op_class)row[k].op_class, row[k].dtype, row[k].again);
+        class_bytes[row[k].op_class] += row[k].bytes;
+    }
+    if (!step->is_op) return fused_us(device, class_bytes, *compute_us, again_us);
+    return stw_cost_model_us(device, (stw_op_class)row->op_class, row->dtype, row->flops, row->bytes);
+}
+
+/* Longer than any clock holds; loops in loops could leave the numbers behind. */
+static const double MOST_US = 1e30;
+
+void stw_cost_bodies(const stw_device *device, const stw_graph *graph, double *out_us, double *out_compute_us) {
+    for (int32_t b = 0; b < graph->body_count; b++) { /* those that others run come first */
+        const stw_body *body = &graph->body[b];
+        out_us[b] = out_compute_us[b] = 0.0;
+        for (int64_t s = body->first; s < body->first + body->count; s++) {
+            const stw_body_step *step = &graph->step[s];
+            double us = 0.0, compute_us = 0.0;
+            if (step->body < 0) us = step_us(device, graph, step, &compute_us);
+            if (step->body >= 0) us = out_us[step->body], compute_us = out_compute_us[step->body];
+            us = fmin(us * step->times, MOST_US), compute_us = fmin(compute_us * step->times, MOST_US);
+            if (body->dearest && us <= out_us[b]) continue;
+            out_us[b] = body->dearest ? us : out_us[b] + us;
+            out_compute_us[b] = body->dearest ? compute_us : out_compute_us[b] + compute_us;
+        }
+    }
+}
+
+/* ---- time ---- */
 
 /* Halves away from zero, for ps >= 0: what llround does, without the call. The difference is exact. */
 static int64_t round_ps(double ps) {

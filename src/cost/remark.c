@@ -102,6 +102,23 @@ static stw_str warn_of_unknown(const stw_costs *costs, stw_arena *arena) {
                           graph->op_count, list.p, more ? ", ..." : "", most, part.p);
 }
 
+stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena) {
+    const int32_t loops = graph->open_loops;
+    if (loops == 0) return (stw_str){0};
+    return stw_str_format(
+        arena,
+        "%d loop%s not say how often %s: the limit in the condition counts, else one turn; give the time%s with "
+        "--costs",
+        loops, loops == 1 ? " does" : "s do", loops == 1 ? "it runs" : "they run", loops == 1 ? "" : "s");
+}
+
+static stw_str warn_of_loops(const stw_costs *costs, stw_arena *arena) {
+    const stw_graph *graph = costs->graph;
+    bool any = false;
+    for (int32_t i = 0; graph->open_loops > 0 && i < graph->N; i++) any |= graph->body_of[i] >= 0 && is_modelled(costs, i);
+    return any ? stw_tell_open_loops(graph, arena) : (stw_str){0};
+}
+
 static bool contains(stw_str text, const char *part) {
     const int64_t length = (int64_t)strlen(part);
     for (int64_t at = 0; at + length <= text.length; at++) {
@@ -142,10 +159,7 @@ static stw_str warn_of_partitions(const stw_costs *costs, stw_arena *arena) {
 
 /* All that there may be to warn of; to add something, add a row. A row gives one line, or nothing. */
 static stw_str (*const warnings[])(const stw_costs *costs, stw_arena *arena) = {
-    warn_of_costs,
-    warn_of_open_sizes,
-    warn_of_unknown,
-    warn_of_partitions,
+    warn_of_costs, warn_of_open_sizes, warn_of_unknown, warn_of_loops, warn_of_partitions,
 };
 enum { WARNINGS = sizeof warnings / sizeof warnings[0] };
 

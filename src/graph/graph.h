@@ -29,7 +29,60 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     bool dear;            /* an element takes many instructions */
     bool alone;           /* its kernel takes nothing in */
     bool folds;           /* it makes one element of each row; what follows can be in its kernel only row by row */
+    bool slices;          /* of its first input it reads at most as much as it hands on */
+    bool in_place;        /* it writes its second input over a part of the first, and touches no more than that */
 } stw_flow;
+
+/* A node that is a fused kernel in its file: the ops inside. A group of such nodes is one kernel of all their parts, and costs
+ * the same as the fusion that an exporter makes of it. */
+/* What an op needs of an input, to compute itself once. */
+typedef enum stw_take {
+    STW_TAKE_ALL,
+    STW_TAKE_EACH,  /* an element for each of its own, some again and again */
+    STW_TAKE_SLICE, /* the same, but none twice */
+    STW_TAKE_NONE   /* it is written over; all of it where that is not so, as it was made within the kernel */
+} stw_take;
+typedef struct stw_part_read {
+    int32_t from; /* an earlier part; else -1 - its place among the node's inputs */
+    uint8_t take; /* stw_take */
+} stw_part_read;
+typedef struct stw_part {
+    double elements; /* of its output */
+    int64_t flops;
+    int64_t bytes;    /* that it writes where its output leaves the kernel */
+    int64_t in_place; /* the same where it writes over an input of the kernel; -1: it does not */
+    int64_t read_first, read_count;
+    uint8_t op_class, dtype;
+    bool dear, folds; /* as in stw_flow */
+} stw_part;
+typedef struct stw_part_result { /* of a kernel */
+    int32_t part;                /* that makes it; else -1 - the place of the input that is handed on; INT32_MIN: a constant is */
+    int64_t bytes;
+} stw_part_result;
+typedef struct stw_kept_result { /* of a node with several results one that is written in any case: an output of the graph, or */
+    int32_t node, result;        /* taken out of it, and read by nobody */
+    int64_t bytes;
+} stw_kept_result;
+typedef struct stw_fused_kernel {
+    int64_t part_first, part_count, result_first, result_count;
+} stw_fused_kernel;
+
+/* A node that is several kernels: a loop, a branch, a call. */
+typedef struct stw_work_row { /* of one kernel, by class and dtype of the ops in it */
+    uint8_t op_class, dtype;
+    double flops, again; /* again: repeated, which adds to the kernel's time */
+    double bytes;        /* from and to memory */
+} stw_work_row;
+typedef struct stw_body_step { /* of a body */
+    double times;
+    int32_t body; /* an earlier one; -1: a kernel */
+    bool is_op;   /* a kernel of one op, which is not fused: one row */
+    int64_t work_first, work_count;
+} stw_body_step;
+typedef struct stw_body {
+    int64_t first, count; /* steps */
+    bool dearest;         /* one of its steps is taken, the dearest; else all */
+} stw_body;
 
 struct stw_graph {
     stw_arena arena; /* owns everything below */
@@ -72,6 +125,25 @@ struct stw_graph {
     int32_t kind_count; /* kinds of devices with measured times in the file */
     stw_str *kind_name; /* (kind_count) */
     double **us;        /* (kind_count)(N) microseconds, NaN where not measured */
+
+    /* What is inside of nodes, and what it takes to see that as kernels (kernel.h). */
+    double *elements;        /* (N), or NULL without flow: of its output */
+    int32_t *result_of;      /* (N), or NULL without flow: of a view the result of its root that it shows; -1: the whole */
+    int32_t *first_view;     /* (N), likewise: of a view the first one behind its root */
+    int32_t *fused_of;       /* (N), likewise: into fused; -1: the node is a single op */
+    stw_fused_kernel *fused; /* nodes that call the same computation share it */
+    stw_part *part;
+    stw_part_read *part_read;
+    stw_part_result *result;
+    int32_t kept_count;                 /* without flow 0 */
+    stw_kept_result *kept_result;       /* (kept_count) sorted */
+    int64_t kernel_units, kernel_reads; /* the most that a group of ops can have */
+    int32_t *body_of;                   /* (N), or NULL where no node has one: a body, or -1 */
+    int32_t body_count;
+    stw_body *body;
+    stw_body_step *step;
+    stw_work_row *work;
+    int32_t open_loops; /* loops in the file that do not say how often they run */
 
     /* Derived. */
     int32_t *root;         /* (N) itself, or the first non-view up the chain of first inputs */

@@ -7,13 +7,20 @@
 #include "import/place.h"
 
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error) {
+    stw_op_index *ops;
+    TRY(stw_op_index_create(arena, &ops, error));
+    return stw_builder_create_with(arena, vocabulary, ops, out, error);
+}
+
+stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
+                                   stw_error *error) {
     stw_builder *b;
     STW_TRY_NEW(arena, b, 1, error);
     b->arena = arena;
     b->vocabulary = vocabulary;
     stw_vector *vectors[] = {&b->input.node, &b->input.from, &b->control.node, &b->control.from, &b->output};
     for (int k = 0; k < 5; k++) vectors[k]->arena = arena;
-    TRY(stw_op_index_create(arena, &b->ops, error));
+    b->ops = ops;
     *out = b;
     return STW_OK;
 }
@@ -74,6 +81,15 @@ stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *ou
 
 void stw_builder_set_text(stw_builder *b, stw_str text) { b->text = text; }
 void stw_builder_keep_flow(stw_builder *b) { b->keeps_flow = true; }
+void stw_builder_keep_insides(stw_builder *b, const stw_insides *insides, bool share) {
+    b->insides = insides;
+    b->shares_insides = share;
+}
+
+stw_op_class stw_builder_class_of(const stw_builder *b, stw_str op) {
+    const int32_t row = stw_op_find(b->ops, b->vocabulary, op);
+    return row >= 0 ? stw_op_table[row].op_class : STW_CLASS_OPAQUE;
+}
 
 stw_raw_node *stw_builder_node(stw_builder *b, int32_t index) { return &b->node[index]; }
 int32_t stw_builder_count(const stw_builder *b) { return (int32_t)b->count; }

@@ -7,6 +7,7 @@
 #define STW_IMPORT_BUILDER_H
 
 #include "graph/graph.h"
+#include "import/insides.h"
 
 typedef struct stw_builder stw_builder;
 
@@ -28,14 +29,23 @@ typedef struct stw_raw_node {
     int32_t op_class;     /* stw_op_class of an op that the table need not be asked about (a fusion); STW_UNKNOWN: look it up */
     bool stays;           /* as the graph has it */
     stw_flow flow;        /* the same; the graph has none unless stw_builder_keep_flow is called */
+    int32_t result;       /* of a view: 1 + the result of an op with several that it shows; 0: the whole */
+    int32_t fused, body;  /* 1 + its place among the insides; 0: it has none */
 } stw_raw_node;
 
 /* `vocabulary`: whose operator names these are. All memory is the arena's. */
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error);
+/* The same for who needs many: with an index of operators that is there already. */
+stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
+                                   stw_error *error);
 /* The file is this text: messages then give lines of it, not bytes. Borrowed until the end. */
 void stw_builder_set_text(stw_builder *b, stw_str text);
 /* The nodes say how kernels walk their tensors. */
 void stw_builder_keep_flow(stw_builder *b);
+/* What nodes have inside; borrowed until the end, and where `share` by the graph. */
+void stw_builder_keep_insides(stw_builder *b, const stw_insides *insides, bool share);
+/* The class of an operator, as a node without op_class gets it. */
+stw_op_class stw_builder_class_of(const stw_builder *b, stw_str op);
 /* Its index, counted from 0 in the order of adding; *out is only valid after STW_OK. */
 stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *out, stw_error *error);
 stw_raw_node *stw_builder_node(stw_builder *b, int32_t index); /* to be changed until the end; valid until the next add */

@@ -1,5 +1,6 @@
 /* Makes the graph of what the builder has collected. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "import/builder_state.h"
 
@@ -181,6 +182,78 @@ static stw_status keep_outputs(finish *f) {
     return STW_OK;
 }
 
+/* ---- insides ---- */
+
+static int compare_kept(const void *left, const void *right) {
+    const stw_kept_result *a = left, *b = right;
+    if (a->node != b->node) return a->node < b->node ? -1 : 1;
+    return a->result < b->result ? -1 : a->result > b->result;
+}
+
+/* Results of ops with several that are outputs, or that nobody reads. */
+static stw_status keep_results(finish *f, const int32_t *root) {
+    stw_graph *graph = f->graph;
+    bool *is_read;
+    STW_TRY_NEW(f->b->arena, is_read, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->kept_result, graph->N, f->error);
+    for (int64_t k = 0; k < graph->input_start[graph->N]; k++) is_read[graph->input[k]] = true;
+    for (int32_t o = 0; o < graph->output_count; o++) is_read[graph->output[o]] = false;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (is_read[i] || graph->result_of[i] < 0) continue;
+        graph->kept_result[graph->kept_count++] =
+            (stw_kept_result){root[i], graph->result_of[i], graph->bytes[graph->first_view[i]]};
+    }
+    if (graph->kept_count > 1) qsort(graph->kept_result, (size_t)graph->kept_count, sizeof *graph->kept_result, compare_kept);
+    return STW_OK;
+}
+
+/* The most that 128 ops have, as far as it is known without looking for them. */
+static void bound_kernels(stw_graph *graph) {
+    enum { MOST_MEMBERS = 128 };
+    int64_t units = 0, reads = 0, most_units = 1, most_reads = 1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        int64_t own = 1, own_reads = graph->input_start[i + 1] - graph->input_start[i];
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        if (graph->fused_of[i] >= 0) {
+            const stw_fused_kernel *fused = &graph->fused[graph->fused_of[i]];
+            own = fused->part_count;
+            for (int64_t p = 0; p < own; p++) own_reads += graph->part[fused->part_first + p].read_count;
+        }
+        units += own, reads += own_reads;
+        most_units = own > most_units ? own : most_units;
+        most_reads = own_reads > most_reads ? own_reads : most_reads;
+    }
+    graph->kernel_units = units < MOST_MEMBERS * most_units ? units : MOST_MEMBERS * most_units;
+    graph->kernel_reads = reads < MOST_MEMBERS * most_reads ? reads : MOST_MEMBERS * most_reads;
+}
+
+static stw_status keep_insides(finish *f) {
+    stw_graph *graph = f->graph;
+    int32_t *root;
+    if (f->b->insides != NULL) {
+        TRY(stw_insides_give(f->b->insides, graph, f->b->shares_insides, f->error));
+        STW_TRY_NEW(&graph->arena, graph->body_of, graph->N, f->error);
+        for (int32_t i = 0; i < graph->N; i++) graph->body_of[i] = f->b->node[f->order[i]].body - 1;
+    }
+    if (graph->flow == NULL) return STW_OK;
+    TRY(find_roots(f, &root));
+    STW_TRY_NEW(&graph->arena, graph->elements, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->result_of, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->first_view, graph->N, f->error);
+    STW_TRY_NEW(&graph->arena, graph->fused_of, graph->N, f->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const stw_raw_node *raw = &f->b->node[f->order[i]];
+        const int32_t from = graph->kind[i] == STW_NODE_VIEW ? graph->input[graph->input_start[i]] : i;
+        const bool first = from == i || graph->kind[from] != STW_NODE_VIEW;
+        graph->first_view[i] = first ? i : graph->first_view[from];
+        graph->result_of[i] = first ? raw->result - 1 : graph->result_of[from];
+        graph->fused_of[i] = raw->fused - 1;
+        graph->elements[i] = stw_graph_elements(graph, i);
+    }
+    bound_kernels(graph);
+    return keep_results(f, root);
+}
+
 static stw_status keep_times(finish *f) {
     stw_graph *graph = f->graph;
     const stw_builder *b = f->b;
@@ -224,6 +297,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     TRY(keep_lists(f));
     TRY(keep_places(f));
     TRY(keep_outputs(f));
+    TRY(keep_insides(f));
     TRY(keep_times(f));
     return stw_graph_finish(graph, f->error);
 }

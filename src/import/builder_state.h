@@ -26,7 +26,8 @@ struct stw_builder {
     stw_op_index *ops;
     stw_vocabulary vocabulary;
     stw_str text; /* of a file in text: for messages */
-    bool keeps_flow;
+    bool keeps_flow, shares_insides;
+    const stw_insides *insides; /* or NULL */
     int64_t count, capacity;
     stw_raw_node *node;          /* (count) */
     int32_t *colocate, *updates; /* (count) a node, or -1 */

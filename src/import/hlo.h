@@ -218,12 +218,9 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
 /* hlo_needed.c: how many elements of each instruction's result the root of its computation needs; readers of different parts add
  * up. `needed` (instruction_count), zeros before. */
 void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed);
-/* What a fusion that calls a computation reads of a parameter: only what its results need of it. */
-int64_t stw_hlo_fusion_reads(const stw_hlo_costs *costs, int64_t computation, int32_t parameter);
-/* What it writes for an output: the root, or an element of the tuple there. */
-int64_t stw_hlo_fusion_writes(const stw_hlo_costs *costs, int32_t instruction);
-/* Arithmetic of an instruction inside a fusion: of the elements that the fusion's results need. */
-int64_t stw_hlo_fused_flops(const stw_hlo_costs *costs, int32_t instruction);
+/* hlo_parts.c: the ops of a computation that fusions call become the next of the fused kernels. `b` knows their classes. */
+stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b, int64_t computation,
+                             stw_arena scratch, stw_insides *insides, stw_error *error);
 
 /* hlo_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);
@@ -233,8 +230,8 @@ bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 
 /* The element k of a while's state that its body hands on untouched. */
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k);
-/* Known, else by the constant in its condition, else 1. */
-int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *loop);
+/* As the file states it, else by the constant in its condition, else 1. *is_known is false where that is a guess. */
+int64_t stw_hlo_trip_count(const stw_hlo_module *m, const stw_hlo_instruction *loop, bool *is_known);
 
 /* A custom-call: adjusts the cost where its target is known. Some are views. */
 void stw_hlo_call_cost(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_hlo_cost *cost);

@@ -2,9 +2,11 @@
  *
  * Instructions become ops, except: parameters and constants (sources), tuples and what only renames or takes apart (views, or
  * nothing at all), and the "done" of asynchronous pairs, which stands for its "start". Fusions, loops, branches and calls are
- * one op with the cost of their bodies. */
+ * one op each, and the graph keeps what is inside: of a fusion its ops, of the others their kernels. For these a graph is made of
+ * every computation that they call, in the same way, and its ops become kernels. */
 #include "import/hlo.h"
 
+#include "graph/kernel.h"
 #include "import/hlo_meaning.h"
 
 typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
@@ -17,10 +19,21 @@ typedef struct { /* what an instruction's value is in the graph */
     int32_t pack;  /* of PACK: the tuple instruction whose operands are the parts */
 } value;
 
+typedef enum { NO_LOOP, LOOP_CONDITION, LOOP_BODY } loop_role;
+
+typedef struct { /* of a module, for all its graphs */
+    stw_hlo_costs *costs;
+    stw_op_index *ops;
+    stw_insides insides;
+    int32_t *fused_of; /* (computation_count) 1 + its fused kernel; 0: not met yet */
+    int32_t *body_of;  /* (computation_count) the same of bodies */
+    uint8_t *role;     /* (computation_count) in a loop */
+} inside;
+
 typedef struct {
     const stw_hlo_module *m;
-    const stw_hlo_computation *entry;
-    stw_hlo_costs *costs;
+    const stw_hlo_computation *entry; /* that the graph is made of */
+    inside *inside;
     stw_builder *b;
     stw_arena *arena;
     value *value_of;         /* (entry->count) */
@@ -168,7 +181,9 @@ static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
 
 static stw_status add_view(build *b, int32_t index, const value *whole) {
     const stw_hlo_instruction *i = &b->m->instruction[index];
-    const stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_VIEW);
+    stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_VIEW);
+    /* What a start yields has other parts than what is done in the end. */
+    if (i->rule == STW_HLO_PART && stw_hlo_operand(b->m, i, 0)->rule != STW_HLO_START) raw.result = (int32_t)i->number + 1;
     value v = {.kind = ONE_NODE, .owner = whole->owner};
     TRY(add_node(b, index, &raw, &v.node));
     TRY(stw_builder_input(b->b, v.node, whole->node, b->error));
@@ -220,9 +235,67 @@ static stw_status add_alias(build *b, int32_t index) {
 
 /* ---- ops ---- */
 
+static bool has_plain_operands(build *b, const stw_hlo_instruction *i) {
+    for (int32_t k = 0; k < i->operand.count; k++) {
+        if (value_at(b, b->m->number[i->operand.first + k])->kind != ONE_NODE) return false;
+    }
+    return true;
+}
+
+/* A fusion that reads tuples as a whole is priced by its sums. */
+static stw_status look_into_fusion(build *b, const stw_hlo_instruction *i, int32_t *out) {
+    inside *in = b->inside;
+    if (i->called.count == 0 || !has_plain_operands(b, i)) return STW_OK;
+    const int64_t called = b->m->number[i->called.first];
+    if (in->fused_of[called] == 0) {
+        TRY(stw_hlo_add_fused(b->m, in->costs, b->b, called, *b->arena, &in->insides, b->error));
+        in->fused_of[called] = (int32_t)in->insides.fused_count;
+    }
+    if (in->insides.fused[in->fused_of[called] - 1].result_count > 0) *out = in->fused_of[called];
+    return STW_OK;
+}
+
+static stw_body_step run_body(const build *b, const stw_hlo_instruction *i, int32_t k, double times) {
+    return (stw_body_step){.times = times, .body = b->inside->body_of[b->m->number[i->called.first + k]] - 1};
+}
+
+static stw_status look_into_loop(build *b, const stw_hlo_instruction *i, int32_t *out) {
+    bool is_known = false;
+    const double trips = (double)stw_hlo_trip_count(b->m, i, &is_known);
+    const stw_body_step step[] = {run_body(b, i, 0, trips), run_body(b, i, 1, trips)};
+    b->inside->insides.open_loops += !is_known;
+    return stw_insides_add_body(&b->inside->insides, step, 2, false, out, b->error);
+}
+
+static stw_status look_into_branches(build *b, const stw_hlo_instruction *i, int32_t *out) {
+    stw_body_step *step;
+    stw_arena scratch = *b->arena;
+    STW_TRY_NEW(&scratch, step, i->called.count, b->error);
+    for (int32_t k = 0; k < i->called.count; k++) step[k] = run_body(b, i, k, 1.0);
+    return stw_insides_add_body(&b->inside->insides, step, i->called.count, true, out, b->error);
+}
+
+static bool starts(const stw_hlo_instruction *i, const char *opcode) {
+    return i->rule == STW_HLO_START && i->called.count > 0 && stw_str_is(i->opcode, opcode);
+}
+
+static bool is_call(const stw_hlo_instruction *i) {
+    return i->rule == STW_HLO_CALL || starts(i, "async-start") || starts(i, "call-start");
+}
+
+static stw_status look_inside(build *b, const stw_hlo_instruction *i, stw_raw_node *raw) {
+    int32_t body = -1;
+    if (i->rule == STW_HLO_FUSION || starts(i, "fusion-start")) return look_into_fusion(b, i, &raw->fused);
+    if (is_call(i)) body = b->inside->body_of[b->m->number[i->called.first]] - 1;
+    if (i->rule == STW_HLO_WHILE) TRY(look_into_loop(b, i, &body));
+    if (i->rule == STW_HLO_CONDITIONAL) TRY(look_into_branches(b, i, &body));
+    raw->body = body + 1;
+    return STW_OK;
+}
+
 static stw_status add_op(build *b, int32_t index) {
     const stw_hlo_instruction *i = &b->m->instruction[index];
-    const stw_hlo_cost cost = stw_hlo_cost_of(b->costs, index);
+    const stw_hlo_cost cost = stw_hlo_cost_of(b->inside->costs, index);
     stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_OP);
     value v = {.kind = ONE_NODE};
     raw.bytes = cost.bytes;
@@ -231,6 +304,7 @@ static stw_status add_op(build *b, int32_t index) {
     raw.op_class = i->rule == STW_HLO_ORDER ? STW_CLASS_ALIAS : cost.op_class;
     if (i->rule == STW_HLO_CUSTOM && i->target.length > 0) raw.op = i->target;
     raw.flow = stw_hlo_flow_of(b->m, i, &raw.stays);
+    TRY(look_inside(b, i, &raw));
     TRY(add_node(b, index, &raw, &v.node));
     v.owner = v.node;
     *value_at(b, index) = v;
@@ -291,25 +365,142 @@ static void add_updates(build *b) {
     }
 }
 
-static stw_status add_all(build *b) {
+static stw_status add_all(build *b, bool is_body) {
     for (int32_t k = 0; k < b->entry->count; k++) TRY(add_instruction(b, b->entry->first + k));
     TRY(link_value(b, link_output, INT32_MAX - 1, b->entry->root, 0));
     STW_TRY_NEW(b->arena, b->mark, stw_builder_count(b->b), b->error);
-    add_updates(b);
+    if (!is_body) add_updates(b);
     return STW_OK;
 }
 
+/* ---- bodies ---- */
+
+/* Whole numbers, one of them: counters, indices and conditions. */
+static bool is_single_number(const stw_hlo_module *m, const stw_hlo_instruction *i) {
+    const stw_hlo_shape *shape = stw_hlo_shape_of(m, i);
+    if (shape->kind != STW_HLO_ARRAY || shape->elements != 1 || shape->dtype < 0) return false;
+    const char type = stw_dtype_name(shape->dtype)[0];
+    return type == 's' || type == 'u' || type == 'p'; /* s32, u8, pred */
+}
+
+/* What keeps a loop going is no kernel: the same steps written out have none for it. */
+static bool only_counts(const stw_hlo_module *m, const stw_hlo_instruction *i) {
+    const bool moves = i->rule == STW_HLO_MOVE && stw_str_is(i->opcode, "copy");
+    if (!(i->rule == STW_HLO_ELEMENTWISE || moves) || !is_single_number(m, i)) return false;
+    for (int32_t k = 0; k < i->operand.count; k++) {
+        if (!is_single_number(m, stw_hlo_operand(m, i, k))) return false;
+    }
+    return true;
+}
+
+/* An op of a graph that is a body, as a step. */
+static stw_status make_step(build *b, const stw_graph *graph, int32_t i, const stw_kernel_room *room, stw_work_row *row,
+                            stw_body_step *out) {
+    stw_insides *in = &b->inside->insides;
+    if (graph->body_of[i] >= 0) {
+        *out = (stw_body_step){.times = 1.0, .body = graph->body_of[i]};
+    } else if (graph->fused_of[i] < 0) {
+        const stw_work_row work = {.op_class = graph->op_class[i],
+                                   .dtype = graph->dtype[i],
+                                   .flops = (double)graph->flops[i],
+                                   .bytes = (double)stw_op_bytes_moved(graph, i)};
+        TRY(stw_insides_make_op_step(in, &work, out, b->error));
+    } else {
+        stw_kernel_work work;
+        stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, room, &work);
+        const int64_t count = stw_kernel_rows(&work, row);
+        *out = (stw_body_step){.times = 1.0, .body = -1, .work_first = in->work_count, .work_count = count};
+        for (int64_t k = 0; k < count; k++) TRY(stw_insides_add_work(in, &row[k], b->error));
+    }
+    return STW_OK;
+}
+
+/* Where a loop does nothing but count, that is its work. */
+static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch, loop_role role, stw_body_step **out,
+                             int64_t *count) {
+    stw_kernel_room room;
+    stw_work_row *row;
+    STW_TRY_NEW(&scratch, *out, graph->op_count, b->error);
+    STW_TRY_NEW(&scratch, row, graph->kernel_units + STW_CLASS_COUNT, b->error);
+    TRY(stw_kernel_room_create(graph, &scratch, &room, b->error));
+    *count = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS) continue;
+        if (role != NO_LOOP && only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]])) continue;
+        TRY(make_step(b, graph, i, &room, row, &(*out)[(*count)++]));
+    }
+    return *count == 0 && role == LOOP_BODY ? list_steps(b, graph, scratch, NO_LOOP, out, count) : STW_OK;
+}
+
+static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **out) {
+    TRY(stw_builder_create_with(b->arena, STW_HLO, b->inside->ops, &b->b, b->error));
+    stw_builder_keep_flow(b->b);
+    STW_TRY_NEW(b->arena, b->value_of, b->entry->count, b->error);
+    STW_TRY_NEW(b->arena, b->mark, b->entry->count, b->error);
+    TRY(add_all(b, is_body));
+    stw_builder_keep_insides(b->b, &b->inside->insides, is_body);
+    return stw_builder_finish(b->b, name, STW_STR("hlo"), out, b->error);
+}
+
+static stw_status add_body(const stw_hlo_module *m, inside *in, int32_t computation, stw_arena scratch, stw_error *error) {
+    build b = {.m = m, .entry = &m->computation[computation], .inside = in, .arena = &scratch, .error = error};
+    stw_graph *graph;
+    stw_body_step *step;
+    int64_t count = 0;
+    STW_TRY_NEW(&scratch, b.source_kind, b.entry->count, error);
+    for (int32_t k = 0; k < b.entry->count; k++) b.source_kind[k] = STW_NODE_INPUT;
+    TRY(make_graph(&b, b.entry->name, true, &graph));
+    stw_status status = list_steps(&b, graph, scratch, (loop_role)in->role[computation], &step, &count);
+    if (status == STW_OK) {
+        int32_t body = 0;
+        status = stw_insides_add_body(&in->insides, step, count, false, &body, error);
+        in->body_of[computation] = body + 1;
+    }
+    stw_graph_destroy(graph);
+    return status;
+}
+
+/* Called computations come before their callers, so that bodies within bodies are there. */
+static stw_status add_bodies(const stw_hlo_module *m, inside *in, stw_arena *arena, stw_error *error) {
+    bool *is_body;
+    STW_TRY_NEW(arena, is_body, m->computation_count, error);
+    for (int32_t k = 0; k < m->instruction_count; k++) {
+        const stw_hlo_instruction *i = &m->instruction[k];
+        const bool loops = i->rule == STW_HLO_WHILE, calls = loops || is_call(i) || i->rule == STW_HLO_CONDITIONAL;
+        for (int32_t c = 0; calls && c < i->called.count; c++) {
+            const int64_t called = m->number[i->called.first + c];
+            is_body[called] = true;
+            if (loops && in->role[called] != LOOP_BODY) in->role[called] = c == 0 ? LOOP_BODY : LOOP_CONDITION;
+        }
+    }
+    for (int32_t k = 0; k < m->computation_count; k++) {
+        if (is_body[k]) TRY(add_body(m, in, k, *arena, error));
+    }
+    return STW_OK;
+}
+
+static stw_status build_all(build *b, stw_graph **out) {
+    const stw_hlo_module *m = b->m;
+    inside *in = b->inside;
+    TRY(stw_op_index_create(b->arena, &in->ops, b->error));
+    TRY(stw_hlo_costs_create(m, b->arena, &in->costs, b->error));
+    STW_TRY_NEW(b->arena, in->fused_of, m->computation_count, b->error);
+    STW_TRY_NEW(b->arena, in->body_of, m->computation_count, b->error);
+    STW_TRY_NEW(b->arena, in->role, m->computation_count, b->error);
+    TRY(add_bodies(m, in, b->arena, b->error));
+    TRY(stw_hlo_classify_parameters(m, b->arena, &b->source_kind, b->error));
+    return make_graph(b, m->name, false, out);
+}
+
 stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **out, int32_t **instruction_of, stw_error *error) {
-    build b = {.m = m, .entry = &m->computation[m->entry], .arena = arena, .error = error};
-    TRY(stw_hlo_costs_create(m, arena, &b.costs, error));
-    TRY(stw_hlo_classify_parameters(m, arena, &b.source_kind, error));
-    TRY(stw_builder_create(arena, STW_HLO, &b.b, error));
-    stw_builder_keep_flow(b.b);
-    STW_TRY_NEW(arena, b.value_of, b.entry->count, error);
-    STW_TRY_NEW(arena, b.mark, b.entry->count, error);
-    TRY(add_all(&b));
+    stw_arena lists; /* those of the insides grow while scratch memory of the other is in use */
+    inside in = {.insides = {.arena = &lists}};
+    build b = {.m = m, .entry = &m->computation[m->entry], .inside = &in, .arena = arena, .error = error};
+    TRY(stw_arena_create(&lists, error));
+    const stw_status status = build_all(&b, out);
+    stw_arena_destroy(&lists);
+    if (status != STW_OK) return status;
     if (instruction_of != NULL) *instruction_of = b.instruction_of;
-    TRY(stw_builder_finish(b.b, m->name, STW_STR("hlo"), out, error));
     (*out)->partitions = m->partitions;
     return STW_OK;
 }

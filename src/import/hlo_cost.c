@@ -1,5 +1,6 @@
-/* What HLO instructions cost: arithmetic (multiply and add are two) and bytes read and written. Called computations come first
- * in a module, so that one pass prices all. */
+/* What HLO instructions do: arithmetic (multiply and add are two) and bytes read and written. Called computations come first in a
+ * module, so that one pass is enough. The sums over fusions, loops, branches and calls are what reports and features show; their
+ * time goes by what is inside (hlo_parts.c, hlo_build.c). */
 #include "import/hlo.h"
 
 typedef struct {
@@ -125,7 +126,7 @@ static int64_t needed_share(const stw_hlo_costs *c, int32_t index, int64_t amoun
 }
 
 /* What a value at a fusion's end writes: an update in place only its slice. */
-int64_t stw_hlo_fusion_writes(const stw_hlo_costs *c, int32_t index) {
+static int64_t fusion_writes(const stw_hlo_costs *c, int32_t index) {
     const stw_hlo_module *m = c->m;
     const stw_hlo_instruction *i = &m->instruction[c->forward[index]];
     if (i->rule == STW_HLO_UPDATE) return stw_hlo_shape_of(m, stw_hlo_operand(m, i, 1))->bytes;
@@ -135,15 +136,15 @@ int64_t stw_hlo_fusion_writes(const stw_hlo_costs *c, int32_t index) {
 static int64_t fusion_written(const stw_hlo_costs *c, const stw_hlo_computation *body) {
     const stw_hlo_module *m = c->m;
     const stw_hlo_instruction *root = &m->instruction[body->root];
-    if (root->rule != STW_HLO_TUPLE) return stw_hlo_fusion_writes(c, body->root);
+    if (root->rule != STW_HLO_TUPLE) return fusion_writes(c, body->root);
     int64_t sum = 0;
     for (int32_t k = 0; k < root->operand.count; k++) {
-        sum = stw_hlo_add(sum, stw_hlo_fusion_writes(c, (int32_t)m->number[root->operand.first + k]));
+        sum = stw_hlo_add(sum, fusion_writes(c, (int32_t)m->number[root->operand.first + k]));
     }
     return sum;
 }
 
-int64_t stw_hlo_fusion_reads(const stw_hlo_costs *c, int64_t computation, int32_t parameter) {
+static int64_t fusion_reads(const stw_hlo_costs *c, int64_t computation, int32_t parameter) {
     const stw_hlo_computation *body = &c->m->computation[computation];
     const int32_t index = (int32_t)c->m->number[body->parameter.first + parameter];
     return index < 0 ? 0 : needed_share(c, index, stw_hlo_shape_of(c->m, &c->m->instruction[index])->bytes);
@@ -152,7 +153,7 @@ int64_t stw_hlo_fusion_reads(const stw_hlo_costs *c, int64_t computation, int32_
 static int64_t fusion_moved(const stw_hlo_costs *c, int64_t computation) {
     const stw_hlo_computation *body = &c->m->computation[computation];
     int64_t sum = c->body[computation].written;
-    for (int32_t p = 0; p < body->parameter.count; p++) sum = stw_hlo_add(sum, stw_hlo_fusion_reads(c, computation, p));
+    for (int32_t p = 0; p < body->parameter.count; p++) sum = stw_hlo_add(sum, fusion_reads(c, computation, p));
     return sum;
 }
 
@@ -179,7 +180,8 @@ static void take_body(stw_hlo_cost *cost, const body_cost *body, int64_t times) 
 
 static void price_while(const stw_hlo_costs *c, const stw_hlo_instruction *i, stw_hlo_cost *cost) {
     const stw_hlo_module *m = c->m;
-    const int64_t trips = stw_hlo_trip_count(m, i);
+    bool is_known = false;
+    const int64_t trips = stw_hlo_trip_count(m, i, &is_known);
     const body_cost *condition = &c->body[m->number[i->called.first + 1]];
     take_body(cost, &c->body[m->number[i->called.first]], trips);
     cost->flops = stw_hlo_add(cost->flops, stw_hlo_multiply(condition->flops, trips));
@@ -272,7 +274,7 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *c, int32_t index) {
     return cost;
 }
 
-int64_t stw_hlo_fused_flops(const stw_hlo_costs *c, int32_t index) {
+static int64_t fused_flops(const stw_hlo_costs *c, int32_t index) {
     return needed_share(c, index, stw_hlo_cost_of(c, index).flops);
 }
 
@@ -309,7 +311,7 @@ stw_status stw_hlo_costs_create(const stw_hlo_module *m, stw_arena *arena, stw_h
         }
         stw_hlo_find_needed(m, body, c->needed);
         for (int32_t i = body->first; i < body->first + body->count; i++) {
-            c->body[k].fused_flops = stw_hlo_add(c->body[k].fused_flops, stw_hlo_fused_flops(c, i));
+            c->body[k].fused_flops = stw_hlo_add(c->body[k].fused_flops, fused_flops(c, i));
         }
         c->body[k].written = fusion_written(c, body);
     }

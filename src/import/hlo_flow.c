@@ -57,11 +57,14 @@ static stw_flow single_flow(const stw_hlo_module *m, const stw_hlo_instruction *
         case STW_HLO_REDUCE: return reduction_flow(m, i, stays);
         case STW_HLO_MOVE:
             if (is_move(i, "broadcast")) return by_element;
-            if (is_move(i, "iota") || is_move(i, "pad") || is_move(i, "reverse")) return (stw_flow){.by_element = true};
+            if (is_move(i, "iota") || is_move(i, "reverse")) return (stw_flow){.by_element = true};
+            if (is_move(i, "pad")) return (stw_flow){.slices = true}; /* what it pads with is in no input */
             break;
         case STW_HLO_SLICE:
             if (is_move(i, "slice")) return (stw_flow){.by_element = true};
-            break;
+            *stays = true;
+            return (stw_flow){.slices = true};
+        case STW_HLO_UPDATE: *stays = true; return (stw_flow){.in_place = true};
         default: break;
     }
     *stays = true;

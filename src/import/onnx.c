@@ -76,7 +76,9 @@ static stw_status read_into(stw_onnx_reader *r, stw_graph **out, stw_error *erro
     stw_str name = {0};
     TRY(stw_onnx_table_create(r->arena, &r->table, error));
     TRY(stw_builder_create(r->arena, STW_ONNX, &r->builder, error));
+    r->insides.arena = r->arena;
     if (!read_all(r, &name)) return STW_ERROR_INPUT;
+    stw_builder_keep_insides(r->builder, &r->insides, false);
     TRY(stw_given_check(r->options, error));
     return stw_builder_finish(r->builder, name, STW_STR("onnx"), out, error);
 }

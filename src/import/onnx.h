@@ -1,7 +1,7 @@
 /* Private to the ONNX reader. A file is a graph of nodes that read and write values by name. It is walked once in the order of
  * its inputs: each node gets its operator's rule (onnx_shapes.def), which tells the shapes of its outputs, what it computes and,
  * of small tensors of shape arithmetic, the very numbers. The nodes of the main graph become nodes of the builder; those of
- * bodies and functions only add up their cost.
+ * bodies and functions become lists of kernels.
  *
  *     onnx.c            the model: functions, the main graph
  *     onnx_input.c      inputs of the main graph: their shapes, stated or given
@@ -10,7 +10,7 @@
  *     onnx_attribute.c  attributes of a node
  *     onnx_infer.c      one node: its rule, what the file declares, what is folded
  *     onnx_emit.c       one node of the main graph: into the builder
- *     onnx_body.c       If, Loop, Scan and functions: the cost of their bodies
+ *     onnx_body.c       If, Loop, Scan and functions: the kernels of their bodies
  *     onnx_shape_*.c    the rules; onnx_fold.c: arithmetic on numbers that are known */
 #ifndef STW_IMPORT_ONNX_H
 #define STW_IMPORT_ONNX_H
@@ -96,6 +96,7 @@ typedef struct stw_onnx_reader {
     stw_pb_file file;
     stw_error *error;
     stw_builder *builder;
+    stw_insides insides; /* the kernels of bodies */
     stw_onnx_table *table;
     stw_read_options *options; /* shapes that are given; may be NULL */
     int64_t default_dim;       /* for dimensions that nobody says */
@@ -124,6 +125,9 @@ typedef struct stw_onnx_eval {
     const stw_onnx_node *call;         /* of a function: the node that calls it */
     const stw_onnx_function *function; /* of a function, else NULL */
     stw_onnx_cost cost;                /* of all nodes so far, unless the scope emits */
+    stw_body_step *step;               /* (step_count) the same as kernels */
+    int64_t step_count, step_room;
+    bool is_looped; /* it is the body of a loop */
 } stw_onnx_eval;
 
 /* One node while its rule looks at it. */
@@ -135,6 +139,7 @@ typedef struct stw_onnx_call {
     stw_onnx_value **output; /* (output_count) never NULL */
     int64_t flops;           /* STW_UNKNOWN: not known */
     int64_t moved;           /* STW_UNKNOWN: inputs + outputs */
+    int32_t body;            /* 1 + that of its kernels among the insides; 0: it has none */
     bool is_view;
     bool is_function;
 } stw_onnx_call;
@@ -190,7 +195,7 @@ bool stw_onnx_read_graph(stw_onnx_eval *eval, stw_pb message, bool is_function, 
 bool stw_onnx_take_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph);
 
 /* ---- onnx_infer.c ---- */
-/* Looks at each node in order; in the main graph it is emitted, else its cost is added up. */
+/* Looks at each node in order; in the main graph it is emitted, else it becomes a kernel of the body. */
 bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph);
 /* Message about a node; always false. */
 bool stw_onnx_fail(stw_onnx_reader *r, const stw_onnx_node *node, const char *format, ...) STW_PRINTF(3, 4);
@@ -199,11 +204,15 @@ bool stw_onnx_fail(stw_onnx_reader *r, const stw_onnx_node *node, const char *fo
 bool stw_onnx_emit_node(stw_onnx_call *c);
 bool stw_onnx_emit_value(stw_onnx_reader *r, stw_onnx_value *value, int32_t *out);
 bool stw_onnx_emit_input(stw_onnx_reader *r, stw_onnx_value *value, stw_node_kind kind);
+/* The outputs that count, the first and those that somebody reads: their number and bytes; *first is NULL if there is none. */
+int32_t stw_onnx_count_named(const stw_onnx_call *c, stw_onnx_value **first, int64_t *bytes);
 
 /* ---- onnx_body.c ---- */
 bool stw_onnx_index_functions(stw_onnx_reader *r);
 const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const stw_onnx_node *node);
 bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function);
+/* A node of a body becomes a kernel; false: out of memory. */
+bool stw_onnx_add_kernel(stw_onnx_call *c);
 /* Bodies, looked at once for each call, come to more than the budget; always false. */
 bool stw_onnx_fail_budget(const stw_onnx_eval *eval, const char *at);
 

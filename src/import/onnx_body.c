@@ -1,5 +1,7 @@
-/* Graphs within nodes (If, Loop, Scan) and functions: each is one op that costs what its body costs. Bodies are looked at in
- * scratch memory, which is gone afterwards. */
+/* Graphs within nodes (If, Loop, Scan) and functions: each is one op that costs what the kernels of its body cost. Bodies are
+ * looked at in scratch memory, which is gone afterwards; their kernels are kept (insides.h). */
+#include <string.h>
+
 #include "import/onnx_rules.h"
 
 /* ---- functions by name ---- */
@@ -42,6 +44,87 @@ const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const 
     }
 }
 
+/* ---- kernels ---- */
+
+static bool keep(stw_onnx_call *c, stw_status status) {
+    if (status != STW_OK) c->eval->reader->file.failed = true; /* the message stands already */
+    return status == STW_OK;
+}
+
+static bool add_step(stw_onnx_call *c, stw_body_step step) {
+    enum { FIRST = 16 };
+    stw_onnx_eval *eval = c->eval;
+    if (eval->step_count == eval->step_room) {
+        const int64_t room = eval->step_room > 0 ? 2 * eval->step_room : FIRST;
+        stw_body_step *grown = STW_NEW(eval->arena, stw_body_step, room);
+        if (grown == NULL) return stw_onnx_fail(eval->reader, c->node, "out of memory");
+        if (eval->step_count > 0) memcpy(grown, eval->step, (size_t)eval->step_count * sizeof *grown);
+        eval->step = grown;
+        eval->step_room = room;
+    }
+    eval->step[eval->step_count++] = step;
+    return true;
+}
+
+/* What an op of the graph moves (stw_op_bytes_moved), of a node that is none. */
+static int64_t bytes_moved(const stw_onnx_call *c, stw_op_class op_class, int64_t written) {
+    enum { FEW = 16 };
+    int64_t sum = written;
+    if (c->moved >= 0) return c->moved;
+    for (int32_t k = 0; k < c->node->input_count; k++) {
+        const stw_onnx_value *input = c->node->input[k];
+        bool again = input == NULL;
+        for (int32_t j = 0; j < k && j < FEW; j++) again |= c->node->input[j] == input;
+        const int64_t bytes = again ? 0 : stw_onnx_bytes(input);
+        sum = stw_onnx_add(sum, op_class == STW_CLASS_GATHER && bytes > written ? written : bytes);
+    }
+    return sum;
+}
+
+static bool is_single_number(const stw_onnx_value *value) {
+    return value == NULL || (value->rank >= 0 && stw_onnx_elements(value) == 1 &&
+                             (stw_onnx_is_integer(value->dtype) || value->dtype == stw_onnx_dtype_named("pred")));
+}
+
+/* Counters, indices and conditions of a loop: the same turns written out have no kernels for them. */
+static bool only_counts(const stw_onnx_call *c) {
+    for (int32_t k = 0; k < c->node->input_count; k++) {
+        if (!is_single_number(c->node->input[k])) return false;
+    }
+    for (int32_t k = 0; k < c->output_count; k++) {
+        if (!is_single_number(c->output[k])) return false;
+    }
+    return c->eval->is_looped && c->body == 0;
+}
+
+bool stw_onnx_add_kernel(stw_onnx_call *c) {
+    stw_onnx_reader *r = c->eval->reader;
+    stw_onnx_cost *cost = &c->eval->cost;
+    stw_onnx_value *first = NULL;
+    int64_t written = 0;
+    stw_onnx_count_named(c, &first, &written);
+    const stw_op_class op_class = c->is_function ? STW_CLASS_OPAQUE : stw_builder_class_of(r->builder, c->node->op);
+    const int64_t flops = c->flops > 0 ? c->flops : 0, moved = bytes_moved(c, op_class, written);
+    cost->flops = stw_onnx_add(cost->flops, flops);
+    cost->moved = stw_onnx_add(cost->moved, moved);
+    if (c->body > 0) return add_step(c, (stw_body_step){.times = 1.0, .body = c->body - 1});
+    if (op_class == STW_CLASS_ALIAS || only_counts(c)) return true;
+    const int32_t dtype = first != NULL && first->dtype >= 0 ? first->dtype : STW_DTYPE_NONE;
+    const stw_work_row row = {
+        .op_class = (uint8_t)op_class, .dtype = (uint8_t)dtype, .flops = (double)flops, .bytes = (double)moved};
+    stw_body_step step;
+    return keep(c, stw_insides_make_op_step(&r->insides, &row, &step, r->error)) && add_step(c, step);
+}
+
+/* What stands for a node: one of these bodies, or several. */
+static bool set_body(stw_onnx_call *c, const stw_body_step *step, int64_t count, bool dearest) {
+    int32_t body = 0;
+    if (!keep(c, stw_insides_add_body(&c->eval->reader->insides, step, count, dearest, &body, c->eval->reader->error)))
+        return false;
+    c->body = body + 1;
+    return true;
+}
+
 /* ---- evaluation ---- */
 
 typedef struct { /* what is known of a value, apart from any arena */
@@ -53,7 +136,9 @@ typedef struct { /* what is known of a value, apart from any arena */
 typedef struct { /* what goes into a body and what comes out */
     fact *in, *out;
     int32_t in_count, out_count;
+    bool is_looped;
     stw_onnx_cost cost;
+    int32_t body; /* its kernels, among the insides */
 } exchange;
 
 static fact fact_of(const stw_onnx_value *value) {
@@ -98,6 +183,7 @@ static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *
     stw_onnx_scope scope;
     stw_onnx_graph graph;
     if (function != NULL) inner.call = c->node;
+    inner.is_looped = x->is_looped;
     if (inner.depth > STW_ONNX_MAX_DEPTH)
         return stw_onnx_fail(r, c->node, "bodies or functions are nested deeper than %d; does a function call itself?",
                              STW_ONNX_MAX_DEPTH);
@@ -111,7 +197,7 @@ static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *
         x->out[k].content = NULL; /* it lies in the scratch memory */
     }
     x->cost = inner.cost;
-    return true;
+    return keep(c, stw_insides_add_body(&r->insides, inner.step, inner.step_count, false, &x->body, r->error));
 }
 
 static bool evaluate_body(stw_onnx_call *c, const char *attribute, exchange *x) {
@@ -145,6 +231,7 @@ bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function)
     for (int32_t k = 0; k < x.out_count; k++) stw_onnx_put(c, k, x.out[k].dtype, x.out[k].rank, x.out[k].shape);
     c->flops = x.cost.flops;
     c->moved = x.cost.moved;
+    c->body = x.body + 1;
     return true;
 }
 
@@ -152,6 +239,7 @@ bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function)
 
 static bool run_if(stw_onnx_call *c) {
     static const char *const branches[] = {"then_branch", "else_branch"};
+    stw_body_step step[2];
     c->flops = c->moved = 0;
     for (int b = 0; b < 2; b++) {
         exchange x;
@@ -161,14 +249,14 @@ static bool run_if(stw_onnx_call *c) {
         }
         if (x.cost.flops > c->flops) c->flops = x.cost.flops; /* of the two the dearer */
         if (x.cost.moved > c->moved) c->moved = x.cost.moved;
+        step[b] = (stw_body_step){.times = 1.0, .body = x.body};
     }
-    return true;
+    return set_body(c, step, 2, true);
 }
 
 /* A state keeps its shape; a scan output has one row for each turn. */
-static void put_turns(stw_onnx_call *c, const exchange *x, int32_t first, int32_t states, int64_t turns) {
-    for (int32_t k = 0; k < c->output_count; k++) {
-        if (first + k >= x->out_count) return;
+static bool put_turns(stw_onnx_call *c, const exchange *x, int32_t first, int32_t states, int64_t turns) {
+    for (int32_t k = 0; k < c->output_count && first + k < x->out_count; k++) {
         const fact *out = &x->out[first + k];
         int64_t shape[STW_ONNX_MAX_RANK + 1];
         if (out->rank < 0 || out->rank >= STW_ONNX_MAX_RANK) continue;
@@ -181,6 +269,7 @@ static void put_turns(stw_onnx_call *c, const exchange *x, int32_t first, int32_
     }
     c->flops = stw_onnx_multiply(x->cost.flops, turns);
     c->moved = stw_onnx_multiply(x->cost.moved, turns);
+    return set_body(c, &(stw_body_step){.times = (double)turns, .body = x->body}, 1, false);
 }
 
 /* Inputs: number of turns, condition, states. The body gets turn, condition, states and gives condition, states, scan outputs. */
@@ -188,8 +277,10 @@ static bool run_loop(stw_onnx_call *c) {
     const int32_t states = c->node->input_count > 2 ? c->node->input_count - 2 : 0;
     int64_t turns = 1;
     exchange x;
-    if (stw_onnx_numbers(c, 0, &turns, 1) < 1 || turns < 0 || turns > STW_ONNX_MAX_DIM) turns = 1;
+    const bool is_open = stw_onnx_numbers(c, 0, &turns, 1) < 1 || turns < 0 || turns > STW_ONNX_MAX_DIM;
+    if (is_open) turns = 1;
     if (!exchange_create(c, 2 + (int64_t)states, 1 + (int64_t)c->output_count, &x)) return false;
+    x.is_looped = true;
     x.in[0] = (fact){.dtype = stw_onnx_dtype_named("s64")};
     x.in[1] = (fact){.dtype = stw_onnx_dtype_named("pred")};
     for (int32_t k = 0; k < states; k++) {
@@ -197,8 +288,8 @@ static bool run_loop(stw_onnx_call *c) {
         x.in[2 + k].content = NULL; /* it changes from turn to turn */
     }
     if (!evaluate_body(c, "body", &x)) return false;
-    put_turns(c, &x, 1, states, turns);
-    return true;
+    c->eval->reader->insides.open_loops += is_open;
+    return put_turns(c, &x, 1, states, turns);
 }
 
 /* The last num_scan_inputs inputs are cut into rows; the others are states. */
@@ -206,20 +297,23 @@ static bool run_scan(stw_onnx_call *c) {
     const int32_t count = c->node->input_count;
     const int64_t scanned = stw_onnx_int(c, "num_scan_inputs", 1);
     int64_t turns = 1;
+    bool is_open = true;
     exchange x;
     if (scanned < 1 || scanned > count || !exchange_create(c, count, c->output_count, &x)) return false;
     const int32_t states = count - (int32_t)scanned;
+    x.is_looped = true;
     for (int32_t k = 0; k < count; k++) {
         x.in[k] = fact_of(c->node->input[k]);
         x.in[k].content = NULL;
         if (k < states || x.in[k].rank < 1) continue;
         turns = x.in[k].shape[0];
+        is_open = false;
         for (int32_t d = 0; d + 1 < x.in[k].rank; d++) x.in[k].shape[d] = x.in[k].shape[d + 1];
         x.in[k].rank--;
     }
     if (!evaluate_body(c, "body", &x)) return false;
-    put_turns(c, &x, 0, states, turns);
-    return true;
+    c->eval->reader->insides.open_loops += is_open;
+    return put_turns(c, &x, 0, states, turns);
 }
 
 bool stw_onnx_rule_bodies(stw_onnx_call *c) {

@@ -73,8 +73,7 @@ static bool link_inputs(stw_onnx_call *c, int32_t node) {
     return true;
 }
 
-/* The outputs that count: the first, and those that somebody reads. */
-static int32_t count_named(const stw_onnx_call *c, stw_onnx_value **first, int64_t *bytes) {
+int32_t stw_onnx_count_named(const stw_onnx_call *c, stw_onnx_value **first, int64_t *bytes) {
     int32_t named = 0;
     *first = NULL;
     *bytes = 0;
@@ -92,7 +91,7 @@ bool stw_onnx_emit_node(stw_onnx_call *c) {
     stw_onnx_value *first = NULL;
     stw_onnx_value nothing = {.dtype = STW_UNKNOWN, .rank = STW_UNKNOWN};
     int64_t bytes = 0;
-    const int32_t named = count_named(c, &first, &bytes);
+    const int32_t named = stw_onnx_count_named(c, &first, &bytes);
     c->is_view = c->is_view && named == 1 && c->node->input_count > 0 && c->node->input[0] != NULL;
     stw_raw_node raw = raw_of(first != NULL ? first : &nothing, c->is_view ? STW_NODE_VIEW : STW_NODE_OP);
     raw.op = c->node->op;
@@ -100,6 +99,7 @@ bool stw_onnx_emit_node(stw_onnx_call *c) {
     raw.attributes = stw_onnx_attributes_json(c->eval, c->node, r->arena);
     raw.flops = c->flops;
     raw.moved = c->moved;
+    raw.body = c->body;
     raw.at = c->node->at;
     if (c->is_function) raw.op_class = STW_CLASS_OPAQUE;
     if (named > 1) raw.bytes = bytes;

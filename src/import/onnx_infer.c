@@ -88,18 +88,6 @@ static bool is_folded(const stw_onnx_call *c) {
     return c->output_count > 0;
 }
 
-static void add_cost(stw_onnx_call *c) {
-    if (c->is_view) return;
-    int64_t moved = 0;
-    for (int32_t k = 0; k < c->node->input_count; k++) {
-        if (c->node->input[k] != NULL) moved = stw_onnx_add(moved, stw_onnx_bytes(c->node->input[k]));
-    }
-    for (int32_t k = 0; k < c->output_count; k++) moved = stw_onnx_add(moved, stw_onnx_bytes(c->output[k]));
-    stw_onnx_cost *cost = &c->eval->cost;
-    cost->flops = stw_onnx_add(cost->flops, c->flops > 0 ? c->flops : 0);
-    cost->moved = stw_onnx_add(cost->moved, c->moved >= 0 ? c->moved : moved);
-}
-
 bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph) {
     for (int32_t i = 0; i < graph->node_count; i++) {
         stw_onnx_call c = {.eval = eval, .node = &graph->node[graph->order[i]]};
@@ -111,8 +99,8 @@ bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph) {
             }
         } else if (eval->scope->emits) {
             if (!stw_onnx_emit_node(&c)) return false;
-        } else {
-            add_cost(&c);
+        } else if (!c.is_view && !stw_onnx_add_kernel(&c)) {
+            return false;
         }
     }
     return true;

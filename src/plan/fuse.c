@@ -46,6 +46,7 @@ struct stw_fuser {
     int32_t merged_count;
     saving *refused; /* (op_count) for sorting */
     stw_use *use;    /* (MOST_USES) */
+    stw_kernel_room room;
 };
 
 stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error) {
@@ -67,6 +68,7 @@ stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser 
     STW_TRY_NEW(arena, f->merged, graph->op_count, error);
     STW_TRY_NEW(arena, f->refused, graph->op_count, error);
     STW_TRY_NEW(arena, f->use, MOST_USES, error);
+    TRY(stw_kernel_room_create(graph, arena, &f->room, error));
     for (int32_t k = 0; k < graph->op_count; k++) f->place[graph->topological[k]] = k;
     *out = f;
     return STW_OK;
@@ -122,13 +124,17 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
     const int32_t count = join_members(f, op, with, member), root = with == NOWHERE ? op : with;
     const int32_t device = f->device[root], class = f->costs->machine->device[device].cost_class;
     if (count == 1) return f->costs->us[class][op];
+    if (f->graph->flow != NULL) {
+        bool written[2 * STW_MAX_GROUP_MEMBERS];
+        for (int32_t k = 0; k < count; k++) written[k] = member[k] == root && is_used(f->graph, root);
+        return stw_group_kernel_us(f->costs, class, &(stw_members){.member = member, .written = written, .count = count},
+                                   &f->room);
+    }
     const int32_t uses = collect_uses(f, member, count);
     if (uses < 0) return HUGE_VAL;
-    stw_group_members group = {f->graph, member, count, NULL};
-    double passes[2 * STW_MAX_GROUP_MEMBERS];
+    const stw_group_members group = {f->graph, member, count};
     stw_group_work work = {0};
-    stw_group_find_passes(&group, passes);
-    const double again_us = stw_group_work_members(&work, &group, f->costs, class);
+    stw_group_work_members(&work, &group, f->costs, class);
     for (int32_t u = 0; u < uses;) {
         int32_t end = u + 1;
         while (end < uses && f->use[end].node == f->use[u].node) end++;
@@ -138,7 +144,7 @@ static double group_us(stw_fuser *f, int32_t op, int32_t with) {
         u = end;
     }
     if (is_used(f->graph, root)) stw_group_work_write(&work, &group, root);
-    return again_us + stw_cost_group_us(&f->costs->machine->device[device], &work);
+    return stw_cost_group_us(&f->costs->machine->device[device], &work);
 }
 
 /* NAN: the op cannot be merged now. */
@@ -311,9 +317,12 @@ stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rul
             return stw_fail(error, STW_ERROR_INPUT, "node %d is on device %d; the machine has devices 0 to %d", i,
                             plan->device[i], D - 1);
     }
-    stw_arena arena = plan->arena;
-    TRY(stw_fuser_create(costs, &arena, &fuser, error));
-    stw_fuse_by_rule(fuser, fusion, plan->device, plan->group, NULL);
+    stw_arena arena; /* the plan's own is small */
+    TRY(stw_arena_create(&arena, error));
+    const stw_status status = stw_fuser_create(costs, &arena, &fuser, error);
+    if (status == STW_OK) stw_fuse_by_rule(fuser, fusion, plan->device, plan->group, NULL);
+    stw_arena_destroy(&arena);
+    TRY(status);
     if (joins) TRY(stw_siblings_join(costs, plan->device, plan->group, error));
     stw_plan_remove_orders(plan);
     return STW_OK;

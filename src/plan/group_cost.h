@@ -8,15 +8,15 @@ typedef struct stw_group_members {
     const stw_graph *graph;
     const int32_t *member; /* (count) */
     int32_t count;
-    const double *passes; /* (count), or NULL: 1 each */
 } stw_group_members;
 
-/* How often the kernel computes each member's output, 1 being each element once: fewer where others read only a part of it, more
- * where a larger output takes each element several times. `passes`: (count) room; unused where the graph has no flow. */
-void stw_group_find_passes(stw_group_members *group, double *passes);
-/* The members' times and arithmetic. Returns what is computed again, in microseconds: it adds to the kernel's time, since traffic
- * does not hide it. */
-double stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class);
+/* Where the graph says how ops walk their tensors (graph->flow): what a group takes as one kernel; two members or more. */
+double stw_group_kernel_us(const stw_costs *costs, int32_t cost_class, const stw_members *members, const stw_kernel_room *room);
+
+/* The rest is for graphs that do not say it: each member is computed once, and what is read is read whole. */
+
+/* The members' times and arithmetic. */
+void stw_group_work_members(stw_group_work *work, const stw_group_members *group, const stw_costs *costs, int32_t cost_class);
 
 /* A value that members read from outside, through these distinct uses; it is read once. */
 void stw_group_work_read(stw_group_work *work, const stw_group_members *group, int32_t value, const stw_use *use, int64_t uses);

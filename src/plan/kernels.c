@@ -87,16 +87,27 @@ static bool ends_are_outputs(const stw_kernels *all, const int32_t *member, int3
 
 /* ---- what a kernel takes ---- */
 
+typedef struct {
+    stw_kernels *all;
+    int32_t a, b;
+} pair;
+
+static bool reads_outside(const void *context, int32_t reader) {
+    const pair *p = context;
+    for (int32_t c = p->all->m.computer_start[reader]; c < p->all->m.computer_start[reader + 1]; c++) {
+        const int32_t by = stw_sets_find(p->all->into, p->all->m.computer[c]);
+        if (by != p->a && by != p->b) return true;
+    }
+    return false;
+}
+
 /* Somebody else computes a reader of it: the kernel, made of `a` and `b`, must write it. */
 static bool is_visible(stw_kernels *all, int32_t op, int32_t a, int32_t b) {
     const stw_graph *graph = all->graph;
     if (graph->kept[op] || graph->reader_start[op] == graph->reader_start[op + 1]) return true;
+    const pair p = {all, a, b};
     for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
-        const int32_t reader = graph->reader[r].node;
-        for (int32_t c = all->m.computer_start[reader]; c < all->m.computer_start[reader + 1]; c++) {
-            const int32_t by = stw_sets_find(all->into, all->m.computer[c]);
-            if (by != a && by != b) return true;
-        }
+        if (reads_outside(&p, graph->reader[r].node)) return true;
     }
     return false;
 }
@@ -117,31 +128,28 @@ static int32_t collect_uses(stw_kernels *all, const int32_t *member, int32_t cou
     return stw_sort_uses(all->use, uses);
 }
 
+/* Distinct values among the uses. */
+static int32_t count_values(const stw_kernels *all, int32_t uses) {
+    int32_t values = 0;
+    for (int32_t u = 0; u < uses; u++) values += u == 0 || all->use[u].node != all->use[u - 1].node;
+    return values;
+}
+
 /* Of these members as the kernel of tasks `a` and `b`; HUGE_VAL: it has too many operands. */
 static double kernel_us(stw_kernels *all, const int32_t *member, int32_t count, int32_t a, int32_t b) {
     const int32_t device = all->device[member[0]], class = all->costs->machine->device[device].cost_class;
     if (count == 1) return all->costs->us[class][member[0]];
+    const pair p = {all, a, b};
+    bool written[STW_MAX_GROUP_MEMBERS];
     const int32_t uses = collect_uses(all, member, count);
-    int32_t tensors = 0;
-    stw_group_members group = {all->graph, member, count, NULL};
-    double passes[STW_MAX_GROUP_MEMBERS];
-    stw_group_work work = {0};
-    stw_group_find_passes(&group, passes);
-    const double again_us = stw_group_work_members(&work, &group, all->costs, class);
-    for (int32_t u = 0; u < uses; tensors++) {
-        int32_t end = u + 1;
-        while (end < uses && all->use[end].node == all->use[u].node) end++;
-        stw_group_work_read(&work, &group, all->use[u].node, all->use + u, end - u);
-        u = end;
-    }
+    int32_t tensors = count_values(all, uses);
     for (int32_t k = 0; k < count; k++) {
-        if (!(stw_kernels_write(all, a, member[k]) || stw_kernels_write(all, b, member[k])) || !is_visible(all, member[k], a, b))
-            continue;
-        stw_group_work_write(&work, &group, member[k]);
-        tensors++;
+        written[k] =
+            (stw_kernels_write(all, a, member[k]) || stw_kernels_write(all, b, member[k])) && is_visible(all, member[k], a, b);
+        tensors += written[k];
     }
     if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(all, member, count))) return HUGE_VAL;
-    return again_us + stw_cost_group_us(&all->costs->machine->device[device], &work);
+    return stw_group_kernel_us(all->costs, class, &(stw_members){member, written, count, reads_outside, &p}, &all->room);
 }
 
 double stw_kernels_saving(stw_kernels *all, int32_t a, int32_t b) {
@@ -179,6 +187,7 @@ stw_status stw_kernels_build(const stw_costs *costs, const int32_t *device, cons
     STW_TRY_NEW(arena, all->kernel, all->m.T, error);
     STW_TRY_NEW(arena, all->into, all->m.T, error);
     STW_TRY_NEW(arena, all->mark, graph->N, error);
+    TRY(stw_kernel_room_create(graph, arena, &all->room, error));
     all->round = 0;
     stw_sets_begin(all->into, all->m.T);
     for (int32_t t = 0; t < all->m.T; t++) describe(all, t);

@@ -28,6 +28,7 @@ typedef struct stw_kernels {
     int32_t *into;        /* (T) the task that a task was joined to, or itself (base/union_find.h) */
     int32_t *mark, round; /* (N) members of the kernel that is looked at */
     stw_use use[STW_KERNEL_USES];
+    stw_kernel_room room;
 } stw_kernels;
 
 /* A kernel per task of these groups; `group` and `device`, (N) as plans have them. */

@@ -274,6 +274,10 @@ static stw_status check_cycles(builder *b, stw_str *reason) {
     return STW_OK;
 }
 
+static bool is_written(const builder *b, int32_t task, int32_t op) {
+    return b->m->task_of[op] == task && (b->value_of[op] >= 0 || b->graph->updates[op] >= 0);
+}
+
 /* External bytes of a group: each value read once, what is visible outside written once; an update writes in any case. */
 static void add_external_bytes(const builder *b, int32_t task, const stw_group_members *group, stw_group_work *work) {
     const stw_tasks *tasks = b->tasks;
@@ -285,31 +289,55 @@ static void add_external_bytes(const builder *b, int32_t task, const stw_group_m
     }
     for (int32_t k = 0; k < group->count; k++) {
         const int32_t op = group->member[k];
-        const bool written = b->m->task_of[op] == task && (b->value_of[op] >= 0 || b->graph->updates[op] >= 0);
-        if (written) stw_group_work_write(work, group, op);
+        if (is_written(b, task, op)) stw_group_work_write(work, group, op);
     }
 }
 
+typedef struct {
+    const stw_membership *m;
+    int32_t task;
+} task_view;
+
+/* Some other task computes this reader too, or alone. */
+static bool reads_outside(const void *context, int32_t reader) {
+    const task_view *view = context;
+    for (int32_t k = view->m->computer_start[reader]; k < view->m->computer_start[reader + 1]; k++) {
+        if (view->m->computer[k] != view->task) return true;
+    }
+    return false;
+}
+
+static double kernel_us(const builder *b, int32_t task, const stw_kernel_room *room, int32_t cost_class) {
+    const task_view view = {b->m, task};
+    bool written[STW_MAX_GROUP_MEMBERS];
+    const stw_members members = {b->m->member + b->m->member_start[task], written, member_count(b->m, task), reads_outside,
+                                 &view};
+    for (int32_t k = 0; k < members.count; k++) written[k] = is_written(b, task, members.member[k]);
+    return stw_group_kernel_us(b->costs, cost_class, &members, room);
+}
+
 /* One kernel: two members or more. */
-static double group_us(const builder *b, int32_t task, int32_t cost_class) {
+static double group_us(const builder *b, int32_t task, const stw_kernel_room *room, int32_t cost_class) {
     const stw_machine *machine = b->costs->machine;
-    stw_group_members group = {b->graph, b->m->member + b->m->member_start[task], member_count(b->m, task), NULL};
-    double passes[STW_MAX_GROUP_MEMBERS];
+    const stw_group_members group = {b->graph, b->m->member + b->m->member_start[task], member_count(b->m, task)};
     stw_group_work work = {0};
-    stw_group_find_passes(&group, passes);
-    const double again_us = stw_group_work_members(&work, &group, b->costs, cost_class);
+    if (b->graph->flow != NULL) return kernel_us(b, task, room, cost_class);
+    stw_group_work_members(&work, &group, b->costs, cost_class);
     add_external_bytes(b, task, &group, &work);
-    return again_us + stw_cost_group_us(&machine->device[machine->class_device[cost_class]], &work);
+    return stw_cost_group_us(&machine->device[machine->class_device[cost_class]], &work);
 }
 
 static stw_status time_tasks(builder *b) {
     stw_tasks *tasks = b->tasks;
     const stw_machine *machine = b->costs->machine;
     STW_TRY_NEW(b->arena, tasks->duration_ps, machine->cost_class_count, b->error);
+    for (int32_t c = 0; c < machine->cost_class_count; c++) STW_TRY_NEW(b->arena, tasks->duration_ps[c], tasks->T, b->error);
+    stw_arena scratch = *b->arena;
+    stw_kernel_room room;
+    TRY(stw_kernel_room_create(b->graph, &scratch, &room, b->error));
     for (int32_t c = 0; c < machine->cost_class_count; c++) {
-        STW_TRY_NEW(b->arena, tasks->duration_ps[c], tasks->T, b->error);
         for (int32_t t = 0; t < tasks->T; t++) {
-            const double us = member_count(b->m, t) > 1 ? group_us(b, t, c) : b->costs->us[c][tasks->task_node[t]];
+            const double us = member_count(b->m, t) > 1 ? group_us(b, t, &room, c) : b->costs->us[c][tasks->task_node[t]];
             tasks->duration_ps[c][t] = stw_cost_us_to_ps(us);
         }
     }

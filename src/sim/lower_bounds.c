@@ -84,7 +84,7 @@ static double border_bytes(const stw_graph *graph, const partners *p, const int3
         int64_t end = e + 1;
         while (end < graph->read_start[i + 1] && graph->read[end].node == producer) end++;
         if (graph->kind[producer] != STW_NODE_OP || !may_fuse(p, graph->op_class[producer])) {
-            bytes += (double)stw_cost_read_bytes(graph, producer, graph->read + e, end - e) / reader_ops[producer];
+            bytes += (double)stw_read_bytes(graph, producer, graph->read + e, end - e) / reader_ops[producer];
         }
         e = end;
     }

@@ -22,7 +22,7 @@ class Inspect(Case):
             self.assertIn(word, text)
         report = json.loads(self.done("inspect", path, "--format", "json"))
         self.assertEqual(list(report), ["format", "name", "family", "fingerprint", "nodes", "ops", "views", "parameters", "buffers",
-                                        "inputs", "constants", "ops_without_shape", "ops_empty", "edges", "control_edges", "updates",
+                                        "inputs", "constants", "ops_without_shape", "ops_empty", "loops_without_count", "edges", "control_edges", "updates",
                                         "outputs", "parameter_bytes", "buffer_bytes", "input_bytes", "flops", "measured", "classes",
                                         "unknown_operators", "open_inputs", "open_dimensions"])
         self.assertEqual([report[key] for key in ("nodes", "ops", "views", "parameters", "inputs", "edges", "updates", "outputs")],

@@ -161,11 +161,11 @@ TEST(cost, read_bytes_with_views) {
         (small_text){.nodes = SOURCE(0, "p", "parameter", 10) VIEW(1, "a", 0, 4) VIEW(2, "b", 0, 5) VIEW(3, "c", 0, 70)});
     static const stw_use whole[] = {{9, -1}, {9, 1}}, one[] = {{8, 1}, {9, 1}}, two[] = {{9, 1}, {9, 2}},
                          three[] = {{9, 1}, {9, 2}, {9, 3}}, more[] = {{9, 3}};
-    CHECK_EQ_INT(stw_cost_read_bytes(s->graph, 0, whole, 2), 10);
-    CHECK_EQ_INT(stw_cost_read_bytes(s->graph, 0, one, 2), 4); /* the same view twice */
-    CHECK_EQ_INT(stw_cost_read_bytes(s->graph, 0, two, 2), 9);
-    CHECK_EQ_INT(stw_cost_read_bytes(s->graph, 0, three, 3), 10);
-    CHECK_EQ_INT(stw_cost_read_bytes(s->graph, 0, more, 1), 10);
+    CHECK_EQ_INT(stw_read_bytes(s->graph, 0, whole, 2), 10);
+    CHECK_EQ_INT(stw_read_bytes(s->graph, 0, one, 2), 4); /* the same view twice */
+    CHECK_EQ_INT(stw_read_bytes(s->graph, 0, two, 2), 9);
+    CHECK_EQ_INT(stw_read_bytes(s->graph, 0, three, 3), 10);
+    CHECK_EQ_INT(stw_read_bytes(s->graph, 0, more, 1), 10);
     small_close(s);
 }
 

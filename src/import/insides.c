@@ -1,0 +1,100 @@
+#include "import/insides.h"
+
+#include <string.h>
+
+/* Room for one more. Lists of an arena are copied when they grow. */
+static stw_status reserve(stw_arena *arena, void **list, size_t size, int64_t count, int64_t *room, stw_error *error) {
+    enum { FIRST = 64 };
+    if (count < *room) return STW_OK;
+    if (count >= INT32_MAX / 2) return stw_fail(error, STW_ERROR_INPUT, "more than 2^30 ops inside of fusions and bodies");
+    const int64_t more = *room > 0 ? 2 * *room : FIRST;
+    void *grown = stw_arena_alloc(arena, size, _Alignof(max_align_t), more);
+    if (grown == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    if (count > 0) memcpy(grown, *list, size * (size_t)count);
+    *list = grown;
+    *room = more;
+    return STW_OK;
+}
+
+#define APPEND(in, list, item, error)                                                                           \
+    do {                                                                                                        \
+        void *data_ = (in)->list;                                                                               \
+        TRY(reserve((in)->arena, &data_, sizeof *(in)->list, (in)->list##_count, &(in)->list##_room, (error))); \
+        (in)->list = data_;                                                                                     \
+        (in)->list[(in)->list##_count++] = *(item);                                                             \
+    } while (0)
+
+stw_status stw_insides_add_fused(stw_insides *in, const stw_fused_kernel *fused, stw_error *error) {
+    APPEND(in, fused, fused, error);
+    return STW_OK;
+}
+
+stw_status stw_insides_add_part(stw_insides *in, const stw_part *part, stw_error *error) {
+    APPEND(in, part, part, error);
+    return STW_OK;
+}
+
+stw_status stw_insides_add_part_read(stw_insides *in, const stw_part_read *read, stw_error *error) {
+    APPEND(in, part_read, read, error);
+    return STW_OK;
+}
+
+stw_status stw_insides_add_result(stw_insides *in, const stw_part_result *result, stw_error *error) {
+    APPEND(in, result, result, error);
+    return STW_OK;
+}
+
+stw_status stw_insides_add_work(stw_insides *in, const stw_work_row *work, stw_error *error) {
+    APPEND(in, work, work, error);
+    return STW_OK;
+}
+
+stw_status stw_insides_add_body(stw_insides *in, const stw_body_step *step, int64_t count, bool dearest, int32_t *out,
+                                stw_error *error) {
+    const stw_body body = {.first = in->step_count, .count = count, .dearest = dearest};
+    for (int64_t k = 0; k < count; k++) APPEND(in, step, &step[k], error);
+    *out = (int32_t)in->body_count;
+    APPEND(in, body, &body, error);
+    return STW_OK;
+}
+
+stw_status stw_insides_make_op_step(stw_insides *in, const stw_work_row *work, stw_body_step *out, stw_error *error) {
+    *out = (stw_body_step){.times = 1.0, .body = -1, .is_op = true, .work_first = in->work_count, .work_count = 1};
+    return stw_insides_add_work(in, work, error);
+}
+
+static stw_status copy(stw_arena *arena, void **list, size_t size, int64_t count, stw_error *error) {
+    void *made = stw_arena_alloc(arena, size, _Alignof(max_align_t), count);
+    if (made == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    if (count > 0) memcpy(made, *list, size * (size_t)count);
+    *list = made;
+    return STW_OK;
+}
+
+#define COPY(graph, list, count, error)                                              \
+    do {                                                                             \
+        void *data_ = (graph)->list;                                                 \
+        TRY(copy(&(graph)->arena, &data_, sizeof *(graph)->list, (count), (error))); \
+        (graph)->list = data_;                                                       \
+    } while (0)
+
+stw_status stw_insides_give(const stw_insides *in, stw_graph *graph, bool share, stw_error *error) {
+    graph->fused = in->fused;
+    graph->part = in->part;
+    graph->part_read = in->part_read;
+    graph->result = in->result;
+    graph->body = in->body;
+    graph->step = in->step;
+    graph->work = in->work;
+    graph->body_count = (int32_t)in->body_count;
+    graph->open_loops = in->open_loops;
+    if (share) return STW_OK;
+    COPY(graph, fused, in->fused_count, error);
+    COPY(graph, part, in->part_count, error);
+    COPY(graph, part_read, in->part_read_count, error);
+    COPY(graph, result, in->result_count, error);
+    COPY(graph, body, in->body_count, error);
+    COPY(graph, step, in->step_count, error);
+    COPY(graph, work, in->work_count, error);
+    return STW_OK;
+}

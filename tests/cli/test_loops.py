@@ -1,0 +1,87 @@
+"""Loops as a user meets them: what they cost, and what is said where nobody knows how often they run.
+
+    python3 tests/cli/test_loops.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
+
+The exit status is the verdict; the last line counts what passed and failed.
+"""
+
+import json
+import os
+import sys
+
+import program
+
+STATE = "(s32[], f32[64,64]{1,0})"
+OPEN = "1 loop does not say how often it runs: the limit in the condition counts, else one turn; give the time with --costs"
+
+
+def module(limit):
+    """A tanh in a loop whose counter is compared with `limit`, an instruction of the condition."""
+    return f"""HloModule loop
+step {{
+  s = {STATE} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[64,64]{{1,0}} get-tuple-element(s), index=1
+  y = f32[64,64]{{1,0}} tanh(x)
+  ROOT r = {STATE} tuple(next, y)
+}}
+goes {{
+  s = {STATE} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  limit = s32[] {limit}
+  ROOT r = pred[] compare(i, limit), direction=LT
+}}
+ENTRY main {{
+  x = f32[64,64]{{1,0}} parameter(0)
+  start = s32[] constant(0)
+  state = {STATE} tuple(start, x)
+  loop = {STATE} while(state), condition=goes, body=step
+  ROOT r = f32[64,64]{{1,0}} get-tuple-element(loop), index=1
+}}
+"""
+
+
+class Loops(program.Case):
+    def write_module(self, name, limit):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(module(limit))
+        return path
+
+    def step_of(self, path, stderr):
+        return json.loads(self.done("simulate", path, "--machine", "h200x1", "--plan", "single", "--format", "json",
+                                    stderr=stderr))["step_s"]
+
+    def test_turns(self):
+        """A hundred turns take a hundred times what one takes."""
+        hundred = self.step_of(self.write_module("hundred.hlo", "constant(100)"), "")
+        one = self.step_of(self.write_module("one.hlo", "constant(1)"), "")
+        self.assertAlmostEqual(hundred / one, 100.0, places=4)
+
+    def test_unknown(self):
+        """Every command that prints times says it once; so does inspect, in its report."""
+        path = self.write_module("open.hlo", "add(i, i)")
+        said = f"stowage: warning: {OPEN}\n"
+        self.step_of(path, said)
+        for command in ("optimize", "compare"):
+            more = ["--methods", "single"] if command == "compare" else []
+            result = self.run_stowage(command, path, "--machine", "h200x2", "--evaluations", "5", *more)
+            self.assertEqual(result.stderr.decode().count(OPEN), 1, result)
+        self.assertEqual(self.done("inspect", path).count(OPEN), 1)
+        self.assertEqual(json.loads(self.done("inspect", path, "--format", "json"))["loops_without_count"], 1)
+
+    def test_measured(self):
+        """A time that is given needs no number of turns."""
+        path = self.write_module("open.hlo", "add(i, i)")
+        costs = os.path.join(self.folder, "costs.csv")
+        with open(costs, "w") as file:
+            file.write("loop,h200,50\n")
+        step = json.loads(self.done("simulate", path, "--machine", "h200x1", "--plan", "single", "--costs", costs, "--format",
+                                    "json"))["step_s"]
+        self.assertAlmostEqual(step, 50e-6)
+
+
+if __name__ == "__main__":
+    sys.exit(program.main())

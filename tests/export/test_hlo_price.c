@@ -1,0 +1,276 @@
+/* One kernel, one price: a fused plan that is exported and read back takes as long as before. On modules that are written here,
+ * and on real ones where they are: in shared/hlo and shared/external/hlo beside the source tree. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "hlo_problem.h"
+
+#define SUM "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"
+
+/* x less its mean, by the root of its variance; N tells the values of several apart. */
+#define LAYER_NORM(N, IN, OUT)                                    \
+    "  total" N " = f32[4096]{0} reduce(" IN                      \
+    ", zero), dimensions={1}, to_apply=sum\n"                     \
+    "  mean" N " = f32[4096]{0} multiply(total" N                 \
+    ", parts)\n"                                                  \
+    "  means" N " = f32[4096,768]{1,0} broadcast(mean" N          \
+    "), dimensions={0}\n"                                         \
+    "  off" N " = f32[4096,768]{1,0} subtract(" IN ", means" N    \
+    ")\n"                                                         \
+    "  square" N " = f32[4096,768]{1,0} multiply(off" N ", off" N \
+    ")\n"                                                         \
+    "  spread" N " = f32[4096]{0} reduce(square" N                \
+    ", zero), dimensions={1}, to_apply=sum\n"                     \
+    "  variance" N " = f32[4096]{0} multiply(spread" N            \
+    ", parts)\n"                                                  \
+    "  scale" N " = f32[4096]{0} rsqrt(variance" N                \
+    ")\n"                                                         \
+    "  scales" N " = f32[4096,768]{1,0} broadcast(scale" N        \
+    "), dimensions={0}\n"                                         \
+    "  " OUT " = f32[4096,768]{1,0} multiply(off" N ", scales" N ")\n"
+
+static const char layer_norms[] =
+    "HloModule norms\n" SUM
+    "ENTRY main {\n"
+    "  x = f32[4096,768]{1,0} parameter(0)\n"
+    "  zero = f32[] constant(0)\n"
+    "  part = f32[] constant(0.00130208)\n"
+    "  parts = f32[4096]{0} broadcast(part), dimensions={}\n" LAYER_NORM("1", "x", "y") LAYER_NORM("2", "y", "ROOT z") "}\n";
+
+static const char one_reduction[] = "HloModule one\n" SUM
+                                    "ENTRY main {\n"
+                                    "  x = bf16[2048,4096]{1,0} parameter(0)\n"
+                                    "  w = bf16[2048,4096]{1,0} parameter(1)\n"
+                                    "  zero = f32[] constant(0)\n"
+                                    "  long = f32[2048,4096]{1,0} convert(x)\n"
+                                    "  wide = f32[2048,4096]{1,0} convert(w)\n"
+                                    "  both = f32[2048,4096]{1,0} multiply(long, wide)\n"
+                                    "  ROOT rows = f32[2048]{0} reduce(both, zero), dimensions={1}, to_apply=sum\n"
+                                    "}\n";
+
+/* Several results, one of them sliced again within; broadcasts of dear ops; updates and slices of which a part is touched; views;
+ * a fusion that is there already, with two results. */
+static const char mixed[] =
+    "HloModule mixed\n" SUM
+    "two {\n"
+    "  p = f32[512,1024]{1,0} parameter(0)\n"
+    "  q = f32[1024]{0} parameter(1)\n"
+    "  e = f32[1024]{0} exponential(q)\n"
+    "  es = f32[512,1024]{1,0} broadcast(e), dimensions={1}\n"
+    "  m = f32[512,1024]{1,0} multiply(p, es)\n"
+    "  n = f32[512,1024]{1,0} negate(m)\n"
+    "  ROOT t = (f32[512,1024]{1,0}, f32[512,1024]{1,0}) tuple(m, n)\n"
+    "}\n"
+    "ENTRY main {\n"
+    "  x = f32[512,1024]{1,0} parameter(0)\n"
+    "  v = f32[1024]{0} parameter(1)\n"
+    "  k = s32[] parameter(2)\n"
+    "  zero = s32[] constant(0)\n"
+    "  none = f32[] constant(0)\n"
+    "  pair = (f32[512,1024]{1,0}, f32[512,1024]{1,0}) fusion(x, v), kind=kLoop, calls=two\n"
+    "  left = f32[512,1024]{1,0} get-tuple-element(pair), index=0\n"
+    "  right = f32[512,1024]{1,0} get-tuple-element(pair), index=1\n"
+    "  flat = f32[524288]{0} bitcast(right)\n"
+    "  tanh = f32[524288]{0} tanh(flat)\n"
+    "  back = f32[512,1024]{1,0} bitcast(tanh)\n"
+    "  sum1 = f32[512,1024]{1,0} add(left, back)\n"
+    "  piece = f32[8,1024]{1,0} slice(sum1), slice={[0:8], [0:1024]}\n"
+    "  small = f32[8,1024]{1,0} sqrt(piece)\n"
+    "  row = f32[1,1024]{1,0} dynamic-slice(x, k, zero), dynamic_slice_sizes={1,1024}\n"
+    "  twice = f32[1,1024]{1,0} add(row, row)\n"
+    "  cosine = f32[512,1024]{1,0} cosine(sum1)\n"
+    "  sines = f32[512,1024]{1,0} sine(sum1)\n"
+    "  columns = f32[1024]{0} reduce(cosine, none), dimensions={0}, to_apply=sum\n"
+    "  padded = f32[520,1024]{1,0} pad(sines, none), padding=0_8x0_0\n"
+    "  padding = f32[520,1024]{1,0} negate(padded)\n"
+    "  updated = f32[512,1024]{1,0} dynamic-update-slice(cosine, twice, k, zero)\n"
+    "  ROOT out = (f32[8,1024]{1,0}, f32[1024]{0}, f32[520,1024]{1,0}, f32[512,1024]{1,0}) tuple(small, columns, padding, "
+    "updated)\n"
+    "}\n";
+
+/* A reduction with two results, of which nobody reads one. */
+static const char two_results[] =
+    "HloModule largest\n"
+    "larger {\n"
+    "  a = f32[] parameter(0)\n"
+    "  i = s32[] parameter(1)\n"
+    "  b = f32[] parameter(2)\n"
+    "  k = s32[] parameter(3)\n"
+    "  first = pred[] compare(a, b), direction=GE\n"
+    "  value = f32[] select(first, a, b)\n"
+    "  index = s32[] select(first, i, k)\n"
+    "  ROOT t = (f32[], s32[]) tuple(value, index)\n"
+    "}\n"
+    "ENTRY main {\n"
+    "  x = f32[512,1024]{1,0} parameter(0)\n"
+    "  least = f32[] constant(0)\n"
+    "  none = s32[] constant(0)\n"
+    "  square = f32[512,1024]{1,0} multiply(x, x)\n"
+    "  place = s32[512,1024]{1,0} iota(), iota_dimension=1\n"
+    "  largest = (f32[512]{0}, s32[512]{0}) reduce(square, place, least, none), dimensions={1}, to_apply=larger\n"
+    "  value = f32[512]{0} get-tuple-element(largest), index=0\n"
+    "  index = s32[512]{0} get-tuple-element(largest), index=1\n"
+    "  ROOT root = f32[512]{0} sqrt(value)\n"
+    "}\n";
+
+/* ---- steps ---- */
+
+static double step_of(const stw_simulator *simulator, const stw_plan *plan) {
+    stw_workspace *workspace = NULL;
+    stw_evaluation result = {0};
+    CHECK_EQ_INT(stw_workspace_create(simulator, &workspace, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulate(simulator, plan, workspace, &result, NULL), STW_OK);
+    CHECK(result.reason == STW_VALID || result.reason == STW_INVALID_MEMORY);
+    stw_workspace_destroy(workspace);
+    return result.step_s;
+}
+
+/* "stowage_device" at the instruction of this name in the last export. */
+static int32_t device_in(const problem *p, stw_str name) {
+    char begin[200];
+    snprintf(begin, sizeof begin, " %.*s = ", (int)name.length, name.p);
+    const char *at = strstr(strstr(p->out, "\nENTRY"), begin);
+    if (at == NULL) return 0;
+    const char *end = strchr(at, '\n'), *device = strstr(at, "stowage_device=\"h200:");
+    return device == NULL || (end != NULL && device > end) ? 0 : device[strlen("stowage_device=\"h200:")] - '0';
+}
+
+/* The export as a graph of its own, nothing fused, everything where the plan has it. */
+static void check_back(problem *p, const char *machine) {
+    const double before = step_of(p->simulator, p->plan);
+    export_well(p, "hlo");
+    if (p->out == NULL) return;
+    problem back = open_bytes((stw_str){p->out, (int64_t)p->out_size}, machine);
+    for (int32_t i = 0; p->machine->device_count > 1 && i < back.graph->N; i++)
+        stw_plan_device(back.plan)[i] = device_in(p, back.graph->node_name[i]);
+    CHECK(before > 0.0);
+    CHECK_NEAR(step_of(back.simulator, back.plan) / before, 1.0, 1e-9);
+    close_problem(&back);
+}
+
+static int32_t fused_ops(const problem *p) {
+    int32_t fused = 0;
+    for (int32_t i = 0; i < p->graph->N; i++) fused += p->graph->kind[i] == STW_NODE_OP && stw_plan_group(p->plan)[i] != i;
+    return fused;
+}
+
+static void check_rule(const char *text, const char *machine, const char *rule) {
+    problem p = open_text(text, machine);
+    test_context("%.20s on %s by %s", text, machine, rule);
+    CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, rule, &p.error), STW_OK);
+    CHECK(fused_ops(&p) > 0);
+    check_back(&p, machine);
+    test_context("%s", "");
+    close_problem(&p);
+}
+
+static const char row_kernels[] = /* whose kernels go on with what they have reduced from rows */
+    "{\"format\": \"machine\", \"version\": 1, \"name\": \"rows\", \"devices\": [{\"name\": \"h200:0\", \"kind\": \"h200\", "
+    "\"fuses_epilogue\": [\"reduce\"]}]}";
+
+TEST(hlo_price, by_rule) {
+    static const char *const texts[] = {layer_norms, one_reduction, mixed, two_results};
+    for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+        check_rule(texts[k], "h200x1", "default");
+        check_rule(texts[k], "h200x1", "joined");
+        check_rule(texts[k], "a100x1", "default");
+    }
+}
+
+TEST(hlo_price, kernels_that_hold_rows) {
+    char path[] = "/tmp/stowage_rows_XXXXXX";
+    const int file = mkstemp(path);
+    if (!CHECK(file >= 0)) return;
+    CHECK_EQ_INT(write(file, row_kernels, strlen(row_kernels)), (int64_t)strlen(row_kernels));
+    close(file);
+    check_rule(layer_norms, path, "default");
+    unlink(path);
+}
+
+TEST(hlo_price, by_search) {
+    problem p = open_text(layer_norms, "h200x1");
+    stw_options *options = NULL;
+    stw_plan *plan = NULL;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "evaluations", "40", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "tasks", "all", NULL), STW_OK);
+    CHECK_EQ_INT(stw_method_run("anneal", p.simulator, options, &plan, &p.error), STW_OK);
+    stw_plan_destroy(p.plan);
+    p.plan = plan;
+    CHECK(fused_ops(&p) > 0);
+    check_back(&p, "h200x1");
+    stw_options_destroy(options);
+    close_problem(&p);
+}
+
+/* A chain of two norms, the second on another device: no order is left to decide. */
+TEST(hlo_price, two_devices) {
+    problem p = open_text(layer_norms, "h200x2");
+    for (int32_t i = node_of(&p, "total2"); i < p.graph->N; i++) stw_plan_device(p.plan)[i] = 1;
+    CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "default", &p.error), STW_OK);
+    CHECK(fused_ops(&p) > 0);
+    check_back(&p, "h200x2");
+    CHECK(has(&p, "h200:1"));
+    close_problem(&p);
+}
+
+/* Fusions of a file, grouped again and taken apart by the exporter. */
+static const char wrapped[] = "HloModule wrapped\n" SUM
+                              "one {\n"
+                              "  p = f32[1024]{0} parameter(0)\n"
+                              "  ROOT e = f32[1024]{0} exponential(p)\n"
+                              "}\n"
+                              "many {\n"
+                              "  p = f32[2048,1024]{1,0} parameter(0)\n"
+                              "  q = f32[1024]{0} parameter(1)\n"
+                              "  qs = f32[2048,1024]{1,0} broadcast(q), dimensions={1}\n"
+                              "  m = f32[2048,1024]{1,0} multiply(p, qs)\n"
+                              "  ROOT n = f32[2048,1024]{1,0} negate(m)\n"
+                              "}\n"
+                              "ENTRY main {\n"
+                              "  x = f32[2048,1024]{1,0} parameter(0)\n"
+                              "  v = f32[1024]{0} parameter(1)\n"
+                              "  zero = f32[] constant(0)\n"
+                              "  small = f32[1024]{0} fusion(v), kind=kLoop, calls=one\n"
+                              "  large = f32[2048,1024]{1,0} fusion(x, small), kind=kLoop, calls=many\n"
+                              "  again = f32[2048,1024]{1,0} fusion(large, small), kind=kLoop, calls=many\n"
+                              "  tanh = f32[2048,1024]{1,0} tanh(again)\n"
+                              "  ROOT rows = f32[2048]{0} reduce(tanh, zero), dimensions={1}, to_apply=sum\n"
+                              "}\n";
+
+TEST(hlo_price, fusions_within_groups) {
+    check_rule(wrapped, "h200x1", "default");
+    check_rule(wrapped, "h200x1", "reverse-post-order");
+}
+
+TEST(hlo_price, real_files) {
+    static const char *const names[] = {"hlo/mlp.nofusion.hlo.txt.gz",
+                                        "hlo/transformer.nofusion.hlo.txt.gz",
+                                        "hlo/wavenet.default.hlo.txt.gz",
+                                        "hlo/rnnlm.before.hlo.txt.gz",
+                                        "external/hlo/layer_norm_1x4096x768_bf16.hlo.gz",
+                                        "external/hlo/mha_block_1x12x128x64_bf16.hlo.gz",
+                                        "external/hlo/mobilenet_v2.hlo.gz"};
+    int read = 0;
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char path[4096];
+        stw_arena arena;
+        stw_str text;
+        snprintf(path, sizeof path, "%s/../shared/%s", STW_SOURCE_DIR, names[k]);
+        if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
+        if (stw_file_read(path, &arena, &text, NULL) == STW_OK) {
+            test_context("%s", names[k]);
+            problem p = open_bytes(text, "h200x1");
+            CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "default", &p.error), STW_OK);
+            check_back(&p, "h200x1");
+            close_problem(&p);
+            read++;
+        }
+        stw_arena_destroy(&arena);
+    }
+    test_context("%s", "");
+    if (read == 0) SKIP("no HLO files in ../shared");
+}
