@@ -29,6 +29,14 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     bool dear;            /* an element takes many instructions */
     bool alone;           /* its kernel takes nothing in */
     bool folds;           /* it makes one element of each row; what follows can be in its kernel only row by row */
+
+    /* What its compiler wants of a kernel that it is in (plan/kernel_rules.h). */
+    uint64_t loop;         /* the sizes that its results are computed over, as one number */
+    int64_t loop_elements; /* their product */
+    bool in_order;         /* it walks them as they lie in memory */
+    bool reduces;          /* threads work together on its results, as reductions do */
+    bool scatters;         /* it writes here and there over one of its inputs */
+    int32_t overwrites;    /* the input, counted from 1, that it may write its result over; 0: none */
 } stw_flow;
 
 struct stw_graph {
@@ -57,6 +65,8 @@ struct stw_graph {
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
     bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
+    const char **apart;   /* (N) why an op is in no kernel with others ("is a loop"), or NULL; of a view: why no kernel reads
+                             through it what it makes itself. Texts that are always there */
     stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
@@ -64,6 +74,8 @@ struct stw_graph {
     int32_t *input;         /* ids in argument order, repeats possible */
     int64_t *control_start; /* (N + 1) into control */
     int32_t *control;
+    int64_t *hold_start; /* (N + 1) into hold, or NULL: none */
+    int32_t *hold;       /* ops that read what this op writes over, and others that stay before it: no part of the fingerprint */
     int32_t output_count;
     int32_t *output;
     int32_t kind_count; /* kinds of devices with measured times in the file */
@@ -95,6 +107,8 @@ static inline double stw_graph_elements(const stw_graph *graph, int32_t node) {
     return elements;
 }
 
+extern const char stw_apart_control[]; /* for `apart`: of class control, or with another class for its price alone */
+
 /* Readers refuse more bytes of tensors than this, so that sums over values and devices never leave 63 bits. */
 #define STW_GRAPH_MAX_BYTES ((int64_t)1 << 56)
 
@@ -112,7 +126,7 @@ stw_status stw_graph_finish(stw_graph *graph, stw_error *error);
 
 /* Steps of stw_graph_finish, each in a file of its own. */
 stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error);       /* edges.c: root, read, reader, kept */
-stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* waits.c: control edges and update waits */
+stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* waits.c: control edges, holds and update waits */
 stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error); /* topological.c */
 stw_status stw_graph_build_fingerprint(stw_graph *graph, stw_error *error); /* fingerprint.c */
 

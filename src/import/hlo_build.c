@@ -26,6 +26,7 @@ typedef struct {
     value *value_of;         /* (entry->count) */
     int32_t *mark;           /* (entry->count) the last reader that has taken a tuple apart */
     uint8_t *source_kind;    /* (entry->count) */
+    const char **apart;      /* (entry->count) as stw_hlo_find_apart */
     int32_t *instruction_of; /* (node_room) by builder index */
     int32_t node_room;
     int64_t flattened;
@@ -168,8 +169,12 @@ static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
 
 static stw_status add_view(build *b, int32_t index, const value *whole) {
     const stw_hlo_instruction *i = &b->m->instruction[index];
-    const stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_VIEW);
+    const bool waits = i->control.count > 0 || i->rule == STW_HLO_DEPENDENCY; /* then it becomes an op */
+    const stw_raw_node *before = stw_builder_node(b->b, whole->node);
+    stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_VIEW);
     value v = {.kind = ONE_NODE, .owner = whole->owner};
+    raw.apart = waits ? b->apart[index - b->entry->first] : stw_hlo_view_apart(i);
+    if (raw.apart == NULL && before->kind == STW_NODE_VIEW) raw.apart = before->apart;
     TRY(add_node(b, index, &raw, &v.node));
     TRY(stw_builder_input(b->b, v.node, whole->node, b->error));
     *value_at(b, index) = v;
@@ -231,6 +236,8 @@ static stw_status add_op(build *b, int32_t index) {
     raw.op_class = i->rule == STW_HLO_ORDER ? STW_CLASS_ALIAS : cost.op_class;
     if (i->rule == STW_HLO_CUSTOM && i->target.length > 0) raw.op = i->target;
     raw.flow = stw_hlo_flow_of(b->m, i, &raw.stays);
+    raw.apart = b->apart[index - b->entry->first];
+    if (raw.apart == NULL) raw.apart = stw_hlo_describe_kernel(b->m, i, &raw.flow);
     TRY(add_node(b, index, &raw, &v.node));
     v.owner = v.node;
     *value_at(b, index) = v;
@@ -291,8 +298,27 @@ static void add_updates(build *b) {
     }
 }
 
+/* Who stays before an op that writes over what it reads. */
+static stw_status add_holds(build *b) {
+    stw_hlo_holds holds = {0};
+    bool *is_op; /* (entry->count) */
+    STW_TRY_NEW(b->arena, is_op, b->entry->count, b->error);
+    for (int32_t k = 0; k < b->entry->count; k++) {
+        const value *v = &b->value_of[k];
+        const bool own = v->kind == ONE_NODE && b->instruction_of[v->node] == b->entry->first + k;
+        is_op[k] = own && v->owner == v->node && stw_builder_node(b->b, v->node)->kind == STW_NODE_OP;
+    }
+    TRY(stw_hlo_find_holds(b->m, is_op, b->arena, &holds, b->error));
+    for (int32_t k = 0; k < holds.count; k++) {
+        const int32_t before = value_at(b, holds.pair[k].before)->node, after = value_at(b, holds.pair[k].after)->node;
+        TRY(stw_builder_hold(b->b, after, before, b->error));
+    }
+    return STW_OK;
+}
+
 static stw_status add_all(build *b) {
     for (int32_t k = 0; k < b->entry->count; k++) TRY(add_instruction(b, b->entry->first + k));
+    TRY(add_holds(b));
     TRY(link_value(b, link_output, INT32_MAX - 1, b->entry->root, 0));
     STW_TRY_NEW(b->arena, b->mark, stw_builder_count(b->b), b->error);
     add_updates(b);
@@ -303,6 +329,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     build b = {.m = m, .entry = &m->computation[m->entry], .arena = arena, .error = error};
     TRY(stw_hlo_costs_create(m, arena, &b.costs, error));
     TRY(stw_hlo_classify_parameters(m, arena, &b.source_kind, error));
+    TRY(stw_hlo_find_apart(m, arena, &b.apart, error));
     TRY(stw_builder_create(arena, STW_HLO, &b.b, error));
     stw_builder_keep_flow(b.b);
     STW_TRY_NEW(arena, b.value_of, b.entry->count, error);

@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "base/union_find.h"
 #include "plan/group_cost.h"
+#include "plan/kernel_rules.h"
 
 enum {
     MOST_FOLDED = 8,          /* outputs of a kernel that are reductions */
@@ -122,7 +123,7 @@ static double kernel_us(stw_kernels *all, const int32_t *member, int32_t count, 
     const int32_t device = all->device[member[0]], class = all->costs->machine->device[device].cost_class;
     if (count == 1) return all->costs->us[class][member[0]];
     const int32_t uses = collect_uses(all, member, count);
-    int32_t tensors = 0;
+    int32_t tensors = 0, output[STW_MAX_GROUP_MEMBERS], outputs = 0, named;
     stw_group_members group = {all->graph, member, count, NULL};
     double passes[STW_MAX_GROUP_MEMBERS];
     stw_group_work work = {0};
@@ -138,8 +139,10 @@ static double kernel_us(stw_kernels *all, const int32_t *member, int32_t count, 
         if (!(stw_kernels_write(all, a, member[k]) || stw_kernels_write(all, b, member[k])) || !is_visible(all, member[k], a, b))
             continue;
         stw_group_work_write(&work, &group, member[k]);
+        output[outputs++] = member[k];
         tensors++;
     }
+    if (a != b && stw_kernel_fault(all->graph, member, count, output, outputs, &named) != NULL) return HUGE_VAL;
     if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(all, member, count))) return HUGE_VAL;
     return again_us + stw_cost_group_us(&all->costs->machine->device[device], &work);
 }
