@@ -99,7 +99,7 @@ static void free_times(const stw_simulator *s, int32_t c, double mix, const int3
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const int32_t i = s->unfused.task_node[t];
         double us = costs->us[c][i];
-        if (may_fuse(device, graph->op_class[i])) {
+        if (may_fuse(device, graph->op_class[i]) && graph->apart[i] == NULL) {
             const double traffic_us = border_bytes(graph, device, reader_ops, i) / bandwidth * 1e6;
             us = fmin(us, rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
             if (graph->flow != NULL) us = 0.0;

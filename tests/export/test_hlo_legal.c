@@ -75,6 +75,19 @@ TEST(hlo_legal, bodies_join_no_group) {
     close_problem(&p);
 }
 
+/* No fusion makes them cheaper, so that what they take bounds every plan. */
+TEST(hlo_legal, bodies_count_in_the_bound) {
+    problem p = open_text(with_bodies, "h200x1");
+    stw_bounds bounds = {0};
+    CHECK_EQ_INT(stw_lower_bounds(p.simulator, p.plan, &bounds, NULL), STW_OK);
+    const double us =
+        p.costs->us[0][node_of(&p, "called")] + p.costs->us[0][node_of(&p, "branch")] + p.costs->us[0][node_of(&p, "loop")];
+    CHECK(us > 0.0);
+    CHECK(bounds.fusion_s > 0.999e-6 * us);
+    CHECK(bounds.fusion_s <= bounds.plan_s);
+    close_problem(&p);
+}
+
 /* Nor where the machine says that such a class takes an epilogue. */
 TEST(hlo_legal, no_machine_changes_that) {
     static const char machine[] =
