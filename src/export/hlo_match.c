@@ -88,21 +88,12 @@ static stw_status name_homes(stw_hlo_edit *edit, const stw_graph *graph, const i
     return STW_OK;
 }
 
-/* Operands come first, so the root of what a view shows is known already. */
-static stw_status find_view_roots(stw_hlo_edit *edit) {
-    STW_TRY_NEW(edit->arena, edit->view_root, edit->entry->count, edit->error);
-    for (int32_t k = 0; k < edit->entry->count; k++) {
-        const int32_t at = edit->entry->first + k;
-        const stw_hlo_instruction *i = stw_hlo_at(edit, at);
-        const bool is_view = stw_hlo_is_view(edit, at) && i->rule != STW_HLO_TUPLE && i->operand.count > 0;
-        edit->view_root[k] = at;
-        if (edit->behind[k] != at) {
-            edit->view_root[k] = stw_hlo_root_of(edit, edit->behind[k]);
-        } else if (is_view) {
-            edit->view_root[k] = stw_hlo_root_of(edit, stw_hlo_number(edit, i->operand, 0));
-        }
-    }
-    return STW_OK;
+static stw_status look_behind_views(stw_hlo_edit *edit) {
+    bool *is_op; /* (entry->count) */
+    STW_TRY_NEW(edit->arena, is_op, edit->entry->count, edit->error);
+    for (int32_t k = 0; k < edit->entry->count; k++) is_op[k] = edit->op_node[k] >= 0;
+    TRY(stw_hlo_look_through(edit->m, edit->arena, &edit->behind, edit->error));
+    return stw_hlo_find_roots(edit->m, is_op, edit->behind, edit->arena, &edit->view_root, edit->error);
 }
 
 static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of) {
@@ -113,8 +104,7 @@ static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const 
         edit->op_at[i] = graph->kind[i] == STW_NODE_OP ? instruction_of[graph->origin[i]] : -1;
         if (edit->op_at[i] >= 0) edit->op_node[stw_hlo_local(edit, edit->op_at[i])] = i;
     }
-    TRY(stw_hlo_look_through(edit->m, edit->arena, &edit->behind, edit->error));
-    TRY(find_view_roots(edit));
+    TRY(look_behind_views(edit));
     return name_homes(edit, graph, instruction_of);
 }
 

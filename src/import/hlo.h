@@ -241,6 +241,10 @@ const char *stw_hlo_view_apart(const stw_hlo_instruction *i);
 const char *stw_hlo_describe_kernel(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_flow *flow);
 /* (entry->count) the instruction that another stands for when one looks through tuples and barriers: itself, in most cases. */
 stw_status stw_hlo_look_through(const stw_hlo_module *m, stw_arena *arena, int32_t **out, stw_error *error);
+/* (entry->count) the op or source behind views; a tuple of several values stands for itself. `is_op` (entry->count); `behind` as
+ * above. */
+stw_status stw_hlo_find_roots(const stw_hlo_module *m, const bool *is_op, const int32_t *behind, stw_arena *arena, int32_t **out,
+                              stw_error *error);
 
 /* hlo_buffers.c: ops of the entry that stay before others which write over what they read. */
 typedef struct stw_hlo_hold {

@@ -109,6 +109,27 @@ stw_status stw_hlo_look_through(const stw_hlo_module *m, stw_arena *arena, int32
     return STW_OK;
 }
 
+/* Operands come first, so the root of what a view shows is known already. */
+stw_status stw_hlo_find_roots(const stw_hlo_module *m, const bool *is_op, const int32_t *behind, stw_arena *arena, int32_t **out,
+                              stw_error *error) {
+    const stw_hlo_computation *entry = &m->computation[m->entry];
+    int32_t *root;
+    STW_TRY_NEW(arena, root, entry->count, error);
+    for (int32_t k = 0; k < entry->count; k++) {
+        const stw_hlo_instruction *i = &m->instruction[entry->first + k];
+        const bool is_source = i->rule == STW_HLO_PARAMETER || i->rule == STW_HLO_CONSTANT;
+        const bool is_view = !is_op[k] && !is_source && i->rule != STW_HLO_TUPLE && i->operand.count > 0;
+        root[k] = entry->first + k;
+        if (behind[k] != entry->first + k) {
+            root[k] = root[behind[k] - entry->first];
+        } else if (is_view) {
+            root[k] = root[m->number[i->operand.first] - entry->first];
+        }
+    }
+    *out = root;
+    return STW_OK;
+}
+
 enum { READ_WHOLE = 1, HAS_PART = 2 };
 
 /* (entry->count) whether somebody reads the value as it is, all of it; and whether a part of it is taken right there. */

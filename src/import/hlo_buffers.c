@@ -158,36 +158,18 @@ static bool has_effect(const stw_hlo_instruction *i) {
     return i->rule == STW_HLO_CUSTOM && i->has_effect;
 }
 
-/* Operands come first, so the root of what a view shows is known already. */
-static stw_status find_roots(buffers *b) {
-    int32_t *behind = NULL;
-    TRY(stw_hlo_look_through(b->m, b->arena, &behind, b->error));
-    STW_TRY_NEW(b->arena, b->root, b->entry->count, b->error);
-    for (int32_t k = 0; k < b->entry->count; k++) {
-        const stw_hlo_instruction *i = &b->m->instruction[b->entry->first + k];
-        const bool is_source = i->rule == STW_HLO_PARAMETER || i->rule == STW_HLO_CONSTANT;
-        const bool is_view = !b->is_op[k] && !is_source && i->rule != STW_HLO_TUPLE && i->operand.count > 0;
-        b->root[k] = b->entry->first + k;
-        if (behind[k] != b->entry->first + k) {
-            b->root[k] = b->root[local(b, behind[k])];
-        } else if (is_view) {
-            b->root[k] = b->root[local(b, number(b, i->operand, 0))];
-        }
-    }
-    return STW_OK;
-}
-
 stw_status stw_hlo_find_holds(const stw_hlo_module *m, const bool *is_op, stw_arena *arena, stw_hlo_holds *out,
                               stw_error *error) {
     buffers b = {.m = m, .entry = &m->computation[m->entry], .arena = arena, .is_op = is_op, .holds = out, .error = error};
     const int32_t count = b.entry->count;
-    int32_t last_effect = -1;
+    int32_t last_effect = -1, *behind = NULL;
     *out = (stw_hlo_holds){0};
     STW_TRY_NEW(arena, b.first, count, error);
     STW_TRY_NEW(arena, b.readers, count, error);
     STW_TRY_NEW(arena, b.mark, count, error);
     for (int32_t k = 0; k < count; k++) b.first[k] = b.readers[k] = -1;
-    TRY(find_roots(&b));
+    TRY(stw_hlo_look_through(m, arena, &behind, error));
+    TRY(stw_hlo_find_roots(m, is_op, behind, arena, &b.root, error));
     TRY(find_fixed(&b));
     TRY(find_writing(&b));
     for (int32_t k = b.entry->first; k < b.entry->first + count; k++) {
