@@ -92,8 +92,8 @@ static stw_status look_behind_views(stw_hlo_edit *edit) {
     bool *is_op; /* (entry->count) */
     STW_TRY_NEW(edit->arena, is_op, edit->entry->count, edit->error);
     for (int32_t k = 0; k < edit->entry->count; k++) is_op[k] = edit->op_node[k] >= 0;
-    TRY(stw_hlo_look_through(edit->m, edit->arena, &edit->behind, edit->error));
-    return stw_hlo_find_roots(edit->m, is_op, edit->behind, edit->arena, &edit->view_root, edit->error);
+    TRY(stw_hlo_look_through(edit->m, edit->entry, edit->arena, &edit->behind, edit->error));
+    return stw_hlo_find_roots(edit->m, edit->entry, is_op, edit->behind, edit->arena, &edit->view_root, edit->error);
 }
 
 static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of) {

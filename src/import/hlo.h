@@ -232,19 +232,21 @@ stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, 
  * an element-wise op. Only beyond that do threads work together on one result. */
 bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 
-/* hlo_apart.c: (entry->count) why an instruction of the entry, as an op, is in no fusion with others (graph.h: apart), or NULL.
- */
-stw_status stw_hlo_find_apart(const stw_hlo_module *m, stw_arena *arena, const char ***out, stw_error *error);
+/* hlo_apart.c. `entry` is the computation that a graph is made of. (entry->count) why an instruction, as an op, is in no fusion
+ * with others (graph.h: apart), or NULL. */
+stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, const char ***out,
+                              stw_error *error);
 /* The same of a view between two ops of a fusion. */
 const char *stw_hlo_view_apart(const stw_hlo_instruction *i);
 /* Fills in what XLA wants of a fusion that the instruction is in; not NULL: why it is in none. */
 const char *stw_hlo_describe_kernel(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_flow *flow);
 /* (entry->count) the instruction that another stands for when one looks through tuples and barriers: itself, in most cases. */
-stw_status stw_hlo_look_through(const stw_hlo_module *m, stw_arena *arena, int32_t **out, stw_error *error);
+stw_status stw_hlo_look_through(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, int32_t **out,
+                                stw_error *error);
 /* (entry->count) the op or source behind views; a tuple of several values stands for itself. `is_op` (entry->count); `behind` as
  * above. */
-stw_status stw_hlo_find_roots(const stw_hlo_module *m, const bool *is_op, const int32_t *behind, stw_arena *arena, int32_t **out,
-                              stw_error *error);
+stw_status stw_hlo_find_roots(const stw_hlo_module *m, const stw_hlo_computation *entry, const bool *is_op, const int32_t *behind,
+                              stw_arena *arena, int32_t **out, stw_error *error);
 
 /* hlo_buffers.c: ops of the entry that stay before others which write over what they read. */
 typedef struct stw_hlo_hold {

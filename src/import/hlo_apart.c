@@ -90,8 +90,8 @@ const char *stw_hlo_view_apart(const stw_hlo_instruction *i) {
 /* ---- tuples that are read as a whole ---- */
 
 /* What an instruction of the entry is when one looks through tuples and barriers. */
-stw_status stw_hlo_look_through(const stw_hlo_module *m, stw_arena *arena, int32_t **out, stw_error *error) {
-    const stw_hlo_computation *entry = &m->computation[m->entry];
+stw_status stw_hlo_look_through(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, int32_t **out,
+                                stw_error *error) {
     int32_t *behind;
     STW_TRY_NEW(arena, behind, entry->count, error);
     for (int32_t k = 0; k < entry->count; k++) {
@@ -110,9 +110,8 @@ stw_status stw_hlo_look_through(const stw_hlo_module *m, stw_arena *arena, int32
 }
 
 /* Operands come first, so the root of what a view shows is known already. */
-stw_status stw_hlo_find_roots(const stw_hlo_module *m, const bool *is_op, const int32_t *behind, stw_arena *arena, int32_t **out,
-                              stw_error *error) {
-    const stw_hlo_computation *entry = &m->computation[m->entry];
+stw_status stw_hlo_find_roots(const stw_hlo_module *m, const stw_hlo_computation *entry, const bool *is_op, const int32_t *behind,
+                              stw_arena *arena, int32_t **out, stw_error *error) {
     int32_t *root;
     STW_TRY_NEW(arena, root, entry->count, error);
     for (int32_t k = 0; k < entry->count; k++) {
@@ -133,8 +132,8 @@ stw_status stw_hlo_find_roots(const stw_hlo_module *m, const bool *is_op, const 
 enum { READ_WHOLE = 1, HAS_PART = 2 };
 
 /* (entry->count) whether somebody reads the value as it is, all of it; and whether a part of it is taken right there. */
-static stw_status find_reads(const stw_hlo_module *m, const int32_t *behind, stw_arena *arena, uint8_t **out, stw_error *error) {
-    const stw_hlo_computation *entry = &m->computation[m->entry];
+static stw_status find_reads(const stw_hlo_module *m, const stw_hlo_computation *entry, const int32_t *behind, stw_arena *arena,
+                             uint8_t **out, stw_error *error) {
     uint8_t *read;
     STW_TRY_NEW(arena, read, entry->count, error);
     read[behind[entry->root - entry->first] - entry->first] |= READ_WHOLE;
@@ -151,14 +150,14 @@ static stw_status find_reads(const stw_hlo_module *m, const int32_t *behind, stw
     return STW_OK;
 }
 
-stw_status stw_hlo_find_apart(const stw_hlo_module *m, stw_arena *arena, const char ***out, stw_error *error) {
-    const stw_hlo_computation *entry = &m->computation[m->entry];
+stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, const char ***out,
+                              stw_error *error) {
     const char **apart;
     int32_t *behind = NULL;
     uint8_t *read = NULL;
     STW_TRY_NEW(arena, apart, entry->count, error);
-    TRY(stw_hlo_look_through(m, arena, &behind, error));
-    TRY(find_reads(m, behind, arena, &read, error));
+    TRY(stw_hlo_look_through(m, entry, arena, &behind, error));
+    TRY(find_reads(m, entry, behind, arena, &read, error));
     for (int32_t k = 0; k < entry->count; k++) {
         const stw_hlo_instruction *i = &m->instruction[entry->first + k];
         apart[k] = find_op_fault(m, i);

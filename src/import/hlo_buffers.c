@@ -168,8 +168,8 @@ stw_status stw_hlo_find_holds(const stw_hlo_module *m, const bool *is_op, stw_ar
     STW_TRY_NEW(arena, b.readers, count, error);
     STW_TRY_NEW(arena, b.mark, count, error);
     for (int32_t k = 0; k < count; k++) b.first[k] = b.readers[k] = -1;
-    TRY(stw_hlo_look_through(m, arena, &behind, error));
-    TRY(stw_hlo_find_roots(m, is_op, behind, arena, &b.root, error));
+    TRY(stw_hlo_look_through(m, b.entry, arena, &behind, error));
+    TRY(stw_hlo_find_roots(m, b.entry, is_op, behind, arena, &b.root, error));
     TRY(find_fixed(&b));
     TRY(find_writing(&b));
     for (int32_t k = b.entry->first; k < b.entry->first + count; k++) {

@@ -329,7 +329,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     build b = {.m = m, .entry = &m->computation[m->entry], .arena = arena, .error = error};
     TRY(stw_hlo_costs_create(m, arena, &b.costs, error));
     TRY(stw_hlo_classify_parameters(m, arena, &b.source_kind, error));
-    TRY(stw_hlo_find_apart(m, arena, &b.apart, error));
+    TRY(stw_hlo_find_apart(m, b.entry, arena, &b.apart, error));
     TRY(stw_builder_create(arena, STW_HLO, &b.b, error));
     stw_builder_keep_flow(b.b);
     STW_TRY_NEW(arena, b.value_of, b.entry->count, error);
