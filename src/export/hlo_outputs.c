@@ -14,12 +14,13 @@ static bool is_part_of_member(const stw_hlo_edit *edit, int32_t k) {
 }
 
 /* Constants and views stand in the entry only for their readers. What nobody ever read stays; where there are fusions, no tuples
- * and no views of what they make. */
+ * and of what they make no views but parts. */
 static bool stays_unread(const stw_hlo_edit *edit, int32_t k) {
     const int32_t root = stw_hlo_root_of(edit, k), behind = edit->behind[stw_hlo_local(edit, k)];
     if (edit->fused_count == 0) return true;
     if (stw_hlo_at(edit, behind)->rule == STW_HLO_TUPLE || edit->stands_for[stw_hlo_local(edit, k)] != k) return false;
-    return root == k || !(stw_hlo_fused_of(edit, root) >= 0 || stw_hlo_is_recomputed(edit, root));
+    if (root == k || stw_hlo_is_recomputed(edit, root)) return root == k;
+    return stw_hlo_fused_of(edit, root) < 0 || is_part_of_member(edit, k);
 }
 
 static stw_status find_live(stw_hlo_edit *edit) {

@@ -35,6 +35,7 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     int64_t loop_elements; /* their product */
     bool in_order;         /* it walks them as they lie in memory */
     bool reduces;          /* threads work together on its results, as reductions do */
+    bool keeps;            /* one of its results is read by nobody and written all the same */
     bool scatters;         /* it writes here and there over one of its inputs */
     int32_t overwrites;    /* the input, counted from 1, that it may write its result over; 0: none */
 } stw_flow;

@@ -235,7 +235,7 @@ bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 /* hlo_apart.c. `entry` is the computation that a graph is made of. (entry->count) why an instruction, as an op, is in no fusion
  * with others (graph.h: apart), or NULL. */
 stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, const char ***out,
-                              stw_error *error);
+                              bool **keeps, stw_error *error);
 /* The same of a view between two ops of a fusion. */
 const char *stw_hlo_view_apart(const stw_hlo_instruction *i);
 /* Fills in what XLA wants of a fusion that the instruction is in; not NULL: why it is in none. */

@@ -151,11 +151,12 @@ static stw_status find_reads(const stw_hlo_module *m, const stw_hlo_computation 
 }
 
 stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, const char ***out,
-                              stw_error *error) {
+                              bool **keeps, stw_error *error) {
     const char **apart;
     int32_t *behind = NULL;
     uint8_t *read = NULL;
     STW_TRY_NEW(arena, apart, entry->count, error);
+    STW_TRY_NEW(arena, *keeps, entry->count, error);
     TRY(stw_hlo_look_through(m, entry, arena, &behind, error));
     TRY(find_reads(m, entry, behind, arena, &read, error));
     for (int32_t k = 0; k < entry->count; k++) {
@@ -164,6 +165,11 @@ stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation
         if (apart[k] != NULL || is_array(m, i)) continue;
         if (read[k] & READ_WHOLE) apart[k] = "yields a tuple that is read as a whole";
         if ((read[k] & HAS_PART) == 0) apart[k] = "yields a tuple of which no part is taken";
+    }
+    for (int32_t k = 0; k < entry->count; k++) {
+        const stw_hlo_instruction *i = &m->instruction[entry->first + k];
+        if (i->rule != STW_HLO_PART || read[k] != 0 || behind[k] != entry->first + k) continue;
+        (*keeps)[behind[m->number[i->operand.first] - entry->first] - entry->first] = true;
     }
     *out = apart;
     return STW_OK;

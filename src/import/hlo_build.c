@@ -27,6 +27,7 @@ typedef struct {
     int32_t *mark;           /* (entry->count) the last reader that has taken a tuple apart */
     uint8_t *source_kind;    /* (entry->count) */
     const char **apart;      /* (entry->count) as stw_hlo_find_apart */
+    bool *keeps;             /* the same */
     int32_t *instruction_of; /* (node_room) by builder index */
     int32_t node_room;
     int64_t flattened;
@@ -237,6 +238,7 @@ static stw_status add_op(build *b, int32_t index) {
     if (i->rule == STW_HLO_CUSTOM && i->target.length > 0) raw.op = i->target;
     raw.flow = stw_hlo_flow_of(b->m, i, &raw.stays);
     raw.apart = b->apart[index - b->entry->first];
+    raw.flow.keeps = b->keeps[index - b->entry->first];
     if (raw.apart == NULL) raw.apart = stw_hlo_describe_kernel(b->m, i, &raw.flow);
     TRY(add_node(b, index, &raw, &v.node));
     v.owner = v.node;
@@ -329,7 +331,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     build b = {.m = m, .entry = &m->computation[m->entry], .arena = arena, .error = error};
     TRY(stw_hlo_costs_create(m, arena, &b.costs, error));
     TRY(stw_hlo_classify_parameters(m, arena, &b.source_kind, error));
-    TRY(stw_hlo_find_apart(m, b.entry, arena, &b.apart, error));
+    TRY(stw_hlo_find_apart(m, b.entry, arena, &b.apart, &b.keeps, error));
     TRY(stw_builder_create(arena, STW_HLO, &b.b, error));
     stw_builder_keep_flow(b.b);
     STW_TRY_NEW(arena, b.value_of, b.entry->count, error);

@@ -22,6 +22,7 @@ static bool is_inside(const kernel *k, int32_t op) {
 }
 
 static bool is_output(const kernel *k, int32_t op) {
+    if (k->graph->flow[op].keeps) return true;
     for (int32_t o = 0; o < k->output_count; o++) {
         if (k->output[o] == op) return true;
     }
@@ -61,7 +62,7 @@ static const char *find_overwriting(const kernel *k, int32_t *op) {
     for (int32_t m = 0; m < k->count; m++) {
         const stw_flow *flow = &graph->flow[k->member[m]];
         *op = k->member[m];
-        if (flow->scatters && (k->output_count > 1 || !is_output(k, *op)))
+        if (flow->scatters && (k->output_count != 1 || k->output[0] != *op))
             return "scatters, which must be its group's only result";
         const bool is_there = flow->overwrites > 0 && flow->overwrites <= graph->input_start[*op + 1] - graph->input_start[*op];
         if (!is_there || !is_output(k, *op)) continue;
@@ -83,12 +84,14 @@ static bool are_alike(const stw_flow *a, const stw_flow *b, bool reduces) {
 
 static const char *find_other_loop(const kernel *k, int32_t *op) {
     const stw_graph *graph = k->graph;
+    const stw_flow *first = NULL;
     bool reduces = false;
-    for (int32_t o = 0; o < k->output_count; o++) reduces |= graph->flow[k->output[o]].reduces;
-    for (int32_t o = 1; o < k->output_count; o++) {
-        *op = k->output[o];
-        if (!are_alike(&graph->flow[k->output[0]], &graph->flow[*op], reduces))
-            return "is a result of another shape than the others of its group";
+    for (int32_t m = 0; m < k->count; m++) reduces |= is_output(k, k->member[m]) && graph->flow[k->member[m]].reduces;
+    for (int32_t m = 0; m < k->count; m++) {
+        *op = k->member[m];
+        if (!is_output(k, *op)) continue;
+        if (first == NULL) first = &graph->flow[*op];
+        if (!are_alike(first, &graph->flow[*op], reduces)) return "is a result of another shape than the others of its group";
     }
     return NULL;
 }
