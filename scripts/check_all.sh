@@ -44,6 +44,7 @@ step "several processes by MPICH" mpich
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer
 step "20,000 more random cases against the second simulator" long_random
+step "every plan of large HLO modules, in XLA" env STOWAGE_LONG=1 STOWAGE_SEEDS=40 python3 tests/export/test_hlo_plans.py
 step "every reader fuzzed for 60 s" scripts/fuzz.sh 60
 echo
 echo "$passed passed, $failed failed"

@@ -175,7 +175,7 @@ BOUND_FAULTS = [
     ("arithmetic is not tried", LOWER_BOUNDS, ("    for (int half = 0; half", "    for (int half = 1; half")),
     ("traffic is not tried", LOWER_BOUNDS, ("half <= 2; half++", "half <= 1; half++")),
     ("an op that never fuses counts as if it did", LOWER_BOUNDS,
-     ("        if (may_fuse(device, graph->op_class[i])) {", "        {")),
+     ("        if (may_fuse(device, graph->op_class[i]) && graph->apart[i] == NULL) {", "        {")),
     # heads, tails, work
     ("prices are not divided by the number of devices", BOUNDS,
      ("share[c] / in->device_count[c]", "share[c]")),

@@ -19,13 +19,6 @@ stw_status stw_hlo_add_list(stw_hlo_edit *edit, const int64_t *number, int32_t c
     return STW_OK;
 }
 
-stw_status stw_hlo_refuse(const stw_hlo_edit *edit, const stw_hlo_fused *fused, int64_t instruction, const char *why) {
-    const int32_t first = edit->tasks.task_node[fused->task];
-    const stw_hlo_instruction *i = stw_hlo_at(edit, instruction);
-    return stw_fail(edit->error, STW_ERROR_INPUT, "the group of op %d '%.*s' cannot be a fusion of XLA: '%.*s' (%.*s) %s", first,
-                    STW_STR_SHOW(edit->e->graph->node_name[first]), STW_STR_SHOW(i->name), STW_STR_SHOW(i->opcode), why);
-}
-
 stw_str stw_hlo_field(stw_str message, int64_t number) {
     stw_error ignored = {0};
     stw_str found = {0};
@@ -96,6 +89,20 @@ void stw_hlo_device_of(const stw_hlo_edit *edit, const stw_hlo_item *item, stw_s
 
 /* ---- the whole ---- */
 
+/* Whatever is packed into a tuple with something late stands behind it, which the plan does not know of: where that closes a
+ * cycle, nobody takes parts of tuples any more. Then the entry has the order of the plan's tasks, and these have no cycle. */
+static stw_status link_entry(stw_hlo_edit *edit) {
+    const int32_t bodies = edit->item_count;
+    bool is_cyclic = false;
+    TRY(stw_hlo_link(edit));
+    TRY(stw_hlo_find_cycle(edit, &is_cyclic));
+    if (!is_cyclic) return STW_OK;
+    edit->item_count = bodies;
+    edit->output_count = 0;
+    edit->unpacks_all = true;
+    return stw_hlo_link(edit);
+}
+
 stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error) {
     stw_hlo_edit edit = {.e = e, .arena = e->arena, .bytes = e->model, .error = error};
     edit.is_text = stw_hlo_text_is(e->model);
@@ -107,7 +114,7 @@ stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error) {
     edit.entry = &edit.m->computation[edit.m->entry];
     TRY(stw_hlo_match(&edit));
     TRY(stw_hlo_fuse(&edit));
-    TRY(stw_hlo_link(&edit));
+    TRY(link_entry(&edit));
     TRY(stw_hlo_name(&edit));
     TRY(stw_hlo_order(&edit));
     return edit.is_text ? stw_hlo_write_text(&edit, out) : stw_hlo_write_proto(&edit, out);

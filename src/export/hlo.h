@@ -3,11 +3,10 @@
  *
  *     hlo_match.c    which instruction is which node of the graph
  *     hlo_body.c     a fused computation for each group: its members, and the bodies of fusions among them
+ *     hlo_tuples.c   tuples that nobody takes parts of any more
  *     hlo_outputs.c  what stays in the entry, and what the fusions hand to it
- *     hlo_legal.c    what XLA wants of a fusion
  *     hlo_rows.c     fusions that hold whole rows
  *     hlo_names.c    names and ids of all that is new; computations that nobody calls any more
- *     hlo_buffers.c  readers that must come before an op that overwrites what they read
  *     hlo_order.c    the entry in planned order
  *     hlo_text.c, hlo_attributes.c  writes text
  *     hlo_proto.c, hlo_schedule.c   writes a protobuf
@@ -81,6 +80,9 @@ typedef struct stw_hlo_edit {
     stw_membership tasks;
     int32_t *op_node;       /* (entry->count) the op, or -1 */
     int32_t *op_at;         /* (N) the instruction of an op, else -1 */
+    int32_t *behind;        /* (entry->count) what an instruction stands for when one looks through tuples and barriers */
+    bool unpacks_all;       /* nobody takes parts of tuples of the entry */
+    int32_t *stands_for;    /* (entry->count) what its readers in the new entry read in its place: itself, in most cases */
     int32_t *view_root;     /* (entry->count) what stands behind views; a tuple of several values stands for itself */
     stw_str *home;          /* (entry->count) devices of a parameter, or empty; a tuple's may be several: "gpu0,gpu1" */
     int32_t *fused_of;      /* (T) the fused computation of a task, or -1: an op alone */
@@ -105,6 +107,7 @@ stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error);
 stw_status stw_hlo_match(stw_hlo_edit *edit);
 stw_status stw_hlo_fuse(stw_hlo_edit *edit);
 stw_status stw_hlo_link(stw_hlo_edit *edit);
+stw_status stw_hlo_find_cycle(stw_hlo_edit *edit, bool *is_cyclic);
 stw_status stw_hlo_name(stw_hlo_edit *edit);
 stw_status stw_hlo_order(stw_hlo_edit *edit);
 stw_status stw_hlo_write_text(stw_hlo_edit *edit, stw_str *out);
@@ -119,11 +122,10 @@ stw_status stw_hlo_add_item(stw_hlo_edit *edit, const stw_hlo_item *item, int32_
 /* Appends numbers to the module's list: a range of them. */
 stw_status stw_hlo_add_list(stw_hlo_edit *edit, const int64_t *number, int32_t count, stw_hlo_range *out);
 
-/* Refuses a fused computation with its root. */
-stw_status stw_hlo_check_fused(const stw_hlo_edit *edit, const stw_hlo_fused *fused);
-/* Makes it a kernel by rows where it needs to be one. */
-stw_status stw_hlo_check_rows(stw_hlo_edit *edit, stw_hlo_fused *fused);
-stw_status stw_hlo_refuse(const stw_hlo_edit *edit, const stw_hlo_fused *fused, int64_t instruction, const char *why);
+/* Makes a fused computation a kernel by rows where it can be one. */
+stw_status stw_hlo_find_rows(stw_hlo_edit *edit, stw_hlo_fused *fused);
+/* edit->stands_for. */
+stw_status stw_hlo_unpack_tuples(stw_hlo_edit *edit);
 
 static inline const stw_hlo_instruction *stw_hlo_at(const stw_hlo_edit *edit, int64_t instruction) {
     return &edit->m->instruction[instruction];
@@ -144,6 +146,10 @@ static inline int32_t stw_hlo_fused_of(const stw_hlo_edit *edit, int64_t instruc
 static inline int32_t stw_hlo_doer_of(const stw_hlo_edit *edit, int64_t instruction) {
     const int32_t group = stw_hlo_fused_of(edit, instruction);
     return group >= 0 ? edit->fused[group].item : edit->item_of[stw_hlo_local(edit, instruction)];
+}
+/* The k-th operand of an instruction of the entry, as the new entry has it. */
+static inline int32_t stw_hlo_new_operand(const stw_hlo_edit *edit, const stw_hlo_instruction *i, int32_t k) {
+    return edit->stands_for[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, k))];
 }
 static inline bool stw_hlo_is_recomputed(const stw_hlo_edit *edit, int64_t instruction) {
     const int32_t node = edit->op_node[stw_hlo_local(edit, instruction)];
@@ -172,16 +178,6 @@ stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole);
 static inline int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruction) {
     return edit->view_root[stw_hlo_local(edit, instruction)];
 }
-
-/* Pairs of items that no operand shows: control edges apart, these are all. */
-typedef struct stw_hlo_wait {
-    int32_t before, after;
-} stw_hlo_wait;
-typedef struct stw_hlo_waits {
-    stw_hlo_wait *pair; /* (count) */
-    int32_t count, room;
-} stw_hlo_waits;
-stw_status stw_hlo_buffer_waits(stw_hlo_edit *edit, stw_hlo_waits *out);
 
 /* Where the plan has an item of the entry, for annotations. Name empty: nothing is written (one device, or neither a task nor a
  * parameter). Index -1: a parameter. */

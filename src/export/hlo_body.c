@@ -1,5 +1,6 @@
 /* Fused computations: for each group of a plan a body of copies of its members. A member that is itself a loop fusion, as XLA
- * wraps single ops, is taken apart: the instructions of its body join the new one. */
+ * wraps single ops, is taken apart: the instructions of its body join the new one. What may be a member is no question here: the
+ * simulator has accepted the groups by what the reader of modules says of each instruction (import/hlo_apart.c). */
 #include <string.h>
 
 #include "export/hlo.h"
@@ -21,39 +22,6 @@ typedef struct fuser {
     stw_vector parameters; /* items */
 } fuser;
 
-static stw_status refuse(const fuser *f, int64_t instruction, const char *why) {
-    return stw_hlo_refuse(f->edit, f->fused, instruction, why);
-}
-
-/* ---- what may be in a fusion ---- */
-
-static bool may_fuse(const stw_hlo_instruction *i) {
-    switch ((stw_hlo_rule)i->rule) {
-        case STW_HLO_ELEMENTWISE: return !stw_str_starts(i->opcode, "rng");
-        case STW_HLO_MOVE: return !stw_str_starts(i->opcode, "rng") && !stw_str_starts(i->opcode, "set-dimension");
-        case STW_HLO_CONSTANT:
-        case STW_HLO_TUPLE:
-        case STW_HLO_PART:
-        case STW_HLO_BITCAST:
-        case STW_HLO_RESHAPE:
-        case STW_HLO_TRANSPOSE:
-        case STW_HLO_SLICE:
-        case STW_HLO_UPDATE:
-        case STW_HLO_SCATTER:
-        case STW_HLO_REDUCE:
-        case STW_HLO_WINDOW:
-        case STW_HLO_MAP: return true;
-        default: return false;
-    }
-}
-
-static bool is_plain_fusion(const stw_hlo_edit *edit, const stw_hlo_instruction *i) {
-    const stw_str kind = stw_hlo_fusion_kind(edit, i);
-    if (i->rule != STW_HLO_FUSION) return false;
-    if (stw_str_is(kind, "kLoop") || stw_str_is(kind, "kInput")) return true;
-    return stw_str_is(kind, "kCustom") && stw_hlo_find_after(i->config, "\"__triton\"").length > 0; /* of plain ops, by blocks */
-}
-
 /* ---- values ---- */
 
 static stw_status reserve_operands(fuser *f, int32_t count) {
@@ -67,7 +35,6 @@ static stw_status reserve_operands(fuser *f, int32_t count) {
 static stw_status add_copy(fuser *f, int64_t source, int32_t *out) {
     stw_hlo_item item = {.kind = STW_ITEM_COPY, .group = -1, .source = (int32_t)source};
     const stw_hlo_instruction *i = stw_hlo_at(f->edit, source);
-    if (!may_fuse(i)) return refuse(f, source, "may not be in one");
     item.number = (int32_t)i->number;
     TRY(stw_hlo_add_list(f->edit, f->operand, i->operand.count, &item.operand));
     return stw_hlo_add_item(f->edit, &item, out);
@@ -76,9 +43,6 @@ static stw_status add_copy(fuser *f, int64_t source, int32_t *out) {
 static stw_status add_parameter(fuser *f, int64_t instruction, int32_t *out) {
     const int32_t number = (int32_t)f->outside.count;
     const stw_hlo_item item = {.kind = STW_ITEM_PARAMETER, .group = -1, .source = (int32_t)instruction, .number = number};
-    if (stw_hlo_shape_of(f->edit->m, stw_hlo_at(f->edit, instruction))->kind != STW_HLO_ARRAY) {
-        return refuse(f, instruction, "is no array, but is read within it");
-    }
     TRY(stw_hlo_add_item(f->edit, &item, out));
     if (!stw_vector_push(&f->outside, instruction) || !stw_vector_push(&f->parameters, *out)) {
         return stw_fail(f->edit->error, STW_ERROR_MEMORY, "out of memory");
@@ -92,11 +56,9 @@ static bool is_inside(fuser *f, int64_t instruction) { return inside_of(f, instr
 /* What a view is a view of. */
 static int64_t step_back(const stw_hlo_edit *edit, int64_t view) {
     const stw_hlo_instruction *i = stw_hlo_at(edit, view);
-    if (i->operand.count == 0) return -1;
-    const int64_t from = stw_hlo_number(edit, i->operand, 0);
-    const stw_hlo_instruction *whole = stw_hlo_at(edit, from);
-    if (i->rule == STW_HLO_PART && whole->rule == STW_HLO_TUPLE) return stw_hlo_number(edit, whole->operand, (int32_t)i->number);
-    return i->rule == STW_HLO_TUPLE ? -1 : from;
+    const int32_t behind = edit->behind[stw_hlo_local(edit, view)];
+    if (behind != view) return behind;
+    return i->operand.count == 0 || i->rule == STW_HLO_TUPLE ? -1 : stw_hlo_number(edit, i->operand, 0);
 }
 
 /* Does a chain of views lead to a member, or soon to a view that the body reads already? */
@@ -131,12 +93,10 @@ static stw_status take_in(fuser *f, int64_t instruction, stw_hlo_result *value) 
 /* From a value in the body to what a view makes of it: the same, one of its parts, or a copy of the view. */
 static stw_status follow_view(fuser *f, int64_t instruction, stw_hlo_result *value) {
     const stw_hlo_instruction *view = stw_hlo_at(f->edit, instruction);
-    const bool is_part = view->rule == STW_HLO_PART;
-    const bool undoes_tuple = is_part && stw_hlo_operand(f->edit->m, view, 0)->rule == STW_HLO_TUPLE;
-    if (is_part && !undoes_tuple && value->is_pack) {
+    const bool is_alias = f->edit->behind[stw_hlo_local(f->edit, instruction)] != instruction;
+    if (!is_alias && value->is_pack) { /* nothing but parts is taken of it: it would stand apart */
         *value = (stw_hlo_result){.item = (int32_t)stw_hlo_number(f->edit, value->pack, (int32_t)view->number)};
-    } else if (!undoes_tuple) {
-        if (value->is_pack || view->operand.count != 1) return refuse(f, instruction, "stands between its members");
+    } else if (!is_alias) {
         f->operand[0] = value->item;
         TRY(add_copy(f, instruction, &value->item));
     }
@@ -159,7 +119,6 @@ static stw_status find_value(fuser *f, int64_t instruction, int32_t *out) {
     }
     value = inside_of(f, member)->v;
     for (int64_t k = views.count; k-- > 0;) TRY(follow_view(f, views.data[k], &value));
-    if (value.is_pack) return refuse(f, member, "is read within it as a tuple");
     *out = value.item;
     return STW_OK;
 }
@@ -196,7 +155,6 @@ static stw_status take_apart(fuser *f, int64_t instruction) {
         TRY(reserve_operands(f, i->operand.count));
         for (int32_t o = 0; o < i->operand.count; o++) {
             const int64_t read = stw_hlo_number(edit, i->operand, o);
-            if (read == body->root && value.is_pack) return refuse(f, instruction, "reads its own results");
             f->operand[o] = f->inner[read];
         }
         if (k == body->root && i->rule == STW_HLO_TUPLE) {
@@ -213,13 +171,8 @@ static stw_status take_apart(fuser *f, int64_t instruction) {
 
 static stw_status add_member(fuser *f, int64_t instruction) {
     const stw_hlo_instruction *i = stw_hlo_at(f->edit, instruction);
-    if (i->rule == STW_HLO_FUSION) {
-        if (!is_plain_fusion(f->edit, i))
-            return refuse(f, instruction, "is itself one of another kind than kLoop, kInput and kCustom of Triton");
-        return take_apart(f, instruction);
-    }
+    if (i->rule == STW_HLO_FUSION) return take_apart(f, instruction);
     stw_hlo_result value = {.item = -1};
-    if (!may_fuse(i)) return refuse(f, instruction, "may not be in one");
     TRY(find_operands(f, i));
     TRY(add_copy(f, instruction, &value.item));
     keep_inside(f, instruction, value);

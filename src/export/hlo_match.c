@@ -47,6 +47,27 @@ static stw_status check_tuples(const stw_hlo_edit *edit) {
     return STW_OK;
 }
 
+/* What may be written over a parameter, or a part of it, is one output. */
+static stw_status check_aliases(stw_hlo_edit *edit) {
+    for (int32_t a = 0; a < edit->m->alias_count; a++) {
+        const stw_hlo_alias *alias = &edit->m->alias[a];
+        const int32_t steps = alias->parameter_part.count;
+        bool fresh = true;
+        int64_t *key; /* the parameter and the path, as a name */
+        if (alias->parameter < 0 || alias->parameter >= edit->entry->parameter.count) continue;
+        STW_TRY_NEW(edit->arena, key, (int64_t)steps + 1, edit->error);
+        key[0] = alias->parameter;
+        for (int32_t k = 0; k < steps; k++) key[k + 1] = stw_hlo_number(edit, alias->parameter_part, k);
+        const stw_str name = {(const char *)key, (steps + 1) * (int64_t)sizeof *key};
+        TRY(stw_hlo_set_name(edit->m, STW_HLO_ALIAS_SCOPE, name, 0, &fresh, edit->error));
+        if (fresh) continue;
+        return stw_fail(edit->error, STW_ERROR_INPUT,
+                        "input_output_alias names parameter %lld twice; one output can be written over it, so keep one",
+                        (long long)alias->parameter);
+    }
+    return STW_OK;
+}
+
 /* A parameter that is a tuple has a node for each array: each of their devices is named once. */
 static stw_status name_homes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of) {
     const stw_export *e = edit->e;
@@ -67,20 +88,12 @@ static stw_status name_homes(stw_hlo_edit *edit, const stw_graph *graph, const i
     return STW_OK;
 }
 
-/* Operands come first, so the root of what a view shows is known already. */
-static stw_status find_view_roots(stw_hlo_edit *edit) {
-    STW_TRY_NEW(edit->arena, edit->view_root, edit->entry->count, edit->error);
-    for (int32_t k = 0; k < edit->entry->count; k++) {
-        const int32_t at = edit->entry->first + k;
-        const stw_hlo_instruction *i = stw_hlo_at(edit, at);
-        edit->view_root[k] = at;
-        if (!stw_hlo_is_view(edit, at) || i->rule == STW_HLO_TUPLE || i->operand.count == 0) continue;
-        const int64_t from = stw_hlo_number(edit, i->operand, 0);
-        const stw_hlo_instruction *whole = stw_hlo_at(edit, from);
-        const bool of_tuple = i->rule == STW_HLO_PART && whole->rule == STW_HLO_TUPLE;
-        edit->view_root[k] = stw_hlo_root_of(edit, of_tuple ? stw_hlo_number(edit, whole->operand, (int32_t)i->number) : from);
-    }
-    return STW_OK;
+static stw_status look_behind_views(stw_hlo_edit *edit) {
+    bool *is_op; /* (entry->count) */
+    STW_TRY_NEW(edit->arena, is_op, edit->entry->count, edit->error);
+    for (int32_t k = 0; k < edit->entry->count; k++) is_op[k] = edit->op_node[k] >= 0;
+    TRY(stw_hlo_look_through(edit->m, edit->entry, edit->arena, &edit->behind, edit->error));
+    return stw_hlo_find_roots(edit->m, edit->entry, is_op, edit->behind, edit->arena, &edit->view_root, edit->error);
 }
 
 static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of) {
@@ -91,7 +104,7 @@ static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const 
         edit->op_at[i] = graph->kind[i] == STW_NODE_OP ? instruction_of[graph->origin[i]] : -1;
         if (edit->op_at[i] >= 0) edit->op_node[stw_hlo_local(edit, edit->op_at[i])] = i;
     }
-    TRY(find_view_roots(edit));
+    TRY(look_behind_views(edit));
     return name_homes(edit, graph, instruction_of);
 }
 
@@ -128,6 +141,7 @@ stw_status stw_hlo_match(stw_hlo_edit *edit) {
     TRY(check_opcodes(edit));
     TRY(check_parameters(edit));
     TRY(check_tuples(edit));
+    TRY(check_aliases(edit));
     TRY(stw_hlo_build(edit->m, edit->arena, &graph, &instruction_of, edit->error));
     stw_status status = check_same(edit, graph);
     if (status == STW_OK) status = match_nodes(edit, graph, instruction_of);

@@ -9,6 +9,15 @@ typedef struct edge_list { /* from each item of the entry, less the first, to th
     int32_t *pending; /* (n) edges that end in an item */
 } edge_list;
 
+typedef struct wait_pair { /* items */
+    int32_t before, after;
+} wait_pair;
+
+typedef struct wait_list { /* pairs that no operand shows */
+    wait_pair *pair;       /* (count) */
+    int32_t count, room;
+} wait_list;
+
 static void count_edge(edge_list *edges, int64_t before, int32_t after, bool fill) {
     const int32_t from = (int32_t)before - edges->first, to = after - edges->first;
     if (!fill) {
@@ -19,7 +28,7 @@ static void count_edge(edge_list *edges, int64_t before, int32_t after, bool fil
     }
 }
 
-static void walk_edges(const stw_hlo_edit *edit, const stw_hlo_waits *waits, edge_list *edges, bool fill) {
+static void walk_edges(const stw_hlo_edit *edit, const wait_list *waits, edge_list *edges, bool fill) {
     for (int32_t k = 0; k < edges->n; k++) {
         const stw_hlo_item *item = &edit->item[edges->first + k];
         for (int32_t o = 0; o < item->operand.count; o++)
@@ -30,7 +39,37 @@ static void walk_edges(const stw_hlo_edit *edit, const stw_hlo_waits *waits, edg
     for (int32_t w = 0; w < waits->count; w++) count_edge(edges, waits->pair[w].before, waits->pair[w].after, fill);
 }
 
-static stw_status build_edges(stw_hlo_edit *edit, const stw_hlo_waits *waits, edge_list *edges) {
+/* The item that does what a task does. */
+static int32_t item_of_task(const stw_hlo_edit *edit, int32_t task) {
+    const int32_t group = edit->fused_of[task];
+    if (group >= 0) return edit->fused[group].item;
+    return edit->item_of[stw_hlo_local(edit, edit->op_at[edit->tasks.task_node[task]])];
+}
+
+/* What the plan's tasks wait for beside their operands: control edges, and readers of what they write over. */
+static stw_status collect_waits(stw_hlo_edit *edit, wait_list *waits) {
+    const stw_graph *graph = edit->e->graph;
+    const stw_membership *m = &edit->tasks;
+    for (int32_t k = 0; k < m->member_start[m->T]; k++) {
+        const int32_t op = m->member[k];
+        for (int64_t w = graph->wait_start[op]; w < graph->wait_start[op + 1]; w++) {
+            for (int32_t a = m->computer_start[graph->wait[w]]; a < m->computer_start[graph->wait[w] + 1]; a++) {
+                for (int32_t b = m->computer_start[op]; b < m->computer_start[op + 1]; b++) {
+                    const int32_t before = item_of_task(edit, m->computer[a]), after = item_of_task(edit, m->computer[b]);
+                    if (before < 0 || after < 0 || before == after) continue;
+                    STW_HLO_RESERVE(edit->arena, waits->pair, waits->count, waits->room, edit->error);
+                    waits->pair[waits->count++] = (wait_pair){before, after};
+                }
+            }
+        }
+    }
+    return STW_OK;
+}
+
+static stw_status build_edges(stw_hlo_edit *edit, edge_list *edges) {
+    wait_list found = {0};
+    const wait_list *waits = &found;
+    TRY(collect_waits(edit, &found));
     edges->first = edit->sequence[0];
     edges->n = edit->entry_count;
     STW_TRY_NEW(edit->arena, edges->start, (int64_t)edges->n + 2, edit->error);
@@ -44,21 +83,8 @@ static stw_status build_edges(stw_hlo_edit *edit, const stw_hlo_waits *waits, ed
 
 /* ---- any order that is possible ---- */
 
-static stw_status fail_cyclic(const stw_hlo_edit *edit, const edge_list *edges, const int32_t *pending) {
-    int32_t at = -1;
-    for (int32_t k = 0; k < edges->n; k++) {
-        if (pending[k] > 0 && (at < 0 || edit->item[edges->first + k].kind == STW_ITEM_FUSION)) at = k;
-    }
-    const stw_hlo_item *item = &edit->item[edges->first + at];
-    if (item->group >= 0) {
-        return stw_hlo_refuse(edit, &edit->fused[item->group], item->source,
-                              "would have to wait for itself: by what stands between its members, or by a buffer that one of "
-                              "them overwrites");
-    }
-    return stw_fail(edit->error, STW_ERROR_INPUT, "instruction '%.*s' would have to wait for itself", STW_STR_SHOW(item->name));
-}
-
-static stw_status sort_once(const stw_hlo_edit *edit, const edge_list *edges, int32_t *order) {
+/* False: there is none. */
+static stw_status sort_once(const stw_hlo_edit *edit, const edge_list *edges, int32_t *order, bool *is_sorted) {
     int32_t *pending, count = 0;
     stw_arena scratch = *edit->arena;
     STW_TRY_NEW(&scratch, pending, edges->n, edit->error);
@@ -71,7 +97,8 @@ static stw_status sort_once(const stw_hlo_edit *edit, const edge_list *edges, in
             if (--pending[edges->after[e]] == 0) order[count++] = edges->after[e];
         }
     }
-    return count == edges->n ? STW_OK : fail_cyclic(edit, edges, pending);
+    *is_sorted = count == edges->n;
+    return STW_OK;
 }
 
 /* ---- the planned one ---- */
@@ -133,18 +160,33 @@ static void sort_by_key(stw_hlo_edit *edit, const edge_list *edges, heap *h) {
     }
 }
 
+stw_status stw_hlo_find_cycle(stw_hlo_edit *edit, bool *is_cyclic) {
+    edge_list edges = {0};
+    int32_t *order;
+    bool is_sorted = false;
+    TRY(build_edges(edit, &edges));
+    STW_TRY_NEW(edit->arena, order, edges.n, edit->error);
+    TRY(sort_once(edit, &edges, order, &is_sorted));
+    *is_cyclic = !is_sorted;
+    return STW_OK;
+}
+
 stw_status stw_hlo_order(stw_hlo_edit *edit) {
-    stw_hlo_waits waits = {0};
     edge_list edges = {0};
     int32_t *order;
     int64_t *key;
     heap h = {0};
-    TRY(stw_hlo_buffer_waits(edit, &waits));
-    TRY(build_edges(edit, &waits, &edges));
+    bool is_sorted = false;
+    TRY(build_edges(edit, &edges));
     STW_TRY_NEW(edit->arena, order, edges.n, edit->error);
     STW_TRY_NEW(edit->arena, key, edges.n, edit->error);
     STW_TRY_NEW(edit->arena, h.item, edges.n, edit->error);
-    TRY(sort_once(edit, &edges, order));
+    TRY(sort_once(edit, &edges, order, &is_sorted));
+    if (!is_sorted) {
+        return stw_fail(
+            edit->error, STW_ERROR_INPUT,
+            "the module's control edges leave no order for the plan: one names a tuple or a barrier; let it name an op");
+    }
     for (int32_t k = edges.n; k-- > 0;) key[order[k]] = key_of(edit, &edges, key, order[k]);
     h.key = key;
     sort_by_key(edit, &edges, &h);

@@ -10,21 +10,19 @@ static bool is_kept(const stw_hlo_edit *edit, int32_t k) {
 /* A part of what a member yields: the fusion yields it itself. */
 static bool is_part_of_member(const stw_hlo_edit *edit, int32_t k) {
     const stw_hlo_instruction *i = stw_hlo_at(edit, k);
-    return i->rule == STW_HLO_PART && stw_hlo_fused_of(edit, stw_hlo_number(edit, i->operand, 0)) >= 0;
+    return i->rule == STW_HLO_PART && stw_hlo_fused_of(edit, stw_hlo_new_operand(edit, i, 0)) >= 0;
 }
 
-static stw_status check_live(const stw_hlo_edit *edit, int32_t k) {
-    const stw_hlo_instruction *i = stw_hlo_at(edit, k);
-    if (stw_hlo_is_recomputed(edit, k)) {
-        return stw_fail(edit->error, STW_ERROR_INPUT, "'%.*s' (%.*s) is recomputed, but is also read outside of fusions",
-                        STW_STR_SHOW(i->name), STW_STR_SHOW(i->opcode));
-    }
-    const int32_t fused = stw_hlo_fused_of(edit, k);
-    if (fused < 0 || stw_hlo_shape_of(edit->m, i)->kind != STW_HLO_PARTS) return STW_OK;
-    return stw_hlo_refuse(edit, &edit->fused[fused], k, "yields a tuple that is read as a whole");
+/* Constants and views stand in the entry only for their readers. What nobody ever read stays; where there are fusions, no tuples
+ * and of what they make no views but parts. */
+static bool stays_unread(const stw_hlo_edit *edit, int32_t k) {
+    const int32_t root = stw_hlo_root_of(edit, k), behind = edit->behind[stw_hlo_local(edit, k)];
+    if (edit->fused_count == 0) return true;
+    if (stw_hlo_at(edit, behind)->rule == STW_HLO_TUPLE || edit->stands_for[stw_hlo_local(edit, k)] != k) return false;
+    if (root == k || stw_hlo_is_recomputed(edit, root)) return root == k;
+    return stw_hlo_fused_of(edit, root) < 0 || is_part_of_member(edit, k);
 }
 
-/* Constants and views stand in the entry only for their readers; what nobody ever read stays. */
 static stw_status find_live(stw_hlo_edit *edit) {
     const stw_hlo_computation *entry = edit->entry;
     bool *read;
@@ -36,35 +34,38 @@ static stw_status find_live(stw_hlo_edit *edit) {
     }
     for (int32_t g = 0; g < edit->fused_count; g++) {
         const stw_hlo_range outside = edit->fused[g].outside;
-        for (int32_t o = 0; o < outside.count; o++) edit->live[stw_hlo_local(edit, stw_hlo_number(edit, outside, o))] = true;
+        for (int32_t o = 0; o < outside.count; o++) {
+            const int32_t at = edit->stands_for[stw_hlo_local(edit, stw_hlo_number(edit, outside, o))];
+            edit->live[stw_hlo_local(edit, at)] = true;
+        }
     }
+    edit->live[stw_hlo_local(edit, edit->stands_for[stw_hlo_local(edit, entry->root)])] = true;
     for (int32_t k = entry->first + entry->count; k-- > entry->first;) {
         const stw_hlo_instruction *i = stw_hlo_at(edit, k);
         bool *live = &edit->live[k - entry->first];
         const bool stands = edit->op_node[k - entry->first] >= 0 || i->rule == STW_HLO_PARAMETER;
-        *live |= !read[k - entry->first] || k == entry->root || (is_kept(edit, k) && stands);
-        if (!*live) continue;
-        TRY(check_live(edit, k));
-        if (!is_kept(edit, k) || is_part_of_member(edit, k)) continue;
-        for (int32_t o = 0; o < i->operand.count; o++)
-            edit->live[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, o))] = true;
+        *live |= (is_kept(edit, k) && stands) || (!read[k - entry->first] && k != entry->root && stays_unread(edit, k));
+        if (!*live || !is_kept(edit, k) || is_part_of_member(edit, k)) continue;
+        for (int32_t o = 0; o < i->operand.count; o++) edit->live[stw_hlo_local(edit, stw_hlo_new_operand(edit, i, o))] = true;
     }
     return STW_OK;
 }
 
-/* A group that nobody reads any more, as views of it went with their readers: one of its results stays. */
-static stw_status keep_some_result(stw_hlo_edit *edit, const stw_hlo_fused *fused) {
+/* A group that nobody reads any more, as views of it went with their readers: one of its results stays, of a tuple a part. */
+static void keep_some_result(stw_hlo_edit *edit, const stw_hlo_fused *fused) {
     const stw_membership *tasks = &edit->tasks;
-    int32_t last = -1, any = -1;
+    int32_t last = -1, written = -1;
     for (int32_t k = tasks->member_start[fused->task]; k < tasks->member_start[fused->task + 1]; k++) {
         const int32_t at = edit->op_at[tasks->member[k]];
-        any = at;
         if (stw_hlo_is_recomputed(edit, at)) continue;
+        written = at;
         if (stw_hlo_shape_of(edit->m, stw_hlo_at(edit, at))->kind == STW_HLO_ARRAY && at > last) last = at;
     }
-    if (last < 0) return stw_hlo_refuse(edit, fused, any, "yields a tuple that nobody reads");
-    edit->live[stw_hlo_local(edit, last)] = true;
-    return STW_OK;
+    for (int32_t k = edit->entry->first + edit->entry->count; last < 0 && k-- > edit->entry->first;) {
+        const stw_hlo_instruction *i = stw_hlo_at(edit, k);
+        if (i->rule == STW_HLO_PART && stw_hlo_number(edit, i->operand, 0) == written) last = k; /* it would stand apart else */
+    }
+    edit->live[stw_hlo_local(edit, last >= 0 ? last : written)] = true;
 }
 
 /* ---- outputs ---- */
@@ -82,7 +83,7 @@ static stw_status find_output(stw_hlo_edit *edit, int32_t value, int32_t *item) 
         *item = edit->result[stw_hlo_local(edit, value)].item;
         return STW_OK;
     }
-    const stw_hlo_result *from = &edit->result[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, 0))];
+    const stw_hlo_result *from = &edit->result[stw_hlo_local(edit, stw_hlo_new_operand(edit, i, 0))];
     if (from->is_pack) {
         *item = (int32_t)stw_hlo_number(edit, from->pack, (int32_t)i->number);
         return STW_OK;
@@ -94,8 +95,7 @@ static stw_status find_output(stw_hlo_edit *edit, int32_t value, int32_t *item) 
 }
 
 static int32_t group_of_value(const stw_hlo_edit *edit, int32_t k) {
-    return is_part_of_member(edit, k) ? stw_hlo_fused_of(edit, stw_hlo_number(edit, stw_hlo_at(edit, k)->operand, 0))
-                                      : stw_hlo_fused_of(edit, k);
+    return stw_hlo_fused_of(edit, is_part_of_member(edit, k) ? stw_hlo_new_operand(edit, stw_hlo_at(edit, k), 0) : k);
 }
 
 static stw_status keep_results(stw_hlo_edit *edit) {
@@ -106,7 +106,7 @@ static stw_status keep_results(stw_hlo_edit *edit) {
         if (group >= 0) is_read[group] = true;
     }
     for (int32_t g = 0; g < edit->fused_count; g++) {
-        if (!is_read[g]) TRY(keep_some_result(edit, &edit->fused[g]));
+        if (!is_read[g]) keep_some_result(edit, &edit->fused[g]);
     }
     return STW_OK;
 }
@@ -130,7 +130,8 @@ static stw_status sort_values(stw_hlo_edit *edit, int32_t **start, int32_t **val
     return STW_OK;
 }
 
-/* Of kind kInput, or a reduction by blocks that would be. */
+/* Of kind kInput, or a reduction by blocks that would be. A reduction outside of a fusion stands in modules for CPUs, which know
+ * of loops alone, and in those that are not for any device yet. */
 static bool is_input(const stw_hlo_edit *edit, const stw_hlo_instruction *fusion, int32_t made) {
     const stw_str kind = stw_hlo_fusion_kind(edit, fusion);
     const stw_hlo_instruction *i = stw_hlo_at(edit, made);
@@ -141,13 +142,15 @@ static bool is_input(const stw_hlo_edit *edit, const stw_hlo_instruction *fusion
 static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int32_t *value, int32_t count) {
     fused->tail_first = edit->item_count;
     fused->output_first = edit->output_count;
+    fused->is_input = false;
+    fused->config = (stw_str){0};
     for (int32_t k = 0; k < count; k++) {
         int32_t item = -1;
         TRY(find_output(edit, value[k], &item));
         TRY(add_output(edit, value[k], item));
         const stw_hlo_instruction *i = stw_hlo_at(edit, value[k]);
-        const stw_hlo_instruction *member = is_part_of_member(edit, value[k]) ? stw_hlo_operand(edit->m, i, 0) : i;
-        fused->is_input |= member->rule == STW_HLO_REDUCE;
+        const bool is_part = is_part_of_member(edit, value[k]);
+        const stw_hlo_instruction *member = is_part ? stw_hlo_at(edit, stw_hlo_new_operand(edit, i, 0)) : i;
         if (member->rule == STW_HLO_FUSION) fused->is_input |= is_input(edit, member, edit->item[item].source);
     }
     fused->output_count = count;
@@ -161,8 +164,7 @@ static stw_status make_root(stw_hlo_edit *edit, stw_hlo_fused *fused, const int3
         TRY(stw_hlo_add_item(edit, &tuple, &fused->root));
     }
     fused->tail_count = edit->item_count - fused->tail_first;
-    TRY(stw_hlo_check_fused(edit, fused));
-    return stw_hlo_check_rows(edit, fused);
+    return stw_hlo_find_rows(edit, fused);
 }
 
 /* ---- the entry ---- */
@@ -194,7 +196,7 @@ static stw_status add_entry_items(stw_hlo_edit *edit, int32_t first) {
         TRY(stw_hlo_add_item(edit, &copy, &edit->item_of[k]));
     }
     for (int32_t g = 0; g < edit->fused_count; g++) TRY(add_fusion(edit, g));
-    edit->root = edit->item_of[stw_hlo_local(edit, edit->entry->root)];
+    edit->root = edit->item_of[stw_hlo_local(edit, edit->stands_for[stw_hlo_local(edit, edit->entry->root)])];
     edit->entry_count = edit->item_count - first;
     STW_TRY_NEW(edit->arena, edit->sequence, edit->entry_count, edit->error);
     for (int32_t k = 0; k < edit->entry_count; k++) edit->sequence[k] = first + k;
@@ -206,15 +208,28 @@ typedef struct linker {
     int32_t *controls; /* (item_count) the last item that this one must come before, + 1 */
 } linker;
 
-/* Appends the control predecessors of an instruction, each once, `self` not at all. */
+static stw_status add_control(linker *l, int32_t before, int32_t self, stw_hlo_range *out) {
+    if (before < 0 || before == self || l->controls[before] == self + 1) return STW_OK;
+    l->controls[before] = self + 1;
+    out->count++;
+    return stw_hlo_add_number(l->edit->m, before, l->edit->error);
+}
+
+/* Appends the control predecessors of an instruction, each once, `self` not at all. Of one that is recomputed these are all
+ * fusions that it is in; of a view that is no more, what it was a view of. */
 static stw_status add_controls(linker *l, const stw_hlo_instruction *i, int32_t self, stw_hlo_range *out) {
-    stw_hlo_edit *edit = l->edit;
+    const stw_hlo_edit *edit = l->edit;
+    const stw_membership *tasks = &edit->tasks;
     for (int32_t k = 0; k < i->control.count; k++) {
-        const int32_t before = stw_hlo_doer_of(edit, stw_hlo_number(edit, i->control, k));
-        if (before < 0 || before == self || l->controls[before] == self + 1) continue;
-        l->controls[before] = self + 1;
-        TRY(stw_hlo_add_number(edit->m, before, edit->error));
-        out->count++;
+        int64_t at = stw_hlo_number(edit, i->control, k);
+        if (edit->item_of[stw_hlo_local(edit, at)] < 0) at = stw_hlo_root_of(edit, at);
+        const int32_t node = edit->op_node[stw_hlo_local(edit, at)];
+        const bool is_recomputed = stw_hlo_is_recomputed(edit, at);
+        if (!is_recomputed) TRY(add_control(l, stw_hlo_doer_of(edit, at), self, out));
+        for (int32_t c = is_recomputed ? tasks->computer_start[node] : 0; is_recomputed && c < tasks->computer_start[node + 1];
+             c++) {
+            TRY(add_control(l, edit->fused[edit->fused_of[tasks->computer[c]]].item, self, out));
+        }
     }
     return STW_OK;
 }
@@ -224,8 +239,8 @@ static stw_status link_fusion(linker *l, stw_hlo_item *item, int32_t self) {
     const stw_hlo_fused *fused = &edit->fused[item->group];
     item->operand = (stw_hlo_range){edit->m->number_count, fused->outside.count};
     for (int32_t o = 0; o < fused->outside.count; o++) {
-        const int32_t read = edit->item_of[stw_hlo_local(edit, stw_hlo_number(edit, fused->outside, o))];
-        TRY(stw_hlo_add_number(edit->m, read, edit->error));
+        const int32_t at = edit->stands_for[stw_hlo_local(edit, stw_hlo_number(edit, fused->outside, o))];
+        TRY(stw_hlo_add_number(edit->m, edit->item_of[stw_hlo_local(edit, at)], edit->error));
     }
     item->control = (stw_hlo_range){edit->m->number_count, 0};
     for (int32_t k = edit->tasks.member_start[fused->task]; k < edit->tasks.member_start[fused->task + 1]; k++) {
@@ -239,7 +254,7 @@ static stw_status link_copy(linker *l, stw_hlo_item *item, int32_t self) {
     const stw_hlo_instruction *i = stw_hlo_at(edit, item->source);
     item->operand = (stw_hlo_range){edit->m->number_count, i->operand.count};
     for (int32_t o = 0; o < i->operand.count; o++) {
-        const int32_t read = edit->item_of[stw_hlo_local(edit, stw_hlo_number(edit, i->operand, o))];
+        const int32_t read = edit->item_of[stw_hlo_local(edit, stw_hlo_new_operand(edit, i, o))];
         TRY(stw_hlo_add_number(edit->m, read, edit->error));
     }
     item->control = (stw_hlo_range){edit->m->number_count, 0};
@@ -248,6 +263,7 @@ static stw_status link_copy(linker *l, stw_hlo_item *item, int32_t self) {
 
 stw_status stw_hlo_link(stw_hlo_edit *edit) {
     int32_t *start = NULL, *value = NULL;
+    TRY(stw_hlo_unpack_tuples(edit));
     TRY(find_live(edit));
     TRY(keep_results(edit));
     TRY(sort_values(edit, &start, &value));

@@ -47,7 +47,7 @@ static stw_status write_config(stw_hlo_edit *edit, const stw_hlo_shape *shape, b
     return out->p != NULL ? STW_OK : stw_fail(edit->error, STW_ERROR_MEMORY, "out of memory");
 }
 
-stw_status stw_hlo_check_rows(stw_hlo_edit *edit, stw_hlo_fused *fused) {
+stw_status stw_hlo_find_rows(stw_hlo_edit *edit, stw_hlo_fused *fused) {
     const stw_export *e = edit->e;
     const int32_t device = e->plan->device[edit->tasks.task_node[fused->task]];
     const int32_t inner = find_inner_reduction(edit, fused);
@@ -59,7 +59,7 @@ stw_status stw_hlo_check_rows(stw_hlo_edit *edit, stw_hlo_fused *fused) {
     const bool is_row = result->elements == from->elements;
     if (fused->output_count > 1 || result->kind != STW_HLO_ARRAY || !(is_row || result->elements == to->elements) ||
         (is_row && (result->rank < 2 || stw_hlo_dimensions(edit->m, result)[result->rank - 1] != row))) {
-        return stw_hlo_refuse(edit, fused, edit->item[inner].source, "is read within it, which only a kernel by rows can do");
+        return STW_OK; /* an ordinary loop, which reduces anew for each result */
     }
     return write_config(edit, result, is_row, row, &fused->config);
 }

@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+const char stw_apart_control[] = "is a loop, a branch, a call or the like";
+
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error) {
     stw_arena *arena = &graph->arena;
     graph->N = (int32_t)count;
@@ -20,6 +22,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->updated_by, count, error);
     STW_TRY_NEW(arena, graph->colocate, count, error);
     STW_TRY_NEW(arena, graph->stays, count, error);
+    STW_TRY_NEW(arena, graph->apart, count, error);
     STW_TRY_NEW(arena, graph->shape_start, count + 1, error);
     STW_TRY_NEW(arena, graph->input_start, count + 1, error);
     STW_TRY_NEW(arena, graph->control_start, count + 1, error);

@@ -31,6 +31,15 @@ typedef struct stw_flow { /* how an op's kernel walks its tensors */
     bool folds;           /* it makes one element of each row; what follows can be in its kernel only row by row */
     bool slices;          /* of its first input it reads at most as much as it hands on */
     bool in_place;        /* it writes its second input over a part of the first, and touches no more than that */
+
+    /* What its compiler wants of a kernel that it is in (plan/kernel_rules.h). */
+    uint64_t loop;         /* the sizes that its results are computed over, as one number */
+    int64_t loop_elements; /* their product */
+    bool in_order;         /* it walks them as they lie in memory */
+    bool reduces;          /* threads work together on its results, as reductions do */
+    bool keeps;            /* one of its results is read by nobody and written all the same */
+    bool scatters;         /* it writes here and there over one of its inputs */
+    int32_t overwrites;    /* the input, counted from 1, that it may write its result over; 0: none */
 } stw_flow;
 
 /* A node that is a fused kernel in its file: the ops inside. A group of such nodes is one kernel of all their parts, and costs
@@ -113,6 +122,8 @@ struct stw_graph {
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
     bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
+    const char **apart;   /* (N) why an op is in no kernel with others ("is a loop"), or NULL; of a view: why no kernel reads
+                             through it what it makes itself. Texts that are always there */
     stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
@@ -120,6 +131,8 @@ struct stw_graph {
     int32_t *input;         /* ids in argument order, repeats possible */
     int64_t *control_start; /* (N + 1) into control */
     int32_t *control;
+    int64_t *hold_start; /* (N + 1) into hold, or NULL: none */
+    int32_t *hold;       /* ops that read what this op writes over, and others that stay before it: no part of the fingerprint */
     int32_t output_count;
     int32_t *output;
     int32_t kind_count; /* kinds of devices with measured times in the file */
@@ -174,6 +187,7 @@ static inline double stw_graph_elements(const stw_graph *graph, int32_t node) {
 static inline int64_t stw_graph_size(const stw_graph *graph, int64_t bytes) {
     return graph->size_scale > 0.0 ? (int64_t)((double)bytes / graph->size_scale) : bytes;
 }
+extern const char stw_apart_control[]; /* for `apart`: of class control, or with another class for its price alone */
 
 /* Readers refuse more bytes of tensors than this, so that sums over values and devices never leave 63 bits. */
 #define STW_GRAPH_MAX_BYTES ((int64_t)1 << 56)
@@ -197,7 +211,7 @@ stw_status stw_graph_finish(stw_graph *graph, stw_error *error);
 
 /* Steps of stw_graph_finish, each in a file of its own. */
 stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error);       /* edges.c: root, read, reader, kept */
-stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* waits.c: control edges and update waits */
+stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* waits.c: control edges, holds and update waits */
 stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error); /* topological.c */
 stw_status stw_graph_build_fingerprint(stw_graph *graph, stw_error *error); /* fingerprint.c */
 

@@ -1,8 +1,9 @@
-/* What an op waits for beside its producers: control edges, and an update's wait for the other readers of its parameter.
+/* What an op waits for beside its producers: control edges; the readers of what it writes over, which are an update's wait for
+ * the other readers of its parameter, and holds.
  *
- * Update waits are added by update id, then reader id; one that would close a cycle is left out. Node ids are a topological
- * order of data and control edges, so waits for earlier ops can never close one, and a graph that has only these needs no
- * check. Otherwise acyclic.h checks each. */
+ * These are added by the id of the op that waits, then that of the reader; one that would close a cycle is left out. Node ids are
+ * a topological order of data and control edges, so waits for earlier ops can never close one, and a graph that has only these
+ * needs no check. Otherwise acyclic.h checks each. */
 #include "base/sort.h"
 #include "graph/acyclic.h"
 #include "graph/graph.h"
@@ -16,12 +17,18 @@ static int64_t sort_distinct(int32_t *ids, int64_t count) {
     return kept;
 }
 
-/* Readers of the parameter that op `update` writes, ascending, the update itself left out. */
-static int64_t other_readers(const stw_graph *graph, int32_t update, int32_t *out) {
-    const int32_t parameter = graph->updates[update];
+static int64_t hold_count(const stw_graph *graph, int32_t op) {
+    return graph->hold_start != NULL ? graph->hold_start[op + 1] - graph->hold_start[op] : 0;
+}
+
+/* Its holds, and the readers of the parameter that it updates; ascending, the op itself left out. */
+static int64_t earlier_readers(const stw_graph *graph, int32_t op, int32_t *out) {
+    const int32_t parameter = graph->updates[op];
     int64_t count = 0;
-    for (int64_t r = graph->reader_start[parameter]; r < graph->reader_start[parameter + 1]; r++) {
-        if (graph->reader[r].node != update) out[count++] = graph->reader[r].node;
+    for (int64_t k = 0; k < hold_count(graph, op); k++) out[count++] = graph->hold[graph->hold_start[op] + k];
+    for (int64_t r = parameter >= 0 ? graph->reader_start[parameter] : 0;
+         parameter >= 0 && r < graph->reader_start[parameter + 1]; r++) {
+        if (graph->reader[r].node != op) out[count++] = graph->reader[r].node;
     }
     return sort_distinct(out, count);
 }
@@ -35,12 +42,14 @@ static int64_t control_waits(const stw_graph *graph, int32_t op, int32_t *out) {
     return count;
 }
 
-/* The largest number of waits that there can be, and whether some reader comes after the update. */
+/* The largest number of waits that there can be, and whether some reader comes after the op that waits for it. */
 static int64_t count_waits(const stw_graph *graph, bool *bends) {
     int64_t count = graph->control_start[graph->N];
     *bends = false;
     for (int32_t i = 0; i < graph->N; i++) {
         const int32_t parameter = graph->updates[i];
+        for (int64_t k = 0; k < hold_count(graph, i); k++) *bends |= graph->hold[graph->hold_start[i] + k] > i;
+        count += hold_count(graph, i);
         if (parameter < 0) continue;
         for (int64_t r = graph->reader_start[parameter]; r < graph->reader_start[parameter + 1]; r++) {
             *bends |= graph->reader[r].node > i;
@@ -81,7 +90,7 @@ stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error) {
         graph->wait_start[i] = next;
         if (graph->kind[i] != STW_NODE_OP) continue;
         int64_t count = control_waits(graph, i, graph->wait + next);
-        const int64_t reader_count = graph->updates[i] >= 0 ? other_readers(graph, i, readers) : 0;
+        const int64_t reader_count = earlier_readers(graph, i, readers);
         for (int64_t r = 0; r < reader_count; r++) {
             if (edges == NULL || stw_acyclic_add(edges, readers[r], i)) graph->wait[next + count++] = readers[r];
         }

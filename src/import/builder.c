@@ -18,8 +18,9 @@ stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, 
     STW_TRY_NEW(arena, b, 1, error);
     b->arena = arena;
     b->vocabulary = vocabulary;
-    stw_vector *vectors[] = {&b->input.node, &b->input.from, &b->control.node, &b->control.from, &b->output};
-    for (int k = 0; k < 5; k++) vectors[k]->arena = arena;
+    stw_vector *vectors[] = {&b->input.node, &b->input.from, &b->control.node, &b->control.from,
+                             &b->hold.node,  &b->hold.from,  &b->output};
+    for (int k = 0; k < (int)(sizeof vectors / sizeof vectors[0]); k++) vectors[k]->arena = arena;
     b->ops = ops;
     *out = b;
     return STW_OK;
@@ -105,6 +106,10 @@ stw_status stw_builder_input(stw_builder *b, int32_t node, int32_t from, stw_err
 
 stw_status stw_builder_control(stw_builder *b, int32_t node, int32_t from, stw_error *error) {
     return add_link(&b->control, node, from, error);
+}
+
+stw_status stw_builder_hold(stw_builder *b, int32_t node, int32_t from, stw_error *error) {
+    return add_link(&b->hold, node, from, error);
 }
 
 stw_status stw_builder_output(stw_builder *b, int32_t node, stw_error *error) {

@@ -28,6 +28,7 @@ typedef struct stw_raw_node {
     int64_t at;           /* offset in the file, for messages; STW_UNKNOWN: none */
     int32_t op_class;     /* stw_op_class of an op that the table need not be asked about (a fusion); STW_UNKNOWN: look it up */
     bool stays;           /* as the graph has it */
+    const char *apart;    /* the same */
     stw_flow flow;        /* the same; the graph has none unless stw_builder_keep_flow is called */
     int32_t result;       /* of a view: 1 + the result of an op with several that it shows; 0: the whole */
     int32_t fused, body;  /* 1 + its place among the insides; 0: it has none */
@@ -54,6 +55,9 @@ int32_t stw_builder_count(const stw_builder *b);
 stw_status stw_builder_input(stw_builder *b, int32_t node, int32_t from, stw_error *error);
 /* The op begins after `from`. Sources have no need to wait; a view that must wait becomes an op that takes no time. */
 stw_status stw_builder_control(stw_builder *b, int32_t node, int32_t from, stw_error *error);
+/* The same, though the file does not say so: the op writes over what `from` reads. It plays no part in the fingerprint, and in
+ * the order of nodes; what would close a cycle is left out. Both must be ops. */
+stw_status stw_builder_hold(stw_builder *b, int32_t node, int32_t from, stw_error *error);
 stw_status stw_builder_output(stw_builder *b, int32_t node, stw_error *error); /* of the graph */
 void stw_builder_colocate(stw_builder *b, int32_t node, int32_t with);
 /* The op writes the parameter or buffer in place. Of several that write one, the last counts; the others stay on its device. */

@@ -7,7 +7,7 @@
 typedef struct {
     const stw_builder *b;
     stw_graph *graph;
-    stw_links input, control;
+    stw_links input, control, hold;
     int32_t *order; /* (N) node of the builder, by id */
     int32_t *id;    /* (N) the other way round */
     int64_t total_bytes;
@@ -103,6 +103,7 @@ static stw_status keep_kind(finish *f, int32_t i) {
     graph->known[i] = source || row >= 0 || raw->op_class >= 0;
     graph->dtype[i] = (uint8_t)(raw->dtype >= 0 ? raw->dtype : STW_DTYPE_NONE);
     graph->stays[i] = raw->stays;
+    graph->apart[i] = op_class == STW_CLASS_CONTROL && raw->apart == NULL ? stw_apart_control : raw->apart;
     if (graph->flow != NULL) graph->flow[i] = raw->flow;
     graph->origin[i] = at;
     graph->at[i] = raw->at;
@@ -130,6 +131,26 @@ static stw_status keep_lists(finish *f) {
         graph->shape_start[i + 1] = shape;
         graph->input_start[i + 1] = input;
         graph->control_start[i + 1] = control;
+    }
+    return STW_OK;
+}
+
+/* Between ops alone. */
+static stw_status keep_holds(finish *f) {
+    stw_graph *graph = f->graph;
+    const int64_t most = f->b->hold.node.count;
+    if (most == 0) return STW_OK;
+    STW_TRY_NEW(&graph->arena, graph->hold_start, (int64_t)graph->N + 1, f->error);
+    STW_TRY_NEW(&graph->arena, graph->hold, most, f->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t at = f->order[i];
+        int64_t next = graph->hold_start[i];
+        for (int64_t k = f->hold.start[at]; k < f->hold.start[at + 1]; k++) {
+            const int32_t before = f->id[f->hold.from[k]];
+            const bool are_ops = graph->kind[i] == STW_NODE_OP && graph->kind[before] == STW_NODE_OP;
+            if (are_ops && before != i) graph->hold[next++] = before;
+        }
+        graph->hold_start[i + 1] = next;
     }
     return STW_OK;
 }
@@ -277,6 +298,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     stw_graph *graph = f->graph;
     TRY(stw_builder_sort_links(b, &b->input, b->arena, &f->input, f->error));
     TRY(stw_builder_sort_links(b, &b->control, b->arena, &f->control, f->error));
+    TRY(stw_builder_sort_links(b, &b->hold, b->arena, &f->hold, f->error));
     for (int64_t i = 0; i < b->count; i++) {
         if (b->updates[i] >= b->count)
             return stw_builder_fail(b, (int32_t)i, f->error, "updates node %d, which is not there", b->updates[i]);
@@ -295,6 +317,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
         TRY(keep_sizes(f, i));
     }
     TRY(keep_lists(f));
+    TRY(keep_holds(f));
     TRY(keep_places(f));
     TRY(keep_outputs(f));
     TRY(keep_insides(f));

@@ -31,7 +31,7 @@ struct stw_builder {
     int64_t count, capacity;
     stw_raw_node *node;          /* (count) */
     int32_t *colocate, *updates; /* (count) a node, or -1 */
-    stw_link_list input, control;
+    stw_link_list input, control, hold;
     stw_vector output;
     int32_t kind_count;
     stw_str kind_name[STW_BUILDER_MAX_KINDS];

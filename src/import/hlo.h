@@ -94,6 +94,8 @@ typedef struct stw_hlo_instruction {
     uint8_t rule;       /* stw_hlo_rule */
     uint8_t direction;  /* of a compare */
     bool has_value;
+    bool has_effect;           /* of a custom-call: outside of the module too */
+    bool aliases;              /* the same: an output is written over an operand */
     int16_t kernel_output;     /* of a convolution: the kernel's dimension of output features; STW_UNKNOWN: not said */
     stw_hlo_range operand;     /* instructions, in module->number, as all lists that follow */
     stw_hlo_range called;      /* computations; of a while: body, condition */
@@ -227,6 +229,32 @@ stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, 
 /* XLA sums so few values for each result, such as the parts of a split product, that it does so in a loop over the results, like
  * an element-wise op. Only beyond that do threads work together on one result. */
 bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
+
+/* hlo_apart.c. `entry` is the computation that a graph is made of. (entry->count) why an instruction, as an op, is in no fusion
+ * with others (graph.h: apart), or NULL. */
+stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, const char ***out,
+                              bool **keeps, stw_error *error);
+/* The same of a view between two ops of a fusion. */
+const char *stw_hlo_view_apart(const stw_hlo_instruction *i);
+/* Fills in what XLA wants of a fusion that the instruction is in; not NULL: why it is in none. */
+const char *stw_hlo_describe_kernel(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_flow *flow);
+/* (entry->count) the instruction that another stands for when one looks through tuples and barriers: itself, in most cases. */
+stw_status stw_hlo_look_through(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, int32_t **out,
+                                stw_error *error);
+/* (entry->count) the op or source behind views; a tuple of several values stands for itself. `is_op` (entry->count); `behind` as
+ * above. */
+stw_status stw_hlo_find_roots(const stw_hlo_module *m, const stw_hlo_computation *entry, const bool *is_op, const int32_t *behind,
+                              stw_arena *arena, int32_t **out, stw_error *error);
+
+/* hlo_buffers.c: ops of the entry that stay before others which write over what they read. */
+typedef struct stw_hlo_hold {
+    int32_t before, after; /* instructions */
+} stw_hlo_hold;
+typedef struct stw_hlo_holds {
+    stw_hlo_hold *pair; /* (count) */
+    int32_t count, room;
+} stw_hlo_holds;
+stw_status stw_hlo_find_holds(const stw_hlo_module *m, const bool *is_op, stw_arena *arena, stw_hlo_holds *out, stw_error *error);
 
 /* The element k of a while's state that its body hands on untouched. */
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k);

@@ -39,6 +39,8 @@ typedef struct {
     value *value_of;         /* (entry->count) */
     int32_t *mark;           /* (entry->count) the last reader that has taken a tuple apart */
     uint8_t *source_kind;    /* (entry->count) */
+    const char **apart;      /* (entry->count) as stw_hlo_find_apart */
+    bool *keeps;             /* the same */
     int32_t *instruction_of; /* (node_room) by builder index */
     int32_t node_room;
     int64_t flattened;
@@ -181,10 +183,14 @@ static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
 
 static stw_status add_view(build *b, int32_t index, const value *whole) {
     const stw_hlo_instruction *i = &b->m->instruction[index];
+    const bool waits = i->control.count > 0 || i->rule == STW_HLO_DEPENDENCY; /* then it becomes an op */
+    const stw_raw_node *before = stw_builder_node(b->b, whole->node);
     stw_raw_node raw = describe(b, i, stw_hlo_shape_of(b->m, i), STW_NODE_VIEW);
     /* What a start yields has other parts than what is done in the end. */
     if (i->rule == STW_HLO_PART && stw_hlo_operand(b->m, i, 0)->rule != STW_HLO_START) raw.result = (int32_t)i->number + 1;
     value v = {.kind = ONE_NODE, .owner = whole->owner};
+    raw.apart = waits ? b->apart[index - b->entry->first] : stw_hlo_view_apart(i);
+    if (raw.apart == NULL && before->kind == STW_NODE_VIEW) raw.apart = before->apart;
     TRY(add_node(b, index, &raw, &v.node));
     TRY(stw_builder_input(b->b, v.node, whole->node, b->error));
     *value_at(b, index) = v;
@@ -305,6 +311,9 @@ static stw_status add_op(build *b, int32_t index) {
     if (i->rule == STW_HLO_CUSTOM && i->target.length > 0) raw.op = i->target;
     raw.flow = stw_hlo_flow_of(b->m, i, &raw.stays);
     TRY(look_inside(b, i, &raw));
+    raw.apart = b->apart[index - b->entry->first];
+    raw.flow.keeps = b->keeps[index - b->entry->first];
+    if (raw.apart == NULL) raw.apart = stw_hlo_describe_kernel(b->m, i, &raw.flow);
     TRY(add_node(b, index, &raw, &v.node));
     v.owner = v.node;
     *value_at(b, index) = v;
@@ -365,8 +374,27 @@ static void add_updates(build *b) {
     }
 }
 
+/* Who stays before an op that writes over what it reads. */
+static stw_status add_holds(build *b) {
+    stw_hlo_holds holds = {0};
+    bool *is_op; /* (entry->count) */
+    STW_TRY_NEW(b->arena, is_op, b->entry->count, b->error);
+    for (int32_t k = 0; k < b->entry->count; k++) {
+        const value *v = &b->value_of[k];
+        const bool own = v->kind == ONE_NODE && b->instruction_of[v->node] == b->entry->first + k;
+        is_op[k] = own && v->owner == v->node && stw_builder_node(b->b, v->node)->kind == STW_NODE_OP;
+    }
+    TRY(stw_hlo_find_holds(b->m, is_op, b->arena, &holds, b->error));
+    for (int32_t k = 0; k < holds.count; k++) {
+        const int32_t before = value_at(b, holds.pair[k].before)->node, after = value_at(b, holds.pair[k].after)->node;
+        TRY(stw_builder_hold(b->b, after, before, b->error));
+    }
+    return STW_OK;
+}
+
 static stw_status add_all(build *b, bool is_body) {
     for (int32_t k = 0; k < b->entry->count; k++) TRY(add_instruction(b, b->entry->first + k));
+    if (!is_body) TRY(add_holds(b));
     TRY(link_value(b, link_output, INT32_MAX - 1, b->entry->root, 0));
     STW_TRY_NEW(b->arena, b->mark, stw_builder_count(b->b), b->error);
     if (!is_body) add_updates(b);
@@ -437,6 +465,7 @@ static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **o
     stw_builder_keep_flow(b->b);
     STW_TRY_NEW(b->arena, b->value_of, b->entry->count, b->error);
     STW_TRY_NEW(b->arena, b->mark, b->entry->count, b->error);
+    TRY(stw_hlo_find_apart(b->m, b->entry, b->arena, &b->apart, &b->keeps, b->error));
     TRY(add_all(b, is_body));
     stw_builder_keep_insides(b->b, &b->inside->insides, is_body);
     return stw_builder_finish(b->b, name, STW_STR("hlo"), out, b->error);

@@ -190,6 +190,8 @@ static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruct
             case 28: stw_pb_string(&message, &f, &i->target); break;
             case 35: stw_pb_int(&message, &f, id); break;
             case 43: stw_pb_string(&message, &f, &i->config); break;
+            case 65: i->has_effect = f.type == STW_PB_VARINT && f.value != 0; break;
+            case 74: i->aliases = true; break;
             case 63:
                 if (stw_pb_string(&message, &f, &text)) i->direction = (uint8_t)stw_hlo_find_direction(text);
                 break;

@@ -23,6 +23,8 @@ enum {
     CONFIG,
     KIND,
     METADATA,
+    EFFECT,
+    ALIASING,
     KEYS
 };
 static const char *const keys[KEYS] = {"calls",
@@ -45,7 +47,9 @@ static const char *const keys[KEYS] = {"calls",
                                        "custom_call_target",
                                        "backend_config",
                                        "kind",
-                                       "metadata"};
+                                       "metadata",
+                                       "custom_call_has_side_effect",
+                                       "output_to_operand_aliasing"};
 
 static int find_key(stw_str key) {
     int k = 0;
@@ -132,6 +136,8 @@ static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_inst
     i->direction = (uint8_t)stw_hlo_find_direction(value[DIRECTION]);
     i->config = value[CONFIG];
     i->kind = value[KIND];
+    i->has_effect = stw_str_is(value[EFFECT], "true");
+    i->aliases = value[ALIASING].length > 0;
     i->op_name = until_quote(stw_hlo_find_after(value[METADATA], "op_name=\""));
     if (value[TARGET].length > 1) i->target = until_quote((stw_str){value[TARGET].p + 1, value[TARGET].length - 1});
     return STW_OK;

@@ -86,6 +86,12 @@ int32_t stw_onnx_count_named(const stw_onnx_call *c, stw_onnx_value **first, int
     return named;
 }
 
+/* Its work is in a graph of its own, which is no part of any kernel outside. */
+static bool has_body(const stw_onnx_call *c) {
+    const stw_str op = c->node->op;
+    return c->is_function || stw_str_is(op, "If") || stw_str_is(op, "Loop") || stw_str_is(op, "Scan");
+}
+
 bool stw_onnx_emit_node(stw_onnx_call *c) {
     stw_onnx_reader *r = c->eval->reader;
     stw_onnx_value *first = NULL;
@@ -102,6 +108,7 @@ bool stw_onnx_emit_node(stw_onnx_call *c) {
     raw.body = c->body;
     raw.at = c->node->at;
     if (c->is_function) raw.op_class = STW_CLASS_OPAQUE;
+    if (has_body(c)) raw.apart = stw_apart_control;
     if (named > 1) raw.bytes = bytes;
     int32_t node = 0;
     if (!add(r, &raw, &node) || !link_inputs(c, node)) return false;

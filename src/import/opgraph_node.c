@@ -283,6 +283,7 @@ static bool check_node(stw_opgraph_reader *r, const char *start, int32_t i, int 
     const int32_t row = source ? -1 : stw_op_find_any(r->ops, graph->op_name[i]);
     graph->known[i] = source || row >= 0;
     graph->op_class[i] = (uint8_t)(row >= 0 ? stw_op_table[row].op_class : STW_CLASS_OPAQUE);
+    if (graph->op_class[i] == STW_CLASS_CONTROL) graph->apart[i] = stw_apart_control;
     graph->op_count += graph->kind[i] == STW_NODE_OP;
     return check_shape(r, start, i, (keys & KEY_BYTES) != 0, v->bytes) &&
            check_ids(r, start, i, "input", &r->input, graph->input_start[i]) &&

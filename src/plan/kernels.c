@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "base/union_find.h"
 #include "plan/group_cost.h"
+#include "plan/kernel_rules.h"
 
 enum {
     MOST_FOLDED = 8,          /* outputs of a kernel that are reductions */
@@ -142,12 +143,14 @@ static double kernel_us(stw_kernels *all, const int32_t *member, int32_t count, 
     const pair p = {all, a, b};
     bool written[STW_MAX_GROUP_MEMBERS];
     const int32_t uses = collect_uses(all, member, count);
-    int32_t tensors = count_values(all, uses);
+    int32_t tensors = count_values(all, uses), output[STW_MAX_GROUP_MEMBERS], outputs = 0, named;
     for (int32_t k = 0; k < count; k++) {
         written[k] =
             (stw_kernels_write(all, a, member[k]) || stw_kernels_write(all, b, member[k])) && is_visible(all, member[k], a, b);
+        if (written[k]) output[outputs++] = member[k];
         tensors += written[k];
     }
+    if (a != b && stw_kernel_fault(all->graph, member, count, output, outputs, &named) != NULL) return HUGE_VAL;
     if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(all, member, count))) return HUGE_VAL;
     return stw_group_kernel_us(all->costs, class, &(stw_members){member, written, count, reads_outside, &p}, &all->room);
 }

@@ -1,5 +1,8 @@
 #include "plan/merge.h"
 
+#include "base/sort.h"
+#include "plan/kernel_rules.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,11 +242,22 @@ static bool awaits_no_other(const stw_merge *m, int32_t op, int32_t into) {
     return true;
 }
 
+/* What the compiler behind the file wants: the group will write what `into` does. */
+static bool is_allowed(const stw_merge *m, int32_t op, int32_t into) {
+    int32_t both[STW_MAX_GROUP_MEMBERS], named;
+    const int32_t *left = NULL, *right = NULL;
+    if (m->graph->apart[op] != NULL || m->graph->apart[into] != NULL) return false;
+    if (m->graph->flow == NULL) return true;
+    const int32_t left_count = stw_merge_members(m, op, &left), right_count = stw_merge_members(m, into, &right);
+    const int32_t count = stw_unite_ids(left, left_count, right, right_count, both, STW_MAX_GROUP_MEMBERS);
+    return count > 0 && stw_kernel_fault(m->graph, both, count, &into, 1, &named) == NULL;
+}
+
 static bool fits(stw_merge *m, int32_t op, int32_t into) {
     if (m->device[op] != m->device[into] || !awaits_no_other(m, op, into)) return false;
     if (m->graph->flow != NULL && m->graph->flow[into].alone) return false;
     if (mark_union(m, op, into) > STW_MAX_GROUP_MEMBERS || !is_kernel(m, op, into)) return false;
-    return m->graph->flow == NULL || is_row_kernel(m, op, into);
+    return is_allowed(m, op, into) && (m->graph->flow == NULL || is_row_kernel(m, op, into));
 }
 
 /* ---- merging ---- */

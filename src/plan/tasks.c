@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "plan/group_cost.h"
+#include "plan/kernel_rules.h"
 
 typedef struct {
     const stw_costs *costs;
@@ -121,6 +122,22 @@ static bool has_too_many_tensors(const builder *b, int32_t task, int32_t reads, 
     return true;
 }
 
+/* What the compiler behind the file wants of a group. */
+static bool is_no_kernel(const builder *b, int32_t task, stw_str *reason) {
+    const stw_tasks *tasks = b->tasks;
+    int32_t output[STW_MAX_GROUP_MEMBERS], op = -1;
+    const int32_t members = member_count(b->m, task), outputs = tasks->output_start[task + 1] - tasks->output_start[task];
+    if (members < 2) return false;
+    for (int32_t o = 0; o < outputs; o++) output[o] = tasks->value_node[tasks->output[tasks->output_start[task] + o]];
+    const char *fault = stw_kernel_fault(b->graph, b->m->member + b->m->member_start[task], members, output, outputs, &op);
+    if (fault == NULL) return false;
+    const int32_t node = tasks->task_node[task];
+    *reason = stw_str_format(b->arena, "the group of op %d '%.*s' cannot be one kernel: '%.*s' (%.*s) %s", node,
+                             STW_STR_SHOW(b->graph->node_name[node]), STW_STR_SHOW(b->graph->node_name[op]),
+                             STW_STR_SHOW(b->graph->op_name[op]), fault);
+    return true;
+}
+
 /* Stops at the first group that is too large: recomputation could make the lists enormous. */
 static stw_status collect_all_reads(builder *b, stw_str *reason) {
     stw_tasks *tasks = b->tasks;
@@ -137,7 +154,7 @@ static stw_status collect_all_reads(builder *b, stw_str *reason) {
     for (int32_t t = 0; t < tasks->T; t++) {
         const int32_t count = collect_reads(b, t, b->reads + tasks->U);
         tasks->input_start[t] = tasks->U;
-        if (has_too_many_tensors(b, t, count, reason)) return STW_OK;
+        if (has_too_many_tensors(b, t, count, reason) || is_no_kernel(b, t, reason)) return STW_OK;
         for (int32_t k = 0; k < count; k++) b->reading_task[tasks->U + k] = t;
         tasks->U += count;
     }

@@ -130,7 +130,7 @@ static void free_times(const stw_simulator *s, int32_t c, double mix, const int3
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const int32_t i = s->unfused.task_node[t];
         time_ps[t] = (double)s->unfused.duration_ps[c][t];
-        if (!may_fuse(&p, graph->op_class[i])) continue;
+        if (!may_fuse(&p, graph->op_class[i]) || graph->apart[i] != NULL) continue;
         const double traffic_us = border_bytes(graph, &p, reader_ops, i) / bandwidth * 1e6;
         const double us = fmin(costs->us[c][i], rho * ((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us));
         time_ps[t] = graph->flow != NULL ? 0.0 : fmax(us * 1e6 - 0.5, 0.0);

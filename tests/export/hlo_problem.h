@@ -94,6 +94,19 @@ static inline void check_op_count(const problem *p, int32_t ops) {
     stw_graph_destroy(graph);
 }
 
+/* The simulator says so, and an export repeats it. */
+static inline void check_invalid(problem *p, const char *why) {
+    stw_evaluation evaluation = {0};
+    stw_workspace *workspace = NULL;
+    CHECK_EQ_INT(stw_workspace_create(p->simulator, &workspace, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulate(p->simulator, p->plan, workspace, &evaluation, NULL), STW_OK);
+    CHECK_EQ_INT(evaluation.reason, STW_INVALID_GROUPS);
+    CHECK_CONTAINS(evaluation.message, why);
+    CHECK_EQ_INT(run(p, "hlo"), STW_ERROR_NO_PLAN);
+    CHECK_CONTAINS(p->error.message, evaluation.message);
+    stw_workspace_destroy(workspace);
+}
+
 static inline void check_refused(problem *p, const char *why) {
     CHECK_EQ_INT(run(p, "hlo"), STW_ERROR_INPUT);
     CHECK_CONTAINS(p->error.message, why);

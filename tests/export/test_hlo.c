@@ -90,6 +90,12 @@ static const char element_wise[] =
     "  ROOT %s = f32[] add(%l, %r)\n"
     "}\n"
     "\n"
+    "%wrapped_sum (q: f32[8,16], z: f32[]) -> f32[8] {\n"
+    "  %q = f32[8,16]{1,0} parameter(0)\n"
+    "  %z = f32[] parameter(1)\n"
+    "  ROOT %rows = f32[8]{0} reduce(%q, %z), dimensions={1}, to_apply=%sum\n"
+    "}\n"
+    "\n"
     "%wrapped (p: f32[8,16]) -> f32[8,16] {\n"
     "  %p = f32[8,16]{1,0} parameter(0)\n"
     "  ROOT %w = f32[8,16]{1,0} exponential(%p)\n"
@@ -102,7 +108,7 @@ static const char element_wise[] =
     "  %a = f32[8,16]{1,0} add(%x, %y), metadata={op_name=\"a\"}\n"
     "  %e = f32[8,16]{1,0} fusion(%a), kind=kLoop, calls=%wrapped\n"
     "  %m = f32[8,16]{1,0} multiply(%e, %y), metadata={op_name=\"m\"}\n"
-    "  %r1 = f32[8]{0} reduce(%m, %zero), dimensions={1}, to_apply=%sum\n"
+    "  %r1 = f32[8]{0} fusion(%m, %zero), kind=kInput, calls=%wrapped_sum\n"
     "  %n = f32[8,16]{1,0} negate(%e)\n"
     "  ROOT %t = (f32[8,16]{1,0}, f32[8]{0}, f32[8,16]{1,0}) tuple(%m, %r1, %n)\n"
     "}\n";
@@ -115,7 +121,7 @@ TEST(hlo_export, one_output) {
     CHECK(has(&p, "  %a = f32[8,16]{1,0} add(%stowage_parameter."));
     CHECK(has(&p, "  ROOT %w = f32[8,16]{1,0} exponential(%a)\n}"));
     CHECK(has(&p, "kind=kLoop, calls=%stowage_fused."));
-    CHECK(!has(&p, "%wrapped") && has(&p, "%sum (l")); /* nobody calls it any more */
+    CHECK(!has(&p, "%wrapped (") && has(&p, "%sum (l")); /* nobody calls it any more */
     CHECK(!has(&p, "%e)") && !has(&p, "(%e,"));
     check_before(&p, "%stowage_fused.", "ENTRY %main");
     check_op_count(&p, p.graph->op_count - 1);
@@ -130,7 +136,7 @@ TEST(hlo_export, several_outputs) {
     set_group(&p, "n", 907);
     export_well(&p, "hlo");
     CHECK(has(&p, "%stowage_results."));
-    CHECK(has(&p, " = (f32[8,16]{1,0}, f32[8]{0}, f32[8,16]{1,0}) tuple(%m, %r1, %n)\n}"));
+    CHECK(has(&p, " = (f32[8,16]{1,0}, f32[8]{0}, f32[8,16]{1,0}) tuple(%m, %rows, %n)\n}"));
     CHECK(has(&p, "kind=kInput, calls=%stowage_fused."));
     CHECK(has(&p, "), index=2\n"));
     CHECK(has(&p, "constant(0)")); /* the copy within */
@@ -182,11 +188,20 @@ TEST(hlo_export, results_of_other_shapes) {
         open_two_results(TWO_RESULTS("  g1 = f32[8,16] get-tuple-element(f1), index=1\n"
                                      "  flat = f32[128] bitcast(g1)\n"
                                      "  k = f32[128] cosine(flat)\n"
-                                     "  ROOT out = f32[128] add(k, k)\n"));
-    set_group(&p, "out", 903);
-    check_refused(&p, "another shape"); /* g0, which nobody reads, is a result too */
-    set_group(&p, "out", 904);
-    check_refused(&p, "another shape");
+                                     "  o = f32[128] add(k, k)\n"
+                                     "  ROOT out = (f32[128], f32[8,16], f32[8,16]) tuple(o, g1, g0)\n"));
+    set_group(&p, "o", 903);
+    check_invalid(&p, "'o' (add) is a result of another shape than the others");
+    set_group(&p, "o", 904);
+    check_invalid(&p, "'k' (cosine) is a result of another shape than the others");
+    close_problem(&p);
+
+    /* A part that nobody reads is written all the same. */
+    p =
+        open_two_results(TWO_RESULTS("  g1 = f32[8,16] get-tuple-element(f1), index=1\n"
+                                     "  flat = f32[128] bitcast(g1)\n"
+                                     "  ROOT k = f32[128] cosine(flat)\n"));
+    check_invalid(&p, "'k' (cosine) is a result of another shape than the others");
     close_problem(&p);
 }
 
@@ -236,12 +251,12 @@ TEST(hlo_export, refused) {
         "h200x1");
     set_group(&p, "s", 901);
     set_group(&p, "b", 901);
-    check_refused(&p, "'s' (call) may not be in one");
+    check_invalid(&p, "'s' (call) is a loop, a branch, a call or the like");
     set_group(&p, "s", 903);
     set_group(&p, "b", 904);
     set_group(&p, "k", 901);
     set_group(&p, "c", 901);
-    check_refused(&p, "another kind than kLoop, kInput and kCustom of Triton");
+    check_invalid(&p, "another kind than kLoop, kInput and kCustom of Triton");
     set_group(&p, "k", 905);
     set_group(&p, "b", 901);
     set_group(&p, "s", 902);
@@ -288,7 +303,7 @@ TEST(hlo_export, readers_before_writer) {
     set_group(&p, "r", 901);
     set_group(&p, "w", 901);
     set_group(&p, "z", 901);
-    check_refused(&p, "writes over what another member reads");
+    check_invalid(&p, "writes over what another member of its group reads");
     /* One that would have to overwrite before r, on which it waits, has read. */
     set_group(&p, "r", 902);
     CHECK_EQ_INT(run(&p, "hlo"), STW_OK);

@@ -64,7 +64,7 @@ TEST(hlo_odd, tuple_that_nobody_reads) {
     set_group(&p, "n", 901);
     set_group(&p, "b", 900);
     set_group(&p, "c", 900);
-    check_refused(&p, "yields a tuple");
+    check_invalid(&p, "yields a tuple");
     close_problem(&p);
 }
 
@@ -147,7 +147,7 @@ TEST(hlo_odd, root_that_is_read) {
         "h200x1");
     set_group(&p, "q", 900);
     set_group(&p, "u", 900);
-    check_refused(&p, "reads its own results");
+    check_invalid(&p, "reads its own results");
     close_problem(&p);
 }
 

@@ -76,15 +76,28 @@ static double step_by(problem *p, const char *rule) {
 
 /* Two sums over the same tensor, and a value that others read too, come from one loop. */
 TEST(siblings, readers_of_a_value) {
-    problem p = open_problem(ADD
-                             "  x = f32[8192,4096]{1,0} parameter(0)\n"
-                             "  t = f32[8192,4096]{1,0} tanh(x)\n"
-                             "  a = f32[8192]{0} reduce(x, zero), dimensions={1}, to_apply=add\n"
-                             "  b = f32[8192]{0} reduce(t, zero), dimensions={1}, to_apply=add\n"
-                             "  c = f32[8192]{0} cosine(a)\n"
-                             "  ROOT out = (f32[8192,4096]{1,0}, f32[8192]{0}, f32[8192]{0}) tuple(t, b, c)\n"
-                             "}\n",
-                             false);
+    problem p = open_problem(
+        "HloModule m\n"
+        "add {\n"
+        "  p = f32[] parameter(0)\n"
+        "  q = f32[] parameter(1)\n"
+        "  ROOT r = f32[] add(p, q)\n"
+        "}\n"
+        "wrapped_reduce {\n"
+        "  v = f32[8192,4096]{1,0} parameter(0)\n"
+        "  z = f32[] parameter(1)\n"
+        "  ROOT s = f32[8192]{0} reduce(v, z), dimensions={1}, to_apply=add\n"
+        "}\n"
+        "ENTRY main {\n"
+        "  zero = f32[] constant(0)\n"
+        "  x = f32[8192,4096]{1,0} parameter(0)\n"
+        "  t = f32[8192,4096]{1,0} tanh(x)\n"
+        "  a = f32[8192]{0} fusion(x, zero), kind=kInput, calls=wrapped_reduce\n"
+        "  b = f32[8192]{0} fusion(t, zero), kind=kInput, calls=wrapped_reduce\n"
+        "  c = f32[8192]{0} cosine(a)\n"
+        "  ROOT out = (f32[8192,4096]{1,0}, f32[8192]{0}, f32[8192]{0}) tuple(t, b, c)\n"
+        "}\n",
+        false);
     const double apart = step_by(&p, "default"), joined = step_by(&p, "joined");
     CHECK(joined < 0.7 * apart);
     CHECK_EQ_INT(group_of(&p, "a"), group_of(&p, "b"));

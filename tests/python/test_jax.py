@@ -54,7 +54,7 @@ if not LACKS:
     from jax_functions import attention, cached, mlp, train_step
 
     import stowage.jax
-    from stowage import _jax_groups, _jax_module, _jax_order, _jax_target
+    from stowage import _jax_module, _jax_order, _jax_target
 
 
 def functions():
@@ -445,7 +445,9 @@ class Groups(Jax):
         captured = stowage.jax.capture(fn, *args)
         graph = stowage.Graph.parse(captured.module)
         plan = stowage.Simulator(graph, "h200x1").run("single").copy()
-        _jax_groups.settle(plan, rule, captured.module)
+        plan.fuse(rule)
+        self.assertIsNone(plan.evaluate().reason)
+        self.assertTrue(plan.export_bytes("hlo", captured.module))
         return graph, plan.group
 
     def test_the_module_is_that_of_xla(self):
@@ -499,13 +501,17 @@ class Groups(Jax):
         with self.assertRaisesRegex(stowage.Error, "unknown fusion rule 'all'"):
             stowage.jax.plan(captured, fusion="all", evaluations=20)
 
-    def test_a_group_that_is_refused_is_dissolved(self):
-        graph, group = self.rule(lambda x: jnp.sum(jnp.tanh(x) * 2.0), jnp.ones((16, 16)))
-        named = next(n for n in graph.ops if group[n.id] >= 0)
-        left = _jax_groups._without(group, graph, f"the group of op {named.id} '{named.name}' cannot be")
-        numbers = [left[n.id] for n in graph.ops if group[n.id] in (group[named.id], -1)]
-        self.assertEqual(len(set(numbers)), len(numbers))
-        self.assertIsNone(_jax_groups._without(group, graph, "something else"))
+    def test_loops_and_branches_join_no_group(self):
+        def loss(x):
+            y = jax.lax.scan(lambda c, v: (jnp.tanh(c * v), c), jnp.sin(x), jnp.ones((5, 16, 16)))[0]
+            return jnp.cos(jax.lax.cond(jnp.sum(y) > 0, lambda v: v * 2.0, lambda v: v - 1.0, jnp.exp(y)))
+
+        for rule in ("default", "reverse-post-order", "joined"):
+            graph, group = self.rule(loss, jnp.ones((16, 16)), rule=rule)
+            bodies = [n for n in graph.ops if n.op in ("while", "conditional", "call")]
+            self.assertTrue(any(n.op == "while" for n in bodies))
+            for n in bodies:
+                self.assertEqual(list(group).count(group[n.id]), 1, f"{rule}: {n.name}")
 
     def test_weights_are_read_in_a_row(self):
         nodes = [{"id": k, "name": f"w{k}", "op": "parameter", "inputs": [], "dtype": "f32", "shape": [1000]} for k in (0, 1)]

@@ -39,6 +39,7 @@ for _class, _names in {
     "shape": "cat clone",
     "matmul": "mm bmm addmm",
     "convolution": "convolution",
+    "control": "while_loop cond scan",
 }.items():
     for _name in _names.split():
         CLASS_OF[_name] = _class
@@ -278,6 +279,8 @@ def may_be_fused(graph, machine, tasks, task):
         return False
     for op in leaders:
         if op_class(graph, op) not in epilogue_classes or graph.inputs(op) & task.members:
+            return False
+        if op_class(graph, op) == "control" and len(task.members) > 1:
             return False
     return len(task.members) <= MOST_MEMBERS and len(task.reads) + len(task.outputs) <= MOST_OPERANDS
 

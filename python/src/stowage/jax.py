@@ -25,7 +25,6 @@ except ImportError as _error:
 from . import _text
 from ._graph import Graph
 from ._jax_capture import Capture, capture
-from ._jax_groups import settle
 from ._jax_hook import check_module, hooked, module_text
 from ._jax_module import module_name, read_module
 from ._jax_order import set_order
@@ -168,7 +167,7 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     check_costs(costs, graph)
     made = simulator.run("single").copy()
     if captured.fuse:
-        settle(made, fusion or ("joined" if captured.target.platform == "gpu" else "default"), captured.module)
+        made.fuse(fusion or ("joined" if captured.target.platform == "gpu" else "default"))
     outputs = {n.id for n in graph.nodes if n.name in module.outputs()}
     origin, interrupted = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options,
                                     captured.target.cache)  # fmt: skip

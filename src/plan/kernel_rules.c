@@ -1,0 +1,107 @@
+#include "plan/kernel_rules.h"
+
+typedef struct kernel {
+    const stw_graph *graph;
+    const int32_t *member;
+    int32_t count;
+    const int32_t *output;
+    int32_t output_count;
+} kernel;
+
+static bool is_inside(const kernel *k, int32_t op) {
+    int32_t low = 0, high = k->count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (k->member[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < k->count && k->member[low] == op;
+}
+
+static bool is_output(const kernel *k, int32_t op) {
+    if (k->graph->flow[op].keeps) return true;
+    for (int32_t o = 0; o < k->output_count; o++) {
+        if (k->output[o] == op) return true;
+    }
+    return false;
+}
+
+/* Ops that stand by themselves, and views that do between two members. */
+static const char *find_apart(const kernel *k, int32_t *op) {
+    const stw_graph *graph = k->graph;
+    for (int32_t m = 0; m < k->count; m++) {
+        *op = k->member[m];
+        if (graph->apart[*op] != NULL) return graph->apart[*op];
+        for (int64_t e = graph->read_start[*op]; graph->flow != NULL && e < graph->read_start[*op + 1]; e++) {
+            const int32_t view = graph->read[e].view;
+            if (view < 0 || graph->apart[view] == NULL || !is_inside(k, graph->read[e].node)) continue;
+            *op = view;
+            return graph->apart[view];
+        }
+    }
+    return NULL;
+}
+
+static bool is_read_by_another(const kernel *k, int32_t value, int32_t but) {
+    const stw_graph *graph = k->graph;
+    for (int32_t m = 0; m < k->count; m++) {
+        const int32_t op = k->member[m];
+        for (int64_t e = graph->read_start[op]; op != but && e < graph->read_start[op + 1]; e++) {
+            if (graph->read[e].node == value) return true;
+        }
+    }
+    return false;
+}
+
+/* A result that is written over an input: nobody else in the kernel may read that. A scatter is the only result. */
+static const char *find_overwriting(const kernel *k, int32_t *op) {
+    const stw_graph *graph = k->graph;
+    for (int32_t m = 0; m < k->count; m++) {
+        const stw_flow *flow = &graph->flow[k->member[m]];
+        *op = k->member[m];
+        if (flow->scatters && (k->output_count != 1 || k->output[0] != *op))
+            return "scatters, which must be its group's only result";
+        const bool is_there = flow->overwrites > 0 && flow->overwrites <= graph->input_start[*op + 1] - graph->input_start[*op];
+        if (!is_there || !is_output(k, *op)) continue;
+        const int32_t target = graph->root[graph->input[graph->input_start[*op] + flow->overwrites - 1]];
+        if (is_inside(k, target)) {
+            if (flow->scatters) return "writes over what another member of its group makes";
+        } else if (is_read_by_another(k, target, *op)) {
+            return "writes over what another member of its group reads";
+        }
+    }
+    return NULL;
+}
+
+/* The same loop: equal sizes; where there are reductions, as many elements in the order of memory will do. */
+static bool are_alike(const stw_flow *a, const stw_flow *b, bool reduces) {
+    if (a->loop == b->loop) return true;
+    return reduces && a->loop_elements == b->loop_elements && a->in_order && b->in_order;
+}
+
+static const char *find_other_loop(const kernel *k, int32_t *op) {
+    const stw_graph *graph = k->graph;
+    const stw_flow *first = NULL;
+    bool reduces = false;
+    for (int32_t m = 0; m < k->count; m++) reduces |= is_output(k, k->member[m]) && graph->flow[k->member[m]].reduces;
+    for (int32_t m = 0; m < k->count; m++) {
+        *op = k->member[m];
+        if (!is_output(k, *op)) continue;
+        if (first == NULL) first = &graph->flow[*op];
+        if (!are_alike(first, &graph->flow[*op], reduces)) return "is a result of another shape than the others of its group";
+    }
+    return NULL;
+}
+
+const char *stw_kernel_fault(const stw_graph *graph, const int32_t *member, int32_t count, const int32_t *output,
+                             int32_t output_count, int32_t *op) {
+    const kernel k = {graph, member, count, output, output_count};
+    if (count < 2) return NULL;
+    const char *fault = find_apart(&k, op);
+    if (fault == NULL && graph->flow != NULL) fault = find_overwriting(&k, op);
+    if (fault == NULL && graph->flow != NULL) fault = find_other_loop(&k, op);
+    return fault;
+}
