@@ -133,7 +133,7 @@ static stw_status parse_text(stw_str text, stw_arena *scratch, const char *label
     if (status == STW_OK) return STW_OK;
     stw_machine_destroy(*out);
     *out = NULL;
-    if (label != NULL) stw_error_prefix(error, label);
+    stw_error_prefix(error, label);
     return status;
 }
 

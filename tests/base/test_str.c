@@ -221,9 +221,9 @@ TEST(error, messages_stay_one_line) {
     stw_error error;
     CHECK_EQ_INT(stw_fail(&error, STW_ERROR_IO, "node '%s' of %d", "a\nb\x1b[31m\x7f", 3), STW_ERROR_IO);
     CHECK_EQ_INT(error.status, STW_ERROR_IO);
-    CHECK_STR(error.message, "node 'a?b?[31m?' of 3");
+    CHECK_STR(error.message, "node 'a\\nb\\x1b[31m\\x7f' of 3");
     stw_error_prefix(&error, "dir\nname.json");
-    CHECK_STR(error.message, "dir?name.json: node 'a?b?[31m?' of 3");
+    CHECK_STR(error.message, "dir\\nname.json: node 'a\\nb\\x1b[31m\\x7f' of 3");
     CHECK_EQ_INT(stw_fail(NULL, STW_ERROR_INPUT, "nobody listens"), STW_ERROR_INPUT);
     stw_error_prefix(NULL, "nobody listens");
 }

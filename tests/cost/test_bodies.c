@@ -12,7 +12,7 @@
 typedef struct taken {
     double us;
     int32_t ops, open_loops;
-    char remark[300];
+    char warning[300]; /* the first */
 } taken;
 
 static taken take_bytes(const char *bytes, size_t size) {
@@ -29,8 +29,8 @@ static taken take_bytes(const char *bytes, size_t size) {
         for (int32_t i = 0; i < graph->N; i++) t.us += stw_costs_op_us(costs, i, 0);
         t.ops = graph->op_count;
         t.open_loops = graph->open_loops;
-        const char *remark = stw_costs_remark(costs);
-        snprintf(t.remark, sizeof t.remark, "%s", remark != NULL ? remark : "");
+        const char *warning = stw_costs_warning(costs, 0);
+        snprintf(t.warning, sizeof t.warning, "%s", warning != NULL ? warning : "");
     }
     stw_costs_destroy(costs);
     stw_machine_destroy(machine);
@@ -108,7 +108,7 @@ TEST(bodies, a_loop_is_its_turns) {
     check_same(&loop, &unrolled);
     CHECK_EQ_INT(loop.ops, 1);
     CHECK_EQ_INT(loop.open_loops, 0);
-    CHECK_STR(loop.remark, "");
+    CHECK_STR(loop.warning, "");
     CHECK(loop.us > 40 * 1.386); /* forty launches on an H200 */
 }
 
@@ -123,7 +123,7 @@ TEST(bodies, turns_that_nobody_knows) {
     const taken five = take_unrolled(5);
     check_same(&start, &five); /* the limit is the best guess */
     CHECK_EQ_INT(start.open_loops, 1);
-    CHECK_CONTAINS(start.remark, "1 loop does not say how often it runs");
+    CHECK_CONTAINS(start.warning, "1 loop does not say how often it runs");
     /* A condition on data, which is a kernel. */
     static const char by_data[] =
         "HloModule loop\n" SUM FUSED BODY("1")
@@ -251,6 +251,6 @@ TEST(bodies, onnx_loops) {
     const taken open = take_onnx_loop(arena, 0), once = take_onnx_unrolled(arena, 1);
     check_same(&open, &once);
     CHECK_EQ_INT(open.open_loops, 1);
-    CHECK_CONTAINS(open.remark, "does not say how often it runs");
+    CHECK_CONTAINS(open.warning, "does not say how often it runs");
     stw_arena_destroy(&arena);
 }

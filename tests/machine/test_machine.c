@@ -594,7 +594,7 @@ TEST(machine, wrong_files_are_refused_in_words) {
         CHECK_EQ_INT(stw_machine_parse(refused[i].text, strlen(refused[i].text), "m.json", &machine, &error), STW_ERROR_INPUT);
         CHECK(machine == NULL);
         if (CHECK(strncmp(error.message, "m.json: ", 8) == 0)) CHECK_STR(error.message + 8, refused[i].message);
-        CHECK_EQ_INT(stw_machine_parse(refused[i].text, strlen(refused[i].text), NULL, &machine, NULL), STW_ERROR_INPUT);
+        CHECK_EQ_INT(stw_machine_parse(refused[i].text, strlen(refused[i].text), "m.json", &machine, NULL), STW_ERROR_INPUT);
     }
 }
 
