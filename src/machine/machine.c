@@ -147,7 +147,7 @@ stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, 
     stw_status status = stw_unpack(text, &scratch, &text, error);
     if (status == STW_OK) {
         status = parse_text(text, &scratch, label, out, error);
-    } else if (label != NULL) {
+    } else {
         stw_error_prefix(error, label);
     }
     stw_arena_destroy(&scratch);
