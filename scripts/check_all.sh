@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The long checks, after `make check`: threads under TSan, another MPI, an independent engine, a real trace viewer, many more random
+# The long checks, after `make check`: all tests in both builds, faults put into the simulator, threads under TSan, another MPI, an independent engine, a real trace viewer, many more random
 # cases, every reader fuzzed. Prints what each says, then the total; exits 1 if one failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -39,12 +39,15 @@ trace_viewer() {
     return $status
 }
 
+step "the program and other people's packages under sanitizers" ctest --test-dir build/sanitize --output-on-failure -j "$(nproc)" -L "cli|oracle" -LE twice
+step "units and readers in the release build" ctest --test-dir build/release --output-on-failure -j "$(nproc)" -L "unit|reference|fuzz" -LE twice -E failing_example
+step "faults put into the simulator are noticed" python3 scripts/mutate_sim.py
 step "threads: unit tests under TSan" tsan
 step "several processes by MPICH" mpich
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer
 step "20,000 more random cases against the second simulator" long_random
-step "every plan of large HLO modules, in XLA" env STOWAGE_LONG=1 STOWAGE_SEEDS=40 python3 tests/export/test_hlo_plans.py
+step "every plan of large HLO modules, in XLA" env STOWAGE_BIN=build/release/stowage STOWAGE_LONG=1 STOWAGE_SEEDS=40 build/venv/bin/python3 tests/export/test_hlo_plans.py
 step "every reader fuzzed for 60 s" scripts/fuzz.sh 60
 echo
 echo "$passed passed, $failed failed"

@@ -151,13 +151,13 @@ FAULTS = [
 BOUND_FAULTS = [
     # with the groups free
     ("the ratio of time to modelled time is taken for 1", LOWER_BOUNDS,
-     ("    const double rho = smallest_ratio(costs, c, device), ", "    const double rho = 1.0, ")),
+     ("    const double rho = smallest_ratio(costs, c, &p), ", "    const double rho = 1.0, ")),
     ("the largest ratio of time to modelled time", LOWER_BOUNDS,
      ("    double least = DBL_MAX;", "    double least = 0.0;"), ("least = fmin(least,", "least = fmax(least,")),
     ("the worst efficiency", LOWER_BOUNDS,
      ("    double best = 0.0;", "    double best = 1.0;"), ("best = fmax(best,", "best = fmin(best,")),
     ("the efficiency of leaders does not count", LOWER_BOUNDS,
-     ("        if (may_fuse(device, (uint8_t)c)) best", "        if (stw_op_class_fuses((stw_op_class)c)) best")),
+     ("        if (may_fuse(p, (uint8_t)c)) best", "        if (stw_op_class_fuses((stw_op_class)c)) best")),
     ("every output crosses the border", LOWER_BOUNDS, ("    if (written) bytes +=", "    bytes +=")),
     ("what an update writes does not cross the border", LOWER_BOUNDS,
      ("graph->kept[i] || graph->updates[i] >= 0;", "graph->kept[i];")),
@@ -175,7 +175,7 @@ BOUND_FAULTS = [
     ("arithmetic is not tried", LOWER_BOUNDS, ("    for (int half = 0; half", "    for (int half = 1; half")),
     ("traffic is not tried", LOWER_BOUNDS, ("half <= 2; half++", "half <= 1; half++")),
     ("an op that never fuses counts as if it did", LOWER_BOUNDS,
-     ("        if (may_fuse(device, graph->op_class[i]) && graph->apart[i] == NULL) {", "        {")),
+     ("        if (!may_fuse(&p, graph->op_class[i]) || graph->apart[i] != NULL) continue;\n", "")),
     # heads, tails, work
     ("prices are not divided by the number of devices", BOUNDS,
      ("share[c] / in->device_count[c]", "share[c]")),

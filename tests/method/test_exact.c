@@ -259,23 +259,23 @@ static tally check_problems(uint64_t seed, int count, twist how) {
 }
 
 TEST(exact, equals_the_trial_of_all_plans) {
-    const tally sum = check_problems(301, 600, AS_IT_IS);
-    CHECK(sum.tried > 200 && sum.without == 0 && sum.above_bound > 50);
+    const tally sum = check_problems(301, test_cases(600), AS_IT_IS);
+    CHECK(sum.tried > test_cases(200) && sum.without == 0 && sum.above_bound > test_cases(50));
 }
 
 TEST(exact, equals_it_when_memory_is_tight) {
-    const tally sum = check_problems(302, 600, TIGHT);
-    CHECK(sum.tried > 200 && sum.without > 20 && sum.tried - sum.without > 100);
+    const tally sum = check_problems(302, test_cases(600), TIGHT);
+    CHECK(sum.tried > test_cases(200) && sum.without > test_cases(20) && sum.tried - sum.without > test_cases(100));
 }
 
 TEST(exact, equals_it_when_links_are_missing) {
-    const tally sum = check_problems(303, 200, CUT);
-    CHECK(sum.tried > 60 && sum.without == 0);
+    const tally sum = check_problems(303, test_cases(200), CUT);
+    CHECK(sum.tried > test_cases(60) && sum.without == 0);
 }
 
 TEST(exact, equals_it_when_much_takes_no_time) {
-    const tally sum = check_problems(304, 300, SUDDEN);
-    CHECK(sum.tried > 100 && sum.without == 0);
+    const tally sum = check_problems(304, test_cases(300), SUDDEN);
+    CHECK(sum.tried > test_cases(100) && sum.without == 0);
 }
 
 /* ---- by hand ---- */

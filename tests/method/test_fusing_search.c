@@ -143,7 +143,7 @@ TEST(exact_fusion, chains_are_solved) {
 TEST(exact_fusion, nothing_is_better_on_small_graphs) {
     const stw_rng seeds = stw_rng_create(810);
     int tried = 0, better = 0, than_anneal = 0;
-    for (int number = 0; number < 40; number++) {
+    for (int number = 0; number < test_cases(40); number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = random_open(&rng, (random_shape){.nodes = 4 + number % 5,
                                                     .device_count = 1 + number % 3,
@@ -165,7 +165,7 @@ TEST(exact_fusion, nothing_is_better_on_small_graphs) {
     }
     test_context("%s", "");
     printf("  %d problems; better than without groups on %d, than anneal on %d\n", tried, better, than_anneal);
-    CHECK(tried > 25 && better > 7);
+    CHECK(tried > test_cases(25) && better > test_cases(7));
 }
 
 TEST(exact_fusion, says_when_there_is_too_much_to_try) {
