@@ -192,7 +192,7 @@ TEST(exact_fusion, says_when_there_is_too_much_to_try) {
 TEST(policies, are_never_worse_than_the_plans_before_them) {
     const stw_rng seeds = stw_rng_create(812);
     int policies = 0;
-    for (int number = 0; number < 12; number++) {
+    for (int number = 0; number < test_cases(12); number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 300);
         stw_result *result = optimize(s, options_of("tasks", ALL, "evaluations", "1500", "threads", "1", NULL), NULL);
@@ -211,5 +211,5 @@ TEST(policies, are_never_worse_than_the_plans_before_them) {
         small_close(s);
     }
     test_context("%s", "");
-    CHECK(policies >= 12);
+    CHECK(policies >= test_cases(12));
 }
