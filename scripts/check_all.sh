@@ -21,7 +21,7 @@ tsan() {
 }
 mpich() {
     cmake --preset mpich >/dev/null && cmake --build --preset mpich -j "$(nproc)" --target stowage comm_ranks &&
-        ctest --test-dir build/mpich --output-on-failure -R '^dist/mpi$'
+        STOWAGE_LONG=1 ctest --test-dir build/mpich --output-on-failure -R '^dist/mpi$'
 }
 long_random() {
     local seed
@@ -43,6 +43,7 @@ step "the program and other people's packages under sanitizers" ctest --test-dir
 step "units and readers in the release build" ctest --test-dir build/release --output-on-failure -j "$(nproc)" -L "unit|reference|fuzz" -LE twice -E failing_example
 step "faults put into the simulator are noticed" python3 scripts/mutate_sim.py
 step "threads: unit tests under TSan" tsan
+step "several processes by Open MPI, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^dist/mpi$'
 step "several processes by MPICH" mpich
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer

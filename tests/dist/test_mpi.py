@@ -273,6 +273,7 @@ class TestTraining(Jobs):
         self.assertEqual(content(self.path("p.stw")), content(self.path("alone.stw")))
 
     @unittest.skipIf(SLOW_BUILD, MINUTES)
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_one_problem_each(self):
         """And into the second generation."""
         self.assertEqual(self.train(3, "p.stw", updates=self.GENERATION + 4)["processes"], 3)
@@ -280,6 +281,7 @@ class TestTraining(Jobs):
         self.assertEqual(content(self.path("p.stw")), content(self.path("q.stw")))
 
     @unittest.skipIf(SLOW_BUILD, MINUTES)
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_fast_sum(self):
         """Sums in another order: the same numbers but for the last bits (docs/distributed.md)."""
         self.train(1, "one.stw", "--sum", "fast")
