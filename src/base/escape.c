@@ -88,7 +88,8 @@ void stw_write_cell(FILE *file, stw_str text) {
     bool quoted = false;
     for (int64_t i = 0; i < text.length; i++) quoted |= text.p[i] == ',' || text.p[i] == '"';
     if (quoted) fputc('"', file);
-    if (text.length > 0 && memchr("=+-@", text.p[0], 4) != NULL) fputc('\'', file);
+    const char first = text.length > 0 ? text.p[0] : ' ';
+    if (first == '=' || first == '+' || first == '-' || first == '@') fputc('\'', file); /* a spreadsheet would compute it */
     for (const char *at = text.p; at < end;) {
         char shown[8];
         int taken;

@@ -6,8 +6,8 @@
 
 #include "train/trainer_state.h"
 
-enum { EXTRA = 18 }; /* tensors beside the network's */
-enum { TIES = 3 };   /* numbers of a score that decide between plans of equal worth */
+enum { EXTRA = 18 };                    /* tensors beside the network's */
+enum { TIES = 3, ALL_TIES = 3 * TIES }; /* numbers of a score that decide between plans of equal worth */
 
 static void add_tensor(stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t cols, const void *data) {
     stw_tensor *tensor = &file->tensor[file->count++];
@@ -108,9 +108,9 @@ static stw_status read_ties(stw_trainer *t, const stw_tensor_file *file, stw_err
     stw_score *const score[] = {&t->best_score, &t->elite_score, &t->beside_score};
     const stw_tensor *tensor;
     if (stw_tensor_find(file, "train/ties") == NULL) return STW_OK;
-    TRY(stw_tensor_expect(file, "train/ties", STW_TENSOR_F64, 1, 3 * TIES, &tensor, error));
+    TRY(stw_tensor_expect(file, "train/ties", STW_TENSOR_F64, 1, ALL_TIES, &tensor, error));
     for (int k = 0; k < 3; k++) {
-        const double *n = (const double *)tensor->data + k * TIES;
+        const double *n = (const double *)tensor->data + (ptrdiff_t)k * TIES;
         for (int j = 0; j < TIES; j++) {
             if (!(n[j] >= 0.0 && n[j] < (j == 2 ? 1e9 : 9e18)))
                 return stw_fail(error, STW_ERROR_INPUT, "train/ties: entry %d is out of range", k * TIES + j);
@@ -144,11 +144,11 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
         t->least,           t->beside_score.value, t->beside_score.step_s};
     _Static_assert(sizeof numbers / sizeof numbers[0] == STW_TRAINING_NUMBERS, "as many as are read");
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
-    double ties[3 * TIES];
+    double ties[ALL_TIES];
     write_ties(&t->best_score, ties);
     write_ties(&t->elite_score, ties + TIES);
-    write_ties(&t->beside_score, ties + 2 * TIES);
-    add_tensor(&file, "train/ties", STW_TENSOR_F64, 3 * TIES, ties);
+    write_ties(&t->beside_score, &ties[2 * TIES]);
+    add_tensor(&file, "train/ties", STW_TENSOR_F64, ALL_TIES, ties);
     add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
     add_tensor(&file, "train/origin.device", STW_TENSOR_I32, N, t->origin->device);
     add_tensor(&file, "train/origin.priority", STW_TENSOR_F64, N, t->origin->priority);
