@@ -144,10 +144,10 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
         t->least,           t->beside_score.value, t->beside_score.step_s};
     _Static_assert(sizeof numbers / sizeof numbers[0] == STW_TRAINING_NUMBERS, "as many as are read");
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
-    double ties[ALL_TIES];
-    write_ties(&t->best_score, ties);
-    write_ties(&t->elite_score, ties + TIES);
-    write_ties(&t->beside_score, &ties[2 * TIES]);
+    double ties[3][TIES];
+    write_ties(&t->best_score, ties[0]);
+    write_ties(&t->elite_score, ties[1]);
+    write_ties(&t->beside_score, ties[2]);
     add_tensor(&file, "train/ties", STW_TENSOR_F64, ALL_TIES, ties);
     add_tensor(&file, "train/graph", STW_TENSOR_I32, 8, t->problem->simulator->graph->fingerprint);
     add_tensor(&file, "train/origin.device", STW_TENSOR_I32, N, t->origin->device);
