@@ -112,7 +112,7 @@ class Case(unittest.TestCase):
                 return None
             return look
 
-        status, out, shown_in_all = self.with_errors_on_terminal(look, arguments, cwd=self.folder)
+        status, out, shown_in_all = self.with_errors_on_terminal(look, arguments, columns=200, cwd=self.folder)
         self.assertRegex(shown_in_all, drawn)
         return status, out
 

@@ -150,7 +150,6 @@ class TestRanks(Jobs):
                 for name in files:
                     with open(name, encoding="utf-8") as file:
                         processes.append(int(file.read()))
-                time.sleep(0.3)  # in the middle of the loop
                 self.assertTrue(all(map(is_alive, processes)))
                 os.kill(processes[victim], signal.SIGKILL)
                 status, out, err = self.finish(job, SOON_S)
