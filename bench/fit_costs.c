@@ -130,9 +130,9 @@ typedef struct { /* times of one kind made of the other's by the ratio of the mo
 static void add_carried(const char *path, carried *sum) {
     static const char *const kinds[] = {"h200", "cpu8"};
     stw_error error;
-    stw_graph *graph;
-    stw_machine *machine;
-    stw_costs *costs;
+    stw_graph *graph = NULL;
+    stw_machine *machine = NULL;
+    stw_costs *costs = NULL;
     if (stw_graph_open(path, &graph, &error) || stw_machine_open("cpu+h200x1", &machine, &error) ||
         stw_costs_create(graph, machine, NULL, &costs, &error)) {
         die(error.message);
