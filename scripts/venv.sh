@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes build/venv with the Python packages that tests compare with, at the versions and hashes of tests/requirements.lock: PyTorch and
 # JAX on the CPU, the onnx checker, ONNX Runtime. Nothing else needs them: where they cannot be had, this says so, and those tests are
-# skipped. About 0.8 GB to download and 2.4 GB on disk. Silent when all is there. NO_INSTALL=1: nothing is installed.
+# skipped. 0.74 GB to download, 2.1 GB on disk. Silent when all is there. NO_INSTALL=1: nothing is installed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 venv=build/venv lock=tests/requirements.lock
@@ -16,7 +16,7 @@ give_up() {
 rm -rf "$venv"
 [[ ${NO_INSTALL-} == 1 ]] && give_up "NO_INSTALL=1, so $lock is not installed"
 mkdir -p build
-echo "venv: will install $names and what they need ($lock, about 0.8 GB) into $venv, for tests" >&2
+echo "venv: will install $names and what they need ($lock, 0.74 GB) into $venv, for tests" >&2
 log=$(python3 -m venv "$venv" 2>&1) || give_up "python3 -m venv failed: ${log##*$'\n'}"
 log=$("$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$lock" 2>&1) ||
     give_up "pip failed: ${log##*$'\n'}"
