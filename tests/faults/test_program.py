@@ -111,7 +111,9 @@ class Faults(program.Case):
                               stderr=subprocess.PIPE, timeout=120, preexec_fn=before, env=dict(os.environ, **(environment or {})))
 
     def inject(self, name, what, count_file=None):
-        environment = {"LD_PRELOAD": INJECT, "STOWAGE_FAULT": what}
+        # By its name, found on a path: the loader takes a blank in LD_PRELOAD, but not in LD_LIBRARY_PATH, for the end of a name.
+        folder, library = os.path.split(INJECT)
+        environment = {"LD_PRELOAD": library, "LD_LIBRARY_PATH": folder, "STOWAGE_FAULT": what}
         if count_file is not None:
             environment["STOWAGE_FAULT_COUNT"] = count_file
         return self.execute(name, environment)
