@@ -144,11 +144,13 @@ static void print_one(const cli_comparison *c, stw_arena arena) {
     cli_print_candidates(row, c->settings->objective, false, CLI_TEXT, arena);
     static const char *const what[] = {"step time", "largest peak", "largest load"}; /* by objective */
     const double bound = cli_row_bound(row, c->settings->objective);
+    const bool has_share = !isnan(row->measured_share);
+    if (bound <= 0.0 && !has_share) return;
     printf("\n  ");
     if (bound > 0.0)
-        printf("lower bound of the %s: %s; ", what[c->settings->objective],
-               cli_row_value(row, c->settings->objective, bound, 5).text);
-    if (!isnan(row->measured_share)) printf("measured: %s of the work", cli_percent(row->measured_share).text);
+        printf("lower bound of the %s: %s", what[c->settings->objective], cli_row_value(row, c->settings->objective, bound, 5).text);
+    if (bound > 0.0 && has_share) printf("; ");
+    if (has_share) printf("measured: %s of the work", cli_percent(row->measured_share).text);
     printf("\n");
 }
 
