@@ -498,8 +498,9 @@ void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
         if (nearest == NULL || stw_score_is_better(&entry->score, &nearest->score)) nearest = entry;
     }
     if (nearest == NULL) nearest = result->entry[0];
-    snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s",
-             words[0] != '\0' ? words : "no valid plan was found within the budget", nearest->method, nearest->reason);
+    snprintf(result->lacking, sizeof result->lacking, "%s; %s (%s): %.300s",
+             words[0] != '\0' ? words : "no valid plan was found within the budget",
+             nearest->plan != NULL ? "the nearest plan" : "there is none at all", nearest->method, nearest->reason);
 }
 
 /* ---- from options to a result ---- */

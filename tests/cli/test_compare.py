@@ -113,6 +113,14 @@ class Compare(Case):
             self.assertIsNone(row["measured_share"])
             self.assertTrue(all(not m["valid"] and m["reason"].startswith("memory") for m in row["methods"]))
 
+    def test_no_plan_at_all(self):
+        """A method that makes none is no nearest plan, and the bound stands alone in its line."""
+        result = self.run_stowage("compare", GRAPH, "-m", "h200x2", "--methods", "exact", "--evaluations", "10")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout.decode(), r"(?m)^  lower bound of the step time: [0-9.]+ \w+$")
+        self.assertRegex(result.stderr.decode(), r"within the budget; there is none at all \(exact\): exact is for graphs of at most \d+ ops; "
+                                                 r"this one has \d+\n$")
+
     def test_wrong_usage_is_told_before_anything_runs(self):
         slow = ["--budget", "1h"]
         for arguments, words in (([GRAPH, "-m", "h200x2", "--methods", "single,spred"], ["'spred'", "did you mean spread?"]),
