@@ -27,6 +27,7 @@ ALLOWED = {
     "policy": {"base", "backend", "nn"},  # never the simulator, nor the simulator the policy: they meet in train/
     "train": {"base", "graph", "machine", "cost", "plan", "sim", "feature", "backend", "nn", "policy"},
     "method": {"base", "graph", "machine", "cost", "plan", "sim", "feature", "backend", "nn", "policy", "train"},
+    "baseline": {"base", "graph", "machine", "cost", "plan", "sim", "feature", "backend", "nn", "policy", "train", "method"},
     "pretrain": {"base", "graph", "machine", "import", "generate", "cost", "plan", "sim", "feature", "backend", "nn", "policy", "train", "method", "dist"},
     "export": {"base", "graph", "machine", "cost", "plan", "sim", "import"},
 }

@@ -6,7 +6,7 @@
 #include "method/fusing.h"
 #include "plan/plan.h"
 #include "sim/op_times.h"
-#include "train/fusion.h"
+#include "train/decode.h"
 
 static const double HEAT = 0.01; /* of the hottest chains, at the beginning */
 

@@ -2,7 +2,7 @@
  *
  * `steer`: four numbers per unit. Three are the knobs of the list scheduler (plan/steer.h): aversion exp(a0), glue within the
  * unit and glue to the plan of the round in units of the mean op, exp(a1) and exp(3 a2), all relative to the constants of the
- * round. The fourth says which plan that is: the other one (proposal.h), with much glue, if a3 is large. `device`: the device of
+ * round. The fourth says which plan that is: the other one (moves.h), with much glue, if a3 is large. `device`: the device of
  * the unit. `nudge`: the upward rank of an op plus a share of the largest one. `class`: the class is the priority.
  *
  * Fusion: a nudge is added to the fusion priorities of the round, a class takes their place (0: not merged); groups are made by
@@ -10,8 +10,9 @@
 #ifndef STW_TRAIN_DECODE_H
 #define STW_TRAIN_DECODE_H
 
+#include "plan/fuse.h"
+#include "plan/plan.h"
 #include "policy/policy.h"
-#include "train/fusion.h"
 #include "train/problem.h"
 
 /* What the decisions of a round are relative to. */
@@ -51,5 +52,15 @@ stw_status stw_decode(const stw_problem *problem, const stw_round *round, const 
 /* The order of the ops in a run of the round's plan: start_ps: (T). */
 stw_status stw_round_order(const stw_problem *problem, const int64_t *start_ps, stw_arena *arena, stw_round *round,
                            stw_error *error);
+
+/* Fusion priorities that a round or a search begins with: those of the rule `default` for a plan, so that decisions of 0 mean the
+ * rule.
+ *
+ * priority: (N). `rule`: (N) those that the rule tells (plan/fuse.h), for all ops on one device, or for the plan's devices where
+ * these stay. What it merges gets places in (0, 1], the first merge 1; what it could merge at a loss [-1, 0), the dearest -1;
+ * both evenly, so that a decision of a given size turns the least certain ones first. A plan (or NULL) that has groups changes
+ * the signs: above 0 what is merged in it. What only another device keeps from merging has the place of the rule. */
+stw_status stw_fusion_begin(const stw_simulator *simulator, const double *rule, const stw_plan *plan, double *priority,
+                            stw_arena scratch, stw_error *error);
 
 #endif

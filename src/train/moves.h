@@ -8,6 +8,14 @@
 #include "plan/plan.h"
 #include "train/problem.h"
 
+/* Another plan beside that of the round, drawn anew for each: regions of units on other devices. Knobs alone cannot name a
+ * device; a unit that takes this plan's can go anywhere, and the policy learns which regions gain by it.
+ *
+ * device: (N). *grouping: that was drawn. A grouping is drawn, then a device for each of its groups: any, or that of a neighbour
+ * of one of its units. Where none is drawn, the device is that of `plan`. */
+stw_status stw_propose(const stw_problem *problem, const stw_plan *plan, stw_rng rng, int32_t *device, int32_t *grouping,
+                       stw_arena scratch, stw_error *error);
+
 typedef struct stw_moves {
     int32_t count;
     int32_t *start;  /* (count + 1) into unit */

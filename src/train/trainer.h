@@ -5,17 +5,13 @@
  * Several trainers, each with a graph of its own, can learn into one network (src/pretrain): then an update is taken apart, and
  * whoever owns the network adds their gradients up.
  *
- * trainer.c   what a trainer has
- * update.c    an update: sample.c (what the policy decides), learn.c (what follows from it)
- * round.c     the beginning of a round: the plan, its feedback; constants.c: the best constants
- * keep.c      the best plan, and the best beside it
- * proposal.c  the other plan of a round
- * fusion.c    the fusion priorities of the first round
- * rollout.c   samples -> plans -> scores
- * moves.c     groups of units that go elsewhere; try_moves.c: trials that are learnt from; screen.c: those that look promising
- * shuffle.c   features dealt out among units, as a control
- * imitate.c   the warm start of the head `device`
- * resume.c    to a file and back, bit for bit */
+ * trainer.c  what a trainer has
+ * update.c   an update: what the policy decides, what the plans are worth, what is learnt from it
+ * round.c    a round: its plan, its feedback, the best constants; the plans that are kept
+ * moves.c    groups of units that go elsewhere: another plan, trials that are learnt from, those that look promising
+ * decode.c   decisions to a plan; ppo.c: rewards, advantages, the loss; explore.c: noise
+ * imitate.c  the warm start of the head `device`
+ * resume.c   to a file and back, bit for bit */
 #ifndef STW_TRAIN_TRAINER_H
 #define STW_TRAIN_TRAINER_H
 
@@ -24,7 +20,7 @@
 #include "policy/distribution.h"
 #include "train/decode.h"
 #include "train/explore.h"
-#include "train/reward.h"
+#include "train/ppo.h"
 
 typedef struct stw_train_settings {
     uint64_t seed;
@@ -44,7 +40,7 @@ typedef struct stw_train_settings {
     double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
     bool elite;         /* the best sample of the round is learnt from again in every update */
     int32_t moves;      /* of what the round proposes, tried in each update, at most samples + 1; then no sample takes it */
-    bool proposals;     /* units may take the devices of another plan, drawn for each round (proposal.h) */
+    bool proposals;     /* units may take the devices of another plan, drawn for each round (moves.h) */
     double wander;      /* a round that found nothing better is followed by one from the best other plan that it saw, if that is
                          * worse by less than this share; falls linearly to 0 */
     bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */

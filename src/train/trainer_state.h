@@ -90,58 +90,27 @@ stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error)
 stw_status stw_trainer_observe(stw_trainer *t, stw_error *error);
 /* The last part of it: draws a proposal by t->draw, and shows all to the network. */
 stw_status stw_trainer_show(stw_trainer *t, stw_error *error);
-/* shuffle.c: deals the rows of the input out anew. */
-stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
-/* update.c. 0 to 1: of the updates if they are counted, else of the budget. */
-double stw_trainer_progress(const stw_trainer *t);
-
-/* keep.c: keeps plan k if it is better than the best, after a try at better priorities. */
+/* Keeps plan k if it is better than the best, after a try at better priorities. */
 stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, stw_error *error);
 /* Remembers the best of the first `count` plans to wander to. */
 stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *error);
-/* A plan that is the round's plan all over again says nothing about how to leave it. */
-bool stw_trainer_is_a_change(const stw_trainer *t, const stw_plan *plan);
-/* Fusion priorities, (N); nothing without fusion. */
-void stw_trainer_copy_fusion(const stw_trainer *t, double *to, const double *from);
-typedef struct stw_run_times { /* (T) by op, groups or not */
-    int64_t *start_ps, *end_ps;
-    int32_t *task;
-} stw_run_times;
-/* Of the run that has just ended in the first workspace. */
-stw_status stw_trainer_times(const stw_trainer *t, stw_run_times *out, stw_arena *arena, stw_error *error);
+/* Deals the rows of the input out anew, at random: to find out whether the network goes by them at all. */
+stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
 
-/* constants.c: those that give the best new plan become the offset of the round: means of 0 stand for them. */
-stw_status stw_trainer_find_constants(stw_trainer *t, bool *over, stw_error *error);
-
+/* update.c. 0 to 1: of the updates if they are counted, else of the budget. */
+double stw_trainer_progress(const stw_trainer *t);
 /* Actions laid out as in the trainer, of the first sample; NULL: that is not decided (placement: only if it is not open). */
 typedef struct stw_actions {
     const double *fusion, *placement, *schedule;
 } stw_actions;
-/* rollout.c: decodes and evaluates `count` plans. `*complete` is false if the time ran out: then some have no score. */
+/* Decodes and evaluates `count` plans. `*complete` is false if the time ran out: then some have no score. */
 stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error);
-/* sample.c: samples of all tasks, and their scores; the last is the greedy one. `*over`: stopped on the way. */
-stw_status stw_trainer_sample_and_evaluate(stw_trainer *t, bool *over, stw_error *error);
-/* What was sampled last. */
-stw_actions stw_trainer_decided(const stw_trainer *t);
-/* What sample k is drawn from. Its placement is that of all samples unless they were fused differently. */
-stw_distribution stw_trainer_fusion_of(const stw_trainer *t);
-stw_distribution stw_trainer_placement_of(const stw_trainer *t, int32_t k);
-stw_distribution stw_trainer_schedule_of(const stw_trainer *t, int32_t k);
-/* Fusion is decided first and needs none of the others. */
-bool stw_trainer_runs_placement(const stw_trainer *t);
 /* The placement task for the first `count` samples of fusion, or, where the network has no fusion, once for all. */
 stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error);
 
-/* learn.c: keeps the best sample of the round, and puts it in the place of the greedy one for learning. */
-void stw_trainer_stand_elite(stw_trainer *t);
-/* Steps of Adam, one per epoch. */
-stw_status stw_trainer_learn(stw_trainer *t, stw_error *error);
-
-/* try_moves.c: tries some of the round's moves; adds the gradient of what they say to d_out, (M, P). */
+/* moves.c: tries some of the round's moves; adds the gradient of what they say to d_out, (M, P). */
 stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error);
 double stw_trainer_learn_moves(const stw_trainer *t, double *d_out);
-/* Of the round's plan with units on other devices: views and parameters follow, and what the environment adds. */
-stw_status stw_trainer_evaluate_moved(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *score, stw_error *error);
 
 /* imitate.c: trains the head `device` to name the devices of the round's plan. `*over`: stopped on the way. */
 stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error);

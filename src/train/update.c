@@ -1,8 +1,300 @@
-/* An update: samples from the policy, their scores, and a step towards the better ones; and the plan without noise. */
+/* An update: the policy decides, task after task, for some samples and once without noise; their plans are made and evaluated on
+ * all threads; a step of Adam goes towards what was better. */
 #include <math.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "train/trainer_state.h"
+
+static const uint64_t FUSION = UINT64_C(1) << 32; /* of the generator's parts, beyond those of the other tasks */
+
+/* ---- what the network says ---- */
+
+/* What sample k is drawn from. Its placement is that of all samples unless they were fused differently. */
+static stw_distribution fusion_of(const stw_trainer *t) {
+    return (stw_distribution){
+        .categorical = !t->fusion_nudged, .rows = t->problem->M, .dims = t->F, .out = t->fusion_out, .sigma = t->row.sigma};
+}
+
+static stw_distribution placement_of(const stw_trainer *t, int32_t k) {
+    return (stw_distribution){.categorical = !t->steered,
+                              .rows = t->problem->M,
+                              .dims = t->P,
+                              .out = &t->means[t->chained ? (int64_t)k * t->problem->M * t->P : 0],
+                              .sigma = t->row.sigma};
+}
+
+static stw_distribution schedule_of(const stw_trainer *t, int32_t k) {
+    return (stw_distribution){.categorical = !t->nudged,
+                              .rows = t->problem->M,
+                              .dims = t->S,
+                              .out = &t->schedule_out[(int64_t)k * t->problem->M * t->S],
+                              .sigma = t->row.sigma};
+}
+
+stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error) {
+    return t->chained ? stw_pass_place(t->pass, count, t->fusion, t->means, error) : stw_pass_placement(t->pass, t->means, error);
+}
+
+/* Fusion is decided first and needs none of the others. */
+static bool runs_placement(const stw_trainer *t) { return !t->chained || t->problem->places || t->problem->schedules; }
+
+/* ---- samples ---- */
+
+static stw_status explore(stw_trainer *t, stw_rng rng, int32_t dims, stw_error *error) {
+    const double *feedback = stw_net_config(t->net)->feedback_columns > 0 ? t->feedback : NULL;
+    return stw_explore(t->problem, &t->settings.noise, rng, dims, feedback, t->noise, t->round_arena, error);
+}
+
+/* Sample `samples` is the greedy one. */
+static stw_status sample_fusion(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const stw_distribution d = fusion_of(t);
+    const int64_t M = t->problem->M;
+    for (int32_t k = 0; k <= t->settings.samples; k++) {
+        double *action = &t->fusion[k * M];
+        if (k == t->settings.samples || !t->problem->fuses) {
+            stw_distribution_greedy(&d, action);
+            continue;
+        }
+        TRY(explore(t, stw_rng_split(rng, FUSION + (uint64_t)k), t->F, error));
+        stw_distribution_sample(&d, t->noise, action);
+        stw_distribution_log_density(&d, action, &t->logp_fusion[k * M]);
+    }
+    return STW_OK;
+}
+
+/* Spread evenly over the samples. */
+static bool is_hedged(const stw_trainer *t, int32_t k) {
+    return t->steered && floor((k + 1) * t->settings.hedge) > floor(k * t->settings.hedge);
+}
+
+static void ignore_network(const stw_trainer *t, const stw_distribution *d, double *action) {
+    for (int64_t i = 0; i < (int64_t)t->problem->M * t->A; i++) action[i] -= d->out[i];
+}
+
+static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const int64_t M = t->problem->M;
+    for (int32_t k = 0; k <= t->settings.samples; k++) {
+        const stw_distribution d = placement_of(t, k);
+        double *action = &t->placement[k * M * t->A];
+        if (k == t->settings.samples || !t->problem->places) {
+            stw_distribution_greedy(&d, action);
+            if (t->settings.hedge >= 1.0) ignore_network(t, &d, action);
+            continue;
+        }
+        TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k), t->P, error));
+        for (int64_t u = 0; t->settings.moves > 0 && u < M; u++) t->noise[u * t->P + STW_MOVE_KNOB] = 0.0;
+        stw_distribution_sample(&d, t->noise, action);
+        if (is_hedged(t, k)) ignore_network(t, &d, action);
+        stw_distribution_log_density(&d, action, &t->logp_placement[k * M]);
+    }
+    return STW_OK;
+}
+
+static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error *error) {
+    const int64_t M = t->problem->M;
+    TRY(stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error));
+    for (int32_t k = 0; k <= t->settings.samples; k++) {
+        const stw_distribution d = schedule_of(t, k);
+        double *action = &t->schedule[k * M];
+        if (k == t->settings.samples) {
+            stw_distribution_greedy(&d, action);
+            continue;
+        }
+        TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k + 1), t->S, error));
+        stw_distribution_sample(&d, t->noise, action);
+        stw_distribution_log_density(&d, action, &t->logp_schedule[k * M]);
+    }
+    return STW_OK;
+}
+
+/* What was sampled last. */
+static stw_actions decided(const stw_trainer *t) {
+    return (stw_actions){.fusion = t->problem->fuses ? t->fusion : NULL,
+                         .placement = t->placement,
+                         .schedule = t->problem->schedules ? t->schedule : NULL};
+}
+
+/* Samples of all tasks, and their scores; the last is the greedy one. `*over`: stopped on the way. */
+static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *error) {
+    const stw_rng rng = stw_rng_split(&t->rng, (uint64_t)t->update);
+    bool complete = false;
+    if (t->chained) {
+        TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
+        TRY(sample_fusion(t, &rng, error));
+    }
+    if (runs_placement(t)) {
+        TRY(stw_trainer_run_placement(t, t->settings.samples + 1, error));
+        TRY(sample_placement(t, &rng, error));
+    }
+    if ((*over = stw_trainer_may_stop(t))) return STW_OK; /* what follows takes longest if every op decides */
+    if (t->problem->schedules) TRY(sample_schedule(t, &rng, error));
+    const stw_actions actions = decided(t);
+    TRY(stw_trainer_rollout(t, &actions, t->settings.samples + 1, &complete, error));
+    *over = !complete;
+    return STW_OK;
+}
+
+/* ---- plans and their scores ---- */
+
+typedef struct {
+    stw_trainer *t;
+    stw_actions actions;
+    stw_status *status;
+    stw_error *error;
+    atomic_bool stopped;
+} rollout;
+
+static stw_status decode_and_evaluate(rollout *r, int64_t k, int32_t worker) {
+    stw_trainer *t = r->t;
+    const int64_t M = t->problem->M;
+    const stw_actions *a = &r->actions;
+    const stw_decisions decisions = {.fusion = a->fusion == NULL ? NULL : &a->fusion[k * M],
+                                     .placement = t->problem->places ? &a->placement[k * M * t->A] : NULL,
+                                     .schedule = a->schedule == NULL ? NULL : &a->schedule[k * M],
+                                     .steered = t->steered,
+                                     .nudged = t->nudged,
+                                     .fusion_nudged = t->fusion_nudged};
+    const stw_group_maker maker = {t->fuser == NULL ? NULL : t->fuser[worker], t->plan_fusion[k]};
+    TRY(stw_decode(t->problem, &t->round, &decisions, &maker, t->plan[k], t->environment.scratch[worker], &r->error[k]));
+    if (t->environment.finish != NULL) TRY(t->environment.finish(t->environment.context, t->plan[k], worker, &r->error[k]));
+    return t->environment.evaluate(t->environment.context, t->plan[k], worker, &t->score[k], &r->error[k]);
+}
+
+static void work(void *context, int64_t k, int32_t worker) {
+    rollout *r = context;
+    if (stw_trainer_may_stop(r->t)) atomic_store(&r->stopped, true);
+    if (atomic_load(&r->stopped)) return;
+    r->status[k] = decode_and_evaluate(r, k, worker);
+}
+
+stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error) {
+    stw_arena scratch = t->round_arena;
+    rollout r = {.t = t, .actions = *actions};
+    STW_TRY_NEW(&scratch, r.status, count, error);
+    STW_TRY_NEW(&scratch, r.error, count, error);
+    stw_pool_run(t->environment.pool, count, work, &r);
+    for (int32_t k = 0; k < count; k++) {
+        if (r.status[k] == STW_OK) continue;
+        if (error != NULL) *error = r.error[k];
+        return r.status[k];
+    }
+    *complete = !atomic_load(&r.stopped);
+    if (*complete) t->evaluations += count;
+    return STW_OK;
+}
+
+/* ---- learning ---- */
+
+/* Where moves are tried one by one, no sample says anything about them: as if each had decided what the network says. */
+static void forget_move_knob(stw_trainer *t) {
+    const int64_t M = t->problem->M;
+    for (int64_t k = 0; k < (int64_t)t->learnt * M; k++)
+        t->placement[k * t->A + STW_MOVE_KNOB] = t->means[k % M * t->P + STW_MOVE_KNOB];
+}
+
+/* Gradient of all tasks by the network's outputs. */
+static stw_status find_gradient(stw_trainer *t, stw_error *error) {
+    const stw_problem *p = t->problem;
+    const int64_t M = p->M, outputs = t->chained ? t->settings.samples + 1 : 1;
+    const int32_t K = t->learnt;
+    const stw_ppo ppo = {.K = K,
+                         .M = p->M,
+                         .clip = t->settings.clip,
+                         .pull = t->settings.pull,
+                         .entropy = t->settings.entropy * (1.0 - stw_trainer_progress(t)),
+                         .advantage = t->advantage};
+    stw_arena scratch = t->round_arena;
+    stw_distribution *d;
+    double **d_out;
+    stw_ppo_result fusion = {0}, placement = {0}, schedule = {0};
+    STW_TRY_NEW(&scratch, d, K, error);
+    STW_TRY_NEW(&scratch, d_out, K, error);
+    memset(t->d_placement, 0, (size_t)(outputs * M * t->P) * sizeof *t->d_placement);
+    memset(t->d_schedule, 0, (size_t)((t->settings.samples + 1) * M * t->S) * sizeof *t->d_schedule);
+    if (t->chained) memset(t->d_fusion, 0, (size_t)(M * t->F) * sizeof *t->d_fusion);
+    for (int32_t k = 0; k < K; k++) {
+        d[k] = fusion_of(t);
+        d_out[k] = t->d_fusion;
+    }
+    if (p->fuses) TRY(stw_ppo_loss(&ppo, d, t->fusion, t->logp_fusion, d_out, &fusion, scratch, error));
+    for (int32_t k = 0; k < K; k++) {
+        d[k] = placement_of(t, k);
+        d_out[k] = &t->d_placement[t->chained ? k * M * t->P : 0];
+    }
+    if (p->places && K > 0) TRY(stw_ppo_loss(&ppo, d, t->placement, t->logp_placement, d_out, &placement, scratch, error));
+    if (t->tried > 0) placement.loss += stw_trainer_learn_moves(t, t->d_placement);
+    for (int32_t k = 0; k < K; k++) {
+        d[k] = schedule_of(t, k);
+        d_out[k] = &t->d_schedule[k * M * t->S];
+    }
+    if (p->schedules && K > 0) TRY(stw_ppo_loss(&ppo, d, t->schedule, t->logp_schedule, d_out, &schedule, scratch, error));
+    t->row.loss = placement.loss + schedule.loss + fusion.loss;
+    t->row.clipped = p->places ? placement.clipped : p->schedules ? schedule.clipped : fusion.clipped;
+    return STW_OK;
+}
+
+/* Keeps the best sample of the round, and puts it in the place of the greedy one for learning. */
+static void stand_elite(stw_trainer *t) {
+    const int64_t M = t->problem->M, K = t->settings.samples;
+    for (int64_t k = 0; k <= K; k++) {
+        if (t->score[k].reason != STW_VALID || (t->has_elite && !stw_score_is_better(&t->score[k], &t->elite_score))) continue;
+        t->has_elite = true;
+        t->elite_score = t->score[k];
+        memcpy(t->elite_placement, &t->placement[k * M * t->A], (size_t)(M * t->A) * sizeof *t->placement);
+        memcpy(t->elite_schedule, &t->schedule[k * M], (size_t)M * sizeof *t->schedule);
+        if (t->chained) memcpy(t->elite_fusion, &t->fusion[k * M], (size_t)M * sizeof *t->fusion);
+    }
+    t->learnt = (int32_t)K + (t->settings.elite && t->has_elite);
+    if (t->learnt == K) return;
+    t->score[K] = t->elite_score;
+    memcpy(&t->placement[K * M * t->A], t->elite_placement, (size_t)(M * t->A) * sizeof *t->placement);
+    memcpy(&t->schedule[K * M], t->elite_schedule, (size_t)M * sizeof *t->schedule);
+    if (t->chained) memcpy(&t->fusion[K * M], t->elite_fusion, (size_t)M * sizeof *t->fusion);
+}
+
+/* What the policy as it is says of the elite, so that its ratios begin at 1 like those of the samples. */
+static void score_elite(stw_trainer *t) {
+    const int64_t M = t->problem->M, K = t->settings.samples;
+    const stw_distribution placement = placement_of(t, (int32_t)K), schedule = schedule_of(t, (int32_t)K);
+    const stw_distribution fusion = fusion_of(t);
+    if (t->problem->fuses) stw_distribution_log_density(&fusion, &t->fusion[K * M], &t->logp_fusion[K * M]);
+    stw_distribution_log_density(&placement, &t->placement[K * M * t->A], &t->logp_placement[K * M]);
+    if (t->problem->schedules) stw_distribution_log_density(&schedule, &t->schedule[K * M], &t->logp_schedule[K * M]);
+}
+
+/* The tasks again: all of them, or, where nothing but the decisions of the last sample has changed, those that see them. */
+static stw_status run_again(stw_trainer *t, bool all, stw_error *error) {
+    if (all && t->chained) TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
+    if ((all || t->chained) && runs_placement(t)) TRY(stw_trainer_run_placement(t, t->settings.samples + 1, error));
+    if (!t->problem->schedules) return STW_OK;
+    return stw_pass_schedule(t->pass, t->settings.samples + 1, t->placement, t->schedule_out, error);
+}
+
+/* Without an elite, the first epoch uses the forward passes that the samples came from. */
+stw_status stw_trainer_add_gradient(stw_trainer *t, int32_t epoch, stw_error *error) {
+    const bool elite = t->learnt > t->settings.samples;
+    if (epoch > 0 || elite) TRY(run_again(t, epoch > 0, error));
+    if (t->settings.moves > 0) forget_move_knob(t);
+    if (epoch == 0 && elite) score_elite(t);
+    TRY(find_gradient(t, error));
+    return stw_pass_backward(t->pass, t->d_fusion, runs_placement(t) ? t->d_placement : NULL,
+                             t->problem->schedules && t->learnt > 0 ? t->d_schedule : NULL, error);
+}
+
+/* Steps of Adam, one per epoch. */
+static stw_status learn(stw_trainer *t, stw_error *error) {
+    stw_parameters *parameters = stw_net_parameters(t->net);
+    for (int32_t epoch = 0; epoch < t->settings.epochs && !stw_trainer_may_stop(t); epoch++) {
+        stw_parameters_zero_gradient(parameters);
+        TRY(stw_trainer_add_gradient(t, epoch, error));
+        t->row.gradient_norm = stw_parameters_update(parameters, t->row.rate, t->settings.gradient_norm);
+    }
+    return STW_OK;
+}
+
+/* ---- the update ---- */
 
 double stw_trainer_progress(const stw_trainer *t) {
     const double share = t->settings.updates > 0 ? (double)t->update / (double)t->settings.updates
@@ -28,7 +320,7 @@ static stw_status keep_best(stw_trainer *t, bool *over, stw_error *error) {
 static void describe(stw_trainer *t) {
     stw_curve_row *row = &t->row;
     const int32_t K = t->settings.samples;
-    const stw_distribution d = stw_trainer_runs_placement(t) ? stw_trainer_placement_of(t, K) : stw_trainer_fusion_of(t);
+    const stw_distribution d = runs_placement(t) ? placement_of(t, K) : fusion_of(t);
     double mean = 0.0, square = 0.0;
     int32_t valid = 0;
     row->mean = 0.0;
@@ -80,7 +372,7 @@ stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
     TRY(begin_update(t, over, error));
     if (*over) return STW_OK;
     const int64_t before = t->evaluations;
-    TRY(stw_trainer_sample_and_evaluate(t, over, error));
+    TRY(sample_and_evaluate(t, over, error));
     if (*over) return STW_OK;
     const stw_reward_rule rule = {t->settings.reward, t->reference, t->settings.loss_weight};
     describe(t);
@@ -90,7 +382,7 @@ stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
         t->evaluations = before;
         return STW_OK;
     }
-    stw_trainer_stand_elite(t);
+    stand_elite(t);
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
     TRY(stw_trainer_try_moves(t, error));
@@ -103,7 +395,7 @@ stw_status stw_trainer_try(stw_trainer *t, bool *over, stw_error *error) {
     TRY(begin_update(t, over, error));
     if (*over) return STW_OK;
     TRY(stw_trainer_run_placement(t, 1, error));
-    const stw_distribution d = stw_trainer_placement_of(t, 0);
+    const stw_distribution d = placement_of(t, 0);
     stw_distribution_greedy(&d, t->placement);
     const stw_actions actions = {.placement = t->placement};
     TRY(stw_trainer_rollout(t, &actions, 1, &complete, error));
@@ -120,7 +412,7 @@ stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
     const stw_environment *e = &t->environment;
     TRY(stw_trainer_sample(t, over, error));
     if (*over) return STW_OK;
-    if (t->settings.rate > 0.0 && t->own_net != NULL) TRY(stw_trainer_learn(t, error));
+    if (t->settings.rate > 0.0 && t->own_net != NULL) TRY(learn(t, error));
     t->row.seconds = stw_now_s() - t->began_s;
     if (e->curve != NULL) e->curve(e->context, &t->row);
     return STW_OK;
@@ -132,20 +424,20 @@ stw_status stw_trainer_greedy(stw_trainer *t, stw_plan *plan, stw_score *score, 
     set_schedule_of_update(t);
     if (t->chained) {
         TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
-        const stw_distribution f = stw_trainer_fusion_of(t);
+        const stw_distribution f = fusion_of(t);
         stw_distribution_greedy(&f, t->fusion);
     }
-    if (stw_trainer_runs_placement(t)) {
+    if (runs_placement(t)) {
         TRY(stw_trainer_run_placement(t, 1, error));
-        const stw_distribution d = stw_trainer_placement_of(t, 0);
+        const stw_distribution d = placement_of(t, 0);
         stw_distribution_greedy(&d, t->placement);
     }
     if (t->problem->schedules) {
         TRY(stw_pass_schedule(t->pass, 1, t->placement, t->schedule_out, error));
-        const stw_distribution s = stw_trainer_schedule_of(t, 0);
+        const stw_distribution s = schedule_of(t, 0);
         stw_distribution_greedy(&s, t->schedule);
     }
-    const stw_actions actions = stw_trainer_decided(t);
+    const stw_actions actions = decided(t);
     TRY(stw_trainer_rollout(t, &actions, 1, &complete, error));
     if (!complete) return stw_fail(error, STW_ERROR_CANCELLED, "stopped before the greedy plan was evaluated");
     *score = t->score[0];

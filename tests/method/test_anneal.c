@@ -13,7 +13,7 @@
 #include "plan/plan.h"
 #include "support/random.h"
 #include "test.h"
-#include "train/fusion.h"
+#include "train/decode.h"
 
 enum { PLACEMENT = STW_TASK_PLACEMENT, SCHEDULE = STW_TASK_SCHEDULE, BOTH = PLACEMENT | SCHEDULE, MOST_THREADS = 8 };
 

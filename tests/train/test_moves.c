@@ -5,7 +5,6 @@
 #include "sim/complete.h"
 #include "train/bench.h"
 #include "train/moves.h"
-#include "train/proposal.h"
 
 static bench *random_bench(uint64_t seed, int32_t devices, int32_t threads) {
     stw_rng rng = stw_rng_create(seed);

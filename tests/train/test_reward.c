@@ -1,5 +1,5 @@
 /* train/reward: rewards and advantages, by hand. */
-#include "train/reward.h"
+#include "train/ppo.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "train/bench.h"
-#include "train/proposal.h"
+#include "train/moves.h"
 
 static bench *random_bench(uint64_t seed, int32_t devices) {
     stw_rng rng = stw_rng_create(seed);

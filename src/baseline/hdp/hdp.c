@@ -1,11 +1,11 @@
-/* `hdp`: the hierarchical planner of Mirhoseini et al. (ICLR 2018), trained on this graph alone: what `go-one` is compared with.
- */
+/* `hdp`: the hierarchical planner of Mirhoseini et al. (ICLR 2018), trained on this graph alone: what `go-one` is compared
+ * with. */
 #include <stdio.h>
 
+#include "baseline/hdp/reinforce.h"
 #include "method/list.h"
 #include "method/starts.h"
 #include "plan/plan.h"
-#include "train/reinforce.h"
 
 typedef struct {
     stw_search *search;

@@ -1,14 +1,10 @@
-/* REINFORCE for the hierarchical planner (policy/hdp.h) on one graph. An update draws K groupings and placements, evaluates their
- * plans on all threads, and makes those that cost less than usual more likely.
- *
- * reinforce.c          an update
- * reinforce_problem.c  a graph as the planner sees it
- * reinforce_rules.c    costs, baseline, weights, schedules; the presets */
-#ifndef STW_TRAIN_REINFORCE_H
-#define STW_TRAIN_REINFORCE_H
+/* REINFORCE for the hierarchical planner (network.h) on one graph (problem.h). An update draws K groupings and placements,
+ * evaluates their plans on all threads, and makes those that cost less than usual more likely. */
+#ifndef STW_BASELINE_HDP_REINFORCE_H
+#define STW_BASELINE_HDP_REINFORCE_H
 
-#include "policy/hdp.h"
-#include "policy/hdp_embedding.h"
+#include "baseline/hdp/network.h"
+#include "baseline/hdp/problem.h"
 #include "train/trainer.h"
 
 typedef struct stw_reinforce_settings {
@@ -57,26 +53,6 @@ typedef struct stw_baseline {
  * baseline. */
 void stw_reinforce_weights(const stw_reinforce_settings *settings, int64_t update, const double *cost, const bool *valid,
                            stw_baseline *baseline, double *weight);
-
-/* ---- the problem ---- */
-
-typedef struct stw_grouping_problem { /* N rows: ops, or units of ops; parameters go with their reader */
-    const stw_simulator *simulator;
-    int32_t N, columns;
-    double *feature; /* (N, columns) */
-    int32_t *row;    /* (nodes) of each op, or -1 */
-    int32_t D;
-    int32_t device[STW_MAX_DEVICES]; /* (D) that may be used */
-    stw_hdp_ops ops;                 /* edges and contents: ops of each class, summed output shapes */
-    int32_t rule;                    /* stw_rule of the plans; -1: upward rank */
-} stw_grouping_problem;
-/* allowed: devices, a bit each; 0: all. units: as in the settings; ops that must be together are one row in any case. Everything
- * lives in the arena. */
-stw_status stw_grouping_problem_build(const stw_simulator *simulator, uint64_t allowed, int32_t units, stw_arena *arena,
-                                      stw_grouping_problem *out, stw_error *error);
-/* group: (N), device: (G) in [0, D). Fills devices and priorities of all nodes. */
-stw_status stw_grouping_decode(const stw_grouping_problem *problem, const int32_t *group, const int32_t *device, stw_plan *plan,
-                               stw_arena scratch, stw_error *error);
 
 /* ---- training ---- */
 

@@ -1,8 +1,8 @@
 /* The inside of the hierarchical planner's network, for its files. */
-#ifndef STW_POLICY_HDP_STATE_H
-#define STW_POLICY_HDP_STATE_H
+#ifndef STW_BASELINE_HDP_NETWORK_STATE_H
+#define STW_BASELINE_HDP_NETWORK_STATE_H
 
-#include "policy/hdp.h"
+#include "baseline/hdp/network.h"
 
 struct stw_hdp {
     stw_hdp_config config;
@@ -49,8 +49,7 @@ static inline void *stw_hdp_at(const stw_hdp *hdp, void *block, int64_t t, int64
     return (char *)block + t * hdp->K * width * (int64_t)hdp->backend->real_bytes;
 }
 
-/* hdp_grouper.c, hdp_back.c: the two parts of stw_hdp_backward. */
-void stw_hdp_grouper_backward(stw_hdp *hdp, const double *weight, const int32_t *group);
+/* placer.c: its part of stw_hdp_backward. */
 stw_status stw_hdp_placer_backward(stw_hdp *hdp, const double *weight, const int32_t *device, stw_error *error);
 
 /* Log probabilities of `count` logits, in place. */

@@ -1,7 +1,7 @@
 /* REINFORCE for the hierarchical planner: its rules one by one, what it sees of a graph, and that it learns. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
+#include "baseline/hdp/reinforce.h"
 #include "train/bench.h"
-#include "train/reinforce.h"
 
 /* ---- rules ---- */
 

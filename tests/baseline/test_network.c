@@ -1,11 +1,11 @@
 /* The hierarchical planner's network: its probabilities, its gradient against differences, the groups' embedding by hand. */
-#include "policy/hdp.h"
+#include "baseline/hdp/network.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/hdp_embedding.h"
+#include "baseline/hdp/problem.h"
 #include "test.h"
 
 enum { N = 150, F = 4, G = 5, D = 3, E = 7, K = 3 }; /* N: more rows than a worker has before it */

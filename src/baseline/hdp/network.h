@@ -3,7 +3,7 @@
  * group's embedding, K samples side by side.
  *
  *   p      = softmax(x A B + noise)             (N, G) the grouper; no activation; the same for all samples
- *   e      = what each group holds              (G, K, E) from the host: hdp_embedding.h
+ *   e      = what each group holds              (G, K, E) from the host: problem.h
  *   f, r   = lstm(e), forwards and backwards    (G, K, width / 2) each
  *   m      = [f, r] P                           (G, K, width)
  *   h      = lstm(embedding of the device of the group before), beginning with the last states of f and r side by side
@@ -13,12 +13,10 @@
  * As in the authors' program, the decoder's input is the device alone and the attention's values are its keys. The network knows
  * neither graphs nor devices: plain arrays in, plain arrays out.
  *
- * hdp.c          parameters, memory
- * hdp_grouper.c  the grouper
- * hdp_placer.c   encoder and decoder
- * hdp_back.c     the placer's backward pass */
-#ifndef STW_POLICY_HDP_H
-#define STW_POLICY_HDP_H
+ * network.c  parameters, memory, the grouper
+ * placer.c   encoder and decoder */
+#ifndef STW_BASELINE_HDP_NETWORK_H
+#define STW_BASELINE_HDP_NETWORK_H
 
 #include "nn/layers.h"
 
