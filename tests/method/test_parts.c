@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "method/expert_stages.h"
+#include "method/expert/stages.h"
 #include "method/method.h"
-#include "method/metis_graph.h"
+#include "method/metis/part_graph.h"
 #include "support/random.h"
 #include "test.h"
 

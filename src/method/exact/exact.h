@@ -1,19 +1,17 @@
 /* `exact`: the best plan of a small graph, and the proof that there is none better.
  *
- * exact.c        the method: budget, incumbent, branching over placements
- * exact_model.c  a placement, whole or partial, as activities with precedence
- * exact_bound.c  what no completion of a partial decision can beat
- * exact_order.c  branching over orders, for one placement
- * exact_plan.c   a schedule as a plan: which priorities give it, if any do
- * exact_alike.c  devices that may be exchanged
+ * exact.c   the method: budget, the best plan so far, branching over placements; devices that may be exchanged
+ * model.c   a placement, whole or partial, as activities with precedence; what no completion of it can beat
+ * orders.c  branching over orders, for one placement; a schedule as a plan: which priorities give it, if any do
+ * fusion.c  merges of a chain, where fusion is among the tasks
  *
  * A run of the simulator is decided by the placement, by the order of the tasks on each device and by the order in which each
  * channel carries its transfers: everything begins as early as these allow. Every plan's run has such orders, so searching all
  * of them finds the best plan; and free priorities give nothing that strict orders do not. Not every order of transfers has
  * priorities that give it, since a channel never idles while something waits and a producer has one priority for all channels:
- * exact_plan.c finds them or says that there are none, and the simulator has the last word on every plan. */
-#ifndef STW_METHOD_EXACT_H
-#define STW_METHOD_EXACT_H
+ * orders.c finds them or says that there are none, and the simulator has the last word on every plan. */
+#ifndef STW_METHOD_EXACT_EXACT_H
+#define STW_METHOD_EXACT_EXACT_H
 
 #include "method/method.h"
 #include "plan/plan.h"
@@ -116,18 +114,13 @@ bool stw_exact_tighten(const stw_exact *x, stw_exact_model *m, stw_exact_times *
 
 /* All orders of a whole placement. */
 stw_status stw_exact_orders(stw_exact *x, stw_arena arena, stw_error *error);
-/* Makes a plan of the times, in which nothing overlaps, and judges it; `*done`: it is valid and takes no longer than they say. */
-stw_status stw_exact_try(stw_exact *x, const stw_exact_model *m, const stw_exact_times *times, stw_arena scratch, bool *done,
-                         stw_error *error);
 
 /* Evaluates a plan and keeps it if it is the best; *step_ps: its step, above the limit if it is not valid. */
 stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps, stw_error *error);
 /* Counts one node of the search; true if the budget is spent. */
 bool stw_exact_count(stw_exact *x);
 
-void stw_exact_find_alike(const stw_machine *machine, int32_t alike[STW_MAX_DEVICES]);
-
-/* exact_fusion.c: with fusion among the tasks. */
+/* fusion.c: with fusion among the tasks. */
 stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error);
 
 #endif

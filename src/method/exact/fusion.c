@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "method/exact.h"
+#include "method/exact/exact.h"
 #include "method/fusing.h"
 #include "method/starts.h"
 #include "plan/plan.h"

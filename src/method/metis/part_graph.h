@@ -1,11 +1,11 @@
 /* The graph that is partitioned: units as vertices, transfers as edges. Undirected, since a cut is paid either way.
  *
  * A value with several readers is one transfer per device that needs it, which no weighting of pairs can say exactly. */
-#ifndef STW_METHOD_METIS_GRAPH_H
-#define STW_METHOD_METIS_GRAPH_H
+#ifndef STW_METHOD_METIS_PART_GRAPH_H
+#define STW_METHOD_METIS_PART_GRAPH_H
 
 #include "graph/units.h"
-#include "method/expert_devices.h"
+#include "method/device_set.h"
 #include "sim/sim.h"
 
 typedef enum stw_net_shape {
@@ -35,7 +35,7 @@ typedef struct stw_part_weights { /* M vertices, K constraints: in each of them 
     double *weight; /* (M, K) not negative */
 } stw_part_weights;
 
-/* metis_glue.c: joins vertices whose edge costs more than `dear`, dearest first, unless they are more than `most` of the work
+/* Joins vertices whose edge costs more than `dear`, dearest first, unless they are more than `most` of the work
  * together. work: (M). Fills piece: (M) and the number of pieces. */
 stw_status stw_part_graph_glue(const stw_part_graph *graph, const double *work, double dear, double most, stw_arena *arena,
                                int32_t *piece, int32_t *pieces, stw_error *error);
@@ -55,15 +55,15 @@ typedef struct stw_part_call {
     int32_t seed;        /* not negative */
 } stw_part_call;
 
-/* metis_split.c: the part of each vertex; part: (M). Fails with STW_ERROR_NO_PLAN if the program was built without METIS or METIS
+/* partition.c: the part of each vertex; part: (M). Fails with STW_ERROR_NO_PLAN if the program was built without METIS or METIS
  * fails. */
 stw_status stw_metis_partition(const stw_part_call *call, int32_t *part, stw_arena scratch, stw_error *error);
 
-/* metis_call.c: one call of METIS. More vertices than parts. */
+/* One call of METIS. More vertices than parts. */
 stw_status stw_metis_call(const stw_part_call *call, int32_t *part, stw_arena scratch, stw_error *error);
 bool stw_metis_is_there(void);
 
-/* metis_map.c: gives parts to devices. On entry part p belongs to set->device[p], devices of the machine beyond are free; on
+/* metis.c: gives parts to devices. On entry part p belongs to set->device[p], devices of the machine beyond are free; on
  * return device[p], changed so that those that exchange much have fast links, and no missing link is needed if that can be.
  * Devices are exchanged only for others that take equal times. */
 stw_status stw_metis_map(const stw_simulator *simulator, const stw_units *units, const int32_t *part, const stw_device_set *set,

@@ -26,7 +26,4 @@ typedef struct stw_layers { /* N nodes; entries of ops only, unless said otherwi
 stw_status stw_layers_build(const stw_graph *graph, const double *us, bool mirrored, stw_arena *arena, stw_layers *out,
                             stw_error *error);
 
-/* expert_names.c: fills count, layer and number. */
-stw_status stw_layers_name(stw_layers *layers, stw_arena *arena, stw_error *error);
-
 #endif

@@ -1,4 +1,4 @@
-#include "method/expert_devices.h"
+#include "method/device_set.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Which devices to divide a graph among, and what a transfer between two of them costs on average. */
-#ifndef STW_METHOD_EXPERT_DEVICES_H
-#define STW_METHOD_EXPERT_DEVICES_H
+#ifndef STW_METHOD_DEVICE_SET_H
+#define STW_METHOD_DEVICE_SET_H
 
 #include "cost/cost.h"
 

@@ -2,8 +2,8 @@
 #ifndef STW_METHOD_EXPERT_STAGES_H
 #define STW_METHOD_EXPERT_STAGES_H
 
-#include "method/expert_devices.h"
-#include "method/expert_layers.h"
+#include "method/device_set.h"
+#include "method/expert/layers.h"
 
 typedef enum stw_item_order {
     STW_ITEMS_TRACE,       /* as the graph lists them */

@@ -2,7 +2,7 @@
  * their forward ops, updates with their parameters. The simulator picks the best of some ways to do this. */
 #include <stdio.h>
 
-#include "method/expert_stages.h"
+#include "method/expert/stages.h"
 #include "method/method.h"
 #include "plan/plan.h"
 
