@@ -10,7 +10,7 @@
 #define STW_EXPORT_ONNX_H
 
 #include "export/export.h"
-#include "import/onnx.h"
+#include "import/onnx/onnx.h"
 
 #define STW_ONNX_CONFIGURATION "stowage"  /* the name of our device configuration */
 #define STW_ONNX_TAG           "stowage_" /* layer_ann: this and the number of the device */

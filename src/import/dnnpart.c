@@ -1,15 +1,48 @@
 /* Reads the inputs of dnn-partitioning (docs/formats/dnn-partitioning.md): nodes and edges into flat arrays, checked, ids
- * resolved. */
-#include "import/dnnpart.h"
-
+ * resolved; then graph and machine. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "graph/graph.h"
 #include "import/import.h"
 #include "machine/machine.h"
 
-bool stw_dnnpart_fail(stw_dnnpart *r, const char *at, const char *format, ...) {
+typedef struct {
+    const char *at; /* where it stands in the text, for messages */
+    stw_str name;   /* in scratch memory or in the text; may be empty */
+    int64_t id, colour;
+    bool has_colour; /* nodes of one colour are on one device */
+    double cpu_ms, accelerator_ms;
+    double size;        /* bytes that it holds on its device */
+    double transfer_ms; /* of its output, between an accelerator and the CPU's memory; below 0: nobody reads it */
+} file_node;
+
+typedef struct {
+    const char *at;
+    int64_t source_id, target_id;
+    int64_t source, target; /* positions among the nodes */
+    double cost_ms;
+} file_edge;
+
+typedef struct {
+    stw_json json;
+    stw_arena scratch;       /* gone after reading */
+    double accelerator_size; /* bytes that an accelerator holds */
+    int64_t accelerators, cpus;
+    int64_t node_count, edge_count;
+    file_node *node; /* in file order */
+    file_edge *edge;
+} reader;
+
+/* Fails at a place in the text; always false. */
+static bool fail(reader *r, const char *at, const char *format, ...) STW_PRINTF(3, 4);
+
+/* ---- the file ---- */
+
+static bool fail(reader *r, const char *at, const char *format, ...) {
     char text[300];
     va_list arguments;
     va_start(arguments, format);
@@ -38,7 +71,7 @@ bool stw_dnnpart_is(stw_str text, stw_arena scratch) {
 /* ---- values ---- */
 
 /* "supportedOnFpga" is true, false, 1 or 0. */
-static bool read_flag(stw_dnnpart *r, bool *out) {
+static bool read_flag(reader *r, bool *out) {
     if (stw_json_peek(&r->json) != STW_JSON_NUMBER) return stw_json_bool(&r->json, out);
     int64_t number = 0;
     if (!stw_json_int64(&r->json, &number)) return false;
@@ -46,12 +79,12 @@ static bool read_flag(stw_dnnpart *r, bool *out) {
     return true;
 }
 
-static bool read_amount(stw_dnnpart *r, const char *key, double *out) {
+static bool read_amount(reader *r, const char *key, double *out) {
     if (!stw_json_double(&r->json, out)) return false;
     return *out >= 0.0 || stw_json_fail(&r->json, "%s is %g; it must be 0 or more", key, *out);
 }
 
-static bool read_time(stw_dnnpart *r, const char *key, double *ms) {
+static bool read_time(reader *r, const char *key, double *ms) {
     if (!read_amount(r, key, ms)) return false;
     return *ms * 1e3 <= STW_GRAPH_MAX_US ||
            stw_json_fail(&r->json, "%s is %g ms; at most %g (23 days) are possible; is it in other units?", key, *ms,
@@ -59,7 +92,7 @@ static bool read_time(stw_dnnpart *r, const char *key, double *ms) {
 }
 
 /* The index of a key in a list of them, -1 if it is not there, -2 if it comes again (that is an error). */
-static int find_key(stw_dnnpart *r, stw_str key, const char *const *keys, int count, unsigned *seen) {
+static int find_key(reader *r, stw_str key, const char *const *keys, int count, unsigned *seen) {
     int k = 0;
     while (k < count && !stw_str_is(key, keys[k])) k++;
     if (k == count) return -1;
@@ -71,11 +104,10 @@ static int find_key(stw_dnnpart *r, stw_str key, const char *const *keys, int co
     return k;
 }
 
-static bool check_keys(stw_dnnpart *r, const char *at, const char *what, const char *const *keys, unsigned needed,
-                       unsigned seen) {
+static bool check_keys(reader *r, const char *at, const char *what, const char *const *keys, unsigned needed, unsigned seen) {
     const unsigned missing = needed & ~seen;
     if (missing == 0) return true;
-    return stw_dnnpart_fail(r, at, "%s: \"%s\" is missing", what, keys[__builtin_ctz(missing)]);
+    return fail(r, at, "%s: \"%s\" is missing", what, keys[__builtin_ctz(missing)]);
 }
 
 /* ---- nodes ---- */
@@ -84,19 +116,19 @@ enum { ID, NAME, SUPPORTED, CPU, ACCELERATOR, COLOUR, SIZE, NODE_KEYS };
 static const char *const node_keys[NODE_KEYS] = {"id",         "name", "supportedOnFpga", "cpuLatency", "fpgaLatency",
                                                  "colorClass", "size"};
 
-static bool read_colour(stw_dnnpart *r, stw_dnnpart_node *node) {
+static bool read_colour(reader *r, file_node *node) {
     if (stw_json_peek(&r->json) == STW_JSON_NULL) return stw_json_null(&r->json);
     node->has_colour = true;
     return stw_json_int64(&r->json, &node->colour);
 }
 
-static bool read_name(stw_dnnpart *r, stw_str *out) {
+static bool read_name(reader *r, stw_str *out) {
     if (!stw_json_string(&r->json, out)) return false;
     if (out->length == 0 || memchr(out->p, '\0', (size_t)out->length) == NULL) return true;
     return stw_json_fail(&r->json, "a name contains a NUL character");
 }
 
-static bool read_node_value(stw_dnnpart *r, int key, stw_dnnpart_node *node, bool *supported) {
+static bool read_node_value(reader *r, int key, file_node *node, bool *supported) {
     switch (key) {
         case ID: return stw_json_int64(&r->json, &node->id);
         case NAME: return read_name(r, &node->name);
@@ -109,14 +141,14 @@ static bool read_node_value(stw_dnnpart *r, int key, stw_dnnpart_node *node, boo
     }
 }
 
-static bool read_node(stw_dnnpart *r, int64_t index, stw_dnnpart_node *node) {
+static bool read_node(reader *r, int64_t index, file_node *node) {
     char what[60];
     snprintf(what, sizeof what, "nodes[%lld]", (long long)index);
     bool supported = true;
     unsigned seen = 0;
     stw_str key;
     stw_json_peek(&r->json); /* past white space */
-    *node = (stw_dnnpart_node){.at = r->json.cursor, .name = STW_STR(""), .transfer_ms = -1.0};
+    *node = (file_node){.at = r->json.cursor, .name = STW_STR(""), .transfer_ms = -1.0};
     if (stw_json_object(&r->json)) {
         while (stw_json_key(&r->json, &key)) {
             const int k = find_key(r, key, node_keys, NODE_KEYS, &seen);
@@ -130,18 +162,18 @@ static bool read_node(stw_dnnpart *r, int64_t index, stw_dnnpart_node *node) {
     const unsigned needed = 1u << ID | 1u << CPU | 1u << ACCELERATOR;
     if (!check_keys(r, node->at, what, node_keys, needed, seen)) return false;
     if (supported) return true;
-    return stw_dnnpart_fail(r, node->at, "%s '%.*s': supportedOnFpga is false; nodes that only a CPU can run are not modelled",
-                            what, STW_STR_SHOW(node->name));
+    return fail(r, node->at, "%s '%.*s': supportedOnFpga is false; nodes that only a CPU can run are not modelled", what,
+                STW_STR_SHOW(node->name));
 }
 
-static bool read_nodes(stw_dnnpart *r) {
+static bool read_nodes(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 nodes");
-    r->node = STW_NEW(&r->scratch, stw_dnnpart_node, count);
+    r->node = STW_NEW(&r->scratch, file_node, count);
     if (r->node == NULL) return stw_json_fail(&r->json, "out of memory");
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
-        stw_dnnpart_node beyond; /* where the first pass stopped at an error, this one meets it too */
+        file_node beyond; /* where the first pass stopped at an error, this one meets it too */
         const bool counted = r->node_count < count;
         if (!read_node(r, r->node_count, counted ? &r->node[r->node_count] : &beyond)) return false;
         if (!counted) return stw_json_fail(&r->json, "node %lld cannot be read", (long long)r->node_count);
@@ -155,13 +187,13 @@ static bool read_nodes(stw_dnnpart *r) {
 enum { SOURCE, TARGET, COST, EDGE_KEYS };
 static const char *const edge_keys[EDGE_KEYS] = {"sourceId", "destId", "cost"};
 
-static bool read_edge(stw_dnnpart *r, int64_t index, stw_dnnpart_edge *edge) {
+static bool read_edge(reader *r, int64_t index, file_edge *edge) {
     char what[60];
     snprintf(what, sizeof what, "edges[%lld]", (long long)index);
     unsigned seen = 0;
     stw_str key;
     stw_json_peek(&r->json);
-    *edge = (stw_dnnpart_edge){.at = r->json.cursor};
+    *edge = (file_edge){.at = r->json.cursor};
     if (stw_json_object(&r->json)) {
         while (stw_json_key(&r->json, &key)) {
             const int k = find_key(r, key, edge_keys, EDGE_KEYS, &seen);
@@ -178,14 +210,14 @@ static bool read_edge(stw_dnnpart *r, int64_t index, stw_dnnpart_edge *edge) {
     return false;
 }
 
-static bool read_edges(stw_dnnpart *r) {
+static bool read_edges(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 edges");
-    r->edge = STW_NEW(&r->scratch, stw_dnnpart_edge, count);
+    r->edge = STW_NEW(&r->scratch, file_edge, count);
     if (r->edge == NULL) return stw_json_fail(&r->json, "out of memory");
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
-        stw_dnnpart_edge beyond;
+        file_edge beyond;
         const bool counted = r->edge_count < count;
         if (!read_edge(r, r->edge_count, counted ? &r->edge[r->edge_count] : &beyond)) return false;
         if (!counted) return stw_json_fail(&r->json, "edge %lld cannot be read", (long long)r->edge_count);
@@ -206,13 +238,13 @@ static int compare_ids(const void *left, const void *right) {
     return a->position < b->position ? -1 : a->position > b->position;
 }
 
-static bool sort_ids(stw_dnnpart *r, id_entry *entry) {
+static bool sort_ids(reader *r, id_entry *entry) {
     for (int64_t i = 0; i < r->node_count; i++) entry[i] = (id_entry){r->node[i].id, i};
     if (r->node_count > 1) qsort(entry, (size_t)r->node_count, sizeof *entry, compare_ids);
     for (int64_t k = 1; k < r->node_count; k++) {
         if (entry[k].id != entry[k - 1].id) continue;
-        return stw_dnnpart_fail(r, r->node[entry[k].position].at, "nodes[%lld]: the id %lld is already that of nodes[%lld]",
-                                (long long)entry[k].position, (long long)entry[k].id, (long long)entry[k - 1].position);
+        return fail(r, r->node[entry[k].position].at, "nodes[%lld]: the id %lld is already that of nodes[%lld]",
+                    (long long)entry[k].position, (long long)entry[k].id, (long long)entry[k - 1].position);
     }
     return true;
 }
@@ -231,20 +263,19 @@ static int64_t find_id(const id_entry *entry, int64_t count, int64_t id) {
 }
 
 /* Edges by position instead of id; the cost goes to the node, since what is sent is its output, whoever reads it. */
-static bool resolve_edges(stw_dnnpart *r, const id_entry *entry) {
+static bool resolve_edges(reader *r, const id_entry *entry) {
     for (int64_t k = 0; k < r->edge_count; k++) {
-        stw_dnnpart_edge *edge = &r->edge[k];
+        file_edge *edge = &r->edge[k];
         edge->source = find_id(entry, r->node_count, edge->source_id);
         edge->target = find_id(entry, r->node_count, edge->target_id);
         if (edge->source < 0 || edge->target < 0) {
-            return stw_dnnpart_fail(r, edge->at, "edges[%lld]: there is no node with the id %lld", (long long)k,
-                                    (long long)(edge->source < 0 ? edge->source_id : edge->target_id));
+            return fail(r, edge->at, "edges[%lld]: there is no node with the id %lld", (long long)k,
+                        (long long)(edge->source < 0 ? edge->source_id : edge->target_id));
         }
         double *cost = &r->node[edge->source].transfer_ms;
         if (*cost >= 0.0 && *cost != edge->cost_ms) {
-            return stw_dnnpart_fail(r, edge->at,
-                                    "edges[%lld]: cost %g, but another edge out of node %lld costs %g; one output, one cost",
-                                    (long long)k, edge->cost_ms, (long long)edge->source_id, *cost);
+            return fail(r, edge->at, "edges[%lld]: cost %g, but another edge out of node %lld costs %g; one output, one cost",
+                        (long long)k, edge->cost_ms, (long long)edge->source_id, *cost);
         }
         *cost = edge->cost_ms;
     }
@@ -256,7 +287,7 @@ static bool resolve_edges(stw_dnnpart *r, const id_entry *entry) {
 enum { MAX_SIZE, MAX_ACCELERATORS, MAX_CPUS, NODES, EDGES, HEAD_KEYS };
 static const char *const head_keys[HEAD_KEYS] = {"maxSizePerFPGA", "maxFPGAs", "maxCPUs", "nodes", "edges"};
 
-static bool read_head_value(stw_dnnpart *r, int key) {
+static bool read_head_value(reader *r, int key) {
     switch (key) {
         case MAX_SIZE: return read_amount(r, "maxSizePerFPGA", &r->accelerator_size);
         case MAX_ACCELERATORS: return stw_json_int64(&r->json, &r->accelerators);
@@ -267,7 +298,7 @@ static bool read_head_value(stw_dnnpart *r, int key) {
     }
 }
 
-static bool read_head(stw_dnnpart *r) {
+static bool read_head(reader *r) {
     unsigned seen = 0;
     stw_str key;
     if (!stw_json_object(&r->json)) return false;
@@ -284,7 +315,266 @@ static bool read_head(stw_dnnpart *r) {
     return true;
 }
 
-static stw_status read_all(stw_dnnpart *r, stw_graph *graph, stw_error *error) {
+/* ---- graph and machine ---- */
+
+/* Graph and machine of a dnn-partitioning input. The file speaks of times and sizes, a graph of bytes; how the one becomes the
+ * other is told in docs/formats/dnn-partitioning.md. */
+
+static const double BYTES_PER_MS = 1e7; /* of transfer; so the links carry 1e10 bytes/s, and a byte stands for 100 ps */
+
+/* ---- an order in which inputs come first ---- */
+
+typedef struct {
+    int64_t *start;  /* (nodes + 1) into source */
+    int64_t *source; /* (edges) positions of the nodes that a node reads, in file order */
+} sources;
+
+static stw_status list_sources(const reader *r, stw_arena *arena, sources *out, stw_error *error) {
+    int64_t *place;
+    STW_TRY_NEW(arena, out->start, r->node_count + 1, error);
+    STW_TRY_NEW(arena, out->source, r->edge_count, error);
+    STW_TRY_NEW(arena, place, r->node_count + 1, error);
+    for (int64_t e = 0; e < r->edge_count; e++) out->start[r->edge[e].target + 1]++;
+    for (int64_t i = 0; i < r->node_count; i++) place[i + 1] = out->start[i + 1] += out->start[i];
+    for (int64_t e = 0; e < r->edge_count; e++) out->source[place[r->edge[e].target]++] = r->edge[e].source;
+    return STW_OK;
+}
+
+enum { UNSEEN, BEGUN, DONE };
+
+/* File order, but for what a node reads: that comes before it. false: a cycle, which goes through *stuck. */
+static bool sort_nodes(const reader *r, const sources *s, uint8_t *state, int64_t *stack, int64_t *cursor, int64_t *order,
+                       int64_t *stuck) {
+    int64_t done = 0;
+    for (int64_t first = 0; first < r->node_count; first++) {
+        int64_t depth = 0;
+        if (state[first] == UNSEEN) stack[depth++] = first;
+        while (depth > 0) {
+            const int64_t i = stack[depth - 1];
+            if (state[i] == UNSEEN) {
+                state[i] = BEGUN;
+                cursor[i] = s->start[i];
+            }
+            if (cursor[i] == s->start[i + 1]) {
+                state[i] = DONE;
+                order[done++] = i;
+                depth--;
+                continue;
+            }
+            const int64_t source = s->source[cursor[i]++];
+            *stuck = source;
+            if (state[source] == BEGUN) return false;
+            if (state[source] == UNSEEN) stack[depth++] = source;
+        }
+    }
+    return true;
+}
+
+static stw_status order_nodes(reader *r, const sources *s, int64_t **out, stw_error *error) {
+    uint8_t *state;
+    int64_t *stack, *cursor, stuck = 0;
+    STW_TRY_NEW(&r->scratch, *out, r->node_count, error);
+    STW_TRY_NEW(&r->scratch, state, r->node_count, error);
+    STW_TRY_NEW(&r->scratch, stack, r->node_count, error);
+    STW_TRY_NEW(&r->scratch, cursor, r->node_count, error);
+    if (sort_nodes(r, s, state, stack, cursor, *out, &stuck)) return STW_OK;
+    fail(r, r->node[stuck].at, "nodes[%lld] '%.*s' (id %lld) depends on itself: the edges close a cycle; remove one of them",
+         (long long)stuck, STW_STR_SHOW(r->node[stuck].name), (long long)r->node[stuck].id);
+    return STW_ERROR_INPUT;
+}
+
+/* ---- bytes ---- */
+
+typedef struct {
+    double size_scale;    /* bytes of the graph per byte of the file */
+    int64_t output_bytes; /* of all nodes together: what sizes must not be blamed for */
+} byte_scale;
+
+static int64_t output_bytes(const file_node *node) {
+    return node->transfer_ms > 0.0 ? llround(node->transfer_ms * BYTES_PER_MS) : 0;
+}
+
+/* Sizes are blown up, by a million where there is room, so that outputs, whose bytes are only a measure of time, hardly count. */
+static bool choose_scale(reader *r, byte_scale *out) {
+    const double limit = 0.5 * (double)STW_GRAPH_MAX_BYTES;
+    double transfers = 0.0, sizes = 0.0;
+    for (int64_t i = 0; i < r->node_count; i++) {
+        if (r->node[i].transfer_ms > 0.0) transfers += r->node[i].transfer_ms * BYTES_PER_MS + 1.0;
+        sizes += r->node[i].size + 1.0;
+    }
+    if (transfers > limit)
+        return stw_json_fail(&r->json, "the transfers take %g ms in all; that is too long", transfers / BYTES_PER_MS);
+    out->size_scale = 1e6;
+    while (out->size_scale > 1.0 && sizes * out->size_scale > limit) out->size_scale /= 10.0;
+    if (sizes * out->size_scale > limit)
+        return stw_json_fail(&r->json, "the sizes are %g bytes in all; at most 2^55 are possible", sizes);
+    for (int64_t i = 0; i < r->node_count; i++) out->output_bytes += output_bytes(&r->node[i]);
+    return true;
+}
+
+static int64_t size_bytes(const file_node *node, const byte_scale *scale) { return llround(node->size * scale->size_scale); }
+
+/* ---- the machine ---- */
+
+static void describe_device(stw_device *device, stw_str name, const char *kind, int64_t memory) {
+    *device = (stw_device){.name = name, .kind = stw_str_of(kind), .memory_bytes = memory};
+    device->flops_f32 = device->bandwidth = 1e12; /* all times are measured, so these play no part */
+    for (int32_t c = 0; c < STW_CLASS_COUNT; c++) device->efficiency[c] = 1.0;
+}
+
+/* Between CPUs a value stays where it is; between two accelerators it goes through the CPU's memory. */
+static double link_bandwidth(bool from_cpu, bool to_cpu) {
+    const double hop = BYTES_PER_MS * 1e3;
+    return from_cpu && to_cpu ? 1e100 : from_cpu || to_cpu ? hop : hop / 2.0;
+}
+
+static stw_status fill_machine(const reader *r, const byte_scale *scale, stw_machine *machine, stw_error *error) {
+    const double room = r->accelerator_size * scale->size_scale + (double)scale->output_bytes;
+    const int64_t memory = room < (double)STW_GRAPH_MAX_BYTES ? (int64_t)room : STW_GRAPH_MAX_BYTES;
+    machine->name = STW_STR("dnn-partitioning");
+    machine->host = (int32_t)r->accelerators;
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        const bool is_cpu = d >= r->accelerators;
+        const char *kind = is_cpu ? "cpu" : "accelerator";
+        const stw_str name = stw_str_format(&machine->arena, "%s:%d", kind, is_cpu ? d - machine->host : d);
+        if (name.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+        describe_device(&machine->device[d], name, kind, is_cpu ? STW_GRAPH_MAX_BYTES : memory);
+        for (int32_t to = 0; to < machine->device_count; to++) {
+            if (to == d) continue;
+            stw_link *link = &machine->link[d * machine->device_count + to];
+            link->bandwidth = link_bandwidth(is_cpu, to >= r->accelerators);
+        }
+    }
+    return stw_machine_finish(machine, error);
+}
+
+/* ---- the graph ---- */
+
+typedef struct {
+    reader *r;
+    stw_graph *graph;
+    const byte_scale *scale;
+    int32_t *op_of; /* (nodes) the op of a node of the file */
+    int32_t count;  /* nodes of the graph so far */
+    int32_t dtype;
+} builder;
+
+static stw_status add_node(builder *b, stw_node_kind kind, const char *op, stw_str name, int64_t bytes, stw_error *error) {
+    stw_graph *graph = b->graph;
+    const int32_t i = b->count++;
+    graph->kind[i] = (uint8_t)kind;
+    graph->node_name[i] = name;
+    graph->op_name[i] = stw_str_of(op);
+    graph->label[i] = graph->attributes[i] = STW_STR("");
+    graph->dtype[i] = (uint8_t)b->dtype;
+    graph->op_class[i] = STW_CLASS_OPAQUE;
+    graph->known[i] = true; /* as much as can be: the time is given */
+    graph->bytes[i] = graph->shape[i] = bytes;
+    graph->shape_start[i + 1] = i + 1;
+    graph->op_count += kind == STW_NODE_OP;
+    for (int32_t k = 0; k < graph->kind_count; k++) graph->us[k][i] = NAN;
+    return name.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+}
+
+static void add_input(builder *b, int64_t *next, int32_t node) { b->graph->input[(*next)++] = node; }
+
+/* A node of the file: an op, and what it holds on its device as a parameter that stays with it. */
+static stw_status add_record(builder *b, int64_t position, const sources *s, int64_t *next_input, stw_error *error) {
+    stw_graph *graph = b->graph;
+    const file_node *node = &b->r->node[position];
+    const int64_t held = size_bytes(node, b->scale);
+    stw_arena *arena = &graph->arena;
+    const stw_str name =
+        node->name.length > 0 ? stw_str_copy(arena, node->name) : stw_str_format(arena, "node %lld", (long long)node->id);
+    if (name.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    if (held > 0) {
+        graph->input_start[b->count + 1] = *next_input;
+        graph->colocate[b->count] = b->count + 1;
+        TRY(add_node(b, STW_NODE_PARAMETER, "parameter",
+                     stw_str_format(arena, "%.*s (size)", (int)(name.length < 4000 ? name.length : 4000), name.p), held, error));
+        add_input(b, next_input, b->count - 1);
+    }
+    for (int64_t k = s->start[position]; k < s->start[position + 1]; k++) add_input(b, next_input, b->op_of[s->source[k]]);
+    const int32_t op = b->op_of[position] = b->count;
+    TRY(add_node(b, STW_NODE_OP, "node", name, output_bytes(node), error));
+    graph->input_start[op + 1] = *next_input;
+    graph->us[0][op] = node->accelerator_ms * 1e3;
+    graph->us[1][op] = node->cpu_ms * 1e3;
+    return STW_OK;
+}
+
+static int64_t count_held(const builder *b) {
+    int64_t held = 0;
+    for (int64_t i = 0; i < b->r->node_count; i++) held += size_bytes(&b->r->node[i], b->scale) > 0;
+    return held;
+}
+
+static stw_status make_room(builder *b, stw_error *error) {
+    stw_graph *graph = b->graph;
+    stw_arena *arena = &graph->arena;
+    const int64_t held = count_held(b), count = b->r->node_count + held;
+    TRY(stw_graph_allocate(graph, count, error));
+    STW_TRY_NEW(arena, graph->shape, count, error);
+    STW_TRY_NEW(arena, graph->input, b->r->edge_count + held, error);
+    STW_TRY_NEW(arena, graph->control, 0, error);
+    STW_TRY_NEW(arena, graph->output, 0, error);
+    STW_TRY_NEW(arena, graph->kind_name, 2, error);
+    STW_TRY_NEW(arena, graph->us, 2, error);
+    for (int32_t k = 0; k < 2; k++) STW_TRY_NEW(arena, graph->us[k], count, error);
+    graph->kind_count = 2;
+    graph->kind_name[0] = STW_STR("accelerator");
+    graph->kind_name[1] = STW_STR("cpu");
+    graph->name = STW_STR("dnn-partitioning");
+    graph->family = STW_STR("");
+    graph->loss = -1;
+    STW_TRY_NEW(&b->r->scratch, b->op_of, b->r->node_count, error);
+    return STW_OK;
+}
+
+/* Colours: each op is put with the first one of its colour. Positions sorted by colour would do, but order matters little and
+ * a table is simpler. */
+static stw_status join_colours(const builder *b, const int64_t *order, stw_error *error) {
+    const reader *r = b->r;
+    stw_arena scratch = r->scratch;
+    uint64_t capacity = 16;
+    while (capacity < 2 * (uint64_t)r->node_count) capacity *= 2;
+    int64_t *slot; /* position + 1 of the first node of a colour */
+    STW_TRY_NEW(&scratch, slot, (int64_t)capacity, error);
+    for (int64_t k = 0; k < r->node_count; k++) {
+        const file_node *node = &r->node[order[k]];
+        if (!node->has_colour) continue;
+        uint64_t at = (uint64_t)node->colour * 0x9e3779b97f4a7c15u >> 20;
+        while (slot[at & (capacity - 1)] != 0 && r->node[slot[at & (capacity - 1)] - 1].colour != node->colour) at++;
+        int64_t *first = &slot[at & (capacity - 1)];
+        if (*first == 0) {
+            *first = order[k] + 1;
+        } else {
+            b->graph->colocate[b->op_of[order[k]]] = b->op_of[*first - 1];
+        }
+    }
+    return STW_OK;
+}
+
+static stw_status build(reader *r, stw_graph *graph, stw_error *error) {
+    sources s = {0};
+    byte_scale scale = {0};
+    int64_t *order, next_input = 0;
+    TRY(list_sources(r, &r->scratch, &s, error));
+    TRY(order_nodes(r, &s, &order, error));
+    if (!choose_scale(r, &scale)) return STW_ERROR_INPUT;
+    builder b = {.r = r, .graph = graph, .scale = &scale, .dtype = stw_dtype_find(STW_STR("u8"))};
+    TRY(make_room(&b, error));
+    for (int64_t k = 0; k < r->node_count; k++) TRY(add_record(&b, order[k], &s, &next_input, error));
+    TRY(join_colours(&b, order, error));
+    TRY(stw_machine_create((int32_t)(r->accelerators + r->cpus), &graph->machine, error));
+    TRY(fill_machine(r, &scale, graph->machine, error));
+    graph->size_scale = scale.size_scale;
+    return stw_graph_finish(graph, error);
+}
+
+/* ---- both ---- */
+
+static stw_status read_all(reader *r, stw_graph *graph, stw_error *error) {
     if (read_head(r)) {
         id_entry *entry;
         STW_TRY_NEW(&r->scratch, entry, r->node_count, error);
@@ -292,12 +582,12 @@ static stw_status read_all(stw_dnnpart *r, stw_graph *graph, stw_error *error) {
     }
     if (r->json.failed) return STW_ERROR_INPUT;
     TRY(stw_json_finish(&r->json));
-    return stw_dnnpart_build(r, graph, error);
+    return build(r, graph, error);
 }
 
 stw_status stw_dnnpart_read(stw_str text, stw_graph **out, stw_error *error) {
     *out = NULL;
-    stw_dnnpart r = {.node_count = 0};
+    reader r = {.node_count = 0};
     stw_arena arena;
     TRY(stw_arena_create(&arena, error));
     stw_graph *graph = STW_NEW(&arena, stw_graph, 1);

@@ -1,5 +1,5 @@
 /* One graph of an ONNX file: its values by name, its nodes, and an order in which inputs come first. */
-#include "import/onnx.h"
+#include "import/onnx/onnx.h"
 
 /* ---- names ---- */
 

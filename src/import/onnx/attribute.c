@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "import/onnx.h"
+#include "import/onnx/onnx.h"
 
 enum { NODE_ATTRIBUTE = 5, FUNCTION_DEFAULT = 11 }; /* field numbers */
 

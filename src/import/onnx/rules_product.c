@@ -1,7 +1,7 @@
 /* Rules of ONNX operators that multiply: products of matrices, attention, recurrent layers, Einsum. */
 #include <stdio.h>
 
-#include "import/onnx_rules.h"
+#include "import/onnx/rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
 

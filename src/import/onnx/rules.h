@@ -3,7 +3,7 @@
 #ifndef STW_IMPORT_ONNX_RULES_H
 #define STW_IMPORT_ONNX_RULES_H
 
-#include "import/onnx.h"
+#include "import/onnx/onnx.h"
 
 typedef bool stw_onnx_rule(stw_onnx_call *c);
 
@@ -20,7 +20,7 @@ stw_status stw_onnx_table_create(stw_arena *arena, stw_onnx_table **out, stw_err
 const stw_onnx_row *stw_onnx_table_find(const stw_onnx_table *table, stw_str op);
 
 #define STW_ROW(names, rule, flops, basis) stw_onnx_rule stw_onnx_rule_##rule;
-#include "import/onnx_shapes.def"
+#include "import/onnx/shapes.def"
 #undef STW_ROW
 
 /* Input k, or NULL when it is left out. */

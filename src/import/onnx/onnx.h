@@ -1,19 +1,16 @@
 /* Private to the ONNX reader. A file is a graph of nodes that read and write values by name. It is walked once in the order of
- * its inputs: each node gets its operator's rule (onnx_shapes.def), which tells the shapes of its outputs, what it computes and,
+ * its inputs: each node gets its operator's rule (shapes.def), which tells the shapes of its outputs, what it computes and,
  * of small tensors of shape arithmetic, the very numbers. The nodes of the main graph become nodes of the builder; those of
  * bodies and functions become lists of kernels.
  *
- *     onnx.c            the model: functions, the main graph
- *     onnx_input.c      inputs of the main graph: their shapes, stated or given
- *     onnx_graph.c      nodes and values of one graph by name; their order
- *     onnx_tensor.c     types and tensors
- *     onnx_attribute.c  attributes of a node
- *     onnx_infer.c      one node: its rule, what the file declares, what is folded
- *     onnx_emit.c       one node of the main graph: into the builder
- *     onnx_body.c       If, Loop, Scan and functions: the kernels of their bodies
- *     onnx_shape_*.c    the rules; onnx_fold.c: arithmetic on numbers that are known */
-#ifndef STW_IMPORT_ONNX_H
-#define STW_IMPORT_ONNX_H
+ *     onnx.c       the model: functions, the main graph, its inputs with their shapes, stated or given
+ *     graph.c      nodes and values of one graph by name; their order
+ *     tensor.c     types and tensors; arithmetic on numbers that are known
+ *     attribute.c  attributes of a node
+ *     walk.c       one node after the other: its rule, what the file declares, what is folded; of the main graph: into the
+ * builder body.c       If, Loop, Scan and functions: the kernels of their bodies rules_*.c    the rules */
+#ifndef STW_IMPORT_ONNX_ONNX_H
+#define STW_IMPORT_ONNX_ONNX_H
 
 #include "import/builder.h"
 #include "import/input_shapes.h"
@@ -144,7 +141,7 @@ typedef struct stw_onnx_call {
     bool is_function;
 } stw_onnx_call;
 
-/* ---- onnx_tensor.c ---- */
+/* ---- tensor.c ---- */
 int32_t stw_onnx_dtype(int64_t code); /* of TensorProto.DataType */
 bool stw_onnx_is_integer(int32_t dtype);
 /* Sets dtype and shape from a TypeProto; open dimensions get the default. */
@@ -162,7 +159,7 @@ bool stw_onnx_set_shape(stw_onnx_value *value, int32_t dtype, int64_t rank, cons
 int64_t stw_onnx_multiply(int64_t a, int64_t b); /* of numbers >= 0; INT64_MAX when above */
 int64_t stw_onnx_add(int64_t a, int64_t b);
 
-/* ---- onnx_attribute.c ---- */
+/* ---- attribute.c ---- */
 typedef struct stw_onnx_attribute {
     bool found;
     stw_str bytes; /* its AttributeProto */
@@ -183,31 +180,26 @@ int64_t stw_onnx_floats(const stw_onnx_call *c, const char *name, double *out, i
 stw_str stw_onnx_attributes_json(const stw_onnx_eval *eval, const stw_onnx_node *node, stw_arena *arena);
 bool stw_onnx_read_attribute(stw_pb *node, const stw_pb_field *field, stw_onnx_attribute *out);
 
-/* ---- onnx_graph.c ---- */
+/* ---- graph.c ---- */
 stw_onnx_value *stw_onnx_lookup(const stw_onnx_scope *scope, stw_str name); /* here only; NULL: none */
 bool stw_onnx_declare(stw_onnx_reader *r, stw_onnx_scope *scope, stw_str name, int64_t at, stw_onnx_value **out);
 bool stw_onnx_scope_create(stw_onnx_reader *r, stw_arena *arena, const stw_onnx_scope *outer, bool emits, stw_onnx_scope *out);
 /* Reads a GraphProto, or a FunctionProto when is_function. */
 bool stw_onnx_read_graph(stw_onnx_eval *eval, stw_pb message, bool is_function, stw_onnx_graph *out);
 
-/* ---- onnx_input.c ---- */
-/* Shapes of the main graph's inputs, as they are given, else as the file states them; then they are emitted. */
-bool stw_onnx_take_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph);
-
-/* ---- onnx_infer.c ---- */
+/* ---- walk.c ---- */
 /* Looks at each node in order; in the main graph it is emitted, else it becomes a kernel of the body. */
 bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph);
 /* Message about a node; always false. */
 bool stw_onnx_fail(stw_onnx_reader *r, const stw_onnx_node *node, const char *format, ...) STW_PRINTF(3, 4);
 
-/* ---- onnx_emit.c ---- */
 bool stw_onnx_emit_node(stw_onnx_call *c);
 bool stw_onnx_emit_value(stw_onnx_reader *r, stw_onnx_value *value, int32_t *out);
 bool stw_onnx_emit_input(stw_onnx_reader *r, stw_onnx_value *value, stw_node_kind kind);
 /* The outputs that count, the first and those that somebody reads: their number and bytes; *first is NULL if there is none. */
 int32_t stw_onnx_count_named(const stw_onnx_call *c, stw_onnx_value **first, int64_t *bytes);
 
-/* ---- onnx_body.c ---- */
+/* ---- body.c ---- */
 bool stw_onnx_index_functions(stw_onnx_reader *r);
 const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const stw_onnx_node *node);
 bool stw_onnx_call_function(stw_onnx_call *c, const stw_onnx_function *function);
