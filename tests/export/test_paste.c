@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "export/split_points.h"
+#include "export/modules/split_points.h"
 #include "support/small.h"
 #include "test.h"
 

@@ -1,5 +1,10 @@
+/* ONNX models with the plan in them; see onnx.h. */
+#include "export/onnx/onnx.h"
+#include "import/import.h"
+
+/* ---- the file, and which of its nodes is which ---- */
+
 /* The model file again, and which of its nodes is which node of the plan's graph. */
-#include "export/onnx.h"
 
 /* ---- the file ---- */
 
@@ -153,9 +158,37 @@ static stw_status match_nodes(stw_onnx_output *x, stw_error *error) {
     return STW_OK;
 }
 
-stw_status stw_onnx_match(stw_onnx_output *x, stw_error *error) {
+static stw_status match(stw_onnx_output *x, stw_error *error) {
     if (!read_again(x)) return STW_ERROR_INPUT;
     STW_TRY_NEW(x->e->arena, x->id, x->graph.node_count, error);
     for (int32_t k = 0; k < x->graph.node_count; k++) x->id[k] = -1;
     return match_nodes(x, error);
+}
+
+/* ---- the steps ---- */
+
+/* ONNX models with the plan in them; see onnx.h. */
+
+static stw_status run(stw_onnx_output *x, stw_error *error) {
+    TRY(match(x, error));
+    TRY(stw_onnx_order(x, error));
+    TRY(stw_onnx_decide(x, error));
+    TRY(stw_onnx_write(x, error));
+    return stw_onnx_write_note(x, error);
+}
+
+stw_status stw_export_onnx(stw_export *e, stw_error *error) {
+    if (!stw_onnx_is(e->model)) {
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "the graph does not come from an ONNX model (its family is '%.*s'), and format 'onnx' puts the plan into "
+                        "one; take the format of the model's own file, or csv",
+                        STW_STR_SHOW(e->graph->family));
+    }
+    stw_onnx_output x = {.e = e, .reader = {.arena = e->arena, .error = error}};
+    x.reader.file = stw_pb_open(e->model, error);
+    x.reader.budget = STW_ONNX_BODY_BUDGET + 4 * e->model.length / STW_ONNX_BYTES_PER_PART;
+    TRY(stw_arena_create(&x.reader.scratch, error));
+    const stw_status status = run(&x, error);
+    stw_arena_destroy(&x.reader.scratch);
+    return status;
 }

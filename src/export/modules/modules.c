@@ -1,5 +1,5 @@
 /* The tree of modules, found in the labels. */
-#include "export/modules.h"
+#include "export/modules/modules.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* Private to the writer of TensorFlow graphs: graphdef.c decides what each node is given, graphdef_ties.c which nodes TensorFlow
- * wants on one device, graphdef_bytes.c and graphdef_text.c put it into the file. */
-#ifndef STW_EXPORT_GRAPHDEF_H
-#define STW_EXPORT_GRAPHDEF_H
+/* Private to the writer of TensorFlow graphs: graphdef.c decides what each node is given, graphdef_bytes.c and graphdef_text.c
+ * put it into the file. */
+#ifndef STW_EXPORT_TENSORFLOW_GRAPHDEF_H
+#define STW_EXPORT_TENSORFLOW_GRAPHDEF_H
 
 #include "export/export.h"
 #include "import/graphdef.h"
@@ -12,9 +12,6 @@ typedef struct stw_tf_given {
     stw_str device; /* empty: the node keeps what it has */
     float priority; /* NaN: none */
 } stw_tf_given;
-
-/* (node_count) the smallest node among those that must share a device with a node. */
-stw_status stw_tf_ties(const stw_tf_graph *graph, int32_t **out, stw_error *error);
 
 /* The file with devices and priorities; `given` is in the order of its nodes. */
 stw_status stw_tf_put_bytes(stw_str bytes, const stw_tf_given *given, FILE *out, stw_error *error);

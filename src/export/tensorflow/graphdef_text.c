@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "export/graphdef.h"
+#include "export/tensorflow/graphdef.h"
 
 typedef struct editor {
     const char *begin, *end;

@@ -1,13 +1,10 @@
 /* Private to the ONNX exporter: the model's own bytes go out again, with the plan at each node of the main graph.
  *
- *     onnx.c        the steps
- *     onnx_match.c  the nodes of the file, what each waits for, and the node of the plan's graph that it is
- *     onnx_order.c  the planned order, and what is written at each node
- *     onnx_write.c  lengths first, then the bytes; weights go from the bytes of the file to the output
- *     onnx_parts.c  what goes into and comes out of the part of each device
- *     onnx_note.c   lines for the user */
-#ifndef STW_EXPORT_ONNX_H
-#define STW_EXPORT_ONNX_H
+ *     onnx.c   the steps; the nodes of the file, what each waits for, and the node of the plan's graph that it is
+ *     write.c  the planned order, what is written at each node, the bytes; weights go from the bytes of the file to the output
+ *     note.c   lines for the user; what goes into and comes out of the part of each device */
+#ifndef STW_EXPORT_ONNX_ONNX_H
+#define STW_EXPORT_ONNX_ONNX_H
 
 #include "export/export.h"
 #include "import/onnx/onnx.h"
@@ -48,33 +45,9 @@ typedef struct stw_onnx_output {
     stw_onnx_decision *decision; /* (n) */
 } stw_onnx_output;
 
-stw_status stw_onnx_match(stw_onnx_output *x, stw_error *error);
 stw_status stw_onnx_order(stw_onnx_output *x, stw_error *error);
 stw_status stw_onnx_decide(stw_onnx_output *x, stw_error *error);
 stw_status stw_onnx_write(stw_onnx_output *x, stw_error *error);
 stw_status stw_onnx_write_note(stw_onnx_output *x, stw_error *error);
-
-typedef struct stw_onnx_part_value { /* an output of a node or an input of the model */
-    const stw_onnx_value *value;     /* NULL: an output that is left out */
-    int32_t home;                    /* the device that makes it; negative: none, or every one that reads it */
-    bool is_output;                  /* of the model */
-    uint64_t readers;                /* devices, by bits */
-} stw_onnx_part_value;
-_Static_assert(STW_MAX_DEVICES <= 64, "devices are bits");
-
-typedef struct stw_onnx_parts {
-    stw_onnx_part_value *value; /* (value_count) */
-    int64_t value_count;
-    int64_t crossing; /* values that another device reads */
-    uint64_t used;    /* devices with nodes */
-    bool is_forward;  /* the parts can be run one after the other */
-    bool has_bodies;  /* If, Loop or Scan */
-    int32_t count;    /* of parts in order */
-    int32_t order[STW_MAX_DEVICES];
-} stw_onnx_parts;
-
-stw_status stw_onnx_find_parts(const stw_onnx_output *x, stw_arena *arena, stw_onnx_parts *out, stw_error *error);
-bool stw_onnx_part_reads(const stw_onnx_part_value *v, int32_t device);  /* made elsewhere and read there */
-bool stw_onnx_part_writes(const stw_onnx_part_value *v, int32_t device); /* made there and read elsewhere, or of the model */
 
 #endif

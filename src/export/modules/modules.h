@@ -6,8 +6,8 @@
  *
  * A block is a module called by a number ("layers.3", "encoder_layer_3") that has a sibling of this kind: inside, values may go
  * around modules, as residual connections do. Where blocks are to stay whole, the outermost ones are units. */
-#ifndef STW_EXPORT_MODULES_H
-#define STW_EXPORT_MODULES_H
+#ifndef STW_EXPORT_MODULES_MODULES_H
+#define STW_EXPORT_MODULES_MODULES_H
 
 #include "export/places.h"
 

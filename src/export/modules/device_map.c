@@ -1,6 +1,6 @@
 /* The plan as Hugging Face's device_map: modules by name, with the fewest entries (docs/formats/export.md). */
 #include "base/json.h"
-#include "export/modules.h"
+#include "export/modules/modules.h"
 
 typedef struct moved { /* what leaves the plan */
     int32_t units, parameters;

@@ -1,9 +1,9 @@
-/* Private to split_points.c and pipeline.c: the cut of a sequence of units into one range per device that agrees best with the
+/* The cut of a sequence of units into one range per device that agrees best with the
  * plan. */
-#ifndef STW_EXPORT_SPLIT_POINTS_H
-#define STW_EXPORT_SPLIT_POINTS_H
+#ifndef STW_EXPORT_MODULES_SPLIT_POINTS_H
+#define STW_EXPORT_MODULES_SPLIT_POINTS_H
 
-#include "export/modules.h"
+#include "export/modules/modules.h"
 
 typedef struct stw_stage {
     int32_t device;
