@@ -148,7 +148,8 @@ static void print_one(const cli_comparison *c, stw_arena arena) {
     if (bound <= 0.0 && !has_share) return;
     printf("\n  ");
     if (bound > 0.0)
-        printf("lower bound of the %s: %s", what[c->settings->objective], cli_row_value(row, c->settings->objective, bound, 5).text);
+        printf("lower bound of the %s: %s", what[c->settings->objective],
+               cli_row_value(row, c->settings->objective, bound, 5).text);
     if (bound > 0.0 && has_share) printf("; ");
     if (has_share) printf("measured: %s of the work", cli_percent(row->measured_share).text);
     printf("\n");

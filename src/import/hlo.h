@@ -220,9 +220,12 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
 /* hlo_needed.c: how many elements of each instruction's result the root of its computation needs; readers of different parts add
  * up. `needed` (instruction_count), zeros before. */
 void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed);
-/* hlo_parts.c: the ops of a computation that fusions call become the next of the fused kernels. `b` knows their classes. */
-stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b, int64_t computation,
-                             stw_arena scratch, stw_insides *insides, stw_error *error);
+/* hlo_parts.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes. */
+stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b,
+                             const stw_hlo_instruction *fusion, stw_arena scratch, stw_insides *insides, stw_error *error);
+/* hlo_apart.c: a fusion by blocks of Triton, which go on with what they have reduced from rows. A loop reduces anew for each
+ * result. */
+bool stw_hlo_is_triton(const stw_hlo_instruction *fusion);
 
 /* hlo_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);

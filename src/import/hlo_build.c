@@ -254,7 +254,7 @@ static stw_status look_into_fusion(build *b, const stw_hlo_instruction *i, int32
     if (i->called.count == 0 || !has_plain_operands(b, i)) return STW_OK;
     const int64_t called = b->m->number[i->called.first];
     if (in->fused_of[called] == 0) {
-        TRY(stw_hlo_add_fused(b->m, in->costs, b->b, called, *b->arena, &in->insides, b->error));
+        TRY(stw_hlo_add_fused(b->m, in->costs, b->b, i, *b->arena, &in->insides, b->error));
         in->fused_of[called] = (int32_t)in->insides.fused_count;
     }
     if (in->insides.fused[in->fused_of[called] - 1].result_count > 0) *out = in->fused_of[called];
