@@ -274,8 +274,10 @@ static int create_aside(stw_output *output, const struct stat *target) {
  * the fault, or 0. */
 static int follow_links(const char *path, char out[STW_PATH_BYTES]) {
     char target[STW_PATH_BYTES], name[STW_PATH_BYTES];
+    struct stat info;
     if (strlen(path) >= STW_PATH_BYTES) return ENAMETOOLONG;
     memcpy(out, path, strlen(path) + 1);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return 0; /* links such as /dev/stdout may lead to what has no path */
     for (int hops = 0; hops < 40; hops++) {
         const ssize_t length = readlink(out, target, sizeof target - 1);
         if (length < 0) return 0; /* no link; what else is wrong with it shows when it is written */

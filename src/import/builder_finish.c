@@ -328,7 +328,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
 stw_status stw_builder_finish(stw_builder *b, stw_str name, stw_str family, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena arena;
-    TRY(stw_arena_create(&arena, error));
+    TRY(stw_arena_create_for_file(&arena, error));
     stw_graph *graph = STW_NEW(&arena, stw_graph, 1);
     graph->arena = arena;
     finish f = {.b = b, .graph = graph, .error = error};

@@ -21,7 +21,7 @@ static stw_status read_with(read_model *read, stw_str bytes, stw_read_options *o
 static stw_status read_in_arena(read_model *read, stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
     stw_arena arena;
     *out = NULL;
-    TRY(stw_arena_create(&arena, error));
+    TRY(stw_arena_create_for_file(&arena, error));
     const stw_status status = read_with(read, bytes, options, &arena, out, error);
     stw_arena_destroy(&arena);
     return status;

@@ -74,6 +74,7 @@ typedef enum stw_hlo_direction {
     STW_HLO_LESS_EQUAL,
     STW_HLO_GREATER,
     STW_HLO_GREATER_EQUAL,
+    STW_HLO_NOT_EQUAL,
     STW_HLO_OTHER
 } stw_hlo_direction;
 stw_hlo_direction stw_hlo_find_direction(stw_str text); /* "LT"; empty: none */

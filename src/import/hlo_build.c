@@ -525,7 +525,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     stw_arena lists; /* those of the insides grow while scratch memory of the other is in use */
     inside in = {.insides = {.arena = &lists}};
     build b = {.m = m, .entry = &m->computation[m->entry], .inside = &in, .arena = arena, .error = error};
-    TRY(stw_arena_create(&lists, error));
+    TRY(stw_arena_create_for_file(&lists, error));
     const stw_status status = build_all(&b, out);
     stw_arena_destroy(&lists);
     if (status != STW_OK) return status;
