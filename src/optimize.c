@@ -58,7 +58,7 @@ static bool is_slow(const stw_runner *r, double seconds, double share) {
 
 /* Before a method has tried anything: units, clusters, features, a network for them. */
 static double seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
-    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 5.0 : 2.0; /* per op */
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 8.0 : 3.0; /* per op */
     return us * 1e-6 * r->simulator->graph->op_count;
 }
 
@@ -182,13 +182,13 @@ static bool may_place(const stw_runner *r) {
 /* The order is ours to decide, and no rule was asked for. */
 static bool may_lean(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
 
-/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; within what is
- * left of the time, or without an eye on the clock. */
+/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; until policies
+ * and searches begin, or without an eye on the clock. */
 static stw_budget slice_for_any(const stw_runner *r, bool timed) {
     enum { ENOUGH = 32 }; /* evaluations */
     stw_budget budget = slice_for(r, false);
     if (budget.until_s > 0.0 || budget.evaluations < ENOUGH) budget.evaluations = ENOUGH;
-    budget.until_s = timed ? stw_runner_share(r, 1.0).until_s : 0.0;
+    budget.until_s = timed ? stw_runner_share(r, POLICY_SHARE).until_s : 0.0;
     budget.last_s = 0.0;
     budget.gives_up = false;
     return budget;
