@@ -378,7 +378,9 @@ stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *erro
     const stw_entry *best = result->entry[result->best];
     stw_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    snprintf(entry->again, sizeof entry->again, "%.30s-fused", best->method);
+    const char *ending = strstr(best->method, "-unfused");
+    const size_t length = ending == NULL ? strlen(best->method) : (size_t)(ending - best->method);
+    snprintf(entry->again, sizeof entry->again, "%.*s-fused", (int)(length < 30 ? length : 30), best->method);
     entry->method = entry->again;
     entry->began_s = stw_runner_now_s(r);
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));

@@ -118,7 +118,7 @@ TEST(budget, groups_come_after_a_plan) {
             CHECK_STR(result->entry[0]->method, "single");
             CHECK_STR(result->entry[1]->method, "single-unfused");
             CHECK_STR(result->entry[2]->method, "etf-unfused");
-            CHECK(find_entry(result, "etf-unfused-fused") != NULL);
+            CHECK(find_entry(result, "etf-fused") != NULL);
             CHECK(result->entry[0]->score.value < result->entry[1]->score.value);
             CHECK_STR(result->entry[0]->note,
                       k == 0 ? "fused by the rule default as far as the time went" : "fused by the rule default");
