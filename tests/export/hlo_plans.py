@@ -25,6 +25,10 @@ def stowage(*arguments):
     return done.stdout
 
 
+def step_of(path, machine, plan):
+    return json.loads(stowage("simulate", path, "--machine", machine, "--memory", "4TB", "--plan", plan, "--format", "json"))["step_s"]
+
+
 def operands_of(rest):
     """Names of operands, in `rest` of a line behind the opening bracket: with percent signs or without them, behind a shape or alone."""
     depth, begin, parts = 0, 0, []
@@ -167,7 +171,12 @@ class Module:
     def export(self, machine, priority, group, to="hlo"):
         out = os.path.join(self.folder, "out.pb")
         # With several devices a placement that is valid: an update stands with its parameter.
-        plan = self.write_plan(priority, group) if machine.endswith("x1") else "random"
+        is_one = machine.endswith("x1")
+        plan = self.write_plan(priority, group) if is_one else "random"
         stowage("export", self.path, "--machine", machine, "--memory", "4TB", "--plan", plan, "--to", to, "-o", out)
+        if not is_one:
+            before, after = step_of(self.path, machine, plan), step_of(out, machine, "carried")
+            if abs(after / before - 1.0) > 1e-9:
+                raise RuntimeError(f"the step took {before} s, and takes {after} s with the plan that was exported")
         with open(out, "rb") as file:
             return file.read()

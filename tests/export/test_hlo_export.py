@@ -27,7 +27,7 @@ os.environ["STOWAGE_BIN"] = os.path.abspath(os.environ.get("STOWAGE_BIN", os.pat
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
 FOLDERS = os.environ.get("STOWAGE_HLO", ":".join(os.path.join(SHARED, *parts) for parts in (("external", "hlo"), ("hlo",)))).split(":")
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from hlo_plans import Module, entry_of, rows_of, stowage  # noqa: E402
+from hlo_plans import Module, entry_of, rows_of, step_of, stowage  # noqa: E402
 
 MODULES = sorted(path for folder in FOLDERS for ending in ("*.hlo.gz", "*.hlo.txt.gz", "*.hlo.txt", "*.hlo.pb")
                  for path in glob.glob(os.path.join(folder, ending)))
@@ -94,6 +94,7 @@ class RoundTrip(unittest.TestCase):
                 rows = rows_of(model, "h200x2", "spread", self.folder.name)
                 self.assertEqual(nodes_of(rows), nodes_of(rows_of(second, "h200x1", "single", self.folder.name)))
                 self.assertEqual(graph_of(model), graph_of(second))
+                self.assertAlmostEqual(step_of(second, "h200x2", "carried") / step_of(model, "h200x2", "spread"), 1.0, delta=1e-9)
                 text = read(second).decode()
                 self.assertIn("stowage_device=\"h200:1\"", text)
                 self.assertIn("is_scheduled=true", text[:text.index("\n")])
