@@ -1,5 +1,7 @@
 /* What the plan says of each task and parameter, beside the order of the entry: the device, the priority and, where the device
  * has a strict order, the place in it. With these a module that is read back has its plan. */
+#include <stdlib.h>
+
 #include "export/hlo.h"
 
 /* A text that is read as the same number, short if there is a short one. */
@@ -73,19 +75,73 @@ static double priority_of(const stw_hlo_edit *edit, int32_t task) {
     return most;
 }
 
+/* ---- orders ---- */
+
+/* The task that an item of the entry does, or -1. */
+static int32_t task_of(const stw_hlo_edit *edit, const stw_hlo_item *item) {
+    if (item->kind == STW_ITEM_FUSION) return edit->fused[item->group].task;
+    const int32_t node = item->kind == STW_ITEM_COPY ? edit->op_node[stw_hlo_local(edit, item->source)] : -1;
+    return node < 0 ? -1 : edit->tasks.task_of[node];
+}
+
+typedef struct entry_task { /* in the order of the entry */
+    int32_t device, position, rank;
+    double priority;
+} entry_task;
+
+static int compare_entry_tasks(const void *left, const void *right) {
+    const entry_task *a = left, *b = right;
+    if (a->device != b->device) return a->device < b->device ? -1 : 1;
+    if (a->priority != b->priority) return a->priority < b->priority ? -1 : 1;
+    return a->position < b->position ? -1 : a->position > b->position;
+}
+
+/* Where one of two tasks with the same priority has a tuple in front that holds it back, they stand the other way round than they
+ * begin, and so have the ids that would decide between them: their device needs an order of its own. */
+static stw_status find_displaced(const stw_hlo_edit *edit, bool displaced[STW_MAX_DEVICES]) {
+    stw_arena scratch = *edit->arena;
+    entry_task *list;
+    int32_t count = 0;
+    STW_TRY_NEW(&scratch, list, edit->entry_count, edit->error);
+    for (int32_t k = 0; k < edit->entry_count; k++) {
+        const int32_t task = task_of(edit, &edit->item[edit->sequence[k]]);
+        if (task < 0) continue;
+        const int32_t node = edit->tasks.task_node[task];
+        list[count++] = (entry_task){edit->e->plan->device[node], k, edit->e->rank[node], priority_of(edit, task)};
+    }
+    if (count > 1) qsort(list, (size_t)count, sizeof *list, compare_entry_tasks);
+    for (int32_t k = 1; k < count; k++) {
+        const bool alike = list[k].device == list[k - 1].device && list[k].priority == list[k - 1].priority;
+        if (alike && list[k].rank < list[k - 1].rank) displaced[list[k].device] = true;
+    }
+    return STW_OK;
+}
+
 /* (T) the place of a task in the strict order of its device, or -1. */
 static stw_status find_places(const stw_hlo_edit *edit, int32_t **out) {
     const stw_plan *plan = edit->e->plan;
-    int32_t *place;
-    STW_TRY_NEW(edit->arena, place, edit->tasks.T, edit->error);
-    for (int32_t t = 0; t < edit->tasks.T; t++) place[t] = -1;
+    const stw_membership *m = &edit->tasks;
+    bool displaced[STW_MAX_DEVICES] = {false};
+    int32_t *place, *begun, count[STW_MAX_DEVICES] = {0};
+    STW_TRY_NEW(edit->arena, place, m->T, edit->error);
+    STW_TRY_NEW(edit->arena, begun, m->T, edit->error);
+    TRY(find_displaced(edit, displaced));
+    for (int32_t t = 0; t < m->T; t++) {
+        place[t] = -1;
+        begun[edit->e->rank[m->task_node[t]]] = t;
+    }
+    for (int32_t k = 0; k < m->T; k++) {
+        const int32_t d = plan->device[m->task_node[begun[k]]];
+        if (displaced[d]) place[begun[k]] = count[d]++;
+    }
     for (int32_t d = 0; d < edit->e->machine->device_count; d++) {
-        for (int32_t k = 0; plan->order[d] != NULL && k < plan->order_count[d]; k++)
-            place[edit->tasks.task_of[plan->order[d][k]]] = k;
+        for (int32_t k = 0; plan->order[d] != NULL && k < plan->order_count[d]; k++) place[m->task_of[plan->order[d][k]]] = k;
     }
     *out = place;
     return STW_OK;
 }
+
+/* ---- the entry ---- */
 
 static stw_status mark_task(const stw_hlo_edit *edit, int32_t task, int32_t place, stw_hlo_mark *out) {
     const stw_export *e = edit->e;
@@ -95,13 +151,6 @@ static stw_status mark_task(const stw_hlo_edit *edit, int32_t task, int32_t plac
     if (place < 0) return STW_OK;
     out->note.value[STW_HLO_NOTE_ORDER] = stw_str_format(edit->arena, "%d", place);
     return out->note.value[STW_HLO_NOTE_ORDER].p != NULL ? STW_OK : stw_fail(edit->error, STW_ERROR_MEMORY, "out of memory");
-}
-
-/* The task that an item of the entry does, or -1. */
-static int32_t task_of(const stw_hlo_edit *edit, const stw_hlo_item *item) {
-    if (item->kind == STW_ITEM_FUSION) return edit->fused[item->group].task;
-    const int32_t node = item->kind == STW_ITEM_COPY ? edit->op_node[stw_hlo_local(edit, item->source)] : -1;
-    return node < 0 ? -1 : edit->tasks.task_of[node];
 }
 
 stw_status stw_hlo_mark_entry(stw_hlo_edit *edit) {

@@ -213,6 +213,35 @@ TEST(hlo_price, two_devices) {
     close_problem(&p);
 }
 
+/* first and second begin at one time, with one priority; the barrier has first stand behind all that it packs. */
+TEST(hlo_price, ties_behind_a_barrier) {
+    problem p = open_text(
+        "HloModule tie\n"
+        "ENTRY main {\n"
+        "  x = f32[1024,1024]{1,0} parameter(0)\n"
+        "  a = f32[1024,1024]{1,0} tanh(x)\n"
+        "  b = f32[1024,1024]{1,0} cosine(a)\n"
+        "  late = f32[1024,1024]{1,0} exponential(b)\n"
+        "  t = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(a, late)\n"
+        "  s = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) opt-barrier(t)\n"
+        "  g = f32[1024,1024]{1,0} get-tuple-element(s), index=0\n"
+        "  first = f32[1024,1024]{1,0} negate(g)\n"
+        "  second = f32[1024,1024]{1,0} sine(a)\n"
+        "  far = f32[1024,1024]{1,0} dot(first, first), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  ROOT out = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(far, second)\n"
+        "}\n",
+        "h200x2");
+    stw_plan_device(p.plan)[node_of(&p, "far")] = 1;
+    check_back(&p, "h200x2");
+    check_before(&p, " second = ", " first = ");
+    CHECK(has(&p, "negate(g), frontend_attributes={stowage_device=\"h200:0\",stowage_order=\"2\"}"));
+    CHECK(has(&p, "rhs_contracting_dims={0}, frontend_attributes={stowage_device=\"h200:1\"}"));
+    set_priority(&p, "first", 1.0); /* no tie, no order */
+    check_back(&p, "h200x2");
+    CHECK(!has(&p, "stowage_order"));
+    close_problem(&p);
+}
+
 /* The results of a kernel, of which another device reads two: a group sends each by itself, an op of a file all of them together.
  * That is the one difference there is: the first transfer's reader waits for both, and one latency goes. */
 TEST(hlo_price, several_results_that_are_sent) {
