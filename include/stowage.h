@@ -168,6 +168,11 @@ STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const
 STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph,
                                   const stw_machine *machine, stw_plan **out, const char **remark,
                                   stw_error *error) STW_CHECK_RESULT;
+/* The plan that is in the graph's file: an HLO module that was exported with one for two or more devices. Devices are matched by
+ * name. The option "plan" has this word for it. */
+#define STW_PLAN_CARRIED "carried"
+STW_API stw_status stw_plan_carried(const stw_graph *graph, const stw_machine *machine, stw_plan **out,
+                                    stw_error *error) STW_CHECK_RESULT;
 STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
 
 /* One entry per node of the graph. Writing: values are checked when the plan is simulated. */

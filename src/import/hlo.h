@@ -79,6 +79,14 @@ typedef enum stw_hlo_direction {
 } stw_hlo_direction;
 stw_hlo_direction stw_hlo_find_direction(stw_str text); /* "LT"; empty: none */
 
+/* What an export of a plan writes to an instruction: entries of frontend_attributes (hlo_notes.c). */
+enum { STW_HLO_NOTE_DEVICE, STW_HLO_NOTE_PRIORITY, STW_HLO_NOTE_ORDER, STW_HLO_NOTES };
+extern const char *const stw_hlo_note_keys[STW_HLO_NOTES];
+typedef struct stw_hlo_note {
+    stw_str value[STW_HLO_NOTES]; /* of a parameter that is a tuple: one for all arrays, or a list with commas; empty: none */
+} stw_hlo_note;
+int stw_hlo_find_note(stw_str key); /* STW_HLO_NOTES: none of these */
+
 typedef struct stw_hlo_instruction {
     stw_str name, opcode;
     stw_str attributes; /* in text: all behind the operands; in a protobuf: the whole message */
@@ -87,6 +95,7 @@ typedef struct stw_hlo_instruction {
     stw_str target;     /* of a custom-call */
     stw_str config;     /* backend_config */
     stw_str kind;       /* of a fusion: "kLoop" */
+    stw_hlo_note note;  /* of the plan that the module carries */
     uint64_t hash;      /* of its meaning; when its computation has ended, of it and all that it reads (hlo_meaning.h) */
     int64_t at;         /* offset in the file */
     int64_t number;     /* parameter number, tuple index; else STW_UNKNOWN */
@@ -259,6 +268,11 @@ typedef struct stw_hlo_holds {
     int32_t count, room;
 } stw_hlo_holds;
 stw_status stw_hlo_find_holds(const stw_hlo_module *m, const bool *is_op, stw_arena *arena, stw_hlo_holds *out, stw_error *error);
+
+/* hlo_notes.c: what a note says; NULL: nothing amiss. */
+const char *stw_hlo_read_note(const stw_hlo_note *note, stw_carried *out);
+/* Of a tuple-shaped parameter's note, the next array's; `rest` is the note itself at first. */
+stw_hlo_note stw_hlo_next_note(const stw_hlo_note *list, stw_hlo_note *rest);
 
 /* The element k of a while's state that its body hands on untouched. */
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k);

@@ -44,6 +44,7 @@ typedef struct {
     int32_t *instruction_of; /* (node_room) by builder index */
     int32_t node_room;
     int64_t flattened;
+    stw_hlo_note rest; /* of the parameter that is being taken apart: what is said of the arrays that follow */
     stw_error *error;
 } build;
 
@@ -56,14 +57,20 @@ static stw_status fail_at(const build *b, const stw_hlo_instruction *i, const ch
 
 /* ---- nodes ---- */
 
-static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *node, int32_t *out) {
+static stw_status add_noted(build *b, int32_t instruction, const stw_hlo_note *note, const stw_raw_node *node, int32_t *out) {
     stw_raw_node raw = *node;
+    const char *fault = stw_hlo_read_note(note, &raw.carried);
+    if (fault != NULL) return fail_at(b, &b->m->instruction[instruction], fault);
     if (!stw_node_is_source((uint8_t)raw.kind))
         TRY(stw_hlo_attributes(b->m, &b->m->instruction[instruction], b->arena, &raw.attributes, b->error));
     TRY(stw_builder_add(b->b, &raw, out, b->error));
     STW_HLO_RESERVE(b->arena, b->instruction_of, *out, b->node_room, b->error);
     b->instruction_of[*out] = instruction;
     return STW_OK;
+}
+
+static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *node, int32_t *out) {
+    return add_noted(b, instruction, &b->m->instruction[instruction].note, node, out);
 }
 
 static stw_raw_node describe(const build *b, const stw_hlo_instruction *i, const stw_hlo_shape *shape, stw_node_kind kind) {
@@ -154,12 +161,13 @@ static stw_status add_leaves(build *b, int32_t index, const stw_raw_node *like, 
         return STW_OK;
     }
     int32_t node = 0;
+    const stw_hlo_note note = stw_hlo_next_note(&i->note, &b->rest);
     stw_raw_node raw = describe(b, i, shape, like->kind);
     raw.name = stw_str_format(b->arena, "%.*s.%d", (int)(i->name.length < 1000 ? i->name.length : 1000), i->name.p,
                               stw_builder_count(b->b) - value_at(b, index)->node);
     if (raw.name.p == NULL) return stw_fail(b->error, STW_ERROR_MEMORY, "out of memory");
     raw.label = like->label;
-    return add_node(b, index, &raw, &node);
+    return add_noted(b, index, &note, &raw, &node);
 }
 
 static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
@@ -172,6 +180,7 @@ static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
     }
     if (shape->kind == STW_HLO_PARTS) {
         *v = (value){.kind = LEAVES, .node = stw_builder_count(b->b), .count = shape->leaves, .owner = -1};
+        b->rest = i->note;
         return add_leaves(b, index, &raw, shape, 0);
     }
     TRY(add_node(b, index, &raw, &v->node));

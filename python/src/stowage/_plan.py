@@ -72,6 +72,17 @@ class Plan:
         plan.remark = text(remark.value)
         return plan
 
+    @classmethod
+    def carried(cls, graph: Graph, machine: MachineLike) -> Plan:
+        """The plan that is in the graph's file: an HLO module that was exported with one for two or more devices. Devices are
+        matched by name."""
+        given = as_machine(machine)
+        out = ctypes.c_void_p()
+        call("stw_plan_carried", graph._handle.pointer, given._handle.pointer, ctypes.byref(out))
+        plan = cls.__new__(cls)
+        plan._set(Handle(out.value, library.stw_plan_destroy, graph._handle, given._handle), graph, given)
+        return plan
+
     # ---- the decisions, an entry per node of the graph ----
 
     @property
