@@ -279,20 +279,22 @@ static stw_status run_map(call *c) {
     return take_turns(c, turns, NULL);
 }
 
-/* Outputs lie in the memory of the graph around, which stays; the rest is scratch. */
+/* Outputs lie where they stay until the graph around has taken them: of a function its memory is the scratch memory of what it
+ * runs. */
 static stw_status prepare(call *c, stw_tf_outcome *out) {
     const stw_tf_graph *g = c->graph;
     const int64_t before = c->row != NULL ? c->row->before : 0, behind = c->row != NULL ? c->row->behind : 0;
     const int64_t inputs = g->facts[c->node].inputs.count;
     *out = (stw_tf_outcome){.count = stw_tf_count_arguments(g->model, c->function, true)};
-    STW_TRY_NEW(g->arena, out->out, out->count, c->error);
+    c->scratch = g->library->scratch;
+    STW_TRY_NEW(g->function != NULL ? g->arena : &c->scratch, out->out, out->count, c->error);
+    if (g->function != NULL) c->scratch = *g->arena;
     for (int64_t k = 0; k < out->count; k++) out->out[k] = (stw_tf_fact){-1, {.rank = -1}, {.count = -1}};
     if (inputs < before + behind)
         return stw_tf_call_fail(g, c->node, c->error,
                                 "has %lld inputs, but it needs %lld beside what its function takes; give "
                                 "them",
                                 (long long)inputs, (long long)(before + behind));
-    c->scratch = g->function != NULL ? *g->arena : g->library->scratch;
     c->in_count = inputs - before - behind;
     c->out = out;
     STW_TRY_NEW(&c->scratch, c->in, c->in_count, c->error);

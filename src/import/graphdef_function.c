@@ -3,15 +3,16 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "graph/kernel.h"
 #include "import/place.h"
 
 enum {
-    BUDGET = 1 << 22,  /* nodes and inputs of functions that are looked at in all */
-    PER_FUNCTION = 32, /* what looking at one costs beside */
-    MAX_DEPTH = 100    /* of functions that run functions */
+    BUDGET = 1 << 22,        /* nodes and inputs of functions that are looked at in all, in any file */
+    TIMES = 8,               /* and this many times those that it has */
+    PER_FUNCTION = 32,       /* what looking at one costs beside */
+    ARGUMENTS_PER_PART = 64, /* that are compared by name for what a node costs */
+    MAX_DEPTH = 100          /* of functions that run functions */
 };
 
 stw_status stw_tf_call_fail(const stw_tf_graph *graph, int32_t node, stw_error *error, const char *format, ...) {
@@ -37,7 +38,8 @@ const stw_tf_function *stw_tf_find_function(const stw_tf_library *library, stw_s
 }
 
 stw_status stw_tf_library_create(stw_tf_model *model, stw_arena scratch, stw_tf_library *out, stw_error *error) {
-    *out = (stw_tf_library){.model = model, .scratch = scratch, .insides = {.arena = model->arena}, .budget = BUDGET};
+    *out = (stw_tf_library){.model = model, .scratch = scratch, .insides = {.arena = model->arena}};
+    out->budget = BUDGET + TIMES * (model->inner_count + model->input_count + model->argument_count + model->returned_count);
     uint64_t capacity = 16;
     while ((int64_t)capacity < 2 * model->function_count) capacity *= 2;
     STW_TRY_NEW(model->arena, out->slot, (int64_t)capacity, error);
@@ -95,15 +97,24 @@ int64_t stw_tf_first_output(const stw_tf_graph *graph, const stw_tf_node *node, 
     const stw_tf_function *f = graph->library != NULL ? stw_tf_find_function(graph->library, node->op) : NULL;
     int64_t output = 0;
     if (f == NULL) return find_named_output(node->op, name);
-    for (int64_t k = 0; k < f->arguments.count; k++) {
+    for (int64_t k = 0; k < f->arguments.count && graph->library->budget >= 0; k++) { /* who runs it finds the budget spent */
         const stw_tf_argument *a = &graph->model->argument[f->arguments.start + k];
         if (a->is_output && stw_str_equal(a->name, name)) return output;
         output += a->is_output;
+        graph->library->budget -= k % ARGUMENTS_PER_PART == 0;
     }
     return 0;
 }
 
 /* ---- as a graph ---- */
+
+static stw_status check_budget(const stw_tf_graph *caller, int32_t node, stw_error *error) {
+    if (caller->library->budget >= 0) return STW_OK;
+    return stw_tf_call_fail(
+        caller, node, error,
+        "and the nodes before it come to millions of nodes when every call is written out; functions that run "
+        "functions multiply, so run them fewer times");
+}
 
 static stw_status check_call(const stw_tf_graph *caller, int32_t node, const stw_tf_function *f, int64_t given,
                              stw_error *error) {
@@ -122,13 +133,9 @@ static stw_status check_call(const stw_tf_graph *caller, int32_t node, const stw
     if (given != wanted && !is_open)
         return stw_tf_call_fail(caller, node, error, "gives function '%.*s' %lld value%s, but it takes %lld; give it as many",
                                 STW_STR_SHOW(f->name), (long long)given, given == 1 ? "" : "s", (long long)wanted);
-    caller->library->budget -= PER_FUNCTION + f->nodes.count + f->arguments.count;
+    caller->library->budget -= PER_FUNCTION + f->nodes.count + f->arguments.count + f->returns.count;
     for (int64_t k = 0; k < f->nodes.count; k++) caller->library->budget -= caller->model->inner[f->nodes.start + k].inputs.count;
-    if (caller->library->budget < 0)
-        return stw_tf_call_fail(caller, node, error,
-                                "and the nodes before it come to millions of nodes when every call is written out; functions "
-                                "that run functions multiply, so run them fewer times");
-    return STW_OK;
+    return check_budget(caller, node, error);
 }
 
 /* The arguments, then the function's own nodes, and of the lists of the file what they need. */
@@ -178,33 +185,57 @@ static stw_status take_arguments(stw_tf_frame *f, const stw_tf_function *functio
     return STW_OK;
 }
 
-static stw_status find_return(stw_tf_frame *f, const stw_tf_argument *output, int64_t first, stw_tf_edge *out, stw_error *error) {
+typedef struct { /* what a function returns, by the names of outputs; a map, in any order */
+    int32_t *slot;
+    uint64_t mask;
+} return_index;
+
+static stw_status index_returns(stw_tf_frame *f, stw_arena *scratch, return_index *out, stw_error *error) {
+    const stw_tf_range returns = f->graph.function->returns;
+    const stw_tf_return *list = returns.count > 0 ? &f->model.returned[returns.start] : NULL;
+    uint64_t capacity = 16;
+    while ((int64_t)capacity < 2 * returns.count) capacity *= 2;
+    STW_TRY_NEW(scratch, out->slot, (int64_t)capacity, error);
+    out->mask = capacity - 1;
+    for (int64_t k = 0; k < returns.count; k++) {
+        const stw_str output = list[k].output;
+        uint64_t at = stw_str_hash(output);
+        for (int32_t other; (other = out->slot[at & out->mask]) != 0; at++) {
+            if (stw_str_equal(list[other - 1].output, output)) break; /* the last of a name counts */
+        }
+        out->slot[at & out->mask] = (int32_t)k + 1;
+    }
+    return STW_OK;
+}
+
+static stw_status find_return(stw_tf_frame *f, const return_index *index, stw_str output, stw_tf_edge *out, stw_error *error) {
     const stw_tf_function *function = f->graph.function;
-    const int64_t count = function->returns.count;
     char place[STW_PLACE_SIZE];
     stw_place(f->model.source, function->at, place);
-    for (int64_t k = 0; k < count; k++) { /* mostly they stand in the order of the outputs */
-        const stw_tf_return *r = &f->model.returned[function->returns.start + (first + k) % count];
-        f->graph.library->budget--;
-        if (!stw_str_equal(r->output, output->name)) continue;
+    for (uint64_t at = stw_str_hash(output); index->slot[at & index->mask] != 0; at++) {
+        const stw_tf_return *r = &f->model.returned[function->returns.start + index->slot[at & index->mask] - 1];
+        if (!stw_str_equal(r->output, output)) continue;
         *out = stw_tf_find_source(&f->graph, r->value);
         if (out->from >= 0 && out->output >= 0) return STW_OK;
         return stw_fail(error, STW_ERROR_INPUT, "%s: function '%.*s' returns '%.*s', which is not in it; give the whole function",
                         place, STW_STR_SHOW(function->name), STW_STR_SHOW(r->value));
     }
     return stw_fail(error, STW_ERROR_INPUT, "%s: function '%.*s' does not say what its output '%.*s' is; add it to its ret",
-                    place, STW_STR_SHOW(function->name), STW_STR_SHOW(output->name));
+                    place, STW_STR_SHOW(function->name), STW_STR_SHOW(output));
 }
 
 static stw_status find_returns(stw_tf_frame *f, stw_error *error) {
     const stw_tf_function *function = f->graph.function;
     f->out_count = stw_tf_count_arguments(&f->model, function, true);
     STW_TRY_NEW(&f->arena, f->out, f->out_count, error);
+    stw_arena scratch = f->arena;
+    return_index index = {0};
+    TRY(index_returns(f, &scratch, &index, error));
     int64_t at = 0;
     for (int64_t k = 0; k < function->arguments.count; k++) {
         const stw_tf_argument *a = &f->model.argument[function->arguments.start + k];
         if (!a->is_output) continue;
-        TRY(find_return(f, a, at, &f->out[at], error));
+        TRY(find_return(f, &index, a->name, &f->out[at], error));
         stw_tf_facts *maker = &f->graph.facts[f->out[at].from];
         if (f->out[at].output >= maker->outputs) maker->outputs = f->out[at].output + 1;
         at++;
@@ -227,7 +258,8 @@ stw_status stw_tf_open(const stw_tf_graph *caller, int32_t node, const stw_tf_fu
     TRY(copy_nodes(out, function, error));
     TRY(take_arguments(out, function, in, count, error));
     TRY(stw_tf_link_nodes(&out->graph, error));
-    return find_returns(out, error);
+    TRY(find_returns(out, error));
+    return check_budget(caller, node, error);
 }
 
 /* ---- what it comes to ---- */

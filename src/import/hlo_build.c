@@ -6,7 +6,6 @@
  * every computation that they call, in the same way, and its ops become kernels. */
 #include "import/hlo.h"
 
-#include "graph/kernel.h"
 #include "import/hlo_meaning.h"
 
 typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
