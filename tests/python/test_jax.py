@@ -456,7 +456,7 @@ class Profiles(Jax):
         return _jax_profile._events(data, "jit_step")
 
     def test_idle_gpu_beside_the_cpu(self):
-        """The plugin for GPUs adds its plane, used or not."""
+        """A plane of a device says nothing of the module that ran elsewhere."""
         run = self.event("dot.1", 100, 3000, hlo_op="dot.1", hlo_module="jit_step", _p=7)
         done = self.event("end: dot.1", 5100, 10, _c=7)
         other = self.event("dot.2", 0, 9000, hlo_op="dot.2", hlo_module="jit_other", _p=8)

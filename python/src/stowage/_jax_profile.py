@@ -81,8 +81,8 @@ def profile_compiled(compiled: Any, args: tuple, module: str, repeats: int) -> d
 
 
 def _events(data: Any, module: str) -> list[tuple[str, float]]:
-    """(instruction, microseconds) of each run. Those of a device where there are any, else those of the host's threads: the plane of a
-    device is there, with nothing of the module in it, also where the plugin for GPUs is installed and the CPU is used."""
+    """(instruction, microseconds) of each run. Those of a device where there are any, else those of the host's threads: a device may
+    have a plane with nothing of the module in it, as where the CPU is used beside a GPU."""
     planes = list(data.planes)
     devices = [plane for plane in planes if plane.name.startswith("/device:")]
     others = [plane for plane in planes if not plane.name.startswith("/device:")]
