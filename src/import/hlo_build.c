@@ -6,7 +6,6 @@
  * every computation that they call, in the same way, and its ops become kernels. */
 #include "import/hlo.h"
 
-#include "graph/kernel.h"
 #include "import/hlo_meaning.h"
 
 typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
@@ -430,43 +429,19 @@ static bool only_counts(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     return true;
 }
 
-/* An op of a graph that is a body, as a step. */
-static stw_status make_step(build *b, const stw_graph *graph, int32_t i, const stw_kernel_room *room, stw_work_row *row,
-                            stw_body_step *out) {
-    stw_insides *in = &b->inside->insides;
-    if (graph->body_of[i] >= 0) {
-        *out = (stw_body_step){.times = 1.0, .body = graph->body_of[i]};
-    } else if (graph->fused_of[i] < 0) {
-        const stw_work_row work = {.op_class = graph->op_class[i],
-                                   .dtype = graph->dtype[i],
-                                   .flops = (double)graph->flops[i],
-                                   .bytes = (double)stw_op_bytes_moved(graph, i)};
-        TRY(stw_insides_make_op_step(in, &work, out, b->error));
-    } else {
-        stw_kernel_work work;
-        stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, room, &work);
-        const int64_t count = stw_kernel_rows(&work, row);
-        *out = (stw_body_step){.times = 1.0, .body = -1, .work_first = in->work_count, .work_count = count};
-        for (int64_t k = 0; k < count; k++) TRY(stw_insides_add_work(in, &row[k], b->error));
+/* (graph->N) the ops of a loop's body or condition that only count. */
+static stw_status find_counting(const build *b, const stw_graph *graph, stw_arena *arena, bool **out) {
+    STW_TRY_NEW(arena, *out, graph->N, b->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] == STW_NODE_OP) (*out)[i] = only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]]);
     }
     return STW_OK;
 }
 
-/* Where a loop does nothing but count, that is its work. */
-static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch, loop_role role, stw_body_step **out,
-                             int64_t *count) {
-    stw_kernel_room room;
-    stw_work_row *row;
-    STW_TRY_NEW(&scratch, *out, graph->op_count, b->error);
-    STW_TRY_NEW(&scratch, row, graph->kernel_units + STW_CLASS_COUNT, b->error);
-    TRY(stw_kernel_room_create(graph, &scratch, &room, b->error));
-    *count = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS) continue;
-        if (role != NO_LOOP && only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]])) continue;
-        TRY(make_step(b, graph, i, &room, row, &(*out)[(*count)++]));
-    }
-    return *count == 0 && role == LOOP_BODY ? list_steps(b, graph, scratch, NO_LOOP, out, count) : STW_OK;
+static stw_status take_kernels(build *b, const stw_graph *graph, stw_arena scratch, loop_role role, int32_t *body) {
+    bool *counts = NULL;
+    if (role != NO_LOOP) TRY(find_counting(b, graph, &scratch, &counts));
+    return stw_insides_add_graph(&b->inside->insides, graph, counts, role == LOOP_BODY, scratch, body, b->error);
 }
 
 static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **out) {
@@ -483,17 +458,12 @@ static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **o
 static stw_status add_body(const stw_hlo_module *m, inside *in, int32_t computation, stw_arena scratch, stw_error *error) {
     build b = {.m = m, .entry = &m->computation[computation], .inside = in, .arena = &scratch, .error = error};
     stw_graph *graph;
-    stw_body_step *step;
-    int64_t count = 0;
+    int32_t body = 0;
     STW_TRY_NEW(&scratch, b.source_kind, b.entry->count, error);
     for (int32_t k = 0; k < b.entry->count; k++) b.source_kind[k] = STW_NODE_INPUT;
     TRY(make_graph(&b, b.entry->name, true, &graph));
-    stw_status status = list_steps(&b, graph, scratch, (loop_role)in->role[computation], &step, &count);
-    if (status == STW_OK) {
-        int32_t body = 0;
-        status = stw_insides_add_body(&in->insides, step, count, false, &body, error);
-        in->body_of[computation] = body + 1;
-    }
+    const stw_status status = take_kernels(&b, graph, scratch, (loop_role)in->role[computation], &body);
+    if (status == STW_OK) in->body_of[computation] = body + 1;
     stw_graph_destroy(graph);
     return status;
 }
