@@ -71,6 +71,10 @@ static void add_bounds(cli_table *table, const cli_outcome *o) {
     }
     add_bound(table, objective == STW_OBJECTIVE_TIME ? "lower bound" : "bound of the step", "step", bounds->plan_s, best->step_s);
     add_bound(table, "  with any fusion", "step", bounds->fusion_s, best->step_s);
+    if (bounds->plan_s > 0.0 && bounds->fusion_s <= 0.0 && (o->settings->tasks & STW_TASK_FUSION) != 0) {
+        cli_table_add(table, CLI_PLAIN, "  with any fusion"); /* else the line above would seem to hold for it */
+        cli_table_add(table, CLI_PLAIN, "not known");
+    }
 }
 
 /* The best valid candidate before this one, or NULL. */

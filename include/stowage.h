@@ -346,7 +346,8 @@ STW_API bool stw_result_is_interrupted(const stw_result *result);
 STW_API bool stw_result_is_short_of_memory(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
 /* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md); *draws (which
- * may be NULL) is how often that was tried: 32, fewer after a cancel. The default is level with itself, which counts. */
+ * may be NULL) is how often that was tried: 32, fewer after a cancel or when the time is up. The default is level with itself,
+ * which counts. */
 STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
 /* The same with how far the times of the plan's kernels were off, as a share of them, in the mean by time; NaN where the plan has
  * no such kernels. Links are off by 10 %, and each plan by about 2 % beside. */

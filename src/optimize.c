@@ -307,7 +307,7 @@ static stw_status run_first_on_groups(stw_runner *r, stw_result *result, stw_err
 /* It has made a valid plan before; what it could not make then it may now, with more time. */
 static bool has_run(const stw_result *result, const stw_method *method) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->method == method->name && result->entry[k]->score.reason == STW_VALID &&
+        if (result->entry[k]->ran == method->name && result->entry[k]->score.reason == STW_VALID &&
             result->entry[k]->plan != NULL)
             return true;
     }

@@ -284,7 +284,7 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
     const stw_plan *start[STW_MAX_ENTRIES];
     stw_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = method->name;
+    entry->method = entry->ran = method->name;
     stw_search search = search_of(r, rule, budget);
     search.bound = bound_for(r, method, result);
     search.start = start;
@@ -334,14 +334,16 @@ static void make_name_unique(const stw_result *result, stw_entry *entry) {
 stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, stw_error *error) {
     stw_status status = STW_OK;
     if (result->count == STW_MAX_ENTRIES) status = stw_fail(error, STW_ERROR_INPUT, "more than %d methods", STW_MAX_ENTRIES);
+    make_name_unique(result, entry);
     if (status == STW_OK && entry->plan != NULL) {
         entry->plan->method = stw_str_of(entry->method);
         entry->plan->seed = (int64_t)r->settings.seed;
         stw_error local = {0};
         status = judge_entry(r, entry, &local);
-        if (status == STW_ERROR_MEMORY) { /* nobody knows what it is worth */
+        if (status == STW_ERROR_MEMORY) { /* nobody knows what it is worth, nor what an earlier one is */
             stw_plan_destroy(entry->plan);
             entry->plan = NULL;
+            r->kept_for = NULL;
             note_shortage(r, entry, &local);
             status = STW_OK;
         } else if (status != STW_OK && error != NULL) {
@@ -352,7 +354,6 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
         stw_entry_destroy(entry);
         return status;
     }
-    make_name_unique(result, entry);
     const int32_t k = result->count++;
     result->entry[k] = entry;
     if (entry->plan == NULL || entry->score.reason != STW_VALID) return STW_OK;
@@ -527,9 +528,14 @@ void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
         if (nearest == NULL || stw_score_is_better(&entry->score, &nearest->score)) nearest = entry;
     }
     if (nearest == NULL) nearest = result->entry[0];
-    snprintf(result->lacking, sizeof result->lacking, "%s; %s (%s): %.300s",
-             words[0] != '\0' ? words : "no valid plan was found within the budget",
-             nearest->plan != NULL ? "the nearest plan" : "there is none at all", nearest->method, nearest->reason);
+    const char *found = words[0] != '\0' ? words : "no valid plan was found within the budget";
+    if (nearest->plan != NULL) {
+        snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s", found, nearest->method,
+                 nearest->reason);
+    } else {
+        snprintf(result->lacking, sizeof result->lacking, "%s; no method made a plan (%s: %.300s)", found, nearest->method,
+                 nearest->reason);
+    }
 }
 
 /* ---- from options to a result ---- */

@@ -15,6 +15,7 @@ typedef struct stw_trail { /* how a method's best value fell */
 
 typedef struct stw_entry { /* one method's outcome */
     const char *method;    /* a literal, or `again` */
+    const char *ran;       /* the name of the method that ran; NULL: none did */
     char again[44];        /* "lean-2", where a method runs a second time: no two entries have one name */
     stw_plan *plan;        /* NULL if it made none */
     stw_score score;

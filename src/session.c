@@ -18,20 +18,25 @@ struct stw_session {
     const char *of_plan; /* a remark, or NULL */
 };
 
-/* Of a machine that came with its graph, in the graph's unit. */
+static int64_t in_unit_of(const stw_graph *graph, int64_t bytes) {
+    const double scaled = (double)bytes * stw_graph_size_scale(graph);
+    return graph->size_scale <= 0.0 ? bytes : scaled < (double)STW_GRAPH_MAX_BYTES ? (int64_t)scaled : STW_GRAPH_MAX_BYTES;
+}
+
+/* In the graph's unit. */
 static stw_status set_memory(const stw_options *options, const stw_graph *graph, stw_machine *machine, stw_error *error) {
     const char *memory = stw_options_get(options, "memory");
     int64_t bytes = 0;
     if (memory == NULL || !stw_str_to_bytes(stw_str_of(memory), &bytes)) return STW_OK;
-    const double scaled = (double)bytes * stw_graph_size_scale(graph);
-    if (graph->size_scale > 0.0) bytes = scaled < (double)STW_GRAPH_MAX_BYTES ? (int64_t)scaled : STW_GRAPH_MAX_BYTES;
-    return stw_machine_set_memory(machine, bytes, error);
+    return stw_machine_set_memory(machine, in_unit_of(graph, bytes), error);
 }
 
 static stw_status open_machine(stw_session *s, const stw_options *options, stw_error *error) {
     const char *name = stw_options_get(options, "machine");
     if (name == NULL) return s->graph->machine == NULL ? STW_OK : set_memory(options, s->graph, s->graph->machine, error);
     TRY(stw_machine_open(name, &s->machine, error));
+    for (int32_t d = 0; d < s->machine->device_count; d++)
+        s->machine->device[d].memory_bytes = in_unit_of(s->graph, s->machine->device[d].memory_bytes);
     return set_memory(options, s->graph, s->machine, error);
 }
 

@@ -89,6 +89,7 @@ class Case(unittest.TestCase):
         for word in says:
             self.assertIn(word, line)
         return line
+        return line
 
     def started(self, *arguments, searches=True):
         """A process that has come so far that an interrupt is handled: SIGINT is caught by all, and held while there is a search."""

@@ -750,8 +750,14 @@ class Telling(Temporary):
         evaluation = stowage.Simulator(graph).simulate(stowage.Simulator(graph).run("single"))
         self.assertIn("100 B", repr(graph))
         self.assertRegex(repr(evaluation), r"accelerator:0 .* 100 B +1 kB")
-        small = stowage.Simulator(graph, memory="50B")
-        self.assertEqual(small.simulate(small.run("single")).reason, "memory")
+        for machine in (None, "h200x2"):
+            small = stowage.Simulator(graph, machine, memory="50B")
+            self.assertEqual(small.simulate(small.run("single")).reason, "memory")
+            large = stowage.Simulator(graph, machine, memory="1kB")
+            self.assertTrue(large.simulate(large.run("single")).valid)
+        named = stowage.Simulator(graph, "h200x2")
+        self.assertTrue(named.simulate(named.run("single")).valid)
+        self.assertGreater(named.machine.memory[0], 1 << 50)  # in the graph's unit
 
     def test_names_do_not_steer_terminals(self):
         graph = stowage.Graph.parse({**TINY, "name": "\x1b[31mred\u202e"})
