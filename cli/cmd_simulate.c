@@ -7,7 +7,6 @@
 
 typedef struct arguments {
     const char *graph, *machine, *plan, *costs, *output, *trace;
-    bool plan_is_method;
 } arguments;
 
 static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
@@ -27,8 +26,8 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
                      .output = stw_options_get(call->options, "output"),
                      .trace = stw_options_get(call->options, "trace")};
     if (a->plan == NULL) return stw_fail(error, STW_ERROR_INPUT, "simulate needs --plan FILE|METHOD, such as --plan spread");
-    a->plan_is_method = stw_method_exists(a->plan);
-    if (!a->plan_is_method && !is_dash(a->plan) && access(a->plan, F_OK) != 0) return fail_unknown_plan(a->plan, error);
+    const bool is_word = stw_method_exists(a->plan) || strcmp(a->plan, STW_PLAN_CARRIED) == 0;
+    if (!is_word && !is_dash(a->plan) && access(a->plan, F_OK) != 0) return fail_unknown_plan(a->plan, error);
     if (is_dash(a->graph) + is_dash(a->machine) + is_dash(a->plan) + is_dash(a->costs) > 1) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     }

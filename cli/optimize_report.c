@@ -9,6 +9,17 @@ static void add_line(cli_table *table, const char *name, const char *text) {
     cli_table_add(table, CLI_PLAIN, "%s", text);
 }
 
+/* What the default is, in words. */
+static const char *describe_default(const cli_outcome *o) {
+    static const char unfused[] = "nothing fused";
+    const stw_candidate *standard = &o->row->candidate[0];
+    if (strcmp(standard->method, "given") == 0) return "the plan that was given";
+    const bool none = o->settings->fusion == 0; /* the rule `none` */
+    if (!(o->settings->tasks & STW_TASK_FUSION) || none) return "single, topological order";
+    return strncmp(standard->note, unfused, strlen(unfused)) == 0 ? "single, topological order, nothing fused"
+                                                                  : "single, topological order, fusion by rule";
+}
+
 static void add_default(cli_table *table, const cli_outcome *o) {
     const stw_candidate *standard = &o->row->candidate[0];
     const stw_objective objective = o->settings->objective;
@@ -16,12 +27,8 @@ static void add_default(cli_table *table, const cli_outcome *o) {
     if (!standard->valid) {
         cli_table_add(table, CLI_RED, "not valid; %s", standard->reason);
     } else {
-        const bool given = strcmp(standard->method, "given") == 0, fuses = (o->settings->tasks & STW_TASK_FUSION) != 0;
-        const bool none = o->settings->fusion == 0; /* the rule `none` */
-        const char *what = given            ? "the plan that was given"
-                           : fuses && !none ? "single, topological order, fusion by rule"
-                                            : "single, topological order";
-        cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_row_value(o->row, objective, standard->value, 5).text, what);
+        cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_row_value(o->row, objective, standard->value, 5).text,
+                      describe_default(o));
     }
 }
 
@@ -64,6 +71,10 @@ static void add_bounds(cli_table *table, const cli_outcome *o) {
     }
     add_bound(table, objective == STW_OBJECTIVE_TIME ? "lower bound" : "bound of the step", "step", bounds->plan_s, best->step_s);
     add_bound(table, "  with any fusion", "step", bounds->fusion_s, best->step_s);
+    if (bounds->plan_s > 0.0 && bounds->fusion_s <= 0.0 && (o->settings->tasks & STW_TASK_FUSION) != 0) {
+        cli_table_add(table, CLI_PLAIN, "  with any fusion"); /* else the line above would seem to hold for it */
+        cli_table_add(table, CLI_PLAIN, "not known");
+    }
 }
 
 /* The best valid candidate before this one, or NULL. */

@@ -2,6 +2,7 @@
  * result can be kept, and that it takes the place of nothing that is needed. */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -23,16 +24,28 @@ static stw_status fail_same(const char *output, const char *path, const char *wh
                     what);
 }
 
+/* A file in a folder whose graphs are read. A policy may stand beside them. */
+static bool is_in_folder(const char *output, const char *folder) {
+    char around[STW_PATH_BYTES];
+    struct stat input, outer;
+    const char *slash = strrchr(output, '/');
+    const size_t length = strlen(output);
+    if (stat(folder, &input) != 0 || !S_ISDIR(input.st_mode) || access(output, F_OK) != 0) return false;
+    if (length >= 4 && strcmp(output + length - 4, ".stw") == 0) return false;
+    snprintf(around, sizeof around, "%.*s", slash == NULL ? 1 : (int)(slash + 1 - output), slash == NULL ? "." : output);
+    return stat(around, &outer) == 0 && outer.st_dev == input.st_dev && outer.st_ino == input.st_ino;
+}
+
 /* Names of machines and methods are no files. Standard input may be one. */
 static bool is_input(const char *output, const char *input) {
     if (cli_is_dash(input)) input = "/dev/stdin";
-    return access(input, F_OK) == 0 && stw_file_is_same(output, input);
+    return access(input, F_OK) == 0 && (stw_file_is_same(output, input) || is_in_folder(output, input));
 }
 
 /* One file, or several with commas. */
 static stw_status check_list(const char *output, const char *path, const char *option, const char *list, stw_error *error) {
     char what[40], name[STW_PATH_BYTES];
-    snprintf(what, sizeof what, "that of --%s", option);
+    snprintf(what, sizeof what, "%s --%s", strcmp(option, "corpus") == 0 ? "a file of" : "that of", option);
     if (is_input(path, list)) return fail_same(output, path, what, error);
     while (*list != '\0') {
         const size_t length = strcspn(list, ",");

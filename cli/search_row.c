@@ -136,8 +136,8 @@ void cli_warn_of_memory(const cli_row *row, const char *what) {
         if (!says_out_of_memory(c->reason) && !says_out_of_memory(c->note)) continue;
         length += (size_t)snprintf(methods + length, sizeof methods - length, "%s%s", length == 0 ? " in " : ", ", c->method);
     }
-    snprintf(line, sizeof line, "%.100s%sout of memory%s; the best plan of what was left is kept", what == NULL ? "" : what,
-             what == NULL ? "" : ": ", methods);
+    snprintf(line, sizeof line, "%.100s%sout of memory%s%s", what == NULL ? "" : what, what == NULL ? "" : ": ", methods,
+             row->best < 0 ? "" : "; the best plan of what was left is kept");
     cli_warn(line);
 }
 

@@ -168,6 +168,11 @@ STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const
 STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph,
                                   const stw_machine *machine, stw_plan **out, const char **remark,
                                   stw_error *error) STW_CHECK_RESULT;
+/* The plan that is in the graph's file: an HLO module that was exported with one for two or more devices. Devices are matched by
+ * name. The option "plan" has this word for it. */
+#define STW_PLAN_CARRIED "carried"
+STW_API stw_status stw_plan_carried(const stw_graph *graph, const stw_machine *machine, stw_plan **out,
+                                    stw_error *error) STW_CHECK_RESULT;
 STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
 
 /* One entry per node of the graph. Writing: values are checked when the plan is simulated. */
@@ -341,7 +346,8 @@ STW_API bool stw_result_is_interrupted(const stw_result *result);
 STW_API bool stw_result_is_short_of_memory(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
 /* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md); *draws (which
- * may be NULL) is how often that was tried: 32, fewer after a cancel. The default is level with itself, which counts. */
+ * may be NULL) is how often that was tried: 32, fewer after a cancel or when the time is up. The default is level with itself,
+ * which counts. */
 STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
 /* The same with how far the times of the plan's kernels were off, as a share of them, in the mean by time; NaN where the plan has
  * no such kernels. Links are off by 10 %, and each plan by about 2 % beside. */

@@ -11,7 +11,7 @@ static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *resu
     if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     entry->method = "optimize";
     entry->began_s = r->began_s;
-    entry->search_s = stw_now_s() - r->began_s;
+    entry->search_s = stw_runner_now_s(r) - r->began_s;
     entry->evaluations = r->evaluations;
     int64_t evaluations = 0;
     for (int32_t k = 0; k < inner->count; k++) {
@@ -44,7 +44,7 @@ static stw_status run_optimize(stw_runner *r, stw_result *result, stw_error *err
 /* Constructive methods all get the same rule; a search that decides priorities itself keeps its freedom unless a rule was asked
  * for. */
 static stw_status run_named(stw_runner *r, const char *name, stw_result *result, stw_error *error) {
-    r->began_s = stw_now_s(); /* each method has the whole budget */
+    r->began_s = stw_runner_now_s(r); /* each method has the whole budget */
     r->evaluations = 0;
     r->progress.has_plan = false;
     if (strcmp(name, "optimize") == 0) return run_optimize(r, result, error);
@@ -77,8 +77,9 @@ stw_status stw_compare(const stw_simulator *simulator, const char *methods, cons
     stw_result *result;
     *out = NULL;
     if (methods == NULL) return stw_fail(error, STW_ERROR_INPUT, "compare needs the names of methods");
-    TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, &runner, &result, error));
-    const stw_status status = stw_runner_settle(runner, run_list(runner, methods, result, error), result, error);
+    TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, NULL, &runner, &result, error));
+    stw_status status = stw_runner_prepare(runner, NULL, error);
+    if (status == STW_OK) status = stw_runner_settle(runner, run_list(runner, methods, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
 }
@@ -93,8 +94,10 @@ stw_status stw_method_run(const char *method, const stw_simulator *simulator, co
     *out = NULL;
     const stw_method *found = stw_method_find(method);
     if (found == NULL) return stw_method_fail_unknown(method, error);
-    TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, NULL, &runner, &result, error));
-    stw_status status = stw_runner_run(runner, found, runner->settings.rule, stw_runner_share(runner, 1.0), false, result, error);
+    TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, NULL, NULL, &runner, &result, error));
+    stw_status status = stw_runner_prepare(runner, NULL, error);
+    if (status == STW_OK)
+        status = stw_runner_run(runner, found, runner->settings.rule, stw_runner_share(runner, 1.0), false, result, error);
     if (status == STW_OK && runner->shortage.status != STW_OK) {
         status = stw_fail(error, STW_ERROR_MEMORY, "%s: %.400s", method, runner->shortage.message);
     } else if (status == STW_OK && result->entry[0]->plan == NULL) {

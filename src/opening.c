@@ -13,7 +13,7 @@ static stw_status read_with(const source *from, const stw_options *options, stw_
     stw_arena arena;
     stw_read_options reading;
     *out = NULL;
-    TRY(stw_arena_create_sized(&arena, (int64_t)1 << 30, error));
+    TRY(stw_arena_create(&arena, error));
     stw_status status = stw_read_options_parse(shape, &arena, &reading, error);
     reading.limits = stw_file_limits_of(options != NULL ? stw_options_get(options, "file-limit") : NULL);
     if (status == STW_OK) {

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/cancel.h"
 #include "method/fusing.h"
 #include "method/starts.h"
 #include "policy/checkpoint.h"
@@ -15,12 +17,49 @@ static const double METHOD_SHARE = 0.35;      /* of what is left of that, for on
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 enum { EXACT_OPS = 20 };                      /* more than that is seldom proved in the time that people wait */
 
+static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by then are left out */
+
+/* What takes longer than these shares of a budget of time waits until there is a plan. */
+static const double SLOW_BOUND_SHARE = 0.05, SLOW_FUSION_SHARE = 0.25, SLOW_FIRST_SHARE = 0.3;
+
 /* ---- the budget ---- */
 
 static bool is_spent(const stw_runner *r, double share) {
     if (stw_runner_is_cancelled(r)) return true;
-    if (r->settings.budget_s > 0.0 && stw_now_s() >= r->began_s + share * r->settings.budget_s) return true;
+    if (r->settings.budget_s > 0.0 && stw_runner_now_s(r) >= r->began_s + share * r->settings.budget_s) return true;
     return r->settings.evaluations > 0 && (double)r->evaluations >= share * (double)r->settings.evaluations;
+}
+
+/* ---- what things take ---- */
+
+/* Seconds, as measured on gnmt-8, on one of 58,000 ops and on one of 993,000 on 64 devices: per op; of list schedulers per op
+ * and device. They need not be exact: what runs into the deadline is given up, where that can be. */
+static const double BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6, ETF_S = 2.5e-7, HEFT_S = 1e-7, SCT_S = 4e-5, METIS_S = 8e-6,
+                    SIMPLE_S = 7e-7;
+static const double QUICK_S = 0.05; /* nobody minds waiting for it */
+
+/* What placing is done with: groups, if there are any. */
+static double count_placed(const stw_runner *r) {
+    return r->fusing != NULL && r->fusing->fused != NULL ? r->fusing->fused->graph->op_count : r->simulator->graph->op_count;
+}
+
+/* Until a method has built its first plan. */
+static double seconds_to_build(const stw_runner *r, const stw_method *method) {
+    const double ops = count_placed(r), pairs = ops * r->simulator->machine->device_count;
+    if (method == &stw_method_etf) return ETF_S * pairs;
+    if (method == &stw_method_sct) return ETF_S * pairs + SCT_S * ops;
+    if (method == &stw_method_heft || method == &stw_method_steer) return HEFT_S * pairs;
+    return (method == &stw_method_metis ? METIS_S : SIMPLE_S) * ops;
+}
+
+static bool is_slow(const stw_runner *r, double seconds, double share) {
+    return r->settings.budget_s > 0.0 && seconds > share * r->settings.budget_s;
+}
+
+/* Before a method has tried anything: units, clusters, features, a network for them. */
+static double seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 8.0 : 3.0; /* per op */
+    return us * 1e-6 * r->simulator->graph->op_count;
 }
 
 /* ---- the steps ---- */
@@ -30,8 +69,6 @@ static bool meets_bound(const stw_runner *r, const stw_result *result) {
     if (result->best < 0) return false;
     return result->entry[result->best]->score.value <= stw_runner_objective_bound(r, result) * (1.0 + 1e-9);
 }
-
-static const double BOUND_S = 3e-6; /* seconds that bounds take per op */
 
 /* What the caller asked for goes before what is nice to know: without time for bounds there are none. */
 static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
@@ -49,7 +86,25 @@ static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *erro
 
 /* With little time, plans come first and the bound later. */
 static bool is_slow_to_bound(const stw_runner *r) {
-    return BOUND_S * r->simulator->graph->op_count > 0.05 * r->settings.budget_s && r->simulator->machine->device_count > 1;
+    return is_slow(r, BOUND_S * r->simulator->graph->op_count, SLOW_BOUND_SHARE) && r->simulator->machine->device_count > 1;
+}
+
+/* Groups are ours to decide, and take a while. */
+static bool may_fuse_less(const stw_runner *r) {
+    const bool open = (r->settings.tasks & STW_TASK_FUSION) && r->settings.fusion < 0 && r->settings.from == NULL;
+    return open && r->settings.budget_s > 0.0 && FUSION_S * r->simulator->graph->op_count > QUICK_S;
+}
+
+/* With little time they come after a plan, too. */
+static bool is_slow_to_fuse(const stw_runner *r) {
+    return may_fuse_less(r) && is_slow(r, FUSION_S * r->simulator->graph->op_count, SLOW_FUSION_SHARE);
+}
+
+/* When the making of groups ends at the latest. */
+static stw_stop stop_at(const stw_runner *r, double until_s) {
+    return (stw_stop){.cancelled = r->watch->cancel == NULL ? NULL : &r->watch->cancel->requested,
+                      .clock = r->settings.clock,
+                      .until_s = until_s};
 }
 
 /* Everything on one device in topological order, with this fusion rule. */
@@ -66,8 +121,8 @@ static stw_status run_single(stw_runner *r, int32_t fusion, stw_result *result, 
     if (status != STW_OK) return status;
     stw_entry *entry = result->entry[result->count - 1];
     if (entry->note[0] == '\0')
-        snprintf(entry->note, sizeof entry->note, fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s",
-                 stw_fusion_name[fusion]);
+        snprintf(entry->note, sizeof entry->note, fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s%s",
+                 stw_fusion_name[fusion], r->fusing->partial ? " as far as the time went" : "");
     return STW_OK;
 }
 
@@ -83,7 +138,7 @@ static stw_status add_given(stw_runner *r, stw_result *result, stw_error *error)
     stw_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     entry->method = "given";
-    entry->began_s = stw_now_s();
+    entry->began_s = stw_runner_now_s(r);
     entry->evaluations = 1;
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
     if (status == STW_OK) status = stw_plan_copy(entry->plan, r->from, error);
@@ -104,14 +159,17 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
         TRY(run_single(r, STW_FUSION_NONE, result, error));
         name_last(result, "single-unfused");
     }
-    return r->settings.budget_s > 0.0 && is_slow_to_bound(r) ? STW_OK : find_bounds(r, result, error);
+    return is_slow_to_bound(r) ? STW_OK : find_bounds(r, result, error);
 }
 
-/* The last method may use up the share of the constructive ones; each before it leaves most of it to those that follow. */
+/* The last method may use up the share of the constructive ones; each before it leaves most of it to those that follow. Once
+ * there is a plan, what does not come to one by the end of the next share is given up. */
 static stw_budget slice_for(const stw_runner *r, bool last) {
     stw_budget budget = stw_runner_share(r, CONSTRUCTIVE_SHARE);
+    budget.last_s = stw_runner_share(r, POLICY_SHARE).until_s;
+    budget.gives_up = budget.last_s > 0.0;
     if (last) return budget;
-    const double now_s = stw_now_s();
+    const double now_s = stw_runner_now_s(r);
     if (budget.until_s > 0.0) budget.until_s = now_s + METHOD_SHARE * (budget.until_s - now_s);
     if (budget.evaluations > 0) budget.evaluations = (int64_t)ceil(METHOD_SHARE * (double)budget.evaluations);
     return budget;
@@ -124,22 +182,34 @@ static bool may_place(const stw_runner *r) {
 /* The order is ours to decide, and no rule was asked for. */
 static bool may_lean(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
 
-/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; within what is
- * left of the time, or without an eye on the clock. */
+/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; until policies
+ * and searches begin, or without an eye on the clock. */
 static stw_budget slice_for_any(const stw_runner *r, bool timed) {
     enum { ENOUGH = 32 }; /* evaluations */
     stw_budget budget = slice_for(r, false);
     if (budget.until_s > 0.0 || budget.evaluations < ENOUGH) budget.evaluations = ENOUGH;
-    budget.until_s = timed ? stw_runner_share(r, 1.0).until_s : 0.0;
+    budget.until_s = timed ? stw_runner_share(r, POLICY_SHARE).until_s : 0.0;
+    budget.last_s = 0.0;
+    budget.gives_up = false;
     return budget;
+}
+
+/* The cheapest method that is good for the objective. Where even one pass of `etf` is too much, that is `expert`. */
+static const stw_method *first_method(const stw_runner *r) {
+    const stw_method *first = stw_method_for(r->settings.objective);
+    const double seconds = seconds_to_build(r, first);
+    return first == &stw_method_etf && seconds > QUICK_S && is_slow(r, seconds, SLOW_FIRST_SHARE) ? &stw_method_expert : first;
 }
 
 /* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
  * time is no object. */
 static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
-    static const stw_method *const methods[] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
-                                                &stw_method_topo};
-    enum { COUNT = sizeof methods / sizeof methods[0] };
+    enum { COUNT = 5 };
+    static const stw_method *const good[COUNT] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
+                                                  &stw_method_topo};
+    static const stw_method *const quick[COUNT] = {&stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft,
+                                                   &stw_method_etf};
+    const stw_method *const *methods = first_method(r) == stw_method_for(r->settings.objective) ? good : quick;
     const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
     for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
         if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
@@ -148,20 +218,96 @@ static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_erro
     return STW_OK;
 }
 
-/* A plan that is worth having, whatever is left of the budget: of the cheapest method that is good for the objective; and where
- * the graph fits on no device alone, one that fits. */
-static stw_status run_first(stw_runner *r, stw_result *result, stw_error *error) {
-    const stw_method *first = stw_method_for(r->settings.objective);
+/* It comes to a plan before this share of the time is gone. */
+static bool may_build(const stw_runner *r, const stw_method *method, double share) {
+    const double last_s = stw_runner_share(r, share).until_s;
+    return last_s <= 0.0 || stw_runner_now_s(r) + seconds_to_build(r, method) <= last_s;
+}
+
+/* A method before all others; if it `gives_up`, then at the end of the budget. */
+static stw_status run_alone(stw_runner *r, const stw_method *method, bool gives_up, stw_result *result, stw_error *error) {
+    stw_budget slice = slice_for(r, false);
+    if (gives_up) slice.last_s = stw_runner_share(r, 1.0).until_s;
+    slice.gives_up = gives_up;
+    return stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error);
+}
+
+/* A plan that is worth having, whatever is left of the budget (unless it `gives_up` at its end): of the cheapest method that is
+ * good for the objective; and where the graph fits on no device alone, one that fits. */
+static stw_status run_first(stw_runner *r, bool gives_up, stw_result *result, stw_error *error) {
+    const stw_method *first = first_method(r);
     if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
     if (result->best < 0) return run_until_one_fits(r, result, error);
     if (first == &stw_method_lean ? !may_lean(r) : !may_place(r)) return STW_OK;
-    return stw_runner_run(r, first, stw_runner_rule(r), slice_for(r, false), true, result, error);
+    TRY(run_alone(r, first, gives_up, result, error));
+    const stw_method *better = stw_method_for(r->settings.objective);
+    return better != first && may_build(r, better, 1.0) ? run_alone(r, better, true, result, error) : STW_OK;
+}
+
+/* ---- plans of ops before groups ---- */
+
+/* The last entry comes first. */
+static void put_last_first(stw_result *result) {
+    stw_entry *last = result->entry[result->count - 1];
+    memmove(result->entry + 1, result->entry, (size_t)(result->count - 1) * sizeof(stw_entry *));
+    result->entry[0] = last;
+    result->best = result->best == result->count - 1 ? 0 : result->best + (result->best >= 0);
+}
+
+static void rename_entry(stw_entry *entry, const char *ending) {
+    char name[sizeof entry->again];
+    snprintf(name, sizeof name, "%.30s-%s", entry->method, ending);
+    memcpy(entry->again, name, sizeof name);
+    entry->method = entry->again;
+    if (entry->plan != NULL) entry->plan->method = stw_str_of(entry->method);
+}
+
+/* Groups for what there is: the default as it should be, and the best plan. */
+static stw_status fuse_plans(stw_runner *r, stw_result *result, stw_error *error) {
+    for (int32_t k = 0; k < result->count; k++) rename_entry(result->entry[k], "unfused");
+    TRY(run_single(r, STW_FUSION_DEFAULT, result, error));
+    put_last_first(result);
+    return result->best > 0 ? stw_runner_regroup(r, result, error) : STW_OK;
+}
+
+/* The time at which groups must be there, so that the plans with them can be simulated still. */
+static stw_stop end_of_fusing(const stw_runner *r, const stw_result *result) {
+    enum { EVALUATIONS = 10 }; /* of plans with groups, which take longer: two of the default, four of the best plan */
+    const stw_entry *first = result->entry[0];
+    const double evaluation_s = first->evaluations > 0 ? first->search_s / (double)first->evaluations : 0.0;
+    return stop_at(r, r->began_s + r->settings.budget_s - EVALUATIONS * evaluation_s);
+}
+
+/* Making groups takes long for this budget: the default and the cheapest good plan come first as plans of ops; then groups, as
+ * far as the time goes. Where it does not even do for half of them, nothing is fused, and the default says so. */
+static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error) {
+    const unsigned tasks = r->settings.tasks;
+    r->settings.tasks &= ~(unsigned)STW_TASK_FUSION;
+    TRY(run_single(r, STW_FUSION_NONE, result, error));
+    TRY(run_first(r, false, result, error));
+    const stw_stop stop = end_of_fusing(r, result);
+    const double half_s = 0.5 * FUSION_S * r->simulator->graph->op_count;
+    if (stw_runner_now_s(r) + half_s > stop.until_s) {
+        r->leaves_fusion = true;
+        snprintf(result->entry[0]->note, sizeof result->entry[0]->note, "nothing fused: the time does not suffice for it");
+        return STW_OK;
+    }
+    r->settings.tasks = tasks;
+    TRY(stw_runner_prepare(r, &stop, error));
+    return fuse_plans(r, result, error);
+}
+
+/* After plans of ops: with groups it comes to a better one, where there is time for it. */
+static stw_status run_first_on_groups(stw_runner *r, stw_result *result, stw_error *error) {
+    if (result->best < 0) return run_first(r, false, result, error);
+    if (r->fusing == NULL || r->fusing->fused == NULL || !may_build(r, first_method(r), 1.0)) return STW_OK;
+    return run_first(r, true, result, error);
 }
 
 /* It has made a valid plan before; what it could not make then it may now, with more time. */
 static bool has_run(const stw_result *result, const stw_method *method) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->method == method->name && result->entry[k]->score.reason == STW_VALID &&
+        if (result->entry[k]->ran == method->name && result->entry[k]->score.reason == STW_VALID &&
             result->entry[k]->plan != NULL)
             return true;
     }
@@ -177,6 +323,7 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
         const bool again = method == &stw_method_single || (method == &stw_method_lean && may_place(r)); /* a rule, placements */
         if (!again && has_run(result, method)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
+        if (!may_build(r, method, POLICY_SHARE)) continue; /* policies and searches must begin */
         const stw_budget slice = slice_for(r, method == &stw_method_steer);
         TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
         if (method == &stw_method_single) name_last(result, "single-by-rule");
@@ -195,12 +342,6 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
     TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, EXACT_SHARE), true, result, error));
     result->optimal = result->entry[result->count - 1]->proved;
     return STW_OK;
-}
-
-/* What a method takes before it has tried anything, in seconds: units, clusters, features, a network for them. */
-static double seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
-    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 5.0 : 1.0; /* per op */
-    return us * 1e-6 * r->simulator->graph->op_count;
 }
 
 /* Policies and searches improve what there is; from a plan that only lacks memory they may still come to a valid one. */
@@ -246,9 +387,10 @@ static bool transfers(const stw_runner *r) {
 }
 
 stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *error) {
-    TRY(run_default(r, result, error));
+    const bool ahead = r->fusing == NULL && is_slow_to_fuse(r);
+    TRY(ahead ? run_ahead(r, result, error) : run_default(r, result, error));
     TRY(run_exact(r, result, error));
-    if (!result->optimal) TRY(run_first(r, result, error));
+    if (!result->optimal) TRY(ahead ? run_first_on_groups(r, result, error) : run_first(r, false, result, error));
     if (stw_runner_proves_none(r, result)) {
         stw_runner_say_what_lacks(r, result);
         return STW_OK;
@@ -268,19 +410,31 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     return STW_OK;
 }
 
+/* What the caller asked for goes before this as well. */
+static stw_status try_noise(stw_runner *r, stw_result *result, stw_error *error) {
+    if (result->best < 0 || result->entry[0]->plan == NULL || stw_runner_is_cancelled(r)) return STW_OK;
+    if (stw_runner_is_late(r, NOISE_S * r->simulator->graph->op_count)) return STW_OK;
+    return stw_runner_try_noise(r, result->entry[result->best]->plan, result->entry[0]->plan, result, error);
+}
+
 stw_status stw_optimize(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
                         stw_error *error) {
+    return stw_optimize_by(simulator, options, watch, NULL, out, error);
+}
+
+stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+                           const stw_clock *clock, stw_result **out, stw_error *error) {
     STW_NEED(simulator);
     STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
-    TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, &runner, &result, error));
-    stw_status status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
-    if (status == STW_OK && result->best >= 0 && result->entry[0]->plan != NULL && !stw_runner_is_cancelled(runner)) {
-        status = stw_runner_try_noise(runner, result->entry[result->best]->plan, result->entry[0]->plan, result, error);
-        status = stw_runner_settle(runner, status, result, error);
-    }
+    TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, clock, &runner, &result, error));
+    const stw_stop stop = stop_at(runner, stw_runner_share(runner, LAST_FUSION_SHARE).until_s);
+    stw_status status =
+        is_slow_to_fuse(runner) ? STW_OK : stw_runner_prepare(runner, may_fuse_less(runner) ? &stop : NULL, error);
+    if (status == STW_OK) status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
+    if (status == STW_OK) status = stw_runner_settle(runner, try_noise(runner, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
 }

@@ -30,12 +30,14 @@ void stw_cancel_request(stw_cancel *cancel) {
 
 bool stw_cancel_is_requested(const stw_cancel *cancel) { return cancel != NULL && atomic_load(&cancel->requested); }
 
+double stw_runner_now_s(const stw_runner *r) { return stw_clock_now_s(r->settings.clock); }
+
 bool stw_runner_is_cancelled(const stw_runner *runner) {
     return runner->watch->cancel != NULL && atomic_load(&runner->watch->cancel->requested);
 }
 
 bool stw_runner_is_late(const stw_runner *r, double seconds) {
-    return r->settings.budget_s > 0.0 && stw_now_s() + seconds > r->began_s + 1.1 * r->settings.budget_s;
+    return r->settings.budget_s > 0.0 && stw_runner_now_s(r) + seconds > r->began_s + 1.1 * r->settings.budget_s;
 }
 
 /* ---- making one ---- */
@@ -60,10 +62,10 @@ static bool has_groups(const stw_plan *plan) {
 }
 
 /* What decides about fusion; or what keeps the groups of the plan to begin with. */
-static stw_status open_fusing(stw_runner *r, stw_error *error) {
+static stw_status open_fusing(stw_runner *r, const stw_stop *stop, stw_error *error) {
     if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
     STW_TRY_NEW(&r->arena, r->fusing, 1, error);
-    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, &r->arena, r->fusing, error);
+    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, stop, &r->arena, r->fusing, error);
 }
 
 static stw_status open_given_groups(stw_runner *r, stw_error *error) {
@@ -82,7 +84,11 @@ static stw_status fill_runner(stw_runner *r, stw_error *error) {
         TRY(stw_workspace_create(r->simulator, &r->workspace[t], error));
         TRY(stw_arena_create(&r->scratch[t], error));
     }
-    TRY(open_fusing(r, error));
+    return STW_OK;
+}
+
+stw_status stw_runner_prepare(stw_runner *r, const stw_stop *stop, stw_error *error) {
+    TRY(open_fusing(r, stop, error));
     if (r->settings.from == NULL) return STW_OK;
     TRY(open_given(r, error));
     return open_given_groups(r, error);
@@ -97,7 +103,7 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
     r->simulator = simulator;
     r->settings = *settings;
     r->watch = watch == NULL ? &nobody : watch;
-    r->began_s = stw_now_s();
+    r->began_s = stw_runner_now_s(r);
     const stw_status status = fill_runner(r, error);
     if (status != STW_OK) {
         stw_runner_destroy(r);
@@ -124,7 +130,7 @@ void stw_runner_destroy(stw_runner *r) {
 
 static void report_progress(stw_runner *r) {
     if (r->watch->progress == NULL) return;
-    r->reported_s = stw_now_s();
+    r->reported_s = stw_runner_now_s(r);
     r->progress.elapsed_s = r->reported_s - r->began_s;
     r->progress.budget_s = r->settings.budget_s;
     r->progress.evaluation_budget = r->settings.evaluations;
@@ -135,13 +141,13 @@ static void report_progress(stw_runner *r) {
 
 static void on_tick(void *context) {
     stw_runner *r = context;
-    if (stw_now_s() - r->reported_s >= 0.1) report_progress(r);
+    if (stw_runner_now_s(r) - r->reported_s >= 0.1) report_progress(r);
 }
 
 /* A method tells what it found while it runs. */
 static void note_found(stw_runner *r, const stw_score *score) {
     if (r->running == NULL || score->reason != STW_VALID) return;
-    stw_trail_add(&r->entry->trail, (stw_found){.seconds = stw_now_s() - r->entry->began_s,
+    stw_trail_add(&r->entry->trail, (stw_found){.seconds = stw_runner_now_s(r) - r->entry->began_s,
                                                 .evaluations = (int64_t)atomic_load(&r->running->evaluations),
                                                 .value = score->value});
 }
@@ -186,7 +192,7 @@ static int32_t list_given(const stw_runner *r, const stw_plan **out) {
 }
 
 static void fill_entry(stw_entry *entry, const stw_search *search) {
-    entry->search_s = stw_now_s() - entry->began_s;
+    entry->search_s = stw_search_now_s(search) - entry->began_s;
     entry->evaluations = (int64_t)atomic_load(&search->evaluations);
     entry->repaired = search->repaired;
     entry->proved = search->proved;
@@ -212,7 +218,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     stw_error local = {0};
     if (r->kept == NULL && stw_plan_create(r->simulator->graph, r->simulator->machine, &r->kept, NULL) != STW_OK) r->kept = NULL;
     r->kept_for = NULL;
-    entry->began_s = stw_now_s();
+    entry->began_s = stw_runner_now_s(r);
     r->progress.method = method->name;
     r->running = search;
     r->entry = entry;
@@ -263,6 +269,7 @@ static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
         .scratch = r->scratch,
         .arena = r->arena,
         .cancelled = r->watch->cancel == NULL ? NULL : &r->watch->cancel->requested,
+        .clock = r->settings.clock,
         .found = on_found,
         .policy = &r->settings.policy,
         .fusing = r->fusing,
@@ -277,7 +284,7 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
     const stw_plan *start[STW_MAX_ENTRIES];
     stw_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = method->name;
+    entry->method = entry->ran = method->name;
     stw_search search = search_of(r, rule, budget);
     search.bound = bound_for(r, method, result);
     search.start = start;
@@ -327,14 +334,16 @@ static void make_name_unique(const stw_result *result, stw_entry *entry) {
 stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, stw_error *error) {
     stw_status status = STW_OK;
     if (result->count == STW_MAX_ENTRIES) status = stw_fail(error, STW_ERROR_INPUT, "more than %d methods", STW_MAX_ENTRIES);
+    make_name_unique(result, entry);
     if (status == STW_OK && entry->plan != NULL) {
         entry->plan->method = stw_str_of(entry->method);
         entry->plan->seed = (int64_t)r->settings.seed;
         stw_error local = {0};
         status = judge_entry(r, entry, &local);
-        if (status == STW_ERROR_MEMORY) { /* nobody knows what it is worth */
+        if (status == STW_ERROR_MEMORY) { /* nobody knows what it is worth, nor what an earlier one is */
             stw_plan_destroy(entry->plan);
             entry->plan = NULL;
+            r->kept_for = NULL;
             note_shortage(r, entry, &local);
             status = STW_OK;
         } else if (status != STW_OK && error != NULL) {
@@ -345,7 +354,6 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
         stw_entry_destroy(entry);
         return status;
     }
-    make_name_unique(result, entry);
     const int32_t k = result->count++;
     result->entry[k] = entry;
     if (entry->plan == NULL || entry->score.reason != STW_VALID) return STW_OK;
@@ -359,12 +367,32 @@ stw_status stw_runner_tidy(stw_runner *r, stw_result *result, stw_error *error) 
     stw_entry *best = result->entry[result->best];
     if (best == result->entry[0]) return STW_OK; /* what others are compared with stays as it is */
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
-    const double began_s = stw_now_s();
+    const double began_s = stw_runner_now_s(r);
     TRY(stw_search_tidy(&search, best->plan, error));
-    best->search_s += stw_now_s() - began_s;
+    best->search_s += stw_runner_now_s(r) - began_s;
     best->evaluations += (int64_t)atomic_load(&search.evaluations);
     r->evaluations += (int64_t)atomic_load(&search.evaluations);
     return judge_entry(r, best, error);
+}
+
+stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *error) {
+    const stw_entry *best = result->entry[result->best];
+    stw_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    const char *ending = strstr(best->method, "-unfused");
+    const size_t length = ending == NULL ? strlen(best->method) : (size_t)(ending - best->method);
+    snprintf(entry->again, sizeof entry->again, "%.*s-fused", (int)(length < 30 ? length : 30), best->method);
+    entry->method = entry->again;
+    entry->began_s = stw_runner_now_s(r);
+    stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
+    stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
+    if (status == STW_OK) status = stw_plan_copy(entry->plan, best->plan, error);
+    if (status == STW_OK) status = stw_fusing_choose(&search, entry->plan, error);
+    r->evaluations += (int64_t)atomic_load(&search.evaluations);
+    fill_entry(entry, &search);
+    if (status == STW_OK) return stw_runner_add(r, entry, result, error);
+    stw_entry_destroy(entry);
+    return status;
 }
 
 /* ---- shares and rules ---- */
@@ -390,7 +418,9 @@ int32_t stw_runner_rule(const stw_runner *r) {
 /* ---- bounds ---- */
 
 /* A rule makes other groups for other devices. */
-static bool groups_are_open(const stw_runner *r) { return r->fusing != NULL && r->settings.fusion != STW_FUSION_NONE; }
+static bool groups_are_open(const stw_runner *r) {
+    return (r->fusing != NULL || r->leaves_fusion) && r->settings.fusion != STW_FUSION_NONE;
+}
 
 double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
     return groups_are_open(r) ? result->bounds.fusion_s : result->bounds.plan_s;
@@ -498,9 +528,14 @@ void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
         if (nearest == NULL || stw_score_is_better(&entry->score, &nearest->score)) nearest = entry;
     }
     if (nearest == NULL) nearest = result->entry[0];
-    snprintf(result->lacking, sizeof result->lacking, "%s; %s (%s): %.300s",
-             words[0] != '\0' ? words : "no valid plan was found within the budget",
-             nearest->plan != NULL ? "the nearest plan" : "there is none at all", nearest->method, nearest->reason);
+    const char *found = words[0] != '\0' ? words : "no valid plan was found within the budget";
+    if (nearest->plan != NULL) {
+        snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s", found, nearest->method,
+                 nearest->reason);
+    } else {
+        snprintf(result->lacking, sizeof result->lacking, "%s; no method made a plan (%s: %.300s)", found, nearest->method,
+                 nearest->reason);
+    }
 }
 
 /* ---- from options to a result ---- */
@@ -524,10 +559,11 @@ void stw_runner_finish(stw_runner *r, stw_result *result) {
 }
 
 stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
-                           stw_runner **runner, stw_result **result, stw_error *error) {
+                           const stw_clock *clock, stw_runner **runner, stw_result **result, stw_error *error) {
     stw_settings settings;
     *result = NULL;
     TRY(stw_settings_read(options, tasks, &settings, error));
+    settings.clock = clock;
     TRY(stw_pretrained_check(&settings.policy, error));
     TRY(stw_runner_create(simulator, &settings, watch, runner, error));
     *result = calloc(1, sizeof **result);

@@ -15,6 +15,7 @@ typedef struct stw_trail { /* how a method's best value fell */
 
 typedef struct stw_entry { /* one method's outcome */
     const char *method;    /* a literal, or `again` */
+    const char *ran;       /* the name of the method that ran; NULL: none did */
     char again[44];        /* "lean-2", where a method runs a second time: no two entries have one name */
     stw_plan *plan;        /* NULL if it made none */
     stw_score score;
@@ -59,7 +60,8 @@ typedef struct stw_runner {
     stw_progress progress;
     double reported_s;         /* when it was last told */
     stw_plan *from;            /* the plan to begin with, or NULL */
-    stw_fusing *fusing;        /* when fusion is among the tasks, else NULL */
+    stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
+    bool leaves_fusion;        /* it is among the tasks, but the time does not suffice for it */
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */
     stw_entry *entry;          /* its outcome so far */
@@ -71,14 +73,18 @@ typedef struct stw_runner {
 stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings *settings, const stw_watch *watch,
                              stw_runner **out, stw_error *error);
 void stw_runner_destroy(stw_runner *runner);
+double stw_runner_now_s(const stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
 /* What takes so many seconds more would end well behind the budget of time, if there is one. */
 bool stw_runner_is_late(const stw_runner *runner, double seconds);
 
-/* A runner with an empty result, as the options say (without a word on the tasks: these); and the end of both: the runner goes,
- * the result is handed out if `status` is OK. */
+/* A runner with an empty result, as the options say (without a word on the tasks: these), by this clock (NULL: the computer's);
+ * and the end of both: the runner goes, the result is handed out if `status` is OK. */
 stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
-                           stw_runner **runner, stw_result **result, stw_error *error);
+                           const stw_clock *clock, stw_runner **runner, stw_result **result, stw_error *error);
+/* What methods need beside it: groups, when fusion is among the tasks, and the plan to begin with. On large graphs groups take
+ * long; they end early when `stop` (or NULL) is due. */
+stw_status stw_runner_prepare(stw_runner *runner, const stw_stop *stop, stw_error *error);
 stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out);
 /* Out of memory is no failure once there is a valid plan, which is kept; and one where no method could make any. */
 stw_status stw_runner_settle(stw_runner *runner, stw_status status, const stw_result *result, stw_error *error);
@@ -114,6 +120,9 @@ stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *resu
 /* Drops transfers of the best plan that bring nothing: for a plan that is as good as can be. */
 stw_status stw_runner_tidy(stw_runner *runner, stw_result *result, stw_error *error);
 
+/* Adds the best plan with groups for its devices; those that it has stay if they are better. */
+stw_status stw_runner_regroup(stw_runner *runner, stw_result *result, stw_error *error);
+
 /* An entry that was made with calloc, with all that it owns. */
 void stw_entry_destroy(stw_entry *entry);
 
@@ -125,6 +134,9 @@ void stw_trail_free(stw_trail *trail);
 
 /* optimize.c: the flow, into an empty result. The budget counts from now. */
 stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error *error);
+/* stw_optimize by another clock than the computer's. */
+stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
+                           const stw_clock *clock, stw_result **out, stw_error *error);
 /* noise.c: how often the best stays ahead of the default when costs are off. */
 stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,
                                 stw_error *error);

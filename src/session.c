@@ -18,20 +18,25 @@ struct stw_session {
     const char *of_plan; /* a remark, or NULL */
 };
 
-/* Of a machine that came with its graph, in the graph's unit. */
+static int64_t in_unit_of(const stw_graph *graph, int64_t bytes) {
+    const double scaled = (double)bytes * stw_graph_size_scale(graph);
+    return graph->size_scale <= 0.0 ? bytes : scaled < (double)STW_GRAPH_MAX_BYTES ? (int64_t)scaled : STW_GRAPH_MAX_BYTES;
+}
+
+/* In the graph's unit. */
 static stw_status set_memory(const stw_options *options, const stw_graph *graph, stw_machine *machine, stw_error *error) {
     const char *memory = stw_options_get(options, "memory");
     int64_t bytes = 0;
     if (memory == NULL || !stw_str_to_bytes(stw_str_of(memory), &bytes)) return STW_OK;
-    const double scaled = (double)bytes * stw_graph_size_scale(graph);
-    if (graph->size_scale > 0.0) bytes = scaled < (double)STW_GRAPH_MAX_BYTES ? (int64_t)scaled : STW_GRAPH_MAX_BYTES;
-    return stw_machine_set_memory(machine, bytes, error);
+    return stw_machine_set_memory(machine, in_unit_of(graph, bytes), error);
 }
 
 static stw_status open_machine(stw_session *s, const stw_options *options, stw_error *error) {
     const char *name = stw_options_get(options, "machine");
     if (name == NULL) return s->graph->machine == NULL ? STW_OK : set_memory(options, s->graph, s->graph->machine, error);
     TRY(stw_machine_open(name, &s->machine, error));
+    for (int32_t d = 0; d < s->machine->device_count; d++)
+        s->machine->device[d].memory_bytes = in_unit_of(s->graph, s->machine->device[d].memory_bytes);
     return set_memory(options, s->graph, s->machine, error);
 }
 
@@ -40,9 +45,17 @@ static stw_status open_plan(stw_session *s, const stw_options *options, const ch
     return s->plan->owned_machine == NULL ? STW_OK : set_memory(options, s->graph, s->plan->owned_machine, error);
 }
 
+/* What is neither a file nor a method: the plan that is in the graph's file. */
+static bool is_carried(const char *plan) { return strcmp(plan, STW_PLAN_CARRIED) == 0; }
+
+static stw_status make_plan(stw_session *s, const char *plan, const stw_options *options, stw_error *error) {
+    if (is_carried(plan)) return stw_plan_carried(s->graph, stw_session_machine(s), &s->plan, error);
+    return stw_method_run(plan, s->simulator, options, &s->plan, error);
+}
+
 static stw_status open_all(stw_session *s, const char *graph_path, const stw_options *options, stw_error *error) {
     const char *plan = stw_options_get(options, "plan");
-    const bool plan_is_file = plan != NULL && !stw_method_exists(plan);
+    const bool plan_is_file = plan != NULL && !stw_method_exists(plan) && !is_carried(plan);
     TRY(stw_graph_open_with(graph_path, options, &s->graph, error));
     TRY(open_machine(s, options, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
@@ -53,7 +66,7 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     const stw_file_limits limits = stw_file_limits_of(stw_options_get(options, "file-limit"));
     TRY(stw_costs_create_within(s->graph, machine, stw_options_get(options, "costs"), &limits, &s->costs, error));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
-    return plan == NULL || plan_is_file ? STW_OK : stw_method_run(plan, s->simulator, options, &s->plan, error);
+    return plan == NULL || plan_is_file ? STW_OK : make_plan(s, plan, options, error);
 }
 
 stw_status stw_session_open(const char *graph_path, const stw_options *options, stw_session **out, stw_error *error) {

@@ -10,11 +10,12 @@ typedef struct stw_settings {
     int32_t rule;   /* stw_rule, or -1 */
     int32_t fusion; /* stw_fusion, or -1 */
     uint64_t seed;
-    int32_t threads;     /* 0: one per core */
-    int32_t unit_count;  /* 0: off */
-    double budget_s;     /* 0: no limit of time */
-    int64_t evaluations; /* 0: no limit of evaluations */
-    const char *from;    /* file of the plan to begin with; NULL: none; borrowed from the options */
+    int32_t threads;        /* 0: one per core */
+    int32_t unit_count;     /* 0: off */
+    double budget_s;        /* 0: no limit of time */
+    int64_t evaluations;    /* 0: no limit of evaluations */
+    const stw_clock *clock; /* NULL: the computer's; tests bring their own */
+    const char *from;       /* file of the plan to begin with; NULL: none; borrowed from the options */
     stw_policy_settings policy;
 } stw_settings;
 

@@ -37,8 +37,9 @@ stw_status stw_train(const stw_simulator *simulator, const stw_options *options,
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
-    TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, watch, &runner, &result, error));
-    const stw_status status = stw_runner_settle(runner, train(runner, options, result, error), result, error);
+    TRY(stw_runner_open(simulator, options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, watch, NULL, &runner, &result, error));
+    stw_status status = stw_runner_prepare(runner, NULL, error);
+    if (status == STW_OK) status = stw_runner_settle(runner, train(runner, options, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
 }

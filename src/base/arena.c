@@ -37,24 +37,30 @@ static bool reserve(stw_arena *out, size_t size) {
     return true;
 }
 
-/* What one arena may take of an address space with a limit. A search with two threads has some twenty of them. */
-static size_t share_of_limit(void) {
+/* What an arena may take of an address space with a limit, of so many. */
+static size_t share_of_limit(size_t arenas) {
     struct rlimit limit;
     const size_t usual = (size_t)1 << 29, page = 4096;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return usual;
-    return (size_t)limit.rlim_cur / 32 / page * page;
+    return (size_t)limit.rlim_cur / arenas / page * page;
 }
 
-stw_status stw_arena_create(stw_arena *out, stw_error *error) {
-    const size_t most = (size_t)1 << 34, share = share_of_limit();
+/* Where address space is limited, the first arenas must not take what the others need. */
+static stw_status create(stw_arena *out, size_t arenas, stw_error *error) {
+    const size_t most = (size_t)1 << 34, share = share_of_limit(arenas);
     *out = (stw_arena){0};
-    /* Where address space is limited, the first arenas must not take what the others need. */
     const size_t sizes[] = {most, share, (size_t)1 << 26, (size_t)1 << 24};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         if (sizes[k] <= most && reserve(out, sizes[k])) return STW_OK;
     }
     return stw_fail(error, STW_ERROR_MEMORY, "cannot reserve 16 MiB of address space; raise the limit (ulimit -v)");
 }
+
+/* A search with two threads has some twenty of them. */
+stw_status stw_arena_create(stw_arena *out, stw_error *error) { return create(out, 32, error); }
+
+/* There is the graph's, its reader's, and perhaps one for the text. */
+stw_status stw_arena_create_for_file(stw_arena *out, stw_error *error) { return create(out, 8, error); }
 
 stw_status stw_arena_create_sized(stw_arena *out, int64_t bytes, stw_error *error) {
     const size_t page = 4096;

@@ -21,6 +21,8 @@ typedef struct stw_arena {
 /* Reserves address space: 16 GiB; less where the system refuses, a 32nd part of a limit (ulimit -v) at first. Fails with
  * STW_ERROR_MEMORY. */
 stw_status stw_arena_create(stw_arena *out, stw_error *error);
+/* The same of a file that is read, which takes more of an address space with a limit (ulimit -v). */
+stw_status stw_arena_create_for_file(stw_arena *out, stw_error *error);
 /* The same with room for `bytes`, for objects of which there may be thousands: address space is large, not endless. */
 stw_status stw_arena_create_sized(stw_arena *out, int64_t bytes, stw_error *error);
 /* Gives everything back; a zeroed arena is allowed. */

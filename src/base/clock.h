@@ -3,6 +3,15 @@
 #ifndef STW_BASE_CLOCK_H
 #define STW_BASE_CLOCK_H
 
+/* The computer's. */
 double stw_now_s(void);
+
+/* Another one, so that what a search does with its time can be tried without waiting. Any thread may ask it. */
+typedef struct stw_clock {
+    double (*now_s)(void *context);
+    void *context;
+} stw_clock;
+/* NULL: the computer's. */
+double stw_clock_now_s(const stw_clock *clock);
 
 #endif

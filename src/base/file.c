@@ -19,6 +19,7 @@ typedef struct {
     char *data;
     int64_t length, capacity;
     int64_t limit;
+    bool can_be_raised; /* with --file-limit */
 } buffer;
 
 /* Room for more, at most `room` bytes and the NUL behind the last. */
@@ -46,9 +47,11 @@ static int64_t size_limit(const stw_file_limits *limits) {
     return bytes < (int64_t)1 << 46 ? bytes : (int64_t)1 << 46; /* more than an arena can reserve */
 }
 
-static stw_status fail_size(int64_t limit, stw_error *error) {
-    return stw_fail(error, STW_ERROR_INPUT, "is larger than %lld bytes; raise the limit with --file-limit if that is right",
-                    (long long)limit);
+/* Whose limits nobody can set, such as a machine's, has no business to be so large. */
+static stw_status fail_size(int64_t limit, bool can_be_raised, stw_error *error) {
+    return stw_fail(
+        error, STW_ERROR_INPUT, "is larger than %lld bytes%s", (long long)limit,
+        can_be_raised ? "; raise the limit with --file-limit if that is right" : ", the most that is read of such a file");
 }
 
 /* What a packed file may unpack to. */
@@ -59,15 +62,15 @@ static int64_t unpacked_limit(int64_t packed, const stw_file_limits *limits) {
     return by_ratio < most ? by_ratio : most;
 }
 
-static stw_status fail_unpacked(int64_t packed, int64_t limit, stw_error *error) {
-    return stw_fail(error, STW_ERROR_INPUT,
-                    "unpacks from %lld to more than %lld bytes; give what it may come to with --file-limit if that is right",
-                    (long long)packed, (long long)limit);
+static stw_status fail_unpacked(int64_t packed, const buffer *b, stw_error *error) {
+    return stw_fail(error, STW_ERROR_INPUT, "unpacks from %lld to more than %lld bytes; %s if that is right", (long long)packed,
+                    (long long)b->limit,
+                    b->can_be_raised ? "give what it may come to with --file-limit" : "unpack it beforehand");
 }
 
 /* Room for the next part, unless there is too much already. */
 static stw_status reserve_unpacked(int64_t packed, buffer *out, stw_error *error) {
-    if (out->length > out->limit) return fail_unpacked(packed, out->limit, error);
+    if (out->length > out->limit) return fail_unpacked(packed, out, error);
     return buffer_reserve(out, 1 << 16, error);
 }
 
@@ -138,10 +141,10 @@ stw_status stw_unpack_within(stw_str packed, const stw_file_limits *limits, stw_
         *out = packed;
         return STW_OK;
     }
-    buffer b = {.arena = arena, .limit = unpacked_limit(packed.length, limits)};
+    buffer b = {.arena = arena, .limit = unpacked_limit(packed.length, limits), .can_be_raised = limits != NULL};
     TRY(buffer_reserve(&b, 4 * packed.length, error));
     TRY(is_gzip ? unpack_gzip(packed, &b, error) : unpack_zstd(packed, &b, error));
-    if (b.length > b.limit) return fail_unpacked(packed.length, b.limit, error);
+    if (b.length > b.limit) return fail_unpacked(packed.length, &b, error);
     b.data[b.length] = '\0';
     *out = (stw_str){b.data, b.length};
     return STW_OK;
@@ -157,11 +160,11 @@ stw_status stw_unpack(stw_str packed, stw_arena *arena, stw_str *out, stw_error 
 enum { WRITER_MS = 1000, SILENCE_MS = 600000 };
 
 /* What can be read to its end: files, pipes, terminals. `is_empty`: a device that has nothing, such as /dev/null. */
-static stw_status check_kind(int descriptor, const struct stat *info, int64_t limit, bool *is_empty, stw_error *error) {
+static stw_status check_kind(int descriptor, const struct stat *info, const buffer *b, bool *is_empty, stw_error *error) {
     char byte;
     *is_empty = false;
     if (S_ISDIR(info->st_mode)) return stw_fail(error, STW_ERROR_INPUT, "is a directory; name a file in it");
-    if (S_ISREG(info->st_mode) && info->st_size > limit) return fail_size(limit, error);
+    if (S_ISREG(info->st_mode) && info->st_size > b->limit) return fail_size(b->limit, b->can_be_raised, error);
     if (S_ISCHR(info->st_mode) && !isatty(descriptor)) *is_empty = read(descriptor, &byte, 1) == 0;
     if (S_ISBLK(info->st_mode) || (S_ISCHR(info->st_mode) && !isatty(descriptor) && !*is_empty))
         return stw_fail(error, STW_ERROR_INPUT, "is a device, which has no end; name a file or a pipe");
@@ -184,7 +187,7 @@ static stw_status wait_for_more(int descriptor, ssize_t got, bool *ended, stw_er
 static stw_status read_all(int descriptor, bool own_pipe, buffer *b, stw_error *error) {
     bool ended = false;
     while (!ended) {
-        if (b->length > b->limit) return fail_size(b->limit, error);
+        if (b->length > b->limit) return fail_size(b->limit, b->can_be_raised, error);
         TRY(buffer_reserve(b, 1 << 16, error));
         const ssize_t got = read(descriptor, b->data + b->length, (size_t)(b->capacity - b->length - 1));
         if (got > 0) {
@@ -205,10 +208,10 @@ static stw_status read_descriptor(int descriptor, bool is_own, const stw_file_li
                                   stw_error *error) {
     struct stat info = {0};
     bool is_empty = false;
-    buffer b = {.arena = arena, .limit = size_limit(limits)};
+    buffer b = {.arena = arena, .limit = size_limit(limits), .can_be_raised = limits != NULL};
     if (fstat(descriptor, &info) != 0) return stw_fail(error, STW_ERROR_IO, "cannot be read: %s", strerror(errno));
     if (is_own && !S_ISFIFO(info.st_mode)) (void)fcntl(descriptor, F_SETFL, 0); /* block: others know when they end */
-    TRY(check_kind(descriptor, &info, b.limit, &is_empty, error));
+    TRY(check_kind(descriptor, &info, &b, &is_empty, error));
     TRY(buffer_reserve(&b, S_ISREG(info.st_mode) ? info.st_size + (1 << 16) : 1 << 16, error));
     b.data[0] = '\0';
     if (!is_empty) TRY(read_all(descriptor, is_own && S_ISFIFO(info.st_mode), &b, error));
@@ -274,8 +277,10 @@ static int create_aside(stw_output *output, const struct stat *target) {
  * the fault, or 0. */
 static int follow_links(const char *path, char out[STW_PATH_BYTES]) {
     char target[STW_PATH_BYTES], name[STW_PATH_BYTES];
+    struct stat info;
     if (strlen(path) >= STW_PATH_BYTES) return ENAMETOOLONG;
     memcpy(out, path, strlen(path) + 1);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return 0; /* links such as /dev/stdout may lead to what has no path */
     for (int hops = 0; hops < 40; hops++) {
         const ssize_t length = readlink(out, target, sizeof target - 1);
         if (length < 0) return 0; /* no link; what else is wrong with it shows when it is written */

@@ -112,10 +112,14 @@ stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena) {
         loops, loops == 1 ? " does" : "s do", loops == 1 ? "it runs" : "they run", loops == 1 ? "" : "s");
 }
 
+/* Loops that are one op, and those whose ops stand in the graph between such that order them. */
 static stw_str warn_of_loops(const stw_costs *costs, stw_arena *arena) {
     const stw_graph *graph = costs->graph;
     bool any = false;
-    for (int32_t i = 0; graph->open_loops > 0 && i < graph->N; i++) any |= graph->body_of[i] >= 0 && is_modelled(costs, i);
+    for (int32_t i = 0; graph->open_loops > 0 && i < graph->N; i++) {
+        const bool is_control = graph->body_of[i] >= 0 || graph->op_class[i] == STW_CLASS_CONTROL;
+        any |= graph->kind[i] == STW_NODE_OP && is_control && is_modelled(costs, i);
+    }
     return any ? stw_tell_open_loops(graph, arena) : (stw_str){0};
 }
 

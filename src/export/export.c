@@ -169,8 +169,13 @@ static stw_status export_plan(const stw_simulator *simulator, const stw_plan *pl
     if (found == NULL) return stw_fail(error, STW_ERROR_INPUT, "'%.60s' is no format that plans are exported to", format);
     stw_arena arena;
     TRY(stw_arena_create(&arena, error));
-    stw_export e = {
-        .simulator = simulator, .graph = simulator->graph, .machine = simulator->machine, .plan = plan, .arena = &arena};
+    stw_export e = {.simulator = simulator,
+                    .graph = simulator->graph,
+                    .machine = simulator->machine,
+                    .plan = plan,
+                    .model_path = ends->model_path,
+                    .path = ends->path,
+                    .arena = &arena};
     stw_status status = read_options(&e, found, ends->options, error);
     if (status == STW_OK) status = export_with(&e, found, ends, error);
     if (status == STW_OK && note != NULL) {

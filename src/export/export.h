@@ -12,11 +12,12 @@ typedef struct stw_export {
     const stw_graph *graph;
     const stw_machine *machine;
     const stw_plan *plan;
-    const stw_timeline *timeline; /* of the plan, with memory changes */
-    const int32_t *rank;          /* (N) when the node's task begins among all tasks: 0, 1, ...; -1 for nodes of no task */
-    stw_str model;                /* the model file as it was read, unpacked; of formats that change it, else empty */
-    stw_str strip;                /* names of modules are told from inside this one: "m", "a.b"; empty: as they are */
-    stw_arena *arena;             /* for whatever is needed until the end */
+    const stw_timeline *timeline;  /* of the plan, with memory changes */
+    const int32_t *rank;           /* (N) when the node's task begins among all tasks: 0, 1, ...; -1 for nodes of no task */
+    stw_str model;                 /* the model file as it was read, unpacked; of formats that change it, else empty */
+    const char *model_path, *path; /* of the model and of the output; NULL: in memory */
+    stw_str strip;                 /* names of modules are told from inside this one: "m", "a.b"; empty: as they are */
+    stw_arena *arena;              /* for whatever is needed until the end */
     FILE *out;
     stw_str warning; /* what the plan lacks, a line; else empty */
     stw_str note;    /* set by the exporter: lines that the user may paste or should know, in the arena; else empty */

@@ -4,8 +4,6 @@
 #include "export/hlo_fields.h"
 #include "import/import.h"
 
-const char stw_hlo_device_key[] = "stowage_device";
-
 stw_status stw_hlo_add_item(stw_hlo_edit *edit, const stw_hlo_item *item, int32_t *out) {
     STW_HLO_RESERVE(edit->arena, edit->item, edit->item_count, edit->item_room, edit->error);
     edit->item[edit->item_count] = *item;
@@ -69,24 +67,6 @@ stw_str stw_hlo_fusion_kind(const stw_hlo_edit *edit, const stw_hlo_instruction 
     return edit->is_text ? stw_hlo_attribute(i->attributes, "kind", NULL) : stw_hlo_content(i->attributes, HLO_FUSION_KIND);
 }
 
-/* ---- devices ---- */
-
-void stw_hlo_device_of(const stw_hlo_edit *edit, const stw_hlo_item *item, stw_str *name, int32_t *index) {
-    const stw_export *e = edit->e;
-    *name = (stw_str){0};
-    *index = -1;
-    if (e->machine->device_count < 2) return;
-    int32_t node = -1;
-    if (item->kind == STW_ITEM_COPY) {
-        *name = edit->home[stw_hlo_local(edit, item->source)];
-        node = edit->op_node[stw_hlo_local(edit, item->source)];
-    }
-    if (item->kind == STW_ITEM_FUSION) node = edit->tasks.task_node[edit->fused[item->group].task];
-    if (node < 0) return;
-    *index = e->plan->device[node];
-    *name = e->machine->device[*index].name;
-}
-
 /* ---- the whole ---- */
 
 /* Whatever is packed into a tuple with something late stands behind it, which the plan does not know of: where that closes a
@@ -117,6 +97,7 @@ stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error) {
     TRY(link_entry(&edit));
     TRY(stw_hlo_name(&edit));
     TRY(stw_hlo_order(&edit));
+    TRY(stw_hlo_mark_entry(&edit));
     return edit.is_text ? stw_hlo_write_text(&edit, out) : stw_hlo_write_proto(&edit, out);
 }
 

@@ -8,6 +8,7 @@
  *     hlo_rows.c     fusions that hold whole rows
  *     hlo_names.c    names and ids of all that is new; computations that nobody calls any more
  *     hlo_order.c    the entry in planned order
+ *     hlo_marks.c    what the entry says of devices and priorities
  *     hlo_text.c, hlo_attributes.c  writes text
  *     hlo_proto.c, hlo_schedule.c   writes a protobuf
  *     hlo_print*.c                  prints a protobuf as text */
@@ -70,6 +71,11 @@ typedef struct stw_hlo_fused { /* a fused computation and its place in the entry
     int32_t item;   /* the fusion in the entry */
 } stw_hlo_fused;
 
+typedef struct stw_hlo_mark { /* what the plan says of an item of the entry */
+    stw_hlo_note note;        /* empty: nothing is written (one device, or neither a task nor a parameter) */
+    int32_t device;           /* index; -1: none, or a parameter's */
+} stw_hlo_mark;
+
 typedef struct stw_hlo_edit {
     stw_export *e;
     stw_arena *arena;
@@ -84,7 +90,7 @@ typedef struct stw_hlo_edit {
     bool unpacks_all;       /* nobody takes parts of tuples of the entry */
     int32_t *stands_for;    /* (entry->count) what its readers in the new entry read in its place: itself, in most cases */
     int32_t *view_root;     /* (entry->count) what stands behind views; a tuple of several values stands for itself */
-    stw_str *home;          /* (entry->count) devices of a parameter, or empty; a tuple's may be several: "gpu0,gpu1" */
+    stw_hlo_note *home;     /* (entry->count) of a parameter, else empty; a tuple's arrays may differ: "gpu0,gpu1" */
     int32_t *fused_of;      /* (T) the fused computation of a task, or -1: an op alone */
     stw_hlo_result *result; /* (entry->count) of members that are written */
     bool *live;             /* (entry->count) somebody in the new entry reads it, or it stands there for its own sake */
@@ -95,8 +101,9 @@ typedef struct stw_hlo_edit {
     stw_hlo_fused *fused;   /* (fused_count) */
     stw_hlo_output *output; /* (output_count) */
     int32_t entry_count;
-    int32_t *sequence; /* (entry_count) items of the entry, in order */
-    int32_t root;      /* item of the entry */
+    int32_t *sequence;  /* (entry_count) items of the entry, in order */
+    int32_t root;       /* item of the entry */
+    stw_hlo_mark *mark; /* (item_count) */
     stw_error *error;
 } stw_hlo_edit;
 
@@ -110,6 +117,7 @@ stw_status stw_hlo_link(stw_hlo_edit *edit);
 stw_status stw_hlo_find_cycle(stw_hlo_edit *edit, bool *is_cyclic);
 stw_status stw_hlo_name(stw_hlo_edit *edit);
 stw_status stw_hlo_order(stw_hlo_edit *edit);
+stw_status stw_hlo_mark_entry(stw_hlo_edit *edit);
 stw_status stw_hlo_write_text(stw_hlo_edit *edit, stw_str *out);
 stw_status stw_hlo_write_proto(stw_hlo_edit *edit, stw_str *out);
 stw_status stw_hlo_write_schedule(const stw_hlo_edit *edit, stw_pb_writer *w, stw_str old);
@@ -179,9 +187,8 @@ static inline int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruct
     return edit->view_root[stw_hlo_local(edit, instruction)];
 }
 
-/* Where the plan has an item of the entry, for annotations. Name empty: nothing is written (one device, or neither a task nor a
- * parameter). Index -1: a parameter. */
-void stw_hlo_device_of(const stw_hlo_edit *edit, const stw_hlo_item *item, stw_str *name, int32_t *index);
-extern const char stw_hlo_device_key[]; /* of frontend_attributes */
+/* hlo_marks.c: the homes of parameters, of the graph that was built again. */
+stw_status stw_hlo_name_homes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of);
+static inline bool stw_hlo_is_marked(const stw_hlo_mark *mark) { return mark->note.value[STW_HLO_NOTE_DEVICE].length > 0; }
 
 #endif

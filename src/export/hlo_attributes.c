@@ -55,10 +55,8 @@ static bool next_attribute(stw_hlo_text *t, stw_str *key, stw_str *value, stw_st
     return true;
 }
 
-static stw_hlo_text text_of(stw_str s) { return (stw_hlo_text){.begin = s.p, .cursor = s.p, .end = s.p + s.length}; }
-
 stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole) {
-    stw_hlo_text t = text_of(attributes);
+    stw_hlo_text t = stw_hlo_text_of(attributes);
     stw_str found, value, all;
     while (next_attribute(&t, &found, &value, &all)) {
         if (!stw_str_is(found, key)) continue;
@@ -70,60 +68,41 @@ stw_str stw_hlo_attribute(stw_str attributes, const char *key, stw_str *whole) {
 
 /* ---- writing ---- */
 
-/* The entries of {a="1",b="2"} one after the other; start with what stands between the braces. */
-static bool next_entry(stw_str *rest, stw_str *entry) {
-    if (rest->length == 0) return false;
-    stw_hlo_text t = text_of(*rest);
-    while (t.cursor < t.end && *t.cursor != ',') {
-        const char *before = t.cursor;
-        stw_hlo_value(&t);
-        t.cursor += t.cursor == before; /* a bracket that nothing has opened */
-    }
-    *entry = (stw_str){rest->p, (int64_t)(t.cursor - rest->p)};
-    t.cursor += t.cursor < t.end;
-    *rest = (stw_str){t.cursor, (int64_t)(t.end - t.cursor)};
-    return true;
-}
-
-static stw_str between_braces(stw_str value) {
-    const bool braced = value.length >= 2 && value.p[0] == '{' && value.p[value.length - 1] == '}';
-    return braced ? (stw_str){value.p + 1, value.length - 2} : value;
-}
-
 /* Has an export put an entry of frontend_attributes there? */
 static bool is_ours(stw_str entry) {
-    stw_hlo_text t = text_of(entry);
-    return stw_str_is(stw_hlo_word(&t), stw_hlo_device_key) && stw_hlo_accept(&t, "=");
+    stw_str value;
+    return stw_hlo_entry_note(entry, &value) < STW_HLO_NOTES;
 }
 
 static bool has_ours(stw_str frontend) {
     bool found = false;
-    stw_str rest = between_braces(frontend), entry;
-    while (!found && next_entry(&rest, &entry)) found = is_ours(entry);
+    stw_str rest = stw_hlo_between_braces(frontend), entry;
+    while (!found && stw_hlo_next_entry(&rest, &entry)) found = is_ours(entry);
     return found;
 }
 
 static bool is_blank(stw_str text) {
-    stw_hlo_text t = text_of(text);
+    stw_hlo_text t = stw_hlo_text_of(text);
     stw_hlo_skip_space(&t);
     return t.cursor == t.end;
 }
 
-/* {a="1",b="2"}: all but what an earlier export has put there, and the device. Nothing if nothing is left. */
-static void put_frontend(stw_hlo_out *o, stw_str value, stw_str device) {
+/* {a="1",b="2"}: all but what an earlier export has put there, and the new notes. Nothing if nothing is left. */
+static void put_frontend(stw_hlo_out *o, stw_str value, const stw_hlo_note *note) {
     bool any = false;
-    stw_str rest = between_braces(value), entry;
-    while (next_entry(&rest, &entry)) {
+    stw_str rest = stw_hlo_between_braces(value), entry;
+    while (stw_hlo_next_entry(&rest, &entry)) {
         if (is_blank(entry) || is_ours(entry)) continue;
         stw_hlo_put(o, any ? "," : ", frontend_attributes={");
         stw_hlo_put_str(o, entry);
         any = true;
     }
-    if (device.length > 0) {
+    for (int k = 0; k < STW_HLO_NOTES; k++) {
+        if (note->value[k].length == 0) continue;
         stw_hlo_put(o, any ? "," : ", frontend_attributes={");
-        stw_hlo_put(o, stw_hlo_device_key);
+        stw_hlo_put(o, stw_hlo_note_keys[k]);
         stw_hlo_put(o, "=");
-        stw_hlo_put_quoted(o, device);
+        stw_hlo_put_quoted(o, note->value[k]);
         any = true;
     }
     if (any) stw_hlo_put(o, "}");
@@ -158,23 +137,23 @@ void stw_hlo_put_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
     const bool was_ours = has_ours(frontend);
     const bool new_controls = has_new_controls(o->edit, item);
     const bool is_new = item->kind != STW_ITEM_COPY; /* of a fusion's source only the origin is kept */
+    const stw_hlo_mark *mark = &o->edit->mark[item - o->edit->item];
+    const bool is_marked = stw_hlo_is_marked(mark);
     bool has_sharding = false;
-    stw_str device, key, value, whole;
-    int32_t index = -1;
-    stw_hlo_device_of(o->edit, item, &device, &index);
-    for (stw_hlo_text t = text_of(attributes); next_attribute(&t, &key, &value, &whole);) {
+    stw_str key, value, whole;
+    for (stw_hlo_text t = stw_hlo_text_of(attributes); next_attribute(&t, &key, &value, &whole);) {
         if (is_new && !stw_str_is(key, "metadata")) continue;
         if (stw_str_is(key, "control-predecessors") && new_controls) continue;
-        if (stw_str_is(key, "frontend_attributes") && (was_ours || device.length > 0)) continue;
+        if (stw_str_is(key, "frontend_attributes") && (was_ours || is_marked)) continue;
         const bool is_sharding = stw_str_is(key, "sharding");
         if (is_sharding && was_ours && stw_hlo_find_after(value, "maximal").p != NULL) continue;
         has_sharding |= is_sharding;
         stw_hlo_put_str(o, whole);
     }
     if (is_new || new_controls) put_controls(o, item);
-    if (!is_new && (was_ours || device.length > 0)) put_frontend(o, frontend, device);
-    if (is_new && device.length > 0) put_frontend(o, (stw_str){0}, device);
-    if (index >= 0 && !has_sharding && is_array(o, item)) stw_hlo_put_format(o, ", sharding={maximal device=%d}", index);
+    if (is_marked || (was_ours && !is_new)) put_frontend(o, is_new ? (stw_str){0} : frontend, &mark->note);
+    if (mark->device >= 0 && !has_sharding && is_array(o, item))
+        stw_hlo_put_format(o, ", sharding={maximal device=%d}", mark->device);
 }
 
 /* Without the device of an earlier export: the fusion has one. */
@@ -183,11 +162,11 @@ void stw_hlo_put_inner_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
     const stw_str frontend = stw_hlo_attribute(attributes, "frontend_attributes", NULL);
     const bool was_ours = has_ours(frontend);
     stw_str key, value, whole;
-    for (stw_hlo_text t = text_of(attributes); next_attribute(&t, &key, &value, &whole);) {
+    for (stw_hlo_text t = stw_hlo_text_of(attributes); next_attribute(&t, &key, &value, &whole);) {
         if (stw_str_is(key, "control-predecessors")) continue;
         if (was_ours && stw_str_is(key, "frontend_attributes")) continue;
         if (was_ours && stw_str_is(key, "sharding") && stw_hlo_find_after(value, "maximal").p != NULL) continue;
         stw_hlo_put_str(o, whole);
     }
-    if (was_ours) put_frontend(o, frontend, (stw_str){0});
+    if (was_ours) put_frontend(o, frontend, &(stw_hlo_note){0});
 }

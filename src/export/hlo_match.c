@@ -68,26 +68,6 @@ static stw_status check_aliases(stw_hlo_edit *edit) {
     return STW_OK;
 }
 
-/* A parameter that is a tuple has a node for each array: each of their devices is named once. */
-static stw_status name_homes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of) {
-    const stw_export *e = edit->e;
-    bool *is_named; /* (entry->count, devices) */
-    STW_TRY_NEW(edit->arena, edit->home, edit->entry->count, edit->error);
-    STW_TRY_NEW(edit->arena, is_named, (int64_t)edit->entry->count * e->machine->device_count, edit->error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_resident(graph->kind[i])) continue;
-        const int32_t k = stw_hlo_local(edit, instruction_of[graph->origin[i]]), device = e->plan->device[i];
-        bool *named = &is_named[(int64_t)k * e->machine->device_count + device];
-        if (*named) continue;
-        *named = true;
-        const stw_str more = e->machine->device[device].name, now = edit->home[k];
-        edit->home[k] =
-            now.length == 0 ? more : stw_str_format(edit->arena, "%.*s,%.*s", (int)now.length, now.p, (int)more.length, more.p);
-        if (edit->home[k].p == NULL) return stw_fail(edit->error, STW_ERROR_MEMORY, "out of memory");
-    }
-    return STW_OK;
-}
-
 static stw_status look_behind_views(stw_hlo_edit *edit) {
     bool *is_op; /* (entry->count) */
     STW_TRY_NEW(edit->arena, is_op, edit->entry->count, edit->error);
@@ -105,7 +85,7 @@ static stw_status match_nodes(stw_hlo_edit *edit, const stw_graph *graph, const 
         if (edit->op_at[i] >= 0) edit->op_node[stw_hlo_local(edit, edit->op_at[i])] = i;
     }
     TRY(look_behind_views(edit));
-    return name_homes(edit, graph, instruction_of);
+    return stw_hlo_name_homes(edit, graph, instruction_of);
 }
 
 static stw_status check_same(const stw_hlo_edit *edit, const stw_graph *graph) {

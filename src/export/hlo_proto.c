@@ -31,7 +31,7 @@ static void write_ids(proto_out *o, int64_t field, stw_hlo_range items) {
 /* Of an entry of FrontendAttributes: has an export put it there? */
 static bool is_ours(const stw_pb_field *f) {
     const bool is_entry = f->number == HLO_FRONTEND_MAP && f->type == STW_PB_BYTES;
-    return is_entry && stw_str_is(stw_hlo_content(f->bytes, HLO_MAP_KEY), stw_hlo_device_key);
+    return is_entry && stw_hlo_find_note(stw_hlo_content(f->bytes, HLO_MAP_KEY)) < STW_HLO_NOTES;
 }
 
 static bool has_ours(stw_str frontend) {
@@ -44,7 +44,7 @@ static bool has_ours(stw_str frontend) {
 }
 
 /* FrontendAttributes: a map of strings; an entry that an earlier export has put there goes. */
-static void write_frontend(proto_out *o, stw_str old, stw_str device) {
+static void write_frontend(proto_out *o, stw_str old, const stw_hlo_note *note) {
     stw_error ignored = {0};
     stw_pb_file file;
     stw_pb map = open_message(&file, old, &ignored);
@@ -52,10 +52,11 @@ static void write_frontend(proto_out *o, stw_str old, stw_str device) {
     for (stw_pb_field f; stw_pb_next(&map, &f);) {
         if (!is_ours(&f)) stw_pb_write_raw(&o->w, (stw_str){f.at, (int64_t)(map.cursor - f.at)});
     }
-    if (device.length > 0) {
+    for (int k = 0; k < STW_HLO_NOTES; k++) {
+        if (note->value[k].length == 0) continue;
         const int64_t entry = stw_pb_begin(&o->w, HLO_FRONTEND_MAP);
-        stw_pb_write_string(&o->w, HLO_MAP_KEY, stw_str_of(stw_hlo_device_key));
-        stw_pb_write_string(&o->w, HLO_MAP_VALUE, device);
+        stw_pb_write_string(&o->w, HLO_MAP_KEY, stw_str_of(stw_hlo_note_keys[k]));
+        stw_pb_write_string(&o->w, HLO_MAP_VALUE, note->value[k]);
         stw_pb_end(&o->w, entry);
     }
     stw_pb_end(&o->w, begun);
@@ -92,10 +93,8 @@ static void write_copy(proto_out *o, const stw_hlo_item *item, bool is_entry) {
     const stw_hlo_edit *edit = o->edit;
     const stw_hlo_instruction *i = stw_hlo_at(edit, item->source);
     const stw_str message = i->attributes, frontend = stw_hlo_content(message, HLO_FRONTEND);
-    stw_str device = {0};
-    int32_t index = -1;
-    if (is_entry) stw_hlo_device_of(edit, item, &device, &index);
-    const bool was_ours = has_ours(frontend), new_frontend = was_ours || device.length > 0;
+    const stw_hlo_mark *mark = &edit->mark[item - edit->item];
+    const bool was_ours = has_ours(frontend), new_frontend = was_ours || stw_hlo_is_marked(mark);
     const bool old_sharding = stw_hlo_field(message, HLO_SHARDING).length > 0;
     const bool drop_sharding = was_ours && is_maximal(stw_hlo_content(message, HLO_SHARDING));
     const bool same_operands = is_entry && has_same_list(edit, item->operand, i->operand);
@@ -113,8 +112,8 @@ static void write_copy(proto_out *o, const stw_hlo_item *item, bool is_entry) {
     if (!is_entry) stw_pb_write_int(&o->w, HLO_ID, item->id);
     if (!same_operands) write_ids(o, HLO_OPERANDS, item->operand);
     if (is_entry && !same_controls) write_ids(o, HLO_CONTROLS, item->control);
-    if (index >= 0 && (!old_sharding || drop_sharding) && is_array(edit, item)) write_maximal(o, index);
-    if (new_frontend) write_frontend(o, frontend, device);
+    if (mark->device >= 0 && (!old_sharding || drop_sharding) && is_array(edit, item)) write_maximal(o, mark->device);
+    if (new_frontend) write_frontend(o, frontend, &mark->note);
 }
 
 /* The shape of one output, or a tuple of them. */
@@ -134,17 +133,15 @@ static void write_output_shape(proto_out *o, int64_t field, const stw_hlo_fused 
 
 static void write_fusion(proto_out *o, const stw_hlo_item *item) {
     const stw_hlo_fused *fused = &o->edit->fused[item->group];
-    stw_str device;
-    int32_t index = -1;
-    stw_hlo_device_of(o->edit, item, &device, &index);
+    const stw_hlo_mark *mark = &o->edit->mark[item - o->edit->item];
     write_output_shape(o, HLO_SHAPE, fused);
     stw_pb_write_raw(&o->w, stw_hlo_field(message_of(o->edit, item->source), HLO_METADATA));
     stw_pb_write_string(&o->w, HLO_FUSION_KIND, stw_hlo_kind_of(fused));
     if (fused->config.length > 0) stw_pb_write_string(&o->w, HLO_BACKEND_CONFIG, fused->config);
     write_ids(o, HLO_CONTROLS, item->control);
     stw_pb_write_ints(&o->w, HLO_CALLED, &fused->id, 1);
-    if (index >= 0 && is_array(o->edit, item)) write_maximal(o, index);
-    write_frontend(o, (stw_str){0}, device);
+    if (mark->device >= 0 && is_array(o->edit, item)) write_maximal(o, mark->device);
+    write_frontend(o, (stw_str){0}, &mark->note);
 }
 
 static void write_new(proto_out *o, const stw_hlo_item *item, const stw_hlo_fused *fused) {

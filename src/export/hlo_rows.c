@@ -1,6 +1,7 @@
 /* Kernels that hold whole rows: they reduce rows and go on with the results, as a softmax does. XLA's loops cannot; its Triton
  * emitter can, if the fusion asks for it and says how many rows a block takes. */
 #include "export/hlo.h"
+#include "plan/kernel_rules.h"
 
 static const stw_hlo_shape *shape_of(const stw_hlo_edit *edit, int64_t item) {
     return stw_hlo_shape_of(edit->m, stw_hlo_at(edit, edit->item[item].source));
@@ -22,6 +23,18 @@ static int32_t find_inner_reduction(const stw_hlo_edit *edit, const stw_hlo_fuse
         if (i->rule == STW_HLO_REDUCE && !stw_hlo_reduces_few(edit->m, i)) return k;
     }
     return -1;
+}
+
+/* Priced as such (plan/group_cost.h). */
+static bool is_row_kernel(const stw_hlo_edit *edit, const stw_hlo_fused *fused) {
+    const stw_membership *tasks = &edit->tasks;
+    const int32_t *member = &tasks->member[tasks->member_start[fused->task]];
+    const int32_t count = tasks->member_start[fused->task + 1] - tasks->member_start[fused->task];
+    bool written[STW_MAX_GROUP_MEMBERS] = {false};
+    if (fused->output_count != 1 || count < 2) return false;
+    const int32_t result = stw_hlo_root_of(edit, edit->output[fused->output_first].value);
+    for (int32_t k = 0; k < count; k++) written[k] = edit->op_at[member[k]] == result;
+    return stw_find_row_kernel(edit->e->graph, member, written, count).fits;
 }
 
 /* Blocks of about as many elements as the threads of four or eight warps hold well. */
@@ -51,13 +64,13 @@ stw_status stw_hlo_find_rows(stw_hlo_edit *edit, stw_hlo_fused *fused) {
     const stw_export *e = edit->e;
     const int32_t device = e->plan->device[edit->tasks.task_node[fused->task]];
     const int32_t inner = find_inner_reduction(edit, fused);
-    if (inner < 0 || !e->machine->device[device].fuses_epilogue[STW_CLASS_REDUCE]) return STW_OK;
+    if (inner < 0 || !e->machine->device[device].fuses_epilogue[STW_CLASS_REDUCE] || !is_row_kernel(edit, fused)) return STW_OK;
     const stw_hlo_instruction *reduction = stw_hlo_at(edit, edit->item[inner].source);
     const stw_hlo_shape *from = stw_hlo_shape_of(edit->m, stw_hlo_operand(edit->m, reduction, 0));
     const stw_hlo_shape *to = shape_of(edit, inner), *result = shape_of(edit, fused->root);
     const int64_t row = from->rank > 0 ? stw_hlo_dimensions(edit->m, from)[from->rank - 1] : 0;
     const bool is_row = result->elements == from->elements;
-    if (fused->output_count > 1 || result->kind != STW_HLO_ARRAY || !(is_row || result->elements == to->elements) ||
+    if (result->kind != STW_HLO_ARRAY || !(is_row || result->elements == to->elements) ||
         (is_row && (result->rank < 2 || stw_hlo_dimensions(edit->m, result)[result->rank - 1] != row))) {
         return STW_OK; /* an ordinary loop, which reduces anew for each result */
     }

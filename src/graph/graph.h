@@ -93,6 +93,12 @@ typedef struct stw_body {
     bool dearest;         /* one of its steps is taken, the dearest; else all */
 } stw_body;
 
+typedef struct stw_carried { /* what an exported model says of an op, a parameter or a buffer */
+    stw_str device;          /* its name; empty: nothing is said */
+    double priority;
+    int64_t place; /* in its device's strict order, counted from 1; 0: in none */
+} stw_carried;
+
 struct stw_graph {
     stw_arena arena; /* owns everything below */
     stw_str name, family;
@@ -124,6 +130,7 @@ struct stw_graph {
     bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
     const char **apart;   /* (N) why an op is in no kernel with others ("is a loop"), or NULL; of a view: why no kernel reads
                              through it what it makes itself. Texts that are always there */
+    stw_carried *carried; /* (N) the plan that is in the file, or NULL: none is. No part of the fingerprint */
     stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
     int64_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;

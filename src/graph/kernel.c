@@ -47,6 +47,7 @@ static int32_t find_member(const stw_members *members, int32_t op) {
 static void list_units(walk *w) {
     const stw_graph *graph = w->graph;
     stw_unit *unit = w->room->unit;
+    const bool holds = w->members->count == 1 || w->members->holds_rows;
     w->first_class = STW_CLASS_ALIAS;
     for (int32_t k = 0; k < w->members->count; k++) {
         const int32_t op = w->members->member[k];
@@ -61,7 +62,7 @@ static void list_units(walk *w) {
                                                .op_class = part->op_class,
                                                .dtype = part->dtype,
                                                .dear = part->dear,
-                                               .folds = part->folds};
+                                               .folds = part->folds && holds};
         }
         if (fused != NULL) continue;
         unit[w->unit_count++] = (stw_unit){.elements = graph->elements[op],
@@ -71,7 +72,7 @@ static void list_units(walk *w) {
                                            .op_class = graph->op_class[op],
                                            .dtype = graph->dtype[op],
                                            .dear = graph->flow[op].dear,
-                                           .folds = graph->flow[op].folds};
+                                           .folds = graph->flow[op].folds && w->members->holds_rows};
     }
     for (int32_t u = 0; u < w->unit_count && w->first_class == STW_CLASS_ALIAS; u++) w->first_class = unit[u].op_class;
     if (w->unit_count == 0) w->first_class = STW_CLASS_SHAPE; /* it copies */

@@ -51,6 +51,8 @@ typedef struct stw_members {
     const int32_t *member; /* (count), at most 128 */
     const bool *written;   /* (count) its output leaves the kernel, in part at least; NULL: of all */
     int32_t count;
+    bool holds_rows; /* it holds the rows that it folds, and computes nothing twice (plan/kernel_rules.h); of one op its file says
+                        it */
     /* Whether an op that reads a member does so outside of this kernel. NULL: every op that is no member does. */
     bool (*reads_outside)(const void *context, int32_t reader);
     const void *context;

@@ -534,6 +534,19 @@ static stw_status keep_insides(finish *f) {
     return keep_results(f, root);
 }
 
+static stw_status keep_carried(finish *f) {
+    stw_graph *graph = f->graph;
+    bool carries = false;
+    for (int64_t i = 0; i < f->b->count; i++) carries |= f->b->node[i].carried.device.length > 0;
+    if (!carries) return STW_OK;
+    STW_TRY_NEW(&graph->arena, graph->carried, graph->N, f->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        graph->carried[i] = f->b->node[f->order[i]].carried;
+        TRY(copy_clean(f, graph->carried[i].device, &graph->carried[i].device));
+    }
+    return STW_OK;
+}
+
 static stw_status keep_times(finish *f) {
     stw_graph *graph = f->graph;
     const stw_builder *b = f->b;
@@ -577,6 +590,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     TRY(keep_lists(f));
     TRY(keep_holds(f));
     TRY(keep_places(f));
+    TRY(keep_carried(f));
     TRY(keep_outputs(f));
     TRY(keep_insides(f));
     TRY(keep_times(f));
@@ -586,7 +600,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
 stw_status stw_builder_finish(stw_builder *b, stw_str name, stw_str family, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena arena;
-    TRY(stw_arena_create(&arena, error));
+    TRY(stw_arena_create_for_file(&arena, error));
     stw_graph *graph = STW_NEW(&arena, stw_graph, 1);
     graph->arena = arena;
     finish f = {.b = b, .graph = graph, .error = error};

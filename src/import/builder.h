@@ -29,6 +29,7 @@ typedef struct stw_raw_node {
     int32_t op_class;     /* stw_op_class of an op that the table need not be asked about (a fusion); STW_UNKNOWN: look it up */
     bool stays;           /* as the graph has it */
     const char *apart;    /* the same */
+    stw_carried carried;  /* the same; the graph has it if any node names a device */
     stw_flow flow;        /* the same; the graph has none unless stw_builder_keep_flow is called */
     int32_t result;       /* of a view: 1 + the result of an op with several that it shows; 0: the whole */
     int32_t fused, body;  /* 1 + its place among the insides; 0: it has none */

@@ -589,10 +589,10 @@ stw_status stw_dnnpart_read(stw_str text, stw_graph **out, stw_error *error) {
     *out = NULL;
     reader r = {.node_count = 0};
     stw_arena arena;
-    TRY(stw_arena_create(&arena, error));
+    TRY(stw_arena_create_for_file(&arena, error));
     stw_graph *graph = STW_NEW(&arena, stw_graph, 1);
     graph->arena = arena;
-    stw_status status = stw_arena_create(&r.scratch, error);
+    stw_status status = stw_arena_create_for_file(&r.scratch, error);
     if (status == STW_OK) {
         stw_json_init(&r.json, text, &r.scratch, error);
         status = read_all(&r, graph, error);

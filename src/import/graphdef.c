@@ -1,105 +1,15 @@
-/* GraphDef into memory: the fields that are wanted, and the model that they fill. Tensors are never copied. */
-#include "import/graphdef.h"
-
+/* GraphDef into memory: the model that the wanted fields fill. Tensors are never copied. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "import/graphdef_fields.h"
 #include "import/import.h"
-#include "import/pbfields.h"
 #include "import/place.h"
-
-enum { /* fields by what they mean here */
-       NODE,
-       NODE_NAME,
-       NODE_OP,
-       NODE_INPUT,
-       NODE_DEVICE,
-       ENTRY,
-       ENTRY_KEY,
-       VALUE,
-       LIST,
-       TEXT,
-       NUMBER,
-       SHAPE,
-       DIM,
-       DIM_SIZE,
-       UNKNOWN_RANK,
-       TENSOR,
-       TENSOR_TYPE,
-       TENSOR_SHAPE,
-       TENSOR_CONTENT,
-       TENSOR_VALUE,
-       LIST_TEXT,
-       LIST_NUMBER,
-       LIST_SHAPE,
-       IGNORED
-};
-
-#define FIELDS(list) (list), (int32_t)(sizeof(list) / sizeof(list)[0])
-
-static const stw_wanted_field dim_fields[] = {{1, "size", STW_WANTED_NUMBER, DIM_SIZE, NULL, NULL, 0}};
-static const stw_wanted dim_wanted = {"dim", FIELDS(dim_fields)};
-
-static const stw_wanted_field shape_fields[] = {
-    {2, "dim", STW_WANTED_MESSAGE, DIM, &dim_wanted, NULL, 0},
-    {3, "unknown_rank", STW_WANTED_NUMBER, UNKNOWN_RANK, NULL, NULL, 0},
-};
-static const stw_wanted shape_wanted = {"shape", FIELDS(shape_fields)};
-
-static const stw_wanted_field tensor_fields[] = {
-    {1, "dtype", STW_WANTED_NUMBER, TENSOR_TYPE, NULL, stw_tf_type_named, 0},
-    {2, "tensor_shape", STW_WANTED_MESSAGE, TENSOR_SHAPE, &shape_wanted, NULL, 0},
-    {4, "tensor_content", STW_WANTED_TEXT, TENSOR_CONTENT, NULL, NULL, 8 * STW_TF_MAX_VALUES + 8},
-    {7, "int_val", STW_WANTED_NUMBER, TENSOR_VALUE, NULL, NULL, 0},
-    {10, "int64_val", STW_WANTED_NUMBER, TENSOR_VALUE, NULL, NULL, 0},
-};
-static const stw_wanted tensor_wanted = {"tensor", FIELDS(tensor_fields)};
-
-static const stw_wanted_field list_fields[] = {
-    {2, "s", STW_WANTED_TEXT, LIST_TEXT, NULL, NULL, 0},
-    {3, "i", STW_WANTED_NUMBER, LIST_NUMBER, NULL, NULL, 0},
-    {5, "b", STW_WANTED_NUMBER, LIST_NUMBER, NULL, NULL, 0},
-    {6, "type", STW_WANTED_NUMBER, LIST_NUMBER, NULL, stw_tf_type_named, 0},
-    {7, "shape", STW_WANTED_MESSAGE, LIST_SHAPE, &shape_wanted, NULL, 0},
-};
-static const stw_wanted list_wanted = {"list", FIELDS(list_fields)};
-
-static const stw_wanted_field value_fields[] = {
-    {1, "list", STW_WANTED_MESSAGE, LIST, &list_wanted, NULL, 0},
-    {2, "s", STW_WANTED_TEXT, TEXT, NULL, NULL, 0},
-    {3, "i", STW_WANTED_NUMBER, NUMBER, NULL, NULL, 0},
-    {5, "b", STW_WANTED_NUMBER, NUMBER, NULL, NULL, 0},
-    {6, "type", STW_WANTED_NUMBER, NUMBER, NULL, stw_tf_type_named, 0},
-    {7, "shape", STW_WANTED_MESSAGE, SHAPE, &shape_wanted, NULL, 0},
-    {8, "tensor", STW_WANTED_MESSAGE, TENSOR, &tensor_wanted, NULL, 0},
-};
-static const stw_wanted value_wanted = {"value", FIELDS(value_fields)};
-
-static const stw_wanted_field entry_fields[] = {
-    {1, "key", STW_WANTED_TEXT, ENTRY_KEY, NULL, NULL, 0},
-    {2, "value", STW_WANTED_MESSAGE, VALUE, &value_wanted, NULL, 0},
-};
-static const stw_wanted entry_wanted = {"attr", FIELDS(entry_fields)};
-
-static const stw_wanted_field node_fields[] = {
-    {1, "name", STW_WANTED_TEXT, NODE_NAME, NULL, NULL, 0},         {2, "op", STW_WANTED_TEXT, NODE_OP, NULL, NULL, 0},
-    {3, "input", STW_WANTED_TEXT, NODE_INPUT, NULL, NULL, 0},       {4, "device", STW_WANTED_TEXT, NODE_DEVICE, NULL, NULL, 0},
-    {5, "attr", STW_WANTED_MESSAGE, ENTRY, &entry_wanted, NULL, 0},
-};
-static const stw_wanted node_wanted = {"node", FIELDS(node_fields)};
-
-static const stw_wanted nothing_wanted = {"message", NULL, 0};
-static const stw_wanted_field graph_fields[] = {
-    {1, "node", STW_WANTED_MESSAGE, NODE, &node_wanted, NULL, 0},
-    /* A call of a function is one op; the library is there so that a text that begins with it is known. */
-    {2, "library", STW_WANTED_MESSAGE, IGNORED, &nothing_wanted, NULL, 0},
-    {4, "versions", STW_WANTED_MESSAGE, IGNORED, &nothing_wanted, NULL, 0},
-};
-static const stw_wanted graph_wanted = {"graph", FIELDS(graph_fields)};
 
 typedef struct { /* where the stream of fields stands */
     stw_tf_model *model;
+    stw_tf_node *node;          /* that is open, the last of its list */
     stw_tf_attribute attribute; /* of the entry that is open */
     stw_tf_model mark;          /* lengths of the lists when it began, to forget what nobody wants */
     stw_tf_shape shape;
@@ -126,46 +36,81 @@ stw_status stw_tf_grow(stw_arena *arena, void *list, int64_t count, int64_t *roo
         (model)->list[(model)->list##_count++] = (item);                                                                     \
     } while (0)
 
-/* About the last node, which is being read. */
-static STW_PRINTF(3, 4) stw_status node_fail(const stw_tf_model *m, stw_error *error, const char *format, ...) {
+/* About the node that is being read. */
+static STW_PRINTF(3, 4) stw_status node_fail(const collector *c, stw_error *error, const char *format, ...) {
     char what[200], place[STW_PLACE_SIZE];
-    const stw_tf_node *n = &m->node[m->node_count - 1];
+    const stw_tf_model *m = c->model;
+    const stw_tf_node *n = c->node;
+    const bool within = m->inner_count > 0 && n == &m->inner[m->inner_count - 1]; /* nodes count within their function */
+    const int64_t index = within ? m->inner_count - m->function[m->function_count - 1].nodes.start : m->node_count;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     stw_place(m->source, n->at, place);
-    return stw_fail(error, STW_ERROR_INPUT, "%s: node %lld '%.*s' (%.*s): %s", place, (long long)m->node_count - 1,
-                    STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), what);
+    return stw_fail(error, STW_ERROR_INPUT, "%s: node %lld '%.*s' (%.*s): %s", place, (long long)index - 1, STW_STR_SHOW(n->name),
+                    STW_STR_SHOW(n->op), what);
+}
+
+static stw_status begin_node(collector *c, bool is_inner, int64_t at, stw_error *error) {
+    stw_tf_model *m = c->model;
+    const stw_tf_node node = {.at = at, .inputs = {m->input_count, 0}, .attributes = {m->attribute_count, 0}};
+    if (m->node_count + m->inner_count >= INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "more than %d nodes", INT32_MAX);
+    if (is_inner) {
+        PUSH(m, inner, node);
+        m->function[m->function_count - 1].nodes.count++;
+        c->node = &m->inner[m->inner_count - 1];
+    } else {
+        PUSH(m, node, node);
+        c->node = &m->node[m->node_count - 1];
+    }
+    return STW_OK;
+}
+
+static stw_status begin_argument(stw_tf_model *m, bool is_output, stw_error *error) {
+    PUSH(m, argument, ((stw_tf_argument){.is_output = is_output}));
+    m->function[m->function_count - 1].arguments.count++;
+    return STW_OK;
 }
 
 static stw_status begin(void *context, int32_t id, int64_t at, stw_error *error) {
     collector *c = context;
     stw_tf_model *m = c->model;
     switch (id) {
-        case NODE:
-            if (m->node_count == INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "more than %d nodes", INT32_MAX);
-            PUSH(m, node, ((stw_tf_node){.at = at, .inputs = {m->input_count, 0}, .attributes = {m->attribute_count, 0}}));
+        case STW_TF_FIELD_NODE: return begin_node(c, false, at, error);
+        case STW_TF_FIELD_FUNCTION_NODE: return begin_node(c, true, at, error);
+        case STW_TF_FIELD_FUNCTION:
+            PUSH(m, function,
+                 ((stw_tf_function){.at = at,
+                                    .nodes = {m->inner_count, 0},
+                                    .arguments = {m->argument_count, 0},
+                                    .returns = {m->returned_count, 0}}));
             break;
-        case ENTRY:
+        case STW_TF_FIELD_INPUT_ARGUMENT:
+        case STW_TF_FIELD_OUTPUT_ARGUMENT: return begin_argument(m, id == STW_TF_FIELD_OUTPUT_ARGUMENT, error);
+        case STW_TF_FIELD_RETURN:
+            PUSH(m, returned, ((stw_tf_return){0}));
+            m->function[m->function_count - 1].returns.count++;
+            break;
+        case STW_TF_FIELD_ENTRY:
             c->mark = *m;
             c->attribute = (stw_tf_attribute){.key = STW_TF_KEY_COUNT, .shape = {0, -1}};
             break;
-        case LIST:
+        case STW_TF_FIELD_LIST:
             c->attribute.numbers = (stw_tf_range){m->number_count, 0};
             c->attribute.texts = (stw_tf_range){m->text_count, 0};
             c->attribute.shapes = (stw_tf_range){m->shape_count, 0};
             break;
-        case TENSOR:
+        case STW_TF_FIELD_TENSOR:
             c->attribute.is_tensor = true;
             c->attribute.numbers = (stw_tf_range){m->number_count, 0};
             c->attribute.shape = (stw_tf_shape){0, 0};
             c->content = (stw_str){0};
             break;
-        case SHAPE:
-        case TENSOR_SHAPE:
-        case LIST_SHAPE: c->shape = (stw_tf_shape){m->dim_count, 0}; break;
-        case DIM:
+        case STW_TF_FIELD_SHAPE:
+        case STW_TF_FIELD_TENSOR_SHAPE:
+        case STW_TF_FIELD_LIST_SHAPE: c->shape = (stw_tf_shape){m->dim_count, 0}; break;
+        case STW_TF_FIELD_DIM:
             PUSH(m, dim, 0);
             if (c->shape.rank >= 0) c->shape.rank++;
             break;
@@ -201,8 +146,8 @@ static stw_status finish_tensor(collector *c, stw_error *error) {
         PUSH(m, number, size == 4 ? (int64_t)(int32_t)(uint32_t)bits : (int64_t)bits);
         a->numbers.count++;
     }
-    while (a->numbers.count > 0 && a->numbers.count < elements) {
-        const int64_t last = m->number[m->number_count - 1];
+    while (a->numbers.count < elements) { /* without any they are 0 */
+        const int64_t last = a->numbers.count > 0 ? m->number[m->number_count - 1] : 0;
         PUSH(m, number, last);
         a->numbers.count++;
     }
@@ -215,7 +160,7 @@ static stw_status check_sizes(const collector *c, stw_error *error) {
     const stw_tf_model *m = c->model;
     for (int64_t d = c->mark.dim_count; d < m->dim_count; d++) {
         if (m->dim[d] < -1)
-            return node_fail(m, error, "a size in its attribute '%s' is %lld; write -1 where it is open",
+            return node_fail(c, error, "a size in its attribute '%s' is %lld; write -1 where it is open",
                              stw_tf_key_name(c->attribute.key), (long long)m->dim[d]);
     }
     return STW_OK;
@@ -225,7 +170,7 @@ static stw_status finish_entry(collector *c, stw_error *error) {
     stw_tf_model *m = c->model;
     if (c->attribute.key < STW_TF_KEY_COUNT) {
         TRY(check_sizes(c, error));
-        stw_tf_range *list = &m->node[m->node_count - 1].attributes;
+        stw_tf_range *list = &c->node->attributes;
         for (int64_t i = 0; i < list->count; i++) { /* a map: the last of a name counts */
             stw_tf_attribute *earlier = &m->attribute[list->start + i];
             if (earlier->key != c->attribute.key) continue;
@@ -233,7 +178,7 @@ static stw_status finish_entry(collector *c, stw_error *error) {
             return STW_OK;
         }
         PUSH(m, attribute, c->attribute);
-        m->node[m->node_count - 1].attributes.count++;
+        list->count++;
         return STW_OK;
     }
     m->text_count = c->mark.text_count;
@@ -247,17 +192,14 @@ static stw_status end(void *context, int32_t id, stw_error *error) {
     collector *c = context;
     stw_tf_model *m = c->model;
     switch (id) {
-        case NODE: {
-            stw_tf_node *n = &m->node[m->node_count - 1];
-            if (n->name.length > 0 && n->op.length > 0) return STW_OK;
-            const bool unnamed = n->name.length == 0;
-            return node_fail(m, error, "it has no %s; give it one", unnamed ? "name" : "op");
-        }
-        case ENTRY: return finish_entry(c, error);
-        case TENSOR: return finish_tensor(c, error);
-        case SHAPE:
-        case TENSOR_SHAPE: c->attribute.shape = c->shape; break;
-        case LIST_SHAPE:
+        case STW_TF_FIELD_NODE: /* of functions those that are run are looked at */
+            if (c->node->name.length > 0 && c->node->op.length > 0) return STW_OK;
+            return node_fail(c, error, "it has no %s; give it one", c->node->name.length == 0 ? "name" : "op");
+        case STW_TF_FIELD_ENTRY: return finish_entry(c, error);
+        case STW_TF_FIELD_TENSOR: return finish_tensor(c, error);
+        case STW_TF_FIELD_SHAPE:
+        case STW_TF_FIELD_TENSOR_SHAPE: c->attribute.shape = c->shape; break;
+        case STW_TF_FIELD_LIST_SHAPE:
             PUSH(m, shape, c->shape);
             c->attribute.shapes.count++;
             break;
@@ -270,18 +212,19 @@ static stw_status number(void *context, int32_t id, int64_t value, stw_error *er
     collector *c = context;
     stw_tf_model *m = c->model;
     switch (id) {
-        case NUMBER:
-        case TENSOR_TYPE: c->attribute.number = value; break;
-        case DIM_SIZE: m->dim[m->dim_count - 1] = value; break;
-        case UNKNOWN_RANK:
+        case STW_TF_FIELD_NUMBER:
+        case STW_TF_FIELD_TENSOR_TYPE: c->attribute.number = value; break;
+        case STW_TF_FIELD_ARGUMENT_TYPE: m->argument[m->argument_count - 1].type = value; break;
+        case STW_TF_FIELD_DIM_SIZE: m->dim[m->dim_count - 1] = value; break;
+        case STW_TF_FIELD_UNKNOWN_RANK:
             if (value != 0) c->shape.rank = -1;
             break;
-        case TENSOR_VALUE:
+        case STW_TF_FIELD_TENSOR_VALUE:
             if (c->attribute.numbers.count == STW_TF_MAX_VALUES) break;
             PUSH(m, number, value);
             c->attribute.numbers.count++;
             break;
-        case LIST_NUMBER:
+        case STW_TF_FIELD_LIST_NUMBER:
             PUSH(m, number, value);
             c->attribute.numbers.count++;
             break;
@@ -300,25 +243,51 @@ static bool is_clean(stw_str text) {
     return true;
 }
 
+/* Of a function, beside its nodes. */
+static stw_status function_text(stw_tf_model *m, int32_t id, stw_str value, stw_error *error) {
+    char place[STW_PLACE_SIZE];
+    stw_tf_function *f = &m->function[m->function_count - 1];
+    stw_place(m->source, f->at, place);
+    if (!is_clean(value))
+        return stw_fail(error, STW_ERROR_INPUT, "%s: a name in a function is not UTF-8 text; the file is damaged", place);
+    switch (id) {
+        case STW_TF_FIELD_FUNCTION_NAME: f->name = value; break;
+        case STW_TF_FIELD_ARGUMENT_NAME: m->argument[m->argument_count - 1].name = value; break;
+        case STW_TF_FIELD_ARGUMENT_COUNT: m->argument[m->argument_count - 1].is_list |= value.length > 0; break;
+        case STW_TF_FIELD_RETURN_OUTPUT: m->returned[m->returned_count - 1].output = value; break;
+        default: m->returned[m->returned_count - 1].value = value; break;
+    }
+    return STW_OK;
+}
+
 static stw_status text(void *context, int32_t id, stw_str value, stw_error *error) {
     collector *c = context;
     stw_tf_model *m = c->model;
-    stw_tf_node *n = m->node_count > 0 ? &m->node[m->node_count - 1] : NULL;
-    if (id >= NODE_NAME && id <= NODE_DEVICE && !is_clean(value)) {
-        return node_fail(m, error, "a name is not UTF-8 text; the file is damaged");
+    stw_tf_node *n = c->node;
+    const bool is_name = (id >= STW_TF_FIELD_NODE_NAME && id <= STW_TF_FIELD_NODE_DEVICE) || id == STW_TF_FIELD_CALLED ||
+                         id == STW_TF_FIELD_LIST_CALLED;
+    if (is_name && !is_clean(value)) {
+        return node_fail(c, error, "a name is not UTF-8 text; the file is damaged");
     }
     switch (id) {
-        case NODE_NAME: n->name = value; break;
-        case NODE_OP: n->op = value; break;
-        case NODE_DEVICE: n->device = value; break;
-        case NODE_INPUT:
+        case STW_TF_FIELD_NODE_NAME: n->name = value; break;
+        case STW_TF_FIELD_NODE_OP: n->op = value; break;
+        case STW_TF_FIELD_NODE_DEVICE: n->device = value; break;
+        case STW_TF_FIELD_NODE_INPUT:
             PUSH(m, input, value);
             n->inputs.count++;
             break;
-        case ENTRY_KEY: c->attribute.key = stw_tf_key_named(value); break;
-        case TEXT: c->attribute.text = value; break;
-        case TENSOR_CONTENT: c->content = value; break;
-        case LIST_TEXT:
+        case STW_TF_FIELD_FUNCTION_NAME:
+        case STW_TF_FIELD_ARGUMENT_NAME:
+        case STW_TF_FIELD_ARGUMENT_COUNT:
+        case STW_TF_FIELD_RETURN_OUTPUT:
+        case STW_TF_FIELD_RETURN_VALUE: return function_text(m, id, value, error);
+        case STW_TF_FIELD_ENTRY_KEY: c->attribute.key = stw_tf_key_named(value); break;
+        case STW_TF_FIELD_TEXT:
+        case STW_TF_FIELD_CALLED: c->attribute.text = value; break;
+        case STW_TF_FIELD_TENSOR_CONTENT: c->content = value; break;
+        case STW_TF_FIELD_LIST_TEXT:
+        case STW_TF_FIELD_LIST_CALLED:
             PUSH(m, text, value);
             c->attribute.texts.count++;
             break;
@@ -330,14 +299,14 @@ static stw_status text(void *context, int32_t id, stw_str value, stw_error *erro
 stw_status stw_tf_read_wire(stw_str bytes, stw_tf_model *model, stw_error *error) {
     collector c = {.model = model};
     const stw_field_receiver receiver = {&c, begin, end, number, text};
-    return stw_fields_of_bytes(bytes, &graph_wanted, &receiver, error);
+    return stw_fields_of_bytes(bytes, &stw_tf_graph_wanted, &receiver, error);
 }
 
 stw_status stw_tf_read_text(stw_str source, stw_tf_model *model, stw_error *error) {
     collector c = {.model = model};
     const stw_field_receiver receiver = {&c, begin, end, number, text};
     model->source = source;
-    return stw_fields_of_text(source, &graph_wanted, &receiver, model->arena, error);
+    return stw_fields_of_text(source, &stw_tf_graph_wanted, &receiver, model->arena, error);
 }
 
-bool stw_pbtxt_is(stw_str source) { return stw_fields_text_begins(source, &graph_wanted); }
+bool stw_pbtxt_is(stw_str source) { return stw_fields_text_begins(source, &stw_tf_graph_wanted); }

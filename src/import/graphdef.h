@@ -1,5 +1,5 @@
 /* Private to the readers of TensorFlow graphs. graphdef.c fills the model below from bytes or text; graphdef_infer.c finds the
- * shapes, graphdef_flops.c the work, graphdef_build.c makes the graph;
+ * shapes, graphdef_flops.c the work, graphdef_call.c what nodes that run functions come to, graphdef_build.c makes the graph;
  * graphdef_read.c calls them in turn. */
 #ifndef STW_IMPORT_GRAPHDEF_H
 #define STW_IMPORT_GRAPHDEF_H
@@ -43,6 +43,17 @@ typedef enum stw_tf_key {
     STW_TF_new_axis_mask,
     STW_TF_shrink_axis_mask,
     STW_TF_equation,
+    STW_TF_element_dtype,
+    STW_TF_num_elements,
+    STW_TF_f,
+    STW_TF_function,
+    STW_TF_cond,
+    STW_TF_body,
+    STW_TF_then_branch,
+    STW_TF_else_branch,
+    STW_TF_branches,
+    STW_TF_Tout,
+    STW_TF_Targuments,
     STW_TF_KEY_COUNT
 } stw_tf_key;
 
@@ -61,7 +72,7 @@ typedef struct stw_tf_shape {
 typedef struct stw_tf_attribute {
     stw_tf_key key;
     int64_t number;       /* i, b, type; of a tensor its type */
-    stw_str text;         /* s */
+    stw_str text;         /* s, or the name of a function */
     stw_tf_shape shape;   /* of a shape or a tensor */
     stw_tf_range numbers; /* of a list, or the first values of an integer tensor */
     stw_tf_range texts, shapes;
@@ -75,12 +86,37 @@ typedef struct stw_tf_node {
     stw_tf_range attributes; /* into attribute */
 } stw_tf_node;
 
+typedef struct stw_tf_argument { /* of a function: what goes in or comes out */
+    stw_str name;
+    int64_t type;
+    bool is_output;
+    bool is_list; /* as many tensors as the call says */
+} stw_tf_argument;
+
+typedef struct stw_tf_return { /* of a function: which value an output is */
+    stw_str output, value;
+} stw_tf_return;
+
+typedef struct stw_tf_function {
+    stw_str name;
+    int64_t at;
+    stw_tf_range nodes;     /* into inner */
+    stw_tf_range arguments; /* into argument */
+    stw_tf_range returns;   /* into returned */
+} stw_tf_function;
+
 typedef struct stw_tf_model {
     stw_arena *arena;
     stw_str source; /* of a file in text: for messages */
     int64_t node_count, attribute_count, text_count, input_count, number_count, shape_count, dim_count;
     int64_t node_room, attribute_room, text_room, input_room, number_room, shape_room, dim_room;
+    int64_t function_count, inner_count, argument_count, returned_count;
+    int64_t function_room, inner_room, argument_room, returned_room;
     stw_tf_node *node;
+    stw_tf_function *function; /* the library of the file */
+    stw_tf_node *inner;        /* nodes of functions */
+    stw_tf_argument *argument;
+    stw_tf_return *returned;
     stw_tf_attribute *attribute;
     stw_str *input, *text;
     int64_t *number;
@@ -124,15 +160,26 @@ typedef struct stw_tf_facts { /* what is found out about a node */
     stw_tf_range ints;        /* into number: the values of a small integer tensor; count -1: not known */
     int64_t outputs;          /* how many; those beyond values.count are like the first if `alike`, else not known */
     bool alike;
-    int32_t row;     /* in the operator table, or -1 */
-    int32_t readers; /* of its data */
+    int32_t row;          /* in the operator table, or -1 */
+    int32_t readers;      /* of its data */
+    int32_t body;         /* of what runs functions: 1 + its place among the insides; else 0 */
+    int64_t flops, moved; /* of the same, with all turns */
 } stw_tf_facts;
 
-typedef struct stw_tf_graph {
+typedef struct stw_tf_fact stw_tf_fact;       /* graphdef_infer.h */
+typedef struct stw_tf_library stw_tf_library; /* graphdef_function.h */
+
+typedef struct stw_tf_graph { /* of a file, or of a function */
     stw_tf_model *model;
     stw_arena *arena;
     stw_read_options *options; /* shapes that are given; may be NULL */
-    stw_tf_facts *facts;       /* (node_count) */
+    stw_tf_library *library;   /* NULL: what nodes run is not looked at */
+    stw_op_index *ops;
+    const stw_tf_function *function; /* NULL: the file */
+    stw_tf_fact *argument;           /* (argument_count) of a function: its first nodes */
+    int64_t argument_count;
+    const struct stw_tf_graph *caller; /* of a function: who runs it */
+    stw_tf_facts *facts;               /* (node_count) */
     stw_tf_edge *edge;
     int32_t *before;
     stw_tf_value *value;
@@ -144,6 +191,10 @@ typedef struct stw_tf_graph {
 /* Nodes by name, edges by position (graphdef_link.c). Loops of Merge and NextIteration are cut, so that their body counts once.
  */
 stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *out, stw_error *error);
+/* The same of a graph with model, arena and index of operators, as those of functions are. */
+stw_status stw_tf_link_nodes(stw_tf_graph *graph, stw_error *error);
+/* Where a value that is read comes from, by its name; from -1: there is no such node, output -1: no op has such an output. */
+stw_tf_edge stw_tf_find_source(const stw_tf_graph *graph, stw_str name);
 /* Node indices, inputs first (data edges alone); on a cycle its nodes are left out. */
 stw_status stw_tf_order(const stw_tf_graph *graph, int32_t **order, int64_t *count, stw_error *error);
 int64_t stw_tf_find_node(const stw_tf_graph *graph, stw_str name); /* -1: none */
@@ -158,6 +209,7 @@ int64_t stw_tf_elements(const stw_tf_graph *graph, stw_tf_value value);
 int64_t stw_tf_bytes(const stw_tf_graph *graph, stw_tf_value value);
 int64_t stw_tf_flops(const stw_tf_graph *graph, int32_t node);
 
+/* The graph; that of a function shares the library's insides, and does not outlive them. */
 stw_status stw_tf_build(const stw_tf_graph *graph, stw_graph **out, stw_error *error);
 
 #endif

@@ -36,6 +36,17 @@ static const char *const key_names[STW_TF_KEY_COUNT] = {
     [STW_TF_new_axis_mask] = "new_axis_mask",
     [STW_TF_shrink_axis_mask] = "shrink_axis_mask",
     [STW_TF_equation] = "equation",
+    [STW_TF_element_dtype] = "element_dtype",
+    [STW_TF_num_elements] = "num_elements",
+    [STW_TF_f] = "f",
+    [STW_TF_function] = "function",
+    [STW_TF_cond] = "cond",
+    [STW_TF_body] = "body",
+    [STW_TF_then_branch] = "then_branch",
+    [STW_TF_else_branch] = "else_branch",
+    [STW_TF_branches] = "branches",
+    [STW_TF_Tout] = "Tout",
+    [STW_TF_Targuments] = "Targuments",
 };
 
 stw_tf_key stw_tf_key_named(stw_str name) {

@@ -2,7 +2,7 @@
  * updates its variable. The builder's first nodes are those of the file, in its order; single outputs of an op follow as views.
  */
 #include "import/builder.h"
-#include "import/graphdef.h"
+#include "import/graphdef_function.h"
 #include "import/place.h"
 
 enum { CHAIN = 100 };                 /* views that are followed; longer chains may be cycles */
@@ -117,7 +117,15 @@ static stw_status add_node(build *b, int32_t i) {
     raw.kind = kind_of(b, i);
     if (raw.kind == STW_NODE_PARAMETER) raw.label = n->name;
     if (raw.kind == STW_NODE_OP) raw.flops = stw_tf_flops(&b->graph, i);
+    if (b->graph.facts[i].body > 0) {
+        raw.body = b->graph.facts[i].body;
+        raw.flops = b->graph.facts[i].flops;
+        raw.moved = b->graph.facts[i].moved;
+        raw.op_class = STW_CLASS_CONTROL;
+    }
     if (is_empty(n->op)) raw.op_class = STW_CLASS_ALIAS;
+    /* A loop of Enter, Merge and Exit has one; its nodes are ops of the graph, which run once. */
+    if (stw_str_is(n->op, "LoopCond")) b->graph.library->insides.open_loops++;
     raw.bytes = output_bytes(b, i);
     /* A view of unknown shape has the size of what it views. */
     if (raw.kind == STW_NODE_VIEW && raw.bytes < 0) raw.bytes = stw_tf_bytes(&b->graph, stw_tf_input(&b->graph, i, 0));
@@ -279,7 +287,8 @@ static stw_status build_graph(build *b, stw_graph **out) {
     STW_TRY_NEW(b->graph.arena, b->part_key, (int64_t)capacity, b->error);
     STW_TRY_NEW(b->graph.arena, b->part_node, (int64_t)capacity, b->error);
     b->part_mask = capacity - 1;
-    TRY(stw_builder_create(b->graph.arena, STW_TENSORFLOW, &b->builder, b->error));
+    TRY(stw_builder_create_with(b->graph.arena, STW_TENSORFLOW, b->graph.ops, &b->builder, b->error));
+    stw_builder_keep_insides(b->builder, &b->graph.library->insides, b->graph.function != NULL);
     stw_builder_set_text(b->builder, b->graph.model->source);
     for (int32_t i = 0; i < N; i++) {
         b->updated_by[i] = -1;

@@ -2,7 +2,7 @@
  * (the batch, mostly) counts as 1. */
 #include "import/graphdef_infer.h"
 
-#include <string.h>
+#include "import/graphdef_function.h"
 
 static const stw_tf_value unknown = {-1, -1, 0};
 
@@ -44,11 +44,8 @@ stw_tf_dims stw_tf_input_dims(const stw_tf_graph *graph, int32_t node, int64_t k
     return stw_tf_dims_of(graph, stw_tf_input(graph, node, k));
 }
 
-stw_tf_ints stw_tf_input_ints(const stw_tf_graph *graph, int32_t node, int64_t k) {
+stw_tf_ints stw_tf_ints_of(const stw_tf_graph *graph, stw_tf_edge edge) {
     stw_tf_ints ints = {.count = -1};
-    const stw_tf_range in = graph->facts[node].inputs;
-    if (k < 0 || k >= in.count) return ints;
-    const stw_tf_edge edge = graph->edge[in.start + k];
     stw_tf_fold_output(graph, edge.from, edge.output, &ints);
     if (edge.output != 0 || ints.count >= 0) return ints;
     const stw_tf_range from = graph->facts[edge.from].ints;
@@ -57,10 +54,21 @@ stw_tf_ints stw_tf_input_ints(const stw_tf_graph *graph, int32_t node, int64_t k
     return ints;
 }
 
+stw_tf_ints stw_tf_input_ints(const stw_tf_graph *graph, int32_t node, int64_t k) {
+    const stw_tf_range in = graph->facts[node].inputs;
+    if (k < 0 || k >= in.count) return (stw_tf_ints){.count = -1};
+    return stw_tf_ints_of(graph, graph->edge[in.start + k]);
+}
+
+stw_tf_fact stw_tf_input_fact(const stw_tf_graph *graph, int32_t node, int64_t k) {
+    const stw_tf_value value = stw_tf_input(graph, node, k);
+    return (stw_tf_fact){value.dtype, stw_tf_dims_of(graph, value), stw_tf_input_ints(graph, node, k)};
+}
+
 /* Which attribute says the type of the outputs; the first that a node has. */
 static int32_t stated_dtype(const stw_tf_graph *graph, int32_t node) {
     static const stw_tf_key keys[] = {STW_TF_DstT, STW_TF_out_type, STW_TF_output_type, STW_TF_dtype,
-                                      STW_TF_T,    STW_TF_Tparams,  STW_TF_Tidx};
+                                      STW_TF_T,    STW_TF_Tparams,  STW_TF_Tidx,        STW_TF_element_dtype};
     const stw_tf_model *m = graph->model;
     const stw_tf_attribute *value = stw_tf_find(m, &m->node[node], STW_TF_value);
     if (value != NULL && value->is_tensor) return stw_tf_dtype(value->number);
@@ -112,10 +120,17 @@ static stw_tf_value stated_value(const stw_tf_graph *graph, stw_tf_shape shape, 
     return (stw_tf_value){dtype, shape.rank, shape.start};
 }
 
-static void close_dims(const stw_tf_graph *graph, stw_tf_value value) {
-    for (int32_t d = 0; d < value.rank; d++) {
-        if (graph->model->dim[value.start + d] < 0) graph->model->dim[value.start + d] = 1;
+/* The same with 1 for what is open. What the file states stays: a function is looked at once for each call. */
+static stw_status close_dims(stw_tf_graph *graph, stw_tf_value *value, stw_error *error) {
+    stw_tf_model *m = graph->model;
+    const int64_t start = m->dim_count;
+    for (int32_t d = 0; d < value->rank; d++) {
+        TRY(stw_tf_grow(m->arena, &m->dim, m->dim_count, &m->dim_room, sizeof *m->dim, error));
+        const int64_t extent = m->dim[value->start + d];
+        m->dim[m->dim_count++] = extent < 0 ? 1 : extent;
     }
+    value->start = start;
+    return STW_OK;
 }
 
 /* The list of shapes that a node states for its outputs, or NULL. */
@@ -134,11 +149,11 @@ static const stw_tf_attribute *source_shape(const stw_tf_graph *graph, int32_t n
     return graph->facts[node].inputs.count == 0 ? stw_tf_find(m, &m->node[node], STW_TF_shape) : NULL;
 }
 
-/* Output k: what the file states completely, else what the rule found, else the file with open dimensions as 1. */
-static stw_status decide(stw_tf_graph *graph, int32_t node, int64_t k, const stw_tf_result *r, stw_error *error) {
+/* Output k: what the file states completely, else what was found, else the file with open dimensions as 1. */
+static stw_status decide(stw_tf_graph *graph, int32_t node, int64_t k, const stw_tf_dims *found, int32_t dtype,
+                         stw_error *error) {
     const stw_tf_attribute *list = stated_shapes(graph, node), *source = source_shape(graph, node);
     const stw_tf_attribute *types = stw_tf_find(graph->model, &graph->model->node[node], STW_TF_output_types);
-    int32_t dtype = k < r->count && r->dtype[k] >= 0 ? r->dtype[k] : output_dtype(graph, node);
     if (types != NULL && k < types->numbers.count) dtype = stw_tf_dtype(graph->model->number[types->numbers.start + k]);
     stw_tf_value stated = {dtype, -1, 0};
     bool whole = false;
@@ -149,12 +164,12 @@ static stw_status decide(stw_tf_graph *graph, int32_t node, int64_t k, const stw
     }
     /* Where shapes are given, what the file states further on may be of other sizes. */
     const bool distrusts = graph->options != NULL && graph->options->given_count > 0 && source == NULL;
-    if ((!whole || distrusts) && k < r->count && r->out[k].rank >= 0) {
+    if ((!whole || distrusts) && found->rank >= 0) {
         int64_t start = 0;
-        TRY(push_dims(graph, &r->out[k], &start, error));
-        return push_value(graph, (stw_tf_value){dtype, r->out[k].rank, start}, error);
+        TRY(push_dims(graph, found, &start, error));
+        return push_value(graph, (stw_tf_value){dtype, found->rank, start}, error);
     }
-    close_dims(graph, stated);
+    if (!whole) TRY(close_dims(graph, &stated, error));
     return push_value(graph, stated, error);
 }
 
@@ -169,20 +184,24 @@ static void constant_ints(const stw_tf_graph *graph, int32_t node, stw_tf_ints *
     for (int64_t i = 0; i < elements; i++) out->value[i] = m->number[a->numbers.start + i];
 }
 
-static stw_status keep_ints(stw_tf_graph *graph, int32_t node, stw_error *error) {
+static stw_status put_ints(stw_tf_graph *graph, int32_t node, const stw_tf_ints *ints, stw_error *error) {
     stw_tf_model *m = graph->model;
+    graph->facts[node].ints = (stw_tf_range){m->number_count, ints->count};
+    for (int64_t i = 0; i < ints->count; i++) {
+        TRY(stw_tf_grow(m->arena, &m->number, m->number_count, &m->number_room, sizeof *m->number, error));
+        m->number[m->number_count++] = ints->value[i];
+    }
+    return STW_OK;
+}
+
+static stw_status keep_ints(stw_tf_graph *graph, int32_t node, stw_error *error) {
     stw_tf_ints ints = {.count = -1};
-    if (stw_str_is(m->node[node].op, "Const")) {
+    if (stw_str_is(graph->model->node[node].op, "Const")) {
         constant_ints(graph, node, &ints);
     } else {
         stw_tf_fold(graph, node, &ints);
     }
-    graph->facts[node].ints = (stw_tf_range){m->number_count, ints.count};
-    for (int64_t i = 0; i < ints.count; i++) {
-        TRY(stw_tf_grow(m->arena, &m->number, m->number_count, &m->number_room, sizeof *m->number, error));
-        m->number[m->number_count++] = ints.value[i];
-    }
-    return STW_OK;
+    return put_ints(graph, node, &ints, error);
 }
 
 /* What the file states of an input's only output, before open dimensions become 1. */
@@ -200,8 +219,37 @@ static stw_status take_given(stw_tf_graph *graph, const stw_given_shape *given, 
     return push_dims(graph, &dims, &value->start, error);
 }
 
+/* An argument of a function is what it is called with. */
+static stw_status take_argument(stw_tf_graph *graph, int32_t node, stw_error *error) {
+    const stw_tf_fact *given = &graph->argument[node];
+    stw_tf_value value = {given->dtype, given->dims.rank, 0};
+    TRY(push_dims(graph, &given->dims, &value.start, error));
+    graph->facts[node].values = (stw_tf_range){graph->value_count, 1};
+    TRY(push_value(graph, value, error));
+    return put_ints(graph, node, &given->ints, error);
+}
+
+/* What runs functions gives out what they do. */
+static stw_status infer_call(stw_tf_graph *graph, int32_t node, stw_error *error) {
+    stw_tf_facts *f = &graph->facts[node];
+    stw_tf_outcome outcome;
+    TRY(stw_tf_run_functions(graph, node, &outcome, error));
+    f->body = outcome.body + 1;
+    f->flops = outcome.flops;
+    f->moved = outcome.moved;
+    f->values = (stw_tf_range){graph->value_count, outcome.count};
+    if (outcome.count > f->outputs) f->outputs = outcome.count;
+    for (int64_t k = 0; k < outcome.count; k++) {
+        const int32_t dtype = outcome.out[k].dtype;
+        TRY(decide(graph, node, k, &outcome.out[k].dims, dtype >= 0 ? dtype : output_dtype(graph, node), error));
+    }
+    return outcome.count > 0 ? put_ints(graph, node, &outcome.out[0].ints, error) : STW_OK;
+}
+
 static stw_status infer_node(stw_tf_graph *graph, int32_t node, stw_error *error) {
     stw_tf_facts *f = &graph->facts[node];
+    if (node < graph->argument_count) return take_argument(graph, node, error);
+    if (stw_tf_runs_functions(graph, node)) return infer_call(graph, node, error);
     const stw_given_shape *given = NULL;
     stw_tf_result r = {.outputs = 1};
     for (int32_t k = 0; k < STW_TF_MAX_OUTPUTS; k++) {
@@ -215,7 +263,11 @@ static stw_status infer_node(stw_tf_graph *graph, int32_t node, stw_error *error
     if (list != NULL && list->shapes.count > count) count = list->shapes.count;
     const int64_t start = graph->value_count;
     TRY(stw_tf_note_input(graph, node, stated_input(graph, node), &given, error));
-    for (int64_t k = 0; k < count; k++) TRY(decide(graph, node, k, &r, error));
+    for (int64_t k = 0; k < count; k++) {
+        const bool is_found = k < r.count;
+        const int32_t dtype = is_found && r.dtype[k] >= 0 ? r.dtype[k] : output_dtype(graph, node);
+        TRY(decide(graph, node, k, is_found ? &r.out[k] : &(stw_tf_dims){.rank = -1}, dtype, error));
+    }
     if (given != NULL) TRY(take_given(graph, given, &graph->value[start], error));
     f->values = (stw_tf_range){start, count};
     f->alike = r.alike;

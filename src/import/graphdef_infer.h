@@ -26,6 +26,12 @@ typedef struct stw_tf_ints {
     int64_t value[STW_TF_MAX_VALUES];
 } stw_tf_ints;
 
+struct stw_tf_fact { /* what is known of a value, apart from any graph */
+    int32_t dtype;   /* -1: not known */
+    stw_tf_dims dims;
+    stw_tf_ints ints;
+};
+
 typedef void stw_tf_rule(const stw_tf_graph *graph, int32_t node, stw_tf_result *result);
 
 /* NULL where no rule is known. */
@@ -81,6 +87,10 @@ stw_tf_dims stw_tf_dims_of(const stw_tf_graph *graph, stw_tf_value value);
 stw_tf_dims stw_tf_input_dims(const stw_tf_graph *graph, int32_t node, int64_t k);
 /* The values of input k, if they are known. */
 stw_tf_ints stw_tf_input_ints(const stw_tf_graph *graph, int32_t node, int64_t k);
+/* All of it; also where there is no such input. */
+stw_tf_fact stw_tf_input_fact(const stw_tf_graph *graph, int32_t node, int64_t k);
+/* The values that a small integer tensor has, if they are known. */
+stw_tf_ints stw_tf_ints_of(const stw_tf_graph *graph, stw_tf_edge edge);
 /* The values of a node's output, from its inputs. */
 void stw_tf_fold(const stw_tf_graph *graph, int32_t node, stw_tf_ints *out);
 

@@ -29,7 +29,7 @@ stw_status stw_tf_note_input(const stw_tf_graph *graph, int32_t node, stw_tf_sha
     const stw_tf_node *n = &graph->model->node[node];
     stw_model_input input = {.name = n->name, .rank = stated.rank};
     *given = NULL;
-    if (graph->options == NULL || !stw_tf_is_placeholder(n->op)) return STW_OK;
+    if (graph->options == NULL || graph->function != NULL || !stw_tf_is_placeholder(n->op)) return STW_OK;
     if (stated.rank > 0) input.dim = graph->model->dim + stated.start;
     *given = find_given(graph->options, n->name);
     if (*given != NULL) {

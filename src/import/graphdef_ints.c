@@ -63,6 +63,16 @@ static void fold_product(const stw_tf_graph *graph, int32_t node, stw_tf_ints *o
     add_int(out, product);
 }
 
+/* The largest or the least of all. */
+static void fold_extreme(const stw_tf_graph *graph, int32_t node, bool largest, stw_tf_ints *out) {
+    const stw_tf_ints in = stw_tf_input_ints(graph, node, 0);
+    if (in.count < 1 || stw_tf_elements(graph, stw_tf_value_of(graph, node, 0)) != 1) return;
+    int64_t found = in.value[0];
+    for (int64_t i = 1; i < in.count; i++) found = (in.value[i] > found) == largest ? in.value[i] : found;
+    out->count = 0;
+    add_int(out, found);
+}
+
 int64_t stw_tf_slice_length(int64_t extent, int64_t *begin, int64_t end, int64_t stride, bool from_start, bool to_end) {
     if (stride == 0 || stride == INT64_MIN || extent < 0) return -1;
     const bool forward = stride > 0;
@@ -209,6 +219,8 @@ void stw_tf_fold(const stw_tf_graph *graph, int32_t node, stw_tf_ints *out) {
         fold_one(out, stw_tf_input(graph, node, 0).rank);
     } else if (stw_str_is(op, "Prod")) {
         fold_product(graph, node, out);
+    } else if (stw_str_is(op, "Max") || stw_str_is(op, "Min")) {
+        fold_extreme(graph, node, stw_str_is(op, "Max"), out);
     } else if (stw_str_is(op, "Pack") && stw_tf_number(graph->model, &graph->model->node[node], STW_TF_axis, 0) == 0) {
         fold_list(graph, node, inputs, out);
     } else if (stw_str_is(op, "ConcatV2")) {

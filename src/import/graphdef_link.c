@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "import/graphdef.h"
+#include "import/graphdef_function.h"
 #include "import/place.h"
 
 static stw_status fail(const stw_tf_graph *g, const stw_tf_node *n, stw_error *error, const char *what, stw_str input,
@@ -50,6 +50,27 @@ static bool split_output(stw_str *name, int64_t *output) {
     const stw_str number = {name->p + name->length - digits, digits};
     name->length -= digits + 1;
     return stw_str_to_int64(number, output) && *output < INT32_MAX;
+}
+
+/* The node's part of what is read: no name has a colon in it. */
+static stw_str without_output(stw_str name) {
+    const char *colon = name.length > 0 ? memchr(name.p, ':', (size_t)name.length) : NULL;
+    return colon != NULL ? (stw_str){name.p, (int64_t)(colon - name.p)} : name;
+}
+
+/* Within functions "node:out:k": output k of those that go by the name `out`. An argument has no more than its name. */
+stw_tf_edge stw_tf_find_source(const stw_tf_graph *g, stw_str name) {
+    stw_str output_name = {0};
+    int64_t output = 0;
+    if (g->function != NULL) {
+        const stw_str node = without_output(name);
+        if (node.length < name.length) output_name = (stw_str){node.p + node.length + 1, name.length - node.length - 1};
+        name = node;
+    }
+    const bool splits = split_output(g->function != NULL ? &output_name : &name, &output);
+    const int64_t from = stw_tf_find_node(g, name);
+    if (from >= 0 && output_name.length > 0) output += stw_tf_first_output(g, &g->model->node[from], output_name);
+    return (stw_tf_edge){(int32_t)from, splits && output < INT32_MAX ? (int32_t)output : -1};
 }
 
 static bool is_back_edge(const stw_tf_node *from, const stw_tf_node *to) {
@@ -122,18 +143,20 @@ static stw_status link_node(stw_tf_graph *g, int64_t i, int64_t *edges, int64_t 
     for (int64_t k = 0; k < n->inputs.count; k++) {
         const stw_str input = g->model->input[n->inputs.start + k];
         const bool control = input.length > 0 && input.p[0] == '^';
-        stw_str name = control ? (stw_str){input.p + 1, input.length - 1} : input;
-        int64_t output = 0;
-        if (!control && !split_output(&name, &output)) return fail(g, n, error, "reads", input, ", an output that no op has");
-        const int64_t from = stw_tf_find_node(g, name);
+        const stw_str name = control ? (stw_str){input.p + 1, input.length - 1} : input;
+        const stw_tf_edge source = stw_tf_find_source(g, name);
+        const int64_t from = control ? stw_tf_find_node(g, name) : source.from, output = source.output;
+        if (!control && output < 0) return fail(g, n, error, "reads", input, ", an output that no op has");
         if (from < 0) {
-            return fail(g, n, error, control ? "waits for" : "reads", name, ", which is not in the file; give the whole graph");
+            return fail(g, n, error, control ? "waits for" : "reads", without_output(name),
+                        g->function != NULL ? ", which is not in its function; give the whole function"
+                                            : ", which is not in the file; give the whole graph");
         }
         if (control) {
             g->before[(*befores)++] = (int32_t)from;
         } else if (!is_back_edge(&g->model->node[from], n)) {
-            const stw_tf_node *source = &g->model->node[from];
-            if (!has_output(g->model, source, output)) return fail_output(g, n, source, input, error);
+            const stw_tf_node *maker = &g->model->node[from];
+            if (!has_output(g->model, maker, output)) return fail_output(g, n, maker, input, error);
             g->edge[(*edges)++] = (stw_tf_edge){(int32_t)from, (int32_t)output};
             g->facts[from].readers++;
             if (output >= g->facts[from].outputs) g->facts[from].outputs = output + 1;
@@ -141,13 +164,11 @@ static stw_status link_node(stw_tf_graph *g, int64_t i, int64_t *edges, int64_t 
     }
     f->inputs.count = *edges - f->inputs.start;
     f->control.count = *befores - f->control.start;
-    return check_class(g, n, error);
+    return g->function != NULL ? STW_OK : check_class(g, n, error); /* in functions TensorFlow passes over it */
 }
 
-stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *g, stw_error *error) {
-    *g = (stw_tf_graph){.model = model, .arena = model->arena};
-    stw_op_index *ops = NULL;
-    TRY(stw_op_index_create(g->arena, &ops, error));
+stw_status stw_tf_link_nodes(stw_tf_graph *g, stw_error *error) {
+    const stw_tf_model *model = g->model;
     STW_TRY_NEW(g->arena, g->facts, model->node_count, error);
     STW_TRY_NEW(g->arena, g->edge, model->input_count, error);
     STW_TRY_NEW(g->arena, g->before, model->input_count, error);
@@ -155,11 +176,17 @@ stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *g, stw_error *error) {
     int64_t edges = 0, befores = 0;
     for (int64_t i = 0; i < model->node_count; i++) g->facts[i].outputs = 1;
     for (int64_t i = 0; i < model->node_count; i++) {
-        g->facts[i].row = stw_op_find(ops, STW_TENSORFLOW, model->node[i].op);
+        g->facts[i].row = stw_op_find(g->ops, STW_TENSORFLOW, model->node[i].op);
         g->facts[i].ints.count = -1;
         TRY(link_node(g, i, &edges, &befores, error));
     }
     return STW_OK;
+}
+
+stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *g, stw_error *error) {
+    *g = (stw_tf_graph){.model = model, .arena = model->arena};
+    TRY(stw_op_index_create(g->arena, &g->ops, error));
+    return stw_tf_link_nodes(g, error);
 }
 
 stw_status stw_tf_order(const stw_tf_graph *g, int32_t **order, int64_t *count, stw_error *error) {

@@ -1,28 +1,35 @@
 /* Files of TensorFlow graphs: is it one, and the whole way from bytes or text to the graph. */
-#include "import/graphdef.h"
+#include "import/graphdef_function.h"
 #include "import/import.h"
 #include "import/pbwire.h"
 
 typedef stw_status read_model(stw_str, stw_tf_model *, stw_error *);
 
-static stw_status read_with(read_model *read, stw_str bytes, stw_read_options *options, stw_arena *arena, stw_graph **out,
-                            stw_error *error) {
+static stw_status read_with(read_model *read, stw_str bytes, stw_read_options *options, stw_arena *arena, stw_arena scratch,
+                            stw_graph **out, stw_error *error) {
     stw_tf_model model = {.arena = arena};
     stw_tf_graph graph;
+    stw_tf_library library;
     TRY(read(bytes, &model, error));
     if (model.node_count == 0) return stw_fail(error, STW_ERROR_INPUT, "the graph has no nodes; is this a GraphDef?");
+    TRY(stw_tf_library_create(&model, scratch, &library, error));
     TRY(stw_tf_link(&model, &graph, error));
     graph.options = options;
+    graph.library = &library;
     TRY(stw_tf_infer(&graph, error));
     TRY(stw_given_check(options, error));
     return stw_tf_build(&graph, out, error);
 }
 
 static stw_status read_in_arena(read_model *read, stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
-    stw_arena arena;
+    stw_arena arena, scratch; /* functions are looked at in memory of their own, while lists of the file grow */
     *out = NULL;
-    TRY(stw_arena_create(&arena, error));
-    const stw_status status = read_with(read, bytes, options, &arena, out, error);
+    TRY(stw_arena_create_for_file(&arena, error));
+    stw_status status = stw_arena_create_for_file(&scratch, error);
+    if (status == STW_OK) {
+        status = read_with(read, bytes, options, &arena, scratch, out, error);
+        stw_arena_destroy(&scratch);
+    }
     stw_arena_destroy(&arena);
     return status;
 }

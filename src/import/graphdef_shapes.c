@@ -150,6 +150,31 @@ static void top(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     r->dtype[1] = stw_dtype_find(STW_STR("s32"));
 }
 
+/* The shape of the elements of a list of tensors, as input k says it; what is open counts as 1. */
+static stw_tf_dims element_shape(const stw_tf_graph *graph, int32_t node, int64_t k) {
+    const stw_tf_ints shape = stw_tf_input_ints(graph, node, k);
+    const bool is_known = shape.count >= 0 && shape.count < STW_TF_MAX_RANK && stw_tf_input_dims(graph, node, k).rank == 1;
+    stw_tf_dims out = {.rank = is_known ? (int32_t)shape.count : -1};
+    for (int32_t d = 0; d < out.rank; d++) out.dim[d] = shape.value[d] < 0 ? 1 : shape.value[d];
+    return out;
+}
+
+static void list_item(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+    stw_tf_give(r, element_shape(graph, node, 2));
+}
+
+static void list_end(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+    r->outputs = r->count = 2;
+    r->out[0] = scalar();
+    r->dtype[0] = STW_DTYPE_NONE;
+    r->out[1] = element_shape(graph, node, 1);
+}
+
+static void list_stack(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+    const int64_t count = stw_tf_attribute_of(graph, node, STW_TF_num_elements, -1);
+    if (count >= 0) stw_tf_give(r, stw_tf_with(element_shape(graph, node, 1), 0, count));
+}
+
 static void segment_sum(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims in = stw_tf_input_dims(graph, node, 0), ids = stw_tf_input_dims(graph, node, 1);
     const stw_tf_ints count = stw_tf_input_ints(graph, node, 2);
@@ -200,6 +225,9 @@ static const struct {
     {"OneHot", stw_tf_one_hot},
     {"Range", stw_tf_counting},
     {"TopKV2", top},
+    {"TensorListGetItem", list_item},
+    {"TensorListPopBack", list_end},
+    {"TensorListStack", list_stack},
     {"UnsortedSegmentSum UnsortedSegmentMax UnsortedSegmentProd", segment_sum},
     {"Fill RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt StridedSliceGrad StatelessRandomUniform "
      "StatelessRandomNormal StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2",

@@ -74,9 +74,18 @@ typedef enum stw_hlo_direction {
     STW_HLO_LESS_EQUAL,
     STW_HLO_GREATER,
     STW_HLO_GREATER_EQUAL,
+    STW_HLO_NOT_EQUAL,
     STW_HLO_OTHER
 } stw_hlo_direction;
 stw_hlo_direction stw_hlo_find_direction(stw_str text); /* "LT"; empty: none */
+
+/* What an export of a plan writes to an instruction: entries of frontend_attributes (hlo_notes.c). */
+enum { STW_HLO_NOTE_DEVICE, STW_HLO_NOTE_PRIORITY, STW_HLO_NOTE_ORDER, STW_HLO_NOTES };
+extern const char *const stw_hlo_note_keys[STW_HLO_NOTES];
+typedef struct stw_hlo_note {
+    stw_str value[STW_HLO_NOTES]; /* of a parameter that is a tuple: one for all arrays, or a list with commas; empty: none */
+} stw_hlo_note;
+int stw_hlo_find_note(stw_str key); /* STW_HLO_NOTES: none of these */
 
 typedef struct stw_hlo_instruction {
     stw_str name, opcode;
@@ -86,6 +95,7 @@ typedef struct stw_hlo_instruction {
     stw_str target;     /* of a custom-call */
     stw_str config;     /* backend_config */
     stw_str kind;       /* of a fusion: "kLoop" */
+    stw_hlo_note note;  /* of the plan that the module carries */
     uint64_t hash;      /* of its meaning; when its computation has ended, of it and all that it reads (hlo_meaning.h) */
     int64_t at;         /* offset in the file */
     int64_t number;     /* parameter number, tuple index; else STW_UNKNOWN */
@@ -220,9 +230,12 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
 /* hlo_needed.c: how many elements of each instruction's result the root of its computation needs; readers of different parts add
  * up. `needed` (instruction_count), zeros before. */
 void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed);
-/* hlo_parts.c: the ops of a computation that fusions call become the next of the fused kernels. `b` knows their classes. */
-stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b, int64_t computation,
-                             stw_arena scratch, stw_insides *insides, stw_error *error);
+/* hlo_parts.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes. */
+stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b,
+                             const stw_hlo_instruction *fusion, stw_arena scratch, stw_insides *insides, stw_error *error);
+/* hlo_apart.c: a fusion by blocks of Triton, which go on with what they have reduced from rows. A loop reduces anew for each
+ * result. */
+bool stw_hlo_is_triton(const stw_hlo_instruction *fusion);
 
 /* hlo_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);
@@ -255,6 +268,11 @@ typedef struct stw_hlo_holds {
     int32_t count, room;
 } stw_hlo_holds;
 stw_status stw_hlo_find_holds(const stw_hlo_module *m, const bool *is_op, stw_arena *arena, stw_hlo_holds *out, stw_error *error);
+
+/* hlo_notes.c: what a note says; NULL: nothing amiss. */
+const char *stw_hlo_read_note(const stw_hlo_note *note, stw_carried *out);
+/* Of a tuple-shaped parameter's note, the next array's; `rest` is the note itself at first. */
+stw_hlo_note stw_hlo_next_note(const stw_hlo_note *list, stw_hlo_note *rest);
 
 /* The element k of a while's state that its body hands on untouched. */
 bool stw_hlo_while_passes(const stw_hlo_module *m, const stw_hlo_instruction *loop, int32_t k);

@@ -32,10 +32,13 @@ static const char *find_fault(const stw_hlo_instruction *i) {
     }
 }
 
+bool stw_hlo_is_triton(const stw_hlo_instruction *fusion) {
+    return stw_str_is(fusion->kind, "kCustom") && stw_hlo_find_after(fusion->config, "\"__triton\"").length > 0;
+}
+
 /* Of plain ops: by loops, or by blocks of Triton. */
 static bool is_plain(const stw_hlo_instruction *fusion) {
-    if (stw_str_is(fusion->kind, "kLoop") || stw_str_is(fusion->kind, "kInput")) return true;
-    return stw_str_is(fusion->kind, "kCustom") && stw_hlo_find_after(fusion->config, "\"__triton\"").length > 0;
+    return stw_str_is(fusion->kind, "kLoop") || stw_str_is(fusion->kind, "kInput") || stw_hlo_is_triton(fusion);
 }
 
 static const stw_hlo_computation *body_of(const stw_hlo_module *m, const stw_hlo_instruction *fusion) {

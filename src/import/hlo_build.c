@@ -6,7 +6,6 @@
  * every computation that they call, in the same way, and its ops become kernels. */
 #include "import/hlo.h"
 
-#include "graph/kernel.h"
 #include "import/hlo_meaning.h"
 
 typedef enum { ONE_NODE, LEAVES, PACK } value_kind;
@@ -44,6 +43,7 @@ typedef struct {
     int32_t *instruction_of; /* (node_room) by builder index */
     int32_t node_room;
     int64_t flattened;
+    stw_hlo_note rest; /* of the parameter that is being taken apart: what is said of the arrays that follow */
     stw_error *error;
 } build;
 
@@ -56,14 +56,20 @@ static stw_status fail_at(const build *b, const stw_hlo_instruction *i, const ch
 
 /* ---- nodes ---- */
 
-static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *node, int32_t *out) {
+static stw_status add_noted(build *b, int32_t instruction, const stw_hlo_note *note, const stw_raw_node *node, int32_t *out) {
     stw_raw_node raw = *node;
+    const char *fault = stw_hlo_read_note(note, &raw.carried);
+    if (fault != NULL) return fail_at(b, &b->m->instruction[instruction], fault);
     if (!stw_node_is_source((uint8_t)raw.kind))
         TRY(stw_hlo_attributes(b->m, &b->m->instruction[instruction], b->arena, &raw.attributes, b->error));
     TRY(stw_builder_add(b->b, &raw, out, b->error));
     STW_HLO_RESERVE(b->arena, b->instruction_of, *out, b->node_room, b->error);
     b->instruction_of[*out] = instruction;
     return STW_OK;
+}
+
+static stw_status add_node(build *b, int32_t instruction, const stw_raw_node *node, int32_t *out) {
+    return add_noted(b, instruction, &b->m->instruction[instruction].note, node, out);
 }
 
 static stw_raw_node describe(const build *b, const stw_hlo_instruction *i, const stw_hlo_shape *shape, stw_node_kind kind) {
@@ -154,12 +160,13 @@ static stw_status add_leaves(build *b, int32_t index, const stw_raw_node *like, 
         return STW_OK;
     }
     int32_t node = 0;
+    const stw_hlo_note note = stw_hlo_next_note(&i->note, &b->rest);
     stw_raw_node raw = describe(b, i, shape, like->kind);
     raw.name = stw_str_format(b->arena, "%.*s.%d", (int)(i->name.length < 1000 ? i->name.length : 1000), i->name.p,
                               stw_builder_count(b->b) - value_at(b, index)->node);
     if (raw.name.p == NULL) return stw_fail(b->error, STW_ERROR_MEMORY, "out of memory");
     raw.label = like->label;
-    return add_node(b, index, &raw, &node);
+    return add_noted(b, index, &note, &raw, &node);
 }
 
 static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
@@ -172,6 +179,7 @@ static stw_status add_source(build *b, int32_t index, stw_node_kind kind) {
     }
     if (shape->kind == STW_HLO_PARTS) {
         *v = (value){.kind = LEAVES, .node = stw_builder_count(b->b), .count = shape->leaves, .owner = -1};
+        b->rest = i->note;
         return add_leaves(b, index, &raw, shape, 0);
     }
     TRY(add_node(b, index, &raw, &v->node));
@@ -254,7 +262,7 @@ static stw_status look_into_fusion(build *b, const stw_hlo_instruction *i, int32
     if (i->called.count == 0 || !has_plain_operands(b, i)) return STW_OK;
     const int64_t called = b->m->number[i->called.first];
     if (in->fused_of[called] == 0) {
-        TRY(stw_hlo_add_fused(b->m, in->costs, b->b, called, *b->arena, &in->insides, b->error));
+        TRY(stw_hlo_add_fused(b->m, in->costs, b->b, i, *b->arena, &in->insides, b->error));
         in->fused_of[called] = (int32_t)in->insides.fused_count;
     }
     if (in->insides.fused[in->fused_of[called] - 1].result_count > 0) *out = in->fused_of[called];
@@ -421,43 +429,19 @@ static bool only_counts(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     return true;
 }
 
-/* An op of a graph that is a body, as a step. */
-static stw_status make_step(build *b, const stw_graph *graph, int32_t i, const stw_kernel_room *room, stw_work_row *row,
-                            stw_body_step *out) {
-    stw_insides *in = &b->inside->insides;
-    if (graph->body_of[i] >= 0) {
-        *out = (stw_body_step){.times = 1.0, .body = graph->body_of[i]};
-    } else if (graph->fused_of[i] < 0) {
-        const stw_work_row work = {.op_class = graph->op_class[i],
-                                   .dtype = graph->dtype[i],
-                                   .flops = (double)graph->flops[i],
-                                   .bytes = (double)stw_op_bytes_moved(graph, i)};
-        TRY(stw_insides_make_op_step(in, &work, out, b->error));
-    } else {
-        stw_kernel_work work;
-        stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, room, &work);
-        const int64_t count = stw_kernel_rows(&work, row);
-        *out = (stw_body_step){.times = 1.0, .body = -1, .work_first = in->work_count, .work_count = count};
-        for (int64_t k = 0; k < count; k++) TRY(stw_insides_add_work(in, &row[k], b->error));
+/* (graph->N) the ops of a loop's body or condition that only count. */
+static stw_status find_counting(const build *b, const stw_graph *graph, stw_arena *arena, bool **out) {
+    STW_TRY_NEW(arena, *out, graph->N, b->error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] == STW_NODE_OP) (*out)[i] = only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]]);
     }
     return STW_OK;
 }
 
-/* Where a loop does nothing but count, that is its work. */
-static stw_status list_steps(build *b, const stw_graph *graph, stw_arena scratch, loop_role role, stw_body_step **out,
-                             int64_t *count) {
-    stw_kernel_room room;
-    stw_work_row *row;
-    STW_TRY_NEW(&scratch, *out, graph->op_count, b->error);
-    STW_TRY_NEW(&scratch, row, graph->kernel_units + STW_CLASS_COUNT, b->error);
-    TRY(stw_kernel_room_create(graph, &scratch, &room, b->error));
-    *count = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS) continue;
-        if (role != NO_LOOP && only_counts(b->m, &b->m->instruction[b->instruction_of[graph->origin[i]]])) continue;
-        TRY(make_step(b, graph, i, &room, row, &(*out)[(*count)++]));
-    }
-    return *count == 0 && role == LOOP_BODY ? list_steps(b, graph, scratch, NO_LOOP, out, count) : STW_OK;
+static stw_status take_kernels(build *b, const stw_graph *graph, stw_arena scratch, loop_role role, int32_t *body) {
+    bool *counts = NULL;
+    if (role != NO_LOOP) TRY(find_counting(b, graph, &scratch, &counts));
+    return stw_insides_add_graph(&b->inside->insides, graph, counts, role == LOOP_BODY, scratch, body, b->error);
 }
 
 static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **out) {
@@ -474,17 +458,12 @@ static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **o
 static stw_status add_body(const stw_hlo_module *m, inside *in, int32_t computation, stw_arena scratch, stw_error *error) {
     build b = {.m = m, .entry = &m->computation[computation], .inside = in, .arena = &scratch, .error = error};
     stw_graph *graph;
-    stw_body_step *step;
-    int64_t count = 0;
+    int32_t body = 0;
     STW_TRY_NEW(&scratch, b.source_kind, b.entry->count, error);
     for (int32_t k = 0; k < b.entry->count; k++) b.source_kind[k] = STW_NODE_INPUT;
     TRY(make_graph(&b, b.entry->name, true, &graph));
-    stw_status status = list_steps(&b, graph, scratch, (loop_role)in->role[computation], &step, &count);
-    if (status == STW_OK) {
-        int32_t body = 0;
-        status = stw_insides_add_body(&in->insides, step, count, false, &body, error);
-        in->body_of[computation] = body + 1;
-    }
+    const stw_status status = take_kernels(&b, graph, scratch, (loop_role)in->role[computation], &body);
+    if (status == STW_OK) in->body_of[computation] = body + 1;
     stw_graph_destroy(graph);
     return status;
 }
@@ -525,7 +504,7 @@ stw_status stw_hlo_build(const stw_hlo_module *m, stw_arena *arena, stw_graph **
     stw_arena lists; /* those of the insides grow while scratch memory of the other is in use */
     inside in = {.insides = {.arena = &lists}};
     build b = {.m = m, .entry = &m->computation[m->entry], .inside = &in, .arena = arena, .error = error};
-    TRY(stw_arena_create(&lists, error));
+    TRY(stw_arena_create_for_file(&lists, error));
     const stw_status status = build_all(&b, out);
     stw_arena_destroy(&lists);
     if (status != STW_OK) return status;

@@ -137,6 +137,23 @@ static bool match_products(classifier *c) {
     return any;
 }
 
+/* ---- what an export says ---- */
+
+/* It names the devices of parameters and buffers, which its readers may no longer tell: casts are within fusions, and others come
+ * first. */
+static void match_notes(classifier *c) {
+    bool carries = false;
+    for (int32_t i = 0; i < c->entry->count; i++)
+        carries |= c->m->instruction[c->entry->first + i].note.value[STW_HLO_NOTE_DEVICE].length > 0;
+    for (int32_t i = 0; carries && i < c->entry->count; i++) {
+        const stw_hlo_instruction *at = &c->m->instruction[c->entry->first + i];
+        if (at->rule != STW_HLO_PARAMETER) continue;
+        const bool has_home = at->note.value[STW_HLO_NOTE_DEVICE].length > 0;
+        if (!has_home) c->kind[i] = STW_NODE_INPUT;
+        if (has_home && !stw_node_is_resident(c->kind[i])) c->kind[i] = STW_NODE_PARAMETER;
+    }
+}
+
 stw_status stw_hlo_classify_parameters(const stw_hlo_module *m, stw_arena *arena, uint8_t **out, stw_error *error) {
     classifier c = {.m = m, .entry = &m->computation[m->entry]};
     STW_TRY_NEW(arena, c.kind, c.entry->count, error);
@@ -157,6 +174,7 @@ stw_status stw_hlo_classify_parameters(const stw_hlo_module *m, stw_arena *arena
         const bool vector = shape->kind == STW_HLO_ARRAY && shape->rank == 1 && holds_weights(m, shape);
         c.kind[i] = any && vector ? STW_NODE_PARAMETER : STW_NODE_INPUT;
     }
+    match_notes(&c);
     *out = c.kind;
     return STW_OK;
 }

@@ -8,6 +8,7 @@ typedef struct {
     const stw_builder *b;
     stw_insides *in;
     const stw_hlo_computation *body;
+    bool holds_rows;
     int32_t *behind; /* (body->count) what an instruction is: itself, or what it is a view of */
     int32_t *part;   /* (body->count) + 1; 0: none */
     stw_error *error;
@@ -76,7 +77,7 @@ static stw_status add_part(taker *t, int32_t index) {
                      .bytes = cost.bytes,
                      .in_place = -1,
                      .dear = flow.dear,
-                     .folds = flow.folds,
+                     .folds = flow.folds && t->holds_rows,
                      .read_first = t->in->part_read_count};
     const bool array = main->kind == STW_HLO_ARRAY;
     for (int32_t k = 0; array && k < main->rank; k++) part.elements *= (double)stw_hlo_dimensions(t->m, main)[k];
@@ -113,9 +114,10 @@ static stw_status take_all(taker *t, stw_fused_kernel *fused) {
     return stw_insides_add_fused(t->in, fused, t->error);
 }
 
-stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b, int64_t computation,
-                             stw_arena scratch, stw_insides *in, stw_error *error) {
-    taker t = {.m = m, .costs = costs, .b = b, .in = in, .body = &m->computation[computation], .error = error};
+stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b,
+                             const stw_hlo_instruction *fusion, stw_arena scratch, stw_insides *in, stw_error *error) {
+    taker t = {.m = m, .costs = costs, .b = b, .in = in, .holds_rows = stw_hlo_is_triton(fusion), .error = error};
+    t.body = &m->computation[m->number[fusion->called.first]];
     stw_fused_kernel fused = {.part_first = in->part_count, .result_first = in->result_count};
     STW_TRY_NEW(&scratch, t.behind, t.body->count, error);
     STW_TRY_NEW(&scratch, t.part, t.body->count, error);

@@ -175,7 +175,7 @@ stw_status stw_hlo_proto_read(stw_str bytes, stw_graph **out, stw_error *error) 
     *out = NULL;
     stw_arena arena;
     stw_hlo_module *module = NULL;
-    TRY(stw_arena_create(&arena, error));
+    TRY(stw_arena_create_for_file(&arena, error));
     stw_status status = stw_hlo_proto_parse(bytes, &arena, &module, error);
     if (status == STW_OK) status = stw_hlo_build(module, &arena, out, NULL, error);
     stw_arena_destroy(&arena);

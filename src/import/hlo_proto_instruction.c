@@ -170,6 +170,21 @@ static void read_literal(stw_pb literal, stw_hlo_instruction *i) {
     }
 }
 
+/* FrontendAttributes: a map of strings. */
+static void read_note(stw_pb frontend, stw_hlo_note *note) {
+    for (stw_pb_field f; stw_pb_next(&frontend, &f);) {
+        stw_pb entry;
+        stw_str key = {0}, value = {0};
+        if (f.number != 1 || !stw_pb_enter(&frontend, &f, &entry)) continue;
+        for (stw_pb_field g; stw_pb_next(&entry, &g);) {
+            if (g.number == 1) stw_pb_string(&entry, &g, &key);
+            if (g.number == 2) stw_pb_string(&entry, &g, &value);
+        }
+        const int which = stw_hlo_find_note(key);
+        if (which < STW_HLO_NOTES) note->value[which] = value;
+    }
+}
+
 static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruction *i, int64_t *id, stw_pb *literal) {
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         stw_pb inner;
@@ -190,6 +205,9 @@ static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruct
             case 28: stw_pb_string(&message, &f, &i->target); break;
             case 35: stw_pb_int(&message, &f, id); break;
             case 43: stw_pb_string(&message, &f, &i->config); break;
+            case 68:
+                if (stw_pb_enter(&message, &f, &inner)) read_note(inner, &i->note);
+                break;
             case 65: i->has_effect = f.type == STW_PB_VARINT && f.value != 0; break;
             case 74: i->aliases = true; break;
             case 63:

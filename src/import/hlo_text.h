@@ -15,6 +15,11 @@ typedef struct stw_hlo_text {
     stw_error *error;
 } stw_hlo_text;
 
+/* A piece of text by itself, to look for words and values in. */
+static inline stw_hlo_text stw_hlo_text_of(stw_str s) {
+    return (stw_hlo_text){.begin = s.p, .cursor = s.p, .end = s.p + s.length};
+}
+
 /* Fails at a place in the text, with the instruction that is being read. */
 stw_status stw_hlo_text_fail(const stw_hlo_text *t, const char *at, const char *format, ...) STW_PRINTF(3, 4);
 
@@ -34,6 +39,13 @@ void stw_hlo_skip_shape(stw_hlo_text *t); /* if there is one: what stands in fro
 stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i);
 /* What an attribute means (hlo_text_meaning.c); nothing for those that change no result. */
 void stw_hlo_text_mean(stw_hlo_meaning *w, stw_str key, stw_str value);
+/* Entries of frontend_attributes={a="1",b="2"}, one after the other; begin with what stands between the braces. */
+stw_str stw_hlo_between_braces(stw_str value);
+bool stw_hlo_next_entry(stw_str *rest, stw_str *entry);
+/* Which note an entry is, with its value as it is written; STW_HLO_NOTES: none. */
+int stw_hlo_entry_note(stw_str entry, stw_str *value);
+/* All notes among them. */
+stw_status stw_hlo_text_note(stw_str frontend, stw_arena *arena, stw_hlo_note *out, stw_error *error);
 /* The head's input_output_alias. */
 stw_status stw_hlo_read_aliases(stw_hlo_text *t, stw_str value);
 

@@ -25,6 +25,7 @@ enum {
     METADATA,
     EFFECT,
     ALIASING,
+    FRONTEND,
     KEYS
 };
 static const char *const keys[KEYS] = {"calls",
@@ -49,7 +50,8 @@ static const char *const keys[KEYS] = {"calls",
                                        "kind",
                                        "metadata",
                                        "custom_call_has_side_effect",
-                                       "output_to_operand_aliasing"};
+                                       "output_to_operand_aliasing",
+                                       "frontend_attributes"};
 
 static int find_key(stw_str key) {
     int k = 0;
@@ -140,7 +142,7 @@ static stw_status take_apart(stw_hlo_text *t, const stw_str *value, stw_hlo_inst
     i->aliases = value[ALIASING].length > 0;
     i->op_name = until_quote(stw_hlo_find_after(value[METADATA], "op_name=\""));
     if (value[TARGET].length > 1) i->target = until_quote((stw_str){value[TARGET].p + 1, value[TARGET].length - 1});
-    return STW_OK;
+    return stw_hlo_text_note(value[FRONTEND], t->module->arena, &i->note, t->error);
 }
 
 stw_status stw_hlo_read_attributes(stw_hlo_text *t, stw_hlo_instruction *i) {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "graph/kernel.h"
+
 /* Room for one more. Lists of an arena are copied when they grow. */
 static stw_status reserve(stw_arena *arena, void **list, size_t size, int64_t count, int64_t *room, stw_error *error) {
     enum { FIRST = 64 };
@@ -62,6 +64,64 @@ stw_status stw_insides_make_op_step(stw_insides *in, const stw_work_row *work, s
     *out = (stw_body_step){.times = 1.0, .body = -1, .is_op = true, .work_first = in->work_count, .work_count = 1};
     return stw_insides_add_work(in, work, error);
 }
+
+/* ---- graphs that are bodies ---- */
+
+typedef struct {
+    stw_insides *in;
+    const stw_graph *graph;
+    stw_kernel_room room; /* where ops have others fused into them */
+    stw_work_row *row;
+    stw_error *error;
+} taker;
+
+static stw_status make_step(taker *t, int32_t i, stw_body_step *out) {
+    const stw_graph *graph = t->graph;
+    if (graph->body_of[i] >= 0) {
+        *out = (stw_body_step){.times = 1.0, .body = graph->body_of[i]};
+        return STW_OK;
+    }
+    if (graph->fused_of == NULL || graph->fused_of[i] < 0) {
+        const stw_work_row work = {.op_class = graph->op_class[i],
+                                   .dtype = graph->dtype[i],
+                                   .flops = (double)graph->flops[i],
+                                   .bytes = (double)stw_op_bytes_moved(graph, i)};
+        return stw_insides_make_op_step(t->in, &work, out, t->error);
+    }
+    stw_kernel_work work;
+    stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, &t->room, &work);
+    const int64_t count = stw_kernel_rows(&work, t->row);
+    *out = (stw_body_step){.times = 1.0, .body = -1, .work_first = t->in->work_count, .work_count = count};
+    for (int64_t k = 0; k < count; k++) TRY(stw_insides_add_work(t->in, &t->row[k], t->error));
+    return STW_OK;
+}
+
+static stw_status list_steps(taker *t, const bool *counts, stw_body_step *step, int64_t *count) {
+    const stw_graph *graph = t->graph;
+    *count = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] == STW_CLASS_ALIAS) continue;
+        if (counts == NULL || !counts[i]) TRY(make_step(t, i, &step[(*count)++]));
+    }
+    return STW_OK;
+}
+
+stw_status stw_insides_add_graph(stw_insides *in, const stw_graph *graph, const bool *counts, bool counts_alone,
+                                 stw_arena scratch, int32_t *out, stw_error *error) {
+    taker t = {.in = in, .graph = graph, .error = error};
+    stw_body_step *step;
+    int64_t count = 0;
+    STW_TRY_NEW(&scratch, step, graph->op_count, error);
+    if (graph->fused_of != NULL) {
+        STW_TRY_NEW(&scratch, t.row, graph->kernel_units + STW_CLASS_COUNT, error);
+        TRY(stw_kernel_room_create(graph, &scratch, &t.room, error));
+    }
+    TRY(list_steps(&t, counts, step, &count));
+    if (count == 0 && counts_alone) TRY(list_steps(&t, NULL, step, &count));
+    return stw_insides_add_body(in, step, count, false, out, error);
+}
+
+/* ---- into the graph ---- */
 
 static stw_status copy(stw_arena *arena, void **list, size_t size, int64_t count, stw_error *error) {
     void *made = stw_arena_alloc(arena, size, _Alignof(max_align_t), count);

@@ -30,6 +30,10 @@ stw_status stw_insides_add_body(stw_insides *in, const stw_body_step *step, int6
                                 stw_error *error);
 /* Of a single op: a step that is one kernel. */
 stw_status stw_insides_make_op_step(stw_insides *in, const stw_work_row *work, stw_body_step *out, stw_error *error);
+/* The kernels of a graph that is a body, as one; `counts`: (N) ops that
+ * only keep a loop going and are no kernels, or NULL; where `counts_alone`, they are if there is nothing else. */
+stw_status stw_insides_add_graph(stw_insides *in, const stw_graph *graph, const bool *counts, bool counts_alone,
+                                 stw_arena scratch, int32_t *out, stw_error *error);
 
 /* The lists in the graph: copied into its arena, or, for a graph that does not outlive them, shared. */
 stw_status stw_insides_give(const stw_insides *in, stw_graph *graph, bool share, stw_error *error);

@@ -130,7 +130,7 @@ stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *l
     *out = NULL;
     stw_arena unpacked;
     stw_str text;
-    TRY(stw_arena_create(&unpacked, error));
+    TRY(stw_arena_create_for_file(&unpacked, error));
     const stw_file_limits *limits = options != NULL ? &options->limits : NULL;
     stw_status status = stw_unpack_within((stw_str){bytes, (int64_t)size}, limits, &unpacked, &text, error);
     if (status == STW_OK) status = read_noting(text, unpacked, options, out, error);
@@ -143,7 +143,7 @@ stw_status stw_graph_open_reading(const char *path, stw_read_options *options, s
     *out = NULL;
     stw_arena file;
     stw_str text;
-    TRY(stw_arena_create(&file, error));
+    TRY(stw_arena_create_for_file(&file, error));
     const stw_file_state before = stw_file_state_of(path);
     stw_status status = stw_file_read_within(path, options != NULL ? &options->limits : NULL, &file, &text, error);
     if (status == STW_OK) {

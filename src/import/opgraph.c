@@ -452,8 +452,8 @@ stw_status stw_opgraph_read(stw_str text, stw_graph **out, stw_error *error) {
     *out = NULL;
     reader r = {.loss = -1};
     stw_arena arena;
-    TRY(stw_arena_create(&arena, error));
-    stw_status status = stw_arena_create(&r.scratch, error);
+    TRY(stw_arena_create_for_file(&arena, error));
+    stw_status status = stw_arena_create_for_file(&r.scratch, error);
     r.graph = STW_NEW(&arena, stw_graph, 1);
     if (status == STW_OK) {
         r.graph->arena = arena;

@@ -176,7 +176,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
 /* How much of the budget is gone, from 0 to 1. */
 static double progress_of(const annealing *a, int32_t round) {
     if (a->shared.search->budget.evaluations > 0) return (double)round / ROUNDS;
-    return fmin(1.0, (stw_now_s() - a->began_s) / fmax(a->until_s - a->began_s, 1e-9));
+    return fmin(1.0, (stw_search_now_s(a->shared.search) - a->began_s) / fmax(a->until_s - a->began_s, 1e-9));
 }
 
 /* Evaluations per chain for the next round: an equal share of what is left; by time, as many as the pace so far allows. */
@@ -185,20 +185,21 @@ static int64_t next_quota(const annealing *a, int32_t round) {
     const int64_t rounds_left = round < ROUNDS ? ROUNDS - round : 1;
     if (search->budget.evaluations > 0) return stw_search_evaluations_left(search) / CHAINS / rounds_left;
     if (round == 0) return 2;
-    const double now_s = stw_now_s(), pace = (double)atomic_load(&search->evaluations) / fmax(now_s - a->began_s, 1e-6);
+    const double now_s = stw_search_now_s(search),
+                 pace = (double)atomic_load(&search->evaluations) / fmax(now_s - a->began_s, 1e-6);
     return (int64_t)fmax(2.0, pace * (a->until_s - now_s) / (double)(rounds_left * CHAINS));
 }
 
 static stw_status run_rounds(annealing *a, stw_score *known, stw_error *error) {
     const stw_search *search = a->shared.search;
     const bool timed = search->budget.evaluations <= 0;
-    a->began_s = stw_now_s();
+    a->began_s = stw_search_now_s(search);
     a->until_s = search->budget.until_s > 0.0 ? search->budget.until_s : a->began_s + 10.0;
     for (int32_t round = 0; (timed || round < ROUNDS) && !stw_search_is_over(search); round++) {
         a->shared.progress = progress_of(a, round);
         a->heat = 1.0 - a->shared.progress;
         a->quota = next_quota(a, round);
-        if (timed && stw_now_s() >= a->until_s) break;
+        if (timed && stw_search_now_s(search) >= a->until_s) break;
         stw_pool_run(search->pool, CHAINS, work_on_chain, a);
         TRY(meet(a, known, error));
     }

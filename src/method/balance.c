@@ -69,7 +69,8 @@ static void share_budget(stw_balance *b, int64_t evaluations, double began_s) {
         b->moves = (int64_t)(part * (double)evaluations * STW_BALANCE_MOVES_PER_EVALUATION / STW_BALANCE_CHAINS);
     }
     if (search->budget.until_s > 0.0) {
-        const double end_s = began_s + until[b->round] * (search->budget.until_s - began_s), left_s = end_s - stw_now_s();
+        const double end_s = began_s + until[b->round] * (search->budget.until_s - began_s),
+                     left_s = end_s - stw_search_now_s(search);
         b->slice_s = fmax(left_s / turns, 1e-6);
     }
 }
@@ -113,7 +114,7 @@ static stw_status enter_level(stw_balance *b, int32_t level, stw_error *error) {
 
 static stw_status run_rounds(stw_balance *b, stw_plan *trial, stw_plan *plan, stw_error *error) {
     const stw_search *search = b->search;
-    const double began_s = stw_now_s();
+    const double began_s = stw_search_now_s(search);
     int64_t evaluations = search->budget.evaluations > 0 ? stw_search_evaluations_left(search) : 0;
     if (evaluations == 0 && search->budget.until_s <= 0.0) evaluations = DEFAULT_EVALUATIONS;
     stw_score best = {0};

@@ -11,8 +11,7 @@ static const double LACKS_WEIGHT = 100.0; /* moving a hundredth of all residents
 
 bool stw_balance_limit_is_over(const stw_balance_limit *limit) {
     if (limit->made >= limit->moves) return true;
-    if (limit->search->cancelled != NULL && atomic_load(limit->search->cancelled)) return true;
-    return limit->until_s > 0.0 && stw_now_s() >= limit->until_s;
+    return stw_stop_is_due(&(stw_stop){limit->search->cancelled, limit->search->clock, limit->until_s});
 }
 
 typedef struct {

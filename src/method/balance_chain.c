@@ -41,7 +41,7 @@ static int64_t length_of_run(const stw_balance *b, const stw_balance_limit *limi
     int64_t moves = ((int64_t)b->model->A * b->model->D * 160 + 4096) << (run < 12 ? run / 2 : 6);
     if (limit->moves - limit->made < moves) moves = limit->moves - limit->made;
     if (limit->until_s > 0.0 && limit->made > 0) {
-        const double now_s = stw_now_s(), rate = (double)limit->made / (now_s - began_s + 1e-9);
+        const double now_s = stw_search_now_s(b->search), rate = (double)limit->made / (now_s - began_s + 1e-9);
         const double left = (limit->until_s - now_s) * rate * 1.02;
         if (left < (double)moves) moves = left > 1.0 ? (int64_t)left : 1;
     }
@@ -54,10 +54,11 @@ static stw_status start_from_splits(const stw_balance *b, stw_balance_chain *c, 
                                     stw_error *error) {
     int32_t *device;
     double best_us = HUGE_VAL;
-    const double began_s = stw_now_s();
+    const double began_s = stw_search_now_s(b->search);
     STW_TRY_NEW(&scratch, device, b->model->A, error);
     for (int32_t k = 0; k == 0 || !stw_balance_limit_is_over(limit); k++) {
-        if (k > 0 && (limit->moves < INT64_MAX ? limit->made >= limit->moves / 10 : stw_now_s() - began_s >= b->slice_s / 10.0))
+        if (k > 0 && (limit->moves < INT64_MAX ? limit->made >= limit->moves / 10
+                                               : stw_search_now_s(b->search) - began_s >= b->slice_s / 10.0))
             break;
         TRY(make_split(b, (index + k) % STW_BALANCE_ORDERS, k > 0 || index > 0, rng, device, scratch, error));
         stw_balance_state_set(state, device);
@@ -105,7 +106,7 @@ static stw_status run_slice(stw_balance *b, int32_t index, int32_t worker, stw_e
     stw_arena scratch = b->search->scratch[worker];
     const stw_rng seeded = stw_rng_create(b->search->seed), mine = stw_rng_split(&seeded, 0x62616c616e6365); /* "balance" */
     stw_rng rng = stw_rng_split(&mine, (uint64_t)b->round * STW_BALANCE_CHAINS + (uint64_t)index);
-    const double began_s = stw_now_s();
+    const double began_s = stw_search_now_s(b->search);
     stw_balance_limit limit = {.search = b->search, .moves = b->moves, .until_s = b->slice_s > 0.0 ? began_s + b->slice_s : 0.0};
     stw_balance_state state;
     int32_t *start, *room;

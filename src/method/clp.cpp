@@ -1,4 +1,4 @@
-// The only file in C++: an exception must not reach C, where nothing can catch it and the process ends (docs/adr/0015).
+// In C++: an exception must not reach C, where nothing can catch it and the process ends (docs/adr/0015).
 #include "method/clp.h"
 
 #include <Clp_C_Interface.h>

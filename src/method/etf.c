@@ -201,12 +201,18 @@ static stw_status prepare(etf *e, stw_arena *arena, stw_error *error) {
     return STW_OK;
 }
 
+enum { STEPS_PER_LOOK = 1024 }; /* at the clock: some milliseconds on many devices */
+
 stw_status stw_etf(const stw_etf_input *input, int32_t *device, stw_arena scratch, stw_error *error) {
     const int32_t D = input->list->base.D;
     const uint64_t all = D == STW_MAX_DEVICES ? UINT64_MAX : (1ull << D) - 1;
     etf e = {.input = input, .list = input->list, .allowed = (input->allowed & all) == 0 ? all : input->allowed & all};
     TRY(prepare(&e, &scratch, error));
-    for (choice next = choose(&e); next.task >= 0; next = choose(&e)) follow(&e, next);
+    int64_t steps = 0;
+    for (choice next = choose(&e); next.task >= 0; next = choose(&e)) {
+        if (++steps % STEPS_PER_LOOK == 0 && stw_stop_is_due(&input->stop)) return stw_fail_stopped(error);
+        follow(&e, next);
+    }
     stw_board_devices(&e.board, device);
     return STW_OK;
 }
@@ -214,6 +220,7 @@ stw_status stw_etf(const stw_etf_input *input, int32_t *device, stw_arena scratc
 /* ---- the method ---- */
 
 typedef struct {
+    const stw_search *search;
     stw_list list;
 } problem;
 
@@ -226,15 +233,18 @@ enum { VARIANTS = sizeof variant / sizeof variant[0] };
 
 static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena scratch, stw_error *error) {
     const problem *p = context;
-    const stw_etf_input input = {
-        .list = &p->list, .home = variant[index].home, .queues = variant[index].queues, .allowed = p->list.linked};
+    const stw_etf_input input = {.list = &p->list,
+                                 .home = variant[index].home,
+                                 .queues = variant[index].queues,
+                                 .allowed = p->list.linked,
+                                 .stop = stw_search_stop(p->search, index)};
     return stw_etf(&input, plan->device, scratch, error);
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     static const char *const home[] = {"their first reader", "their update", "their largest reader"};
     stw_arena arena = search->arena;
-    problem p = {0};
+    problem p = {.search = search};
     int32_t best = 0;
     TRY(stw_list_prepare(search, &arena, &p.list, error));
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = &p, .own_rule = STW_RULE_UPWARD_RANK};

@@ -101,7 +101,7 @@ static bool begins_on_groups(const stw_method *method, const stw_search *search)
 
 static stw_budget share_of(const stw_search *search, double share) {
     stw_budget budget = search->budget;
-    const double now_s = stw_now_s();
+    const double now_s = stw_search_now_s(search);
     const int64_t spent = (int64_t)atomic_load(&search->evaluations);
     if (budget.until_s > 0.0) budget.until_s = now_s + share * (budget.until_s - now_s);
     if (budget.evaluations > 0) /* 0 would be no limit */

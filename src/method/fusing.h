@@ -19,11 +19,13 @@ struct stw_fusing {
     double *priority;          /* (N) of the rule `asked` with all ops on `device`, recomputing allowed */
     stw_fusion asked;
     int32_t device;
+    bool partial; /* the time was up before the rule was done: `priority` has what saves most, and `fused` is NULL */
 };
 
-/* fusing_shared.c. Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. */
-stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, stw_arena *arena, stw_fusing *out,
-                           stw_error *error);
+/* fusing_shared.c. Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. `stop`: when
+ * the rule ends early; or NULL. */
+stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, const stw_stop *stop, stw_arena *arena,
+                           stw_fusing *out, stw_error *error);
 /* The same for groups that are not ours to decide, (N) as plans have them: they can be placed as one, and that is all. Groups
  * with several outputs cannot (`fused` is NULL then). */
 stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t *group, int32_t threads, stw_arena *arena,

@@ -28,7 +28,8 @@ static bool has_order(const stw_plan *plan) {
     return false;
 }
 
-/* On larger graphs the rule takes longer than many a method; where devices were open, its priorities for one device serve. */
+/* On larger graphs the rule takes longer than many a method; where devices were open, its priorities for one device serve. So
+ * they do when the time is up. */
 enum { MOST_BY_RULE = 8192 }; /* ops */
 
 /* The plan with the groups of these priorities (NULL: none), kept if that is better. */
@@ -71,7 +72,8 @@ stw_status stw_fusing_choose(stw_search *search, stw_plan *plan, stw_error *erro
     }
     TRY(stw_search_evaluate(search, plan, 0, &score, error));
     if (has_order(plan)) return STW_OK;
-    if ((search->tasks & STW_TASK_PLACEMENT) && search->simulator->graph->op_count > MOST_BY_RULE) {
+    const bool large = (search->tasks & STW_TASK_PLACEMENT) && search->simulator->graph->op_count > MOST_BY_RULE;
+    if (large || stw_search_is_stopped(search)) {
         TRY(try_groups(search, search->fusing->priority, plan, &score, error));
     } else {
         TRY(try_rule(search, plan, &score, error));

@@ -16,7 +16,7 @@ static int32_t fastest_device(const stw_simulator *s) {
 }
 
 /* Groups that are placed as one. */
-static stw_status open_fused(const stw_simulator *s, stw_fusing *out, stw_arena *arena, stw_error *error) {
+static stw_status open_fused(const stw_simulator *s, const stw_stop *stop, stw_fusing *out, stw_arena *arena, stw_error *error) {
     const stw_fusion rule = out->rule >= 0 ? (stw_fusion)out->rule : STW_FUSION_DEFAULT;
     const int32_t N = s->graph->N, device = fastest_device(s);
     int32_t *group, *on;
@@ -26,10 +26,13 @@ static stw_status open_fused(const stw_simulator *s, stw_fusing *out, stw_arena 
     STW_TRY_NEW(&scratch, group, N, error);
     STW_TRY_NEW(&scratch, on, N, error);
     for (int32_t i = 0; i < N; i++) on[i] = device;
+    stw_fuser_set_stop(out->fuser[0], stop);
     stw_fuse_by_rule(out->fuser[0], rule, on, group, out->priority);
+    stw_fuser_set_stop(out->fuser[0], NULL);
+    out->partial = stw_fuser_was_stopped(out->fuser[0]);
     out->device = device;
     out->asked = rule;
-    if (s->machine->device_count == 1 || rule == STW_FUSION_NONE) return STW_OK;
+    if (out->partial || s->machine->device_count == 1 || rule == STW_FUSION_NONE || stw_stop_is_due(stop)) return STW_OK;
     stw_fuser_allow_recomputing(out->fuser[0], false);
     stw_fuse_by_priority(out->fuser[0], out->priority, on, group);
     stw_fuser_allow_recomputing(out->fuser[0], true);
@@ -38,12 +41,12 @@ static stw_status open_fused(const stw_simulator *s, stw_fusing *out, stw_arena 
     return STW_OK;
 }
 
-stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, stw_arena *arena, stw_fusing *out,
-                           stw_error *error) {
+stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, const stw_stop *stop, stw_arena *arena,
+                           stw_fusing *out, stw_error *error) {
     *out = (stw_fusing){.rule = rule, .threads = threads};
     STW_TRY_NEW(arena, out->fuser, threads, error);
     for (int32_t t = 0; t < threads; t++) TRY(stw_fuser_create(simulator->costs, arena, &out->fuser[t], error));
-    return open_fused(simulator, out, arena, error);
+    return open_fused(simulator, stop, out, arena, error);
 }
 
 stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t *group, int32_t threads, stw_arena *arena,

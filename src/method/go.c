@@ -28,7 +28,7 @@ static stw_status repair(void *context, stw_plan *plan, stw_score *score, stw_er
 
 static bool is_stopped(void *context) {
     const stw_go *g = context;
-    return stw_search_is_stopped(g->search) || (g->phase.until_s > 0.0 && stw_now_s() >= g->phase.until_s);
+    return stw_search_is_stopped(g->search) || (g->phase.until_s > 0.0 && stw_search_now_s(g->search) >= g->phase.until_s);
 }
 
 static int64_t evaluations_left(void *context) {
@@ -41,7 +41,8 @@ static int64_t evaluations_left(void *context) {
 double stw_go_progress(const stw_go *g) {
     const stw_budget *budget = &g->phase;
     double share = g->done;
-    if (budget->until_s > 0.0) share = fmax(share, (stw_now_s() - g->began_s) / fmax(budget->until_s - g->began_s, 1e-9));
+    if (budget->until_s > 0.0)
+        share = fmax(share, (stw_search_now_s(g->search) - g->began_s) / fmax(budget->until_s - g->began_s, 1e-9));
     if (budget->evaluations > 0) {
         const double used = (double)(atomic_load(&g->search->evaluations) - g->began_evaluations);
         share = fmax(share, used / fmax((double)(budget->evaluations - g->began_evaluations), 1.0));
@@ -116,9 +117,9 @@ stw_status stw_go_open_starts(stw_go *g, stw_error *error) {
 stw_status stw_go_measure_start(stw_go *g, stw_error *error) {
     g->has_first = g->starts.count > 0;
     if (!g->has_first) return STW_OK;
-    const double began_s = stw_now_s();
+    const double began_s = stw_search_now_s(g->search);
     TRY(stw_search_evaluate(g->search, g->starts.plan[0], 0, &g->first, error));
-    g->evaluation_s = stw_now_s() - began_s;
+    g->evaluation_s = stw_search_now_s(g->search) - began_s;
     return STW_OK;
 }
 
@@ -126,7 +127,7 @@ stw_status stw_go_measure_start(stw_go *g, stw_error *error) {
 
 void stw_go_begin_phase(stw_go *g, double share) {
     const stw_budget *whole = &g->search->budget;
-    g->began_s = stw_now_s();
+    g->began_s = stw_search_now_s(g->search);
     g->began_evaluations = (int64_t)atomic_load(&g->search->evaluations);
     g->phase = (stw_budget){0};
     g->done = 0.0;

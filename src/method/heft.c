@@ -52,7 +52,8 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
                              .allowed = v->allowed,
                              .insertion = true,
                              .queues = v->queues,
-                             .memory = h->list.memory && v->queues}; /* what this pass can tell is not exact: half without */
+                             .memory = h->list.memory && v->queues, /* what this pass can tell is not exact: half without */
+                             .stop = stw_search_stop(h->search, index)};
     if (v->anchor >= 0) {
         const int32_t T = h->list.base.tasks->T;
         double *glue;

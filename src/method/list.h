@@ -28,6 +28,7 @@ typedef struct stw_etf_input {
     stw_home home;
     uint64_t allowed; /* devices; 0: all */
     bool queues;
+    stw_stop stop; /* looked at now and then; due: STW_ERROR_CANCELLED */
 } stw_etf_input;
 /* Fills device: (N). */
 stw_status stw_etf(const stw_etf_input *input, int32_t *device, stw_arena scratch, stw_error *error);

@@ -194,7 +194,7 @@ static stw_status solve(sct *s, const program *p, stw_arena scratch, stw_error *
     double *x;
     STW_TRY_NEW(&scratch, x, linear.columns, error);
     if (s->search->budget.until_s > 0.0) { /* half of what is left: ETF comes after it */
-        const double left = s->search->budget.until_s - stw_now_s();
+        const double left = s->search->budget.until_s - stw_search_now_s(s->search);
         linear.most_s = left > 0.0 ? 0.5 * left : 0.0;
     }
     switch (stw_clp_solve(&linear, x, &s->finished)) {
@@ -256,7 +256,8 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
                                  .favourite = s->task_favourite,
                                  .home = variant[index].home,
                                  .queues = variant[index].queues,
-                                 .allowed = s->list.linked};
+                                 .allowed = s->list.linked,
+                                 .stop = stw_search_stop(s->search, index)};
     return stw_etf(&input, plan->device, scratch, error);
 }
 

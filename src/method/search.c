@@ -25,6 +25,7 @@ stw_search stw_search_within(const stw_search *outer, stw_budget budget) {
         .given = outer->given,
         .given_groups = outer->given_groups,
         .cancelled = outer->cancelled,
+        .clock = outer->clock,
         .policy = outer->policy,
         .fusing = outer->fusing,
         .found = outer->found,
@@ -58,9 +59,17 @@ int64_t stw_search_evaluations_left(const stw_search *search) {
     return left > 0 ? left : 0;
 }
 
+double stw_search_now_s(const stw_search *search) { return stw_clock_now_s(search->clock); }
+
 bool stw_search_is_stopped(const stw_search *search) {
-    if (search->cancelled != NULL && atomic_load(search->cancelled)) return true;
-    return search->budget.until_s > 0.0 && stw_now_s() >= search->budget.until_s;
+    return stw_stop_is_due(&(stw_stop){search->cancelled, search->clock, search->budget.until_s});
+}
+
+stw_stop stw_search_stop(const stw_search *search, int32_t variant) {
+    const stw_budget *budget = &search->budget;
+    const double last_s = budget->until_s > budget->last_s ? budget->until_s : budget->last_s;
+    if (variant == 0 && !budget->gives_up) return (stw_stop){0};
+    return (stw_stop){search->cancelled, search->clock, last_s};
 }
 
 bool stw_search_is_over(const stw_search *search) {
@@ -121,9 +130,11 @@ static void work_on_slot(void *context, int64_t index, int32_t worker) {
     batch *b = context;
     slot *place = &b->slot[index];
     const int32_t variant = b->first + (int32_t)index;
+    const stw_stop stop = stw_search_stop(b->search, variant);
     /* Evaluations were counted beforehand; only time and cancelling can end a batch early. */
-    place->done = variant == 0 || !stw_search_is_stopped(b->search);
+    place->done = variant == 0 ? !stw_stop_is_due(&stop) : !stw_search_is_stopped(b->search);
     if (place->done) place->status = build_one(b, place, variant, worker);
+    if (place->status == STW_ERROR_CANCELLED) place->done = false;
 }
 
 typedef struct {
@@ -183,7 +194,8 @@ stw_status stw_search_variants(stw_search *search, const stw_variants *variants,
     for (int32_t k = 0; k < BATCH; k++) stw_plan_destroy(b.slot[k].plan);
     TRY(status);
     if (best.variant < 0) {
-        if (best.status == STW_OK) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was built");
+        if (best.status == STW_OK)
+            return stw_fail(error, STW_ERROR_NO_PLAN, "given up: the time was over before a plan was built");
         if (error != NULL) *error = best.error;
         return best.status;
     }

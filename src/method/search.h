@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-#include "base/clock.h"
+#include "base/cancel.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "graph/units.h"
@@ -21,7 +21,9 @@ enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4, STW_T
 
 typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     int64_t evaluations;
-    double until_s; /* on stw_now_s's clock */
+    double until_s; /* on the search's clock */
+    double last_s;  /* what was begun before `until_s` may go on until then; 0: no longer than that */
+    bool gives_up;  /* so may the first plan of a method, which is built whatever it takes otherwise */
 } stw_budget;
 
 /* How the methods go-* and hdp train. What is unset is as the preset says. */
@@ -63,6 +65,7 @@ typedef struct stw_search {
     const stw_plan *given;             /* what is not among the tasks stays as it is there; NULL: as the default has it */
     stw_fusing *given_groups;          /* placed as one, when they must stay and the placement need not; else NULL */
     const atomic_bool *cancelled;      /* or NULL */
+    const stw_clock *clock;            /* NULL: the computer's */
     const stw_policy_settings *policy; /* or NULL: all unset */
     stw_fusing *fusing;                /* when fusion is among the tasks; else NULL, and nothing is fused */
 
@@ -95,6 +98,9 @@ bool stw_search_is_over(const stw_search *search);
 /* The part of it that depends on the clock or on other people: time is up, or somebody cancelled. A run that only counts
  * evaluations is never ended by it of itself, so asking changes no result. */
 bool stw_search_is_stopped(const stw_search *search);
+/* When a pass that builds this variant gives up. */
+stw_stop stw_search_stop(const stw_search *search, int32_t variant);
+double stw_search_now_s(const stw_search *search);
 /* Nothing is better than a plan of this worth. */
 bool stw_search_meets_bound(const stw_search *search, const stw_score *score);
 /* Evaluations that are left: none once the bound is met; INT64_MAX without such a limit. To be asked as is_over is. */
@@ -109,7 +115,7 @@ stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t
 stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, double limit_s, int32_t worker, stw_score *out,
                                       stw_error *error);
 /* Fills devices of all nodes (and, if `sets_priority` is set, priorities) of variant k. `scratch` is the variant's own. Must
- * depend on `variant` alone, since any thread may call it. */
+ * depend on `variant` alone, since any thread may call it. STW_ERROR_CANCELLED: it was given up, see stw_search_stop. */
 typedef stw_status stw_build_variant(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error);
 
 typedef struct stw_variants {
@@ -122,7 +128,7 @@ typedef struct stw_variants {
 
 /* Builds the variants on all threads, completes each (colocation, parameters, priorities), evaluates it, repairs the best if it
  * lacks memory, and leaves the best in `plan`. `*best` (optional) is its index. At least one variant is built whatever the
- * budget says. */
+ * budget says, unless it `gives_up`. */
 stw_status stw_search_variants(stw_search *search, const stw_variants *variants, stw_plan *plan, int32_t *best, stw_error *error);
 
 /* repair.c: moves what costs least off devices whose memory does not suffice, until the plan is valid or nothing helps.

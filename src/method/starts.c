@@ -48,10 +48,10 @@ static void keep(stw_starts *starts, stw_plan *plan, const stw_score *score) {
 }
 
 /* An equal part of what is left, for each of the methods that are left. `used`: evaluations since the beginning. */
-static stw_budget slice_of(const stw_budget *whole, int64_t used, int32_t methods_left) {
-    stw_budget slice = {0};
+static stw_budget slice_of(const stw_search *search, const stw_budget *whole, int64_t used, int32_t methods_left) {
+    stw_budget slice = {.last_s = search->budget.last_s, .gives_up = search->budget.gives_up};
     if (whole->until_s > 0.0) {
-        const double now_s = stw_now_s();
+        const double now_s = stw_search_now_s(search);
         slice.until_s = now_s + (whole->until_s - now_s) / methods_left;
     }
     if (whole->evaluations > 0) {
@@ -97,13 +97,13 @@ static stw_status run_methods(stw_search *search, const stw_method *const *metho
                               stw_error *error) {
     const int64_t before = (int64_t)atomic_load(&search->evaluations);
     stw_budget whole = {0};
-    const double now_s = stw_now_s();
+    const double now_s = stw_search_now_s(search);
     if (search->budget.until_s > 0.0) whole.until_s = now_s + share * (search->budget.until_s - now_s);
     if (search->budget.evaluations > 0) whole.evaluations = 1 + (int64_t)(share * (double)stw_search_evaluations_left(search));
     for (int32_t k = 0; k < count; k++) {
         const int64_t used = (int64_t)atomic_load(&search->evaluations) - before;
         if (out->count > 0 && (stw_search_is_over(search) || (whole.evaluations > 0 && used >= whole.evaluations))) break;
-        TRY(run_within(search, methods[k], slice_of(&whole, used, count - k), out, error));
+        TRY(run_within(search, methods[k], slice_of(search, &whole, used, count - k), out, error));
     }
     return STW_OK;
 }

@@ -67,7 +67,8 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
                                    .insertion = s->rules.insertion,
                                    .queues = search->simulator->machine->queues,
                                    .channel_gaps = s->rules.channel_gaps,
-                                   .memory = s->list.memory};
+                                   .memory = s->list.memory,
+                                   .stop = stw_search_stop(search, variant)};
     return stw_steer(&input, plan->device, NULL, scratch, error);
 }
 

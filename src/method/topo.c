@@ -26,13 +26,19 @@ static double size_of(const stw_simulator *s, int32_t variant, int32_t op, bool 
     return bytes;
 }
 
+/* (cost classes) the time of all ops. */
+static void sum_times(const stw_simulator *s, double *total_us) {
+    for (int32_t c = 0; c < s->machine->cost_class_count; c++) {
+        total_us[c] = 0.0;
+        for (int32_t i = 0; i < s->graph->op_count; i++) total_us[c] += s->costs->us[c][s->graph->topological[i]];
+    }
+}
+
 /* A device's part of the speed of all that are used; equal parts if they are alike. */
-static double speed_share(const stw_simulator *s, const int32_t *use, int32_t count, int32_t turn) {
+static double speed_share(const stw_simulator *s, const double *total_us, const int32_t *use, int32_t count, int32_t turn) {
     double all = 0.0, own = 0.0;
     for (int32_t k = 0; k < count; k++) {
-        const double *us = s->costs->us[s->machine->device[use[k]].cost_class];
-        double sum = 0.0;
-        for (int32_t i = 0; i < s->graph->op_count; i++) sum += us[s->graph->topological[i]];
+        const double sum = total_us[s->machine->device[use[k]].cost_class];
         const double speed = sum > 0.0 ? 1.0 / sum : 1.0;
         all += speed;
         if (k == turn) own = speed;
@@ -47,6 +53,7 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
     int32_t use[STW_MAX_DEVICES], count = 0, turn = 0;
     double *size, total = 0.0, largest = 0.0, used = 0.0, part;
     bool *seen;
+    double total_us[STW_MAX_DEVICES];
     STW_TRY_NEW(&scratch, size, graph->op_count, error);
     STW_TRY_NEW(&scratch, seen, graph->N, error);
     for (int32_t d = 0; d < machine->device_count; d++) {
@@ -57,7 +64,8 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
         total += size[k];
         largest = fmax(largest, size[k]);
     }
-    part = speed_share(p->simulator, use, count, 0);
+    sum_times(p->simulator, total_us);
+    part = speed_share(p->simulator, total_us, use, count, 0);
     for (int32_t k = 0; k < graph->op_count; k++) {
         double share = total / count + largest;
         if (variant == BY_TIME) share = total * part;
@@ -65,7 +73,7 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
         if (used + size[k] > share && turn + 1 < count) {
             turn++;
             used = 0.0;
-            part = speed_share(p->simulator, use, count, turn);
+            part = speed_share(p->simulator, total_us, use, count, turn);
         }
         used += size[k];
         plan->device[graph->topological[k]] = use[turn];

@@ -36,7 +36,7 @@ static bool polishes(const stw_go *g) {
 static int32_t fit_round(const stw_go *g, int32_t decodes) {
     const double decode_s = EVALUATIONS_PER_DECODE * g->evaluation_s / stw_pool_threads(g->search->pool);
     double most = decodes;
-    if (g->phase.until_s > 0.0 && decode_s > 0.0) most = fmin(most, (g->phase.until_s - stw_now_s()) / decode_s);
+    if (g->phase.until_s > 0.0 && decode_s > 0.0) most = fmin(most, (g->phase.until_s - stw_search_now_s(g->search)) / decode_s);
     if (g->phase.evaluations > 0)
         most = fmin(most, (double)stw_search_evaluations_left(g->search) - 1.0 - (polishes(g) ? POLISH : 0));
     return (int32_t)fmax(most, 1.0);

@@ -29,6 +29,9 @@ typedef struct saving {
 struct stw_fuser {
     const stw_costs *costs;
     const stw_graph *graph;
+    const stw_stop *stop; /* or NULL */
+    int64_t looks;        /* at ops, for looking at the clock now and then */
+    bool stopped;
     const int32_t *device; /* (N) */
     int32_t *first_device; /* (N) zeros */
     stw_merge *merge;
@@ -75,6 +78,9 @@ stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser 
 }
 
 void stw_fuser_allow_recomputing(stw_fuser *f, bool allow) { stw_merge_allow_recomputing(f->merge, allow); }
+
+void stw_fuser_set_stop(stw_fuser *f, const stw_stop *stop) { f->stop = stop; }
+bool stw_fuser_was_stopped(const stw_fuser *f) { return f->stopped; }
 
 /* ---- what a group takes ---- */
 
@@ -221,16 +227,27 @@ static void look_around(stw_fuser *f, int32_t group) {
     }
 }
 
+/* The time is up. The clock is looked at now and then only: that takes as long as looking at an op. */
+static bool is_stopped(stw_fuser *f) {
+    enum { OPS_PER_LOOK = 64 };
+    if (++f->looks % OPS_PER_LOOK == 0) f->stopped |= stw_stop_is_due(f->stop);
+    return f->stopped;
+}
+
 static void merge_greedily(stw_fuser *f) {
     const stw_graph *graph = f->graph;
     f->heap_count = f->merged_count = 0;
+    f->stopped = false;
     for (int32_t i = 0; i < graph->N; i++) f->slot[i] = NOWHERE;
     for (int32_t k = 0; k < graph->op_count; k++) {
         const int32_t op = graph->topological[k], device = f->device[op];
         f->us[op] = f->costs->us[f->costs->machine->device[device].cost_class][op];
     }
-    for (int32_t k = 0; k < graph->op_count; k++) look_at(f, graph->topological[k]);
-    while (f->heap_count > 0) {
+    for (int32_t k = 0; k < graph->op_count; k++) {
+        if (is_stopped(f)) f->saved[graph->topological[k]] = NAN; /* nothing is known of it */
+        if (!f->stopped) look_at(f, graph->topological[k]);
+    }
+    while (f->heap_count > 0 && !is_stopped(f)) {
         int32_t into[STW_MERGE_READERS];
         const int32_t op = f->heap[0].op, *reader;
         const int32_t readers = stw_merge_allows(f->merge, op, &reader);

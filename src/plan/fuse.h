@@ -9,6 +9,7 @@
 #ifndef STW_PLAN_FUSE_H
 #define STW_PLAN_FUSE_H
 
+#include "base/cancel.h"
 #include "plan/merge.h"
 
 typedef enum stw_fusion { STW_FUSION_NONE, STW_FUSION_DEFAULT, STW_FUSION_REVERSE_POST_ORDER, STW_FUSION_COUNT } stw_fusion;
@@ -22,6 +23,11 @@ typedef struct stw_fuser stw_fuser; /* room for making groups; one thread at a t
 stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error);
 /* Whether ops may be recomputed in several groups; they may unless this says otherwise. */
 void stw_fuser_allow_recomputing(stw_fuser *f, bool allow);
+
+/* When the rule `default` ends early, with those groups that save most; NULL, as at first: never. Borrowed. */
+void stw_fuser_set_stop(stw_fuser *f, const stw_stop *stop);
+/* It did so, when it was asked last. */
+bool stw_fuser_was_stopped(const stw_fuser *f);
 
 /* Groups as plans have them, (N), for these devices, (N); NULL: all on the first device. `priority`, (N), or NULL: receives the
  * priorities that make the same groups. */

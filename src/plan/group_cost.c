@@ -1,12 +1,17 @@
 #include "plan/group_cost.h"
 
+#include "plan/kernel_rules.h"
+
 double stw_group_kernel_us(const stw_costs *costs, int32_t cost_class, const stw_members *members, const stw_kernel_room *room) {
     stw_kernel_work kernel;
     stw_group_work sums = {0};
-    const stw_machine *machine = costs->machine;
-    stw_kernel_find_work(costs->graph, members, room, &kernel);
+    const stw_device *device = &costs->machine->device[costs->machine->class_device[cost_class]];
+    stw_members all = *members;
+    all.holds_rows = device->fuses_epilogue[STW_CLASS_REDUCE] &&
+                     stw_find_row_kernel(costs->graph, members->member, members->written, members->count).fits;
+    stw_kernel_find_work(costs->graph, &all, room, &kernel);
     for (int32_t k = 0; k < members->count; k++) stw_group_work_add(&sums, costs, cost_class, members->member[k]);
-    const double model_us = stw_cost_kernel_us(&machine->device[machine->class_device[cost_class]], &kernel, NULL);
+    const double model_us = stw_cost_kernel_us(device, &kernel, NULL);
     return sums.model_us > 0.0 ? sums.us / sums.model_us * model_us : sums.us;
 }
 

@@ -105,3 +105,26 @@ const char *stw_kernel_fault(const stw_graph *graph, const int32_t *member, int3
     if (fault == NULL && graph->flow != NULL) fault = find_other_loop(&k, op);
     return fault;
 }
+
+/* ---- rows ---- */
+
+static bool fits_row(const stw_graph *graph, int32_t op, const stw_row_kernel *k) {
+    const double elements = stw_graph_elements(graph, op);
+    if (graph->flow[op].row == 0) return false;
+    return elements == k->rows || (elements == k->rows * (double)k->length && graph->flow[op].row == k->length);
+}
+
+stw_row_kernel stw_find_row_kernel(const stw_graph *graph, const int32_t *member, const bool *written, int32_t count) {
+    stw_row_kernel k = {0};
+    int32_t results = 0;
+    for (int32_t m = 0; m < count; m++) {
+        results += written[m];
+        if (written[m] || !graph->flow[member[m]].folds) continue;
+        k.folds = true;
+        k.rows = stw_graph_elements(graph, member[m]);
+        k.length = graph->flow[member[m]].row;
+    }
+    k.fits = k.folds && results == 1;
+    for (int32_t m = 0; k.fits && m < count; m++) k.fits = fits_row(graph, member[m], &k);
+    return k;
+}

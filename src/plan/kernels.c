@@ -152,7 +152,10 @@ static double kernel_us(stw_kernels *all, const int32_t *member, int32_t count, 
     }
     if (a != b && stw_kernel_fault(all->graph, member, count, output, outputs, &named) != NULL) return HUGE_VAL;
     if (uses < 0 || tensors > STW_MAX_GROUP_TENSORS || (a != b && !ends_are_outputs(all, member, count))) return HUGE_VAL;
-    return stw_group_kernel_us(all->costs, class, &(stw_members){member, written, count, reads_outside, &p}, &all->room);
+    return stw_group_kernel_us(
+        all->costs, class,
+        &(stw_members){.member = member, .written = written, .count = count, .reads_outside = reads_outside, .context = &p},
+        &all->room);
 }
 
 double stw_kernels_saving(stw_kernels *all, int32_t a, int32_t b) {

@@ -195,36 +195,13 @@ static bool is_kernel(const stw_merge *m, int32_t op, int32_t into) {
     return leaders <= 1 && operands <= STW_MAX_GROUP_TENSORS;
 }
 
-/* A kernel that goes on with what it has folded from rows holds whole rows, so all it computes is such rows or one value for
- * each. Few rows leave most of a device idle, and long ones do not fit into its registers. */
-static bool fits_row(const stw_graph *graph, int32_t op, double rows, int64_t row) {
-    const double elements = stw_graph_elements(graph, op);
-    if (graph->flow[op].row == 0) return false;
-    return elements == rows || (elements == rows * (double)row && graph->flow[op].row == row);
-}
-
-static bool is_row_kernel(const stw_merge *m, int32_t op, int32_t into) {
+/* Few rows leave most of a device idle, and long ones do not fit into its registers. */
+static bool may_hold_rows(const stw_graph *graph, const int32_t *member, int32_t count, int32_t into) {
     enum { FEWEST_ROWS = 256, LONGEST_ROW = 8192 };
-    const stw_graph *graph = m->graph;
-    const int32_t both[] = {op, into}, *member;
-    int32_t folding = NOBODY;
-    for (int g = 0; g < 2; g++) {
-        const int32_t count = stw_merge_members(m, both[g], &member);
-        for (int32_t k = 0; k < count; k++) {
-            if (member[k] != into && graph->flow[member[k]].folds) folding = member[k];
-        }
-    }
-    if (folding == NOBODY) return true;
-    const double rows = stw_graph_elements(graph, folding);
-    const int64_t row = graph->flow[folding].row;
-    if (rows < FEWEST_ROWS || row > LONGEST_ROW) return false;
-    for (int g = 0; g < 2; g++) {
-        const int32_t count = stw_merge_members(m, both[g], &member);
-        for (int32_t k = 0; k < count; k++) {
-            if (!fits_row(graph, member[k], rows, row)) return false;
-        }
-    }
-    return true;
+    bool written[STW_MAX_GROUP_MEMBERS];
+    for (int32_t k = 0; k < count; k++) written[k] = member[k] == into;
+    const stw_row_kernel rows = stw_find_row_kernel(graph, member, written, count);
+    return !rows.folds || (rows.fits && rows.rows >= FEWEST_ROWS && rows.length <= LONGEST_ROW);
 }
 
 /* Into the group of an op that waits and that nothing follows, such as an update, goes only what nobody else waits for: two that
@@ -250,14 +227,15 @@ static bool is_allowed(const stw_merge *m, int32_t op, int32_t into) {
     if (m->graph->flow == NULL) return true;
     const int32_t left_count = stw_merge_members(m, op, &left), right_count = stw_merge_members(m, into, &right);
     const int32_t count = stw_unite_ids(left, left_count, right, right_count, both, STW_MAX_GROUP_MEMBERS);
-    return count > 0 && stw_kernel_fault(m->graph, both, count, &into, 1, &named) == NULL;
+    if (count <= 0 || stw_kernel_fault(m->graph, both, count, &into, 1, &named) != NULL) return false;
+    return may_hold_rows(m->graph, both, count, into);
 }
 
 static bool fits(stw_merge *m, int32_t op, int32_t into) {
     if (m->device[op] != m->device[into] || !awaits_no_other(m, op, into)) return false;
     if (m->graph->flow != NULL && m->graph->flow[into].alone) return false;
     if (mark_union(m, op, into) > STW_MAX_GROUP_MEMBERS || !is_kernel(m, op, into)) return false;
-    return is_allowed(m, op, into) && (m->graph->flow == NULL || is_row_kernel(m, op, into));
+    return is_allowed(m, op, into);
 }
 
 /* ---- merging ---- */

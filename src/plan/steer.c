@@ -88,11 +88,14 @@ static int32_t choose(pass *p, int32_t task) {
     return best;
 }
 
-static void run(pass *p) {
+enum { TASKS_PER_LOOK = 1024 }; /* at the clock */
+
+static stw_status run(pass *p, stw_error *error) {
     const stw_board_base *base = p->board.base;
     const int32_t *order = p->input->order != NULL ? p->input->order : base->order;
     order_devices(p, order);
     for (int32_t k = 0; k < base->tasks->T; k++) {
+        if ((k + 1) % TASKS_PER_LOOK == 0 && stw_stop_is_due(&p->input->stop)) return stw_fail_stopped(error);
         const int32_t task = order[k], bound = stw_board_bound(&p->board, task);
         const bool stays = p->input->glued != NULL && p->input->plan_glue != NULL && p->input->plan_glue[task] >= STW_GLUE_FIXED;
         const int32_t device = bound >= 0 ? bound : stays ? p->input->glued[base->tasks->task_node[task]] : choose(p, task);
@@ -101,6 +104,7 @@ static void run(pass *p) {
         const int32_t unit = p->input->unit[base->tasks->task_node[task]];
         if (unit >= 0) p->unit_device[unit] = device;
     }
+    return STW_OK;
 }
 
 stw_status stw_steer(const stw_steer_input *input, int32_t *device, double *out_us, stw_arena scratch, stw_error *error) {
@@ -124,7 +128,7 @@ stw_status stw_steer(const stw_steer_input *input, int32_t *device, double *out_
         memset(p.unit_device, -1, (size_t)input->unit_count * sizeof *p.unit_device);
     }
     if (input->outlook && input->glued != NULL) TRY(look_out(&p, &scratch, error));
-    run(&p);
+    TRY(run(&p, error));
     stw_board_devices(&p.board, device);
     if (out_us != NULL) *out_us = p.board.end_us;
     return STW_OK;

@@ -11,6 +11,7 @@
 #ifndef STW_PLAN_STEER_H
 #define STW_PLAN_STEER_H
 
+#include "base/cancel.h"
 #include "plan/board.h"
 
 #define STW_GLUE_FIXED \
@@ -41,6 +42,7 @@ typedef struct stw_steer_input { /* T tasks, N nodes */
     bool queues;       /* transfers wait for their channel, else they never wait: */
     bool channel_gaps; /* in the order in which they are ready; else in that in which they are decided */
     bool memory;       /* stay within device memory as far as this pass can tell */
+    stw_stop stop;     /* looked at now and then; due: STW_ERROR_CANCELLED */
 } stw_steer_input;
 
 /* Fills device: (N) for all nodes. Scratch from the arena. `*out_us` (optional): the step time by this scheduler's own clock. */

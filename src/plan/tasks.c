@@ -327,8 +327,11 @@ static bool reads_outside(const void *context, int32_t reader) {
 static double kernel_us(const builder *b, int32_t task, const stw_kernel_room *room, int32_t cost_class) {
     const task_view view = {b->m, task};
     bool written[STW_MAX_GROUP_MEMBERS];
-    const stw_members members = {b->m->member + b->m->member_start[task], written, member_count(b->m, task), reads_outside,
-                                 &view};
+    const stw_members members = {.member = b->m->member + b->m->member_start[task],
+                                 .written = written,
+                                 .count = member_count(b->m, task),
+                                 .reads_outside = reads_outside,
+                                 .context = &view};
     for (int32_t k = 0; k < members.count; k++) written[k] = is_written(b, task, members.member[k]);
     return stw_group_kernel_us(b->costs, cost_class, &members, room);
 }

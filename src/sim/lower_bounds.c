@@ -207,5 +207,5 @@ double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan) 
         all += costs->us[c][i];
         if (costs->measured[c][i]) measured += costs->us[c][i];
     }
-    return all > 0.0 ? measured / all : 1.0;
+    return all > 0.0 ? measured / all : simulator->unfused.T == 0 ? 1.0 : 0.0;
 }

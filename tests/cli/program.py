@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import struct
@@ -29,6 +30,7 @@ CSV_KEYS = ["graph", "machine", "objective", "method", "step_s", "value", "valid
             "evaluations", "seed", "lower_bound_s", "lower_bound_fusion_s", "lower_bound_bytes", "measured_share", "note"]
 
 LONGEST_S = 1000  # a busy machine may take this long for what is done in seconds on an idle one
+MOST_DRAWN = 1_000_000  # bytes on a terminal: more than any progress shows
 
 binary = os.environ.get("STOWAGE_BIN", "")
 
@@ -87,6 +89,7 @@ class Case(unittest.TestCase):
         for word in says:
             self.assertIn(word, line)
         return line
+        return line
 
     def started(self, *arguments, searches=True):
         """A process that has come so far that an interrupt is handled: SIGINT is caught by all, and held while there is a search."""
@@ -123,18 +126,26 @@ class Case(unittest.TestCase):
         return out, drawn
 
     @staticmethod
-    def with_errors_on_terminal(look, arguments, columns=None, cwd=None):
+    def with_errors_on_terminal(look, arguments, columns=None, cwd=None, ignored=()):
         """Status, standard output and what went to the terminal. `look` is called with the process and what was drawn; it returns what is
-        to be called next time, or None."""
+        to be called next time, or None. The program begins with the signals of `ignored` ignored; where it hangs, without a word or with
+        too many, it is killed."""
+        def set_signals():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
         master, slave = pty.openpty()
         if columns is not None:
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with tempfile.TemporaryFile() as out:
             process = subprocess.Popen([binary, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=slave, cwd=cwd,
-                                       env=dict(os.environ, TERM="xterm"), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                                       env=dict(os.environ, TERM="xterm"), preexec_fn=set_signals)
             os.close(slave)
             chunks = []
             while True:
+                if not select.select([master], [], [], LONGEST_S)[0] or sum(map(len, chunks)) > MOST_DRAWN:
+                    process.kill()
+                    break
                 try:
                     chunk = os.read(master, 65536)
                 except OSError:
@@ -146,7 +157,7 @@ class Case(unittest.TestCase):
             os.close(master)
             status = process.wait()
             out.seek(0)
-            return status, out.read().decode(), b"".join(chunks).decode()
+            return status, out.read().decode(), b"".join(chunks).decode(errors="replace")
 
 
 def without_times(report):

@@ -8,9 +8,11 @@ The exit status is the verdict; the last line counts what passed and failed.
 import gzip
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
+import unittest
 
 import program
 from program import GRAPH, SMALL, Case, node
@@ -42,6 +44,19 @@ class Reading(Case):
                 self.fault(*arguments, says=["wide.json.gz: unpacks from ", "to more than ", "--file-limit"])
         self.assertIn("graph small", self.done("inspect", path, "--file-limit", "100MB"))
         self.done("simulate", path, "-m", "h200x2", "-p", "single", "--file-limit", "100MB")
+
+    def test_limits_that_no_option_raises(self):
+        machine = self.path("m.json.gz", gzip.compress(self.done("machine", "h200x2").encode() + b" " * 80_000_000, 1))
+        line = self.fault("simulate", self.path("g.json", SMALL), "-m", machine, "-p", "single", says=["unpacks from", "unpack it beforehand"])
+        self.assertNotIn("--file-limit", line or "")
+
+    @unittest.skipIf("STOWAGE_SLOW_BUILD" in os.environ, "a sanitizer takes terabytes of address space")
+    def test_a_small_address_space(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (900 << 20, 900 << 20))
+
+        self.done("simulate", self.path("g.json", SMALL), "-m", "h200x2", "-p", "single", preexec_fn=limit)
+        self.done("inspect", program.SLOW, preexec_fn=limit)
 
     def test_size_of_a_plain_file(self):
         path = self.path("g.json", SMALL)
@@ -123,7 +138,8 @@ class Writing(Case):
         self.same("optimize", graph, "-m", machine, "-o", machine, says=["m.json", "is also that of --machine"])
         self.same("compare", graph, "-m", f"h200x4,{machine}", "--best", machine, says=["is also that of --machine"])
         self.same("optimize", graph, *self.LONG, "--costs", costs, "--trace", costs, says=["is also that of --costs"])
-        self.same("train", "--corpus", f"layered,{graph}", "-o", graph, says=["is also that of --corpus"])
+        self.same("train", "--corpus", f"layered,{graph}", "-o", graph, says=["is also a file of --corpus"])
+        self.same("train", "--corpus", f"layered,{self.folder}", "-o", graph, says=["is also a file of --corpus"])
         self.same("machine", machine, "-o", machine, says=["is also the input"])
 
     def test_two_outputs_that_are_one_file(self):
@@ -156,6 +172,15 @@ class Writing(Case):
         os.symlink("no/such/folder/x.json", self.path("nowhere.json"))
         self.same("optimize", graph, *self.LONG, "-o", "nowhere.json", says=["no/such/folder/x.json", "No such file or directory"])
         self.assertEqual(sorted(os.listdir(self.folder)), ["g.json", "link.json", "nowhere.json", "target.json"])
+
+    def test_links_to_pipes(self):
+        """What /dev/stdout leads to has no path where it is a pipe."""
+        graph = self.path("g.json", SMALL)
+        told = self.done("simulate", graph, "-m", "h200x2", "-p", "spread", "-o", "/dev/stdout", "--trace", self.path("t.json"))
+        self.assertIn('"format":"plan"', told)
+        result = self.run_stowage("simulate", graph, "-m", "h200x2", "-p", "spread", "--trace", "/dev/stderr")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(result.stderr[:1], b"{", result)
 
     def test_permissions(self):
         plan = self.path("plan.json", "old")

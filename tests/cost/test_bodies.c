@@ -254,3 +254,101 @@ TEST(bodies, onnx_loops) {
     CHECK_CONTAINS(open.warning, "does not say how often it runs");
     stw_arena_destroy(&arena);
 }
+
+/* ---- TensorFlow ---- */
+
+#define TF_ATTR(key, value) " attr { key: '" key "' value { " value " } }"
+#define TF_INPUT(name)                                                             \
+    "node { name: '" name "' op: 'Placeholder'" TF_ATTR("dtype", "type: DT_FLOAT") \
+        TF_ATTR("shape", "shape { dim { size: 64 } dim { size: 64 } }") " }\n"
+#define TF_NUMBER(value)               \
+    TF_ATTR("dtype", "type: DT_INT32") \
+    TF_ATTR("value", "tensor { dtype: DT_INT32 tensor_shape { } int_val: " value " }")
+#define TF_ARGUMENT(name) " input_arg { name: '" name "' type: DT_FLOAT }"
+#define TF_LAYER(MORE) \
+    "function { signature { name: 'layer'" TF_ARGUMENT("a") TF_ARGUMENT("b") " output_arg { name: 'c' type: DT_FLOAT } }\n" \
+    "node_def { name: 'product' op: 'MatMul' input: 'a' input: 'b'" TF_ATTR("T", "type: DT_FLOAT") " }\n"                  \
+    "node_def { name: 'tanh' op: 'Tanh' input: 'product:product:0'" TF_ATTR("T", "type: DT_FLOAT") " }\n" MORE             \
+    "ret { key: 'c' value: 'tanh:y:0' } }\n"
+/* The state is a counter, a value and the weights, which pass. */
+#define TF_STATE " input_arg { name: 'i' type: DT_INT32 }" TF_ARGUMENT("s") TF_ARGUMENT("w")
+#define TF_BODY \
+    "function { signature { name: 'step'" TF_STATE " output_arg { name: 'i2' type: DT_INT32 } "                        \
+    "output_arg { name: 's2' type: DT_FLOAT } output_arg { name: 'w2' type: DT_FLOAT } }\n"                            \
+    "node_def { name: 'one' op: 'Const'" TF_NUMBER("1") " }\n"                                                         \
+    "node_def { name: 'next' op: 'AddV2' input: 'i' input: 'one:output:0'" TF_ATTR("T", "type: DT_INT32") " }\n"       \
+    "node_def { name: 'turn' op: 'layer' input: 's' input: 'w' }\n"                                                    \
+    "ret { key: 'i2' value: 'next:z:0' } ret { key: 's2' value: 'turn:c:0' } ret { key: 'w2' value: 'w' } }\n"
+#define TF_CONDITION(limit) \
+    "function { signature { name: 'goes'" TF_STATE " output_arg { name: 'go' type: DT_BOOL } }\n"                      \
+    "node_def { name: 'limit' op: 'Const'" TF_NUMBER(limit) " }\n"                                                     \
+    "node_def { name: 'less' op: 'Less' input: 'i' input: 'limit:output:0'" TF_ATTR("T", "type: DT_INT32") " }\n"      \
+    "ret { key: 'go' value: 'less:z:0' } }\n"
+#define TF_LOOP(start)                                                                                              \
+    TF_INPUT("x")                                                                                                   \
+    TF_INPUT("w")                                                                                                   \
+    "node { name: 'start' op: " start                                                                               \
+    " }\n"                                                                                                          \
+    "node { name: 'loop' op: 'While' input: 'start' input: 'x' input: 'w'" TF_ATTR("cond", "func { name: 'goes' }") \
+        TF_ATTR("body", "func { name: 'step' }") " }\n"
+
+static taken take_tf_unrolled(int turns) {
+    char text[20000];
+    int length = snprintf(text, sizeof text, TF_INPUT("h0") TF_INPUT("w"));
+    for (int k = 0; k < turns; k++) {
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "node { name: 'p%d' op: 'MatMul' input: 'h%d' input: 'w' }\n"
+                           "node { name: 'h%d' op: 'Tanh' input: 'p%d' }\n",
+                           k, k, k + 1, k);
+    }
+    return take(text);
+}
+
+TEST(bodies, tensorflow_loops_and_calls) {
+    const taken loop = take(TF_LOOP("'Const'" TF_NUMBER("0")) "library { " TF_LAYER("") TF_BODY TF_CONDITION("20") "}");
+    const taken unrolled = take_tf_unrolled(20);
+    check_same(&loop, &unrolled);
+    CHECK_EQ_INT(loop.ops, 1);
+    CHECK_EQ_INT(loop.open_loops, 0);
+    CHECK_STR(loop.warning, "");
+    const taken open = take(TF_LOOP("'Placeholder'" TF_ATTR("dtype", "type: DT_INT32")
+                                        TF_ATTR("shape", "shape { }")) "library { " TF_LAYER("") TF_BODY TF_CONDITION("5") "}");
+    const taken five = take_tf_unrolled(5); /* the limit is the best guess */
+    check_same(&open, &five);
+    CHECK_EQ_INT(open.open_loops, 1);
+    CHECK_CONTAINS(open.warning, "1 loop does not say how often it runs");
+}
+
+/* The same function for other shapes costs something else, also where it states one that is open. */
+TEST(bodies, tensorflow_calls_with_other_shapes) {
+#define TF_SMALL                                                            \
+    "node { name: 'v' op: 'Placeholder'" TF_ATTR("dtype", "type: DT_FLOAT") \
+        TF_ATTR("shape", "shape { dim { size: 2 } dim { size: 64 } }") " }\n"
+#define TF_OPEN                                                                \
+    "node_def { name: 'other' op: 'Relu' input: 'a'" TF_ATTR("_output_shapes", \
+                                                             "list { shape { dim { size: -1 } dim { size: 64 } } }") " }\n"
+#define TF_CALL(name, input) \
+    "node { name: '" name "' op: 'PartitionedCall' input: '" input "' input: 'w'" TF_ATTR("f", "func { name: 'layer' }") " }\n"
+    const taken called = take(TF_INPUT("x") TF_SMALL TF_INPUT("w") TF_CALL("a", "v") TF_CALL("b", "x")
+                                  TF_CALL("c", "v") "library { " TF_LAYER(TF_OPEN) "}");
+    const taken written = take(TF_INPUT("x") TF_SMALL TF_INPUT(
+        "w") "node { name: 'p' op: 'MatMul' input: 'v' input: 'w' }\nnode { name: 'q' op: 'Tanh' input: 'p' }\n"
+             "node { name: 'r' op: 'MatMul' input: 'x' input: 'w' }\nnode { name: 's' op: 'Tanh' input: 'r' }\n"
+             "node { name: 't' op: 'MatMul' input: 'v' input: 'w' }\nnode { name: 'u' op: 'Tanh' input: 't' }\n"
+             "node { name: 'f' op: 'Relu' input: 'v' }\nnode { name: 'g' op: 'Relu' input: 'x' }\n"
+             "node { name: 'h' op: 'Relu' input: 'v' }\n");
+    check_same(&called, &written);
+    CHECK_EQ_INT(called.ops, 3);
+}
+
+TEST(bodies, tensorflow_branches_cost_the_dearest) {
+    const taken chosen = take(TF_INPUT("x") TF_INPUT("w") "node { name: 'go' op: 'Placeholder'" TF_ATTR("dtype", "type: DT_BOOL")
+                                  TF_ATTR("shape", "shape { }") " }\n"
+                              "node { name: 'y' op: 'If' input: 'go' input: 'x' input: 'w'" TF_ATTR(
+                                  "then_branch", "func { name: 'pass' }") TF_ATTR("else_branch", "func { name: 'layer' }") " }\n"
+                              "library { " TF_LAYER("")
+                              "function { signature { name: 'pass'" TF_ARGUMENT("a") TF_ARGUMENT("b")
+                              " output_arg { name: 'c' type: DT_FLOAT } } ret { key: 'c' value: 'a' } }\n}");
+    const taken once = take_tf_unrolled(1);
+    check_same(&chosen, &once);
+}

@@ -25,6 +25,10 @@ def stowage(*arguments):
     return done.stdout
 
 
+def step_of(path, machine, plan):
+    return json.loads(stowage("simulate", path, "--machine", machine, "--memory", "4TB", "--plan", plan, "--format", "json"))["step_s"]
+
+
 def operands_of(rest):
     """Names of operands, in `rest` of a line behind the opening bracket: with percent signs or without them, behind a shape or alone."""
     depth, begin, parts = 0, 0, []
@@ -69,7 +73,11 @@ class Module:
         return opcode in ("add", "multiply", "subtract", "divide", "broadcast", "tanh", "negate", "maximum", "select", "compare")
 
     def groups(self, recompute):
-        """Each element-wise op into its only consumer; or, if all its readers can take it, recomputed in each of them."""
+        """Each element-wise op into its only consumer; or, if all its readers can take it, recomputed in each of them. Without the
+        groups that are not legal."""
+        return self.legal(self.wanted_groups(recompute))
+
+    def wanted_groups(self, recompute):
         ids = {node["name"]: int(node["node"]) for node in self.nodes if node["kind"] == "op"}
         readers = {}
         for name, (_, operands, _, _) in self.entry.items():
@@ -95,8 +103,49 @@ class Module:
             listed[ids[name]] = number
         return listed
 
+    def verdict(self, group):
+        """What the program says of a plan with these groups: (is valid, why not)."""
+        plan = self.write_plan([0.0] * len(group), group)
+        done = subprocess.run([BINARY, "simulate", self.path, "--machine", "h200x1", "--memory", "4TB", "--plan", plan, "--format", "json"],
+                              capture_output=True, text=True)
+        if done.returncode not in (0, 1):
+            raise RuntimeError(f"stowage simulate: {done.stderr}")
+        verdict = json.loads(done.stdout)
+        return verdict["valid"], verdict.get("reason")
+
+    def legal(self, wanted):
+        """The groups without the ops that make the program refuse them, for a wait on a buffer may close a cycle that reading does not
+        show. These ops stand in `refused`: (op, why)."""
+        units, kept, self.refused = {}, list(range(len(wanted))), []
+        for op, group in enumerate(wanted):
+            if group != op:
+                units.setdefault(op if group == -1 else group, []).append(op)
+        self.add_legal(wanted, list(units.values()), kept)
+        return kept
+
+    def add_legal(self, wanted, units, kept):
+        """All units at once if they are legal beside what is kept; else the halves of them, one after the other. A unit that is not legal
+        by itself loses what is furthest from its end."""
+        trial = list(kept)
+        for op in (op for unit in units for op in unit):
+            trial[op] = wanted[op]
+        valid, reason = self.verdict(trial)
+        if valid:
+            kept[:] = trial
+        elif len(units) == 1 and len(units[0]) > 1:
+            for op in reversed(units[0]):
+                self.add_legal(wanted, [[op]], kept)
+        elif len(units) == 1:
+            if not reason.startswith("groups"):
+                raise RuntimeError(f"a plan on one device is refused for more than its groups: {reason}")
+            self.refused.append((units[0][0], reason))
+        else:
+            half = len(units) // 2
+            self.add_legal(wanted, units[:half], kept)
+            self.add_legal(wanted, units[half:], kept)
+
     def siblings(self):
-        """Pairs of element-wise ops that read the same and yield the same shape: fusions with two results."""
+        """Pairs of element-wise ops that read the same and yield the same shape: fusions with two results. Those that are legal."""
         listed, waiting = list(range(len(self.nodes))), {}
         for node in self.nodes:
             name = node["name"]
@@ -107,19 +156,27 @@ class Module:
                 listed[int(node["node"])] = waiting.pop(key)
             else:
                 waiting[key] = int(node["node"])
-        return listed
+        return self.legal(listed)
 
     def is_reduce(self, name):
         return re.search(r"calls=%?wrapped_reduce", self.entry[name][2]) is not None or self.entry[name][0] == "reduce"
 
+    def write_plan(self, priority, group):
+        """Everything on one device."""
+        plan = os.path.join(self.folder, "plan.json")
+        with open(plan, "w") as file:
+            json.dump({"format": "plan", "version": 1, "device": [0] * len(self.nodes), "priority": priority, "group": group}, file)
+        return plan
+
     def export(self, machine, priority, group, to="hlo"):
-        plan, out = os.path.join(self.folder, "plan.json"), os.path.join(self.folder, "out.pb")
-        count = len(self.nodes)
-        if machine.endswith("x1"):
-            with open(plan, "w") as file:
-                json.dump({"format": "plan", "version": 1, "device": [0] * count, "priority": priority, "group": group}, file)
-        else:
-            plan = "random"  # a valid placement: an update stands with its parameter
+        out = os.path.join(self.folder, "out.pb")
+        # With several devices a placement that is valid: an update stands with its parameter.
+        is_one = machine.endswith("x1")
+        plan = self.write_plan(priority, group) if is_one else "random"
         stowage("export", self.path, "--machine", machine, "--memory", "4TB", "--plan", plan, "--to", to, "-o", out)
+        if not is_one:
+            before, after = step_of(self.path, machine, plan), step_of(out, machine, "carried")
+            if abs(after / before - 1.0) > 1e-9:
+                raise RuntimeError(f"the step took {before} s, and takes {after} s with the plan that was exported")
         with open(out, "rb") as file:
             return file.read()

@@ -166,7 +166,8 @@ TEST(graphdef_text, line_ends_of_windows_stay) {
 }
 
 TEST(graphdef_text, an_export_is_exported_as_it_is) {
-    static const char *const files[] = {"tf_loop.pbtxt", "tf_loop.pb", "tf_mlp.pb", "tf_conv.pb.gz", "tf_traced.pb"};
+    static const char *const files[] = {"tf_loop.pbtxt", "tf_loop.pb",   "tf_mlp.pb",
+                                        "tf_conv.pb.gz", "tf_traced.pb", "tf_functions.pb"};
     for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
         char path[500];
         stw_arena arena;

@@ -27,7 +27,7 @@ os.environ["STOWAGE_BIN"] = os.path.abspath(os.environ.get("STOWAGE_BIN", os.pat
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
 FOLDERS = os.environ.get("STOWAGE_HLO", ":".join(os.path.join(SHARED, *parts) for parts in (("external", "hlo"), ("hlo",)))).split(":")
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from hlo_plans import Module, entry_of, rows_of, stowage  # noqa: E402
+from hlo_plans import Module, entry_of, rows_of, step_of, stowage  # noqa: E402
 
 MODULES = sorted(path for folder in FOLDERS for ending in ("*.hlo.gz", "*.hlo.txt.gz", "*.hlo.txt", "*.hlo.pb")
                  for path in glob.glob(os.path.join(folder, ending)))
@@ -94,6 +94,7 @@ class RoundTrip(unittest.TestCase):
                 rows = rows_of(model, "h200x2", "spread", self.folder.name)
                 self.assertEqual(nodes_of(rows), nodes_of(rows_of(second, "h200x1", "single", self.folder.name)))
                 self.assertEqual(graph_of(model), graph_of(second))
+                self.assertAlmostEqual(step_of(second, "h200x2", "carried") / step_of(model, "h200x2", "spread"), 1.0, delta=1e-9)
                 text = read(second).decode()
                 self.assertIn("stowage_device=\"h200:1\"", text)
                 self.assertIn("is_scheduled=true", text[:text.index("\n")])
@@ -187,6 +188,37 @@ class RoundTrip(unittest.TestCase):
                     outs.append(out)
         self.assertGreater(len(outs), 0)
         self.assert_taken_by_xla(*outs)
+
+    def test_groups_that_close_a_cycle(self):
+        """`was` is read before `u` writes over it, and only `both` reads it: as one kernel they would wait for `u`, which waits for them."""
+        text = ("HloModule waits\n\nENTRY main {\n"
+                "  x = f32[64,64]{1,0} parameter(0)\n"
+                "  row = f32[1,64]{1,0} parameter(1)\n"
+                "  k = s32[] parameter(2)\n"
+                "  cache = f32[64,64]{1,0} add(x, x)\n"
+                "  was = f32[64,64]{1,0} negate(cache)\n"
+                "  u = f32[64,64]{1,0} dynamic-update-slice(cache, row, k, k)\n"
+                "  both = f32[64,64]{1,0} multiply(was, u)\n"
+                "  up = f32[64,64]{1,0} tanh(both)\n"
+                "  ROOT end = f32[64,64]{1,0} add(up, x)\n"
+                "}\n")
+        model = self.path("waits.hlo.txt")
+        with open(model, "w") as file:
+            file.write(text)
+        module = Module(model, self.folder.name, text)
+        ids = {node["name"]: int(node["node"]) for node in module.nodes}
+        wanted, group = module.wanted_groups(False), module.groups(False)
+        self.assertEqual(wanted[ids["was"]], wanted[ids["end"]], "the rule no longer makes the group that this is about")
+        [(op, reason)] = module.refused
+        self.assertEqual(op, ids["was"])
+        self.assertRegex(reason, "cycle")
+        self.assertEqual({name: group[ids[name]] for name in ("was", "both", "up")},
+                         {"was": ids["was"], "both": ids["end"], "up": ids["end"]})
+        out = self.path("waits.out")
+        with open(out, "wb") as file:
+            file.write(module.export("h200x1", [0.0] * len(group), group))
+        self.assertEqual(json.loads(stowage("inspect", out, "--format", "json"))["ops"], 4)
+        self.assert_taken_by_xla(out)
 
     def assert_taken_by_xla(self, *paths):
         python = python_with_jax()

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/rng.h"
 #include "hlo_problem.h"
 
 #define SUM "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"
@@ -128,26 +129,19 @@ static double step_of(const stw_simulator *simulator, const stw_plan *plan) {
     return result.step_s;
 }
 
-/* "stowage_device" at the instruction of this name in the last export. */
-static int32_t device_in(const problem *p, stw_str name) {
-    char begin[200];
-    snprintf(begin, sizeof begin, " %.*s = ", (int)name.length, name.p);
-    const char *at = strstr(strstr(p->out, "\nENTRY"), begin);
-    if (at == NULL) return 0;
-    const char *end = strchr(at, '\n'), *device = strstr(at, "stowage_device=\"h200:");
-    return device == NULL || (end != NULL && device > end) ? 0 : device[strlen("stowage_device=\"h200:")] - '0';
-}
-
-/* The export as a graph of its own, nothing fused, everything where the plan has it. */
+/* The export as a graph of its own, with the plan that it carries; on one device nothing is to be said. */
 static void check_back(problem *p, const char *machine) {
     const double before = step_of(p->simulator, p->plan);
     export_well(p, "hlo");
     if (p->out == NULL) return;
     problem back = open_bytes((stw_str){p->out, (int64_t)p->out_size}, machine);
-    for (int32_t i = 0; p->machine->device_count > 1 && i < back.graph->N; i++)
-        stw_plan_device(back.plan)[i] = device_in(p, back.graph->node_name[i]);
+    if (p->machine->device_count > 1) {
+        stw_plan_destroy(back.plan);
+        CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
+        CHECK_STR(back.error.message, "");
+    }
     CHECK(before > 0.0);
-    CHECK_NEAR(step_of(back.simulator, back.plan) / before, 1.0, 1e-9);
+    if (back.plan != NULL) CHECK_NEAR(step_of(back.simulator, back.plan) / before, 1.0, 1e-9);
     close_problem(&back);
 }
 
@@ -206,6 +200,8 @@ TEST(hlo_price, by_search) {
     close_problem(&p);
 }
 
+/* ---- several devices ---- */
+
 /* A chain of two norms, the second on another device: no order is left to decide. */
 TEST(hlo_price, two_devices) {
     problem p = open_text(layer_norms, "h200x2");
@@ -214,6 +210,67 @@ TEST(hlo_price, two_devices) {
     CHECK(fused_ops(&p) > 0);
     check_back(&p, "h200x2");
     CHECK(has(&p, "h200:1"));
+    close_problem(&p);
+}
+
+/* first and second begin at one time, with one priority; the barrier has first stand behind all that it packs. */
+TEST(hlo_price, ties_behind_a_barrier) {
+    problem p = open_text(
+        "HloModule tie\n"
+        "ENTRY main {\n"
+        "  x = f32[1024,1024]{1,0} parameter(0)\n"
+        "  a = f32[1024,1024]{1,0} tanh(x)\n"
+        "  b = f32[1024,1024]{1,0} cosine(a)\n"
+        "  late = f32[1024,1024]{1,0} exponential(b)\n"
+        "  t = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(a, late)\n"
+        "  s = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) opt-barrier(t)\n"
+        "  g = f32[1024,1024]{1,0} get-tuple-element(s), index=0\n"
+        "  first = f32[1024,1024]{1,0} negate(g)\n"
+        "  second = f32[1024,1024]{1,0} sine(a)\n"
+        "  far = f32[1024,1024]{1,0} dot(first, first), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  ROOT out = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(far, second)\n"
+        "}\n",
+        "h200x2");
+    stw_plan_device(p.plan)[node_of(&p, "far")] = 1;
+    check_back(&p, "h200x2");
+    check_before(&p, " second = ", " first = ");
+    CHECK(has(&p, "negate(g), frontend_attributes={stowage_device=\"h200:0\",stowage_order=\"2\"}"));
+    CHECK(has(&p, "rhs_contracting_dims={0}, frontend_attributes={stowage_device=\"h200:1\"}"));
+    set_priority(&p, "first", 1.0); /* no tie, no order */
+    check_back(&p, "h200x2");
+    CHECK(!has(&p, "stowage_order"));
+    close_problem(&p);
+}
+
+/* The results of a kernel, of which another device reads two: a group sends each by itself, an op of a file all of them together.
+ * That is the one difference there is: the first transfer's reader waits for both, and one latency goes. */
+TEST(hlo_price, several_results_that_are_sent) {
+    problem p = open_text(
+        "HloModule two\n"
+        "ENTRY main {\n"
+        "  x = f32[1024,1024]{1,0} parameter(0)\n"
+        "  a = f32[1024,1024]{1,0} tanh(x)\n"
+        "  b = f32[1024,1024]{1,0} sine(x)\n"
+        "  c = f32[1024,1024]{1,0} negate(a)\n"
+        "  d = f32[1024,1024]{1,0} cosine(b)\n"
+        "  ROOT out = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(c, d)\n"
+        "}\n",
+        "h200x2");
+    set_group(&p, "a", 1);
+    set_group(&p, "b", 1);
+    stw_plan_device(p.plan)[node_of(&p, "d")] = 1; /* one result is sent, the other is not */
+    check_back(&p, "h200x2");
+    stw_plan_device(p.plan)[node_of(&p, "c")] = 1;
+    export_well(&p, "hlo");
+    problem back = open_bytes((stw_str){p.out, (int64_t)p.out_size}, "h200x2");
+    stw_plan_destroy(back.plan);
+    CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
+    const int32_t c = node_of(&p, "c"), d = node_of(&p, "d");
+    const double us = p.costs->us[0][c] < p.costs->us[0][d] ? p.costs->us[0][c] : p.costs->us[0][d];
+    const double latency = stw_machine_link(p.machine, 0, 1)->latency_us;
+    CHECK_NEAR(step_of(back.simulator, back.plan) - step_of(p.simulator, p.plan), (us - latency) * 1e-6,
+               2e-12); /* whole picoseconds */
+    close_problem(&back);
     close_problem(&p);
 }
 
@@ -246,6 +303,96 @@ TEST(hlo_price, fusions_within_groups) {
     check_rule(wrapped, "h200x1", "reverse-post-order");
 }
 
+/* Everything somewhere, with priorities of which many are equal. */
+static void plan_by_chance(problem *p, uint64_t seed) {
+    stw_options *options = NULL;
+    stw_rng rng = stw_rng_create(seed);
+    char text[24];
+    snprintf(text, sizeof text, "%d", (int)seed);
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "seed", text, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "evaluations", "1", NULL), STW_OK);
+    stw_plan_destroy(p->plan);
+    CHECK_EQ_INT(stw_method_run("random", p->simulator, options, &p->plan, &p->error), STW_OK);
+    CHECK_EQ_INT(stw_plan_fuse(p->plan, p->costs, "default", &p->error), STW_OK);
+    for (int32_t i = 0; i < p->graph->N; i++) stw_plan_priority(p->plan)[i] = (double)stw_rng_below(&rng, 5) / 3.0 - 0.7;
+    stw_options_destroy(options);
+}
+
+/* Each device keeps to the order in which the plan has it begin its tasks, whatever the priorities are from now on. */
+static void keep_order(problem *p) {
+    stw_workspace *workspace = NULL;
+    stw_evaluation result = {0};
+    CHECK_EQ_INT(stw_workspace_create(p->simulator, &workspace, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulate(p->simulator, p->plan, workspace, &result, NULL), STW_OK);
+    const stw_timeline *timeline = &workspace->timeline;
+    int32_t *task = calloc((size_t)p->graph->N, sizeof *task);
+    for (int32_t d = 0; d < p->machine->device_count; d++) {
+        int32_t count = 0;
+        for (int32_t t = 0; t < timeline->tasks->T; t++) {
+            const int32_t node = timeline->tasks->task_node[t];
+            if (p->plan->device[node] != d) continue;
+            int32_t k = count++;
+            for (; k > 0 && timeline->start_ps[timeline->tasks->task_of[task[k - 1]]] > timeline->start_ps[t]; k--)
+                task[k] = task[k - 1];
+            task[k] = node;
+        }
+        CHECK_EQ_INT(stw_plan_set_order(p->plan, d, task, count, NULL), STW_OK);
+    }
+    for (int32_t i = 0; i < p->graph->N; i++) stw_plan_priority(p->plan)[i] = (double)(i % 7);
+    free(task);
+    stw_workspace_destroy(workspace);
+}
+
+static const char *const several_devices[] = {"h200x2", "h200x4", "h200x2+2"};
+enum { SEVERAL = sizeof several_devices / sizeof several_devices[0] };
+
+TEST(hlo_price, plans_by_chance) {
+    static const char *const texts[] = {layer_norms, mixed, wrapped};
+    for (int k = 0; k < 3 * SEVERAL * 20; k++) {
+        const char *machine = several_devices[k / 3 % SEVERAL];
+        problem p = open_text(texts[k % 3], machine);
+        test_context("text %d on %s, seed %d", k % 3, machine, k);
+        plan_by_chance(&p, (uint64_t)k + 1);
+        check_back(&p, machine);
+        keep_order(&p);
+        check_back(&p, machine);
+        close_problem(&p);
+    }
+    test_context("%s", "");
+}
+
+/* ---- real files ---- */
+
+typedef void check_file(stw_str text, const char *name);
+
+/* Calls `check` with each of these files that is there. */
+static void for_files(const char *const *names, size_t count, check_file *check) {
+    int read = 0;
+    for (size_t k = 0; k < count; k++) {
+        char path[4096];
+        stw_arena arena;
+        stw_str text;
+        snprintf(path, sizeof path, "%s/../shared/%s", STW_SOURCE_DIR, names[k]);
+        if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
+        if (stw_file_read(path, &arena, &text, NULL) == STW_OK) {
+            check(text, names[k]);
+            read++;
+        }
+        stw_arena_destroy(&arena);
+    }
+    test_context("%s", "");
+    if (read == 0) SKIP("no HLO files in ../shared");
+}
+
+static void check_fused(stw_str text, const char *name) {
+    test_context("%s", name);
+    problem p = open_bytes(text, "h200x1");
+    CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "default", &p.error), STW_OK);
+    check_back(&p, "h200x1");
+    close_problem(&p);
+}
+
 TEST(hlo_price, real_files) {
     static const char *const names[] = {"hlo/mlp.nofusion.hlo.txt.gz",
                                         "hlo/transformer.nofusion.hlo.txt.gz",
@@ -254,23 +401,34 @@ TEST(hlo_price, real_files) {
                                         "external/hlo/layer_norm_1x4096x768_bf16.hlo.gz",
                                         "external/hlo/mha_block_1x12x128x64_bf16.hlo.gz",
                                         "external/hlo/mobilenet_v2.hlo.gz"};
-    int read = 0;
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        char path[4096];
-        stw_arena arena;
-        stw_str text;
-        snprintf(path, sizeof path, "%s/../shared/%s", STW_SOURCE_DIR, names[k]);
-        if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
-        if (stw_file_read(path, &arena, &text, NULL) == STW_OK) {
-            test_context("%s", names[k]);
-            problem p = open_bytes(text, "h200x1");
-            CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "default", &p.error), STW_OK);
-            check_back(&p, "h200x1");
-            close_problem(&p);
-            read++;
-        }
-        stw_arena_destroy(&arena);
+    for_files(names, sizeof names / sizeof names[0], check_fused);
+}
+
+static void check_on_several(stw_str text, const char *name) {
+    static const char *const methods[] = {"etf", "spread", "anneal"};
+    stw_options *options = NULL;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "evaluations", "20", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "tasks", "all", NULL), STW_OK);
+    for (int k = 0; k < SEVERAL * 3; k++) {
+        const char *machine = several_devices[k / 3];
+        test_context("%s on %s by %s", name, machine, methods[k % 3]);
+        problem p = open_bytes(text, machine);
+        stw_plan_destroy(p.plan);
+        CHECK_EQ_INT(stw_method_run(methods[k % 3], p.simulator, options, &p.plan, &p.error), STW_OK);
+        check_back(&p, machine);
+        plan_by_chance(&p, (uint64_t)k + 1);
+        check_back(&p, machine);
+        keep_order(&p);
+        check_back(&p, machine);
+        close_problem(&p);
     }
-    test_context("%s", "");
-    if (read == 0) SKIP("no HLO files in ../shared");
+    stw_options_destroy(options);
+}
+
+TEST(hlo_price, real_files_on_several_devices) {
+    static const char *const names[] = {"hlo/convnet.nofusion.hlo.txt.gz", "hlo/transformer.nofusion.hlo.txt.gz",
+                                        "hlo/wavenet.nofusion.hlo.txt.gz", "hlo/mlp.default.hlo.txt.gz",
+                                        "external/hlo/mobilenet_v2.hlo.gz"};
+    for_files(names, sizeof names / sizeof names[0], check_on_several);
 }

@@ -517,6 +517,36 @@ class Tools(Case):
         onnx.checker.check_model(after, full_check=True)
         self.check_results(self.path("m.onnx"), after, note)
 
+    def test_weights_are_not_overwritten(self):
+        weights = numpy_helper.from_array(numpy.ones((64, 64), numpy.float32), "w")
+        graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 64])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 64])], [weights])
+        with tempfile.TemporaryDirectory() as folder:
+            model, data = os.path.join(folder, "m.onnx"), os.path.join(folder, "w.bin")
+            onnx.save_model(helper.make_model(graph), model, save_as_external_data=True, location="w.bin", size_threshold=0)
+            size = os.path.getsize(data)
+            result = subprocess.run([BINARY, "export", model, "-m", "h200x1", "--plan", "single", "--to", "onnx", "-o", data],
+                                    capture_output=True, check=False)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(b"holds weights of the model", result.stderr)
+            self.assertEqual(os.path.getsize(data), size)
+
+    def test_a_loop_that_only_counts_takes_time(self):
+        body = helper.make_graph([helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["n", "n"], ["m"])], "b",
+                                 [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+                                  helper.make_tensor_value_info("n", TensorProto.INT64, [])],
+                                 [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("m", TensorProto.INT64, [])])
+        turns = numpy_helper.from_array(numpy.array(1000, numpy.int64), "turns")
+        graph = helper.make_graph([helper.make_node("Loop", ["turns", "", "n0"], ["n1"], body=body)], "g",
+                                  [helper.make_tensor_value_info("n0", TensorProto.INT64, [])],
+                                  [helper.make_tensor_value_info("n1", TensorProto.INT64, [])], [turns])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.onnx")
+            onnx.save_model(helper.make_model(graph), path)
+            told = subprocess.run([BINARY, "simulate", path, "-m", "h200x1", "-p", "single", "-f", "json"], capture_output=True, check=True)
+            self.assertGreater(json.loads(told.stdout)["step_s"], 1e-4)  # a launch for each turn
+
     def test_order_is_what_runs(self):
         """With the options of the note ONNX Runtime runs the nodes in the order of the file."""
         before = self.path("m.onnx", attention().SerializeToString())

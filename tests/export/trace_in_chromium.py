@@ -54,12 +54,14 @@ MODEL = """(async () => {
           start: data.Meta.traceBounds.min, end: data.Meta.traceBounds.max, bars: drawn.entryLevels.length};
 })()"""
 
-# Every track open and the whole step in view.
+# Every track open and the whole step in view; done when it is drawn: the panel draws with the next frame, which has ended when the
+# one behind it begins.
 ARRANGE = """(async () => {
   const {TimelinePanel} = await import('devtools://devtools/bundled/panels/timeline/timeline.js');
   const chart = TimelinePanel.TimelinePanel.instance().getFlameChart().getMainFlameChart();
   chart.bulkExpandGroups(chart.timelineData().groups.map((group, index) => index));
   chart.setWindowTimes(%f, %f);
+  await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
 })()"""
 
 
@@ -174,7 +176,6 @@ def differences(model, trace):
 
 def take_screenshot(browser, model, path):
     browser.evaluate(ARRANGE % (model["start"] / 1000, model["end"] / 1000))
-    time.sleep(1)  # the panel draws with the next frame
     with open(path, "wb") as file:
         file.write(base64.b64decode(browser.call("Page.captureScreenshot")["data"]))
 

@@ -1,59 +1,36 @@
 """Signals: a search or a training that is asked to end does so soon and leaves what it has. Waits are for what the program shows, on a
 pseudo-terminal or in /proc; the limits of time are for a program that hangs."""
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
 import sys
-import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli"))
 import program  # noqa: E402
 from program import SLOW  # noqa: E402
 
 NEVER = 100_000_000  # evaluations or updates: more than there is time for
-LONGEST_S = 300  # without a word from the program
 VISITS = 24  # updates in a generation
 
 
 class Signals(program.Case):
     def shown(self, *arguments, until, signal_number, ignored=()):
         """Runs with standard error on a terminal, sends the signal once it shows what `until` accepts; (status, output)."""
-        master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+        drawn, sent = [], []
 
-        def before():
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        def look(process, chunk):
+            drawn.append(chunk.decode(errors="replace"))
+            if not until("".join(drawn)):
+                return look
+            process.send_signal(signal_number)
+            sent.append(signal_number)
+            return None
 
-        process = subprocess.Popen([program.binary, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=slave, env=dict(os.environ, TERM="xterm"), preexec_fn=before)
-        os.close(slave)
-        text, sent = "", False
-        while True:
-            if not select.select([master], [], [], LONGEST_S)[0] or len(text) > 1_000_000:
-                process.kill()
-                break
-            try:
-                chunk = os.read(master, 65536)
-            except OSError:
-                break
-            if not chunk:
-                break
-            text += chunk.decode(errors="replace")
-            if not sent and until(text):
-                process.send_signal(signal_number)
-                sent = True
-        os.close(master)
-        out = process.communicate(timeout=300)[0]
+        status, out, text = self.with_errors_on_terminal(look, arguments, columns=200, cwd=self.folder, ignored=ignored)
         self.assertTrue(sent, f"it never showed what was waited for: {text[-500:]}")
-        return process.returncode, out.decode()
+        return status, out
 
     def test_every_signal_keeps_the_plan(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

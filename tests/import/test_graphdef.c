@@ -121,6 +121,7 @@ TEST(graphdef, shapes_agree_with_tensorflow) {
     check_against_tensorflow("tf_conv.pb.gz", "tf_conv.shapes", 180);
     check_against_tensorflow("tf_loop.pb", "tf_loop.shapes", 55);
     check_against_tensorflow("tf_loop.pbtxt", "tf_loop.shapes", 55);
+    check_against_tensorflow("tf_functions.pb", "tf_functions.shapes", 50);
 }
 
 TEST(graphdef, bytes_and_text_give_the_same_graph) {

@@ -286,31 +286,44 @@ TEST(hlo_text, trip_counts) {
     static const struct {
         const char *limit, *start, *more;
         int64_t trips;
-        const char *compared;
-    } loops[] = {{"constant(7)", "constant(0)", "", 7, LESS},
-                 {"constant(7)", "constant(0)", "", 8, "(i, n), direction=LE"},
-                 {"constant(7)", "constant(0)", "", 7, "(n, i), direction=GT"},
-                 {"constant(7)", "constant(2)", "", 6, "(n, i), direction=GE"},
-                 {"constant(2)", "constant(9)", "", 7, "(i, n), direction=GT"},
-                 {"constant(7)", "constant(2)", "", 5, LESS},
-                 {"constant(7)", "parameter(0)", "", 7, LESS},
-                 {"constant(7)", "constant(9)", "", 1, LESS},
-                 {"add(i, i)", "constant(0)", "", 1, LESS},
-                 {"add(i, i)", "constant(0)", ", backend_config={\"known_trip_count\":{\"n\":\"12\"}}", 12, LESS}};
+        const char *compared, *next;
+        bool is_open;
+    } loops[] = {
+        {"constant(7)", "constant(0)", "", 7, LESS, "add(i, one)", false},
+        {"constant(7)", "constant(0)", "", 8, "(i, n), direction=LE", "add(one, i)", false},
+        {"constant(7)", "constant(0)", "", 7, "(n, i), direction=GT", "add(i, one)", false},
+        {"constant(7)", "constant(2)", "", 6, "(n, i), direction=GE", "add(i, one)", false},
+        {"constant(2)", "constant(9)", "", 7, "(i, n), direction=GT", "subtract(i, one)", false},
+        {"constant(2)", "constant(9)", "", 8, "(i, n), direction=GE", "subtract(i, one)", false},
+        {"constant(7)", "constant(2)", "", 5, LESS, "add(i, one)", false},
+        {"constant(7)", "constant(0)", "", 3, LESS, "add(i, three)", false},
+        {"constant(0)", "constant(12)", "", 4, "(i, n), direction=NE", "subtract(i, three)", false},
+        {"constant(0)", "constant(1000)", "", 1000, "(i, n), direction=NE", "subtract(i, one)", false},
+        {"constant(7)", "constant(9)", "", 1, LESS, "add(i, one)", false},
+        {"constant(7)", "parameter(0)", "", 7, LESS, "add(i, one)", true},                    /* where does it begin? */
+        {"constant(7)", "constant(0)", "", 1, "(i, n), direction=NE", "add(i, three)", true}, /* it never is 7 */
+        {"constant(7)", "constant(0)", "", 1, "(i, n), direction=EQ", "add(i, one)", true},
+        {"constant(7)", "constant(0)", "", 1, LESS, "subtract(i, one)", true}, /* until it overflows */
+        {"constant(7)", "constant(1)", "", 6, LESS, "multiply(i, three)", true},
+        {"constant(7)", "constant(1)", "", 6, LESS, "subtract(one, i)", true},
+        {"add(i, i)", "constant(0)", "", 1, LESS, "add(i, one)", true},
+        {"add(i, i)", "constant(0)", ", backend_config={\"known_trip_count\":{\"n\":\"12\"}}", 12, LESS, "add(i, one)", false}};
     for (size_t k = 0; k < sizeof loops / sizeof loops[0]; k++) {
         char text[2048];
         test_context("loop %zu", k);
         snprintf(text, sizeof text,
                  "HloModule m\nb {\n s = (s32[], f32[10]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
-                 " x = f32[10] get-tuple-element(s), index=1\n y = f32[10] sqrt(x)\n ROOT r = (s32[], f32[10]) tuple(i, y)\n}\n"
+                 " x = f32[10] get-tuple-element(s), index=1\n y = f32[10] sqrt(x)\n one = s32[] constant(1)\n"
+                 " three = s32[] constant(3)\n j = s32[] %s\n ROOT r = (s32[], f32[10]) tuple(j, y)\n}\n"
                  "c {\n s = (s32[], f32[10]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] %s\n"
                  " ROOT l = pred[] compare%s\n}\nENTRY e {\n z = s32[] %s\n x = f32[10] constant({...})\n"
                  " t = (s32[], f32[10]) tuple(z, x)\n ROOT it = (s32[], f32[10]) while(t), condition=c, body=b%s\n}\n",
-                 loops[k].limit, loops[k].compared, loops[k].start, loops[k].more);
+                 loops[k].next, loops[k].limit, loops[k].compared, loops[k].start, loops[k].more);
         stw_graph *graph = read_text(text);
         if (graph == NULL) continue;
         const int64_t compared = loops[k].limit[0] == 'a' ? 2 : 1;
-        CHECK_EQ_INT(graph->flops[find(graph, "it")], loops[k].trips * (10 + compared));
+        CHECK_EQ_INT(graph->flops[find(graph, "it")], loops[k].trips * (11 + compared));
+        CHECK_EQ_INT(graph->open_loops, loops[k].is_open);
         stw_graph_destroy(graph);
     }
     test_context("%s", "");

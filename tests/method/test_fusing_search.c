@@ -140,6 +140,69 @@ TEST(exact_fusion, chains_are_solved) {
     test_context("%s", "");
 }
 
+/* Rows that are reduced and gone on with, and a chain of plain ops behind: all ways to cut it, one device after the other. */
+static void check_all_cuts(const char *text, const stw_machine *machine) {
+    stw_graph *graph = NULL;
+    stw_costs *costs = NULL;
+    stw_simulator *simulator = NULL;
+    stw_workspace *workspace = NULL;
+    stw_result *result = NULL;
+    stw_plan *plan = NULL;
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "chain", &graph, NULL), STW_OK);
+    CHECK_EQ_INT(stw_costs_create(graph, machine, NULL, &costs, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulator_create(costs, &simulator, NULL), STW_OK);
+    CHECK_EQ_INT(stw_workspace_create(simulator, &workspace, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_create(graph, machine, &plan, NULL), STW_OK);
+    double least = INFINITY;
+    for (int32_t set = 0; set < 1 << (graph->op_count - 1); set++) {
+        stw_evaluation evaluation = {0};
+        for (int32_t k = graph->op_count - 1, last = -1; k >= 0; k--) {
+            if (k == graph->op_count - 1 || !(set >> k & 1)) last = graph->topological[k];
+            plan->group[graph->topological[k]] = last;
+        }
+        CHECK_EQ_INT(stw_simulate(simulator, plan, workspace, &evaluation, NULL), STW_OK);
+        if (evaluation.reason == STW_VALID && evaluation.step_s < least) least = evaluation.step_s;
+    }
+    stw_options *options = options_of("tasks", ALL, "evaluations", "3000", "threads", "1", NULL);
+    CHECK_EQ_INT(stw_optimize(simulator, options, NULL, &result, NULL), STW_OK);
+    if (CHECK(result != NULL && result->best >= 0)) {
+        CHECK(stw_result_is_optimal(result));
+        CHECK(result->entry[result->best]->score.value <= least);
+    }
+    stw_options_destroy(options);
+    stw_result_destroy(result);
+    stw_plan_destroy(plan);
+    stw_workspace_destroy(workspace);
+    stw_simulator_destroy(simulator);
+    stw_costs_destroy(costs);
+    stw_graph_destroy(graph);
+}
+
+/* Merges are choosier than what may be one kernel in a module: none of the groups that they leave out is better. */
+TEST(exact_fusion, chains_of_modules_are_solved) {
+    static const char *const machines[] = {"{\"name\": \"plain\", \"kind\": \"h200\"}",
+                                           "{\"name\": \"rows\", \"kind\": \"h200\", \"fuses_epilogue\": [\"reduce\"]}"};
+    static const int sizes[][2] = {{128, 1024}, {4096, 64}, {4, 2}, {1024, 16384}};
+    for (int k = 0; k < 8; k++) {
+        char text[1500], described[300];
+        const int rows = sizes[k % 4][0], row = sizes[k % 4][1];
+        snprintf(text, sizeof text,
+                 "HloModule m\n\nsum {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT s = f32[] add(x, y)\n}\n"
+                 "ENTRY main {\n  p = f32[%d,%d]{1,0} parameter(0)\n  z = f32[] constant(0)\n"
+                 "  a = f32[%d,%d]{1,0} exponential(p)\n  r = f32[%d]{0} reduce(a, z), dimensions={1}, to_apply=sum\n"
+                 "  b = f32[%d,%d]{1,0} broadcast(r), dimensions={0}\n  ROOT n = f32[%d,%d]{1,0} negate(b)\n}\n",
+                 rows, row, rows, row, rows, rows, row, rows, row);
+        snprintf(described, sizeof described, "{\"format\": \"machine\", \"version\": 1, \"name\": \"m\", \"devices\": [%s]}",
+                 machines[k / 4]);
+        stw_machine *machine = NULL;
+        test_context("%d rows of %d on %s", rows, row, machines[k / 4]);
+        CHECK_EQ_INT(stw_machine_parse(described, strlen(described), "machine", &machine, NULL), STW_OK);
+        if (machine != NULL) check_all_cuts(text, machine);
+        stw_machine_destroy(machine);
+    }
+    test_context("%s", "");
+}
+
 TEST(exact_fusion, nothing_is_better_on_small_graphs) {
     const stw_rng seeds = stw_rng_create(810);
     int tried = 0, better = 0, than_anneal = 0;

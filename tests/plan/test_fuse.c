@@ -147,3 +147,34 @@ TEST(fuse, plans_by_the_name_of_a_rule) {
     CHECK_EQ_INT(stw_plan_fuse(s->plan, s->costs, "default", &error), STW_ERROR_INPUT);
     small_close(s);
 }
+
+/* ---- ending early ---- */
+
+static double count_looks(void *context) { return ++*(double *)context; }
+
+/* Whenever it ends, its groups are legal, no worse than none, and what its priorities make again; and the next time it does all.
+ */
+TEST(fuse, ends_early_with_what_saves_most) {
+    stw_rng rng = stw_rng_create(20261);
+    for (int k = 0; k < 40; k++) {
+        bench b = bench_of(random_open(&rng, (random_shape){.nodes = 400, .device_count = 1, .model = true}));
+        const int64_t none = step_by(&b, STW_FUSION_NONE), all = step_by(&b, STW_FUSION_DEFAULT);
+        double looks = 0.0;
+        const stw_clock clock = {count_looks, &looks};
+        const stw_stop stop = {.clock = &clock, .until_s = 1.0 + k / 2};
+        test_context("case %d", k);
+        CHECK(!stw_fuser_was_stopped(b.fuser));
+        stw_fuser_set_stop(b.fuser, &stop);
+        const int64_t some = step_by(&b, STW_FUSION_DEFAULT);
+        if (k == 0) CHECK(stw_fuser_was_stopped(b.fuser));
+        if (!stw_fuser_was_stopped(b.fuser)) CHECK_EQ_INT(some, all);
+        CHECK(some <= none);
+        stw_fuse_by_priority(b.fuser, b.priority, b.s->plan->device, b.again);
+        CHECK(memcmp(b.group, b.again, (size_t)b.s->graph->N * sizeof *b.group) == 0);
+        stw_fuser_set_stop(b.fuser, NULL);
+        CHECK_EQ_INT(step_by(&b, STW_FUSION_DEFAULT), all);
+        CHECK(!stw_fuser_was_stopped(b.fuser));
+        bench_close(&b);
+    }
+    test_context("%s", "");
+}

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import warnings
 import zipfile
@@ -54,7 +55,7 @@ if not LACKS:
     from jax_functions import attention, cached, mlp, train_step
 
     import stowage.jax
-    from stowage import _jax_module, _jax_order, _jax_target
+    from stowage import _jax_module, _jax_order, _jax_profile, _jax_target
 
 
 def functions():
@@ -438,6 +439,38 @@ class Plans(Jax):
         self.assertGreater(plan.evaluation.measured_share, 0.99)
         names = {n.name for n in plan.graph.ops}
         self.assertGreater(len(names & set(times)), 0.9 * len(names))
+
+
+class Profiles(Jax):
+    """What a profile has, by hand: it depends on what else is installed."""
+
+    @staticmethod
+    def event(name, start_ns, duration_ns, **stats):
+        return types.SimpleNamespace(name=name, start_ns=start_ns, duration_ns=duration_ns, stats=list(stats.items()))
+
+    def times(self, **planes):
+        """Planes of one line each; `device_x` stands for "/device:x"."""
+        data = types.SimpleNamespace(planes=[types.SimpleNamespace(
+            name=("/device:" if name.startswith("device_") else "/host:") + name.partition("_")[2],
+            lines=[types.SimpleNamespace(name=line, events=events)]) for name, (line, events) in planes.items()])  # fmt: skip
+        return _jax_profile._events(data, "jit_step")
+
+    def test_idle_gpu_beside_the_cpu(self):
+        """A plane of a device says nothing of the module that ran elsewhere."""
+        run = self.event("dot.1", 100, 3000, hlo_op="dot.1", hlo_module="jit_step", _p=7)
+        done = self.event("end: dot.1", 5100, 10, _c=7)
+        other = self.event("dot.2", 0, 9000, hlo_op="dot.2", hlo_module="jit_other", _p=8)
+        host = ("threads", [run, done, other])
+        self.assertEqual(self.times(host_CPU=host), [("dot.1", 5.0)])
+        for beside in ([], [self.event("Memcpy", 0, 50)], [other]):
+            self.assertEqual(self.times(device_GPU=("Stream #1", beside), host_CPU=host), [("dot.1", 5.0)])
+
+    def test_devices_come_first(self):
+        kernel = self.event("loop_fusion", 0, 2000, hlo_op="fusion", hlo_module="jit_step")
+        launch = self.event("fusion", 0, 70000, hlo_op="fusion", hlo_module="jit_step")
+        self.assertEqual(self.times(host_CPU=("python", [launch]), device_GPU=("Stream #1", [kernel])), [("fusion", 2.0)])
+        op = self.event("fusion", 0, 4000)
+        self.assertEqual(self.times(host_CPU=("python", [launch]), device_TPU=("XLA Ops", [op])), [("fusion", 4.0)])
 
 
 class Groups(Jax):

@@ -443,6 +443,19 @@ class Plans(Temporary):
         with self.assertRaises(stowage.Error):
             plan.export("onnx", self.folder / "x.onnx")  # no model
 
+    def test_carried(self):
+        """A plan goes into an HLO module and comes back with it."""
+        module, planned = self.folder / "m.hlo.txt", self.folder / "planned.hlo.txt"
+        module.write_text("HloModule m\n\nENTRY main {\n  x = f32[64]{0} parameter(0)\n  a = f32[64]{0} tanh(x)\n"
+                          "  b = f32[64]{0} sine(x)\n  ROOT c = f32[64]{0} add(a, b)\n}\n")  # fmt: skip
+        plan = stowage.Plan(stowage.load(module), "h200x2", device=[0, 0, 1, 0], priority=[0, 0.1, 2, 0])
+        plan.export("hlo", planned)
+        again = stowage.Plan.carried(stowage.load(planned), "h200x2")
+        self.assertEqual(sorted(zip(again.device, again.priority))[1:], [(0, 0.0), (0, 0.1), (1, 2.0)])
+        self.assertEqual(stowage.simulate(again.graph, "h200x2", again).step, stowage.simulate(plan.graph, "h200x2", plan).step)
+        with self.assertRaisesRegex(stowage.Error, "carries no plan"):
+            stowage.Plan.carried(self.graph, "h200x2")
+
     def test_device_map(self):
         plan = stowage.Plan(self.graph, "h200x2", device=[0, 1, 1, 1, 1, 1])
         found = plan.to_device_map()
@@ -737,8 +750,14 @@ class Telling(Temporary):
         evaluation = stowage.Simulator(graph).simulate(stowage.Simulator(graph).run("single"))
         self.assertIn("100 B", repr(graph))
         self.assertRegex(repr(evaluation), r"accelerator:0 .* 100 B +1 kB")
-        small = stowage.Simulator(graph, memory="50B")
-        self.assertEqual(small.simulate(small.run("single")).reason, "memory")
+        for machine in (None, "h200x2"):
+            small = stowage.Simulator(graph, machine, memory="50B")
+            self.assertEqual(small.simulate(small.run("single")).reason, "memory")
+            large = stowage.Simulator(graph, machine, memory="1kB")
+            self.assertTrue(large.simulate(large.run("single")).valid)
+        named = stowage.Simulator(graph, "h200x2")
+        self.assertTrue(named.simulate(named.run("single")).valid)
+        self.assertGreater(named.machine.memory[0], 1 << 50)  # in the graph's unit
 
     def test_names_do_not_steer_terminals(self):
         graph = stowage.Graph.parse({**TINY, "name": "\x1b[31mred\u202e"})

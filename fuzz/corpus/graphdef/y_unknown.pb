@@ -9,8 +9,8 @@
 aMyOpxu:7*+
 _output_shapes
 :ÿÿÿÿÿÿÿÿÿ:
-
-bPartitionedCalla:1a:3
+
+b	MyOtherOpa:1a:3
 
 p	IdentityNa:1x
 

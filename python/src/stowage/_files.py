@@ -15,12 +15,12 @@ def whole_file(path: Union[str, "os.PathLike[str]"], mode: str = "wb", **more: A
 
     Links are followed, and what is there keeps its permissions. A pipe or a device is written directly.
     """
-    target = os.path.realpath(os.fspath(path))
-    exists = os.path.exists(target)
-    if exists and not os.path.isfile(target):
-        with open(target, mode, **more) as opened:
+    if os.path.exists(path) and not os.path.isfile(path):  # as it is named: links such as /dev/stdout may lead to what has no path
+        with open(path, mode, **more) as opened:
             yield opened
         return
+    target = os.path.realpath(os.fspath(path))
+    exists = os.path.exists(target)
     if exists and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
     aside = f"{target}.{os.getpid():x}{threading.get_ident():x}"

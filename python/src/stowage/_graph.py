@@ -119,7 +119,7 @@ class Graph:
     def machine(self) -> Optional[Machine]:
         """The machine that the file describes with the graph (dnn-partitioning inputs do), else None."""
         pointer = library.stw_graph_machine(self._handle.pointer)
-        return Machine(Handle(pointer, None, self._handle)) if pointer else None
+        return Machine(Handle(pointer, None, self._handle))._counted_in(self._size_scale) if pointer else None
 
     @property
     def _size_scale(self) -> float:

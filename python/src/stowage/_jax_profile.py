@@ -80,18 +80,22 @@ def profile_compiled(compiled: Any, args: tuple, module: str, repeats: int) -> d
     return times
 
 
-def _events(data: Any, module: str) -> Iterator[tuple[str, float]]:
-    """(instruction, microseconds) of each run; those of a device where there is one, else those of the host's threads."""
+def _events(data: Any, module: str) -> list[tuple[str, float]]:
+    """(instruction, microseconds) of each run. Those of a device where there are any, else those of the host's threads: a device may
+    have a plane with nothing of the module in it, as where the CPU is used beside a GPU."""
     planes = list(data.planes)
     devices = [plane for plane in planes if plane.name.startswith("/device:")]
-    for plane in devices or planes:
-        lines = list(plane.lines)
-        kernels = [line for line in lines if not line.name.startswith(_SUMMARIES)]
-        found = list(_runs(kernels, module, not devices))
-        if not found:
-            found = [(event.name, event.duration_ns) for line in lines if line.name == "XLA Ops" for event in line.events]
-        for name, ns in found:
-            yield name, ns / 1000
+    others = [plane for plane in planes if not plane.name.startswith("/device:")]
+    found = [run for plane in devices for run in _of_plane(plane, module, False)]
+    return found or [run for plane in others for run in _of_plane(plane, module, True)]
+
+
+def _of_plane(plane: Any, module: str, on_host: bool) -> list[tuple[str, float]]:
+    lines = list(plane.lines)
+    found = list(_runs([line for line in lines if not line.name.startswith(_SUMMARIES)], module, on_host))
+    if not found:
+        found = [(event.name, event.duration_ns) for line in lines if line.name == "XLA Ops" for event in line.events]
+    return [(name, ns / 1000) for name, ns in found]
 
 
 _SUMMARIES = ("XLA", "Steps", "Framework", "TensorFlow", "Source")  # lines that show the same again

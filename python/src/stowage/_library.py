@@ -143,6 +143,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_costs_create": [_P, _P, c_char_p, _OUT],
     "stw_plan_create": [_P, _P, _OUT],
     "stw_plan_open": [c_char_p, _P, _P, _OUT, POINTER(c_char_p)],
+    "stw_plan_carried": [_P, _P, _OUT],
     "stw_plan_set_order": [_P, c_int32, POINTER(c_int32), c_int32],
     "stw_plan_fuse": [_P, _P, c_char_p],
     "stw_simulator_create": [_P, _OUT],

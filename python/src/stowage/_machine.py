@@ -11,6 +11,7 @@ from . import _text
 from ._library import Handle, call, create, library, named_list, path_bytes, text
 
 Bytes = Union[int, float, str]
+_MOST_BYTES = 1 << 56  # that a device may have
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Machine:
     ``source`` is a built-in name ("h200x4", "cpu+h200x2"; :func:`machines` lists them), the path of a machine file, or
     the contents of one as a dict. ``memory`` gives every device this much: bytes, or text such as "4GB".
     """
+
+    _scale = 1.0  # what its memory is divided by to be bytes: that of the graph for which it was made (Graph._size_scale)
 
     def __init__(self, source: Union[str, "os.PathLike[str]", Mapping[str, Any], Handle], memory: Optional[Bytes] = None) -> None:
         self._handle = source if isinstance(source, Handle) else _open(source)
@@ -57,6 +60,19 @@ class Machine:
         handle = _open(self._described())  # another object: simulators may use this one
         call("stw_machine_set_memory", handle.pointer, size)
         return Machine(handle)
+
+    def _in_unit(self, scale: float) -> Machine:
+        """The machine with its memory as a graph of this scale counts it."""
+        if scale == self._scale:
+            return self
+        described = self._described()
+        for device in described["devices"]:
+            device["memory_bytes"] = min(int(device["memory_bytes"] * (scale / self._scale)), _MOST_BYTES)
+        return Machine(described)._counted_in(scale)
+
+    def _counted_in(self, scale: float) -> Machine:
+        self._scale = scale
+        return self
 
     def _described(self) -> dict[str, Any]:
         """What a machine file would say. Plan files hold their machine, so a plan of the smallest graph is written."""

@@ -31,7 +31,7 @@ class Plan:
 
     def __init__(self, graph: Graph, machine: MachineLike = None, *, device: Optional[Sequence[int]] = None,
                  priority: Optional[Sequence[float]] = None, group: Optional[Sequence[int]] = None) -> None:  # fmt: skip
-        found = as_machine(machine) if machine is not None else graph.machine
+        found = as_machine(machine)._in_unit(graph._size_scale) if machine is not None else graph.machine
         if found is None:
             raise Error(f"the graph {graph.name} brings no machine; name one, such as 'h200x4'")
         keep = (graph._handle, found._handle)
@@ -60,16 +60,27 @@ class Plan:
     def load(cls, path: Path, graph: Graph, machine: MachineLike = None) -> Plan:
         """Reads a plan file for this graph. Without ``machine`` the machine in the file holds; else devices are matched by
         name. A plan of another graph is refused; ``remark`` has what else there is to say."""
-        given = as_machine(machine) if machine is not None else None
+        given = as_machine(machine)._in_unit(graph._size_scale) if machine is not None else None
         keep = (graph._handle, given._handle if given else None)
         out, remark = ctypes.c_void_p(), ctypes.c_char_p()
         call("stw_plan_open", path_bytes(path), graph._handle.pointer, given._handle.pointer if given else None,
              ctypes.byref(out), ctypes.byref(remark))  # fmt: skip
         handle = Handle(out.value, library.stw_plan_destroy, *keep)
-        own = Machine(Handle(library.stw_plan_machine(out.value), None, handle))
+        own = Machine(Handle(library.stw_plan_machine(out.value), None, handle))._counted_in(graph._size_scale)
         plan = cls.__new__(cls)
         plan._set(handle, graph, given or own)
         plan.remark = text(remark.value)
+        return plan
+
+    @classmethod
+    def carried(cls, graph: Graph, machine: MachineLike) -> Plan:
+        """The plan that is in the graph's file: an HLO module that was exported with one for two or more devices. Devices are
+        matched by name."""
+        given = as_machine(machine)._in_unit(graph._size_scale)
+        out = ctypes.c_void_p()
+        call("stw_plan_carried", graph._handle.pointer, given._handle.pointer, ctypes.byref(out))
+        plan = cls.__new__(cls)
+        plan._set(Handle(out.value, library.stw_plan_destroy, graph._handle, given._handle), graph, given)
         return plan
 
     # ---- the decisions, an entry per node of the graph ----

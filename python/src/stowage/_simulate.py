@@ -76,8 +76,10 @@ class Simulator:
         found = as_machine(machine) if machine is not None else self.graph.machine
         if found is None:
             raise Error(f"the graph {self.graph.name} brings no machine; name one, such as 'h200x4'")
-        scale = self.graph._size_scale if machine is None else 1.0  # the graph's own machine counts memory as the graph does
-        self.machine = found if memory is None else found.with_memory(memory if scale == 1.0 else scale * _text.parse_bytes(memory))
+        scale = self.graph._size_scale
+        if memory is not None:
+            found = found.with_memory(memory if scale == 1.0 else scale * _text.parse_bytes(memory))._counted_in(scale)
+        self.machine = found._in_unit(scale)
         keep = (self.graph._handle, self.machine._handle)
         self._costs = create(
             "stw_costs_create", "stw_costs_destroy", keep[0].pointer, keep[1].pointer,

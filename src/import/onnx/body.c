@@ -196,6 +196,10 @@ static bool evaluate(stw_onnx_call *c, stw_pb message, const stw_onnx_function *
         x->out[k] = fact_of(graph.output[k]);
         x->out[k].content = NULL; /* it lies in the scratch memory */
     }
+    if (x->is_looped && inner.step_count == 0) { /* it does nothing else but count: then that is what it costs */
+        x->is_looped = false;
+        return evaluate(c, message, function, x);
+    }
     x->cost = inner.cost;
     return keep(c, stw_insides_add_body(&r->insides, inner.step, inner.step_count, false, &x->body, r->error));
 }

@@ -164,9 +164,9 @@ stw_status stw_onnx_read_shaped(stw_str bytes, stw_read_options *options, stw_gr
     stw_onnx_reader r = {.error = error, .options = options, .default_dim = 1};
     r.budget = STW_ONNX_BODY_BUDGET + 4 * bytes.length / STW_ONNX_BYTES_PER_PART; /* bodies may hold weights, a few deep */
     r.file = stw_pb_open(bytes, error);
-    TRY(stw_arena_create(&arena, error));
+    TRY(stw_arena_create_for_file(&arena, error));
     r.arena = &arena;
-    stw_status status = stw_arena_create(&r.scratch, error);
+    stw_status status = stw_arena_create_for_file(&r.scratch, error);
     if (status == STW_OK) status = read_into(&r, out, error);
     stw_arena_destroy(&r.scratch);
     stw_arena_destroy(&arena);

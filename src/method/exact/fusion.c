@@ -1,6 +1,7 @@
 /* `exact` with fusion among the tasks: every set of merges, and for each the best plan of its groups. What comes out is the best
  * of what merging can make; groups of other forms (several outputs) are not tried, so nothing is proved, but for chains on like
- * devices, which have none. */
+ * devices, which have none. Where a graph says how ops walk their tensors, merges are choosier than the rules of groups, so a
+ * chain is cut in all ways instead. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct {
     stw_plan *trial, *best;
     stw_score score;
     bool has_best;
+    bool cuts;   /* op[] are the ops of a chain but the last; what is in the set goes with the next one */
     bool proves; /* no groups are left out, and the best plan of each set was proved */
     int64_t tried;
 } exact_fusion;
@@ -42,6 +44,8 @@ static bool is_chain(const stw_graph *graph) {
 static stw_status list_merges(exact_fusion *x, int32_t *group, stw_error *error) {
     const stw_search *search = x->search;
     const stw_graph *graph = search->simulator->graph;
+    for (int32_t k = 0; x->cuts && k + 1 < graph->op_count; k++) x->op[x->count++] = graph->topological[k];
+    if (x->cuts) return STW_OK;
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP) continue;
         x->priority[i] = 1.0; /* by itself, or after others that the rule has merged */
@@ -59,8 +63,33 @@ static stw_status list_merges(exact_fusion *x, int32_t *group, stw_error *error)
     return STW_OK;
 }
 
+/* A group is called by its last op, as merges do. */
+static void cut_chain(const exact_fusion *x, int32_t set, int32_t *group) {
+    const stw_graph *graph = x->search->simulator->graph;
+    for (int32_t i = 0; i < graph->N; i++) group[i] = -1;
+    for (int32_t k = graph->op_count - 1, last = -1; k >= 0; k--) {
+        if (k == x->count || !(set >> k & 1)) last = graph->topological[k];
+        group[graph->topological[k]] = last;
+    }
+}
+
+/* Whether these groups can be kernels, wherever they run. */
+static stw_status are_legal(exact_fusion *x, bool *legal, stw_error *error) {
+    stw_score score = {0};
+    *legal = true;
+    if (!x->cuts) return STW_OK;
+    memcpy(x->trial->device, x->one, (size_t)x->trial->graph->N * sizeof *x->one);
+    TRY(stw_search_evaluate(x->search, x->trial, 0, &score, error));
+    *legal = score.reason != STW_INVALID_GROUPS;
+    return STW_OK;
+}
+
 /* The groups of a set of merges. False: one of them has no effect, so that a smaller set makes the same groups. */
 static bool make_groups(const exact_fusion *x, int32_t set, const int32_t *device, int32_t *group) {
+    if (x->cuts) {
+        cut_chain(x, set, group);
+        return true;
+    }
     for (int32_t k = 0; k < x->count; k++) x->priority[x->op[k]] = set >> k & 1;
     stw_fuse_by_priority(x->search->fusing->fuser[0], x->priority, device, group);
     for (int32_t k = 0; k < x->count; k++) {
@@ -98,6 +127,9 @@ static stw_status try_set(exact_fusion *x, int32_t set, stw_error *error) {
     stw_score score = {0};
     if (x->fixed != NULL) TRY(stw_plan_copy(x->trial, x->fixed, error));
     if (!make_groups(x, set, x->fixed != NULL ? x->fixed->device : x->one, x->trial->group)) return STW_OK;
+    bool legal = false;
+    TRY(are_legal(x, &legal, error));
+    if (!legal) return STW_OK;
     x->tried++;
     if (x->fixed == NULL) {
         const stw_status status = solve_groups(x, error);
@@ -129,7 +161,10 @@ stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error) 
     const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
     const int32_t N = search->simulator->graph->N;
     exact_fusion x = {.search = search, .best = plan};
-    x.proves = is_chain(search->simulator->graph) && search->simulator->machine->cost_class_count == 1;
+    const stw_graph *graph = search->simulator->graph;
+    const bool chain = is_chain(graph);
+    x.cuts = chain && graph->flow != NULL && graph->op_count <= MOST_MERGES + 1;
+    x.proves = chain && (graph->flow == NULL || x.cuts) && search->simulator->machine->cost_class_count == 1;
     stw_arena arena = search->arena;
     STW_TRY_NEW(&arena, x.priority, N, error);
     STW_TRY_NEW(&arena, x.one, N, error);

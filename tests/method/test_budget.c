@@ -1,0 +1,160 @@
+/* What a search does with its time, by a clock that goes on by a fixed step whenever somebody looks at it: nothing here depends
+ * on how long anything takes on this computer. */
+#include <stdlib.h>
+
+#include "base/cancel.h"
+#include "whole_search.h"
+
+typedef struct {
+    atomic_llong looks;
+    double step_s;
+    stw_clock clock;
+} stepping;
+
+static double step(void *context) {
+    stepping *s = context;
+    return (double)(atomic_fetch_add(&s->looks, 1) + 1) * s->step_s;
+}
+
+static void start_clock(stepping *s, double step_s) {
+    *s = (stepping){.step_s = step_s};
+    atomic_init(&s->looks, 0);
+    s->clock = (stw_clock){step, s};
+}
+
+/* Takes the options over. */
+static stw_result *optimize_by(const stw_simulator *simulator, stw_options *options, stepping *s) {
+    stw_result *result = NULL;
+    stw_error error = {0};
+    CHECK_EQ_INT(stw_optimize_by(simulator, options, NULL, &s->clock, &result, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    stw_options_destroy(options);
+    return result;
+}
+
+/* Looks at the clock that a budget lasts for. */
+enum { LOOKS = 300 };
+
+static const struct {
+    const char *tasks, *objective, *budget;
+    double budget_s;
+} cases[] = {{"placement,schedule,fusion", "time", "30s", 30.0},
+             {"placement,schedule,fusion", "time", "200ms", 0.2},
+             {"placement", "time", "200ms", 0.2},
+             {"schedule", "time", "200ms", 0.2},
+             {"placement,schedule,fusion", "memory", "200ms", 0.2},
+             {"placement,schedule,fusion", "throughput", "200ms", 0.2},
+             {"placement,schedule,fusion", "throughput", "30s", 30.0},
+             {"fusion", "time", "200ms", 0.2}};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+TEST(budget, ends_within_a_fifth_of_it) {
+    problem p = open_graph("gnmt-2", "h200x4");
+    for (int k = 0; k < 2 * CASES; k++) {
+        stepping s;
+        const double budget_s = cases[k / 2].budget_s;
+        test_context("%s, %s, %s, %d threads", cases[k / 2].tasks, cases[k / 2].objective, cases[k / 2].budget, 1 + k % 2);
+        start_clock(&s, budget_s / LOOKS);
+        stw_result *result = optimize_by(p.simulator,
+                                         options_of("tasks", cases[k / 2].tasks, "objective", cases[k / 2].objective, "budget",
+                                                    cases[k / 2].budget, "threads", k % 2 == 0 ? "1" : "2", NULL),
+                                         &s);
+        CHECK((double)atomic_load(&s.looks) <= 1.2 * LOOKS);
+        if (result != NULL) {
+            check_result(p.simulator, result);
+            CHECK(count_evaluations(result) <= 4 * LOOKS); /* somebody looks every few plans, or more would be tried unseen */
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
+/* The budget is over with the first look: the default and one pass of the cheapest good method, and no more. */
+TEST(budget, the_cheapest_good_method_runs_first) {
+    static const char *const objective[] = {"time", "throughput", "memory"}, *const method[] = {"etf", "expert", "lean"};
+    static const char *const tasks[] = {"placement,schedule", "placement,schedule,fusion"};
+    problem p = open_graph("gnmt-2", "h200x4");
+    for (int k = 0; k < 6; k++) {
+        stepping s;
+        test_context("%s, %s", objective[k / 2], tasks[k % 2]);
+        start_clock(&s, 5.0);
+        stw_result *result = optimize_by(
+            p.simulator,
+            options_of("tasks", tasks[k % 2], "objective", objective[k / 2], "budget", "200ms", "threads", "2", NULL), &s);
+        if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
+            check_result(p.simulator, result);
+            CHECK_STR(result->entry[0]->method, "single");
+            CHECK_STR(result->entry[0]->note, k % 2 == 0 ? "" : "nothing fused: the time does not suffice for it");
+            CHECK_STR(result->entry[1]->method, method[k / 2]);
+            CHECK(!stw_result_is_optimal(result));
+            CHECK(result->bounds.plan_s == 0.0 && result->noise.draws == 0);
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
+static const stw_entry *find_entry(const stw_result *result, const char *method) {
+    for (int32_t k = 0; k < result->count; k++) {
+        if (strcmp(result->entry[k]->method, method) == 0) return result->entry[k];
+    }
+    return NULL;
+}
+
+/* There is time for some groups, or for all: they come after a plan of ops, and the default is as it should be. */
+TEST(budget, groups_come_after_a_plan) {
+    problem p = open_graph("gnmt-2", "h200x4");
+    for (int k = 0; k < 2; k++) {
+        stepping s;
+        test_context("%s", k == 0 ? "some groups" : "all groups");
+        start_clock(&s, k == 0 ? 0.2 / 150 : 0.2 / 100000);
+        stw_options *options = options_of(ALL_TASKS, "budget", "200ms", "threads", "1", "policy", "none", NULL);
+        if (k == 1) CHECK_EQ_INT(stw_options_set(options, "evaluations", "60", NULL), STW_OK);
+        stw_result *result = optimize_by(p.simulator, options, &s);
+        if (result != NULL && CHECK(result->count >= 4)) {
+            check_result(p.simulator, result);
+            CHECK_STR(result->entry[0]->method, "single");
+            CHECK_STR(result->entry[1]->method, "single-unfused");
+            CHECK_STR(result->entry[2]->method, "etf-unfused");
+            CHECK(find_entry(result, "etf-fused") != NULL);
+            CHECK(result->entry[0]->score.value < result->entry[1]->score.value);
+            CHECK_STR(result->entry[0]->note,
+                      k == 0 ? "fused by the rule default as far as the time went" : "fused by the rule default");
+            if (k == 1) check_never_worse(p.simulator, result);
+        }
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
+/* Once there is a plan, a method that does not come to one in time is given up; else its first plan is built all the same. */
+TEST(budget, passes_are_given_up) {
+    static const char *const names[] = {"etf", "heft", "steer"};
+    problem p = open_graph("gnmt-2", "h200x4");
+    stepping s;
+    start_clock(&s, 1.0);
+    stw_settings settings;
+    stw_runner *runner = NULL;
+    CHECK_EQ_INT(stw_settings_read(NULL, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
+    settings.clock = &s.clock;
+    settings.threads = 1; /* else others look at the clock meanwhile */
+    CHECK_EQ_INT(stw_runner_create(p.simulator, &settings, NULL, &runner, NULL), STW_OK);
+    for (int k = 0; k < 6; k++) {
+        stw_result *result = calloc(1, sizeof *result);
+        *result = (stw_result){.simulator = p.simulator, .best = -1};
+        test_context("%s, %s", names[k / 2], k % 2 == 0 ? "given up" : "built");
+        const double now_s = stw_runner_now_s(runner);
+        const stw_budget budget = {.until_s = now_s + 3.0, .last_s = now_s + 5.0, .gives_up = k % 2 == 0};
+        const stw_method *method = stw_method_find(names[k / 2]);
+        CHECK_EQ_INT(stw_runner_run(runner, method, STW_RULE_UPWARD_RANK, budget, true, result, NULL), STW_OK);
+        CHECK_EQ_INT(result->best, k % 2 == 0 ? -1 : 0);
+        if (k % 2 == 0) CHECK_CONTAINS(result->entry[0]->reason, "given up: the time was over before a plan was built");
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    stw_runner_destroy(runner);
+    close_graph(p);
+}
