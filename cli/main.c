@@ -52,7 +52,7 @@ const cli_command cli_commands[] = {
          "rule (see --rule). 'optimize' counts as a method: what 'stowage optimize' finds.\n\n"
          "One graph on one machine gives a table of methods, several give a row each with a column per method, the best in "
          "bold, and at the end the geometric mean over the rows of t / lower bound. CSV has a line per graph, machine and "
-         "method.\n\n"
+         "method; JSON tells, too, when each method found its plans.\n\n"
          "The exit status is 1 if no method finds a valid plan for some row. Ctrl-C prints what is done; the exit status is "
          "then 130.",
      .examples = "stowage compare gnmt-4.json.gz --machine h200x4 --methods single,spread,optimize\tthree methods\n"
