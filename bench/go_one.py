@@ -6,8 +6,8 @@
 
 Every finished run is a line of the store (--store FILE), so the bench can be stopped and goes on where it was. --deadline SECONDS starts
 nothing that could not end in time. A store made elsewhere is added with another --store; new runs go to the first. A run is known by
-graph, machine, what, seed, threads and seconds: --table shows those of the same --threads and --seconds-scale. A store of `stowage bench
-table2` (plain or .gz) may be added too: its runs of anneal and of go-one alone are the same calls.
+graph, machine, what, seed, threads and seconds: --table shows those of the same --threads and --seconds-scale. A store of
+bench/table2.py (plain or .gz) may be added too: its runs of anneal and of go-one alone are the same calls.
 `--table` exits 1 if a run is missing or a goal is not met.
 """
 import argparse
@@ -66,7 +66,7 @@ def run_of(graph, k, kind, what, seed, options):
 
 
 def from_table2(record):
-    """A run of `stowage bench table2` as one of ours, or None: anneal, and go-one without plans to begin with."""
+    """A run of bench/table2.py as one of ours, or None: anneal, and go-one without plans to begin with."""
     what = {"anneal": "anneal", "go-one-alone": "no-glue"}.get(record["what"])
     if what is None:
         return None

@@ -96,13 +96,13 @@ class Runs:
         out.seek(0)
         err.seek(0)
         text, complaint = out.read(), err.read().strip().splitlines()[-1:]
-        folder.cleanup()
         took = time.monotonic() - began
-        if process.returncode not in (0, 1) or not text:
-            self.failed += 1
-            print(f"{self.name_of(run)}: exit {process.returncode} {' '.join(complaint)}", file=sys.stderr, flush=True)
-            return
-        words = self.take(run, text, took)
+        with folder:
+            if process.returncode not in (0, 1) or not text:
+                self.failed += 1
+                print(f"{self.name_of(run)}: exit {process.returncode} {' '.join(complaint)}", file=sys.stderr, flush=True)
+                return
+            words = self.take(run, text, took)
         self.done += 1
         print(f"{time.monotonic() - self.began:6.0f} s  {len(self.waiting)} wait  {self.name_of(run)}: {words} in {took:.1f} s",
               file=sys.stderr, flush=True)
@@ -131,6 +131,7 @@ class Runs:
         finally:
             for entry in self.active:
                 entry[1].kill()
+                entry[1].wait()
         print(f"{self.done} runs made, {self.failed} failed, {len(self.waiting)} still wait", file=sys.stderr)
         return self.failed == 0 and not self.waiting
 

@@ -70,7 +70,7 @@ def digest(path):
 
 
 def results_of(text):
-    """The lower bound and an entry per method, from CSV: JSON has no notes."""
+    """The lower bound and an entry per method."""
     results, bound = [], None
     for row in csv.DictReader(io.StringIO(text)):
         bound = float(row["lower_bound_s"])

@@ -46,7 +46,6 @@ const cli_command *cli_command_find(stw_str name);
 int cmd_optimize(const cli_call *call);
 int cmd_compare(const cli_call *call);
 int cmd_train(const cli_call *call);
-int cmd_bench(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
 int cmd_export(const cli_call *call);
@@ -144,8 +143,6 @@ void cli_interrupts_loaded(void);
 /* From here to there Ctrl-C, SIGTERM and SIGHUP wait, so that files are written whole */
 void cli_hold_interrupts(void);
 void cli_release_interrupts(void);
-/* Waits so long while they are held; true if one came, which is then taken. */
-bool cli_interrupted_within(double seconds);
 
 /* inspect_*.c: one kind of file each */
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);

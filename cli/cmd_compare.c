@@ -16,8 +16,11 @@ typedef struct comparison {
     int32_t row_count;
     cli_progress progress;
     stw_watch watch;
-    stw_status best_status; /* of writing the plan of --best */
-    stw_error best_error;
+    const char *curve_file, *best_file; /* or NULL */
+    cli_curve curve;
+    bool curve_is_cut;      /* there was no memory for all of it */
+    stw_status file_status; /* of writing them; the first fault counts */
+    stw_error file_error;
 } comparison;
 
 /* ---- what is asked for ---- */
@@ -97,6 +100,17 @@ static stw_status check_graphs(const comparison *c, stw_error *error) {
     return STW_OK;
 }
 
+/* One plan, one learning curve. */
+static stw_status check_files(const comparison *c, int64_t rows, stw_error *error) {
+    if (c->best_file != NULL && rows > 1)
+        return stw_fail(error, STW_ERROR_INPUT, "--best writes one plan; name one graph and one machine");
+    if (c->curve_file != NULL && (rows > 1 || c->method_count > 1))
+        return stw_fail(error, STW_ERROR_INPUT, "--curve writes one learning curve; name one graph, one machine and one method");
+    if (!cli_is_dash(c->best_file) && !cli_is_dash(c->curve_file)) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--%s needs a file; standard output has the comparison",
+                    cli_is_dash(c->best_file) ? "best" : "curve");
+}
+
 static stw_status check_arguments(comparison *c, stw_error *error) {
     TRY(stw_settings_read(c->call->options, STW_TASK_ALL, &c->settings, error));
     TRY(check_methods(c, error));
@@ -104,10 +118,7 @@ static stw_status check_arguments(comparison *c, stw_error *error) {
     TRY(check_standard_input(c, error));
     STW_TRY_NEW(&c->arena, c->row, (int64_t)c->call->operand_count * c->machine_count, error);
     const int64_t rows = (int64_t)c->call->operand_count * c->machine_count;
-    const char *best = stw_options_get(c->call->options, "best");
-    if (best != NULL && rows > 1)
-        return stw_fail(error, STW_ERROR_INPUT, "--best writes one plan; name one graph and one machine");
-    if (cli_is_dash(best)) return stw_fail(error, STW_ERROR_INPUT, "--best needs a file; standard output has the comparison");
+    TRY(check_files(c, rows, error));
     return rows > 1 ? check_graphs(c, error) : STW_OK; /* a single one is told at once anyway */
 }
 
@@ -122,6 +133,22 @@ static const char *join_methods(comparison *c) {
     return list.p;
 }
 
+static void on_progress(void *context, const stw_progress *now) {
+    comparison *c = context;
+    cli_progress_draw(&c->progress, now);
+}
+
+static void on_update(void *context, const stw_curve_row *row) {
+    comparison *c = context;
+    c->curve_is_cut |= !cli_curve_add(&c->curve, row);
+}
+
+static stw_status write_files(const comparison *c, const stw_result *result, stw_error *error) {
+    if (c->best_file != NULL && stw_result_plan(result) != NULL) TRY(stw_result_write(result, c->best_file, false, error));
+    if (c->curve_is_cut) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for the learning curve");
+    return c->curve_file == NULL ? STW_OK : cli_curve_write(&c->curve, c->curve_file, error);
+}
+
 static stw_status run_session(comparison *c, const stw_session *session, const char *methods, stw_error *error) {
     const int32_t rows = c->call->operand_count * c->machine_count;
     stw_result *result;
@@ -133,10 +160,8 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     stw_status status = stw_compare(stw_session_simulator(session), methods, c->call->options, &c->watch, &result, error);
     c->progress.what = NULL;
     TRY(status);
-    const char *best = stw_options_get(c->call->options, "best");
     status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
-    if (status == STW_OK && best != NULL && stw_result_plan(result) != NULL) /* a fault is told after the table */
-        c->best_status = stw_result_write(result, best, false, &c->best_error);
+    if (status == STW_OK) c->file_status = write_files(c, result, &c->file_error); /* a fault is told after the table */
     stw_result_destroy(result);
     if (status == STW_OK) c->row_count++;
     return status;
@@ -162,7 +187,7 @@ static stw_status run_all(comparison *c, stw_error *error) {
 
 static stw_status run(comparison *c, stw_error *error) {
     cli_progress_begin(&c->progress, c->settings.objective);
-    c->watch = (stw_watch){.progress = cli_progress_draw, .context = &c->progress};
+    c->watch = (stw_watch){.progress = on_progress, .curve = c->curve_file == NULL ? NULL : on_update, .context = c};
     TRY(cli_interrupt_begin(&c->watch.cancel, error));
     const stw_status status = run_all(c, error);
     cli_progress_clear(&c->progress);
@@ -185,13 +210,17 @@ static int report(const comparison *c) {
         stw_fail(&error, STW_ERROR_NO_PLAN, "%s on %s: %s", c->row[r].graph, c->row[r].machine, c->row[r].lacking);
         status = cli_fault(&error);
     }
-    if (c->best_status != STW_OK) status = cli_fault(&c->best_error);
+    if (c->file_status != STW_OK) status = cli_fault(&c->file_error);
     return is_interrupted(c) ? CLI_INTERRUPTED : status;
 }
 
 int cmd_compare(const cli_call *call) {
     stw_error error;
-    comparison c = {.call = call, .arena = call->arena};
+    comparison c = {.call = call,
+                    .arena = call->arena,
+                    .curve_file = stw_options_get(call->options, "curve"),
+                    .best_file = stw_options_get(call->options, "best")};
+    c.curve.arena = &c.arena;
     stw_status status = check_arguments(&c, &error);
     if (status == STW_OK) status = run(&c, &error);
     return status == STW_OK ? report(&c) : cli_fault(&error);

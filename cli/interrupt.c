@@ -3,11 +3,9 @@
  * Ctrl-C, SIGTERM and SIGHUP (the terminal is gone) are held back in all threads, and one thread waits for them. There are no
  * handlers, because libraries may set their own: METIS takes SIGTERM for its errors and jumps, in whichever thread it comes. */
 #define _POSIX_C_SOURCE 200809L /* sigaction, pthread_sigmask */
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "search.h"
 
@@ -54,12 +52,6 @@ void cli_release_interrupts(void) {
     const sigset_t set = interrupts();
     if (sigismember(&set, SIGTERM) == 1) signal(SIGTERM, SIG_DFL); /* whatever a library has left there */
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
-bool cli_interrupted_within(double seconds) {
-    const sigset_t set = interrupts();
-    const struct timespec wait = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - floor(seconds)))};
-    return sigtimedwait(&set, NULL, &wait) > 0;
 }
 
 static pthread_t waiting; /* one search at a time */

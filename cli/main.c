@@ -57,7 +57,7 @@ const cli_command cli_commands[] = {
          "rule (see --rule). 'optimize' counts as a method: what 'stowage optimize' finds.\n\n"
          "One graph on one machine gives a table of methods, several give a row each with a column per method, the best in "
          "bold, and at the end the geometric mean over the rows of t / lower bound. CSV has a line per graph, machine and "
-         "method.\n\n"
+         "method; JSON tells, too, when each method found its plans.\n\n"
          "The exit status is 1 if no method finds a valid plan for some row. Ctrl-C prints what is done; the exit status is "
          "then 130.",
      .examples = "stowage compare gnmt-4.json.gz --machine h200x4 --methods single,spread,optimize\tthree methods\n"
@@ -89,36 +89,6 @@ const cli_command cli_commands[] = {
                  "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --resume\tgo on after Ctrl-C\n"
                  "stowage train --corpus all --hold-out gnmt -o p.stw --updates 2000\tfor many graphs, but for those of GNMT\n"
                  "mpirun -n 2 stowage train --corpus all -o p.stw --updates 2000\ton two processes\n"},
-    {.name = "bench",
-     .bit = STW_FOR_BENCH,
-     .run = cmd_bench,
-     .least_operands = 1,
-     .most_operands = 1,
-     .summary = "make the runs of a table of results and print it",
-     .usage = "bench table2 [OPTION...]",
-     .description =
-         "table2 is table 2 of the paper GO: 14 rows, each a graph with 2, 4 or 8 devices, and on each expert, metis, the best "
-         "of "
-         "the methods that build plans, steer, anneal, hdp (the learned placement that GO is compared with), go-one, go-one "
-         "alone "
-         "(without plans of other methods) and random, with three seeds.\n\n"
-         "Every finished run is a line of the store, written at once. A second call makes only what is missing; a run is known "
-         "by "
-         "row, machine, what, seed, threads and budget. --table makes none and prints what is there.\n\n"
-         "A search has 60 s, 300 s on the rows with 8 devices; hdp ends of itself, after at most ten times that; each method "
-         "that "
-         "builds plans has 20 s. With --jobs a core for each thread of each run keeps the times honest.\n\n"
-         "HDP decides about units here, as the method 'hdp' does; --hdp ops sets the table against the published one, which "
-         "decides "
-         "about ops.\n\n"
-         "The table has means over the seeds, reductions 1 - t / t_ref and speed-ups t_ref / t with their geometric means, the "
-         "time "
-         "that go-one needs for a plan as good as HDP's, the figures of the paper, and whether the goals are met.\n\n"
-         "The exit status tells whether the runs could be made, not whether the goals are met. Ctrl-C ends the runs that are not "
-         "done, keeps the others and prints the table; the exit status is then 130.",
-     .examples = "stowage bench table2 --jobs 8 --store table2.jsonl\tall runs, eight at a time\n"
-                 "stowage bench table2 --quick --rows rnnlm-2,gnmt-4\ta try of minutes\n"
-                 "stowage bench table2 --table --format markdown -o table2.md\tprint what is there\n"},
     {.name = "simulate",
      .bit = STW_FOR_SIMULATE,
      .run = cmd_simulate,

@@ -70,6 +70,20 @@ static void write_peaks(stw_json_writer *w, const int64_t *peak_bytes, int32_t d
     stw_json_end_array(w);
 }
 
+/* When the method had a plan that was better than all before, after how many evaluations, and what it is worth. */
+static void write_found(stw_json_writer *w, const stw_candidate *candidate) {
+    stw_json_write_key(w, "found");
+    stw_json_begin_array(w);
+    for (int32_t k = 0; k < candidate->found_count; k++) {
+        stw_json_begin_array(w);
+        stw_json_write_double(w, candidate->found[k].seconds);
+        stw_json_write_int64(w, candidate->found[k].evaluations);
+        stw_json_write_double(w, candidate->found[k].value);
+        stw_json_end_array(w);
+    }
+    stw_json_end_array(w);
+}
+
 void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int32_t device_count, bool timed) {
     stw_json_begin_object(w);
     write_key_text(w, "method", stw_str_of(candidate->method));
@@ -81,6 +95,10 @@ void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int
     if (timed) write_key_double(w, "search_s", candidate->search_s);
     write_key_int64(w, "evaluations", candidate->evaluations);
     write_key_int64(w, "seed", candidate->seed);
+    if (timed) {
+        write_key_text(w, "note", stw_str_of(candidate->note));
+        write_found(w, candidate);
+    }
     stw_json_end_object(w);
 }
 

@@ -26,7 +26,7 @@ typedef struct stw_plan_head { /* what stands before the lists per node */
 /* Writes the file: equal runs write equal bytes. `head_only` leaves out the lists per node and adds the times that methods took.
  * "-" is standard output. */
 stw_status stw_plan_head_write(const stw_plan_head *head, const char *path, bool head_only, stw_error *error);
-/* One candidate as an object, here and, with the time that it took, in `stowage compare`. */
+/* One candidate as an object, here and, with its times, its note and when it found its plans, in `stowage compare`. */
 void stw_candidate_write(stw_json_writer *writer, const stw_candidate *candidate, int32_t device_count, bool timed);
 
 #endif

@@ -25,7 +25,8 @@ SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its b
 HEAD_KEYS = ["format", "version", "graph", "machine", "tasks", "method", "seed", "objective", "value", "step_s", "valid",
              "lower_bound_s", "lower_bound_fusion_s", "lower_bound_load_s", "lower_bound_bytes", "optimal", "measured_share", "peak_bytes",
              "noise", "warnings", "candidates"]
-CANDIDATE_KEYS = ["method", "step_s", "value", "valid", "reason", "peak_bytes", "evaluations", "seed"]  # compare: with "search_s"
+CANDIDATE_KEYS = ["method", "step_s", "value", "valid", "reason", "peak_bytes", "evaluations", "seed"]
+TIMED_KEYS = [*CANDIDATE_KEYS[:6], "search_s", *CANDIDATE_KEYS[6:], "note", "found"]  # of compare
 CSV_KEYS = ["graph", "machine", "objective", "method", "step_s", "value", "valid", "reason", "worst_peak_bytes", "search_s",
             "evaluations", "seed", "lower_bound_s", "lower_bound_fusion_s", "lower_bound_bytes", "measured_share", "note"]
 
@@ -161,9 +162,10 @@ class Case(unittest.TestCase):
 
 
 def without_times(report):
-    """A report with the seconds that a search took left out: all that may differ between two runs."""
+    """A report with the seconds of a search left out: all that may differ between two runs."""
     if isinstance(report, dict):
-        return {key: without_times(value) for key, value in report.items() if key != "search_s"}
+        report = {key: value for key, value in report.items() if key != "search_s"}
+        return {key: [row[1:] for row in value] if key == "found" else without_times(value) for key, value in report.items()}
     return [without_times(value) for value in report] if isinstance(report, list) else report
 
 

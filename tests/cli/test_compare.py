@@ -12,7 +12,7 @@ import os
 import sys
 
 import program
-from program import CANDIDATE_KEYS, CSV_KEYS, GRAPH, ROOT, SMALL, Case, markdown_rows, without_times
+from program import CSV_KEYS, GRAPH, ROOT, SMALL, TIMED_KEYS, Case, markdown_rows, without_times
 
 COMPARE_KEYS = ["graph", "machine", "objective", "lower_bound_s", "lower_bound_fusion_s", "lower_bound_load_s",
                 "lower_bound_bytes", "measured_share", "warnings", "methods"]
@@ -33,7 +33,7 @@ class Compare(Case):
             self.assertEqual(list(row), COMPARE_KEYS)
             self.assertEqual((row["objective"], [m["method"] for m in row["methods"]]), ("time", ["single", "spread", "optimize"]))
             for method in row["methods"]:
-                self.assertEqual(list(method), [*CANDIDATE_KEYS[:6], "search_s", *CANDIDATE_KEYS[6:]])
+                self.assertEqual(list(method), TIMED_KEYS)
                 self.assertGreaterEqual(method["step_s"], row["lower_bound_s"])
                 self.assertLessEqual(method["evaluations"], 41)
                 self.assertEqual(len(method["peak_bytes"]), int(row["machine"][-1]))
@@ -100,6 +100,29 @@ class Compare(Case):
         first = without_times(self.rows(*arguments, "--threads", "1"))
         for threads in ("2", "8"):
             self.assertEqual(without_times(self.rows(*arguments, "--threads", threads)), first)
+
+    def test_when_plans_were_found(self):
+        row, = self.rows(self.GRAPHS[1], "-m", "h200x2", "--methods", "anneal", "--evaluations", "200")
+        method, = row["methods"]
+        for index, (before, after) in enumerate(zip(method["found"], method["found"][1:])):
+            self.assertTrue(before[0] <= after[0] and before[1] <= after[1] and before[2] > after[2], index)
+        self.assertEqual(method["found"][-1][2], method["value"])
+        self.assertLessEqual(method["found"][-1][0], method["search_s"])
+
+    def test_curve(self):
+        arguments = [self.GRAPHS[1], "-m", "h200x2", "--tasks", "placement,schedule", "--updates", "3", "--evaluations", "200"]
+        for method in ("hdp", "go-one"):
+            row, = self.rows(*arguments, "--methods", method, "--groups", "16", "--curve", "curve.csv")
+            with open(self.path("curve.csv"), newline="") as file:
+                curve = list(csv.DictReader(file))
+            self.assertEqual([line["update"] for line in curve], ["0", "1", "2"])
+            self.assertGreaterEqual(float(curve[-1]["best"]), row["methods"][0]["step_s"])
+        one = ["one graph, one machine and one method"]
+        self.fault("compare", *arguments, "--methods", "hdp,go-one", "--curve", "more.csv", says=one)
+        self.fault("compare", *arguments, "-m", "h200x2,h200x4", "--methods", "hdp", "--curve", "more.csv", says=one)
+        self.fault("compare", *arguments, "--methods", "hdp", "--curve", "-", says=["--curve needs a file"])
+        self.fault("compare", *arguments, "--methods", "hdp", "--best", "-", says=["--best needs a file"])
+        self.assertEqual(os.listdir(self.folder), ["curve.csv"])
 
     def test_no_valid_plan(self):
         arguments = [*self.GRAPHS, "-m", "h200x2", "--memory", "1MB", "--methods", "single,spread", "--evaluations", "10"]

@@ -111,7 +111,7 @@ class Writing(Case):
         graph = self.path("g.json", SMALL)
         there = self.path("no/such/x.json")
         for target, why in ((there, "No such file or directory"), (self.folder, "Is a directory"), ("/proc/x", "")):
-            for command, option in (("optimize", "-o"), ("optimize", "--trace"), ("compare", "--best")):
+            for command, option in (("optimize", "-o"), ("optimize", "--trace"), ("compare", "--best"), ("compare", "--curve")):
                 with self.subTest(command=command, option=option, target=target):
                     self.same(command, graph, *self.LONG, option, target, says=[target, "cannot be written", why])
             for option in ("-o", "--curve", "--best"):

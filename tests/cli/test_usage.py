@@ -20,17 +20,15 @@ SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
-COMMANDS = ["optimize", "compare", "train", "bench", "simulate", "export", "inspect", "generate", "machine", "version", "help"]
+COMMANDS = ["optimize", "compare", "train", "simulate", "export", "inspect", "generate", "machine", "version", "help"]
 OPTIONS = {
     "optimize": ["machine", "from", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS, "preset",
                  *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OPTIONS],
-    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "file-limit", "best", "format", *SEARCH_OPTIONS, "preset",
+    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "file-limit", "curve", "best", "format", *SEARCH_OPTIONS, "preset",
                 *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
     "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve",
               "best", "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates",
               *POLICY_OPTIONS, *LAST_OPTIONS],
-    "bench": ["output", "store", "data", "table", "quick", "rows", "what", "seeds", "link", "budget-scale", "hdp", "hdp-limit", "deadline",
-              "jobs", "commit", "format", "threads", "help", "version"],
     "simulate": ["machine", "plan", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "strip", "output", "help", "version"],
     "inspect": ["machine", "shape", "file-limit", "format", "units", "features", "help", "version"],
