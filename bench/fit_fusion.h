@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cost/cost.h"
-#include "import/hlo.h"
+#include "import/hlo/hlo.h"
 
 enum { MAX_CASES = 32, EVENTS = 5 };
 

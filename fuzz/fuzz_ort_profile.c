@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "import/ort_profile.h"
+#include "import/profile/ort_profile.h"
 
 static void require(bool held) { /* not assert: it must hold in every build */
     if (!held) abort();

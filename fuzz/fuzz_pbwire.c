@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 
 static void require(bool held) { /* not assert: it must hold in every build */
     if (!held) abort();

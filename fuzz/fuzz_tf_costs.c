@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 #include "import/import.h"
-#include "import/tf_costs.h"
+#include "import/profile/tf_costs.h"
 
 static const char graph_text[] =
     "node { name: 'a' op: 'Relu' } node { name: 'product' op: 'MatMul' } node { name: 'c' op: 'Conv2D' }";

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cost/cost.h"
-#include "import/ort_profile.h"
-#include "import/tf_costs.h"
+#include "import/profile/ort_profile.h"
+#include "import/profile/tf_costs.h"
 #include "opening.h"
 
 typedef enum { ON_CPU, ON_GPU, ELSEWHERE } place; /* what a file says of the device of a time */

@@ -16,8 +16,8 @@
 #define STW_EXPORT_HLO_H
 
 #include "export/export.h"
-#include "import/hlo.h"
-#include "import/pbwire.h"
+#include "import/hlo/hlo.h"
+#include "import/wire/pbwire.h"
 #include "plan/membership.h"
 
 enum { /* scopes in the module's table of names; the readers have those from -1 on */

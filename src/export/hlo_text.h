@@ -3,7 +3,7 @@
 #define STW_EXPORT_HLO_TEXT_H
 
 #include "export/hlo.h"
-#include "import/hlo_text.h"
+#include "import/hlo/text.h"
 
 typedef struct stw_hlo_out { /* text that grows */
     stw_hlo_edit *edit;

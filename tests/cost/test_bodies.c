@@ -3,7 +3,7 @@
 
 #include "cost/cost.h"
 #include "import/import.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 #include "support/onnx_model.h"
 #include "test.h"
 

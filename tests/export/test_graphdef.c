@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "import/graphdef.h"
 #include "import/import.h"
-#include "import/pbwire.h"
+#include "import/tensorflow/graphdef.h"
+#include "import/wire/pbwire.h"
 #include "sim/sim.h"
 #include "test.h"
 

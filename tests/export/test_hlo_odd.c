@@ -3,8 +3,8 @@
 #include <time.h>
 
 #include "hlo_problem.h"
-#include "import/hlo.h"
-#include "import/pbwire.h"
+#include "import/hlo/hlo.h"
+#include "import/wire/pbwire.h"
 
 static void check_reads_back(problem *p, int32_t ops) {
     export_well(p, "hlo");

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "hlo_problem.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 
 static const char *const names[] = {"hlo_conv", "hlo_train", "hlo_fused"};
 

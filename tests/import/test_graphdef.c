@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "import/import.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 #include "test.h"
 
 #define DATA STW_SOURCE_DIR "/tests/import/data/"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "import/hlo.h"
+#include "import/hlo/hlo.h"
 #include "import/import.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 #include "test.h"
 
 static const char *const names[] = {"hlo_conv", "hlo_train", "hlo_fused"};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "import/hlo.h"
+#include "import/hlo/hlo.h"
 #include "import/import.h"
 #include "test.h"
 

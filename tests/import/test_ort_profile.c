@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "import/ort_profile.h"
+#include "import/profile/ort_profile.h"
 #include "test.h"
 
 #define DATA STW_SOURCE_DIR "/tests/import/data/"

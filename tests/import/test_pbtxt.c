@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/pbfields.h"
+#include "import/wire/pbfields.h"
 #include "test.h"
 
 static bool colour(stw_str name, int64_t *value) {

@@ -1,6 +1,6 @@
 /* import/pbwire: fields as the encoding's documentation has them, every way in which bytes can be wrong, and what was written is
  * read. */
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "import/import.h"
-#include "import/tf_costs.h"
+#include "import/profile/tf_costs.h"
 #include "test.h"
 
 #define DATA STW_SOURCE_DIR "/tests/import/data/"

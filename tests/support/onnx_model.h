@@ -2,7 +2,7 @@
 #ifndef STW_TEST_ONNX_MODEL_H
 #define STW_TEST_ONNX_MODEL_H
 
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 
 enum { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9 };
 

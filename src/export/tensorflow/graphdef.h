@@ -4,7 +4,7 @@
 #define STW_EXPORT_TENSORFLOW_GRAPHDEF_H
 
 #include "export/export.h"
-#include "import/graphdef.h"
+#include "import/tensorflow/graphdef.h"
 
 #define STW_TF_PRIORITY "_stowage_priority" /* TensorFlow passes over attributes with an underscore in front */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "export/tensorflow/graphdef.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 
 enum { GRAPH_NODE = 1, NODE_DEVICE = 4, NODE_ATTR = 5, ENTRY_KEY = 1 };
 enum { DEVICE_TAG = NODE_DEVICE << 3 | STW_PB_BYTES, ATTR_TAG = NODE_ATTR << 3 | STW_PB_BYTES };

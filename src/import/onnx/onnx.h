@@ -14,7 +14,7 @@
 
 #include "import/builder.h"
 #include "import/input_shapes.h"
-#include "import/pbwire.h"
+#include "import/wire/pbwire.h"
 
 enum {
     STW_ONNX_MAX_RANK = 32,

@@ -1,0 +1,50 @@
+/* Private to the reader of GraphDefs: the fields that are wanted of one, by what they mean here. */
+#ifndef STW_IMPORT_TENSORFLOW_FIELDS_H
+#define STW_IMPORT_TENSORFLOW_FIELDS_H
+
+#include "import/tensorflow/graphdef.h"
+#include "import/wire/pbfields.h"
+
+typedef enum stw_tf_field {
+    STW_TF_FIELD_NODE,
+    STW_TF_FIELD_NODE_NAME,
+    STW_TF_FIELD_NODE_OP,
+    STW_TF_FIELD_NODE_INPUT,
+    STW_TF_FIELD_NODE_DEVICE,
+    STW_TF_FIELD_ENTRY,
+    STW_TF_FIELD_ENTRY_KEY,
+    STW_TF_FIELD_VALUE,
+    STW_TF_FIELD_LIST,
+    STW_TF_FIELD_TEXT,
+    STW_TF_FIELD_CALLED,
+    STW_TF_FIELD_NUMBER,
+    STW_TF_FIELD_SHAPE,
+    STW_TF_FIELD_DIM,
+    STW_TF_FIELD_DIM_SIZE,
+    STW_TF_FIELD_UNKNOWN_RANK,
+    STW_TF_FIELD_TENSOR,
+    STW_TF_FIELD_TENSOR_TYPE,
+    STW_TF_FIELD_TENSOR_SHAPE,
+    STW_TF_FIELD_TENSOR_CONTENT,
+    STW_TF_FIELD_TENSOR_VALUE,
+    STW_TF_FIELD_LIST_TEXT,
+    STW_TF_FIELD_LIST_CALLED,
+    STW_TF_FIELD_LIST_NUMBER,
+    STW_TF_FIELD_LIST_SHAPE,
+    STW_TF_FIELD_FUNCTION,
+    STW_TF_FIELD_FUNCTION_NAME,
+    STW_TF_FIELD_FUNCTION_NODE,
+    STW_TF_FIELD_INPUT_ARGUMENT,
+    STW_TF_FIELD_OUTPUT_ARGUMENT,
+    STW_TF_FIELD_ARGUMENT_NAME,
+    STW_TF_FIELD_ARGUMENT_TYPE,
+    STW_TF_FIELD_ARGUMENT_COUNT,
+    STW_TF_FIELD_RETURN,
+    STW_TF_FIELD_RETURN_OUTPUT,
+    STW_TF_FIELD_RETURN_VALUE,
+    STW_TF_FIELD_PASSED /* a message around wanted ones, or nothing */
+} stw_tf_field;
+
+extern const stw_wanted stw_tf_graph_wanted;
+
+#endif
