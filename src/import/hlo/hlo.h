@@ -151,7 +151,7 @@ typedef struct stw_hlo_module {
     stw_hlo_names *names;
 } stw_hlo_module;
 
-/* ---- reading: hlo.c, shared by both readers ---- */
+/* ---- reading: module.c, shared by both readers ---- */
 
 /* Room for one more at `count` in a list of an arena: *data and *room change when it is full. */
 stw_status stw_hlo_reserve(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error);

@@ -1,19 +1,14 @@
 /* Private to the exporter of HLO. A plan is applied to a module in memory; what comes out is a list of items, instructions of
  * the new module, the same whether the module is text or a protobuf:
  *
- *     hlo_match.c    which instruction is which node of the graph
- *     hlo_body.c     a fused computation for each group: its members, and the bodies of fusions among them
- *     hlo_tuples.c   tuples that nobody takes parts of any more
- *     hlo_outputs.c  what stays in the entry, and what the fusions hand to it
- *     hlo_rows.c     fusions that hold whole rows
- *     hlo_names.c    names and ids of all that is new; computations that nobody calls any more
- *     hlo_order.c    the entry in planned order
- *     hlo_marks.c    what the entry says of devices and priorities
- *     hlo_text.c, hlo_attributes.c  writes text
- *     hlo_proto.c, hlo_schedule.c   writes a protobuf
- *     hlo_print*.c                  prints a protobuf as text */
-#ifndef STW_EXPORT_HLO_H
-#define STW_EXPORT_HLO_H
+ *     edit.c     the steps; which instruction is which node of the graph
+ *     body.c     a fused computation for each group: its members, and the bodies of fusions among them
+ *     outputs.c  what stays in the entry, and what the fusions hand to it; tuples that nobody takes parts of any more; whole rows
+ *     names.c    names and ids of all that is new; computations that nobody calls any more
+ *     order.c    the entry in planned order; what it says of devices and priorities
+ *     write_text.c, write_proto.c  the module as it came; print*.c: a protobuf as text */
+#ifndef STW_EXPORT_HLO_EDIT_H
+#define STW_EXPORT_HLO_EDIT_H
 
 #include "export/export.h"
 #include "import/hlo/hlo.h"
@@ -110,8 +105,6 @@ typedef struct stw_hlo_edit {
 /* The plan applied to e->model: bytes of the same kind, in the arena. */
 stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error);
 
-/* The steps, in this order. */
-stw_status stw_hlo_match(stw_hlo_edit *edit);
 stw_status stw_hlo_fuse(stw_hlo_edit *edit);
 stw_status stw_hlo_link(stw_hlo_edit *edit);
 stw_status stw_hlo_find_cycle(stw_hlo_edit *edit, bool *is_cyclic);
@@ -120,7 +113,6 @@ stw_status stw_hlo_order(stw_hlo_edit *edit);
 stw_status stw_hlo_mark_entry(stw_hlo_edit *edit);
 stw_status stw_hlo_write_text(stw_hlo_edit *edit, stw_str *out);
 stw_status stw_hlo_write_proto(stw_hlo_edit *edit, stw_str *out);
-stw_status stw_hlo_write_schedule(const stw_hlo_edit *edit, stw_pb_writer *w, stw_str old);
 /* A module in a protobuf as text. */
 stw_status stw_hlo_print(stw_str bytes, stw_arena *arena, stw_str *out, stw_error *error);
 
@@ -129,11 +121,6 @@ stw_status stw_hlo_print(stw_str bytes, stw_arena *arena, stw_str *out, stw_erro
 stw_status stw_hlo_add_item(stw_hlo_edit *edit, const stw_hlo_item *item, int32_t *out);
 /* Appends numbers to the module's list: a range of them. */
 stw_status stw_hlo_add_list(stw_hlo_edit *edit, const int64_t *number, int32_t count, stw_hlo_range *out);
-
-/* Makes a fused computation a kernel by rows where it can be one. */
-stw_status stw_hlo_find_rows(stw_hlo_edit *edit, stw_hlo_fused *fused);
-/* edit->stands_for. */
-stw_status stw_hlo_unpack_tuples(stw_hlo_edit *edit);
 
 static inline const stw_hlo_instruction *stw_hlo_at(const stw_hlo_edit *edit, int64_t instruction) {
     return &edit->m->instruction[instruction];
@@ -187,7 +174,7 @@ static inline int32_t stw_hlo_root_of(const stw_hlo_edit *edit, int64_t instruct
     return edit->view_root[stw_hlo_local(edit, instruction)];
 }
 
-/* hlo_marks.c: the homes of parameters, of the graph that was built again. */
+/* order.c: the homes of parameters, of the graph that was built again. */
 stw_status stw_hlo_name_homes(stw_hlo_edit *edit, const stw_graph *graph, const int32_t *instruction_of);
 static inline bool stw_hlo_is_marked(const stw_hlo_mark *mark) { return mark->note.value[STW_HLO_NOTE_DEVICE].length > 0; }
 

@@ -1,8 +1,8 @@
 /* Private to the writers of HLO text. */
-#ifndef STW_EXPORT_HLO_TEXT_H
-#define STW_EXPORT_HLO_TEXT_H
+#ifndef STW_EXPORT_HLO_WRITE_TEXT_H
+#define STW_EXPORT_HLO_WRITE_TEXT_H
 
-#include "export/hlo.h"
+#include "export/hlo/edit.h"
 #include "import/hlo/text.h"
 
 typedef struct stw_hlo_out { /* text that grows */

@@ -3,7 +3,7 @@
  * simulator has accepted the groups by what the reader of modules says of each instruction (import/hlo/kernels.c). */
 #include <string.h>
 
-#include "export/hlo.h"
+#include "export/hlo/edit.h"
 
 typedef struct inside_value { /* what an instruction of the entry is within the body that is being made */
     int32_t body;             /* the last one that it is in, + 1 */

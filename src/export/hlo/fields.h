@@ -114,7 +114,7 @@ enum {
 };
 enum { HLO_TILE_DIMENSIONS = 1 };
 
-enum { HLO_LITERAL_SHAPE = 1 }; /* the numbers: a table in hlo_print_literal.c */
+enum { HLO_LITERAL_SHAPE = 1 }; /* the numbers: a table in print_values.c */
 
 enum { HLO_METADATA_OP_TYPE = 1, HLO_METADATA_OP_NAME = 2, HLO_METADATA_FILE = 3, HLO_METADATA_LINE = 4 };
 

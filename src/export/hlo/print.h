@@ -1,19 +1,13 @@
 /* Private to the printer of protobufs as HLO text:
  *
- *     hlo_print.c             the module
- *     hlo_print_names.c       names that can be read back
- *     hlo_print_shape.c       shapes, and how fields are read
- *     hlo_print_literal.c     constants
- *     hlo_print_attributes.c  what stands behind the operands of an instruction, with
- *     hlo_print_fields.c      numbers, flags, lists and words
- *     hlo_print_window.c      windows, paddings, slices, labels
- *     hlo_print_devices.c     who takes part
- *     hlo_print_links.c       who is called, who comes before, who shares memory */
+ *     print.c         the module, names that can be read back, who is called and who comes before
+ *     print_fields.c  what stands behind the operands of an instruction
+ *     print_values.c  shapes, constants, who takes part */
 #ifndef STW_EXPORT_HLO_PRINT_H
 #define STW_EXPORT_HLO_PRINT_H
 
-#include "export/hlo_fields.h"
-#include "export/hlo_text.h"
+#include "export/hlo/fields.h"
+#include "export/hlo/write_text.h"
 
 typedef struct stw_hlo_printer {
     stw_hlo_out out;
