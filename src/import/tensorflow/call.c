@@ -294,7 +294,7 @@ static stw_status prepare(call *c, stw_tf_outcome *out) {
         return stw_tf_call_fail(g, c->node, c->error,
                                 "has %lld inputs, but it needs %lld beside what its function takes; give "
                                 "them",
-                                (long long)inputs, (long long)(before + behind));
+                                (long long)inputs, (long long)before + (long long)behind);
     c->in_count = inputs - before - behind;
     c->out = out;
     STW_TRY_NEW(&c->scratch, c->in, c->in_count, c->error);
