@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/balance.h"
-#include "method/list.h"
+#include "method/balance/balance.h"
+#include "method/method.h"
+#include "search/list.h"
 
 static void check(stw_status status, const stw_error *error) {
     if (status == STW_OK) return;

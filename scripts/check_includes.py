@@ -25,10 +25,11 @@ ALLOWED = {
     "nn": {"base", "backend"},
     "dist": {"base"},
     "policy": {"base", "backend", "nn"},  # never the simulator, nor the simulator the policy: they meet in train/
-    "train": {"base", "graph", "machine", "cost", "plan", "sim", "feature", "backend", "nn", "policy"},
-    "method": {"base", "graph", "machine", "cost", "plan", "sim", "feature", "backend", "nn", "policy", "train"},
-    "baseline": {"base", "graph", "machine", "cost", "plan", "sim", "feature", "backend", "nn", "policy", "train", "method"},
-    "pretrain": {"base", "graph", "machine", "import", "generate", "cost", "plan", "sim", "feature", "backend", "nn", "policy", "train", "method", "dist"},
+    "search": {"base", "graph", "machine", "cost", "plan", "sim"},  # what methods and trainers work with
+    "train": {"base", "graph", "machine", "cost", "plan", "sim", "search", "feature", "backend", "nn", "policy"},
+    "method": {"base", "graph", "machine", "cost", "plan", "sim", "search", "feature", "backend", "nn", "policy", "train"},
+    "baseline": {"base", "graph", "machine", "cost", "plan", "sim", "search", "feature", "backend", "nn", "policy", "train", "method"},
+    "pretrain": {"base", "graph", "machine", "import", "generate", "cost", "plan", "sim", "search", "feature", "backend", "nn", "policy", "train", "method", "dist"},
     "export": {"base", "graph", "machine", "cost", "plan", "sim", "import"},
 }
 EXCEPTIONS = {("machine", "graph/ops.h"), ("graph", "graph/ops.def"), ("machine", "machine/kinds.def"), ("feature", "feature/columns.def"), ("machine", "machine/fitted.def")}

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "method/fusing.h"
 #include "method/starts.h"
 #include "policy/checkpoint.h"
 #include "runner.h"
+#include "search/fusing.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
 static const double POLICY_SHARE = 0.6;       /* until here the policy may learn */

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "method/fusing.h"
-#include "method/go.h"
+#include "method/go/go.h"
 #include "method/starts.h"
 #include "plan/plan.h"
+#include "search/fusing.h"
 #include "sim/bounds.h"
 
 stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {

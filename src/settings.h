@@ -2,7 +2,7 @@
 #ifndef STW_SETTINGS_H
 #define STW_SETTINGS_H
 
-#include "method/search.h"
+#include "search/search.h"
 
 typedef struct stw_settings {
     stw_objective objective;

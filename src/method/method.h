@@ -2,7 +2,7 @@
 #ifndef STW_METHOD_METHOD_H
 #define STW_METHOD_METHOD_H
 
-#include "method/search.h"
+#include "search/search.h"
 
 typedef enum stw_method_kind {
     STW_METHOD_CONSTRUCTIVE, /* builds a plan, or some variants, and is done */
@@ -30,5 +30,9 @@ const stw_method *stw_method_at(int32_t index);
 const stw_method *stw_method_find(const char *name); /* or NULL */
 /* "unknown method 'x'; known: ..." */
 stw_status stw_method_fail_unknown(const char *name, stw_error *error);
+
+/* Runs any method as its tasks ask for: on groups, if it leaves them alone; if the placement is not to be decided, that of the
+ * best start takes the place of a method that only places. */
+stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "method/fusing.h"
 #include "plan/plan.h"
+#include "search/fusing.h"
 
 bool stw_method_decides_placement(const stw_method *method) {
     return method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && method != &stw_method_lean;

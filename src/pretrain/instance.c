@@ -5,8 +5,9 @@
 
 #include "base/cancel.h"
 #include "cost/cost.h"
-#include "method/list.h"
+#include "method/method.h"
 #include "method/starts.h"
+#include "search/list.h"
 
 static const int64_t START_EVALUATIONS = 90; /* for the plans to begin with */
 static const double GO_ON = 0.6;             /* chance that a visit goes on from the best plan so far */

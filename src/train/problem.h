@@ -9,7 +9,7 @@
 
 enum { STW_GROUPINGS = 5 }; /* ways in which units explore together */
 
-/* What the list schedulers of this problem go by; the caller has it (method/list.h). */
+/* What the list schedulers of this problem go by; the caller has it (search/list.h). */
 typedef struct stw_listing {
     const stw_board_base *base; /* in the order of the upward rank with mean costs */
     const int32_t *atom;        /* (N) */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "method/fusing.h"
 #include "plan/plan.h"
 #include "runner.h"
+#include "search/fusing.h"
 #include "support/random.h"
 #include "test.h"
 

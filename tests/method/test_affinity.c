@@ -1,5 +1,5 @@
 /* method: affinity clusters. */
-#include "method/affinity.h"
+#include "method/anneal/affinity.h"
 
 #include <stdlib.h>
 #include <string.h>

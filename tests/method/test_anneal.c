@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "method/affinity.h"
-#include "method/anneal.h"
-#include "method/fusing.h"
+#include "method/anneal/affinity.h"
+#include "method/anneal/anneal.h"
 #include "method/starts.h"
 #include "plan/plan.h"
+#include "search/fusing.h"
 #include "support/random.h"
 #include "test.h"
 #include "train/decode.h"

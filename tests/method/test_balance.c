@@ -1,7 +1,7 @@
 /* method/balance: small problems against all placements, its own sums against the simulator, and the published inputs of
  * dnn-partitioning where they are: in shared/external/dnn-partitioning beside the source tree, or where STOWAGE_DNN_PARTITIONING
  * says. */
-#include "method/balance.h"
+#include "method/balance/balance.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/lean.h"
 #include "method/method.h"
 #include "plan/plan.h"
+#include "search/lean_order.h"
 #include "support/memory_table.h"
 #include "support/random.h"
 #include "test.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/list.h"
 #include "runner.h"
+#include "search/list.h"
 #include "support/random.h"
 #include "test.h"
 

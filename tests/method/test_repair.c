@@ -1,5 +1,5 @@
 /* method: plans that lack memory are repaired, as far as they can be, and no others are touched. */
-#include "method/repair.h"
+#include "search/repair.h"
 
 #include <string.h>
 

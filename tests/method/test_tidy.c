@@ -1,5 +1,5 @@
 /* method/tidy: transfers that bring nothing go, and nothing gets worse by that. */
-#include "method/fusing.h"
+#include "search/fusing.h"
 #include "whole_search.h"
 
 /* Two towers that know nothing of each other, the first the longer one; each op has weights of its own, which take no time to

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "feature/feature.h"
-#include "method/go.h"
+#include "method/go/go.h"
 #include "plan/plan.h"
 #include "policy/example.h"
 #include "support/random.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/search.h"
 #include "plan/plan.h"
+#include "search/search.h"
 #include "support/random.h"
 #include "test.h"
 

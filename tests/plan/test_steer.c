@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/list.h"
 #include "plan/plan.h"
+#include "search/list.h"
 #include "support/random.h"
 #include "test.h"
 

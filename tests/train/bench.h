@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "method/list.h"
 #include "plan/plan.h"
+#include "search/list.h"
 #include "support/random.h"
 #include "test.h"
 #include "train/trainer_state.h"

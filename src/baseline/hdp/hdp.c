@@ -3,9 +3,10 @@
 #include <stdio.h>
 
 #include "baseline/hdp/reinforce.h"
-#include "method/list.h"
+#include "method/method.h"
 #include "method/starts.h"
 #include "plan/plan.h"
+#include "search/list.h"
 
 typedef struct {
     stw_search *search;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "method/exact/exact.h"
-#include "method/fusing.h"
+#include "search/fusing.h"
 
 /* ---- devices that may be exchanged ---- */
 

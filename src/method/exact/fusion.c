@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "method/exact/exact.h"
-#include "method/fusing.h"
 #include "method/starts.h"
 #include "plan/plan.h"
+#include "search/fusing.h"
 
 enum { MOST_MERGES = 12 };
 

@@ -1,0 +1,91 @@
+/* Annealing: eight chains that each change a plan a little and keep the change if it does not make the plan much worse.
+ *
+ * anneal.c        the chains: how they begin, when they accept, when they meet, when they end
+ * anneal_moves.c  changes of the placement, of the priorities, of what is fused
+ * affinity.c      units of ops that exchange much */
+#ifndef STW_METHOD_ANNEAL_ANNEAL_H
+#define STW_METHOD_ANNEAL_ANNEAL_H
+
+#include "method/method.h"
+#include "plan/steer.h"
+
+enum { STW_ANNEAL_LOOK_EVERY = 48 }; /* evaluations between looks at a chain's plan */
+
+typedef enum stw_move {
+    STW_MOVE_UNIT,     /* a unit of some level goes to another device */
+    STW_MOVE_BLOB,     /* so do connected ops of one device */
+    STW_MOVE_WINDOW,   /* so does what a device runs in an interval of time; or two devices exchange it */
+    STW_MOVE_STEER,    /* a region is placed anew by the steered list scheduler */
+    STW_MOVE_NUDGE,    /* a unit runs earlier or later */
+    STW_MOVE_RANK,     /* all priorities by upward rank of the plan as it is */
+    STW_MOVE_BACKWARD, /* all priorities by a run backwards */
+    STW_MOVE_FUSE,     /* some ops are merged into their readers, or no longer */
+    STW_MOVE_COUNT
+} stw_move;
+
+typedef struct stw_annealing { /* shared by the chains, immutable while they run */
+    stw_search *search;
+    stw_unit_levels units;         /* level 0: atoms */
+    stw_unit_levels affinity;      /* level 0: the same atoms */
+    stw_board_base board;          /* for the list scheduler */
+    double weight[STW_MOVE_COUNT]; /* chance of each kind; they add up to 1 */
+    double affinity_share;         /* of the moves of units */
+    double progress;               /* of the budget, from 0 to 1; changes between rounds only */
+    double largest_rank;           /* the scale of priorities */
+    double mean_us;                /* of an op */
+    const double *rule;            /* (N) fusion priorities of the rule; NULL: nothing is fused */
+} stw_annealing;
+
+typedef struct stw_chain { /* N nodes, T tasks */
+    stw_rng rng;
+    stw_plan *plan, *best;
+    stw_score score, best_score;
+    double heat; /* how much worse a plan may become at the beginning, as a share */
+
+    /* The change under trial, so that it can be taken back. */
+    int32_t moved_count;
+    int32_t *moved, *old_device; /* (N) */
+    bool priorities_changed;
+    double *old_priority; /* (N) */
+    bool fusion_changed;
+    double *fusion, *old_fusion, *best_fusion; /* (N) fusion priorities, also of `best`; NULL: nothing is fused */
+    int32_t *old_group;                        /* (N) */
+
+    /* What the last look at the plan showed. */
+    int32_t critical_count;
+    int32_t *critical; /* (T) tasks on the critical path */
+    int64_t *start_ps; /* (T) */
+    int32_t *order;    /* (T) tasks as they began */
+    int64_t step_ps;
+    int32_t since_look; /* evaluations */
+
+    /* Scratch of the moves. */
+    int32_t *mark, marked;        /* (N) visited by this move: mark[i] == marked */
+    int32_t *queue;               /* (N) */
+    double *plan_glue, *aversion; /* (T) */
+    int32_t *steered;             /* (N) */
+
+    stw_status status;
+    stw_error error;
+} stw_chain;
+
+/* A chain with its memory, from a plan that another chain may have begun with already (`like`, or NULL). */
+stw_status stw_anneal_begin_chain(const stw_annealing *a, stw_chain *chain, int32_t index, const stw_plan *start,
+                                  const stw_chain *like, stw_arena *arena, stw_error *error);
+bool stw_anneal_has_order(const stw_plan *plan);
+bool stw_anneal_may_fuse(const stw_search *search);
+
+/* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
+stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
+void stw_anneal_take_back(stw_chain *chain);
+
+/* An op: half of the time one on the critical path. */
+int32_t stw_anneal_choose_op(const stw_annealing *a, stw_chain *chain);
+/* A level of units: coarse ones first, finer ones later; half of the time any. */
+const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *chain, const stw_unit_levels *levels);
+void stw_anneal_keep_priorities(stw_chain *chain);
+void stw_anneal_nudge(const stw_annealing *a, stw_chain *chain);
+void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
+void stw_anneal_fuse(const stw_annealing *a, stw_chain *chain);
+
+#endif

@@ -1,0 +1,82 @@
+/* What the methods go-one, go-zero and go-tune share: the problem as the policy meets it, plans to begin with, what a trainer
+ * asks for, and a part of the budget. Of a pre-trained policy: its file, and the plans that it makes without learning. */
+#ifndef STW_METHOD_GO_GO_H
+#define STW_METHOD_GO_GO_H
+
+#include "method/method.h"
+#include "method/starts.h"
+#include "search/list.h"
+#include "train/trainer.h"
+
+typedef struct stw_go {
+    stw_search *search;
+    stw_list list;
+    stw_problem problem;
+    stw_starts starts;
+    stw_train_settings settings;
+    stw_policy_config config;
+    stw_trainer *trainer;
+    stw_budget phase; /* the end of what runs now, on the search's clock and count */
+    double began_s;   /* its beginning */
+    int64_t began_evaluations;
+    double done;          /* 0 to 1: of the updates, where the method counts them itself */
+    atomic_llong decodes; /* plans made from decisions */
+    stw_score first;      /* of the plan to begin with, if there is one */
+    bool has_first;
+    double evaluation_s; /* the time that its evaluation took */
+} stw_go;
+
+/* What was asked for; all unset where nothing was. */
+const stw_policy_settings *stw_go_wish(const stw_search *search);
+/* The problem, with what the tasks leave to decide; fusion is not decided. */
+stw_status stw_go_prepare(stw_go *go, stw_arena *arena, stw_error *error);
+/* Plans to begin with, where none are given: those of every constructive method but `steer`, whose constants the policy tries
+ * itself. */
+stw_status stw_go_open_starts(stw_go *go, stw_error *error);
+/* What the best of them is worth, if there is one. */
+stw_status stw_go_measure_start(stw_go *go, stw_error *error);
+/* From now until `share` of what is left of the budget is gone. */
+void stw_go_begin_phase(stw_go *go, double share);
+double stw_go_progress(const stw_go *go);
+/* Of a trainer that works for the search. */
+stw_environment stw_go_environment(stw_go *go);
+/* The trainer's best plan, made to fit if it lacks memory. */
+stw_status stw_go_take_best(stw_go *go, stw_plan *plan, stw_error *error);
+
+/* ---- the pre-trained policy (pretrained.c) ---- */
+
+typedef struct stw_pretrained {
+    const char *label; /* for messages */
+    stw_tensor_file file;
+    stw_policy_config config;
+    bool schedules;  /* it has learnt to decide the schedule */
+    bool reinforced; /* it has learnt to steer; else it knows of moves alone */
+} stw_pretrained;
+
+/* The file that was asked for, or the one that comes with the library, checked. `*out` lives in the arena. */
+stw_status stw_pretrained_open(const stw_search *search, const char *method, stw_arena *arena, stw_pretrained *out,
+                               stw_error *error);
+/* The same for a file that was asked for, before anything is searched; nothing is kept of it. */
+stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *error);
+/* Runs a method that goes by a pre-trained policy: `work` leaves its plan; everything it needs is there. */
+typedef stw_status stw_go_work(stw_go *go, const stw_pretrained *policy, stw_plan *plan, stw_error *error);
+stw_status stw_go_run_pretrained(stw_search *search, const char *method, stw_go_work *work, stw_plan *plan, stw_error *error);
+/* Its network. */
+stw_status stw_pretrained_net(const stw_pretrained *policy, stw_backend *backend, stw_arena scratch, stw_net **out,
+                              stw_error *error);
+
+/* ---- without learning (go_zero.c) ---- */
+
+typedef struct stw_zero {
+    int32_t rounds;                 /* that were completed */
+    int64_t decodes;                /* plans that were made */
+    double greedy;                  /* value of the first plan without noise; NAN: it was not valid, or not made */
+    stw_score best;                 /* of the plan that is left */
+    double spread[STW_STEER_KNOBS]; /* of the knobs of the first round over units */
+} stw_zero;
+
+/* Plans that the policy makes, round after round; leaves the best of them and of the start (or NULL) in `plan`. */
+stw_status stw_zero_decode(stw_go *go, const stw_pretrained *policy, const stw_plan *start, stw_plan *plan, stw_zero *out,
+                           stw_error *error);
+
+#endif

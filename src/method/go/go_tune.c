@@ -1,0 +1,86 @@
+/* `go-tune`: what `go-zero` does, then the same network is trained on this graph for some updates. Its units get vectors of their
+ * own, which begin as 0. */
+#include <math.h>
+#include <stdio.h>
+
+#include "method/go/go.h"
+
+enum { UPDATES = 50, PATIENCE = 15, WARM_UP = 5 };
+static const double RATE = 1e-3, RATE_END = 2e-4;
+
+static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, stw_error *error) {
+    const stw_policy_settings *wish = stw_go_wish(g->search);
+    stw_train_settings *s = &g->settings;
+    if (!stw_train_preset("default", s)) return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'default'");
+    s->seed = g->search->seed;
+    s->patience = PATIENCE;
+    s->warm_up = WARM_UP;
+    s->rate = wish->learning_rate >= 0.0 ? wish->learning_rate : RATE;
+    s->rate_end = s->rate * (RATE_END / RATE);
+    if (wish->reward >= 0) s->reward = (stw_reward)wish->reward;
+    g->config = policy->config;
+    g->config.identities = g->problem.M;
+    return STW_OK;
+}
+
+/* The course of the training goes by the updates, or by the budget if that ends sooner. */
+static stw_status train(stw_go *g, int64_t updates, stw_error *error) {
+    bool over = false;
+    for (int64_t k = 0; k < updates && !over; k++) {
+        g->done = (double)k / (double)updates;
+        TRY(stw_trainer_step(g->trainer, &over, error));
+        stw_search_tick(g->search);
+    }
+    return STW_OK;
+}
+
+static void write_note(const stw_go *g, const stw_score *score) {
+    char *note = g->search->note;
+    const size_t size = sizeof g->search->note;
+    const long long updates = (long long)stw_trainer_updates(g->trainer);
+    if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
+        snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,
+                 100.0 * (1.0 - score->value / g->first.value));
+    } else {
+        snprintf(note, size, "%lld updates on %d units", updates, g->problem.M);
+    }
+}
+
+/* In `optimize` go-zero ran before, and its plan is among those to begin with. */
+static bool has_zero(const stw_search *search) {
+    for (int32_t k = 0; k < search->start_count; k++) {
+        if (stw_str_is(search->start[k]->method, stw_method_go_zero.name)) return true;
+    }
+    return false;
+}
+
+static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {
+    const int64_t wanted = stw_go_wish(g->search)->updates;
+    stw_zero zero;
+    TRY(stw_go_open_starts(g, error));
+    if (!g->problem.places && g->starts.count == 0) return stw_starts_keep_placement(g->search, plan, error);
+    TRY(stw_go_measure_start(g, error));
+    const stw_plan *start = g->has_first ? g->starts.plan[0] : NULL;
+    stw_score begin = g->first;
+    if (!has_zero(g->search)) {
+        TRY(stw_zero_decode(g, policy, start, plan, &zero, error));
+        start = plan;
+        begin = zero.best;
+    }
+    TRY(choose_settings(g, policy, error));
+    stw_go_begin_phase(g, 1.0);
+    const stw_environment environment = stw_go_environment(g);
+    TRY(stw_trainer_create(&g->problem, &environment, &g->config, &g->settings, start, &begin, &g->trainer, error));
+    TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
+    TRY(train(g, wanted > 0 ? wanted : UPDATES, error));
+    stw_score score = {0};
+    if (stw_trainer_best(g->trainer, &score) != NULL) write_note(g, &score);
+    return stw_go_take_best(g, plan, error);
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    return stw_go_run_pretrained(search, "go-tune", run_policy, plan, error);
+}
+
+const stw_method stw_method_go_tune = {"go-tune", "go-zero, and its network trained on this graph for some updates",
+                                       STW_METHOD_POLICY, run};
