@@ -7,10 +7,10 @@
 
 #include <stdio.h>
 
+#include "api/options.h"
 #include "base/escape.h"
 #include "base/json.h"
 #include "machine/machine.h"
-#include "options.h"
 
 /* Exit statuses. */
 enum { CLI_DONE = 0, CLI_NO_PLAN = 1, CLI_FAULT = 2, CLI_INTERRUPTED = 130 };

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/settings.h"
 #include "cli.h"
 #include "feature/feature.h"
 #include "plan/plan.h"
-#include "settings.h"
 #include "sim/critical.h"
 
 static const char plan_method[] = "single";

@@ -1,5 +1,5 @@
 /* The program `stowage`: the command table, and what every run has in common. To add a command, write cmd_NAME.c, add a row
- * here, a bit in src/options.h and the bit to the rows of src/options.def that it takes. */
+ * here, a bit in src/api/options.h and the bit to the rows of src/api/options.def that it takes. */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include <signal.h>
 #include <string.h>

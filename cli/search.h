@@ -2,8 +2,8 @@
 #ifndef STW_CLI_SEARCH_H
 #define STW_CLI_SEARCH_H
 
+#include "api/settings.h"
 #include "cli.h"
-#include "settings.h"
 
 typedef enum cli_format { CLI_TEXT, CLI_JSON, CLI_CSV, CLI_MARKDOWN } cli_format;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "driver/runner.h"
 #include "plan/plan.h"
-#include "runner.h"
 #include "search/fusing.h"
 #include "support/random.h"
 #include "test.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
+#include "driver/runner.h"
 #include "search/list.h"
 #include "support/random.h"
 #include "test.h"

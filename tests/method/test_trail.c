@@ -1,7 +1,7 @@
 /* When a method's plan got better: the list itself, and what candidates say of it. */
 #include <string.h>
 
-#include "runner.h"
+#include "driver/runner.h"
 #include "support/random.h"
 #include "test.h"
 

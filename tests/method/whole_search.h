@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/runner.h"
 #include "plan/fuse.h"
 #include "plan/plan.h"
-#include "runner.h"
 #include "support/random.h"
 #include "test.h"
 

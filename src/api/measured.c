@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/opening.h"
 #include "cost/cost.h"
 #include "import/profile/ort_profile.h"
 #include "import/profile/tf_costs.h"
-#include "opening.h"
 
 typedef enum { ON_CPU, ON_GPU, ELSEWHERE } place; /* what a file says of the device of a time */
 static const char *const place_name[] = {"CPUs", "GPUs", "other devices"};

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "driver/runner.h"
 #include "export/plan_file.h"
-#include "runner.h"
 
 void stw_result_destroy(stw_result *result) {
     if (result == NULL) return;

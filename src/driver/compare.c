@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
+#include "driver/runner.h"
 
 /* The best of a whole search as one entry; the others go. */
 static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *result, stw_error *error) {

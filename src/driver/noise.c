@@ -7,8 +7,8 @@
  * simulation knows: two plans whose times differ by less than that cannot be told apart. */
 #include <math.h>
 
+#include "driver/runner.h"
 #include "plan/membership.h"
-#include "runner.h"
 
 enum { DRAWS = 32 };
 /* Of the factor of a plan. Plans more than 5 % apart kept their order in 43 of 44 cases when they were run (docs/cost-model.md):

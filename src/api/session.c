@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/opening.h"
+#include "api/options.h"
 #include "base/str.h"
-#include "opening.h"
-#include "options.h"
 #include "plan/plan.h"
 
 struct stw_session {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "runner.h"
+#include "driver/runner.h"
 
 /* The policy's own budget is the number of updates, if there is one; else it is that of any search. */
 static stw_status prepare(stw_runner *r, const stw_options *options, stw_error *error) {

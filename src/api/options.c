@@ -1,4 +1,4 @@
-#include "options.h"
+#include "api/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const stw_option table[] = {
-#include "options.def"
+#include "api/options.def"
 };
 
 enum { OPTION_COUNT = sizeof table / sizeof table[0], MAX_PATH_BYTES = 4095 };

@@ -3,8 +3,8 @@
 #ifndef STW_RUNNER_H
 #define STW_RUNNER_H
 
+#include "api/settings.h"
 #include "method/method.h"
-#include "settings.h"
 
 typedef struct stw_trail { /* how a method's best value fell */
     stw_found *found;      /* (count) owned; NULL: none */

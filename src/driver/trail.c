@@ -1,7 +1,7 @@
 /* When a method's plan got better: a list of bounded length. */
 #include <stdlib.h>
 
-#include "runner.h"
+#include "driver/runner.h"
 
 enum { MOST_FOUND = 4096, FIRST_CAPACITY = 16 };
 

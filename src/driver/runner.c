@@ -1,4 +1,4 @@
-#include "runner.h"
+#include "driver/runner.h"
 
 #include <inttypes.h>
 #include <math.h>

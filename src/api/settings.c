@@ -1,9 +1,9 @@
-#include "settings.h"
+#include "api/settings.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "api/options.h"
 #include "plan/fuse.h"
 
 const char *const stw_objective_name[3] = {"time", "memory", "throughput"};

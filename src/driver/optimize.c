@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "driver/runner.h"
 #include "method/starts.h"
 #include "policy/checkpoint.h"
-#include "runner.h"
 #include "search/fusing.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
