@@ -66,7 +66,7 @@ def run_of(graph, k, kind, what, seed, options):
 
 
 def from_table2(record):
-    """A run of bench/table2.py as one of ours, or None: anneal, and go-one without plans to begin with."""
+    """A run of bench/table2.py as one of ours, or None: anneal, and go-one without initial plans."""
     what = {"anneal": "anneal", "go-one-alone": "no-glue"}.get(record["what"])
     if what is None:
         return None

@@ -10,7 +10,7 @@ from tables import PAPER
 FAMILIES = ["rnnlm", "gnmt", "transformer-xl", "inception", "amoebanet", "wavenet"]
 START_S = {"gnmt-8": 15.0, "transformer-xl-8": 7.0, "rnnlm-8": 6.0, "gnmt-4": 4.5, "gnmt-2": 2.5}  # to make y0, as seen; others: 2
 OVER_8000_OPS = ["rnnlm-8", "gnmt-4", "gnmt-8", "transformer-xl-8"]  # not in the ablations
-ENDS_BY_ITSELF = 200  # s; a tenth of it is the limit for the plans to begin with, which is more than they take
+ENDS_BY_ITSELF = 200  # s; a tenth of it is the limit for the initial plans, which is more than they take
 SEARCH_S = 2
 
 # What is run: the policy (HELD_OUT: without the graph's family; or a name), the budget in seconds, the arguments, and how many times the

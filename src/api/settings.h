@@ -15,7 +15,7 @@ typedef struct stw_settings {
     double budget_s;        /* 0: no limit of time */
     int64_t evaluations;    /* 0: no limit of evaluations */
     const stw_clock *clock; /* NULL: the computer's; tests bring their own */
-    const char *from;       /* file of the plan to begin with; NULL: none; borrowed from the options */
+    const char *from;       /* file of the initial plan; NULL: none; borrowed from the options */
     stw_policy_settings policy;
 } stw_settings;
 

@@ -42,7 +42,7 @@ bool stw_runner_is_late(const stw_runner *r, double seconds) {
 
 /* ---- making one ---- */
 
-/* The plan to begin with. Rules that were asked for go with its placement too. */
+/* The initial plan. Rules that were asked for go with its placement too. */
 static stw_status open_given(stw_runner *r, stw_error *error) {
     const stw_simulator *s = r->simulator;
     const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
@@ -61,7 +61,7 @@ static bool has_groups(const stw_plan *plan) {
     return false;
 }
 
-/* What decides about fusion; or what keeps the groups of the plan to begin with. */
+/* What decides about fusion; or what keeps the groups of the initial plan. */
 static stw_status open_fusing(stw_runner *r, const stw_stop *stop, stw_error *error) {
     if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
     STW_TRY_NEW(&r->arena, r->fusing, 1, error);
@@ -252,7 +252,7 @@ static double bound_for(const stw_runner *r, const stw_method *method, const stw
     return learns && (wish->file != NULL || wish->updates > 0) ? 0.0 : stw_runner_objective_bound(r, result);
 }
 
-/* With no plans to begin with. */
+/* With no initial plans. */
 static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
     return (stw_search){
         .simulator = r->simulator,

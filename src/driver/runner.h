@@ -59,7 +59,7 @@ typedef struct stw_runner {
     int64_t evaluations; /* of the methods that are done */
     stw_progress progress;
     double reported_s;         /* when it was last told */
-    stw_plan *from;            /* the plan to begin with, or NULL */
+    stw_plan *from;            /* the initial plan, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
     bool leaves_fusion;        /* it is among the tasks, but the time does not suffice for it */
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
@@ -82,7 +82,7 @@ bool stw_runner_is_late(const stw_runner *runner, double seconds);
  * and the end of both: the runner goes, the result is handed out if `status` is OK. */
 stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
                            const stw_clock *clock, stw_runner **runner, stw_result **result, stw_error *error);
-/* What methods need beside it: groups, when fusion is among the tasks, and the plan to begin with. On large graphs groups take
+/* What methods need beside it: groups, when fusion is among the tasks, and the initial plan. On large graphs groups take
  * long; they end early when `stop` (or NULL) is due. */
 stw_status stw_runner_prepare(stw_runner *runner, const stw_stop *stop, stw_error *error);
 stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out);

@@ -97,7 +97,7 @@ static void keep_given(const stw_search *search, stw_plan *plan) {
 
 /* ---- running a method on groups ---- */
 
-/* The plans to begin with, as plans of groups. */
+/* The initial plans, as plans of groups. */
 static stw_status reduce_starts(const stw_search *search, const stw_fused *fused, const stw_plan **out, stw_plan **owned,
                                 int32_t *count, stw_error *error) {
     for (*count = 0; *count < search->start_count && *count < STW_MAX_STARTS; ++*count) {
@@ -190,7 +190,7 @@ static stw_status note_gain(const stw_method *method, stw_search *search, const 
     return STW_OK;
 }
 
-/* Places groups, then runs the method on the ops with that plan among those to begin with, before or after the best of them. */
+/* Places groups, then runs the method on the ops with that plan among the initial ones, before or after the best of them. */
 static stw_status run_twice(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
     const stw_budget whole = search->budget;
     const stw_plan *start[STW_MAX_STARTS];

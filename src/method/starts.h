@@ -1,4 +1,4 @@
-/* Plans to begin with: those that the search was given, else what other methods make. */
+/* Initial plans: those that the search was given, else what other methods make. */
 #ifndef STW_METHOD_STARTS_H
 #define STW_METHOD_STARTS_H
 

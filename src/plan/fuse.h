@@ -21,7 +21,7 @@ bool stw_fusion_find(stw_str name, stw_fusion *out);
 typedef struct stw_fuser stw_fuser; /* room for making groups; one thread at a time */
 
 stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error);
-/* Whether ops may be recomputed in several groups; they may unless this says otherwise. */
+/* Whether ops may be recomputed in several groups; by default they may. */
 void stw_fuser_allow_recomputing(stw_fuser *f, bool allow);
 
 /* When the rule `default` ends early, with those groups that save most; NULL, as at first: never. Borrowed. */

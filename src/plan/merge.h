@@ -13,7 +13,7 @@ typedef struct stw_merge stw_merge; /* groups in the making; one thread at a tim
 
 stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, stw_arena *arena, stw_merge **out,
                             stw_error *error);
-/* Whether an op may be recomputed in several groups; it may unless this says otherwise. */
+/* Whether an op may be recomputed in several groups; by default it may. */
 void stw_merge_allow_recomputing(stw_merge *m, bool allow);
 /* Every op alone. `device`: (N), borrowed until the next call. */
 void stw_merge_reset(stw_merge *m, const int32_t *device);

@@ -9,7 +9,7 @@
 #include "method/starts.h"
 #include "search/list.h"
 
-static const int64_t START_EVALUATIONS = 90; /* for the plans to begin with */
+static const int64_t START_EVALUATIONS = 90; /* for the initial plans */
 static const double GO_ON = 0.6;             /* chance that a visit goes on from the best plan so far */
 static const double BEST_START = 0.6;        /* chance that it begins with the best of the others' plans, else with one of: */
 enum { NEXT_STARTS = 3 };

@@ -1,4 +1,4 @@
-/* One problem of a pre-training: a graph on a machine, plans of other methods to begin with, and a trainer that learns into a
+/* One problem of a pre-training: a graph on a machine, initial plans of other methods, and a trainer that learns into a
  * network of somebody else. It is used for some updates and thrown away: what is learnt must be in the network. */
 #ifndef STW_PRETRAIN_INSTANCE_H
 #define STW_PRETRAIN_INSTANCE_H

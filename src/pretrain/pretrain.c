@@ -305,7 +305,7 @@ stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *err
         return stw_fail(error, STW_ERROR_INPUT,
                         "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
                         (long long)seed, (long long)updates, (long long)slots);
-    if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a training by time cannot be gone on with", path);
+    if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a run with --budget cannot be resumed; use --updates", path);
     if (!stw_tensor_file_dimension(&file, "adam_step", &step))
         return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; begin anew", path);
     if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))

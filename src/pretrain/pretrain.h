@@ -16,7 +16,7 @@
 typedef struct stw_pretrain_settings {
     uint64_t seed;
     int64_t updates;        /* 0: by time */
-    double budget_s;        /* then: ends with the generation in which it is over; such a training cannot be gone on with */
+    double budget_s;        /* then: ends with the generation in which it is over; such a run cannot be resumed */
     int32_t slots;          /* problems in an update */
     int32_t visits;         /* updates in a generation */
     int32_t validations;    /* problems that are never learnt from */
@@ -33,10 +33,10 @@ typedef struct stw_pretrain_settings {
 /* "default", made for the policy network of that name. */
 stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error);
 
-typedef struct stw_pretrain_row { /* one update, over all slots; values over that of the plan to begin with: geometric means */
+typedef struct stw_pretrain_row { /* one update, over all slots; values over that of the initial plan: geometric means */
     int64_t update, evaluations;
     double seconds, difficulty;
-    double greedy, best; /* the plan without noise; the best of it, the samples, the moves tried and the plan to begin with */
+    double greedy, best; /* the plan without noise; the best of it, the samples, the moves tried and the initial plan */
     double mean;         /* of the samples */
     double spread;       /* over units, of the first knob */
     double rate, sigma, gradient_norm, clipped;

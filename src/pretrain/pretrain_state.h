@@ -64,7 +64,7 @@ typedef stw_status stw_slot_work(stw_pretrain *p, stw_slot *slot, int32_t index,
 stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *work, stw_error *error);
 stw_status stw_slot_open(stw_pretrain *p, stw_slot *slot, stw_error *error);
 void stw_slot_close(stw_slot *slot);
-/* Draws until there is a problem with a valid plan to begin with. */
+/* Draws until there is a problem with a valid initial plan. */
 stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts, bool schedules,
                          stw_error *error);
 /* Samples, or tries moves alone, and keeps the numbers. */

@@ -60,7 +60,7 @@ typedef struct stw_search {
     stw_workspace *const *workspace; /* (threads) */
     const stw_arena *scratch;        /* (threads) a worker works on a copy of its own */
     stw_arena arena;                 /* for the thread that runs the method, on a copy */
-    const stw_plan *const *start;    /* plans to begin with, best first; may be none */
+    const stw_plan *const *start;    /* initial plans, best first; may be none */
     int32_t start_count;
     const stw_plan *given;             /* what is not among the tasks stays as it is there; NULL: as the default has it */
     stw_fusing *given_groups;          /* placed as one, when they must stay and the placement need not; else NULL */
@@ -84,7 +84,7 @@ typedef struct stw_search {
 } stw_search;
 
 /* A search within another, for a method that runs as a part of it. The problem, what is given, settings, threads, memory and
- * watchers are the outer's. Its own are the budget, the plans to begin with (none yet), the curve (shown to nobody) and what it
+ * watchers are the outer's. Its own are the budget, the initial plans (none yet), the curve (shown to nobody) and what it
  * reports: its evaluations begin at 0. */
 stw_search stw_search_within(const stw_search *outer, stw_budget budget);
 /* The same with groups as ops: `simulator` and `workspace` (threads) are those of a stw_fused. It goes on with the outer's budget

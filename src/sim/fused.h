@@ -25,7 +25,7 @@ void stw_fused_destroy(stw_fused *fused);
 
 /* A plan of the groups as one of the ops. */
 stw_status stw_fused_expand(const stw_fused *fused, const stw_plan *of_groups, stw_plan *of_ops, stw_error *error);
-/* The reverse, for plans to begin with: each group is where its output is. Orders are left out. */
+/* The reverse, for initial plans: each group is where its output is. Orders are left out. */
 void stw_fused_reduce(const stw_fused *fused, const stw_plan *of_ops, stw_plan *of_groups);
 
 #endif

@@ -7,7 +7,7 @@
 #include "plan/rules.h"
 #include "sim/complete.h"
 
-/* ---- the fusion priorities to begin with ---- */
+/* ---- the initial fusion priorities ---- */
 
 static const double LEAST = 0.05; /* of what a plan merges though the rule could not */
 

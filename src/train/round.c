@@ -316,7 +316,7 @@ static stw_status try_plan(stw_trainer *t, const stw_round *round, const stw_dec
     return stw_trainer_keep(t, 1, &score, error);
 }
 
-/* Without a plan to begin with: one with all knobs at 1, without glue to any; of the head `device`, all on one device. Fused by
+/* Without an initial plan: one with all knobs at 1, without glue to any; of the head `device`, all on one device. Fused by
  * the rule. */
 static stw_status make_origin(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;

@@ -76,7 +76,7 @@ typedef struct stw_environment {
 
 typedef struct stw_trainer stw_trainer;
 
-/* config: the network, its feature columns filled in (that of environment->net, if there is one). `start`: a plan to begin with,
+/* config: the network, its feature columns filled in (that of environment->net, if there is one). `start`: an initial plan,
  * and what it is worth; NULL: none. */
 stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
@@ -95,7 +95,7 @@ stw_status stw_trainer_add_gradient(stw_trainer *trainer, int32_t epoch, stw_err
  * draws. */
 stw_status stw_trainer_restart(stw_trainer *trainer, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
                                stw_error *error);
-/* Better priorities for the best plan, or the one to begin with, from runs backwards: six evaluations at most. Every better plan
+/* Better priorities for the best plan, or the initial one, from runs backwards: six evaluations at most. Every better plan
  * gets them as it is found. */
 stw_status stw_trainer_polish(stw_trainer *trainer, stw_error *error);
 /* The beginning of the first round alone, with its constants. */

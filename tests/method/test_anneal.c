@@ -527,7 +527,7 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
     test_context("%s", "");
 }
 
-/* ---- plans to begin with ---- */
+/* ---- initial plans ---- */
 
 TEST(starts, are_the_given_ones_or_the_best_of_the_methods) {
     CHECK(stw_method_serves(&stw_method_single, STW_OBJECTIVE_TIME, BOTH));

@@ -1,4 +1,4 @@
-/* A plan to begin with (--from): what is not among the tasks is kept, and nothing that is found is worse. */
+/* An initial plan (--from): what is not among the tasks is kept, and nothing that is found is worse. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include <stdio.h>
 

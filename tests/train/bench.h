@@ -226,7 +226,7 @@ static inline stw_score score_of(bench *b, const stw_plan *plan) {
     return score;
 }
 
-/* start: the plan to begin with, or NULL. */
+/* start: the initial plan, or NULL. */
 static inline stw_trainer *trainer_of(bench *b, const stw_policy_config *config, const stw_train_settings *settings,
                                       const stw_plan *start) {
     const stw_environment environment = environment_of(b);

@@ -345,7 +345,7 @@ def optimize(graph: Union[GraphLike, Simulator], machine: MachineLike = None, bu
     when the graph brings one. ``budget`` is text such as "500ms" or "2min", or seconds; 10 seconds unless
     ``evaluations`` is given, whose results repeat exactly. ``memory`` gives every device this much; ``costs`` is a file
     of measured times; what there is to say about it (rows that match no op, ...) is warned of. ``start`` is a :class:`Plan` or a
-    plan file to begin with: what is not among the ``tasks`` stays as it is there (``tasks="fusion"`` decides about groups only),
+    plan file to start from: what is not among the ``tasks`` stays as it is there (``tasks="fusion"`` decides about groups only),
     and the first candidate is that plan, "given". ``progress`` is called some times per second with a :class:`Progress`; True
     prints a line to standard error. The other options are those of ``stowage help optimize``, with underscores for dashes:
     ``objective``, ``tasks``, ``rule``, ``fusion``, ``units``, ``threads``, ``seed``, ...

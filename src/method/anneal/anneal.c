@@ -130,7 +130,7 @@ stw_status stw_anneal_begin_chain(const stw_annealing *a, stw_chain *c, int32_t 
  * change is kept if the plan becomes at most a little worse; how little falls to nothing by the end (threshold accepting). */
 
 enum { CHAINS = 8, ROUNDS = 48, LEVELS = 5 };
-static const double START_SHARE = 0.4; /* of the budget, for plans to begin with where none are given */
+static const double START_SHARE = 0.4; /* of the budget, for initial plans where none are given */
 
 typedef struct {
     stw_annealing shared;
@@ -425,7 +425,7 @@ static bool is_decided(const stw_search *search) {
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_starts starts;
     TRY(stw_starts_open(search, NULL, 0, START_SHARE, &starts, error));
-    if (starts.count == 0) return stw_fail(error, STW_ERROR_NO_PLAN, "there is no plan to begin with");
+    if (starts.count == 0) return stw_fail(error, STW_ERROR_NO_PLAN, "there is no initial plan");
     annealing *a = calloc(1, sizeof *a);
     stw_status status = a == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
     const bool decided = is_decided(search);

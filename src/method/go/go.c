@@ -4,7 +4,7 @@
 
 #include "search/fusing.h"
 
-static const double START_SHARE = 0.1; /* of the budget, for plans to begin with where none are given */
+static const double START_SHARE = 0.1; /* of the budget, for initial plans where none are given */
 
 /* ---- what the trainer asks for ---- */
 

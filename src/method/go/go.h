@@ -1,4 +1,4 @@
-/* What the methods go-one, go-zero and go-tune share: the problem as the policy meets it, plans to begin with, what a trainer
+/* What the methods go-one, go-zero and go-tune share: the problem as the policy meets it, initial plans, what a trainer
  * asks for, and a part of the budget. Of a pre-trained policy: its file, and the plans that it makes without learning. */
 #ifndef STW_METHOD_GO_GO_H
 #define STW_METHOD_GO_GO_H
@@ -21,7 +21,7 @@ typedef struct stw_go {
     int64_t began_evaluations;
     double done;          /* 0 to 1: of the updates, where the method counts them itself */
     atomic_llong decodes; /* plans made from decisions */
-    stw_score first;      /* of the plan to begin with, if there is one */
+    stw_score first;      /* of the initial plan, if there is one */
     bool has_first;
     double evaluation_s; /* the time that its evaluation took */
 } stw_go;
@@ -30,7 +30,7 @@ typedef struct stw_go {
 const stw_policy_settings *stw_go_wish(const stw_search *search);
 /* The problem, with what the tasks leave to decide; fusion is not decided. */
 stw_status stw_go_prepare(stw_go *go, stw_arena *arena, stw_error *error);
-/* Plans to begin with, where none are given: those of every constructive method but `steer`, whose constants the policy tries
+/* Initial plans, where none are given: those of every constructive method but `steer`, whose constants the policy tries
  * itself. */
 stw_status stw_go_open_starts(stw_go *go, stw_error *error);
 /* What the best of them is worth, if there is one. */

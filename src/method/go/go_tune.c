@@ -46,7 +46,7 @@ static void write_note(const stw_go *g, const stw_score *score) {
     }
 }
 
-/* In `optimize` go-zero ran before, and its plan is among those to begin with. */
+/* In `optimize` go-zero ran before, and its plan is among the initial ones. */
 static bool has_zero(const stw_search *search) {
     for (int32_t k = 0; k < search->start_count; k++) {
         if (stw_str_is(search->start[k]->method, stw_method_go_zero.name)) return true;

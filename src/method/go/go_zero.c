@@ -1,5 +1,5 @@
 /* `go-zero`: a policy that was trained on other graphs, applied to this one. Nothing is learnt: the plan without noise and some
- * samples about it, relative to the plan to begin with, then relative to the best plan so far; and then moves that the policy
+ * samples about it, relative to the initial plan, then relative to the best plan so far; and then moves that the policy
  * finds promising. */
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error)
     int32_t empty = 0; /* rounds in which all that was proposed has failed before */
     while (left > 1 && !stw_search_is_stopped(g->search)) {
         int64_t tries = left - 1 < round ? left - 1 : round;
-        const int64_t room = stw_search_evaluations_left(g->search) - 2; /* for the plan to begin with, and for all at once */
+        const int64_t room = stw_search_evaluations_left(g->search) - 2; /* for the initial plan, and for all at once */
         int32_t tried = 0;
         if (room < tries) tries = room;
         if (tries < 1) break;
