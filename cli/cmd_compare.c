@@ -30,8 +30,8 @@ static stw_status list_methods(comparison *c, stw_error *error) {
     const stw_method *method;
     STW_TRY_NEW(&c->arena, c->method, MAX_METHODS, error);
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL && c->method_count + 1 < MAX_METHODS; k++) {
-        if (method->kind != STW_METHOD_CONSTRUCTIVE || method == &stw_method_random) continue;
-        if (method == &stw_method_balance && c->settings.objective != STW_OBJECTIVE_THROUGHPUT) continue;
+        const bool elsewhere = (method->traits & STW_METHOD_THROUGHPUT_ONLY) && c->settings.objective != STW_OBJECTIVE_THROUGHPUT;
+        if (method->kind != STW_METHOD_CONSTRUCTIVE || (method->traits & STW_METHOD_NAMED_ONLY) || elsewhere) continue;
         c->method[c->method_count++] = method->name;
     }
     c->method[c->method_count++] = "optimize";

@@ -32,10 +32,8 @@ static bool is_spent(const stw_runner *r, double share) {
 
 /* ---- what things take ---- */
 
-/* Seconds, as measured on gnmt-8, on one of 58,000 ops and on one of 993,000 on 64 devices: per op; of list schedulers per op
- * and device. They need not be exact: what runs into the deadline is given up, where that can be. */
-static const double BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6, ETF_S = 2.5e-7, HEFT_S = 1e-7, SCT_S = 4e-5, METIS_S = 8e-6,
-                    SIMPLE_S = 7e-7;
+/* Seconds per op, measured as those of methods were (method.h). */
+static const double BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
 static const double QUICK_S = 0.05; /* nobody minds waiting for it */
 
 /* What placing is done with: groups, if there are any. */
@@ -46,10 +44,7 @@ static double count_placed(const stw_runner *r) {
 /* Until a method has built its first plan. */
 static double seconds_to_build(const stw_runner *r, const stw_method *method) {
     const double ops = count_placed(r), pairs = ops * r->simulator->machine->device_count;
-    if (method == &stw_method_etf) return ETF_S * pairs;
-    if (method == &stw_method_sct) return ETF_S * pairs + SCT_S * ops;
-    if (method == &stw_method_heft || method == &stw_method_steer) return HEFT_S * pairs;
-    return (method == &stw_method_metis ? METIS_S : SIMPLE_S) * ops;
+    return method->op_s * ops + method->pair_s * pairs;
 }
 
 static bool is_slow(const stw_runner *r, double seconds, double share) {
@@ -198,7 +193,8 @@ static stw_budget slice_for_any(const stw_runner *r, bool timed) {
 static const stw_method *first_method(const stw_runner *r) {
     const stw_method *first = stw_method_for(r->settings.objective);
     const double seconds = seconds_to_build(r, first);
-    return first == &stw_method_etf && seconds > QUICK_S && is_slow(r, seconds, SLOW_FIRST_SHARE) ? &stw_method_expert : first;
+    return stw_method_decides_placement(first) && seconds > QUICK_S && is_slow(r, seconds, SLOW_FIRST_SHARE) ? &stw_method_expert
+                                                                                                             : first;
 }
 
 /* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
@@ -238,7 +234,7 @@ static stw_status run_first(stw_runner *r, bool gives_up, stw_result *result, st
     const stw_method *first = first_method(r);
     if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
     if (result->best < 0) return run_until_one_fits(r, result, error);
-    if (first == &stw_method_lean ? !may_lean(r) : !may_place(r)) return STW_OK;
+    if (stw_method_decides_placement(first) ? !may_place(r) : !may_lean(r)) return STW_OK;
     TRY(run_alone(r, first, gives_up, result, error));
     const stw_method *better = stw_method_for(r->settings.objective);
     return better != first && may_build(r, better, 1.0) ? run_alone(r, better, true, result, error) : STW_OK;
@@ -317,16 +313,17 @@ static bool has_run(const stw_result *result, const stw_method *method) {
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
-        if (method == &stw_method_single && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
+        const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
+        if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
         if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
-        if (method == &stw_method_lean && !may_lean(r)) continue;
-        const bool again = method == &stw_method_single || (method == &stw_method_lean && may_place(r)); /* a rule, placements */
+        if (orders && !may_lean(r)) continue;
+        const bool again = is_default || (orders && may_place(r)); /* a rule, placements */
         if (!again && has_run(result, method)) continue;
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         if (!may_build(r, method, POLICY_SHARE)) continue; /* policies and searches must begin */
-        const stw_budget slice = slice_for(r, method == &stw_method_steer);
+        const stw_budget slice = slice_for(r, (method->traits & STW_METHOD_STEERS) != 0);
         TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
-        if (method == &stw_method_single) name_last(result, "single-by-rule");
+        if (is_default) name_last(result, "single-by-rule");
     }
     return STW_OK;
 }

@@ -274,7 +274,7 @@ static stw_status keep_better_start(const stw_method *method, stw_search *search
 /* If the placement is not to be decided, that of the best start takes the place of a method that only places. */
 static bool keeps_placement(const stw_method *method, const stw_search *search) {
     if (search->tasks & STW_TASK_PLACEMENT) return false;
-    return stw_method_decides_placement(method) || (search->given != NULL && method == &stw_method_single);
+    return stw_method_decides_placement(method) || (search->given != NULL && (method->traits & STW_METHOD_DEFAULT) != 0);
 }
 
 stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {

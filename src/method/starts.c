@@ -5,15 +5,14 @@
 #include "plan/plan.h"
 #include "search/fusing.h"
 
-bool stw_method_decides_placement(const stw_method *method) {
-    return method->kind == STW_METHOD_CONSTRUCTIVE && method != &stw_method_single && method != &stw_method_lean;
-}
+bool stw_method_decides_placement(const stw_method *method) { return (method->traits & STW_METHOD_PLACES) != 0; }
 
 bool stw_method_serves(const stw_method *method, stw_objective objective, unsigned tasks) {
-    if (method->kind != STW_METHOD_CONSTRUCTIVE || method == &stw_method_random) return false;
-    if (method == &stw_method_lean) return objective == STW_OBJECTIVE_MEMORY && (tasks & STW_TASK_SCHEDULE);
-    if (!(tasks & STW_TASK_PLACEMENT)) return method == &stw_method_single; /* the default's placement, by the rule */
-    return method != &stw_method_balance || objective == STW_OBJECTIVE_THROUGHPUT;
+    const unsigned traits = method->traits;
+    if (method->kind != STW_METHOD_CONSTRUCTIVE || (traits & STW_METHOD_NAMED_ONLY)) return false;
+    if (traits & STW_METHOD_ORDERS) return objective == STW_OBJECTIVE_MEMORY && (tasks & STW_TASK_SCHEDULE);
+    if (!(tasks & STW_TASK_PLACEMENT)) return (traits & STW_METHOD_DEFAULT) != 0; /* the default's placement, by the rule */
+    return !(traits & STW_METHOD_THROUGHPUT_ONLY) || objective == STW_OBJECTIVE_THROUGHPUT;
 }
 
 const stw_method *stw_method_for(stw_objective objective) {

@@ -91,7 +91,7 @@ static stw_status open_starts(stw_instance *i, bool all, stw_error *error) {
     int32_t count = 0;
     if (all) {
         for (int32_t k = 0; (method = stw_method_at(k)) != NULL && count < STW_MAX_STARTS; k++) {
-            if (method != &stw_method_steer && stw_method_serves(method, i->search.objective, i->search.tasks))
+            if (!(method->traits & STW_METHOD_STEERS) && stw_method_serves(method, i->search.objective, i->search.tasks))
                 methods[count++] = method;
         }
     } else {

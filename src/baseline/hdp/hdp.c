@@ -138,5 +138,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_hdp = {"hdp", "the hierarchical planner: ops into groups, groups onto devices, learnt on this graph",
-                                   STW_METHOD_RIVAL, run};
+const stw_method stw_method_hdp = {
+    .name = "hdp",
+    .description = "the hierarchical planner: ops into groups, groups onto devices, learnt on this graph",
+    .kind = STW_METHOD_RIVAL,
+    .run = run};

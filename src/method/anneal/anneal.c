@@ -443,5 +443,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_anneal = {"anneal", "local search from the best plans of the other methods, until the budget ends",
-                                      STW_METHOD_SEARCH, run};
+const stw_method stw_method_anneal = {
+    .name = "anneal",
+    .description = "local search from the best plans of the other methods, until the budget ends",
+    .kind = STW_METHOD_SEARCH,
+    .run = run};

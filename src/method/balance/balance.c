@@ -306,5 +306,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_balance = {"balance", "contiguous splits, annealed, for the largest load (throughput)",
-                                       STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_balance = {.name = "balance",
+                                       .description = "contiguous splits, annealed, for the largest load (throughput)",
+                                       .kind = STW_METHOD_CONSTRUCTIVE,
+                                       .traits = STW_METHOD_PLACES | STW_METHOD_THROUGHPUT_ONLY,
+                                       .op_s = 7e-7,
+                                       .run = run};

@@ -255,5 +255,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return STW_OK;
 }
 
-const stw_method stw_method_etf = {"etf", "always the op that can start first, where it can, within memory",
-                                   STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_etf = {.name = "etf",
+                                   .description = "always the op that can start first, where it can, within memory",
+                                   .kind = STW_METHOD_CONSTRUCTIVE,
+                                   .traits = STW_METHOD_PLACES,
+                                   .pair_s = 2.5e-7,
+                                   .run = run};

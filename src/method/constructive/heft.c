@@ -104,5 +104,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_heft = {"heft", "ops by upward rank, each where it ends first; alone and anchored to other plans",
-                                    STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_heft = {
+    .name = "heft",
+    .description = "ops by upward rank, each where it ends first; alone and anchored to other plans",
+    .kind = STW_METHOD_CONSTRUCTIVE,
+    .traits = STW_METHOD_PLACES,
+    .pair_s = 1e-7,
+    .run = run};

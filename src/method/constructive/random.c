@@ -20,5 +20,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return stw_search_variants(search, &variants, plan, NULL, error);
 }
 
-const stw_method stw_method_random = {"random", "every op on a random device; the best of 16 draws", STW_METHOD_CONSTRUCTIVE,
-                                      run};
+const stw_method stw_method_random = {.name = "random",
+                                      .description = "every op on a random device; the best of 16 draws",
+                                      .kind = STW_METHOD_CONSTRUCTIVE,
+                                      .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
+                                      .op_s = 7e-7,
+                                      .run = run};

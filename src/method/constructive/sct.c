@@ -292,5 +292,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
 
 #endif
 
-const stw_method stw_method_sct = {"sct", "etf in which devices wait for favourite children, found by a linear program",
-                                   STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_sct = {.name = "sct",
+                                   .description = "etf in which devices wait for favourite children, found by a linear program",
+                                   .kind = STW_METHOD_CONSTRUCTIVE,
+                                   .traits = STW_METHOD_PLACES,
+                                   .pair_s = 2.5e-7,
+                                   .op_s = 4e-5,
+                                   .run = run};

@@ -54,4 +54,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return place_on(search, plan, fastest, error);
 }
 
-const stw_method stw_method_single = {"single", "everything on the fastest device that holds it", STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_single = {.name = "single",
+                                      .description = "everything on the fastest device that holds it",
+                                      .kind = STW_METHOD_CONSTRUCTIVE,
+                                      .traits = STW_METHOD_DEFAULT,
+                                      .op_s = 7e-7,
+                                      .run = run};

@@ -56,5 +56,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return stw_search_variants(search, &variants, plan, NULL, error);
 }
 
-const stw_method stw_method_spread = {"spread", "contiguous stages of equal time in topological order, one per device",
-                                      STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_spread = {.name = "spread",
+                                      .description = "contiguous stages of equal time in topological order, one per device",
+                                      .kind = STW_METHOD_CONSTRUCTIVE,
+                                      .traits = STW_METHOD_PLACES,
+                                      .op_s = 7e-7,
+                                      .run = run};

@@ -164,5 +164,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_steer = {"steer", "a steered list scheduler over a grid of constants, around the best plans so far",
-                                     STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_steer = {
+    .name = "steer",
+    .description = "a steered list scheduler over a grid of constants, around the best plans so far",
+    .kind = STW_METHOD_CONSTRUCTIVE,
+    .traits = STW_METHOD_PLACES | STW_METHOD_STEERS,
+    .pair_s = 1e-7,
+    .run = run};

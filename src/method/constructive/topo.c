@@ -92,5 +92,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return STW_OK;
 }
 
-const stw_method stw_method_topo = {"topo", "topological order, a device after the other, each up to its share",
-                                    STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_topo = {.name = "topo",
+                                    .description = "topological order, a device after the other, each up to its share",
+                                    .kind = STW_METHOD_CONSTRUCTIVE,
+                                    .traits = STW_METHOD_PLACES,
+                                    .op_s = 7e-7,
+                                    .run = run};

@@ -349,5 +349,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status == STW_OK ? conclude(&x, error) : status;
 }
 
-const stw_method stw_method_exact = {"exact", "the best plan of a small graph, proved by branch and bound", STW_METHOD_EXACT,
-                                     run};
+const stw_method stw_method_exact = {.name = "exact",
+                                     .description = "the best plan of a small graph, proved by branch and bound",
+                                     .kind = STW_METHOD_EXACT,
+                                     .run = run};

@@ -117,5 +117,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return STW_OK;
 }
 
-const stw_method stw_method_expert = {"expert", "the layers in stages, or a layer per device; gradients with their forward ops",
-                                      STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_expert = {
+    .name = "expert",
+    .description = "the layers in stages, or a layer per device; gradients with their forward ops",
+    .kind = STW_METHOD_CONSTRUCTIVE,
+    .traits = STW_METHOD_PLACES,
+    .op_s = 7e-7,
+    .run = run};

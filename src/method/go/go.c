@@ -108,7 +108,7 @@ stw_status stw_go_open_starts(stw_go *g, stw_error *error) {
     const stw_method *methods[STW_MAX_STARTS], *method;
     int32_t count = 0;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL && count < STW_MAX_STARTS; k++) {
-        if (method != &stw_method_steer && stw_method_serves(method, g->search->objective, g->search->tasks))
+        if (!(method->traits & STW_METHOD_STEERS) && stw_method_serves(method, g->search->objective, g->search->tasks))
             methods[count++] = method;
     }
     return stw_starts_open(g->search, methods, count, START_SHARE, &g->starts, error);

@@ -168,5 +168,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_go_one = {"go-one", "the policy network, trained on this graph alone while the budget lasts",
-                                      STW_METHOD_LEARNER, run};
+const stw_method stw_method_go_one = {.name = "go-one",
+                                      .description = "the policy network, trained on this graph alone while the budget lasts",
+                                      .kind = STW_METHOD_LEARNER,
+                                      .run = run};

@@ -82,5 +82,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return stw_go_run_pretrained(search, "go-tune", run_policy, plan, error);
 }
 
-const stw_method stw_method_go_tune = {"go-tune", "go-zero, and its network trained on this graph for some updates",
-                                       STW_METHOD_POLICY, run};
+const stw_method stw_method_go_tune = {.name = "go-tune",
+                                       .description = "go-zero, and its network trained on this graph for some updates",
+                                       .kind = STW_METHOD_POLICY,
+                                       .run = run};

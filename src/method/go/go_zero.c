@@ -191,4 +191,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
 }
 
 const stw_method stw_method_go_zero = {
-    "go-zero", "the policy network as it was trained on other graphs: some plans, and it is done", STW_METHOD_POLICY, run};
+    .name = "go-zero",
+    .description = "the policy network as it was trained on other graphs: some plans, and it is done",
+    .kind = STW_METHOD_POLICY,
+    .run = run};

@@ -384,5 +384,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return STW_OK;
 }
 
-const stw_method stw_method_metis = {"metis", "parts of equal work with little between them, by METIS; the best of many settings",
-                                     STW_METHOD_CONSTRUCTIVE, run};
+const stw_method stw_method_metis = {
+    .name = "metis",
+    .description = "parts of equal work with little between them, by METIS; the best of many settings",
+    .kind = STW_METHOD_CONSTRUCTIVE,
+    .traits = STW_METHOD_PLACES,
+    .op_s = 8e-6,
+    .run = run};
