@@ -1,6 +1,6 @@
 /* Opening what a session needs, with limits on how large files may be. */
-#ifndef STW_OPENING_H
-#define STW_OPENING_H
+#ifndef STW_API_OPENING_H
+#define STW_API_OPENING_H
 
 #include "base/file.h"
 

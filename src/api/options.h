@@ -2,8 +2,8 @@
  *
  * A row belongs to a set of commands. A name may have several rows for different commands, where meaning, allowed values or
  * default differ; within one command it has one. To add an option, add a row and nothing else. */
-#ifndef STW_OPTIONS_H
-#define STW_OPTIONS_H
+#ifndef STW_API_OPTIONS_H
+#define STW_API_OPTIONS_H
 
 #include "base/str.h"
 

@@ -1,6 +1,6 @@
 /* What the options say of a search, as numbers. */
-#ifndef STW_SETTINGS_H
-#define STW_SETTINGS_H
+#ifndef STW_API_SETTINGS_H
+#define STW_API_SETTINGS_H
 
 #include "search/search.h"
 

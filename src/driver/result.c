@@ -1,4 +1,4 @@
-/* What a search came to, for callers. */
+/* The outcome of a search, for callers. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Runs methods one after the other, on threads that they share, and keeps what came out: behind optimize, compare and
  * stw_method_run. */
-#ifndef STW_RUNNER_H
-#define STW_RUNNER_H
+#ifndef STW_DRIVER_RUNNER_H
+#define STW_DRIVER_RUNNER_H
 
 #include "api/settings.h"
 #include "method/method.h"

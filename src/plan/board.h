@@ -36,7 +36,7 @@ typedef struct stw_board_base { /* T tasks, V values, D devices, C cost classes 
     double *us;          /* (T, C) */
     int32_t *piece_row;  /* (V) row in the table of pieces of a value that is read in several ways, else -1 */
     int32_t piece_rows;
-    double *sent_bytes;            /* (V) that are sent to a device which reads it in all ways that there are */
+    double *sent_bytes;            /* (V) bytes sent to a device that reads the value through every one of its views */
     int32_t *largest_reader;       /* (V) of parameters and buffers: the task that takes longest, or -1 */
     double *atom_bytes;            /* (atoms) of parameters and buffers */
     bool *atom_has_op;             /* (atoms) */

@@ -1,6 +1,7 @@
 #include "plan/fuse.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,8 +315,11 @@ void stw_fuse_by_priority(stw_fuser *f, const double *priority, const int32_t *d
 static const char joined_name[] = "joined"; /* `default`, then siblings.h */
 
 static stw_status fail_unknown(const char *name, stw_error *error) {
-    return stw_fail(error, STW_ERROR_INPUT, "unknown fusion rule '%s'; known: %s, %s, %s, %s", name, stw_fusion_name[0],
-                    stw_fusion_name[1], stw_fusion_name[2], joined_name);
+    char known[200] = "";
+    size_t length = 0;
+    for (int k = 0; k < STW_FUSION_COUNT && length < sizeof known; k++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s, ", stw_fusion_name[k]);
+    return stw_fail(error, STW_ERROR_INPUT, "unknown fusion rule '%s'; known: %s%s", name, known, joined_name);
 }
 
 stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rule, stw_error *error) {

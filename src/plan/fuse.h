@@ -1,11 +1,14 @@
 /* What is fused: groups by a rule, or by fusion priorities, on top of merge.h.
  *
  *   none                every op alone
- *   default             greedy: time and again the merge that saves most by the cost of groups, as XLA's priority fusion does
+ *   default             greedy: repeatedly makes the merge with the largest estimated saving, as XLA's priority fusion does
  *   reverse-post-order  every legal merge, from the last op to the first: the older rule of compilers
  *
- * What `default` does is said again as priorities in [-1, 1]: above 0 what it merged, the first merge highest; below 0 what
- * could be merged but would cost more than it saves, the dearest lowest; 0 what cannot be merged, at last. */
+ * `default` also reports its result as priorities in [-1, 1]: positive for merged ops (the first merge highest), negative for
+ * merges that would cost more than they save (the costliest lowest), 0 for ops that could not be merged in the end.
+ *
+ * stw_plan_fuse (stowage.h) knows one more, `joined`: `default`, then siblings.h. It is no rule of searches, since groups with
+ * several results cannot be placed as one op. */
 #ifndef STW_PLAN_FUSE_H
 #define STW_PLAN_FUSE_H
 

@@ -2,8 +2,8 @@
  * read it, all or nothing: into the one that does, or, where several do, recomputed in each of them. What is illegal stays as it
  * is: ops of other devices, of classes that do not fuse, graph outputs, updates, groups that grow too large.
  *
- * Only what all readers take leaves its group, so every group has one op that is read outside, the one it began with. Hence a
- * group has a single output, and groups never close a cycle: whatever follows a member follows that op. */
+ * An op leaves its group only if all its readers absorb it, so each group keeps exactly one op that is read outside: the one it
+ * started with. Hence a group has a single output, and groups never close a cycle: whatever follows a member follows that op. */
 #ifndef STW_PLAN_MERGE_H
 #define STW_PLAN_MERGE_H
 

@@ -129,7 +129,7 @@ static void try_channel(engine *e, int32_t channel) {
     e->channel_try[e->try_count++] = channel;
 }
 
-/* What a trial of other costs asks for. */
+/* By the factors of a noise trial (driver/noise.c). */
 static void scale_transfer(engine *e, int32_t t, int32_t channel) {
     const double *by_producer = e->options->transfer_factor, *by_channel = e->options->channel_factor;
     double ps = (double)e->transfer_duration[t];

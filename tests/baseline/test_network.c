@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "baseline/hdp/problem.h"
+#include "baseline/hdp/grouping_problem.h"
 #include "test.h"
 
 enum { N = 150, F = 4, G = 5, D = 3, E = 7, K = 3 }; /* N: more rows than a worker has before it */

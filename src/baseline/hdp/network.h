@@ -3,7 +3,7 @@
  * group's embedding, K samples side by side.
  *
  *   p      = softmax(x A B + noise)             (N, G) the grouper; no activation; the same for all samples
- *   e      = what each group holds              (G, K, E) from the host: problem.h
+ *   e      = what each group holds              (G, K, E) from the host: grouping_problem.h
  *   f, r   = lstm(e), forwards and backwards    (G, K, width / 2) each
  *   m      = [f, r] P                           (G, K, width)
  *   h      = lstm(embedding of the device of the group before), beginning with the last states of f and r side by side

@@ -1,10 +1,10 @@
-/* REINFORCE for the hierarchical planner (network.h) on one graph (problem.h). An update draws K groupings and placements,
- * evaluates their plans on all threads, and makes those that cost less than usual more likely. */
+/* REINFORCE for the hierarchical planner (network.h) on one graph (grouping_problem.h). An update draws K groupings and
+ * placements, evaluates their plans on all threads, and makes those that cost less than usual more likely. */
 #ifndef STW_BASELINE_HDP_REINFORCE_H
 #define STW_BASELINE_HDP_REINFORCE_H
 
+#include "baseline/hdp/grouping_problem.h"
 #include "baseline/hdp/network.h"
-#include "baseline/hdp/problem.h"
 #include "train/trainer.h"
 
 typedef struct stw_reinforce_settings {

@@ -2,8 +2,8 @@
  * the new module, the same whether the module is text or a protobuf:
  *
  *     edit.c     the steps; which instruction is which node of the graph
- *     body.c     a fused computation for each group: its members, and the bodies of fusions among them
- *     outputs.c  what stays in the entry, and what the fusions hand to it; tuples that nobody takes parts of any more; whole rows
+ *     fused_body.c  a fused computation for each group: its members, and the bodies of fusions among them
+ *     results.c  what stays in the entry, and what the fusions hand to it; tuples that nobody takes parts of any more; whole rows
  *     names.c    names and ids of all that is new; computations that nobody calls any more
  *     order.c    the entry in planned order; what it says of devices and priorities
  *     write_text.c, write_proto.c  the module as it came; print*.c: a protobuf as text */

@@ -6,7 +6,7 @@
 #ifndef STW_EXPORT_HLO_PRINT_H
 #define STW_EXPORT_HLO_PRINT_H
 
-#include "export/hlo/fields.h"
+#include "export/hlo/hlo_fields.h"
 #include "export/hlo/write_text.h"
 
 typedef struct stw_hlo_printer {

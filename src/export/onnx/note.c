@@ -1,5 +1,5 @@
 /* What the user of a planned model should know: the options of ONNX Runtime, and how a model for several GPUs is cut. */
-#include "export/onnx/onnx.h"
+#include "export/onnx/planned_onnx.h"
 
 /* ---- parts, one for each device ---- */
 

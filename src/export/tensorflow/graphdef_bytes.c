@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "export/tensorflow/graphdef.h"
+#include "export/tensorflow/planned_graphdef.h"
 #include "import/wire/pbwire.h"
 
 enum { GRAPH_NODE = 1, NODE_DEVICE = 4, NODE_ATTR = 5, ENTRY_KEY = 1 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "export/tensorflow/graphdef.h"
+#include "export/tensorflow/planned_graphdef.h"
 
 typedef struct editor {
     const char *begin, *end;

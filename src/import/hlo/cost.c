@@ -8,14 +8,14 @@
 /* What of each value inside a fusion is needed: a fusion computes only what its results ask for, and reads no more of its
  * parameters. A sum of which a slice is taken is summed in the slice alone. */
 
-static int64_t elements_of_operand(const stw_hlo_module *m, const stw_hlo_instruction *i, int32_t k) {
+static int64_t operand_elements(const stw_hlo_module *m, const stw_hlo_instruction *i, int32_t k) {
     return stw_hlo_shape_of(m, stw_hlo_operand(m, i, k))->elements;
 }
 
 /* How many elements of operand k it takes to have `count` of the result. A slice hands on what it reads; an update in place
  * leaves the rest of its target alone; of a reduction each element takes its share of the input. */
 static int64_t needed_of_operand(const stw_hlo_module *m, const stw_hlo_instruction *i, int32_t k, int64_t count) {
-    const int64_t all = stw_hlo_shape_of(m, i)->elements, whole = elements_of_operand(m, i, k);
+    const int64_t all = stw_hlo_shape_of(m, i)->elements, whole = operand_elements(m, i, k);
     switch ((stw_hlo_rule)i->rule) {
         case STW_HLO_SLICE: return k == 0 && count < whole ? count : whole;
         case STW_HLO_UPDATE: return k == 0 ? 0 : whole;
@@ -38,7 +38,7 @@ void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *bod
         const stw_hlo_instruction *i = &m->instruction[index];
         if (needed[index] == 0) continue;
         for (int32_t k = 0; k < i->operand.count; k++) {
-            const int64_t operand = m->number[i->operand.first + k], whole = elements_of_operand(m, i, k);
+            const int64_t operand = m->number[i->operand.first + k], whole = operand_elements(m, i, k);
             const int64_t sum = stw_hlo_add(needed[operand], needed_of_operand(m, i, k, needed[index]));
             needed[operand] = sum < whole ? sum : whole;
         }
@@ -47,9 +47,8 @@ void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *bod
 
 /* ---- costs ---- */
 
-/* What HLO instructions do: arithmetic (multiply and add are two) and bytes read and written. Called computations come first in a
- * module, so that one pass is enough. The sums over fusions, loops, branches and calls are what reports and features show; their
- * time goes by what is inside (kernels.c, entry.c). */
+/* Called computations come first in a module, so that one pass is enough. The sums over fusions, loops, branches and calls are
+ * what reports and features show; their time goes by what is inside (hlo_kernels.c, entry.c). */
 
 typedef struct {
     int64_t flops, moved;
@@ -66,10 +65,6 @@ struct stw_hlo_costs {
 };
 
 /* ---- arithmetic by opcode ---- */
-
-static int64_t operand_elements(const stw_hlo_module *m, const stw_hlo_instruction *i, int32_t k) {
-    return stw_hlo_shape_of(m, stw_hlo_operand(m, i, k))->elements;
-}
 
 static int64_t product(const stw_hlo_module *m, stw_hlo_range list) {
     int64_t result = 1;

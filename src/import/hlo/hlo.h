@@ -230,7 +230,7 @@ stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
 /* How many elements of each instruction's result the root of its computation needs; readers of different parts add
  * up. `needed` (instruction_count), zeros before. */
 void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed);
-/* kernels.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes. */
+/* hlo_kernels.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes. */
 stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b,
                              const stw_hlo_instruction *fusion, stw_arena scratch, stw_insides *insides, stw_error *error);
 /* A fusion by blocks of Triton, which go on with what they have reduced from rows. A loop reduces anew for each
@@ -284,7 +284,7 @@ void stw_hlo_call_cost(const stw_hlo_module *m, const stw_hlo_instruction *i, st
 bool stw_hlo_call_is_view(const stw_hlo_instruction *i);
 
 /* (instruction_count) stw_node_kind of the entry's parameters, by instruction minus the entry's first. The rule stands in
- * parameters.c. */
+ * module_parameters.c. */
 stw_status stw_hlo_classify_parameters(const stw_hlo_module *m, stw_arena *arena, uint8_t **out, stw_error *error);
 
 /* The graph of the entry computation. `instruction_of` (may be NULL): for each builder index (graph->origin) its instruction. */

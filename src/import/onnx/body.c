@@ -2,7 +2,7 @@
  * looked at in scratch memory, which is gone afterwards; their kernels are kept (insides.h). */
 #include <string.h>
 
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 /* ---- functions by name ---- */
 

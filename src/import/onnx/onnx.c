@@ -1,7 +1,7 @@
 /* Reads ONNX models; see onnx.h. */
 #include "import/onnx/onnx.h"
 #include "import/import.h"
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 /* ---- inputs ---- */
 

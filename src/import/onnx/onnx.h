@@ -4,8 +4,8 @@
  * bodies and functions become lists of kernels.
  *
  *     onnx.c       the model: functions, the main graph, its inputs with their shapes, stated or given
- *     graph.c      nodes and values of one graph by name; their order
- *     tensor.c     types and tensors; arithmetic on numbers that are known
+ *     onnx_graph.c   nodes and values of one graph by name; their order
+ *     onnx_tensor.c  types and tensors; arithmetic on numbers that are known
  *     attribute.c  attributes of a node
  *     walk.c       one node after the other: its rule, what the file declares, what is folded; of the main graph: into the
  * builder body.c       If, Loop, Scan and functions: the kernels of their bodies rules_*.c    the rules */
@@ -141,7 +141,7 @@ typedef struct stw_onnx_call {
     bool is_function;
 } stw_onnx_call;
 
-/* ---- tensor.c ---- */
+/* ---- onnx_tensor.c ---- */
 int32_t stw_onnx_dtype(int64_t code); /* of TensorProto.DataType */
 bool stw_onnx_is_integer(int32_t dtype);
 /* Sets dtype and shape from a TypeProto; open dimensions get the default. */
@@ -180,7 +180,7 @@ int64_t stw_onnx_floats(const stw_onnx_call *c, const char *name, double *out, i
 stw_str stw_onnx_attributes_json(const stw_onnx_eval *eval, const stw_onnx_node *node, stw_arena *arena);
 bool stw_onnx_read_attribute(stw_pb *node, const stw_pb_field *field, stw_onnx_attribute *out);
 
-/* ---- graph.c ---- */
+/* ---- onnx_graph.c ---- */
 stw_onnx_value *stw_onnx_lookup(const stw_onnx_scope *scope, stw_str name); /* here only; NULL: none */
 bool stw_onnx_declare(stw_onnx_reader *r, stw_onnx_scope *scope, stw_str name, int64_t at, stw_onnx_value **out);
 bool stw_onnx_scope_create(stw_onnx_reader *r, stw_arena *arena, const stw_onnx_scope *outer, bool emits, stw_onnx_scope *out);

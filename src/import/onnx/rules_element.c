@@ -1,5 +1,5 @@
 /* Rules of ONNX operators that work element by element, normalize or reduce. */
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
 

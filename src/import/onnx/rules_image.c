@@ -1,7 +1,7 @@
 /* Rules of ONNX operators with a window: convolution, pooling; and of images. */
 #include <math.h>
 
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
 #define LARGEST ((int64_t)1 << 30) /* of strides, pads and their like, so that their products stay in 63 bits */

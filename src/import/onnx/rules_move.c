@@ -1,5 +1,5 @@
 /* Rules of ONNX operators that move data, or only look at it in another shape. Where the numbers are known, they move too. */
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
 

@@ -1,7 +1,7 @@
 /* Rules of ONNX operators that multiply: products of matrices, attention, recurrent layers, Einsum. */
 #include <stdio.h>
 
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
 

@@ -1,7 +1,7 @@
 /* Rules of ONNX operators that make something from nothing: constants, shapes, ranges. */
 #include <math.h>
 
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 enum { RANK = STW_ONNX_MAX_RANK };
 

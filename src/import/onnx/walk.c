@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 /* ---- the table of operators ---- */
 

@@ -5,7 +5,7 @@
 
 #include "import/import.h"
 #include "import/place.h"
-#include "import/tensorflow/fields.h"
+#include "import/tensorflow/graphdef_fields.h"
 
 /* ---- the fields that are wanted ---- */
 

@@ -187,7 +187,7 @@ typedef struct stw_tf_graph { /* of a file, or of a function */
     uint64_t mask;
 } stw_tf_graph;
 
-/* Nodes by name, edges by position (model.c). Loops of Merge and NextIteration are cut, so that their body counts once.
+/* Nodes by name, edges by position (tf_model.c). Loops of Merge and NextIteration are cut, so that their body counts once.
  */
 stw_status stw_tf_link(stw_tf_model *model, stw_tf_graph *out, stw_error *error);
 /* The same of a graph with model, arena and index of operators, as those of functions are. */

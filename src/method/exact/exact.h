@@ -1,7 +1,7 @@
 /* `exact`: the best plan of a small graph, and the proof that there is none better.
  *
  * exact.c   the method: budget, the best plan so far, branching over placements; devices that may be exchanged
- * model.c   a placement, whole or partial, as activities with precedence; what no completion of it can beat
+ * activities.c  a placement, whole or partial, as activities with precedence; what no completion of it can beat
  * orders.c  branching over orders, for one placement; a schedule as a plan: which priorities give it, if any do
  * fusion.c  merges of a chain, where fusion is among the tasks
  *

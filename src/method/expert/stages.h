@@ -3,7 +3,7 @@
 #define STW_METHOD_EXPERT_STAGES_H
 
 #include "method/device_set.h"
-#include "method/expert/layers.h"
+#include "method/expert/model_layers.h"
 
 typedef enum stw_item_order {
     STW_ITEMS_TRACE,       /* as the graph lists them */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "export/onnx/onnx.h"
+#include "export/onnx/planned_onnx.h"
 #include "import/import.h"
 
 /* ---- the file, and which of its nodes is which ---- */

@@ -1,6 +1,6 @@
 /* Private to the reader of GraphDefs: the fields that are wanted of one, by what they mean here. */
-#ifndef STW_IMPORT_TENSORFLOW_FIELDS_H
-#define STW_IMPORT_TENSORFLOW_FIELDS_H
+#ifndef STW_IMPORT_TENSORFLOW_GRAPHDEF_FIELDS_H
+#define STW_IMPORT_TENSORFLOW_GRAPHDEF_FIELDS_H
 
 #include "import/tensorflow/graphdef.h"
 #include "import/wire/pbfields.h"

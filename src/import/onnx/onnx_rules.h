@@ -1,7 +1,7 @@
 /* What the rules of operators are made of. A rule sets shapes of outputs, and where it can, numbers and FLOPs; it returns false
  * when it does not know, and then what the file declares holds. */
-#ifndef STW_IMPORT_ONNX_RULES_H
-#define STW_IMPORT_ONNX_RULES_H
+#ifndef STW_IMPORT_ONNX_ONNX_RULES_H
+#define STW_IMPORT_ONNX_ONNX_RULES_H
 
 #include "import/onnx/onnx.h"
 

@@ -3,8 +3,8 @@
  * Forward ops are those that the loss depends on; without a loss, all that do not serve an update alone. An op that serves
  * the update of one parameter alone (its gradient, their sum, the update) goes with the forward op that reads this parameter.
  * Any other gradient op goes with the forward op whose inputs and outputs it reads. */
-#ifndef STW_METHOD_EXPERT_LAYERS_H
-#define STW_METHOD_EXPERT_LAYERS_H
+#ifndef STW_METHOD_EXPERT_MODEL_LAYERS_H
+#define STW_METHOD_EXPERT_MODEL_LAYERS_H
 
 #include "graph/graph.h"
 

@@ -1,4 +1,4 @@
-#include "baseline/hdp/problem.h"
+#include "baseline/hdp/grouping_problem.h"
 
 #include <string.h>
 

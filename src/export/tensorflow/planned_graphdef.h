@@ -1,7 +1,7 @@
-/* Private to the writer of TensorFlow graphs: graphdef.c decides what each node is given, graphdef_bytes.c and graphdef_text.c
- * put it into the file. */
-#ifndef STW_EXPORT_TENSORFLOW_GRAPHDEF_H
-#define STW_EXPORT_TENSORFLOW_GRAPHDEF_H
+/* Private to the writer of TensorFlow graphs: planned_graphdef.c decides what each node is given, graphdef_bytes.c and
+ * graphdef_text.c put it into the file. */
+#ifndef STW_EXPORT_TENSORFLOW_PLANNED_GRAPHDEF_H
+#define STW_EXPORT_TENSORFLOW_PLANNED_GRAPHDEF_H
 
 #include "export/export.h"
 #include "import/tensorflow/graphdef.h"

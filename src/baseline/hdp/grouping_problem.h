@@ -1,7 +1,7 @@
 /* A graph as the hierarchical planner sees it: rows that the grouper puts into groups, and what the placer sees of a group: its
  * edges to and from every group, and what it holds. */
-#ifndef STW_BASELINE_HDP_PROBLEM_H
-#define STW_BASELINE_HDP_PROBLEM_H
+#ifndef STW_BASELINE_HDP_GROUPING_PROBLEM_H
+#define STW_BASELINE_HDP_GROUPING_PROBLEM_H
 
 #include "feature/feature.h"
 #include "plan/plan.h"

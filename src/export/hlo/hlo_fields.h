@@ -1,6 +1,6 @@
 /* Numbers of protobuf fields, as in xla/service/hlo.proto and xla/xla_data.proto: HLO_<message>_<field>. */
-#ifndef STW_EXPORT_HLO_FIELDS_H
-#define STW_EXPORT_HLO_FIELDS_H
+#ifndef STW_EXPORT_HLO_HLO_FIELDS_H
+#define STW_EXPORT_HLO_HLO_FIELDS_H
 
 enum { HLO_PROTO_MODULE = 1 };
 

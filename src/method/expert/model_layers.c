@@ -1,4 +1,4 @@
-#include "method/expert/layers.h"
+#include "method/expert/model_layers.h"
 
 /* ---- layers by the names of parameters ---- */
 

@@ -5,7 +5,7 @@
 
 #include "base/union_find.h"
 #include "export/places.h"
-#include "export/tensorflow/graphdef.h"
+#include "export/tensorflow/planned_graphdef.h"
 #include "import/import.h"
 
 /* ---- nodes that must be on one device ---- */

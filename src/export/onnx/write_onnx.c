@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "export/onnx/onnx.h"
+#include "export/onnx/planned_onnx.h"
 
 /* ---- the order, and what is written at each node ---- */
 

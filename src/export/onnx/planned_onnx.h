@@ -1,10 +1,10 @@
 /* Private to the ONNX exporter: the model's own bytes go out again, with the plan at each node of the main graph.
  *
- *     onnx.c   the steps; the nodes of the file, what each waits for, and the node of the plan's graph that it is
- *     write.c  the planned order, what is written at each node, the bytes; weights go from the bytes of the file to the output
- *     note.c   lines for the user; what goes into and comes out of the part of each device */
-#ifndef STW_EXPORT_ONNX_ONNX_H
-#define STW_EXPORT_ONNX_ONNX_H
+ *     planned_onnx.c  the steps; the nodes of the file, what each waits for, and the node of the plan's graph that it is
+ *     write_onnx.c  the planned order, what is written at each node, the bytes; weights go from the bytes of the file to the
+ * output note.c   lines for the user; what goes into and comes out of the part of each device */
+#ifndef STW_EXPORT_ONNX_PLANNED_ONNX_H
+#define STW_EXPORT_ONNX_PLANNED_ONNX_H
 
 #include "export/export.h"
 #include "import/onnx/onnx.h"

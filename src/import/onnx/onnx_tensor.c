@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "import/onnx/onnx.h"
-#include "import/onnx/rules.h"
+#include "import/onnx/onnx_rules.h"
 
 int32_t stw_onnx_dtype(int64_t code) {
     static const char *const names[] = {"none", "f32",  "u8",       "s8",       "u16",        "s16",    "s32",
