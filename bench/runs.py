@@ -57,6 +57,7 @@ class Runs:
     def __init__(self, waiting, jobs, threads, deadline):
         self.waiting, self.jobs = list(waiting), jobs
         self.active, self.failed, self.done = [], 0, 0
+        self.stopped = False  # set by a handler of signals: an exception there could come between a process and its place in `active`
         self.began = time.monotonic()
         self.deadline = self.began + deadline if deadline else float("inf")
         cores = sorted(os.sched_getaffinity(0))
@@ -122,6 +123,8 @@ class Runs:
             while self.active or any(self.is_ready(run) for run in self.waiting):
                 self.start_what_is_ready()
                 time.sleep(0.05)
+                if self.stopped:
+                    raise KeyboardInterrupt
                 for entry in list(self.active):
                     run, process, began = entry[0], entry[1], entry[-1]
                     if process.poll() is not None:

@@ -134,14 +134,15 @@ def complaint_of(options):
 
 def make_runs(options):
     """The store, and the exit status."""
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     store, file = open_store(options.store)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
     with file:
         bench = Bench(options, store, wanted_runs(options))
+
+        def interrupt(*_):
+            bench.stopped = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, interrupt)
         try:
             bench.make_all()
         except KeyboardInterrupt:
