@@ -343,7 +343,7 @@ TEST(pretrain, by_time_it_ends_and_cannot_go_on) {
     CHECK(made > 0 && made % VISITS == 0 && row.seconds > 0.0);
     CHECK_EQ_INT(train(&b, 1, NULL), 0); /* it stays over */
     const content file = saved(&b, true);
-    check_refused(&settings, file, "by time");
+    check_refused(&settings, file, "a run with --budget cannot be resumed; use --updates");
     free(file.bytes);
     close_bench(&b);
 }
