@@ -334,8 +334,6 @@ static bool read_node(reader *r, int32_t i) {
 
 /* ---- the file ---- */
 
-/* Reads opgraph JSON, the project's own graph format (docs/formats/opgraph.md): one node after the other into flat arrays. */
-
 static bool read_nodes(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX) return stw_json_fail(&r->json, "more than 2^31 - 2 nodes");

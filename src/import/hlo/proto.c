@@ -362,8 +362,6 @@ static stw_status take_schedule(stw_hlo_proto *p, stw_pb schedule) {
 
 /* ---- the module ---- */
 
-/* Reads HloModuleProto, bare or within HloProto, as XLA dumps it and as its hooks hand it over. */
-
 /* ---- ids ---- */
 
 stw_status stw_hlo_set_id(stw_hlo_proto *p, int32_t scope, int64_t id, int32_t index, bool *fresh) {

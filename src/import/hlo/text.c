@@ -258,8 +258,6 @@ void stw_hlo_skip_shape(stw_hlo_text *t) {
 
 /* ---- the module ---- */
 
-/* Reads HLO text as XLA prints and dumps it: the head, then computations, each a list of instructions. */
-
 bool stw_hlo_text_is(stw_str bytes) {
     stw_hlo_text t = {.begin = bytes.p, .cursor = bytes.p, .end = bytes.p + bytes.length};
     return bytes.length > 0 && stw_hlo_accept(&t, "HloModule") && t.cursor < t.end && (*t.cursor == ' ' || *t.cursor == '\t');

@@ -76,8 +76,6 @@ static bool take_inputs(stw_onnx_eval *eval, const stw_onnx_graph *graph) {
 
 /* ---- the model ---- */
 
-/* Reads ONNX models; see onnx.h. */
-
 enum { IR_VERSION = 1, PRODUCER = 2, GRAPH = 7, OPSET = 8, FUNCTIONS = 25, LARGEST_FIELD = 40, LARGEST_IR = 1000 };
 
 /* A model begins with its IR version and has a graph; neither TensorFlow's nor XLA's files have a number in field 1. */

@@ -11,8 +11,6 @@
 
 /* ---- reading ---- */
 
-/* Reads measured costs of TensorFlow. */
-
 enum { /* fields by what they mean here */
        IGNORED,
        COST_NODE,

@@ -7,8 +7,6 @@
 
 /* ---- reading ---- */
 
-/* Reads the wire format of protocol buffers; see pbwire.h. */
-
 stw_pb_file stw_pb_open(stw_str bytes, stw_error *error) {
     return (stw_pb_file){.begin = bytes.p, .length = bytes.length, .error = error};
 }
@@ -198,8 +196,6 @@ bool stw_pb_ints(stw_pb *message, const stw_pb_field *field, stw_vector *out) {
 }
 
 /* ---- writing ---- */
-
-/* Writes the wire format of protocol buffers; see pbwire.h. */
 
 /* Room for `more` bytes; NULL when memory is out. Old halves are left behind in the arena. */
 static char *extend(stw_pb_writer *w, int64_t more) {
