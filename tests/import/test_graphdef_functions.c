@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "import/import.h"
-#include "test.h"
+#include "graphdef_text.h"
 
 #define ATTR(key, value) " attr { key: '" key "' value { " value " } }"
 #define RUNS(key, name)  ATTR(key, "func { name: '" name "' }")
@@ -21,30 +20,6 @@
     "function { signature { name: '" name                                                \
     "' input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'b' type: DT_FLOAT } }" \
     " node_def { name: 'n' op: '" op "' input: 'a' } ret { key: 'b' value: 'n:y:0' } }\n"
-
-static stw_graph *read_text(const char *text, stw_error *error) {
-    stw_graph *graph = NULL;
-    const stw_status status = stw_pbtxt_read(stw_str_of(text), &graph, error);
-    CHECK((status == STW_OK) == (graph != NULL));
-    return graph;
-}
-
-static stw_graph *take_text(const char *text) {
-    stw_error error = {0};
-    stw_graph *graph = read_text(text, &error);
-    CHECK_STR(error.message, "");
-    return graph;
-}
-
-static void refuse_text(const char *text, const char *words) {
-    stw_error error = {0};
-    stw_graph *graph = read_text(text, &error);
-    CHECK(graph == NULL);
-    CHECK_EQ_INT(error.status, STW_ERROR_INPUT);
-    CHECK_CONTAINS(error.message, words);
-    CHECK(strchr(error.message, '\n') == NULL);
-    stw_graph_destroy(graph);
-}
 
 static int32_t find(const stw_graph *graph, const char *name) {
     for (int32_t i = 0; graph != NULL && i < graph->N; i++) {
