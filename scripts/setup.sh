@@ -33,6 +33,8 @@ man-db              checks the manual pages
 gcovr               counts covered lines
 mpich               another MPI
 libmpich-dev        another MPI, to build with
+zsh                 completes commands in a test
+fish                likewise
 END
 }
 
