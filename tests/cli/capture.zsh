@@ -1,6 +1,6 @@
-# Read by an interactive zsh on a terminal of its own: completes every line of the file $LINES_FILE with the script in the folder
-# $COMPLETIONS and writes the candidates of each, then the line "=", to $CANDIDATES_FILE.
-fpath=($COMPLETIONS $fpath)
+# The .zshrc of an interactive zsh on a terminal of its own: completes every line of the file $LINES_FILE with the script in its folder
+# and writes the candidates of each, then the line "=", to $CANDIDATES_FILE.
+fpath=($ZDOTDIR $fpath)
 autoload -Uz compinit
 compinit -D -u
 # Those calls that only ask which words fit (-O, -A, -D) show nothing.
@@ -12,7 +12,7 @@ compadd() {
   fi
   builtin compadd "$@"
 }
-complete_lines() {
+zle-line-init() { # before the first key is read
   local line
   for line in ${(f)"$(<$LINES_FILE)"}; do
     BUFFER=$line CURSOR=$#line
@@ -21,6 +21,4 @@ complete_lines() {
   done
   exit
 }
-zle -N complete_lines
-bindkey '^T' complete_lines
-print ready
+zle -N zle-line-init

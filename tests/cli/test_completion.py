@@ -7,6 +7,7 @@ The exit status is the verdict; the last line counts what passed and failed.
 
 import os
 import pty
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,7 +66,7 @@ class Completion(Case):
 
     def test_bash(self):
         script = self.path("completion.bash", self.script("bash"))
-        code = (f"source {script}\nwhile IFS= read -r line; do\n"
+        code = (f"source {shlex.quote(script)}\nwhile IFS= read -r line; do\n"
                 "  read -ra COMP_WORDS <<< \"$line\"; [[ $line == *' ' ]] && COMP_WORDS+=('')\n"
                 "  COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _stowage; printf '%s ' \"${COMPREPLY[@]}\"; echo\ndone")
 
@@ -99,25 +100,21 @@ class Completion(Case):
         folder = self.path("zsh")
         os.mkdir(folder)
         self.path("zsh/_stowage", self.script("zsh"))
-        capture = os.path.join(os.path.dirname(os.path.abspath(__file__)), "capture.zsh")
+        os.symlink(os.path.join(os.path.dirname(os.path.abspath(__file__)), "capture.zsh"), self.path("zsh/.zshrc"))
 
         def complete(lines):
             given, found = self.path("lines", "\n".join(lines) + "\n"), self.path("candidates", "")
-            environment = dict(os.environ, HOME=folder, TERM="dumb", COMPLETIONS=folder, LINES_FILE=given, CANDIDATES_FILE=found)
+            environment = dict(os.environ, HOME=folder, ZDOTDIR=folder, TERM="dumb", LINES_FILE=given, CANDIDATES_FILE=found)
             child, terminal = pty.fork()
             if child == 0:
                 os.chdir(self.folder)
-                os.execvpe("zsh", ["zsh", "-f", "-i"], environment)
-            os.write(terminal, f"source {capture}\n".encode())
-            shown = b""
+                os.execvpe("zsh", ["zsh", "-d", "-i"], environment)
             try:
-                while True:
-                    shown += os.read(terminal, 4096)
-                    if b"\nready" in shown:
-                        os.write(terminal, b"\x14")
-                        shown = b""
+                while os.read(terminal, 4096):
+                    pass
             except OSError:  # it is gone
                 pass
+            os.close(terminal)
             os.waitpid(child, 0)
             with open(found) as file:
                 return [part.splitlines() for part in file.read().split("\n=\n")[:-1]]
