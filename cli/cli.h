@@ -58,7 +58,7 @@ int cmd_version(const cli_call *call);
 void cli_print_help(const cli_command *command); /* NULL: of the program */
 /* man.c, completion.c */
 void cli_print_man(const cli_command *command); /* NULL: of the program */
-void cli_print_completion(void);
+void cli_print_completion(const char *shell);   /* "bash", "zsh" or "fish" */
 
 /* parse.c */
 /* Fills operands and options of a call from the arguments behind the command's name; strings are borrowed. */

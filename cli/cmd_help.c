@@ -132,8 +132,9 @@ int cmd_help(const cli_call *call) {
         stw_error error;
         if (command == NULL && cli_unknown_command(call->operand[0], &error) != STW_OK) return cli_fault(&error);
     }
-    if (cli_is_set(call, "completion")) {
-        cli_print_completion();
+    const char *shell = stw_options_get(call->options, "completion");
+    if (shell != NULL) {
+        cli_print_completion(shell);
     } else if (cli_is_set(call, "man")) {
         cli_print_man(command);
     } else {

@@ -194,11 +194,12 @@ const cli_command cli_commands[] = {
      .run = cmd_help,
      .most_operands = 1,
      .summary = "explain the program or one of its commands",
-     .usage = "help [COMMAND] [--man | --completion]",
+     .usage = "help [COMMAND] [--man | --completion SHELL]",
      .description = "Prints the help of the program or of a command, like --help, or its man page, or a completion script.",
      .examples = "stowage help simulate\tthe help of a command\n"
                  "stowage help --man simulate | man -l -\tits man page\n"
-                 "source <(stowage help --completion)\tcomplete commands, options and files in this bash\n"},
+                 "source <(stowage help --completion bash)\tcomplete commands, options and files in this bash\n"
+                 "stowage help --completion fish | source\tthe same in this fish\n"},
 };
 const int32_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
 

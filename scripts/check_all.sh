@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The long checks, after `make check`: all tests in both builds, faults put into the simulator, threads under TSan, another MPI, an independent engine, a real trace viewer, many more random
-# cases, every reader fuzzed. Prints what each says, then the total; exits 1 if one failed.
+# The long checks, after `make check`: all tests in both builds, the binary interface, faults put into the simulator, threads under
+# TSan, another MPI, an independent engine, a real trace viewer, many more random cases, every reader fuzzed. Prints what each says,
+# then the total; exits 1 if one failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 passed=0 failed=0
@@ -41,6 +42,7 @@ trace_viewer() {
 
 step "the program and other people's packages under sanitizers" ctest --test-dir build/sanitize --output-on-failure -j "$(nproc)" -L "cli|oracle" -LE twice
 step "units and readers in the release build" ctest --test-dir build/release --output-on-failure -j "$(nproc)" -L "unit|reference|fuzz" -LE twice -E failing_example
+step "the binary interface is the recorded one" scripts/check_abi.sh
 step "faults put into the simulator are noticed" python3 scripts/mutate_sim.py
 step "threads: unit tests under TSan" tsan
 step "several processes by Open MPI, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^dist/mpi$'

@@ -33,6 +33,9 @@ man-db              checks the manual pages
 gcovr               counts covered lines
 mpich               another MPI
 libmpich-dev        another MPI, to build with
+abigail-tools       compares the library's binary interface with the recorded one
+zsh                 completes commands in a test
+fish                likewise
 END
 }
 

@@ -1,4 +1,4 @@
-/* Options: one table (options.def) drives the command line, its help, the man pages, the completion script and stw_options_*.
+/* Options: one table (options.def) drives the command line, its help, the man pages, the completion scripts and stw_options_*.
  *
  * A row belongs to a set of commands. A name may have several rows for different commands, where meaning, allowed values or
  * default differ; within one command it has one. To add an option, add a row and nothing else. */

@@ -1,4 +1,4 @@
-"""The words of the command line: help, man pages, completion, faults of usage and of files, options of the library.
+"""The words of the command line: help, man pages, faults of usage and of files, options of the library.
 
     python3 tests/cli/test_usage.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
 
@@ -79,28 +79,6 @@ class Help(Case):
 
     def test_help_of_unknown_command(self):
         self.fault("help", "inspct", says=["inspct", "inspect"])
-
-    def test_completion(self):
-        script = self.path("completion.bash", self.done("help", "--completion"))
-        subprocess.run(["bash", "-n", script], check=True)
-
-        def complete(*words):
-            code = f"source {script}; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _stowage; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-            out = subprocess.run(["bash", "-c", code, "bash", *words], capture_output=True, check=True, text=True)
-            self.assertEqual(out.stderr, "")
-            return out.stdout.split()
-
-        self.assertEqual(complete("stowage", "s"), ["simulate"])
-        self.assertEqual(complete("stowage", "help", ""), COMMANDS)
-        for command in COMMANDS:
-            self.assertEqual(complete("stowage", command, "--"), ["--" + name for name in OPTIONS[command]])
-        self.assertEqual(complete("stowage", "simulate", "--format", ""), ["text", "json"])
-        self.assertEqual(complete("stowage", "machine", "-f", ""), ["text", "json"])
-        self.assertEqual(complete("stowage", "compare", "-f", ""), ["text", "json", "csv", "markdown"])
-        self.assertEqual(complete("stowage", "compare", "--methods", "op"), ["optimize"])
-        self.assertEqual(complete("stowage", "optimize", "--objective", ""), ["time", "memory", "throughput"])
-        self.assertEqual(complete("stowage", "simulate", "-p", "sp"), ["spread"])
-        self.assertEqual(complete("stowage", "inspect", "some"), [])
 
 
 class Man(Case):
