@@ -175,10 +175,21 @@ STW_API stw_status stw_plan_carried(const stw_graph *graph, const stw_machine *m
                                     stw_error *error) STW_CHECK_RESULT;
 STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
 
-/* One entry per node of the graph. Writing: values are checked when the plan is simulated. */
-STW_API int32_t *stw_plan_device(stw_plan *plan);  /* device index */
-STW_API double *stw_plan_priority(stw_plan *plan); /* higher runs first */
-STW_API int32_t *stw_plan_group(stw_plan *plan);   /* equal = one kernel; -1 = recomputed where read */
+/* The same decisions in a plan of the caller's, which can be changed. Graph and machine are those of the original: where that
+ * brought its machine from a file, it must outlive the copy. */
+STW_API stw_status stw_plan_copy(const stw_plan *plan, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
+
+/* Reading: one entry per node of the graph. The arrays belong to the plan and show later changes of it. */
+STW_API const int32_t *stw_plan_device(const stw_plan *plan);  /* device index; without meaning at views and sources */
+STW_API const double *stw_plan_priority(const stw_plan *plan); /* higher runs first */
+STW_API const int32_t *stw_plan_group(const stw_plan *plan);   /* equal = one kernel; -1 = recomputed where read */
+/* The strict order of one device: ids of its tasks, and their count; NULL and -1 where it has none or there is no such device. */
+STW_API const int32_t *stw_plan_order(const stw_plan *plan, int32_t device, int32_t *count);
+
+/* Writing: as many entries as the graph has nodes are copied; values are checked when the plan is simulated. */
+STW_API void stw_plan_set_device(stw_plan *plan, const int32_t *device);
+STW_API void stw_plan_set_priority(stw_plan *plan, const double *priority);
+STW_API void stw_plan_set_group(stw_plan *plan, const int32_t *group);
 /* A strict order for one device: ids of its tasks; count -1 removes it, and `tasks` may then be NULL. */
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 

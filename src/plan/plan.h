@@ -26,6 +26,6 @@ stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error);
 /* No device has a strict order any more. */
 void stw_plan_remove_orders(stw_plan *plan);
 /* Devices, priorities, groups and orders of one plan into another of the same graph and machine. */
-stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error);
+stw_status stw_plan_assign(stw_plan *to, const stw_plan *from, stw_error *error);
 
 #endif

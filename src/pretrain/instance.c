@@ -58,7 +58,7 @@ static double progress(void *context) { return *((const stw_instance *)context)-
 static void found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_instance *i = context;
     if (score->reason != STW_VALID || (i->has_found && !stw_score_is_better(score, &i->found_score))) return;
-    if (stw_plan_copy(i->found, plan, NULL) != STW_OK) return; /* then the visits begin with the others' plans */
+    if (stw_plan_assign(i->found, plan, NULL) != STW_OK) return; /* then the visits begin with the others' plans */
     i->found_score = *score;
     i->has_found = true;
 }

@@ -163,7 +163,7 @@ static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *b
         if (best->variant >= 0 && !stw_score_is_better(&place->score, &best->score)) continue;
         best->variant = b->first + k;
         best->score = place->score;
-        TRY(stw_plan_copy(plan, place->plan, error));
+        TRY(stw_plan_assign(plan, place->plan, error));
         if (b->search->found != NULL) b->search->found(b->search->watch_context, plan, &best->score);
     }
     return STW_OK;

@@ -28,7 +28,7 @@ static inline problem open_bytes(stw_str model, const char *machine) {
     CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, NULL), STW_OK);
     CHECK_EQ_INT(stw_simulator_create(p.costs, &p.simulator, NULL), STW_OK);
     CHECK_EQ_INT(stw_plan_create(p.graph, p.machine, &p.plan, NULL), STW_OK);
-    for (int32_t i = 0; i < p.graph->N; i++) stw_plan_group(p.plan)[i] = i;
+    for (int32_t i = 0; i < p.graph->N; i++) p.plan->group[i] = i;
     return p;
 }
 
@@ -51,10 +51,8 @@ static inline int32_t node_of(const problem *p, const char *name) {
     return 0;
 }
 
-static inline void set_group(problem *p, const char *name, int32_t group) { stw_plan_group(p->plan)[node_of(p, name)] = group; }
-static inline void set_priority(problem *p, const char *name, double priority) {
-    stw_plan_priority(p->plan)[node_of(p, name)] = priority;
-}
+static inline void set_group(problem *p, const char *name, int32_t group) { p->plan->group[node_of(p, name)] = group; }
+static inline void set_priority(problem *p, const char *name, double priority) { p->plan->priority[node_of(p, name)] = priority; }
 
 static inline stw_status run(problem *p, const char *format) {
     stw_bytes_free(p->out);

@@ -64,8 +64,8 @@ static void place(problem *p, const char *name, int32_t device, double priority)
     bool found = false;
     for (int32_t i = 0; i < p->graph->N; i++) {
         if (!stw_str_is(p->graph->node_name[i], name)) continue;
-        stw_plan_device(p->plan)[i] = device;
-        stw_plan_priority(p->plan)[i] = priority;
+        p->plan->device[i] = device;
+        p->plan->priority[i] = priority;
         found = true;
     }
     CHECK(found);
@@ -182,8 +182,8 @@ TEST(graphdef_text, an_export_is_exported_as_it_is) {
         write_file(first, once);
         const stw_str twice = export_from(p, first);
         CHECK(once.length > model.length && stw_str_equal(once, twice));
-        stw_plan_priority(p->plan)[p->graph->N - 1] = 77; /* may be a view: then nothing changes */
-        for (int32_t i = 0; i < p->graph->N; i++) stw_plan_device(p->plan)[i] = 1;
+        p->plan->priority[p->graph->N - 1] = 77; /* may be a view: then nothing changes */
+        for (int32_t i = 0; i < p->graph->N; i++) p->plan->device[i] = 1;
         const stw_str other = export_from(p, first), fresh = export_from(p, p->path);
         CHECK(stw_str_equal(other, fresh) && !stw_str_equal(other, once));
         stw_graph *again = NULL;

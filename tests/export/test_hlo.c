@@ -36,7 +36,7 @@ TEST(hlo_export, order) {
 
 TEST(hlo_export, devices) {
     problem p = open_text(two_chains, "h200x2");
-    stw_plan_device(p.plan)[node_of(&p, "b1")] = stw_plan_device(p.plan)[node_of(&p, "b2")] = 1;
+    p.plan->device[node_of(&p, "b1")] = p.plan->device[node_of(&p, "b2")] = 1;
     export_well(&p, "hlo");
     CHECK(has(&p,
               "%a1 = f32[64]{0} tanh(f32[64]{0} %x), frontend_attributes={stowage_device=\"h200:0\"}, sharding={maximal "
@@ -48,7 +48,7 @@ TEST(hlo_export, devices) {
     char *first = calloc(1, p.out_size + 1);
     memcpy(first, p.out, p.out_size);
     problem again = open_text(first, "h200x2");
-    stw_plan_device(again.plan)[node_of(&again, "a2")] = 1;
+    again.plan->device[node_of(&again, "a2")] = 1;
     export_well(&again, "hlo");
     CHECK(has(&again, "cosine(f32[64]{0} %x), frontend_attributes={stowage_device=\"h200:0\"}, sharding={maximal device=0}\n"));
     CHECK(

@@ -45,11 +45,11 @@ static const char with_bodies[] =
     "  ROOT z = f32[64] cosine(w)\n"
     "}\n";
 
-static int32_t group_of(const problem *p, const char *name) { return stw_plan_group(p->plan)[node_of(p, name)]; }
+static int32_t group_of(const problem *p, const char *name) { return p->plan->group[node_of(p, name)]; }
 
 static int32_t count_in_group(const problem *p, const char *name) {
     int32_t count = 0;
-    for (int32_t i = 0; i < p->graph->N; i++) count += stw_plan_group(p->plan)[i] == group_of(p, name);
+    for (int32_t i = 0; i < p->graph->N; i++) count += p->plan->group[i] == group_of(p, name);
     return count;
 }
 

@@ -128,7 +128,7 @@ static bool can_fuse(stw_str op) { return !stw_str_is(op, "call") && !stw_str_is
 static int32_t fuse_pairs(problem *p) {
     const stw_graph *graph = p->graph;
     int32_t pairs = 0;
-    int32_t *group = stw_plan_group(p->plan);
+    int32_t *group = p->plan->group;
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] != STW_CLASS_ELEMENTWISE || group[i] != i || graph->kept[i])
             continue;

@@ -90,8 +90,8 @@ static int32_t find(const stw_graph *graph, const char *name) {
 
 static void set(fixture *f, const char *name, int32_t device, double priority) {
     const int32_t i = find(f->graph, name);
-    stw_plan_device(f->plan)[i] = device;
-    stw_plan_priority(f->plan)[i] = priority;
+    f->plan->device[i] = device;
+    f->plan->priority[i] = priority;
 }
 
 /* ---- looking at models ---- */
@@ -452,7 +452,7 @@ TEST(onnx_export, nodes_without_a_task_have_a_device_too) {
         set(&f, "a", 1, 7.0);
         set(&f, "c", 0, 5.0);
         set(&f, "weight", 1, 0.0);
-        stw_plan_device(f.plan)[find(f.graph, "v")] = 0; /* of a view it means nothing */
+        f.plan->device[find(f.graph, "v")] = 0; /* of a view it means nothing */
         if (export_it(&f)) {
             check_metadata(f.out, "v", "layer_ann", "stowage_1");
             check_metadata(f.out, "v", "stowage.priority", "7");
@@ -471,7 +471,7 @@ TEST(onnx_export, groups_are_counted_in_the_order_of_the_file) {
     fixture f;
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
     if (begin(&f, chain(&arena, 11))) {
-        int32_t *group = stw_plan_group(f.plan);
+        int32_t *group = f.plan->group;
         group[find(f.graph, "a")] = group[find(f.graph, "b")] = find(f.graph, "b");
         if (export_it(&f)) {
             CHECK_EQ_INT(group_of(f.out, "a"), 0);
@@ -562,8 +562,8 @@ static void carry_over(const fixture *from, fixture *to) {
         const stw_str name = from->graph->node_name[i];
         for (int32_t j = 0; j < to->graph->N; j++) {
             if (!stw_str_equal(to->graph->node_name[j], name) || to->graph->kind[j] != from->graph->kind[i]) continue;
-            stw_plan_device(to->plan)[j] = stw_plan_device(from->plan)[i];
-            stw_plan_priority(to->plan)[j] = stw_plan_priority(from->plan)[i];
+            to->plan->device[j] = from->plan->device[i];
+            to->plan->priority[j] = from->plan->priority[i];
         }
     }
 }
@@ -682,8 +682,8 @@ static uint64_t graph_hash(const stw_graph *graph) {
 /* Alternating devices and priorities that turn the order around. */
 static void scatter(fixture *f, int32_t period) {
     for (int32_t i = 0; i < f->graph->N; i++) {
-        stw_plan_device(f->plan)[i] = i / period % 2;
-        stw_plan_priority(f->plan)[i] = i % 7;
+        f->plan->device[i] = i / period % 2;
+        f->plan->priority[i] = i % 7;
     }
 }
 

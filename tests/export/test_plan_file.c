@@ -36,7 +36,7 @@ static const small_text three_in_a_row = {
 
 static void set_groups(small *s, int32_t a, int32_t b, int32_t c) {
     const int32_t group[] = {a, b, c};
-    memcpy(&stw_plan_group(s->plan)[1], group, sizeof group);
+    memcpy(&s->plan->group[1], group, sizeof group);
 }
 
 TEST(plan_file, an_op_alone_is_not_fused_whatever_its_number) {

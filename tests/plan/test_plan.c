@@ -432,6 +432,32 @@ TEST(plan, set_order) {
     small_close(s);
 }
 
+/* What a caller reads from a plan that it may not change, and changes in a copy of it. */
+TEST(plan, read_write_copy) {
+    small *s = small_open((small_text){.nodes = TWO_OPS});
+    stw_plan *copy;
+    int32_t count;
+    const stw_plan *plan = s->plan;
+    CHECK(stw_plan_order(plan, 0, &count) == NULL && count == -1);
+    CHECK(stw_plan_order(plan, 1, &count) == NULL && count == -1); /* there is no such device */
+    stw_plan_set_priority(s->plan, (const double[]){0.5, 2.0});
+    stw_plan_set_group(s->plan, (const int32_t[]){1, 1});
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){1}, 1, NULL), STW_OK);
+    if (!CHECK_EQ_INT(stw_plan_copy(plan, &copy, NULL), STW_OK)) return;
+    stw_plan_set_device(s->plan, (const int32_t[]){7, 7}); /* the copy is its own */
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, NULL, 0, NULL), STW_OK);
+    CHECK(stw_plan_order(plan, 0, &count) != NULL && count == 0);
+    CHECK_EQ_INT(stw_plan_device(plan)[1], 7);
+    CHECK_EQ_INT(stw_plan_device(copy)[1], 0);
+    CHECK(stw_plan_priority(copy)[0] == 0.5 && stw_plan_priority(copy)[1] == 2.0);
+    CHECK(stw_plan_group(copy)[0] == 1 && stw_plan_group(copy)[1] == 1);
+    const int32_t *order = stw_plan_order(copy, 0, &count);
+    if (CHECK(order != NULL && count == 1)) CHECK_EQ_INT(order[0], 1);
+    CHECK(stw_plan_machine(copy) == s->machine);
+    stw_plan_destroy(copy);
+    small_close(s);
+}
+
 /* ---- groups ------------------------------------------------------------------------------------------------------------- */
 
 TEST(groups, canonical_numbers) {
@@ -439,11 +465,11 @@ TEST(groups, canonical_numbers) {
         small_open((small_text){.nodes = SOURCE(0, "p", "input", 1) OP(1, "a", "[0]", 1, 1) OP(2, "b", "[1]", 1, 1)
                                     VIEW(3, "v", 2, 1) OP(4, "c", "[3]", 1, 1) OP(5, "d", "[4]", 1, 1) OP(6, "e", "[5]", 1, 1)});
     static const int32_t given[] = {44, 900000000, 3, 900000000, 900000000, -1, 3}, canonical[] = {-1, 1, 2, -1, 1, -1, 2};
-    memcpy(stw_plan_group(s->plan), given, sizeof given);
+    memcpy(s->plan->group, given, sizeof given);
     CHECK_EQ_INT(stw_plan_canonical_groups(s->plan, NULL), STW_OK);
-    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(stw_plan_group(s->plan)[i], canonical[i]);
+    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(s->plan->group[i], canonical[i]);
     CHECK_EQ_INT(stw_plan_canonical_groups(s->plan, NULL), STW_OK);
-    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(stw_plan_group(s->plan)[i], canonical[i]);
+    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(s->plan->group[i], canonical[i]);
     small_close(s);
 }
 

@@ -419,6 +419,7 @@ class Plans(Temporary):
         plan.set_order(0, [3, 5, 4])
         self.assertTrue(plan.evaluate().valid)
         self.assertTrue(plan.copy().evaluate().valid)
+        self.assertEqual((plan.order(0), plan.copy().order(0), plan.order(1)), ((3, 5, 4), (3, 5, 4), None))
         plan.set_order(0, [5, 3, 4])
         self.assertEqual(plan.evaluate().reason, "order")
 

@@ -92,7 +92,7 @@ class Plan:
 
     @device.setter
     def device(self, values: Sequence[int]) -> None:
-        self._write("stw_plan_device", values, whole)
+        self._write("stw_plan_set_device", ctypes.c_int32, values, whole)
 
     @property
     def priority(self) -> tuple[float, ...]:
@@ -101,7 +101,7 @@ class Plan:
 
     @priority.setter
     def priority(self, values: Sequence[float]) -> None:
-        self._write("stw_plan_priority", values, float)
+        self._write("stw_plan_set_priority", ctypes.c_double, values, float)
 
     @property
     def group(self) -> tuple[int, ...]:
@@ -110,7 +110,13 @@ class Plan:
 
     @group.setter
     def group(self, values: Sequence[int]) -> None:
-        self._write("stw_plan_group", values, whole)
+        self._write("stw_plan_set_group", ctypes.c_int32, values, whole)
+
+    def order(self, device: int) -> Optional[tuple[int, ...]]:
+        """The strict order of one device: ids of its tasks. None where it has none."""
+        count = ctypes.c_int32()
+        ids = library.stw_plan_order(self._handle.pointer, whole(device), ctypes.byref(count))
+        return tuple(ids[: count.value]) if count.value >= 0 else None
 
     def set_order(self, device: int, tasks: Optional[Sequence[int]]) -> None:
         """A strict order for one device: ids of its tasks. None removes it."""
@@ -138,14 +144,11 @@ class Plan:
     def _read(self, name: str) -> tuple:
         return tuple(getattr(library, name)(self._handle.pointer)[: len(self.graph)])
 
-    def _write(self, name: str, values: Sequence[Any], convert: Callable[[Any], Any]) -> None:
+    def _write(self, name: str, entry: Any, values: Sequence[Any], convert: Callable[[Any], Any]) -> None:
         self._check_writable()
         if len(values) != len(self.graph):
             raise ValueError(f"{len(values)} values; the graph has {len(self.graph)} nodes")
-        converted = [convert(value) for value in values]
-        array = getattr(library, name)(self._handle.pointer)
-        for k, value in enumerate(converted):
-            array[k] = value
+        getattr(library, name)(self._handle.pointer, (entry * len(values))(*(convert(value) for value in values)))
 
     def _check_writable(self) -> None:
         if self._result is not None:
@@ -153,7 +156,10 @@ class Plan:
 
     def copy(self) -> Plan:
         """The same decisions in a plan that can be changed."""
-        return self._moved(self.simulator)
+        plan = Plan.__new__(Plan)
+        handle = create("stw_plan_copy", "stw_plan_destroy", self._handle.pointer, keep=(self._handle,))
+        plan._set(handle, self.graph, self.machine, self._simulator)
+        return plan
 
     __copy__ = copy
 
