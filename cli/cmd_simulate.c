@@ -61,7 +61,10 @@ static stw_status write_files(const arguments *a, const cli_simulation *s, stw_e
     cli_hold_interrupts();
     stw_status status = STW_OK;
     if (a->output != NULL) status = stw_plan_write(s->simulator, s->plan, a->output, error);
-    if (status == STW_OK && a->trace != NULL && s->has_step) status = stw_trace_write(s->simulator, s->plan, a->trace, error);
+    if (status == STW_OK && a->trace != NULL && s->has_step) {
+        stw_export_io trace = {.path = a->trace};
+        status = stw_plan_export(s->simulator, s->plan, "trace", NULL, &trace, error);
+    }
     cli_release_interrupts();
     return status;
 }

@@ -113,18 +113,16 @@ static void check_grouped(const problem *p, const char *format, const stw_error 
 }
 
 static bool export_as(const problem *p, const char *format) {
-    char *out = NULL;
-    size_t size = 0;
+    stw_export_io io = {.model = p->model.p, .model_size = (size_t)p->model.length};
     stw_error error = {0};
-    const stw_status status =
-        stw_plan_export_bytes(p->simulator, p->plan, format, p->model.p, (size_t)p->model.length, &out, &size, NULL, &error);
+    const stw_status status = stw_plan_export(p->simulator, p->plan, format, NULL, &io, &error);
     if (status == STW_OK) {
-        check_output(p, format, out, size);
+        check_output(p, format, io.bytes, io.size);
     } else {
         check_refusal(&error);
         check_grouped(p, format, &error);
     }
-    stw_bytes_free(out);
+    stw_bytes_free(io.bytes);
     return status == STW_OK;
 }
 

@@ -398,27 +398,25 @@ STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan
                                   stw_error *error) STW_CHECK_RESULT;
 /* The i-th format of stw_plan_export ("onnx", "trace", ...) and what it is; false past the last. */
 STW_API bool stw_export_list(int32_t index, const char **name, const char **description);
-typedef struct stw_note { /* what the user may paste elsewhere or should know: lines, or "" */
-    char text[6000];
-} stw_note;
-/* Writes the plan in another format. `model_path`: the file that the graph was read from, for the formats that are such a file
- * with the plan in it (onnx, hlo, hlo-text, graphdef); may be NULL for the others. `note` may be NULL. STW_ERROR_NO_PLAN: the
- * plan is invalid and has no step; one that only lacks memory is written. Written aside and renamed; "-" is standard output. */
+/* Where an export reads the model and where its result goes. Set what applies and leave the rest zero:
+ * (stw_export_io){.path = "step.json"}. */
+typedef struct stw_export_io {
+    /* In; the caller's, needed during the call only. The model that the graph was read from, for the formats that are such a file
+     * with the plan in it (onnx, hlo, hlo-text, graphdef): its path, or its bytes. */
+    const char *model_path;
+    const void *model; /* (model_size) */
+    size_t model_size;
+    const char *path; /* of the result, written aside and renamed; "-": standard output; NULL: it stays in memory, as `bytes` */
+    /* Out; overwritten by each call. */
+    char *bytes; /* (size) the result without `path`, else NULL; then the caller's, to be given back with stw_bytes_free */
+    size_t size;
+    char note[6000]; /* what the user may paste elsewhere or should know: lines, or "" */
+} stw_export_io;
+/* The plan in another format, to a file or to memory. Of the options (may be NULL) "strip" and "file-limit" count.
+ * STW_ERROR_NO_PLAN: the plan is invalid and has no step; one that only lacks memory is written. */
 STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                   const char *model_path, const char *path, stw_note *note, stw_error *error) STW_CHECK_RESULT;
-/* The same with options: "strip" and "file-limit" are those that count. NULL: none. */
-STW_API stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                        const stw_options *options, const char *model_path, const char *path, stw_note *note,
-                                        stw_error *error) STW_CHECK_RESULT;
-/* stw_plan_export in memory: the bytes of the model in (NULL for formats that need none), those of the result out, to be given
- * back with stw_bytes_free. */
-STW_API stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                         const void *model, size_t model_size, char **out, size_t *out_size, stw_note *note,
-                                         stw_error *error) STW_CHECK_RESULT;
+                                   const stw_options *options, stw_export_io *io, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_bytes_free(char *bytes);
-/* stw_plan_export with "trace": a simulated step in the Trace Event format (chrome://tracing, Perfetto). */
-STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
-                                   stw_error *error) STW_CHECK_RESULT;
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ typedef struct problem { /* a model file on a machine, everything on device 0 */
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
-    stw_note note; /* of the last export */
+    stw_export_io io; /* of the last export */
     stw_error error;
 } problem;
 
@@ -77,7 +77,8 @@ static stw_str export_from(problem *p, const char *model) {
     stw_str bytes = {"", 0};
     write_file(path, bytes);
     p->error = (stw_error){0};
-    if (stw_plan_export(p->simulator, p->plan, "graphdef", model, path, &p->note, &p->error) == STW_OK) {
+    p->io = (stw_export_io){.model_path = model, .path = path};
+    if (stw_plan_export(p->simulator, p->plan, "graphdef", NULL, &p->io, &p->error) == STW_OK) {
         CHECK_EQ_INT(stw_file_read(path, &p->arena, &bytes, NULL), STW_OK);
     }
     unlink(path);
@@ -280,8 +281,8 @@ TEST(graphdef_places, what_tensorflow_ties_is_together) {
     CHECK_STR(device_in(p, out, "x"), GPU(0));
     CHECK_STR(device_in(p, out, "c"), GPU(1));
     CHECK_STR(device_in(p, out, "idle"), "/cpu:0"); /* nobody reads it */
-    CHECK_CONTAINS(p->note.text, "of 7 nodes 1 are not where the plan has them");
-    CHECK_CONTAINS(p->note.text, "set_soft_device_placement(True)");
+    CHECK_CONTAINS(p->io.note, "of 7 nodes 1 are not where the plan has them");
+    CHECK_CONTAINS(p->io.note, "set_soft_device_placement(True)");
     close_problem(p);
 }
 
@@ -319,7 +320,7 @@ TEST(graphdef_places, hosts_and_processors_have_their_names) {
         problem *p = open_problem(STW_STR(X "node { name: 'a' op: 'Relu' input: 'x' }\n"), cases[k].machine);
         place(p, "a", cases[k].device, 0);
         CHECK_STR(device_in(p, export_from(p, p->path), "a"), cases[k].name);
-        CHECK((strstr(p->note.text, "several hosts") != NULL) == (strchr(cases[k].machine + 4, '+') != NULL));
+        CHECK((strstr(p->io.note, "several hosts") != NULL) == (strchr(cases[k].machine + 4, '+') != NULL));
         close_problem(p);
     }
     test_context("%s", "");

@@ -34,7 +34,7 @@ static const char weights[] =
     "}\n"
 
 static problem read_again(const problem *p, const char *machine) {
-    problem back = open_bytes((stw_str){p->out, (int64_t)p->out_size}, machine);
+    problem back = open_bytes((stw_str){p->io.bytes, (int64_t)p->io.size}, machine);
     stw_plan_destroy(back.plan);
     back.plan = NULL;
     CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
@@ -112,7 +112,7 @@ TEST(hlo_carried, strict_orders) {
     stw_plan_remove_orders(back.plan);
     export_well(&back, "hlo");
     CHECK(has(&back, "stowage_device") && !has(&back, "stowage_order"));
-    problem single = open_bytes((stw_str){p.out, (int64_t)p.out_size}, "h200x1");
+    problem single = open_bytes((stw_str){p.io.bytes, (int64_t)p.io.size}, "h200x1");
     export_well(&single, "hlo");
     CHECK(!has(&single, "stowage"));
     close_problem(&single);

@@ -137,7 +137,7 @@ TEST(hlo_legal, recomputed_behind_a_barrier) {
     set_group(&p, "b", -1);
     export_well(&p, "hlo");
     CHECK(!has(&p, "opt-barrier") && has(&p, "broadcast("));
-    CHECK(strstr(strstr(p.out, "ENTRY"), "broadcast(") == NULL);
+    CHECK(strstr(strstr(p.io.bytes, "ENTRY"), "broadcast(") == NULL);
     check_op_count(&p, 3);
     /* Where everything in it is written to memory, it stays. */
     set_group(&p, "b", node_of(&p, "b"));
@@ -283,9 +283,9 @@ TEST(hlo_legal, waits_for_what_is_recomputed) {
     set_group(&p, "a", -1);
     set_priority(&p, "d", 9.0);
     export_well(&p, "hlo");
-    const char *line = has(&p, "control-predecessors={") ? strstr(p.out, "control-predecessors={") : "";
+    const char *line = has(&p, "control-predecessors={") ? strstr(p.io.bytes, "control-predecessors={") : "";
     CHECK(strstr(line, "stowage_fusion") != NULL);
-    CHECK(strstr(p.out, "  d = ") > strstr(p.out, "c = f32[64] fusion("));
+    CHECK(strstr(p.io.bytes, "  d = ") > strstr(p.io.bytes, "c = f32[64] fusion("));
     check_before(&p, "fusion(", "  d = ");
     close_problem(&p);
 }

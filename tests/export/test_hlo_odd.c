@@ -8,9 +8,9 @@
 
 static void check_reads_back(problem *p, int32_t ops) {
     export_well(p, "hlo");
-    if (p->out != NULL) check_op_count(p, ops);
+    if (p->io.bytes != NULL) check_op_count(p, ops);
     export_well(p, "hlo-text");
-    if (p->out != NULL) check_op_count(p, ops);
+    if (p->io.bytes != NULL) check_op_count(p, ops);
 }
 
 /* ---- groups ---- */
@@ -334,7 +334,7 @@ TEST(hlo_odd, names_of_any_bytes) {
         problem p = open_bytes(finish(&m), "h200x2");
         test_context("case %d", k);
         export_well(&p, "hlo-text");
-        if (p.out != NULL) check_op_count(&p, 3);
+        if (p.io.bytes != NULL) check_op_count(&p, 3);
         if (k == 0) CHECK(has(&p, "ROOT %r_ = f32[8]{0} add(%s_, %q__)"));
         if (k == 2) CHECK(has(&p, "%a_b = f32[8]{0} negate(%a_b.")); /* a name that is fit stays */
         test_context("%s", "");

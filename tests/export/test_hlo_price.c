@@ -133,8 +133,8 @@ static double step_of(const stw_simulator *simulator, const stw_plan *plan) {
 static void check_back(problem *p, const char *machine) {
     const double before = step_of(p->simulator, p->plan);
     export_well(p, "hlo");
-    if (p->out == NULL) return;
-    problem back = open_bytes((stw_str){p->out, (int64_t)p->out_size}, machine);
+    if (p->io.bytes == NULL) return;
+    problem back = open_bytes((stw_str){p->io.bytes, (int64_t)p->io.size}, machine);
     if (p->machine->device_count > 1) {
         stw_plan_destroy(back.plan);
         CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
@@ -262,7 +262,7 @@ TEST(hlo_price, several_results_that_are_sent) {
     check_back(&p, "h200x2");
     p.plan->device[node_of(&p, "c")] = 1;
     export_well(&p, "hlo");
-    problem back = open_bytes((stw_str){p.out, (int64_t)p.out_size}, "h200x2");
+    problem back = open_bytes((stw_str){p.io.bytes, (int64_t)p.io.size}, "h200x2");
     stw_plan_destroy(back.plan);
     CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
     const int32_t c = node_of(&p, "c"), d = node_of(&p, "d");

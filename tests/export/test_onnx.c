@@ -22,8 +22,8 @@ typedef struct { /* a model, a machine of two devices, and a plan */
     stw_simulator *simulator;
     stw_plan *plan;
     stw_error error;
-    stw_note note;
-    stw_str out; /* of the last export */
+    stw_export_io io; /* of the last export */
+    stw_str out;      /* of the last export */
 } fixture;
 
 static void write_temporary(char path[64], stw_str bytes) {
@@ -66,7 +66,8 @@ static stw_status export_from(fixture *f, const char *model_path) {
     char path[64];
     f->error = (stw_error){0};
     write_temporary(path, STW_STR("x"));
-    const stw_status status = stw_plan_export(f->simulator, f->plan, "onnx", model_path, path, &f->note, &f->error);
+    f->io = (stw_export_io){.model_path = model_path, .path = path};
+    const stw_status status = stw_plan_export(f->simulator, f->plan, "onnx", NULL, &f->io, &f->error);
     if (status == STW_OK) CHECK_EQ_INT(stw_file_read(path, &f->arena, &f->out, NULL), STW_OK);
     unlink(path);
     return status;
@@ -296,8 +297,8 @@ TEST(onnx_export, every_node_carries_the_plan) {
             CHECK_EQ_INT(number_of(configuration, 2), 2);
             CHECK(field(configuration, 3, 1, &sharding));
             CHECK(stw_str_is(sharding, stw_machine_device_name(f.machine, 1)));
-            CHECK_CONTAINS(f.note.text, "session.layer_assignment_settings = gpu:0(=stowage_0); gpu:1(=stowage_1)\n");
-            CHECK_CONTAINS(f.note.text, "raised from 8 to 11");
+            CHECK_CONTAINS(f.io.note, "session.layer_assignment_settings = gpu:0(=stowage_0); gpu:1(=stowage_1)\n");
+            CHECK_CONTAINS(f.io.note, "raised from 8 to 11");
         }
     }
     end(&f);
@@ -312,18 +313,18 @@ TEST(onnx_export, another_plan_another_file) {
     if (begin(&f, chain(&arena, 12)) && export_it(&f)) {
         const stw_str first = f.out;
         CHECK_EQ_INT(number_of(first, 1), 12);
-        CHECK(strstr(f.note.text, "raised") == NULL);
-        CHECK(strstr(f.note.text, "one instance") == NULL);
-        CHECK(strstr(f.note.text, "stowage_1") == NULL);
+        CHECK(strstr(f.io.note, "raised") == NULL);
+        CHECK(strstr(f.io.note, "one instance") == NULL);
+        CHECK(strstr(f.io.note, "stowage_1") == NULL);
         set(&f, "c", 1, 0.0);
         if (export_it(&f)) CHECK(!stw_str_equal(first, f.out));
-        CHECK_CONTAINS(f.note.text, "one instance");
-        CHECK_CONTAINS(f.note.text, "  stowage_0: inputs ['x'], outputs ['b']\n  stowage_1: inputs ['b'], outputs ['c']\n");
-        CHECK(strstr(f.note.text, "back and forth") == NULL);
+        CHECK_CONTAINS(f.io.note, "one instance");
+        CHECK_CONTAINS(f.io.note, "  stowage_0: inputs ['x'], outputs ['b']\n  stowage_1: inputs ['b'], outputs ['c']\n");
+        CHECK(strstr(f.io.note, "back and forth") == NULL);
         set(&f, "a", 1, 0.0); /* 1, 0, 1: there and back */
         CHECK(export_it(&f));
-        CHECK_CONTAINS(f.note.text, "back and forth between them (2 tensors cross)");
-        CHECK(strstr(f.note.text, "extract_model") == NULL);
+        CHECK_CONTAINS(f.io.note, "back and forth between them (2 tensors cross)");
+        CHECK(strstr(f.io.note, "extract_model") == NULL);
     }
     end(&f);
     stw_arena_destroy(&arena);
@@ -398,7 +399,7 @@ TEST(onnx_export, initializers_among_the_inputs_keep_the_version_below) {
             CHECK(field(f.out, 26, 0, &found) == !listed);
             CHECK(field(node_of(f.out, "b", &(int32_t){0}), 10, 0, &found) == !listed);
             check_metadata(f.out, "b", "layer_ann", "stowage_0");
-            CHECK_CONTAINS(f.note.text, listed ? "stays at IR version 3" : "raised from 3 to 11");
+            CHECK_CONTAINS(f.io.note, listed ? "stays at IR version 3" : "raised from 3 to 11");
         }
         end(&f);
         stw_arena_destroy(&arena);

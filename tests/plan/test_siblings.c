@@ -152,15 +152,12 @@ static const char softmax[] = ADD
     "}\n";
 
 static bool export_has(problem *p, const char *what) {
-    char *out;
-    size_t size;
+    stw_export_io io = {.model = p->model.p, .model_size = (size_t)p->model.length};
     stw_error error = {0};
-    CHECK_EQ_INT(
-        stw_plan_export_bytes(p->simulator, p->plan, "hlo", p->model.p, (size_t)p->model.length, &out, &size, NULL, &error),
-        STW_OK);
+    CHECK_EQ_INT(stw_plan_export(p->simulator, p->plan, "hlo", NULL, &io, &error), STW_OK);
     CHECK_STR(error.message, "");
-    const bool found = memmem(out, size, what, strlen(what)) != NULL;
-    stw_bytes_free(out);
+    const bool found = memmem(io.bytes, io.size, what, strlen(what)) != NULL;
+    stw_bytes_free(io.bytes);
     return found;
 }
 

@@ -151,7 +151,8 @@ class Layout(Temporary):
     STRUCTURES = {
         "stw_error": _library.CError, "stw_node": _library.CNode, "stw_evaluation": _library.CEvaluation,
         "stw_bounds": _library.CBounds, "stw_progress": _library.CProgress, "stw_watch": _library.CWatch,
-        "stw_found": _library.CFound, "stw_candidate": _library.CCandidate, "stw_note": _library.CNote,
+        "stw_found": _library.CFound, "stw_candidate": _library.CCandidate, "stw_noise": _library.CNoise,
+        "stw_export_io": _library.CExportIo,
     }  # fmt: skip
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")

@@ -124,8 +124,16 @@ class CCandidate(Structure):
     ]
 
 
-class CNote(Structure):
-    _fields_ = [("text", ctypes.c_char * 6000)]
+class CExportIo(Structure):
+    _fields_ = [
+        ("model_path", c_char_p),
+        ("model", c_char_p),
+        ("model_size", c_size_t),
+        ("path", c_char_p),
+        ("bytes", c_void_p),
+        ("size", c_size_t),
+        ("note", ctypes.c_char * 6000),
+    ]
 
 
 # ---- the functions: result, arguments; those that can fail end in a stw_error and go through `call` ----
@@ -157,8 +165,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_compare": [_P, c_char_p, _P, POINTER(CWatch), _OUT],
     "stw_result_write": [_P, c_char_p, c_bool],
     "stw_plan_write": [_P, _P, c_char_p],
-    "stw_plan_export_with": [_P, _P, c_char_p, _P, c_char_p, c_char_p, POINTER(CNote)],
-    "stw_plan_export_bytes": [_P, _P, c_char_p, c_char_p, c_size_t, _OUT, POINTER(c_size_t), POINTER(CNote)],
+    "stw_plan_export": [_P, _P, c_char_p, _P, POINTER(CExportIo)],
 }
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_version": (c_char_p, []),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, U
 
 from . import _text
 from ._graph import Graph
-from ._library import CNote, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
+from ._library import CExportIo, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
 from ._machine import Machine, as_machine
 from ._simulate import Evaluation, MachineLike, Simulator
 
@@ -202,25 +202,23 @@ class Plan:
         know, or "". ``model`` is the file that the graph was read from, for formats that are such a file with the plan
         in it; without it, the path that was given to :func:`load`. ``strip`` is a module that names of modules begin behind
         (device-map, split-points)."""
-        note, options = CNote(), make_options({"strip": strip})
         model = self.graph.path if model is None else model
-        call(
-            "stw_plan_export_with", self.simulator._handle.pointer, self._handle.pointer, c_text(format), options.pointer,
-            None if model is None else path_bytes(model), path_bytes(path), note,
-        )  # fmt: skip
-        return text(note.text)
+        io = CExportIo(model_path=None if model is None else path_bytes(model), path=path_bytes(path))
+        self._export(format, make_options({"strip": strip}), io)
+        return text(io.note)
 
     def export_bytes(self, format: str, model: Optional[bytes] = None) -> bytes:
         """The same in memory: the bytes of the model in, those of the result out."""
-        out, size, note = ctypes.c_void_p(), ctypes.c_size_t(), CNote()
-        call(
-            "stw_plan_export_bytes", self.simulator._handle.pointer, self._handle.pointer, c_text(format), model,
-            0 if model is None else len(model), ctypes.byref(out), ctypes.byref(size), note,
-        )  # fmt: skip
+        io = CExportIo(model=model, model_size=0 if model is None else len(model))
+        self._export(format, None, io)
         try:
-            return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
+            return ctypes.string_at(io.bytes, io.size) if io.size else b""
         finally:
-            library.stw_bytes_free(out)
+            library.stw_bytes_free(io.bytes)
+
+    def _export(self, format: str, options: Optional[Handle], io: CExportIo) -> None:
+        handles = (self.simulator._handle.pointer, self._handle.pointer)
+        call("stw_plan_export", *handles, c_text(format), options.pointer if options else None, ctypes.byref(io))
 
     def to_device_map(self, strip: Optional[str] = None) -> dict[str, Any]:
         """Module names to devices, as Hugging Face's ``device_map`` takes them; ``strip`` as for :meth:`export`."""
