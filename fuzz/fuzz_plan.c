@@ -70,7 +70,7 @@ static void simulate(const bench *b, const stw_plan *plan) {
 static bench *fixed(void) {
     static bench b;
     if (graph == NULL) {
-        require(stw_graph_parse(graph_text, sizeof graph_text - 1, "graph", &graph, NULL) == STW_OK);
+        require(stw_graph_parse(graph_text, sizeof graph_text - 1, "graph", NULL, &graph, NULL) == STW_OK);
         require(stw_machine_parse(machine_text, sizeof machine_text - 1, "machine", &machine, NULL) == STW_OK);
         bench_open(&b, machine);
     }

@@ -5,7 +5,7 @@
  *
  *     stw_error error;
  *     stw_graph *graph;  stw_machine *machine;  stw_costs *costs;  stw_plan *plan;  stw_simulator *simulator;
- *     if (stw_graph_open("gnmt-4.json.gz", &graph, &error) ||
+ *     if (stw_graph_open("gnmt-4.json.gz", NULL, &graph, &error) ||
  *         stw_machine_open("h200x4", &machine, &error) ||
  *         stw_costs_create(graph, machine, NULL, &costs, &error) ||
  *         stw_simulator_create(costs, &simulator, &error) ||
@@ -78,17 +78,13 @@ STW_API const char *stw_options_get(const stw_options *options, const char *name
 typedef struct stw_graph stw_graph;
 
 /* Reads a graph file (opgraph JSON, a dnn-partitioning input, an ONNX model, an HLO module or a TensorFlow graph; plain, gzip or
- * zstd); "-" is standard input. Sizes that a model leaves open count as 1. */
-STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
-/* The same from memory; `label` stands for the path in messages. */
-STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out,
+ * zstd); "-" is standard input. Options (may be NULL): "shape" gives sizes that a model leaves open, which else count as 1:
+ * "image=8,3,224,224" or "batch=8"; "file-limit" says how large the file may be, unpacked. */
+STW_API stw_status stw_graph_open(const char *path, const stw_options *options, stw_graph **out,
+                                  stw_error *error) STW_CHECK_RESULT;
+/* The same from memory, which is needed during the call only; `label` stands for the path in messages. */
+STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, const stw_options *options, stw_graph **out,
                                    stw_error *error) STW_CHECK_RESULT;
-/* The same two with options (may be NULL): "shape" gives sizes that a model leaves open, "image=8,3,224,224" or "batch=8";
- * "file-limit" how large the file may be, unpacked. */
-STW_API stw_status stw_graph_open_with(const char *path, const stw_options *options, stw_graph **out,
-                                       stw_error *error) STW_CHECK_RESULT;
-STW_API stw_status stw_graph_parse_with(const void *bytes, size_t size, const char *label, const stw_options *options,
-                                        stw_graph **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_graph_destroy(stw_graph *graph);
 
 STW_API const char *stw_graph_name(const stw_graph *graph);
@@ -138,11 +134,11 @@ STW_API stw_status stw_machine_set_memory(stw_machine *machine, int64_t bytes, s
 
 typedef struct stw_costs stw_costs;
 
-/* Measured times where there are any (those of the file `path`, which may be NULL; then the graph's own), modelled ones for the
- * rest. The file: CSV with rows name,kind,us, a profile of ONNX Runtime, or RunMetadata, StepStats or CostGraphDef of TensorFlow.
- * Graph and machine must outlive the costs. */
-STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *path, stw_costs **out,
-                                    stw_error *error) STW_CHECK_RESULT;
+/* Measured times where there are any (those of a file, then the graph's own), modelled ones for the rest. Options (may be NULL):
+ * "costs", the path of the file: CSV with rows name,kind,us, a profile of ONNX Runtime, or RunMetadata, StepStats or CostGraphDef
+ * of TensorFlow; "file-limit", how large it may be. Graph and machine must outlive the costs. */
+STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const stw_options *options,
+                                    stw_costs **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);

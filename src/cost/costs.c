@@ -304,8 +304,8 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     return STW_OK;
 }
 
-stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
-                                 stw_error *error) {
+stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
+                               stw_error *error) {
     *out = NULL;
     stw_arena arena, scratch;
     TRY(stw_arena_create(&arena, error));

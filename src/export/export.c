@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
+#include "api/options.h"
 
 /* What a format is like: it needs the file that the graph was read from; it speaks of modules, so that "strip" has a meaning. */
 enum { NEEDS_MODEL = 1u << 0, HAS_MODULES = 1u << 1 };
@@ -50,7 +50,7 @@ static const export_format *find_format(const char *name) {
 static stw_status read_model(stw_export *e, const char *format, const stw_options *options, const stw_export_io *io,
                              stw_error *error) {
     const char *path = io->model_path;
-    const stw_file_limits limits = stw_file_limits_of(options != NULL ? stw_options_get(options, "file-limit") : NULL);
+    const stw_file_limits limits = stw_options_file_limits(options);
     if (io->model != NULL)
         return stw_unpack_within((stw_str){io->model, (int64_t)io->model_size}, &limits, e->arena, &e->model, error);
     if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the model that the graph was read from", format);
@@ -95,7 +95,7 @@ static stw_status rank_tasks(stw_export *e, stw_error *error) {
 static stw_status evaluate(stw_export *e, stw_workspace *workspace, stw_error *error) {
     const stw_run_options options = {.record_memory = true};
     stw_evaluation result;
-    TRY(stw_simulate_with(e->simulator, e->plan, &options, workspace, &result, error));
+    TRY(stw_simulator_run(e->simulator, e->plan, &options, workspace, &result, error));
     if (result.peak_bytes == NULL)
         return stw_fail(error, STW_ERROR_NO_PLAN, "the plan has no step to export: %s", result.message);
     e->timeline = &workspace->timeline;
@@ -141,7 +141,7 @@ static stw_status write_plan(stw_export *e, const export_format *format, stw_exp
 }
 
 static stw_status read_options(stw_export *e, const export_format *format, const stw_options *options, stw_error *error) {
-    const char *strip = options != NULL ? stw_options_get(options, "strip") : NULL;
+    const char *strip = stw_options_text(options, "strip");
     if (strip == NULL) return STW_OK;
     if ((format->traits & HAS_MODULES) == 0)
         return stw_fail(error, STW_ERROR_INPUT, "--strip goes with device-map and split-points, not with '%s'", format->name);

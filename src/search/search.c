@@ -86,7 +86,7 @@ stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, 
     const double limit_ps = limit_s * 1e12 + 1.0;
     const stw_run_options options = {.stop_ps = limit_ps > 1.0 && limit_ps < (double)STW_MAX_STEP_PS ? (int64_t)limit_ps : 0};
     atomic_fetch_add(&search->evaluations, 1);
-    TRY(stw_simulate_with(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
+    TRY(stw_simulator_run(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
     *out = stw_score_of(search->objective, search->workspace[worker], &evaluation);
     if (stw_search_meets_bound(search, out)) atomic_store(&search->met, true);
     return STW_OK;

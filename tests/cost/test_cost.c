@@ -48,7 +48,7 @@ static void check_times(const double *us, int count, const char *figures, const 
     stw_machine *drawn = NULL;
     stw_costs *costs = NULL;
     stw_error error = {0};
-    stw_status status = stw_graph_parse(text, strlen(text), "graph", &graph, &error);
+    stw_status status = stw_graph_parse(text, strlen(text), "graph", NULL, &graph, &error);
     if (status == STW_OK) status = stw_machine_parse(machine, strlen(machine), "machine", &drawn, &error);
     if (status == STW_OK) status = stw_costs_create(graph, drawn, NULL, &costs, &error);
     CHECK_EQ_INT(status, says == NULL ? STW_OK : STW_ERROR_INPUT);
@@ -179,7 +179,11 @@ static stw_costs *costs_with(const small *s, const char *rows, stw_error *error)
     close(descriptor);
     stw_costs *costs = NULL;
     *error = (stw_error){0};
-    const stw_status status = stw_costs_create(s->graph, s->machine, path, &costs, error);
+    stw_options *options;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "costs", path, NULL), STW_OK);
+    const stw_status status = stw_costs_create(s->graph, s->machine, options, &costs, error);
+    stw_options_destroy(options);
     CHECK_EQ_INT(status, error->status);
     if (status != STW_OK) CHECK_EQ_INT(strncmp(error->message, path, strlen(path)), 0);
     remove(path);

@@ -20,9 +20,13 @@ static stw_costs *costs_of(const char *machine_name, const char *content, bool j
     CHECK(descriptor >= 0 && write(descriptor, text, strlen(text)) == (ssize_t)strlen(text));
     close(descriptor);
     *error = (stw_error){0};
-    CHECK_EQ_INT(stw_graph_parse(graph_text, sizeof graph_text - 1, "g", graph, error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(graph_text, sizeof graph_text - 1, "g", NULL, graph, error), STW_OK);
     CHECK_EQ_INT(stw_machine_open(machine_name, machine, error), STW_OK);
-    const stw_status status = stw_costs_create(*graph, *machine, path, &costs, error);
+    stw_options *options;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "costs", path, NULL), STW_OK);
+    const stw_status status = stw_costs_create(*graph, *machine, options, &costs, error);
+    stw_options_destroy(options);
     CHECK_EQ_INT(status, error->status);
     if (status != STW_OK) CHECK_EQ_INT(strncmp(error->message, path, strlen(path)), 0);
     remove(path);

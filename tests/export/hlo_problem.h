@@ -21,7 +21,7 @@ typedef struct problem {
 
 static inline problem open_bytes(stw_str model, const char *machine) {
     problem p = {.model = model};
-    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "module", &p.graph, &p.error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "module", NULL, &p.graph, &p.error), STW_OK);
     CHECK_STR(p.error.message, "");
     CHECK_EQ_INT(stw_machine_open(machine, &p.machine, NULL), STW_OK);
     CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, NULL), STW_OK);
@@ -80,7 +80,7 @@ static inline bool has(const problem *p, const char *part) { return p->io.bytes 
 static inline stw_graph *read_back(const problem *p) {
     stw_graph *graph = NULL;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_parse(p->io.bytes, p->io.size, "out", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(p->io.bytes, p->io.size, "out", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     return graph;
 }

@@ -40,7 +40,7 @@ static problem *open_problem(stw_str bytes, const char *machine) {
     problem *p = calloc(1, sizeof *p);
     write_file(p->path, bytes);
     CHECK_EQ_INT(stw_arena_create(&p->arena, NULL), STW_OK);
-    CHECK_EQ_INT(stw_graph_open(p->path, &p->graph, &p->error), STW_OK);
+    CHECK_EQ_INT(stw_graph_open(p->path, NULL, &p->graph, &p->error), STW_OK);
     CHECK_STR(p->error.message, "");
     CHECK_EQ_INT(stw_machine_open(machine, &p->machine, &p->error), STW_OK);
     CHECK_EQ_INT(stw_costs_create(p->graph, p->machine, NULL, &p->costs, &p->error), STW_OK);
@@ -188,7 +188,7 @@ TEST(graphdef_text, an_export_is_exported_as_it_is) {
         const stw_str other = export_from(p, first), fresh = export_from(p, p->path);
         CHECK(stw_str_equal(other, fresh) && !stw_str_equal(other, once));
         stw_graph *again = NULL;
-        CHECK_EQ_INT(stw_graph_parse(other.p, (size_t)other.length, "again", &again, NULL), STW_OK);
+        CHECK_EQ_INT(stw_graph_parse(other.p, (size_t)other.length, "again", NULL, &again, NULL), STW_OK);
         CHECK_STR(stw_graph_fingerprint(again), stw_graph_fingerprint(p->graph));
         stw_graph_destroy(again);
         unlink(first);

@@ -176,7 +176,7 @@ static void check_no_plan(const char *text, const char *machine, const char *why
 static void check_no_graph(const char *text, const char *why) {
     stw_graph *graph = NULL;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, why);
     stw_graph_destroy(graph);
 }

@@ -74,7 +74,7 @@ static void check_unreadable(const char *text, const char *why) {
     stw_graph *graph = NULL;
     stw_error error = {0};
     test_context("%s", why);
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, why);
     test_context("%s", "");
     stw_graph_destroy(graph);

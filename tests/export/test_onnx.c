@@ -48,7 +48,7 @@ static bool begin(fixture *f, stw_str model) {
     CHECK_EQ_INT(stw_arena_create(&f->arena, NULL), STW_OK);
     f->bytes = model;
     write_temporary(f->path, model);
-    if (!CHECK_EQ_INT(stw_graph_open(f->path, &f->graph, &f->error), STW_OK)) CHECK_STR(f->error.message, "");
+    if (!CHECK_EQ_INT(stw_graph_open(f->path, NULL, &f->graph, &f->error), STW_OK)) CHECK_STR(f->error.message, "");
     return f->graph != NULL && open_machine(f, "h200x2");
 }
 
@@ -736,7 +736,7 @@ static void check_file(const char *path) {
         scatter(&f, 20);
         if (export_it(&f)) {
             const stw_str first = f.out;
-            CHECK_EQ_INT(stw_graph_parse(first.p, (size_t)first.length, "out.onnx", &back, &f.error), STW_OK);
+            CHECK_EQ_INT(stw_graph_parse(first.p, (size_t)first.length, "out.onnx", NULL, &back, &f.error), STW_OK);
             CHECK_STR(f.error.message, "");
             if (back != NULL) CHECK(graph_hash(back) == graph_hash(f.graph));
             check_plan(&f);

@@ -36,7 +36,7 @@ static problem open_problem(const char *text, bool by_rows) {
              "{\"format\":\"machine\",\"version\":1,\"name\":\"one\",\"devices\":[{\"name\":\"gpu\",\"kind\":\"h200\","
              "\"memory_bytes\":100000000000%s}],\"links\":[]}",
              by_rows ? ",\"fuses_epilogue\":[\"reduce\"]" : "");
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", &p.graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", NULL, &p.graph, &error), STW_OK);
     CHECK_EQ_INT(stw_machine_parse(device, strlen(device), "machine", &p.machine, &error), STW_OK);
     CHECK_STR(error.message, "");
     CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, &error), STW_OK);

@@ -124,7 +124,7 @@ small *small_open(small_text text) {
     stw_error error;
     if (s == NULL) die("problem", "out of memory");
     char *file = small_graph_text(text);
-    if (stw_graph_parse(file, strlen(file), "graph", &s->graph, &error) != STW_OK) die(file, error.message);
+    if (stw_graph_parse(file, strlen(file), "graph", NULL, &s->graph, &error) != STW_OK) die(file, error.message);
     free(file);
     file = small_machine_text(text);
     if (stw_machine_parse(file, strlen(file), "machine", &s->machine, &error) != STW_OK) die(file, error.message);
@@ -215,7 +215,7 @@ static void write_timeline(small *s) {
 void small_run(small *s) {
     stw_error error;
     const stw_run_options options = {.duration_ps = s->duration_ps, .record_memory = true};
-    if (stw_simulate_with(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK)
+    if (stw_simulator_run(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK)
         die("simulate", error.message);
     write_timeline(s);
 }
