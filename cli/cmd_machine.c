@@ -9,7 +9,7 @@ static void list_text(stw_arena arena) {
     cli_table table;
     cli_table_begin(&table, &arena, columns, 2);
     const char *name, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &name, &description); i++) {
+    for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         cli_table_add(&table, CLI_PLAIN, "%s", name);
         cli_table_add(&table, CLI_PLAIN, "%s", description);
     }
@@ -22,7 +22,7 @@ static void list_json(void) {
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_array(&writer);
     const char *name, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &name, &description); i++) {
+    for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         stw_json_begin_object(&writer);
         cli_field_text(&writer, "name", stw_str_of(name));
         cli_field_text(&writer, "description", stw_str_of(description));

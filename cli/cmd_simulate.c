@@ -39,8 +39,8 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
 
 static stw_status open_session(const cli_call *call, const arguments *a, cli_simulation *s, stw_error *error) {
     TRY(stw_session_open(a->graph, call->options, &s->session, error));
-    const char *remark;
-    for (int32_t i = 0; (remark = stw_session_remark(s->session, i)) != NULL; i++) cli_warn(remark);
+    const char *warning;
+    for (int32_t i = 0; (warning = stw_session_warning(s->session, i)) != NULL; i++) cli_warn(warning);
     s->graph = stw_session_graph(s->session);
     s->machine = stw_session_machine(s->session);
     s->simulator = stw_session_simulator(s->session);

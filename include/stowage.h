@@ -113,7 +113,7 @@ STW_API bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out)
 
 typedef struct stw_machine stw_machine;
 
-/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_builtin lists them) or the path of a machine file. */
+/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_list lists them) or the path of a machine file. */
 STW_API stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
 STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out,
                                      stw_error *error) STW_CHECK_RESULT;
@@ -122,7 +122,7 @@ STW_API void stw_machine_destroy(stw_machine *machine);
 STW_API const stw_machine *stw_graph_machine(const stw_graph *graph);
 
 /* The i-th family of built-in machines ("h200xN") and what it is; false past the last. */
-STW_API bool stw_machine_builtin(int32_t index, const char **name, const char **description);
+STW_API bool stw_machine_list(int32_t index, const char **name, const char **description);
 STW_API const char *stw_machine_name(const stw_machine *machine);
 STW_API int32_t stw_machine_device_count(const stw_machine *machine);
 STW_API const char *stw_machine_device_name(const stw_machine *machine, int32_t device);
@@ -142,10 +142,8 @@ STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *m
 STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
-/* A remark on the file of costs for the user (measured times that match no op, ...), or NULL. */
-STW_API const char *stw_costs_remark(const stw_costs *costs);
-/* The i-th thing that the user should know before trusting times and memory, or NULL past the last: that remark; sizes that the
- * model leaves open; unknown operators; a program that is already partitioned. */
+/* The i-th thing that the user should know before trusting times and memory, or NULL past the last: measured times that match no
+ * op, always first; sizes that the model leaves open; unknown operators; a program that is already partitioned. */
 STW_API const char *stw_costs_warning(const stw_costs *costs, int32_t index);
 
 /* ---- The plan: the decisions ------------------------------------------------------------------------------------- */
@@ -158,18 +156,19 @@ STW_API stw_status stw_plan_create(const stw_graph *graph, const stw_machine *ma
 STW_API void stw_plan_destroy(stw_plan *plan);
 
 /* Reads a plan file for this graph. With `machine` NULL the machine in the file is used and owned by the plan; otherwise
- * devices are matched by name. `*remark` (optional) is set to a warning borrowed from the plan, or to NULL. */
+ * devices are matched by name. */
 STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out,
-                                 const char **remark, stw_error *error) STW_CHECK_RESULT;
+                                 stw_error *error) STW_CHECK_RESULT;
 STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph,
-                                  const stw_machine *machine, stw_plan **out, const char **remark,
-                                  stw_error *error) STW_CHECK_RESULT;
+                                  const stw_machine *machine, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
 /* The plan that is in the graph's file: an HLO module that was exported with one for two or more devices. Devices are matched by
  * name. The option "plan" has this word for it. */
 #define STW_PLAN_CARRIED "carried"
 STW_API stw_status stw_plan_carried(const stw_graph *graph, const stw_machine *machine, stw_plan **out,
                                     stw_error *error) STW_CHECK_RESULT;
 STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
+/* What the user should know of a plan that was read (it was made for another machine, ...), or NULL. */
+STW_API const char *stw_plan_warning(const stw_plan *plan);
 
 /* The same decisions in a plan of the caller's, which can be changed. Graph and machine are those of the original: where that
  * brought its machine from a file, it must outlive the copy. */
@@ -352,14 +351,12 @@ STW_API bool stw_result_is_interrupted(const stw_result *result);
  * of what there is. Where it ran out before there was any plan, the search fails with STW_ERROR_MEMORY. */
 STW_API bool stw_result_is_short_of_memory(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
-/* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md); *draws (which
- * may be NULL) is how often that was tried: 32, fewer after a cancel or when the time is up. The default is level with itself,
- * which counts. */
-STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
-/* The same with how far the times of the plan's kernels were off, as a share of them, in the mean by time; NaN where the plan has
- * no such kernels. Links are off by 10 %, and each plan by about 2 % beside. */
+/* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md), and how far the
+ * times of its kernels were off: as a share of them, in the mean by time; NaN where the plan has no such kernels. Links are off
+ * by 10 %, and each plan by about 2 % beside. */
 typedef struct stw_noise {
-    int32_t ahead, draws;
+    int32_t ahead;         /* the default is level with itself, which counts */
+    int32_t draws;         /* how often that was tried: 32, fewer after a cancel or when the time is up */
     double measured_error; /* ops whose time was measured on that kind of device */
     double carried_error;  /* on another kind */
     double modelled_error; /* ops without a measured time */
@@ -384,8 +381,8 @@ STW_API const stw_graph *stw_session_graph(const stw_session *session);
 STW_API const stw_machine *stw_session_machine(const stw_session *session);
 STW_API const stw_simulator *stw_session_simulator(const stw_session *session);
 STW_API const stw_plan *stw_session_plan(const stw_session *session); /* NULL without "plan" */
-/* The i-th warning, or NULL past the last. */
-STW_API const char *stw_session_remark(const stw_session *session, int32_t index);
+/* The i-th warning, of the plan and then of the costs, or NULL past the last. */
+STW_API const char *stw_session_warning(const stw_session *session, int32_t index);
 
 /* ---- Plans out --------------------------------------------------------------------------------------------------- */
 

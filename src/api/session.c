@@ -14,7 +14,6 @@ struct stw_session {
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
-    const char *of_plan; /* a remark, or NULL */
 };
 
 static int64_t in_unit_of(const stw_graph *graph, int64_t bytes) {
@@ -38,7 +37,7 @@ static stw_status open_machine(stw_session *s, const stw_options *options, stw_e
 }
 
 static stw_status open_plan(stw_session *s, const stw_options *options, const char *path, stw_error *error) {
-    TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, &s->of_plan, error));
+    TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, error));
     return s->plan->owned_machine == NULL ? STW_OK : set_memory(options, s->graph, s->plan->owned_machine, error);
 }
 
@@ -112,8 +111,9 @@ const stw_machine *stw_session_machine(const stw_session *session) {
     return session->machine != NULL ? session->machine : session->graph->machine;
 }
 
-const char *stw_session_remark(const stw_session *session, int32_t index) {
+const char *stw_session_warning(const stw_session *session, int32_t index) {
     STW_NEED(session);
-    if (session->of_plan == NULL) return stw_costs_warning(session->costs, index);
-    return index == 0 ? session->of_plan : stw_costs_warning(session->costs, index - 1);
+    const char *of_plan = session->plan != NULL ? stw_plan_warning(session->plan) : NULL;
+    if (of_plan == NULL) return stw_costs_warning(session->costs, index);
+    return index == 0 ? of_plan : stw_costs_warning(session->costs, index - 1);
 }

@@ -341,8 +341,3 @@ const char *stw_costs_warning(const stw_costs *costs, int32_t index) {
     STW_NEED(costs);
     return index < 0 || index >= costs->warning_count ? NULL : costs->warning[index].p;
 }
-
-const char *stw_costs_remark(const stw_costs *costs) {
-    STW_NEED(costs);
-    return costs->remark.length > 0 ? costs->remark.p : NULL;
-}

@@ -46,6 +46,11 @@ const stw_machine *stw_plan_machine(const stw_plan *plan) {
     return plan->machine;
 }
 
+const char *stw_plan_warning(const stw_plan *plan) {
+    STW_NEED(plan);
+    return plan->warning.length > 0 ? plan->warning.p : NULL;
+}
+
 const int32_t *stw_plan_device(const stw_plan *plan) {
     STW_NEED(plan);
     return plan->device;

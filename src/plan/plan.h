@@ -18,7 +18,7 @@ struct stw_plan {
     int32_t **order_memory;     /* (D) kept when an order is taken away, so that setting orders again and again needs no more */
     stw_str method;             /* what made it, or empty */
     int64_t seed;
-    stw_str remark; /* a warning of the reader, or empty */
+    stw_str warning; /* of the reader of the file, or empty */
 };
 
 /* Numbers each group by its smallest written op, so that an op alone is in the group of its own id. */

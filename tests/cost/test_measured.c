@@ -51,8 +51,8 @@ static void check(const expected *e, bool json) {
         CHECK(costs == NULL);
         CHECK_CONTAINS(error.message, e->refusal);
     } else if (CHECK(costs != NULL)) {
-        const char *remark = stw_costs_remark(costs);
-        CHECK_STR(remark != NULL ? remark : "", e->remark != NULL ? e->remark : "");
+        if (CHECK_EQ_INT(costs->remark.length > 0, e->remark != NULL) && e->remark != NULL)
+            CHECK_STR(stw_costs_warning(costs, 0), e->remark);
         for (int32_t d = 0; d < 2 && d < machine->device_count; d++) {
             const int32_t c = machine->device[d].cost_class;
             for (int32_t i = 0; i < 3; i++) {

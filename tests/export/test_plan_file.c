@@ -94,7 +94,7 @@ TEST(plan_file, result_of_a_search) {
     CHECK_CONTAINS(whole, "\"optimal\":true,");
     stw_plan *plan = NULL;
     stw_evaluation evaluation = {0};
-    CHECK_EQ_INT(stw_plan_parse(whole, strlen(whole), "plan", s->graph, s->machine, &plan, NULL, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_parse(whole, strlen(whole), "plan", s->graph, s->machine, &plan, NULL), STW_OK);
     CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &evaluation, NULL), STW_OK);
     CHECK_EQ_INT(evaluation.step_ps, 9000000);
     stw_plan_destroy(plan);

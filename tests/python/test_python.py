@@ -411,7 +411,7 @@ class Plans(Temporary):
         self.assertEqual(again.evaluate(), plan.evaluate())
         self.assertEqual(stowage.simulate(self.graph, None, self.folder / "plan.json"), plan.evaluate())
         other = stowage.Plan.load(self.folder / "plan.json", self.graph, "h200x3")
-        self.assertNotEqual(other.remark, "")
+        self.assertNotEqual(other.warning, "")
         with self.assertRaises(stowage.Error):
             stowage.Plan.load(self.folder / "plan.json", stowage.load(GRAPH))
 
@@ -606,7 +606,7 @@ except KeyboardInterrupt:
         file.write_text("name,kind,us\nmm,h200,100\nnothing,h200,5\n")
         graph = stowage.Graph.parse(TINY)
         simulator = stowage.Simulator(graph, "h200x1", costs=file)
-        self.assertIn("1 of 2 rows of the costs name no op", simulator.remark)
+        self.assertIn("1 of 2 rows of the costs name no op", simulator.warnings[0])
         for call in (
             lambda: stowage.simulate(graph, "h200x1", "single", costs=file),
             lambda: stowage.simulate(graph, "h200x1", stowage.Plan(graph, "h200x1"), costs=file),
@@ -617,7 +617,7 @@ except KeyboardInterrupt:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 call()
-            self.assertEqual([(str(w.message), w.filename) for w in caught], [(simulator.remark, __file__)])
+            self.assertEqual([(str(w.message), w.filename) for w in caught], [(simulator.warnings[0], __file__)])
 
     def test_progress(self):
         seen = []

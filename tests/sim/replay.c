@@ -128,8 +128,7 @@ static void run_case(stw_str line, stw_arena arena) {
     if (stw_machine_parse(c.machine.p, (size_t)c.machine.length, label, &machine, &error) != STW_OK) die("machine", &error);
     if (stw_costs_create(graph, machine, NULL, &costs, &error) != STW_OK) die("costs", &error);
     if (stw_simulator_create(costs, &simulator, &error) != STW_OK) die("simulator", &error);
-    if (stw_plan_parse(c.plan.p, (size_t)c.plan.length, label, graph, machine, &plan, NULL, &error) != STW_OK)
-        die("plan", &error);
+    if (stw_plan_parse(c.plan.p, (size_t)c.plan.length, label, graph, machine, &plan, &error) != STW_OK) die("plan", &error);
     if (stw_workspace_create(simulator, &workspace, &error) != STW_OK) die("workspace", &error);
     const stw_run_options options = {.duration_ps = c.duration};
     if (stw_simulator_run(simulator, plan, &options, workspace, &result, &error) != STW_OK) die("simulate", &error);

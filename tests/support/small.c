@@ -132,8 +132,7 @@ small *small_open(small_text text) {
     if (stw_costs_create(s->graph, s->machine, NULL, &s->costs, &error) != STW_OK) die("costs", error.message);
     if (stw_simulator_create(s->costs, &s->simulator, &error) != STW_OK) die("simulator", error.message);
     file = small_plan_text(text, s->graph->N, s->graph->fingerprint);
-    if (stw_plan_parse(file, strlen(file), "plan", s->graph, s->machine, &s->plan, NULL, &error) != STW_OK)
-        die(file, error.message);
+    if (stw_plan_parse(file, strlen(file), "plan", s->graph, s->machine, &s->plan, &error) != STW_OK) die(file, error.message);
     free(file);
     if (stw_workspace_create(s->simulator, &s->workspace, &error) != STW_OK) die("workspace", error.message);
     small_run(s);

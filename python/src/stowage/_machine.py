@@ -120,4 +120,4 @@ def as_machine(machine: Union[Machine, str, "os.PathLike[str]", Mapping[str, Any
 
 def machines() -> dict[str, str]:
     """The families of built-in machines and what they are."""
-    return named_list("stw_machine_builtin")
+    return named_list("stw_machine_list")

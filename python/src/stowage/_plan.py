@@ -45,7 +45,7 @@ class Plan:
         self._handle = handle
         self.graph = graph
         self.machine = machine
-        self.remark = ""  #: a warning of :meth:`load`, or ""
+        self.warning = ""  #: of :meth:`load`, or ""
         self._simulator = simulator
         self._result: Optional[Handle] = None  # that a read-only plan is part of
 
@@ -59,17 +59,15 @@ class Plan:
     @classmethod
     def load(cls, path: Path, graph: Graph, machine: MachineLike = None) -> Plan:
         """Reads a plan file for this graph. Without ``machine`` the machine in the file holds; else devices are matched by
-        name. A plan of another graph is refused; ``remark`` has what else there is to say."""
+        name. A plan of another graph is refused; ``warning`` has what else there is to say."""
         given = as_machine(machine)._in_unit(graph._size_scale) if machine is not None else None
         keep = (graph._handle, given._handle if given else None)
-        out, remark = ctypes.c_void_p(), ctypes.c_char_p()
-        call("stw_plan_open", path_bytes(path), graph._handle.pointer, given._handle.pointer if given else None,
-             ctypes.byref(out), ctypes.byref(remark))  # fmt: skip
-        handle = Handle(out.value, library.stw_plan_destroy, *keep)
-        own = Machine(Handle(library.stw_plan_machine(out.value), None, handle))._counted_in(graph._size_scale)
+        pointers = (graph._handle.pointer, given._handle.pointer if given else None)
+        handle = create("stw_plan_open", "stw_plan_destroy", path_bytes(path), *pointers, keep=keep)
+        own = Machine(Handle(library.stw_plan_machine(handle.pointer), None, handle))._counted_in(graph._size_scale)
         plan = cls.__new__(cls)
         plan._set(handle, graph, given or own)
-        plan.remark = text(remark.value)
+        plan.warning = text(library.stw_plan_warning(handle.pointer))
         return plan
 
     @classmethod

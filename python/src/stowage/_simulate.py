@@ -91,13 +91,8 @@ class Simulator:
         self._told = False
 
     @property
-    def remark(self) -> str:
-        """What there is to say about the costs (rows that match no op, ...), or ""."""
-        return text(library.stw_costs_remark(self._costs.pointer))
-
-    @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before trusting times and memory: the remark, sizes that the model leaves open, unknown operators, a program
+        """What to know before trusting times and memory: measured times that match no op, sizes that the model leaves open, unknown operators, a program
         that is already partitioned."""
         found: list[str] = []
         while (line := library.stw_costs_warning(self._costs.pointer, len(found))) is not None:
