@@ -3,24 +3,29 @@
  * This is the whole public interface, in the order of the work: a graph and a machine come in, costs tell what each op takes,
  * a plan holds the decisions, the simulator says what the plan is worth.
  *
- *     stw_error error;
- *     stw_graph *graph;  stw_machine *machine;  stw_costs *costs;  stw_plan *plan;  stw_simulator *simulator;
+ *     stw_graph *graph;  stw_machine *machine;  stw_costs *costs;  stw_simulator *simulator;
+ *     stw_plan *plan;  stw_workspace *workspace;  stw_evaluation result;  stw_error error;
  *     if (stw_graph_open("gnmt-4.json.gz", NULL, &graph, &error) ||
  *         stw_machine_open("h200x4", &machine, &error) ||
  *         stw_costs_create(graph, machine, NULL, &costs, &error) ||
  *         stw_simulator_create(costs, &simulator, &error) ||
- *         stw_method_run("spread", simulator, NULL, &plan, &error)) { puts(error.message); return 1; }
- *     stw_workspace *workspace;  stw_evaluation result;
- *     stw_workspace_create(simulator, &workspace, &error);
- *     stw_simulate(simulator, plan, workspace, &result, &error);
- *     printf("%.3f ms\n", 1e3 * result.step_s);
+ *         stw_method_run("spread", simulator, NULL, &plan, &error) ||
+ *         stw_workspace_create(simulator, &workspace, &error) ||
+ *         stw_simulate(simulator, plan, workspace, &result, &error)) { puts(error.message); return 1; }
+ *     printf("%s is on device %d; a step takes %.3f ms\n", stw_graph_node_name(graph, 7), stw_plan_device(plan)[7],
+ *            1e3 * result.step_s);
  *
- * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What a `create`,
- * `open` or `read` returns belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed.
- * Plain `const` pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8.
+ * docs/c-api.md explains it; examples/optimize.c searches for a plan, reads it and writes it.
+ *
+ * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What comes back
+ * through a `**out` belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed. Plain `const`
+ * pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8. An `open`
+ * reads a file, a `parse` bytes in memory, a `list` gives the i-th name of a kind.
+ *
  * What is passed must be there: handles, names and places for results must not be NULL unless their comment says that they may.
  * Debug builds of the library (without NDEBUG) check that and abort with a message; in others the result is not defined. May be
  * NULL everywhere: `error`, `options` (the defaults; a session needs some), `watch`, and what is destroyed or freed.
+ *
  * An object is immutable after its creation unless a `set` function exists for it, so it may be used by several threads at
  * once; objects with `set` functions and workspaces belong to one thread at a time. */
 #ifndef STOWAGE_H
