@@ -37,7 +37,7 @@ static setting open_setting(const char *graph) {
     stw_error error;
     char path[1024];
     snprintf(path, sizeof path, "%s/%s.json.gz", data_folder, graph);
-    check(stw_graph_open(path, &s.graph, &error), &error);
+    check(stw_graph_open(path, NULL, &s.graph, &error), &error);
     check(stw_machine_open(machine_name, &s.machine, &error), &error);
     check(stw_costs_create(s.graph, s.machine, NULL, &s.costs, &error), &error);
     check(stw_simulator_create(s.costs, &s.simulator, &error), &error);

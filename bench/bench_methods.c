@@ -31,7 +31,7 @@ static setting open_setting(const char *graph, const char *machine) {
     stw_error error;
     char path[1024];
     snprintf(path, sizeof path, "data/graphs/%s.json.gz", graph);
-    check(stw_graph_open(path, &s.graph, &error), &error);
+    check(stw_graph_open(path, NULL, &s.graph, &error), &error);
     check(stw_machine_open(machine, &s.machine, &error), &error);
     check(stw_costs_create(s.graph, s.machine, NULL, &s.costs, &error), &error);
     check(stw_simulator_create(s.costs, &s.simulator, &error), &error);

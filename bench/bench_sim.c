@@ -52,7 +52,7 @@ static setting open_setting(const char *graph, const char *machine) {
     stw_error error;
     char path[1024];
     snprintf(path, sizeof path, "%s/%s.json.gz", data_folder, graph);
-    check(stw_graph_open(path, &s.graph, &error), &error);
+    check(stw_graph_open(path, NULL, &s.graph, &error), &error);
     prepare(&s, machine);
     return s;
 }
@@ -246,7 +246,7 @@ static stw_graph *repeat_graph(const stw_graph *g, int32_t copies, bool in_a_row
     fclose(f);
     stw_graph *graph;
     stw_error error;
-    check(stw_graph_parse(text, size, "repeated", &graph, &error), &error);
+    check(stw_graph_parse(text, size, "repeated", NULL, &graph, &error), &error);
     free(text);
     return graph;
 }
@@ -294,7 +294,7 @@ static void report_reading(void) {
             stw_graph *graph;
             stw_error error;
             const double start = now_s();
-            check(stw_graph_open(path, &graph, &error), &error);
+            check(stw_graph_open(path, NULL, &graph, &error), &error);
             best = fmin(best, now_s() - start);
             stw_graph_destroy(graph);
         }

@@ -94,7 +94,7 @@ static void collect_graph(const char *path, kind_data *kinds, int kind_count) {
     stw_graph *graph;
     stw_machine *machine;
     stw_costs *costs;
-    if (stw_graph_open(path, &graph, &error) || stw_machine_open("h200x1", &machine, &error) ||
+    if (stw_graph_open(path, NULL, &graph, &error) || stw_machine_open("h200x1", &machine, &error) ||
         stw_costs_create(graph, machine, NULL, &costs, &error)) {
         die(error.message);
     }
@@ -133,7 +133,7 @@ static void add_carried(const char *path, carried *sum) {
     stw_graph *graph = NULL;
     stw_machine *machine = NULL;
     stw_costs *costs = NULL;
-    if (stw_graph_open(path, &graph, &error) || stw_machine_open("cpu+h200x1", &machine, &error) ||
+    if (stw_graph_open(path, NULL, &graph, &error) || stw_machine_open("cpu+h200x1", &machine, &error) ||
         stw_costs_create(graph, machine, NULL, &costs, &error)) {
         die(error.message);
     }

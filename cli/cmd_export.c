@@ -40,17 +40,16 @@ static void show_note(const cli_call *call, const char *note) {
 }
 
 static stw_status export_plan(const cli_call *call, stw_session *session, stw_error *error) {
-    stw_note note;
+    stw_export_io io = {.model_path = call->operand[0], .path = stw_options_get(call->options, "output")};
     stw_cancel *cancel;
-    const char *remark;
-    for (int32_t i = 0; (remark = stw_session_remark(session, i)) != NULL; i++) cli_warn(remark);
+    const char *warning;
+    for (int32_t i = 0; (warning = stw_session_warning(session, i)) != NULL; i++) cli_warn(warning);
     TRY(cli_interrupt_begin(&cancel, error)); /* the first waits until the file is whole, the second ends the program */
-    const stw_status status =
-        stw_plan_export_with(stw_session_simulator(session), stw_session_plan(session), stw_options_get(call->options, "to"),
-                             call->options, call->operand[0], stw_options_get(call->options, "output"), &note, error);
+    const stw_status status = stw_plan_export(stw_session_simulator(session), stw_session_plan(session),
+                                              stw_options_get(call->options, "to"), call->options, &io, error);
     cli_interrupt_end(cancel);
     cli_release_interrupts();
-    if (status == STW_OK) show_note(call, note.text);
+    if (status == STW_OK) show_note(call, io.note);
     return status;
 }
 

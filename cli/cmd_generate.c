@@ -62,9 +62,9 @@ static stw_status find_family(const char *name, const stw_family **out, stw_erro
 static stw_status read_sizes(const cli_call *call, const stw_family *family, int64_t *value, stw_error *error) {
     stw_family_standard(family, value);
     for (int p = 0; p < STW_PARAMETER_COUNT; p++) {
-        const char *text = stw_options_get(call->options, stw_parameter_name((stw_parameter)p));
-        int64_t number = 0;
-        if (text == NULL || !stw_str_to_int64(stw_str_of(text), &number)) continue;
+        const char *name = stw_parameter_name((stw_parameter)p);
+        if (stw_options_get(call->options, name) == NULL) continue;
+        const int64_t number = stw_options_number(call->options, name, 0);
         TRY(stw_family_check(family, (stw_parameter)p, number, error));
         value[p] = number;
     }

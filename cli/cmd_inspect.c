@@ -44,7 +44,7 @@ static stw_status show_file(const cli_call *call, const char *path, stw_error *e
     stw_arena arena = call->arena;
     const char *label = strcmp(path, "-") == 0 ? "standard input" : path;
     stw_str text, format;
-    const stw_file_limits limits = stw_file_limits_of(stw_options_get(call->options, "file-limit"));
+    const stw_file_limits limits = stw_options_file_limits(call->options);
     TRY(stw_file_read_within(path, &limits, &arena, &text, error));
     cli_call inner = *call; /* what is shown goes behind the text in the arena */
     inner.arena = arena;

@@ -9,7 +9,7 @@ static void list_text(stw_arena arena) {
     cli_table table;
     cli_table_begin(&table, &arena, columns, 2);
     const char *name, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &name, &description); i++) {
+    for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         cli_table_add(&table, CLI_PLAIN, "%s", name);
         cli_table_add(&table, CLI_PLAIN, "%s", description);
     }
@@ -22,7 +22,7 @@ static void list_json(void) {
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_array(&writer);
     const char *name, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &name, &description); i++) {
+    for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         stw_json_begin_object(&writer);
         cli_field_text(&writer, "name", stw_str_of(name));
         cli_field_text(&writer, "description", stw_str_of(description));
@@ -63,10 +63,9 @@ static stw_status write_file(const stw_machine *machine, const char *path, stw_e
 }
 
 static stw_status show_machine(const cli_call *call, stw_machine *machine, stw_error *error) {
-    const char *output = stw_options_get(call->options, "output"), *memory = stw_options_get(call->options, "memory");
-    const char *format = stw_options_get(call->options, "format");
-    int64_t bytes = 0;
-    if (memory != NULL && stw_str_to_bytes(stw_str_of(memory), &bytes)) TRY(stw_machine_set_memory(machine, bytes, error));
+    const char *output = stw_options_get(call->options, "output"), *format = stw_options_get(call->options, "format");
+    const int64_t memory = stw_options_number(call->options, "memory", 0);
+    if (memory > 0) TRY(stw_machine_set_memory(machine, memory, error));
     if (format == NULL || strcmp(format, "json") == 0) return write_file(machine, output != NULL ? output : "-", error);
     stw_arena scratch = call->arena;
     cli_show_machine(machine, &scratch);

@@ -43,7 +43,8 @@ static stw_status write_files(const job *j, stw_error *error) {
     const stw_plan *plan = stw_result_plan(j->result);
     if (plan == NULL) return STW_OK;
     if (j->output != NULL) TRY(stw_result_write(j->result, j->output, false, error));
-    return j->trace == NULL ? STW_OK : stw_trace_write(stw_session_simulator(j->session), plan, j->trace, error);
+    stw_export_io trace = {.path = j->trace};
+    return j->trace == NULL ? STW_OK : stw_plan_export(stw_session_simulator(j->session), plan, "trace", NULL, &trace, error);
 }
 
 static void print_text(const job *j) {

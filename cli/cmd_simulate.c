@@ -39,8 +39,8 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
 
 static stw_status open_session(const cli_call *call, const arguments *a, cli_simulation *s, stw_error *error) {
     TRY(stw_session_open(a->graph, call->options, &s->session, error));
-    const char *remark;
-    for (int32_t i = 0; (remark = stw_session_remark(s->session, i)) != NULL; i++) cli_warn(remark);
+    const char *warning;
+    for (int32_t i = 0; (warning = stw_session_warning(s->session, i)) != NULL; i++) cli_warn(warning);
     s->graph = stw_session_graph(s->session);
     s->machine = stw_session_machine(s->session);
     s->simulator = stw_session_simulator(s->session);
@@ -61,7 +61,10 @@ static stw_status write_files(const arguments *a, const cli_simulation *s, stw_e
     cli_hold_interrupts();
     stw_status status = STW_OK;
     if (a->output != NULL) status = stw_plan_write(s->simulator, s->plan, a->output, error);
-    if (status == STW_OK && a->trace != NULL && s->has_step) status = stw_trace_write(s->simulator, s->plan, a->trace, error);
+    if (status == STW_OK && a->trace != NULL && s->has_step) {
+        stw_export_io trace = {.path = a->trace};
+        status = stw_plan_export(s->simulator, s->plan, "trace", NULL, &trace, error);
+    }
     cli_release_interrupts();
     return status;
 }

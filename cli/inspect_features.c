@@ -28,7 +28,7 @@ static stw_status open_problem(const cli_call *call, shown *s, stw_error *error)
     if (machine != NULL && strcmp(machine, "-") == 0 && strcmp(path, "-") == 0) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     }
-    TRY(stw_graph_open_with(path, call->options, &s->graph, error));
+    TRY(stw_graph_open(path, call->options, &s->graph, error));
     if (machine != NULL) TRY(stw_machine_open(machine, &s->own_machine, error));
     s->machine = s->own_machine != NULL ? s->own_machine : s->graph->machine;
     if (s->machine == NULL) {

@@ -280,7 +280,7 @@ stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label,
     stw_arena arena = call->arena;
     stw_read_options reading;
     TRY(stw_read_options_parse(stw_options_get(call->options, "shape"), &arena, &reading, error));
-    TRY(stw_graph_parse_reading(text.p, (size_t)text.length, label, &reading, &graph, error));
+    TRY(stw_graph_read(&(stw_graph_source){.bytes = text, .label = label}, &reading, &graph, error));
     summary s;
     const stw_status status = summarize(graph, &arena, &s, error);
     s.reading = &reading;

@@ -150,10 +150,7 @@ stw_status cli_split(const char *text, const char *option, stw_arena *arena, con
     return STW_OK;
 }
 
-bool cli_is_set(const cli_call *call, const char *flag) {
-    const char *value = stw_options_get(call->options, flag);
-    return value != NULL && strcmp(value, "yes") == 0;
-}
+bool cli_is_set(const cli_call *call, const char *flag) { return stw_options_flag(call->options, flag); }
 
 bool cli_wants_json(const cli_call *call) {
     const char *format = stw_options_get(call->options, "format");

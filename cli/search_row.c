@@ -17,8 +17,8 @@ cli_format cli_format_of(const cli_call *call) {
 
 stw_status cli_session_open(const cli_call *call, const char *graph, stw_session **out, stw_error *error) {
     TRY(stw_session_open(graph, call->options, out, error));
-    const char *remark;
-    for (int32_t i = 0; (remark = stw_session_remark(*out, i)) != NULL; i++) cli_warn(remark);
+    const char *warning;
+    for (int32_t i = 0; (warning = stw_session_warning(*out, i)) != NULL; i++) cli_warn(warning);
     return STW_OK;
 }
 
@@ -51,10 +51,10 @@ static stw_status copy_candidate(const stw_candidate *from, int32_t device_count
 
 static stw_status copy_warnings(const stw_session *session, stw_arena *arena, cli_row *out, stw_error *error) {
     int32_t count = 0;
-    while (stw_session_remark(session, count) != NULL) count++;
+    while (stw_session_warning(session, count) != NULL) count++;
     STW_TRY_NEW(arena, out->warning, count, error);
     for (; out->warning_count < count; out->warning_count++)
-        TRY(copy_text(arena, stw_session_remark(session, out->warning_count), &out->warning[out->warning_count], error));
+        TRY(copy_text(arena, stw_session_warning(session, out->warning_count), &out->warning[out->warning_count], error));
     return STW_OK;
 }
 

@@ -204,9 +204,9 @@ stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *
     cli_field_double(&writer, "measured_share", s->measured_share);
     stw_json_write_key(&writer, "warnings");
     stw_json_begin_array(&writer);
-    const char *remark;
-    for (int32_t k = 0; (remark = stw_session_remark(s->session, k)) != NULL; k++)
-        stw_json_write_string(&writer, stw_str_of(remark));
+    const char *warning;
+    for (int32_t k = 0; (warning = stw_session_warning(s->session, k)) != NULL; k++)
+        stw_json_write_string(&writer, stw_str_of(warning));
     stw_json_end_array(&writer);
     write_devices(s, &writer);
     TRY(write_links(s, arena, &writer, error));

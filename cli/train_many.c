@@ -87,15 +87,13 @@ static stw_status refuse_others(const cli_call *call, stw_error *error) {
 
 static stw_status read_wish(job *j, stw_error *error) {
     const stw_options *options = j->call->options;
-    int64_t problems = 16;
     TRY(refuse_others(j->call, error));
     TRY(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &j->settings, error));
     TRY(stw_pretrain_standard(&j->wish, error));
-    (void)stw_str_to_int64(stw_str_of(stw_options_get(options, "problems")), &problems);
     j->wish.seed = j->settings.seed;
     j->wish.updates = j->settings.policy.updates;
     j->wish.budget_s = j->settings.budget_s;
-    j->wish.slots = (int32_t)problems;
+    j->wish.slots = (int32_t)stw_options_number(options, "problems", 16);
     j->wish.ordered = strcmp(stw_options_get(options, "sum"), "ordered") == 0;
     if (j->settings.policy.learning_rate >= 0.0) {
         j->wish.train.rate_end *= j->settings.policy.learning_rate / j->wish.train.rate;
@@ -295,7 +293,7 @@ static void report(const job *j, double seconds) {
 static stw_status run(job *j, stw_error *error) {
     const stw_corpus_wish wish = {.families = stw_options_get(j->call->options, "corpus"),
                                   .hold_out = stw_options_get(j->call->options, "hold-out"),
-                                  .limits = stw_file_limits_of(stw_options_get(j->call->options, "file-limit"))};
+                                  .limits = stw_options_file_limits(j->call->options)};
     const double began_s = stw_now_s();
     TRY(stw_comm_agree(j->comm, stw_corpus_open(&wish, &j->corpus, error), error));
     TRY(stw_pool_create(j->settings.threads, &j->pool, error));

@@ -96,7 +96,7 @@ static int32_t count_tasks(const problem *p) {
 static void check_output(const problem *p, const char *format, const char *out, size_t size) {
     stw_graph *graph = NULL;
     stw_error error = {0};
-    if (stw_graph_parse(out, size, "exported", &graph, &error) != STW_OK) {
+    if (stw_graph_parse(out, size, "exported", NULL, &graph, &error) != STW_OK) {
         fprintf(stderr, "%s cannot be read again: %s\n", format, error.message);
         abort();
     }
@@ -113,18 +113,16 @@ static void check_grouped(const problem *p, const char *format, const stw_error 
 }
 
 static bool export_as(const problem *p, const char *format) {
-    char *out = NULL;
-    size_t size = 0;
+    stw_export_io io = {.model = p->model.p, .model_size = (size_t)p->model.length};
     stw_error error = {0};
-    const stw_status status =
-        stw_plan_export_bytes(p->simulator, p->plan, format, p->model.p, (size_t)p->model.length, &out, &size, NULL, &error);
+    const stw_status status = stw_plan_export(p->simulator, p->plan, format, NULL, &io, &error);
     if (status == STW_OK) {
-        check_output(p, format, out, size);
+        check_output(p, format, io.bytes, io.size);
     } else {
         check_refusal(&error);
         check_grouped(p, format, &error);
     }
-    stw_bytes_free(out);
+    stw_bytes_free(io.bytes);
     return status == STW_OK;
 }
 
@@ -145,7 +143,7 @@ static bool open_problem(problem *p, const uint8_t *data, size_t size) {
     if (size <= PLAN_BYTES) return false;
     p->model = (stw_str){(const char *)data, (int64_t)size - PLAN_BYTES};
     p->choice = data + size - PLAN_BYTES;
-    if (stw_graph_parse(p->model.p, (size_t)p->model.length, "model", &p->graph, NULL) != STW_OK) return false;
+    if (stw_graph_parse(p->model.p, (size_t)p->model.length, "model", NULL, &p->graph, NULL) != STW_OK) return false;
     if (p->graph->N > MOST_NODES) return false;
     require(stw_machine_open((p->choice[0] & 1) != 0 ? "h200x2" : "h200x1", &p->machine, NULL) == STW_OK);
     if (stw_costs_create(p->graph, p->machine, NULL, &p->costs, NULL) != STW_OK) return false;

@@ -27,7 +27,7 @@ static void check_graph(const stw_graph *graph) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     stw_error error = {0};
     stw_graph *graph;
-    if (stw_graph_parse(data, size, "fuzz", &graph, &error) == STW_OK) {
+    if (stw_graph_parse(data, size, "fuzz", NULL, &graph, &error) == STW_OK) {
         check_graph(graph);
     } else {
         require(graph == NULL && error.status != STW_OK && strncmp(error.message, "fuzz: ", 6) == 0);
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 int stw_fuzz_accepts(const uint8_t *data, size_t size) {
     stw_graph *graph;
-    const bool accepted = stw_graph_parse(data, size, "fuzz", &graph, NULL) == STW_OK;
+    const bool accepted = stw_graph_parse(data, size, "fuzz", NULL, &graph, NULL) == STW_OK;
     stw_graph_destroy(graph);
     return accepted;
 }

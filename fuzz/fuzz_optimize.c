@@ -175,11 +175,11 @@ typedef struct problem {
 static stw_status read_costs(problem *p, stw_error *error) {
     stw_cost_rows rows = {0};
     TRY(stw_cost_csv_parse((stw_str){p->costs_text.p, (int64_t)p->costs_text.size}, &p->arena, &rows.row, &rows.count, error));
-    return stw_costs_create_with(p->graph, p->machine, rows.count > 0 ? &rows : NULL, &p->costs, error);
+    return stw_costs_from_rows(p->graph, p->machine, rows.count > 0 ? &rows : NULL, &p->costs, error);
 }
 
 static stw_status read_all(problem *p, stw_error *error) {
-    TRY(stw_graph_parse(p->graph_text.p, p->graph_text.size, "graph", &p->graph, error));
+    TRY(stw_graph_parse(p->graph_text.p, p->graph_text.size, "graph", NULL, &p->graph, error));
     TRY(stw_machine_parse(p->machine_text.p, p->machine_text.size, "machine", &p->machine, error));
     TRY(read_costs(p, error));
     return stw_simulator_create(p->costs, &p->simulator, error);

@@ -70,7 +70,7 @@ static void simulate(const bench *b, const stw_plan *plan) {
 static bench *fixed(void) {
     static bench b;
     if (graph == NULL) {
-        require(stw_graph_parse(graph_text, sizeof graph_text - 1, "graph", &graph, NULL) == STW_OK);
+        require(stw_graph_parse(graph_text, sizeof graph_text - 1, "graph", NULL, &graph, NULL) == STW_OK);
         require(stw_machine_parse(machine_text, sizeof machine_text - 1, "machine", &machine, NULL) == STW_OK);
         bench_open(&b, machine);
     }
@@ -80,7 +80,7 @@ static bench *fixed(void) {
 static stw_plan *parse(const uint8_t *data, size_t size, const stw_machine *on) {
     stw_error error = {0};
     stw_plan *plan;
-    if (stw_plan_parse(data, size, "fuzz", graph, on, &plan, NULL, &error) == STW_OK) return plan;
+    if (stw_plan_parse(data, size, "fuzz", graph, on, &plan, &error) == STW_OK) return plan;
     require(plan == NULL && error.status != STW_OK && strncmp(error.message, "fuzz: ", 6) == 0);
     require(strchr(error.message, '\n') == NULL);
     return NULL;

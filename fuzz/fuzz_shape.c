@@ -32,7 +32,10 @@ static int read(const uint8_t *data, size_t size) {
     stw_graph *graph = NULL;
     require(stw_arena_create(&arena, NULL) == STW_OK);
     stw_status status = stw_read_options_parse(option, &arena, &options, &error);
-    if (status == STW_OK) status = stw_graph_parse_reading(line + 1, size - length - 1, "fuzz", &options, &graph, &error);
+    if (status == STW_OK) {
+        const stw_graph_source source = {.bytes = {(const char *)line + 1, (int64_t)(size - length - 1)}, .label = "fuzz"};
+        status = stw_graph_read(&source, &options, &graph, &error);
+    }
     if (status == STW_OK) {
         for (int64_t k = 0; k < options.given_count; k++) {
             require(options.given[k].used);

@@ -17,7 +17,7 @@ static void require(bool held) { /* not assert: it must hold in every build */
 static void merge(const stw_tf_costs *costs) {
     stw_graph *graph = NULL;
     int64_t matched = 0;
-    require(stw_pbtxt_read(STW_STR(graph_text), &graph, NULL) == STW_OK);
+    require(stw_pbtxt_read(STW_STR(graph_text), NULL, &graph, NULL) == STW_OK);
     require(stw_tf_costs_merge(costs, STW_STR(""), STW_STR("h200"), graph, &matched, NULL) == STW_OK);
     require(matched >= 0 && matched <= graph->N && graph->kind_count == 1);
     for (int32_t i = 0; i < graph->N; i++) require(isnan(graph->us[0][i]) || graph->us[0][i] >= 0.0);

@@ -3,24 +3,29 @@
  * This is the whole public interface, in the order of the work: a graph and a machine come in, costs tell what each op takes,
  * a plan holds the decisions, the simulator says what the plan is worth.
  *
- *     stw_error error;
- *     stw_graph *graph;  stw_machine *machine;  stw_costs *costs;  stw_plan *plan;  stw_simulator *simulator;
- *     if (stw_graph_open("gnmt-4.json.gz", &graph, &error) ||
+ *     stw_graph *graph;  stw_machine *machine;  stw_costs *costs;  stw_simulator *simulator;
+ *     stw_plan *plan;  stw_workspace *workspace;  stw_evaluation result;  stw_error error;
+ *     if (stw_graph_open("gnmt-4.json.gz", NULL, &graph, &error) ||
  *         stw_machine_open("h200x4", &machine, &error) ||
  *         stw_costs_create(graph, machine, NULL, &costs, &error) ||
  *         stw_simulator_create(costs, &simulator, &error) ||
- *         stw_method_run("spread", simulator, NULL, &plan, &error)) { puts(error.message); return 1; }
- *     stw_workspace *workspace;  stw_evaluation result;
- *     stw_workspace_create(simulator, &workspace, &error);
- *     stw_simulate(simulator, plan, workspace, &result, &error);
- *     printf("%.3f ms\n", 1e3 * result.step_s);
+ *         stw_method_run("spread", simulator, NULL, &plan, &error) ||
+ *         stw_workspace_create(simulator, &workspace, &error) ||
+ *         stw_simulate(simulator, plan, workspace, &result, &error)) { puts(error.message); return 1; }
+ *     printf("%s is on device %d; a step takes %.3f ms\n", stw_graph_node_name(graph, 7), stw_plan_device(plan)[7],
+ *            1e3 * result.step_s);
  *
- * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What a `create`,
- * `open` or `read` returns belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed.
- * Plain `const` pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8.
+ * docs/c-api.md explains it; examples/optimize.c searches for a plan, reads it and writes it.
+ *
+ * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What comes back
+ * through a `**out` belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed. Plain `const`
+ * pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8. An `open`
+ * reads a file, a `parse` bytes in memory, a `list` gives the i-th name of a kind.
+ *
  * What is passed must be there: handles, names and places for results must not be NULL unless their comment says that they may.
  * Debug builds of the library (without NDEBUG) check that and abort with a message; in others the result is not defined. May be
  * NULL everywhere: `error`, `options` (the defaults; a session needs some), `watch`, and what is destroyed or freed.
+ *
  * An object is immutable after its creation unless a `set` function exists for it, so it may be used by several threads at
  * once; objects with `set` functions and workspaces belong to one thread at a time. */
 #ifndef STOWAGE_H
@@ -78,17 +83,13 @@ STW_API const char *stw_options_get(const stw_options *options, const char *name
 typedef struct stw_graph stw_graph;
 
 /* Reads a graph file (opgraph JSON, a dnn-partitioning input, an ONNX model, an HLO module or a TensorFlow graph; plain, gzip or
- * zstd); "-" is standard input. Sizes that a model leaves open count as 1. */
-STW_API stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) STW_CHECK_RESULT;
-/* The same from memory; `label` stands for the path in messages. */
-STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out,
+ * zstd); "-" is standard input. Options (may be NULL): "shape" gives sizes that a model leaves open, which else count as 1:
+ * "image=8,3,224,224" or "batch=8"; "file-limit" says how large the file may be, unpacked. */
+STW_API stw_status stw_graph_open(const char *path, const stw_options *options, stw_graph **out,
+                                  stw_error *error) STW_CHECK_RESULT;
+/* The same from memory, which is needed during the call only; `label` stands for the path in messages. */
+STW_API stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, const stw_options *options, stw_graph **out,
                                    stw_error *error) STW_CHECK_RESULT;
-/* The same two with options (may be NULL): "shape" gives sizes that a model leaves open, "image=8,3,224,224" or "batch=8";
- * "file-limit" how large the file may be, unpacked. */
-STW_API stw_status stw_graph_open_with(const char *path, const stw_options *options, stw_graph **out,
-                                       stw_error *error) STW_CHECK_RESULT;
-STW_API stw_status stw_graph_parse_with(const void *bytes, size_t size, const char *label, const stw_options *options,
-                                        stw_graph **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_graph_destroy(stw_graph *graph);
 
 STW_API const char *stw_graph_name(const stw_graph *graph);
@@ -117,7 +118,7 @@ STW_API bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out)
 
 typedef struct stw_machine stw_machine;
 
-/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_builtin lists them) or the path of a machine file. */
+/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_list lists them) or the path of a machine file. */
 STW_API stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
 STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out,
                                      stw_error *error) STW_CHECK_RESULT;
@@ -126,7 +127,7 @@ STW_API void stw_machine_destroy(stw_machine *machine);
 STW_API const stw_machine *stw_graph_machine(const stw_graph *graph);
 
 /* The i-th family of built-in machines ("h200xN") and what it is; false past the last. */
-STW_API bool stw_machine_builtin(int32_t index, const char **name, const char **description);
+STW_API bool stw_machine_list(int32_t index, const char **name, const char **description);
 STW_API const char *stw_machine_name(const stw_machine *machine);
 STW_API int32_t stw_machine_device_count(const stw_machine *machine);
 STW_API const char *stw_machine_device_name(const stw_machine *machine, int32_t device);
@@ -138,18 +139,16 @@ STW_API stw_status stw_machine_set_memory(stw_machine *machine, int64_t bytes, s
 
 typedef struct stw_costs stw_costs;
 
-/* Measured times where there are any (those of the file `path`, which may be NULL; then the graph's own), modelled ones for the
- * rest. The file: CSV with rows name,kind,us, a profile of ONNX Runtime, or RunMetadata, StepStats or CostGraphDef of TensorFlow.
- * Graph and machine must outlive the costs. */
-STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *path, stw_costs **out,
-                                    stw_error *error) STW_CHECK_RESULT;
+/* Measured times where there are any (those of a file, then the graph's own), modelled ones for the rest. Options (may be NULL):
+ * "costs", the path of the file: CSV with rows name,kind,us, a profile of ONNX Runtime, or RunMetadata, StepStats or CostGraphDef
+ * of TensorFlow; "file-limit", how large it may be. Graph and machine must outlive the costs. */
+STW_API stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const stw_options *options,
+                                    stw_costs **out, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
-/* A remark on the file of costs for the user (measured times that match no op, ...), or NULL. */
-STW_API const char *stw_costs_remark(const stw_costs *costs);
-/* The i-th thing that the user should know before trusting times and memory, or NULL past the last: that remark; sizes that the
- * model leaves open; unknown operators; a program that is already partitioned. */
+/* The i-th thing that the user should know before trusting times and memory, or NULL past the last: measured times that match no
+ * op, always first; sizes that the model leaves open; unknown operators; a program that is already partitioned. */
 STW_API const char *stw_costs_warning(const stw_costs *costs, int32_t index);
 
 /* ---- The plan: the decisions ------------------------------------------------------------------------------------- */
@@ -162,23 +161,35 @@ STW_API stw_status stw_plan_create(const stw_graph *graph, const stw_machine *ma
 STW_API void stw_plan_destroy(stw_plan *plan);
 
 /* Reads a plan file for this graph. With `machine` NULL the machine in the file is used and owned by the plan; otherwise
- * devices are matched by name. `*remark` (optional) is set to a warning borrowed from the plan, or to NULL. */
+ * devices are matched by name. */
 STW_API stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out,
-                                 const char **remark, stw_error *error) STW_CHECK_RESULT;
+                                 stw_error *error) STW_CHECK_RESULT;
 STW_API stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph,
-                                  const stw_machine *machine, stw_plan **out, const char **remark,
-                                  stw_error *error) STW_CHECK_RESULT;
+                                  const stw_machine *machine, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
 /* The plan that is in the graph's file: an HLO module that was exported with one for two or more devices. Devices are matched by
  * name. The option "plan" has this word for it. */
 #define STW_PLAN_CARRIED "carried"
 STW_API stw_status stw_plan_carried(const stw_graph *graph, const stw_machine *machine, stw_plan **out,
                                     stw_error *error) STW_CHECK_RESULT;
 STW_API const stw_machine *stw_plan_machine(const stw_plan *plan);
+/* What the user should know of a plan that was read (it was made for another machine, ...), or NULL. */
+STW_API const char *stw_plan_warning(const stw_plan *plan);
 
-/* One entry per node of the graph. Writing: values are checked when the plan is simulated. */
-STW_API int32_t *stw_plan_device(stw_plan *plan);  /* device index */
-STW_API double *stw_plan_priority(stw_plan *plan); /* higher runs first */
-STW_API int32_t *stw_plan_group(stw_plan *plan);   /* equal = one kernel; -1 = recomputed where read */
+/* The same decisions in a plan of the caller's, which can be changed. Graph and machine are those of the original: where that
+ * brought its machine from a file, it must outlive the copy. */
+STW_API stw_status stw_plan_copy(const stw_plan *plan, stw_plan **out, stw_error *error) STW_CHECK_RESULT;
+
+/* Reading: one entry per node of the graph. The arrays belong to the plan and show later changes of it. */
+STW_API const int32_t *stw_plan_device(const stw_plan *plan);  /* device index; without meaning at views and sources */
+STW_API const double *stw_plan_priority(const stw_plan *plan); /* higher runs first */
+STW_API const int32_t *stw_plan_group(const stw_plan *plan);   /* equal = one kernel; -1 = recomputed where read */
+/* The strict order of one device: ids of its tasks, and their count; NULL and -1 where it has none or there is no such device. */
+STW_API const int32_t *stw_plan_order(const stw_plan *plan, int32_t device, int32_t *count);
+
+/* Writing: as many entries as the graph has nodes are copied; values are checked when the plan is simulated. */
+STW_API void stw_plan_set_device(stw_plan *plan, const int32_t *device);
+STW_API void stw_plan_set_priority(stw_plan *plan, const double *priority);
+STW_API void stw_plan_set_group(stw_plan *plan, const int32_t *group);
 /* A strict order for one device: ids of its tasks; count -1 removes it, and `tasks` may then be NULL. */
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
@@ -345,14 +356,12 @@ STW_API bool stw_result_is_interrupted(const stw_result *result);
  * of what there is. Where it ran out before there was any plan, the search fails with STW_ERROR_MEMORY. */
 STW_API bool stw_result_is_short_of_memory(const stw_result *result);
 STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
-/* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md); *draws (which
- * may be NULL) is how often that was tried: 32, fewer after a cancel or when the time is up. The default is level with itself,
- * which counts. */
-STW_API int32_t stw_result_ahead(const stw_result *result, int32_t *draws);
-/* The same with how far the times of the plan's kernels were off, as a share of them, in the mean by time; NaN where the plan has
- * no such kernels. Links are off by 10 %, and each plan by about 2 % beside. */
+/* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md), and how far the
+ * times of its kernels were off: as a share of them, in the mean by time; NaN where the plan has no such kernels. Links are off
+ * by 10 %, and each plan by about 2 % beside. */
 typedef struct stw_noise {
-    int32_t ahead, draws;
+    int32_t ahead;         /* the default is level with itself, which counts */
+    int32_t draws;         /* how often that was tried: 32, fewer after a cancel or when the time is up */
     double measured_error; /* ops whose time was measured on that kind of device */
     double carried_error;  /* on another kind */
     double modelled_error; /* ops without a measured time */
@@ -377,8 +386,8 @@ STW_API const stw_graph *stw_session_graph(const stw_session *session);
 STW_API const stw_machine *stw_session_machine(const stw_session *session);
 STW_API const stw_simulator *stw_session_simulator(const stw_session *session);
 STW_API const stw_plan *stw_session_plan(const stw_session *session); /* NULL without "plan" */
-/* The i-th warning, or NULL past the last. */
-STW_API const char *stw_session_remark(const stw_session *session, int32_t index);
+/* The i-th warning, of the plan and then of the costs, or NULL past the last. */
+STW_API const char *stw_session_warning(const stw_session *session, int32_t index);
 
 /* ---- Plans out --------------------------------------------------------------------------------------------------- */
 
@@ -387,27 +396,25 @@ STW_API stw_status stw_plan_write(const stw_simulator *simulator, const stw_plan
                                   stw_error *error) STW_CHECK_RESULT;
 /* The i-th format of stw_plan_export ("onnx", "trace", ...) and what it is; false past the last. */
 STW_API bool stw_export_list(int32_t index, const char **name, const char **description);
-typedef struct stw_note { /* what the user may paste elsewhere or should know: lines, or "" */
-    char text[6000];
-} stw_note;
-/* Writes the plan in another format. `model_path`: the file that the graph was read from, for the formats that are such a file
- * with the plan in it (onnx, hlo, hlo-text, graphdef); may be NULL for the others. `note` may be NULL. STW_ERROR_NO_PLAN: the
- * plan is invalid and has no step; one that only lacks memory is written. Written aside and renamed; "-" is standard output. */
+/* Where an export reads the model and where its result goes. Set what applies and leave the rest zero:
+ * (stw_export_io){.path = "step.json"}. */
+typedef struct stw_export_io {
+    /* In; the caller's, needed during the call only. The model that the graph was read from, for the formats that are such a file
+     * with the plan in it (onnx, hlo, hlo-text, graphdef): its path, or its bytes. */
+    const char *model_path;
+    const void *model; /* (model_size) */
+    size_t model_size;
+    const char *path; /* of the result, written aside and renamed; "-": standard output; NULL: it stays in memory, as `bytes` */
+    /* Out; overwritten by each call. */
+    char *bytes; /* (size) the result without `path`, else NULL; then the caller's, to be given back with stw_bytes_free */
+    size_t size;
+    char note[6000]; /* what the user may paste elsewhere or should know: lines, or "" */
+} stw_export_io;
+/* The plan in another format, to a file or to memory. Of the options (may be NULL) "strip" and "file-limit" count.
+ * STW_ERROR_NO_PLAN: the plan is invalid and has no step; one that only lacks memory is written. */
 STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                   const char *model_path, const char *path, stw_note *note, stw_error *error) STW_CHECK_RESULT;
-/* The same with options: "strip" and "file-limit" are those that count. NULL: none. */
-STW_API stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                        const stw_options *options, const char *model_path, const char *path, stw_note *note,
-                                        stw_error *error) STW_CHECK_RESULT;
-/* stw_plan_export in memory: the bytes of the model in (NULL for formats that need none), those of the result out, to be given
- * back with stw_bytes_free. */
-STW_API stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                         const void *model, size_t model_size, char **out, size_t *out_size, stw_note *note,
-                                         stw_error *error) STW_CHECK_RESULT;
+                                   const stw_options *options, stw_export_io *io, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_bytes_free(char *bytes);
-/* stw_plan_export with "trace": a simulated step in the Trace Event format (chrome://tracing, Perfetto). */
-STW_API stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path,
-                                   stw_error *error) STW_CHECK_RESULT;
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 tool=clang-format-14
 command -v "$tool" >/dev/null || tool=clang-format
 [[ $("$tool" --version) == *"version 14."* ]] || { echo "format: clang-format 14 is needed (package clang-format-14)" >&2; exit 1; }
-mapfile -t files < <(find include src cli tests fuzz bench -name '*.[ch]' -o -name '*.cpp' | sort)
+mapfile -t files < <(find include src cli tests fuzz bench examples -name '*.[ch]' -o -name '*.cpp' | sort)
 ((${#files[@]})) || { echo "format: no files found" >&2; exit 1; }
 if [[ ${1:-} == --check ]]; then
     "$tool" --dry-run --Werror "${files[@]}" && echo "${#files[@]} files: formatted"

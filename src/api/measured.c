@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/opening.h"
+#include "api/options.h"
 #include "cost/cost.h"
 #include "import/profile/ort_profile.h"
 #include "import/profile/tf_costs.h"
@@ -169,26 +169,23 @@ static stw_status create(const stw_graph *graph, const stw_machine *machine, con
     stw_str bytes;
     TRY(stw_file_read_within(path, limits, arena, &bytes, error));
     stw_status status = convert(&c, bytes, graph);
-    if (status == STW_OK) status = stw_costs_create_with(graph, machine, &c.rows, out, error);
+    if (status == STW_OK) status = stw_costs_from_rows(graph, machine, &c.rows, out, error);
     if (status == STW_ERROR_INPUT) stw_error_prefix(error, stw_file_label(path));
     return status;
 }
 
-stw_status stw_costs_create_within(const stw_graph *graph, const stw_machine *machine, const char *path,
-                                   const stw_file_limits *limits, stw_costs **out, stw_error *error) {
-    stw_arena arena;
-    *out = NULL;
-    if (path == NULL) return stw_costs_create_with(graph, machine, NULL, out, error);
-    TRY(stw_arena_create(&arena, error));
-    const stw_status status = create(graph, machine, path, limits, &arena, out, error);
-    stw_arena_destroy(&arena);
-    return status;
-}
-
-stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const char *path, stw_costs **out,
+stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, const stw_options *options, stw_costs **out,
                             stw_error *error) {
     STW_NEED(graph);
     STW_NEED(machine);
     STW_NEED(out);
-    return stw_costs_create_within(graph, machine, path, NULL, out, error);
+    const char *path = stw_options_text(options, "costs");
+    const stw_file_limits limits = stw_options_file_limits(options);
+    stw_arena arena;
+    *out = NULL;
+    if (path == NULL) return stw_costs_from_rows(graph, machine, NULL, out, error);
+    TRY(stw_arena_create(&arena, error));
+    const stw_status status = create(graph, machine, path, &limits, &arena, out, error);
+    stw_arena_destroy(&arena);
+    return status;
 }

@@ -13,7 +13,8 @@ enum { OPTION_COUNT = sizeof table / sizeof table[0], MAX_PATH_BYTES = 4095 };
 
 struct stw_options {
     unsigned commands;
-    char *value[OPTION_COUNT]; /* owned; NULL: not set */
+    char *text[OPTION_COUNT]; /* owned; NULL: not set */
+    stw_option_value value[OPTION_COUNT];
 };
 
 const stw_option *stw_option_at(int32_t index) { return index >= 0 && index < OPTION_COUNT ? &table[index] : NULL; }
@@ -44,50 +45,48 @@ static bool is_choice(const char *choices, const char *value) {
     return false;
 }
 
-static stw_status check_bytes(const stw_option *option, const char *value, stw_error *error) {
-    int64_t bytes = 0;
-    if (!stw_str_to_bytes(stw_str_of(value), &bytes)) {
+static stw_status read_bytes(const stw_option *option, const char *text, int64_t *out, stw_error *error) {
+    if (!stw_str_to_bytes(stw_str_of(text), out)) {
         return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a size; write 4GB, 512MiB or a number of bytes", option->name,
-                        value);
+                        text);
     }
-    if (bytes >= option->minimum) return STW_OK;
-    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is too small; at least %" PRId64 " byte is needed", option->name, value,
+    if (*out >= option->minimum) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is too small; at least %" PRId64 " byte is needed", option->name, text,
                     option->minimum);
 }
 
-static stw_status check_integer(const stw_option *option, const char *value, stw_error *error) {
-    int64_t number = 0;
-    const bool ok = stw_str_to_int64(stw_str_of(value), &number) && number >= option->minimum && number <= option->maximum;
-    if (ok) return STW_OK;
-    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a whole number from %" PRId64 " to %" PRId64, option->name, value,
+static stw_status read_integer(const stw_option *option, const char *text, int64_t *out, stw_error *error) {
+    if (stw_str_to_int64(stw_str_of(text), out) && *out >= option->minimum && *out <= option->maximum) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a whole number from %" PRId64 " to %" PRId64, option->name, text,
                     option->minimum, option->maximum);
 }
 
-static stw_status check_seconds(const stw_option *option, const char *value, stw_error *error) {
-    double seconds = 0.0;
-    if (stw_str_to_seconds(stw_str_of(value), &seconds)) return STW_OK;
-    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a time; write 10s, 500ms or 2min", option->name, value);
+static stw_status read_seconds(const stw_option *option, const char *text, double *out, stw_error *error) {
+    if (stw_str_to_seconds(stw_str_of(text), out)) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a time; write 10s, 500ms or 2min", option->name, text);
 }
 
-stw_status stw_option_check(const stw_option *option, const char *value, stw_error *error) {
+static stw_status read_choice(const stw_option *option, const char *choices, const char *text, stw_error *error) {
+    if (is_choice(choices, text)) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not one of %s", option->name, text, choices);
+}
+
+stw_status stw_option_read(const stw_option *option, const char *text, stw_option_value *out, stw_error *error) {
+    *out = (stw_option_value){0};
     switch (option->kind) {
-        case STW_OPTION_BYTES: return check_bytes(option, value, error);
-        case STW_OPTION_INTEGER: return check_integer(option, value, error);
-        case STW_OPTION_SECONDS: return check_seconds(option, value, error);
-        case STW_OPTION_FLAG:
-        case STW_OPTION_CHOICE: {
-            const char *choices = option->kind == STW_OPTION_FLAG ? "yes|no" : option->value;
-            if (is_choice(choices, value)) return STW_OK;
-            return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not one of %s", option->name, value, choices);
-        }
+        case STW_OPTION_BYTES: return read_bytes(option, text, &out->number, error);
+        case STW_OPTION_INTEGER: return read_integer(option, text, &out->number, error);
+        case STW_OPTION_SECONDS: return read_seconds(option, text, &out->seconds, error);
+        case STW_OPTION_CHOICE: return read_choice(option, option->value, text, error);
+        case STW_OPTION_FLAG: out->number = strcmp(text, "yes") == 0; return read_choice(option, "yes|no", text, error);
         case STW_OPTION_PATH:
-            if (strlen(value) > MAX_PATH_BYTES) {
+            if (strlen(text) > MAX_PATH_BYTES) {
                 return stw_fail(error, STW_ERROR_INPUT, "--%s: the path is longer than %d bytes", option->name, MAX_PATH_BYTES);
             }
             break;
         case STW_OPTION_TEXT: break;
     }
-    if (value[0] != '\0') return STW_OK;
+    if (text[0] != '\0') return STW_OK;
     return stw_fail(error, STW_ERROR_INPUT, "--%s: the value is empty; it should be %s", option->name, option->value);
 }
 
@@ -105,7 +104,7 @@ stw_status stw_options_create(stw_options **out, stw_error *error) {
 
 void stw_options_destroy(stw_options *options) {
     if (options == NULL) return;
-    for (int32_t i = 0; i < OPTION_COUNT; i++) free(options->value[i]);
+    for (int32_t i = 0; i < OPTION_COUNT; i++) free(options->text[i]);
     free(options);
 }
 
@@ -116,13 +115,15 @@ stw_status stw_options_set(stw_options *options, const char *name, const char *v
     const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
     if (option == NULL) return stw_fail(error, STW_ERROR_INPUT, "there is no option '%s'", name == NULL ? "" : name);
     if (value == NULL) return stw_fail(error, STW_ERROR_INPUT, "--%s: there is no value", option->name);
-    TRY(stw_option_check(option, value, error));
+    stw_option_value meaning;
+    TRY(stw_option_read(option, value, &meaning, error));
     const size_t size = strlen(value) + 1;
     char *copy = malloc(size);
     if (copy == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for options");
     memcpy(copy, value, size);
-    free(options->value[option - table]);
-    options->value[option - table] = copy;
+    free(options->text[option - table]);
+    options->text[option - table] = copy;
+    options->value[option - table] = meaning;
     return STW_OK;
 }
 
@@ -130,16 +131,53 @@ bool stw_options_takes(const stw_options *options, const char *name) {
     return stw_option_find(stw_str_of(name), options->commands) != NULL;
 }
 
+bool stw_options_is_given(const stw_options *options, const char *name) {
+    const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
+    return option != NULL && options->text[option - table] != NULL;
+}
+
+/* The row of a value that is set or has a default, and its text; else NULL. */
+static const stw_option *find_value(const stw_options *options, const char *name, const char **text) {
+    const stw_option *option = options == NULL ? NULL : stw_option_find(stw_str_of(name), options->commands);
+    const char *given = option == NULL ? NULL : options->text[option - table];
+    *text = given != NULL || option == NULL ? given : option->default_value;
+    return *text == NULL ? NULL : option;
+}
+
+const char *stw_options_text(const stw_options *options, const char *name) {
+    const char *text;
+    find_value(options, name, &text);
+    return text;
+}
+
 const char *stw_options_get(const stw_options *options, const char *name) {
     STW_NEED(options);
     STW_NEED(name);
-    const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
-    if (option == NULL) return NULL;
-    const char *value = options->value[option - table];
-    return value != NULL ? value : option->default_value;
+    return stw_options_text(options, name);
 }
 
-bool stw_options_is_given(const stw_options *options, const char *name) {
-    const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
-    return option != NULL && options->value[option - table] != NULL;
+/* False where there is none. */
+static bool get_value(const stw_options *options, const char *name, stw_option_value *out) {
+    const char *text;
+    const stw_option *option = find_value(options, name, &text);
+    if (option == NULL) return false;
+    if (text != option->default_value) *out = options->value[option - table];
+    return text != option->default_value || stw_option_read(option, text, out, NULL) == STW_OK;
+}
+
+int64_t stw_options_number(const stw_options *options, const char *name, int64_t otherwise) {
+    stw_option_value value;
+    return get_value(options, name, &value) ? value.number : otherwise;
+}
+
+double stw_options_seconds(const stw_options *options, const char *name, double otherwise) {
+    stw_option_value value;
+    return get_value(options, name, &value) ? value.seconds : otherwise;
+}
+
+bool stw_options_flag(const stw_options *options, const char *name) { return stw_options_number(options, name, 0) == 1; }
+
+stw_file_limits stw_options_file_limits(const stw_options *options) {
+    const int64_t bytes = stw_options_number(options, "file-limit", 0);
+    return bytes == 0 ? (stw_file_limits){0} : (stw_file_limits){.bytes = bytes, .ratio = INT64_MAX};
 }

@@ -5,7 +5,7 @@
 #ifndef STW_API_OPTIONS_H
 #define STW_API_OPTIONS_H
 
-#include "base/str.h"
+#include "base/file.h"
 
 /* Who takes an option: bits of stw_option.commands. */
 enum {
@@ -51,8 +51,13 @@ const stw_option *stw_option_at(int32_t index);
 /* The row of a name (or letter) that one of `commands` takes, or NULL. */
 const stw_option *stw_option_find(stw_str name, unsigned commands);
 const stw_option *stw_option_find_letter(char letter, unsigned commands);
-/* STW_ERROR_INPUT with a line that names option, value and what is allowed. */
-stw_status stw_option_check(const stw_option *option, const char *value, stw_error *error);
+/* What a text means; by the option's kind, one of: */
+typedef union stw_option_value {
+    int64_t number; /* integers, bytes; flags: 1 is "yes" */
+    double seconds;
+} stw_option_value;
+/* Checks and reads the text of a value. STW_ERROR_INPUT with a line that names option, value and what is allowed. */
+stw_status stw_option_read(const stw_option *option, const char *text, stw_option_value *out, stw_error *error);
 
 /* Like stw_options_create, for the rows of a command instead of those of the library. */
 stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_error *error);
@@ -61,5 +66,16 @@ bool stw_options_takes(const stw_options *options, const char *name);
 
 /* Somebody has said so, and it is not the default. */
 bool stw_options_is_given(const stw_options *options, const char *name);
+
+/* ---- values, which were read when they were set; `options` may be NULL: then nothing is set and there are no defaults ---- */
+
+/* stw_options_get. */
+const char *stw_options_text(const stw_options *options, const char *name);
+/* Integers and bytes; `otherwise` where it is neither set nor has a default. */
+int64_t stw_options_number(const stw_options *options, const char *name, int64_t otherwise);
+double stw_options_seconds(const stw_options *options, const char *name, double otherwise);
+bool stw_options_flag(const stw_options *options, const char *name);
+/* Of "file-limit": that size, at any ratio; else the defaults. */
+stw_file_limits stw_options_file_limits(const stw_options *options);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/opening.h"
 #include "api/options.h"
 #include "base/str.h"
 #include "plan/plan.h"
@@ -15,7 +14,6 @@ struct stw_session {
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
-    const char *of_plan; /* a remark, or NULL */
 };
 
 static int64_t in_unit_of(const stw_graph *graph, int64_t bytes) {
@@ -25,10 +23,8 @@ static int64_t in_unit_of(const stw_graph *graph, int64_t bytes) {
 
 /* In the graph's unit. */
 static stw_status set_memory(const stw_options *options, const stw_graph *graph, stw_machine *machine, stw_error *error) {
-    const char *memory = stw_options_get(options, "memory");
-    int64_t bytes = 0;
-    if (memory == NULL || !stw_str_to_bytes(stw_str_of(memory), &bytes)) return STW_OK;
-    return stw_machine_set_memory(machine, in_unit_of(graph, bytes), error);
+    const int64_t bytes = stw_options_number(options, "memory", 0);
+    return bytes == 0 ? STW_OK : stw_machine_set_memory(machine, in_unit_of(graph, bytes), error);
 }
 
 static stw_status open_machine(stw_session *s, const stw_options *options, stw_error *error) {
@@ -41,7 +37,7 @@ static stw_status open_machine(stw_session *s, const stw_options *options, stw_e
 }
 
 static stw_status open_plan(stw_session *s, const stw_options *options, const char *path, stw_error *error) {
-    TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, &s->of_plan, error));
+    TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, error));
     return s->plan->owned_machine == NULL ? STW_OK : set_memory(options, s->graph, s->plan->owned_machine, error);
 }
 
@@ -56,15 +52,14 @@ static stw_status make_plan(stw_session *s, const char *plan, const stw_options 
 static stw_status open_all(stw_session *s, const char *graph_path, const stw_options *options, stw_error *error) {
     const char *plan = stw_options_get(options, "plan");
     const bool plan_is_file = plan != NULL && !stw_method_exists(plan) && !is_carried(plan);
-    TRY(stw_graph_open_with(graph_path, options, &s->graph, error));
+    TRY(stw_graph_open(graph_path, options, &s->graph, error));
     TRY(open_machine(s, options, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
         return stw_fail(error, STW_ERROR_INPUT, "a machine is needed, such as --machine h200x4, unless %sthe graph brings one",
                         stw_options_takes(options, "plan") ? "--plan is a file or " : "");
-    const stw_file_limits limits = stw_file_limits_of(stw_options_get(options, "file-limit"));
-    TRY(stw_costs_create_within(s->graph, machine, stw_options_get(options, "costs"), &limits, &s->costs, error));
+    TRY(stw_costs_create(s->graph, machine, options, &s->costs, error));
     TRY(stw_simulator_create(s->costs, &s->simulator, error));
     return plan == NULL || plan_is_file ? STW_OK : make_plan(s, plan, options, error);
 }
@@ -116,8 +111,9 @@ const stw_machine *stw_session_machine(const stw_session *session) {
     return session->machine != NULL ? session->machine : session->graph->machine;
 }
 
-const char *stw_session_remark(const stw_session *session, int32_t index) {
+const char *stw_session_warning(const stw_session *session, int32_t index) {
     STW_NEED(session);
-    if (session->of_plan == NULL) return stw_costs_warning(session->costs, index);
-    return index == 0 ? session->of_plan : stw_costs_warning(session->costs, index - 1);
+    const char *of_plan = session->plan != NULL ? stw_plan_warning(session->plan) : NULL;
+    if (of_plan == NULL) return stw_costs_warning(session->costs, index);
+    return index == 0 ? of_plan : stw_costs_warning(session->costs, index - 1);
 }

@@ -8,16 +8,6 @@
 
 const char *const stw_objective_name[3] = {"time", "memory", "throughput"};
 
-static const char *text_of(const stw_options *options, const char *name) {
-    return options == NULL ? NULL : stw_options_get(options, name);
-}
-
-static int64_t integer_of(const stw_options *options, const char *name, int64_t otherwise) {
-    const char *text = text_of(options, name);
-    int64_t value = otherwise;
-    return text != NULL && stw_str_to_int64(stw_str_of(text), &value) ? value : otherwise;
-}
-
 /* "placement,schedule,fusion" in any order, each once. */
 static stw_status read_tasks(const char *text, unsigned *out, stw_error *error) {
     static const char *const names[] = {"placement", "schedule", "fusion"};
@@ -57,9 +47,9 @@ static stw_status read_units(const char *text, stw_settings *out, stw_error *err
 
 /* What is not given stays unset: the preset decides. */
 static stw_status read_policy(const stw_options *options, stw_policy_settings *out, stw_error *error) {
-    const char *preset = text_of(options, "preset"), *rate = text_of(options, "learning-rate");
-    const char *reward = text_of(options, "reward"), *starts = text_of(options, "start-plans");
-    const char *warm = text_of(options, "warm-start");
+    const char *preset = stw_options_text(options, "preset"), *rate = stw_options_text(options, "learning-rate");
+    const char *reward = stw_options_text(options, "reward"), *starts = stw_options_text(options, "start-plans");
+    const char *warm = stw_options_text(options, "warm-start");
     *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
     if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);
     if (rate != NULL &&
@@ -68,22 +58,22 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     if (reward != NULL) out->reward = strcmp(reward, "sqrt") == 0;
     if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
     if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;
-    const char *policy = text_of(options, "policy");
+    const char *policy = stw_options_text(options, "policy");
     out->no_policy = policy != NULL && (strcmp(policy, "none") == 0 || strcmp(policy, "train") == 0);
     out->trains = policy != NULL && strcmp(policy, "train") == 0;
     out->policy = out->no_policy ? NULL : policy;
-    out->decodes = (int32_t)integer_of(options, "decodes", 0);
-    const char *shuffle = text_of(options, "shuffle-features");
-    out->shuffled = shuffle != NULL && strcmp(shuffle, "yes") == 0;
-    out->updates = integer_of(options, "updates", 0);
-    out->group_count = (int32_t)integer_of(options, "groups", 0);
+    out->decodes = (int32_t)stw_options_number(options, "decodes", 0);
+    out->shuffled = stw_options_flag(options, "shuffle-features");
+    out->updates = stw_options_number(options, "updates", 0);
+    out->group_count = (int32_t)stw_options_number(options, "groups", 0);
     return STW_OK;
 }
 
 stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw_settings *out, stw_error *error) {
-    const char *objective = text_of(options, "objective"), *tasks = text_of(options, "tasks"), *rule = text_of(options, "rule");
-    const char *fusion = text_of(options, "fusion");
-    const char *units = text_of(options, "units"), *budget = text_of(options, "budget");
+    const char *objective = stw_options_text(options, "objective"), *tasks = stw_options_text(options, "tasks"),
+               *rule = stw_options_text(options, "rule");
+    const char *fusion = stw_options_text(options, "fusion");
+    const char *units = stw_options_text(options, "units");
     *out = (stw_settings){.rule = -1, .fusion = -1, .tasks = otherwise, .unit_count = 512};
     for (int k = 0; k < 3; k++) {
         if (objective != NULL && strcmp(objective, stw_objective_name[k]) == 0) out->objective = (stw_objective)k;
@@ -98,11 +88,10 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
                         "--fusion: fusion is not among the tasks; add it to --tasks or leave out --fusion");
     TRY(read_policy(options, &out->policy, error));
     if (units != NULL) TRY(read_units(units, out, error));
-    out->from = text_of(options, "from");
-    out->seed = (uint64_t)integer_of(options, "seed", 1);
-    out->threads = (int32_t)integer_of(options, "threads", 0);
-    out->evaluations = integer_of(options, "evaluations", 0);
-    out->budget_s = out->evaluations > 0 ? 0.0 : 10.0;
-    if (budget != NULL && !stw_str_to_seconds(stw_str_of(budget), &out->budget_s)) out->budget_s = 10.0;
+    out->from = stw_options_text(options, "from");
+    out->seed = (uint64_t)stw_options_number(options, "seed", 1);
+    out->threads = (int32_t)stw_options_number(options, "threads", 0);
+    out->evaluations = stw_options_number(options, "evaluations", 0);
+    out->budget_s = stw_options_seconds(options, "budget", out->evaluations > 0 ? 0.0 : 10.0);
     return STW_OK;
 }

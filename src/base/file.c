@@ -36,12 +36,6 @@ static stw_status buffer_reserve(buffer *b, int64_t room, stw_error *error) {
     return STW_OK;
 }
 
-stw_file_limits stw_file_limits_of(const char *size) {
-    int64_t bytes = 0;
-    if (size == NULL || !stw_str_to_bytes(stw_str_of(size), &bytes)) return (stw_file_limits){0};
-    return (stw_file_limits){.bytes = bytes, .ratio = INT64_MAX};
-}
-
 static int64_t size_limit(const stw_file_limits *limits) {
     const int64_t bytes = limits != NULL && limits->bytes > 0 ? limits->bytes : STW_FILE_MAX_BYTES;
     return bytes < (int64_t)1 << 46 ? bytes : (int64_t)1 << 46; /* more than an arena can reserve */

@@ -14,8 +14,6 @@ typedef struct stw_file_limits {
 #define STW_FILE_MAX_BYTES  ((int64_t)4 << 30)
 #define STW_FILE_MAX_RATIO  200
 #define STW_FILE_FREE_BYTES ((int64_t)64 << 20)
-/* By the text of the option "file-limit": that size, at any ratio. NULL: the defaults. */
-stw_file_limits stw_file_limits_of(const char *size);
 
 /* Reads a file, or standard input for "-", into the arena and unpacks gzip and zstd by their magic numbers. The text is
  * followed by a NUL that is not counted. No more memory is taken than three times what the limits (NULL: the defaults) allow.

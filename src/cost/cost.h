@@ -71,8 +71,8 @@ typedef struct stw_cost_rows {
     const char *remedy; /* where some name no op; NULL: none */
 } stw_cost_rows;
 /* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. */
-stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
-                                 stw_error *error);
+stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
+                               stw_error *error);
 
 /* remark.c: that the file does not say how often some loops run, for the user; empty: it does. */
 stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena);

@@ -304,8 +304,8 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     return STW_OK;
 }
 
-stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
-                                 stw_error *error) {
+stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
+                               stw_error *error) {
     *out = NULL;
     stw_arena arena, scratch;
     TRY(stw_arena_create(&arena, error));
@@ -340,9 +340,4 @@ double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device) {
 const char *stw_costs_warning(const stw_costs *costs, int32_t index) {
     STW_NEED(costs);
     return index < 0 || index >= costs->warning_count ? NULL : costs->warning[index].p;
-}
-
-const char *stw_costs_remark(const stw_costs *costs) {
-    STW_NEED(costs);
-    return costs->remark.length > 0 ? costs->remark.p : NULL;
 }

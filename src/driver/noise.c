@@ -122,7 +122,7 @@ static stw_status evaluate(const noise *n, int which, const factors *f, int64_t 
     }
     const stw_run_options options = {
         .duration_ps = duration_ps, .transfer_factor = f->of_transfer, .channel_factor = f->of_channel};
-    TRY(stw_simulate_with(s, tried->plan, &options, n->runner->workspace[worker], &evaluation, error));
+    TRY(stw_simulator_run(s, tried->plan, &options, n->runner->workspace[worker], &evaluation, error));
     if (evaluation.reason != STW_VALID) return STW_OK;
     const double value = stw_score_of(objective, n->runner->workspace[worker], &evaluation).value;
     *out = objective == STW_OBJECTIVE_MEMORY ? value : value * f->of_plan[which]; /* of sizes nothing is uncertain */

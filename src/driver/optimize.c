@@ -136,7 +136,7 @@ static stw_status add_given(stw_runner *r, stw_result *result, stw_error *error)
     entry->began_s = stw_runner_now_s(r);
     entry->evaluations = 1;
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
-    if (status == STW_OK) status = stw_plan_copy(entry->plan, r->from, error);
+    if (status == STW_OK) status = stw_plan_assign(entry->plan, r->from, error);
     if (status == STW_OK) return stw_runner_add(r, entry, result, error);
     stw_entry_destroy(entry);
     return status;

@@ -75,12 +75,6 @@ bool stw_result_is_optimal(const stw_result *result) {
     return result->optimal && result->best >= 0;
 }
 
-int32_t stw_result_ahead(const stw_result *result, int32_t *draws) {
-    STW_NEED(result);
-    if (draws != NULL) *draws = result->noise.draws;
-    return result->noise.ahead;
-}
-
 stw_noise stw_result_noise(const stw_result *result) {
     STW_NEED(result);
     return result->noise;

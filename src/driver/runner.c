@@ -46,7 +46,7 @@ bool stw_runner_is_late(const stw_runner *r, double seconds) {
 static stw_status open_given(stw_runner *r, stw_error *error) {
     const stw_simulator *s = r->simulator;
     const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
-    TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, NULL, error));
+    TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
@@ -159,7 +159,7 @@ static void on_found(void *context, const stw_plan *plan, const stw_score *score
     r->progress.has_plan = true;
     r->progress.best_step_s = score->step_s;
     r->progress.best_value = score->value;
-    if (r->running != NULL && r->kept != NULL) r->kept_for = stw_plan_copy(r->kept, plan, NULL) == STW_OK ? r->entry : NULL;
+    if (r->running != NULL && r->kept != NULL) r->kept_for = stw_plan_assign(r->kept, plan, NULL) == STW_OK ? r->entry : NULL;
     report_progress(r);
 }
 
@@ -386,7 +386,7 @@ stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *erro
     entry->began_s = stw_runner_now_s(r);
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
-    if (status == STW_OK) status = stw_plan_copy(entry->plan, best->plan, error);
+    if (status == STW_OK) status = stw_plan_assign(entry->plan, best->plan, error);
     if (status == STW_OK) status = stw_fusing_choose(&search, entry->plan, error);
     r->evaluations += (int64_t)atomic_load(&search.evaluations);
     fill_entry(entry, &search);
@@ -453,7 +453,7 @@ void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
 stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error) {
     stw_plan *any;
     TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
-    stw_status status = r->from != NULL ? stw_plan_copy(any, r->from, error) : STW_OK; /* its groups may have to stay */
+    stw_status status = r->from != NULL ? stw_plan_assign(any, r->from, error) : STW_OK; /* its groups may have to stay */
     if (status == STW_OK) status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
     stw_plan_destroy(any);
     stw_runner_widen_bounds(r, &result->bounds);

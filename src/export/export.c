@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
+#include "api/options.h"
 
 /* What a format is like: it needs the file that the graph was read from; it speaks of modules, so that "strip" has a meaning. */
 enum { NEEDS_MODEL = 1u << 0, HAS_MODULES = 1u << 1 };
@@ -47,22 +47,12 @@ static const export_format *find_format(const char *name) {
     return NULL;
 }
 
-/* Where the model comes from and where the result goes: files, or memory; and the options. */
-typedef struct export_ends {
-    const char *model_path, *path;
-    const stw_options *options; /* or NULL */
-    const void *model;
-    size_t model_size;
-    char **out; /* NULL: to `path` */
-    size_t *out_size;
-} export_ends;
-
-static stw_status read_model(stw_export *e, const char *format, const export_ends *ends, stw_error *error) {
-    const char *path = ends->model_path;
-    const stw_file_limits limits =
-        stw_file_limits_of(ends->options != NULL ? stw_options_get(ends->options, "file-limit") : NULL);
-    if (ends->model != NULL)
-        return stw_unpack_within((stw_str){ends->model, (int64_t)ends->model_size}, &limits, e->arena, &e->model, error);
+static stw_status read_model(stw_export *e, const char *format, const stw_options *options, const stw_export_io *io,
+                             stw_error *error) {
+    const char *path = io->model_path;
+    const stw_file_limits limits = stw_options_file_limits(options);
+    if (io->model != NULL)
+        return stw_unpack_within((stw_str){io->model, (int64_t)io->model_size}, &limits, e->arena, &e->model, error);
     if (path == NULL) return stw_fail(error, STW_ERROR_INPUT, "format '%s' needs the model that the graph was read from", format);
     struct stat info;
     if (strcmp(path, "-") == 0 || (stat(path, &info) == 0 && !S_ISREG(info.st_mode))) {
@@ -105,7 +95,7 @@ static stw_status rank_tasks(stw_export *e, stw_error *error) {
 static stw_status evaluate(stw_export *e, stw_workspace *workspace, stw_error *error) {
     const stw_run_options options = {.record_memory = true};
     stw_evaluation result;
-    TRY(stw_simulate_with(e->simulator, e->plan, &options, workspace, &result, error));
+    TRY(stw_simulator_run(e->simulator, e->plan, &options, workspace, &result, error));
     if (result.peak_bytes == NULL)
         return stw_fail(error, STW_ERROR_NO_PLAN, "the plan has no step to export: %s", result.message);
     e->timeline = &workspace->timeline;
@@ -128,32 +118,30 @@ static stw_status write_file(stw_export *e, const export_format *format, const c
     return status;
 }
 
-static stw_status write_memory(stw_export *e, const export_format *format, const export_ends *ends, stw_error *error) {
-    e->out = open_memstream(ends->out, ends->out_size);
+static stw_status write_memory(stw_export *e, const export_format *format, stw_export_io *io, stw_error *error) {
+    e->out = open_memstream(&io->bytes, &io->size);
     if (e->out == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     stw_status status = format->write(e, error);
     const bool lost = ferror(e->out) != 0;
     if ((fclose(e->out) != 0 || lost) && status == STW_OK) status = stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     if (status == STW_OK) return STW_OK;
-    free(*ends->out);
-    *ends->out = NULL;
-    *ends->out_size = 0;
+    free(io->bytes);
+    io->bytes = NULL;
+    io->size = 0;
     return status;
 }
 
-static stw_status export_with(stw_export *e, const export_format *format, const export_ends *ends, stw_error *error) {
+static stw_status write_plan(stw_export *e, const export_format *format, stw_export_io *io, stw_error *error) {
     stw_workspace *workspace;
-    if ((format->traits & NEEDS_MODEL) != 0) TRY(read_model(e, format->name, ends, error));
     TRY(stw_workspace_create(e->simulator, &workspace, error));
     stw_status status = evaluate(e, workspace, error);
-    if (status == STW_OK)
-        status = ends->out != NULL ? write_memory(e, format, ends, error) : write_file(e, format, ends->path, error);
+    if (status == STW_OK) status = io->path == NULL ? write_memory(e, format, io, error) : write_file(e, format, io->path, error);
     stw_workspace_destroy(workspace);
     return status;
 }
 
 static stw_status read_options(stw_export *e, const export_format *format, const stw_options *options, stw_error *error) {
-    const char *strip = options != NULL ? stw_options_get(options, "strip") : NULL;
+    const char *strip = stw_options_text(options, "strip");
     if (strip == NULL) return STW_OK;
     if ((format->traits & HAS_MODULES) == 0)
         return stw_fail(error, STW_ERROR_INPUT, "--strip goes with device-map and split-points, not with '%s'", format->name);
@@ -162,9 +150,15 @@ static stw_status read_options(stw_export *e, const export_format *format, const
     return STW_OK;
 }
 
-static stw_status export_plan(const stw_simulator *simulator, const stw_plan *plan, const char *format, const export_ends *ends,
-                              stw_note *note, stw_error *error) {
-    if (note != NULL) note->text[0] = '\0';
+stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const stw_options *options,
+                           stw_export_io *io, stw_error *error) {
+    STW_NEED(simulator);
+    STW_NEED(plan);
+    STW_NEED(format);
+    STW_NEED(io);
+    io->bytes = NULL;
+    io->size = 0;
+    io->note[0] = '\0';
     const export_format *found = find_format(format);
     if (found == NULL) return stw_fail(error, STW_ERROR_INPUT, "'%.60s' is no format that plans are exported to", format);
     stw_arena arena;
@@ -173,49 +167,17 @@ static stw_status export_plan(const stw_simulator *simulator, const stw_plan *pl
                     .graph = simulator->graph,
                     .machine = simulator->machine,
                     .plan = plan,
-                    .model_path = ends->model_path,
-                    .path = ends->path,
+                    .model_path = io->model_path,
+                    .path = io->path,
                     .arena = &arena};
-    stw_status status = read_options(&e, found, ends->options, error);
-    if (status == STW_OK) status = export_with(&e, found, ends, error);
-    if (status == STW_OK && note != NULL) {
-        snprintf(note->text, sizeof note->text, "%.*s%.*s", (int)e.warning.length, e.warning.p, (int)e.note.length, e.note.p);
+    stw_status status = read_options(&e, found, options, error);
+    if (status == STW_OK && (found->traits & NEEDS_MODEL) != 0) status = read_model(&e, format, options, io, error);
+    if (status == STW_OK) status = write_plan(&e, found, io, error);
+    if (status == STW_OK) {
+        snprintf(io->note, sizeof io->note, "%.*s%.*s", (int)e.warning.length, e.warning.p, (int)e.note.length, e.note.p);
     }
     stw_arena_destroy(&arena);
     return status;
-}
-
-stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan, const char *format, const char *model_path,
-                           const char *path, stw_note *note, stw_error *error) {
-    STW_NEED(simulator);
-    STW_NEED(plan);
-    STW_NEED(format);
-    STW_NEED(path);
-    return stw_plan_export_with(simulator, plan, format, NULL, model_path, path, note, error);
-}
-
-stw_status stw_plan_export_with(const stw_simulator *simulator, const stw_plan *plan, const char *format,
-                                const stw_options *options, const char *model_path, const char *path, stw_note *note,
-                                stw_error *error) {
-    STW_NEED(simulator);
-    STW_NEED(plan);
-    STW_NEED(format);
-    STW_NEED(path);
-    const export_ends ends = {.model_path = model_path, .path = path, .options = options};
-    return export_plan(simulator, plan, format, &ends, note, error);
-}
-
-stw_status stw_plan_export_bytes(const stw_simulator *simulator, const stw_plan *plan, const char *format, const void *model,
-                                 size_t model_size, char **out, size_t *out_size, stw_note *note, stw_error *error) {
-    STW_NEED(simulator);
-    STW_NEED(plan);
-    STW_NEED(format);
-    STW_NEED(out);
-    STW_NEED(out_size);
-    *out = NULL;
-    *out_size = 0;
-    const export_ends ends = {.model = model, .model_size = model_size, .out = out, .out_size = out_size};
-    return export_plan(simulator, plan, format, &ends, note, error);
 }
 
 void stw_bytes_free(char *bytes) { free(bytes); }

@@ -42,14 +42,9 @@ struct stw_builder {
     measurement *measured; /* (measured_count) */
 };
 
-stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error) {
-    stw_op_index *ops;
-    TRY(stw_op_index_create(arena, &ops, error));
-    return stw_builder_create_with(arena, vocabulary, ops, out, error);
-}
-
-stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
-                                   stw_error *error) {
+stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
+                              stw_error *error) {
+    if (ops == NULL) TRY(stw_op_index_create(arena, &ops, error));
     stw_builder *b;
     STW_TRY_NEW(arena, b, 1, error);
     b->arena = arena;

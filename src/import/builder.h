@@ -35,11 +35,10 @@ typedef struct stw_raw_node {
     int32_t fused, body;  /* 1 + its place among the insides; 0: it has none */
 } stw_raw_node;
 
-/* `vocabulary`: whose operator names these are. All memory is the arena's. */
-stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_builder **out, stw_error *error);
-/* The same for who needs many: with an index of operators that is there already. */
-stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
-                                   stw_error *error);
+/* `vocabulary`: whose operator names these are. `ops`: an index of operators that is there already, for who needs many builders;
+ * NULL: it makes its own. All memory is the arena's. */
+stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
+                              stw_error *error);
 /* The file is this text: messages then give lines of it, not bytes. Borrowed until the end. */
 void stw_builder_set_text(stw_builder *b, stw_str text);
 /* The nodes say how kernels walk their tensors. */

@@ -1,4 +1,4 @@
-/* Opens a graph file of any format that we read, and tells which of its sizes are open. */
+/* Reads a graph of any format that we know, and tells which of its sizes are open. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -63,17 +63,15 @@ stw_str stw_open_remark(const stw_graph *graph, const stw_read_options *options,
 
 /* ---- files ---- */
 
-/* Opens a graph file of any format that we read. */
-
-/* Formats that are known by their bytes; the rest is JSON. Shapes are open in some. */
+/* Formats that are known by their bytes; the rest is JSON. */
 static const struct {
     bool (*is)(stw_str bytes);
-    stw_status (*read)(stw_str bytes, stw_graph **out, stw_error *error);
-    stw_status (*read_shaped)(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
+    stw_status (*read)(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
+    stw_status (*read_fixed)(stw_str bytes, stw_graph **out, stw_error *error); /* where the format leaves no shapes open */
 } models[] = {
-    {stw_saved_model_is, NULL, stw_saved_model_refuse}, {stw_onnx_is, NULL, stw_onnx_read_shaped},
-    {stw_hlo_text_is, stw_hlo_text_read, NULL},         {stw_hlo_proto_is, stw_hlo_proto_read, NULL},
-    {stw_graphdef_is, NULL, stw_graphdef_read_shaped},  {stw_pbtxt_is, NULL, stw_pbtxt_read_shaped},
+    {stw_saved_model_is, stw_saved_model_refuse, NULL}, {stw_onnx_is, stw_onnx_read, NULL},
+    {stw_hlo_text_is, NULL, stw_hlo_text_read},         {stw_hlo_proto_is, NULL, stw_hlo_proto_read},
+    {stw_graphdef_is, stw_graphdef_read, NULL},         {stw_pbtxt_is, stw_pbtxt_read, NULL},
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 
@@ -106,67 +104,52 @@ stw_status stw_check_known(stw_str bytes, stw_error *error) {
 
 static stw_status read_any(stw_str text, stw_arena scratch, stw_read_options *options, stw_graph **out, stw_error *error) {
     const int k = find_model(text);
-    if (k < MODELS && models[k].read_shaped != NULL) return models[k].read_shaped(text, options, out, error);
+    if (k < MODELS && models[k].read != NULL) return models[k].read(text, options, out, error);
     if (k == MODELS) TRY(stw_check_known(text, error));
-    if (options != NULL && options->given_count > 0)
+    if (options->given_count > 0)
         return stw_fail(
             error, STW_ERROR_INPUT,
             "--shape is for ONNX models and TensorFlow graphs; in this format every shape is fixed, so write the file anew");
-    if (k < MODELS) return models[k].read(text, out, error);
+    if (k < MODELS) return models[k].read_fixed(text, out, error);
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
 
-/* What the file leaves open stays with the graph. */
-static stw_status read_noting(stw_str text, stw_arena scratch, stw_read_options *options, stw_graph **out, stw_error *error) {
-    stw_read_options none = {.arena = &scratch};
-    if (options == NULL) options = &none;
-    TRY(read_any(text, scratch, options, out, error));
-    (*out)->open_sizes = stw_open_remark(*out, options, &(*out)->arena);
+static stw_status load(const stw_graph_source *source, const stw_file_limits *limits, stw_arena *arena, stw_str *out,
+                       stw_error *error) {
+    if (source->path != NULL) return stw_file_read_within(source->path, limits, arena, out, error);
+    const stw_status status = stw_unpack_within(source->bytes, limits, arena, out, error);
+    if (status != STW_OK) stw_error_prefix(error, source->label);
+    return status;
+}
+
+static stw_file_state state_of(const stw_graph_source *source) {
+    return source->path != NULL ? stw_file_state_of(source->path) : (stw_file_state){0};
+}
+
+static stw_status read_source(const stw_graph_source *source, stw_read_options *options, stw_arena *arena, stw_graph **out,
+                              stw_error *error) {
+    stw_str text;
+    const stw_file_state before = state_of(source);
+    TRY(load(source, &options->limits, arena, &text, error));
+    stw_status status = read_any(text, *arena, options, out, error);
+    if (!stw_file_state_equal(before, state_of(source))) { /* then nothing that was read counts, errors included */
+        if (status == STW_OK) stw_graph_destroy(*out);
+        *out = NULL;
+        status = stw_fail(error, STW_ERROR_IO, "changed while it was read; try again when it is written");
+    }
+    if (status != STW_OK) {
+        stw_error_prefix(error, source->path != NULL ? stw_file_label(source->path) : source->label);
+        return status;
+    }
+    (*out)->open_sizes = stw_open_remark(*out, options, &(*out)->arena); /* what the file leaves open stays with the graph */
     return STW_OK;
 }
 
-stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *label, stw_read_options *options, stw_graph **out,
-                                   stw_error *error) {
+stw_status stw_graph_read(const stw_graph_source *source, stw_read_options *options, stw_graph **out, stw_error *error) {
+    stw_arena arena;
     *out = NULL;
-    stw_arena unpacked;
-    stw_str text;
-    TRY(stw_arena_create_for_file(&unpacked, error));
-    const stw_file_limits *limits = options != NULL ? &options->limits : NULL;
-    stw_status status = stw_unpack_within((stw_str){bytes, (int64_t)size}, limits, &unpacked, &text, error);
-    if (status == STW_OK) status = read_noting(text, unpacked, options, out, error);
-    stw_arena_destroy(&unpacked);
-    if (status != STW_OK) stw_error_prefix(error, label);
+    TRY(stw_arena_create_for_file(&arena, error));
+    const stw_status status = read_source(source, options, &arena, out, error);
+    stw_arena_destroy(&arena);
     return status;
-}
-
-stw_status stw_graph_open_reading(const char *path, stw_read_options *options, stw_graph **out, stw_error *error) {
-    *out = NULL;
-    stw_arena file;
-    stw_str text;
-    TRY(stw_arena_create_for_file(&file, error));
-    const stw_file_state before = stw_file_state_of(path);
-    stw_status status = stw_file_read_within(path, options != NULL ? &options->limits : NULL, &file, &text, error);
-    if (status == STW_OK) {
-        status = read_noting(text, file, options, out, error);
-        if (!stw_file_state_equal(before, stw_file_state_of(path))) { /* then nothing that was read counts, errors included */
-            if (status == STW_OK) stw_graph_destroy(*out);
-            *out = NULL;
-            status = stw_fail(error, STW_ERROR_IO, "changed while it was read; try again when it is written");
-        }
-        if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
-    }
-    stw_arena_destroy(&file);
-    return status;
-}
-
-stw_status stw_graph_parse(const void *bytes, size_t size, const char *label, stw_graph **out, stw_error *error) {
-    STW_NEED(label);
-    STW_NEED(out);
-    return stw_graph_parse_reading(bytes, size, label, NULL, out, error);
-}
-
-stw_status stw_graph_open(const char *path, stw_graph **out, stw_error *error) {
-    STW_NEED(path);
-    STW_NEED(out);
-    return stw_graph_open_reading(path, NULL, out, error);
 }

@@ -43,7 +43,7 @@ static const struct {
     {"KINDxA+B", "two hosts with A and B devices (h200x2+2); 50 GB/s and 20 us between them, shared per direction"},
 };
 
-bool stw_machine_builtin(int32_t index, const char **name, const char **description) {
+bool stw_machine_list(int32_t index, const char **name, const char **description) {
     STW_NEED(name);
     if (index < 0) return false;
     for (int32_t k = 0; k < KIND_LINK_COUNT; k++) {

@@ -158,7 +158,7 @@ static stw_status fail_unknown(const char *name, stw_error *error) {
     char list[200] = "";
     size_t length = 0;
     const char *family, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &family, &description) && length < sizeof list; i++) {
+    for (int32_t i = 0; stw_machine_list(i, &family, &description) && length < sizeof list; i++) {
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i == 0 ? "" : ", ", family);
     }
     return stw_fail(error, STW_ERROR_INPUT,

@@ -51,7 +51,7 @@ static void on_found(void *context, const stw_plan *of_groups, const stw_score *
     (void)unused;
     if (judge(t, of_groups, &score) != STW_OK || score.reason != STW_VALID) return;
     if (t->has_best && !stw_score_is_better(&score, &t->score)) return;
-    if (stw_plan_copy(t->best, t->trial, NULL) != STW_OK) return;
+    if (stw_plan_assign(t->best, t->trial, NULL) != STW_OK) return;
     t->has_best = true;
     t->score = score;
     atomic_store(&t->outer->evaluations, atomic_load(&t->inner->evaluations));
@@ -128,7 +128,7 @@ static stw_status take_best(stw_search *search, const relay *via, stw_plan *plan
     stw_score score = {0};
     if (!via->has_best) return STW_OK;
     TRY(stw_search_evaluate(search, plan, 0, &score, error));
-    return stw_score_is_better(&via->score, &score) ? stw_plan_copy(plan, via->best, error) : STW_OK;
+    return stw_score_is_better(&via->score, &score) ? stw_plan_assign(plan, via->best, error) : STW_OK;
 }
 
 static stw_status place_groups(const stw_method *method, stw_search *search, const stw_fusing *by, stw_plan *plan,
@@ -254,7 +254,7 @@ static stw_status place_ops_if_invalid(const stw_method *method, stw_search *sea
     search->tasks = tasks;
     if (status == STW_OK) keep_given(search, other);
     if (status == STW_OK) status = stw_search_evaluate(search, other, 0, &found, error);
-    if (status == STW_OK && stw_score_is_better(&found, &score)) status = stw_plan_copy(plan, other, error);
+    if (status == STW_OK && stw_score_is_better(&found, &score)) status = stw_plan_assign(plan, other, error);
     stw_plan_destroy(other);
     return status == STW_ERROR_NO_PLAN ? STW_OK : status;
 }
@@ -268,7 +268,7 @@ static stw_status keep_better_start(const stw_method *method, stw_search *search
     TRY(stw_search_evaluate(search, search->start[0], 0, &start, error));
     if (!stw_score_is_better(&start, &found)) return STW_OK;
     snprintf(search->note, sizeof search->note, "nothing better than the plan it began with");
-    return stw_plan_copy(plan, search->start[0], error);
+    return stw_plan_assign(plan, search->start[0], error);
 }
 
 /* If the placement is not to be decided, that of the best start takes the place of a method that only places. */

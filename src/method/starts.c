@@ -132,7 +132,7 @@ stw_status stw_starts_open(stw_search *search, const stw_method *const *methods,
 stw_status stw_starts_keep_placement(stw_search *search, stw_plan *plan, stw_error *error) {
     const stw_simulator *s = search->simulator;
     if (search->start_count == 0) return stw_method_single.run(search, plan, error);
-    TRY(stw_plan_copy(plan, search->start[0], error));
+    TRY(stw_plan_assign(plan, search->start[0], error));
     if (search->rule < 0) return STW_OK;
     return stw_rule_apply((stw_rule)search->rule, s->costs, &s->unfused, plan, search->arena, error);
 }

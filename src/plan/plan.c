@@ -46,19 +46,50 @@ const stw_machine *stw_plan_machine(const stw_plan *plan) {
     return plan->machine;
 }
 
-int32_t *stw_plan_device(stw_plan *plan) {
+const char *stw_plan_warning(const stw_plan *plan) {
+    STW_NEED(plan);
+    return plan->warning.length > 0 ? plan->warning.p : NULL;
+}
+
+const int32_t *stw_plan_device(const stw_plan *plan) {
     STW_NEED(plan);
     return plan->device;
 }
 
-double *stw_plan_priority(stw_plan *plan) {
+const double *stw_plan_priority(const stw_plan *plan) {
     STW_NEED(plan);
     return plan->priority;
 }
 
-int32_t *stw_plan_group(stw_plan *plan) {
+const int32_t *stw_plan_group(const stw_plan *plan) {
     STW_NEED(plan);
     return plan->group;
+}
+
+const int32_t *stw_plan_order(const stw_plan *plan, int32_t device, int32_t *count) {
+    STW_NEED(plan);
+    STW_NEED(count);
+    const int32_t *order = device >= 0 && device < plan->machine->device_count ? plan->order[device] : NULL;
+    *count = order == NULL ? -1 : plan->order_count[device];
+    return order;
+}
+
+void stw_plan_set_device(stw_plan *plan, const int32_t *device) {
+    STW_NEED(plan);
+    STW_NEED(device);
+    memmove(plan->device, device, (size_t)plan->graph->N * sizeof *device); /* it may be the plan's own */
+}
+
+void stw_plan_set_priority(stw_plan *plan, const double *priority) {
+    STW_NEED(plan);
+    STW_NEED(priority);
+    memmove(plan->priority, priority, (size_t)plan->graph->N * sizeof *priority);
+}
+
+void stw_plan_set_group(stw_plan *plan, const int32_t *group) {
+    STW_NEED(plan);
+    STW_NEED(group);
+    memmove(plan->group, group, (size_t)plan->graph->N * sizeof *group);
 }
 
 stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error) {
@@ -92,7 +123,7 @@ void stw_plan_remove_orders(stw_plan *plan) {
     }
 }
 
-stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error) {
+stw_status stw_plan_assign(stw_plan *to, const stw_plan *from, stw_error *error) {
     const size_t N = (size_t)from->graph->N;
     memcpy(to->device, from->device, N * sizeof *to->device);
     memcpy(to->priority, from->priority, N * sizeof *to->priority);
@@ -101,6 +132,18 @@ stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error) {
         TRY(stw_plan_set_order(to, d, from->order[d], from->order[d] == NULL ? -1 : from->order_count[d], error));
     }
     return STW_OK;
+}
+
+stw_status stw_plan_copy(const stw_plan *plan, stw_plan **out, stw_error *error) {
+    STW_NEED(plan);
+    STW_NEED(out);
+    TRY(stw_plan_create(plan->graph, plan->machine, out, error));
+    const stw_status status = stw_plan_assign(*out, plan, error);
+    if (status != STW_OK) {
+        stw_plan_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error) {

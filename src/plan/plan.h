@@ -18,7 +18,7 @@ struct stw_plan {
     int32_t **order_memory;     /* (D) kept when an order is taken away, so that setting orders again and again needs no more */
     stw_str method;             /* what made it, or empty */
     int64_t seed;
-    stw_str remark; /* a warning of the reader, or empty */
+    stw_str warning; /* of the reader of the file, or empty */
 };
 
 /* Numbers each group by its smallest written op, so that an op alone is in the group of its own id. */
@@ -26,6 +26,6 @@ stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error);
 /* No device has a strict order any more. */
 void stw_plan_remove_orders(stw_plan *plan);
 /* Devices, priorities, groups and orders of one plan into another of the same graph and machine. */
-stw_status stw_plan_copy(stw_plan *to, const stw_plan *from, stw_error *error);
+stw_status stw_plan_assign(stw_plan *to, const stw_plan *from, stw_error *error);
 
 #endif

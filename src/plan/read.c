@@ -244,7 +244,7 @@ static stw_status fill_orders(const reader *r, const int32_t *map, int32_t devic
     return STW_OK;
 }
 
-static void add_remark(const reader *r, stw_plan *plan) {
+static void add_warning(const reader *r, stw_plan *plan) {
     const bool no_fingerprint = r->fingerprint.length == 0;
     const bool other = r->own != NULL && plan->owned_machine == NULL && !stw_machine_equal(r->own, plan->machine);
     stw_str first = no_fingerprint ? STW_STR("the plan has no fingerprint; it is taken to be for this graph") : STW_STR("");
@@ -257,7 +257,7 @@ static void add_remark(const reader *r, stw_plan *plan) {
                                 STW_STR_SHOW(r->own->name), STW_STR_SHOW(plan->machine->name));
     }
     const char *between = no_fingerprint && other ? "; " : "";
-    plan->remark = stw_str_format(&plan->arena, "%.*s%s%.*s", (int)first.length, first.p, between, (int)second.length, second.p);
+    plan->warning = stw_str_format(&plan->arena, "%.*s%s%.*s", (int)first.length, first.p, between, (int)second.length, second.p);
 }
 
 static stw_status fill_plan(const reader *r, stw_plan *plan, stw_error *error) {
@@ -288,7 +288,7 @@ static stw_status make_plan(reader *r, stw_plan **out, stw_error *error) {
         return status;
     }
     if (r->machine == NULL) plan->owned_machine = r->own;
-    add_remark(r, plan);
+    add_warning(r, plan);
     *out = plan;
     return STW_OK;
 }
@@ -306,10 +306,8 @@ static stw_status read_text(stw_str text, const stw_graph *graph, const stw_mach
     return status;
 }
 
-static const char *remark_of(const stw_plan *plan) { return plan->remark.length > 0 ? plan->remark.p : NULL; }
-
 stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, const stw_graph *graph, const stw_machine *machine,
-                          stw_plan **out, const char **remark, stw_error *error) {
+                          stw_plan **out, stw_error *error) {
     STW_NEED(label);
     STW_NEED(graph);
     STW_NEED(out);
@@ -321,12 +319,10 @@ stw_status stw_plan_parse(const void *bytes, size_t size, const char *label, con
     if (status == STW_OK) status = read_text(text, graph, machine, out, error);
     stw_arena_destroy(&unpacked);
     if (status != STW_OK) stw_error_prefix(error, label);
-    if (status == STW_OK && remark != NULL) *remark = remark_of(*out);
     return status;
 }
 
-stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out,
-                         const char **remark, stw_error *error) {
+stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) {
     STW_NEED(path);
     STW_NEED(graph);
     STW_NEED(out);
@@ -340,6 +336,5 @@ stw_status stw_plan_open(const char *path, const stw_graph *graph, const stw_mac
         if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
     }
     stw_arena_destroy(&file);
-    if (status == STW_OK && remark != NULL) *remark = remark_of(*out);
     return status;
 }

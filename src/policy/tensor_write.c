@@ -73,7 +73,7 @@ static stw_status write_bytes(const char *path, stw_str bytes, stw_error *error)
     return stw_output_commit(&output, error);
 }
 
-static stw_status write_with(const stw_tensor_file *file, const char *path, stw_arena scratch, stw_error *error) {
+static stw_status write_file(const stw_tensor_file *file, const char *path, stw_arena scratch, stw_error *error) {
     sink count = {0};
     put_head(&count, file, 0);
     const int64_t data = align(count.at);
@@ -102,7 +102,7 @@ stw_status stw_tensor_file_write(const stw_tensor_file *file, const char *path, 
     }
     stw_arena scratch = {0};
     TRY(stw_arena_create(&scratch, error));
-    status = write_with(file, path, scratch, error);
+    status = write_file(file, path, scratch, error);
     stw_arena_destroy(&scratch);
     return status;
 }

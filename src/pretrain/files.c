@@ -67,7 +67,7 @@ static stw_status read_file(stw_corpus *corpus, stw_str path, stw_corpus_file **
     stw_arena scratch = corpus->arena;
     TRY(stw_read_options_parse(NULL, &scratch, &reading, error));
     reading.limits = corpus->limits;
-    TRY(stw_graph_open_reading(path.p, &reading, &graph, error));
+    TRY(stw_graph_read(&(stw_graph_source){.path = path.p}, &reading, &graph, error));
     const stw_status status = keep_file(corpus, path, graph, list, error);
     if (status != STW_OK) stw_graph_destroy(graph);
     return status;

@@ -58,7 +58,7 @@ static double progress(void *context) { return *((const stw_instance *)context)-
 static void found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_instance *i = context;
     if (score->reason != STW_VALID || (i->has_found && !stw_score_is_better(score, &i->found_score))) return;
-    if (stw_plan_copy(i->found, plan, NULL) != STW_OK) return; /* then the visits begin with the others' plans */
+    if (stw_plan_assign(i->found, plan, NULL) != STW_OK) return; /* then the visits begin with the others' plans */
     i->found_score = *score;
     i->has_found = true;
 }
@@ -68,7 +68,7 @@ static void found(void *context, const stw_plan *plan, const stw_score *score) {
 static stw_status open_simulator(stw_instance *i, stw_error *error) {
     TRY(stw_arena_create_sized(&i->arena, ARENA_BYTES, error));
     TRY(stw_arena_create_sized(&i->scratch, ARENA_BYTES, error));
-    TRY(stw_costs_create_with(i->drawn.graph, i->drawn.machine, NULL, &i->costs, error));
+    TRY(stw_costs_from_rows(i->drawn.graph, i->drawn.machine, NULL, &i->costs, error));
     TRY(stw_simulator_create(i->costs, &i->simulator, error));
     TRY(stw_pool_create(1, &i->pool, error)); /* instances run side by side, not their parts */
     TRY(stw_workspace_create(i->simulator, &i->workspace, error));

@@ -114,7 +114,7 @@ static stw_status try_groups(stw_search *search, const double *priority, stw_pla
     stw_plan *other;
     stw_score found = {0};
     TRY(stw_plan_create(plan->graph, plan->machine, &other, error));
-    stw_status status = stw_plan_copy(other, plan, error);
+    stw_status status = stw_plan_assign(other, plan, error);
     if (status == STW_OK) {
         stw_plan_remove_orders(other);
         if (priority != NULL) stw_fuse_by_priority(fuser, priority, other->device, other->group);
@@ -123,7 +123,7 @@ static stw_status try_groups(stw_search *search, const double *priority, stw_pla
     }
     if (status == STW_OK && stw_score_is_better(&found, score)) {
         *score = found;
-        status = stw_plan_copy(plan, other, error);
+        status = stw_plan_assign(plan, other, error);
     }
     stw_plan_destroy(other);
     return status;

@@ -376,10 +376,10 @@ stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *scor
     if (ordered && !(search->tasks & STW_TASK_SCHEDULE)) return STW_OK; /* what moves would break the order */
     repair r = {.search = search, .worker = worker, .rule = search->rule, .arena = search->scratch[worker]};
     TRY(stw_plan_create(plan->graph, plan->machine, &r.plan, error));
-    stw_status status = stw_plan_copy(r.plan, plan, error);
+    stw_status status = stw_plan_assign(r.plan, plan, error);
     if (status == STW_OK) status = run(&r, error);
     if (status == STW_OK && stw_score_is_better(&r.score, score)) {
-        status = stw_plan_copy(plan, r.plan, error);
+        status = stw_plan_assign(plan, r.plan, error);
         *score = r.score;
         search->repaired = true;
     }

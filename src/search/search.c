@@ -86,7 +86,7 @@ stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, 
     const double limit_ps = limit_s * 1e12 + 1.0;
     const stw_run_options options = {.stop_ps = limit_ps > 1.0 && limit_ps < (double)STW_MAX_STEP_PS ? (int64_t)limit_ps : 0};
     atomic_fetch_add(&search->evaluations, 1);
-    TRY(stw_simulate_with(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
+    TRY(stw_simulator_run(search->simulator, plan, &options, search->workspace[worker], &evaluation, error));
     *out = stw_score_of(search->objective, search->workspace[worker], &evaluation);
     if (stw_search_meets_bound(search, out)) atomic_store(&search->met, true);
     return STW_OK;
@@ -163,7 +163,7 @@ static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *b
         if (best->variant >= 0 && !stw_score_is_better(&place->score, &best->score)) continue;
         best->variant = b->first + k;
         best->score = place->score;
-        TRY(stw_plan_copy(plan, place->plan, error));
+        TRY(stw_plan_assign(plan, place->plan, error));
         if (b->search->found != NULL) b->search->found(b->search->watch_context, plan, &best->score);
     }
     return STW_OK;

@@ -128,7 +128,7 @@ static stw_status try_move(tidying *t, int32_t leader, int32_t device, bool *kep
     const stw_simulator *s = search->simulator;
     stw_score score = {0};
     *kept = false;
-    TRY(stw_plan_copy(t->trial, t->plan, error));
+    TRY(stw_plan_assign(t->trial, t->plan, error));
     for (int32_t i = t->first[leader]; i >= 0; i = t->next[i]) t->trial->device[i] = device;
     TRY(set_orders(t, error));
     if (search->rule >= 0)
@@ -140,7 +140,7 @@ static stw_status try_move(tidying *t, int32_t leader, int32_t device, bool *kep
     *kept = true;
     *t->score = score;
     list_tasks(t);
-    return stw_plan_copy(t->plan, t->trial, error);
+    return stw_plan_assign(t->plan, t->trial, error);
 }
 
 /* ---- all of them ---- */

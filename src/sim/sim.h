@@ -71,8 +71,8 @@ typedef struct stw_run_options {
     bool record_memory;            /* fill timeline.change */
 } stw_run_options;
 
-/* stw_simulate with these options. */
-stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
+/* stw_simulate is this without options. */
+stw_status stw_simulator_run(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error);
 
 /* load.c: the load of each device in the last run, (D) picoseconds: its ops and the transfers that it sends and receives. On a

@@ -262,7 +262,7 @@ static stw_status judge(evaluation *v, bool fused, const stw_run_options *option
     return run_engine(v, options, out);
 }
 
-stw_status stw_simulate_with(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
+stw_status stw_simulator_run(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error) {
     evaluation v = {.s = simulator, .plan = plan, .w = workspace, .arena = workspace->arena, .error = error};
     *out = (stw_evaluation){.message = workspace->message};
@@ -282,5 +282,5 @@ stw_status stw_simulate(const stw_simulator *simulator, const stw_plan *plan, st
     STW_NEED(workspace);
     STW_NEED(out);
     const stw_run_options options = {0};
-    return stw_simulate_with(simulator, plan, &options, workspace, out, error);
+    return stw_simulator_run(simulator, plan, &options, workspace, out, error);
 }

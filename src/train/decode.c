@@ -44,7 +44,7 @@ static stw_status take_signs(const stw_plan *own, double *priority, stw_arena sc
     stw_plan *plan = NULL;
     STW_TRY_NEW(&scratch, last, graph->N, error);
     TRY(stw_plan_create(graph, own->machine, &plan, error));
-    stw_status status = stw_plan_copy(plan, own, error);
+    stw_status status = stw_plan_assign(plan, own, error);
     if (status == STW_OK) status = stw_plan_canonical_groups(plan, error);
     for (int32_t k = 0; status == STW_OK && k < graph->op_count; k++) {
         const int32_t op = graph->topological[k], group = plan->group[op];

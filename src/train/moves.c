@@ -138,7 +138,7 @@ static stw_status evaluate_moved(stw_trainer *t, stw_plan *plan, int32_t worker,
 static stw_status try_one(trials *r, int64_t k, int32_t worker, stw_error *error) {
     stw_trainer *t = r->t;
     stw_plan *plan = t->plan[k];
-    TRY(stw_plan_copy(plan, t->origin, error));
+    TRY(stw_plan_assign(plan, t->origin, error));
     for (int32_t m = 0; m < t->trial[k].count; m++) stw_moves_apply(t->problem, &t->moves, t->trial[k].move[m], plan);
     return evaluate_moved(t, plan, worker, &t->trial[k].score, error);
 }
@@ -293,7 +293,7 @@ static void apply(const stw_problem *p, const candidate *c, stw_plan *plan) {
 }
 
 static stw_status try_alone(screening *s, int32_t k, int32_t worker, stw_error *error) {
-    TRY(stw_plan_copy(s->t->plan[k], s->t->origin, error));
+    TRY(stw_plan_assign(s->t->plan[k], s->t->origin, error));
     apply(s->t->problem, &s->candidate[k], s->t->plan[k]);
     return evaluate_moved(s->t, s->t->plan[k], worker, &s->candidate[k].tried, error);
 }
@@ -311,7 +311,7 @@ static stw_status try_together(screening *s, int32_t tried, int32_t *helped, stw
     stw_score score;
     STW_TRY_NEW(&scratch, moved, t->problem->M, error);
     STW_TRY_NEW(&scratch, used, tried, error);
-    TRY(stw_plan_copy(t->plan[tried], t->origin, error));
+    TRY(stw_plan_assign(t->plan[tried], t->origin, error));
     *helped = 0;
     while (true) {
         int32_t best = -1;

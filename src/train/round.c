@@ -44,12 +44,12 @@ static stw_status polish(stw_trainer *t, stw_error *error) {
         stw_arena scratch = e->scratch[0];
         run_times times;
         TRY(find_times(t, &times, &scratch, error));
-        TRY(stw_plan_copy(trial, t->best, error));
+        TRY(stw_plan_assign(trial, t->best, error));
         TRY(stw_backward_priorities(s, trial, times.start_ps, scratch, error));
         TRY(e->evaluate(e->context, trial, 0, &score, error));
         t->evaluations++;
         if (!stw_score_is_better(&score, &t->best_score)) return STW_OK;
-        TRY(stw_plan_copy(t->best, trial, error));
+        TRY(stw_plan_assign(t->best, trial, error));
         t->best_score = score;
     }
     return STW_OK;
@@ -71,7 +71,7 @@ stw_status stw_trainer_polish(stw_trainer *t, stw_error *error) {
 stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, stw_error *error) {
     const bool usable = score->reason == STW_VALID || score->reason == STW_INVALID_MEMORY;
     if (!usable || (t->has_best && !stw_score_is_better(score, &t->best_score))) return STW_OK;
-    TRY(stw_plan_copy(t->best, t->plan[k], error));
+    TRY(stw_plan_assign(t->best, t->plan[k], error));
     copy_fusion(t, t->best_fusion, t->plan_fusion[k]);
     t->best_score = *score;
     t->has_best = true;
@@ -104,7 +104,7 @@ stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *err
     t->has_beside = true;
     t->beside_score = t->score[best];
     copy_fusion(t, t->beside_fusion, t->plan_fusion[best]);
-    return stw_plan_copy(t->beside, t->plan[best], error);
+    return stw_plan_assign(t->beside, t->plan[best], error);
 }
 
 /* ---- constants: knobs that are the same for all units ---- */
@@ -326,7 +326,7 @@ static stw_status make_origin(stw_trainer *t, stw_error *error) {
     if (p->fuses) TRY(stw_fusion_begin(p->simulator, t->rule_fusion, NULL, t->origin_fusion, t->environment.scratch[0], error));
     if (p->fuses) nothing.fusion = t->origin_fusion;
     TRY(try_plan(t, &nothing, &decisions, error));
-    return stw_plan_copy(t->origin, t->plan[1], error);
+    return stw_plan_assign(t->origin, t->plan[1], error);
 }
 
 /* The plan that training begins with, fused by the rule unless it has groups of its own. */
@@ -346,7 +346,7 @@ static stw_status choose_origin(stw_trainer *t, stw_error *error) {
     t->has_beside = false;
     if (!t->has_best) return STW_OK;
     copy_fusion(t, t->origin_fusion, wanders ? t->beside_fusion : t->best_fusion);
-    return stw_plan_copy(t->origin, wanders ? t->beside : t->best, error);
+    return stw_plan_assign(t->origin, wanders ? t->beside : t->best, error);
 }
 
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error) {

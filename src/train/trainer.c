@@ -184,7 +184,7 @@ static stw_status fill(stw_trainer *t, const stw_policy_config *config, const st
     TRY(ask_rule(t, start, error));
     TRY(create_plans(t, error));
     if (start == NULL) return STW_OK;
-    TRY(stw_plan_copy(t->best, start, error));
+    TRY(stw_plan_assign(t->best, start, error));
     t->best_score = *score;
     t->has_best = true;
     const stw_problem *p = t->problem;
@@ -229,7 +229,7 @@ void stw_trainer_destroy(stw_trainer *t) {
 
 stw_status stw_trainer_restart(stw_trainer *t, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
                                stw_error *error) {
-    TRY(stw_plan_copy(t->best, plan, error));
+    TRY(stw_plan_assign(t->best, plan, error));
     t->update = update;
     t->round_index = round - 1;
     t->draw = update;

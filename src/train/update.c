@@ -441,5 +441,5 @@ stw_status stw_trainer_greedy(stw_trainer *t, stw_plan *plan, stw_score *score, 
     TRY(stw_trainer_rollout(t, &actions, 1, &complete, error));
     if (!complete) return stw_fail(error, STW_ERROR_CANCELLED, "stopped before the greedy plan was evaluated");
     *score = t->score[0];
-    return stw_plan_copy(plan, t->plan[0], error);
+    return stw_plan_assign(plan, t->plan[0], error);
 }

@@ -38,7 +38,7 @@ typedef struct data {
 
 static bool open_data(data *d) {
     stw_error error = {0};
-    return CHECK_EQ_INT(stw_graph_open(STW_SOURCE_DIR "/data/graphs/rnnlm-2.json.gz", &d->graph, &error), STW_OK) &&
+    return CHECK_EQ_INT(stw_graph_open(STW_SOURCE_DIR "/data/graphs/rnnlm-2.json.gz", NULL, &d->graph, &error), STW_OK) &&
            CHECK_EQ_INT(stw_machine_open("h200x2", &d->machine, &error), STW_OK) &&
            CHECK_EQ_INT(stw_costs_create(d->graph, d->machine, NULL, &d->costs, &error), STW_OK) &&
            CHECK_EQ_INT(stw_simulator_create(d->costs, &d->simulator, &error), STW_OK) &&

@@ -21,7 +21,7 @@ static taken take_bytes(const char *bytes, size_t size) {
     stw_costs *costs = NULL;
     stw_error error = {0};
     taken t = {0};
-    CHECK_EQ_INT(stw_graph_parse(bytes, size, "module", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(bytes, size, "module", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     CHECK_EQ_INT(stw_machine_open("h200x1", &machine, NULL), STW_OK);
     if (graph != NULL && machine != NULL) {

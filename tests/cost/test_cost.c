@@ -48,7 +48,7 @@ static void check_times(const double *us, int count, const char *figures, const 
     stw_machine *drawn = NULL;
     stw_costs *costs = NULL;
     stw_error error = {0};
-    stw_status status = stw_graph_parse(text, strlen(text), "graph", &graph, &error);
+    stw_status status = stw_graph_parse(text, strlen(text), "graph", NULL, &graph, &error);
     if (status == STW_OK) status = stw_machine_parse(machine, strlen(machine), "machine", &drawn, &error);
     if (status == STW_OK) status = stw_costs_create(graph, drawn, NULL, &costs, &error);
     CHECK_EQ_INT(status, says == NULL ? STW_OK : STW_ERROR_INPUT);
@@ -179,7 +179,11 @@ static stw_costs *costs_with(const small *s, const char *rows, stw_error *error)
     close(descriptor);
     stw_costs *costs = NULL;
     *error = (stw_error){0};
-    const stw_status status = stw_costs_create(s->graph, s->machine, path, &costs, error);
+    stw_options *options;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "costs", path, NULL), STW_OK);
+    const stw_status status = stw_costs_create(s->graph, s->machine, options, &costs, error);
+    stw_options_destroy(options);
     CHECK_EQ_INT(status, error->status);
     if (status != STW_OK) CHECK_EQ_INT(strncmp(error->message, path, strlen(path)), 0);
     remove(path);
@@ -201,14 +205,14 @@ TEST(cost, rows_of_a_file_override_the_graph) {
         CHECK_NEAR(stw_costs_op_us(costs, 2, 0), 3.0, 1e-12); /* 2.5 x 6 / 5 */
         CHECK_NEAR(stw_costs_op_us(costs, 2, 1), 2.5, 0.0);
         CHECK_NEAR(stw_costs_op_us(costs, 4, 0), 12.0, 0.0);
-        CHECK_STR(stw_costs_remark(costs),
+        CHECK_STR(stw_costs_warning(costs, 0),
                   "1 of 3 rows of the costs name no op of the graph: 'stowage export --to csv' lists the names of ops");
     }
     stw_costs_destroy(costs);
     costs = costs_with(s, "a,x,3\na,x,4\nc,newkind,5\n", &error); /* the last one holds */
     if (CHECK(costs != NULL)) {
         CHECK_NEAR(stw_costs_op_us(costs, 1, 0), 4.0, 0.0);
-        CHECK_STR(stw_costs_remark(costs), "1 of 3 rows of the costs are for kinds of device that are not known ('newkind')");
+        CHECK_STR(stw_costs_warning(costs, 0), "1 of 3 rows of the costs are for kinds of device that are not known ('newkind')");
     }
     stw_costs_destroy(costs);
     CHECK(costs_with(s, "nosuch,x,3\nneither,y,4\n", &error) == NULL);
@@ -218,7 +222,7 @@ TEST(cost, rows_of_a_file_override_the_graph) {
     costs = costs_with(s, "", &error); /* no rows */
     if (CHECK(costs != NULL)) {
         CHECK_NEAR(stw_costs_op_us(costs, 1, 0), 12.0, 0.0);
-        CHECK_STR(stw_costs_remark(costs), "the file of costs has no rows");
+        CHECK_STR(stw_costs_warning(costs, 0), "the file of costs has no rows");
     }
     stw_costs_destroy(costs);
     small_close(s);
@@ -234,19 +238,19 @@ TEST(cost, times_of_another_kind_alone_are_told) {
         CHECK_NEAR(stw_costs_op_us(costs, 1, 1), 10.0, 1e-12);
         CHECK_NEAR(stw_costs_op_us(costs, 2, 1), 5.0, 1e-12);
         CHECK_STR(
-            stw_costs_remark(costs),
+            stw_costs_warning(costs, 0),
             "1 of 2 rows of the costs name no op of the graph: 'stowage export --to csv' lists the names of ops; no time is of "
             "kind y: its times are those of x times the ratio of the models");
     }
     stw_costs_destroy(costs);
     costs = costs_with(s, "a,x,12\nb,y,3\n", &error);
-    if (CHECK(costs != NULL)) CHECK(stw_costs_remark(costs) == NULL);
+    if (CHECK(costs != NULL)) CHECK(costs->remark.length == 0);
     stw_costs_destroy(costs);
     small_close(s);
     s = small_open((small_text){.nodes = SOURCE(0, "in", "input", 1000) RELU(1, "a", ",'us':{'x':12}"),
                                 .devices = TWO_KINDS,
                                 .device_count = 2}); /* of the graph's own times nothing is said */
-    CHECK(stw_costs_remark(s->costs) == NULL);
+    CHECK(s->costs->remark.length == 0);
     small_close(s);
 }
 

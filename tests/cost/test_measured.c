@@ -20,9 +20,13 @@ static stw_costs *costs_of(const char *machine_name, const char *content, bool j
     CHECK(descriptor >= 0 && write(descriptor, text, strlen(text)) == (ssize_t)strlen(text));
     close(descriptor);
     *error = (stw_error){0};
-    CHECK_EQ_INT(stw_graph_parse(graph_text, sizeof graph_text - 1, "g", graph, error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(graph_text, sizeof graph_text - 1, "g", NULL, graph, error), STW_OK);
     CHECK_EQ_INT(stw_machine_open(machine_name, machine, error), STW_OK);
-    const stw_status status = stw_costs_create(*graph, *machine, path, &costs, error);
+    stw_options *options;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "costs", path, NULL), STW_OK);
+    const stw_status status = stw_costs_create(*graph, *machine, options, &costs, error);
+    stw_options_destroy(options);
     CHECK_EQ_INT(status, error->status);
     if (status != STW_OK) CHECK_EQ_INT(strncmp(error->message, path, strlen(path)), 0);
     remove(path);
@@ -47,8 +51,8 @@ static void check(const expected *e, bool json) {
         CHECK(costs == NULL);
         CHECK_CONTAINS(error.message, e->refusal);
     } else if (CHECK(costs != NULL)) {
-        const char *remark = stw_costs_remark(costs);
-        CHECK_STR(remark != NULL ? remark : "", e->remark != NULL ? e->remark : "");
+        if (CHECK_EQ_INT(costs->remark.length > 0, e->remark != NULL) && e->remark != NULL)
+            CHECK_STR(stw_costs_warning(costs, 0), e->remark);
         for (int32_t d = 0; d < 2 && d < machine->device_count; d++) {
             const int32_t c = machine->device[d].cost_class;
             for (int32_t i = 0; i < 3; i++) {

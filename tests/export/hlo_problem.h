@@ -15,27 +15,26 @@ typedef struct problem {
     stw_simulator *simulator;
     stw_plan *plan;
     stw_str model;
-    char *out; /* of the last export */
-    size_t out_size;
+    stw_export_io io; /* of the last export */
     stw_error error;
 } problem;
 
 static inline problem open_bytes(stw_str model, const char *machine) {
     problem p = {.model = model};
-    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "module", &p.graph, &p.error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "module", NULL, &p.graph, &p.error), STW_OK);
     CHECK_STR(p.error.message, "");
     CHECK_EQ_INT(stw_machine_open(machine, &p.machine, NULL), STW_OK);
     CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, NULL), STW_OK);
     CHECK_EQ_INT(stw_simulator_create(p.costs, &p.simulator, NULL), STW_OK);
     CHECK_EQ_INT(stw_plan_create(p.graph, p.machine, &p.plan, NULL), STW_OK);
-    for (int32_t i = 0; i < p.graph->N; i++) stw_plan_group(p.plan)[i] = i;
+    for (int32_t i = 0; i < p.graph->N; i++) p.plan->group[i] = i;
     return p;
 }
 
 static inline problem open_text(const char *text, const char *machine) { return open_bytes(stw_str_of(text), machine); }
 
 static inline void close_problem(problem *p) {
-    stw_bytes_free(p->out);
+    stw_bytes_free(p->io.bytes);
     stw_plan_destroy(p->plan);
     stw_simulator_destroy(p->simulator);
     stw_costs_destroy(p->costs);
@@ -51,17 +50,14 @@ static inline int32_t node_of(const problem *p, const char *name) {
     return 0;
 }
 
-static inline void set_group(problem *p, const char *name, int32_t group) { stw_plan_group(p->plan)[node_of(p, name)] = group; }
-static inline void set_priority(problem *p, const char *name, double priority) {
-    stw_plan_priority(p->plan)[node_of(p, name)] = priority;
-}
+static inline void set_group(problem *p, const char *name, int32_t group) { p->plan->group[node_of(p, name)] = group; }
+static inline void set_priority(problem *p, const char *name, double priority) { p->plan->priority[node_of(p, name)] = priority; }
 
 static inline stw_status run(problem *p, const char *format) {
-    stw_bytes_free(p->out);
-    p->out = NULL;
+    stw_bytes_free(p->io.bytes);
+    p->io = (stw_export_io){.model = p->model.p, .model_size = (size_t)p->model.length};
     p->error = (stw_error){0};
-    return stw_plan_export_bytes(p->simulator, p->plan, format, p->model.p, (size_t)p->model.length, &p->out, &p->out_size, NULL,
-                                 &p->error);
+    return stw_plan_export(p->simulator, p->plan, format, NULL, &p->io, &p->error);
 }
 
 static inline void export_well(problem *p, const char *format) {
@@ -71,19 +67,20 @@ static inline void export_well(problem *p, const char *format) {
 
 /* a stands before b. */
 static inline void check_before(const problem *p, const char *a, const char *b) {
-    const char *first = p->out != NULL ? strstr(p->out, a) : NULL, *second = p->out != NULL ? strstr(p->out, b) : NULL;
+    const char *first = p->io.bytes != NULL ? strstr(p->io.bytes, a) : NULL,
+               *second = p->io.bytes != NULL ? strstr(p->io.bytes, b) : NULL;
     test_context("'%s' before '%s'", a, b);
     CHECK(first != NULL && second != NULL && first < second);
     test_context("%s", "");
 }
 
-static inline bool has(const problem *p, const char *part) { return p->out != NULL && strstr(p->out, part) != NULL; }
+static inline bool has(const problem *p, const char *part) { return p->io.bytes != NULL && strstr(p->io.bytes, part) != NULL; }
 
 /* The last export reads back as a graph, or NULL. */
 static inline stw_graph *read_back(const problem *p) {
     stw_graph *graph = NULL;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_parse(p->out, p->out_size, "out", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(p->io.bytes, p->io.size, "out", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     return graph;
 }

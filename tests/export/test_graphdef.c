@@ -23,7 +23,7 @@ typedef struct problem { /* a model file on a machine, everything on device 0 */
     stw_costs *costs;
     stw_simulator *simulator;
     stw_plan *plan;
-    stw_note note; /* of the last export */
+    stw_export_io io; /* of the last export */
     stw_error error;
 } problem;
 
@@ -40,7 +40,7 @@ static problem *open_problem(stw_str bytes, const char *machine) {
     problem *p = calloc(1, sizeof *p);
     write_file(p->path, bytes);
     CHECK_EQ_INT(stw_arena_create(&p->arena, NULL), STW_OK);
-    CHECK_EQ_INT(stw_graph_open(p->path, &p->graph, &p->error), STW_OK);
+    CHECK_EQ_INT(stw_graph_open(p->path, NULL, &p->graph, &p->error), STW_OK);
     CHECK_STR(p->error.message, "");
     CHECK_EQ_INT(stw_machine_open(machine, &p->machine, &p->error), STW_OK);
     CHECK_EQ_INT(stw_costs_create(p->graph, p->machine, NULL, &p->costs, &p->error), STW_OK);
@@ -64,8 +64,8 @@ static void place(problem *p, const char *name, int32_t device, double priority)
     bool found = false;
     for (int32_t i = 0; i < p->graph->N; i++) {
         if (!stw_str_is(p->graph->node_name[i], name)) continue;
-        stw_plan_device(p->plan)[i] = device;
-        stw_plan_priority(p->plan)[i] = priority;
+        p->plan->device[i] = device;
+        p->plan->priority[i] = priority;
         found = true;
     }
     CHECK(found);
@@ -77,7 +77,8 @@ static stw_str export_from(problem *p, const char *model) {
     stw_str bytes = {"", 0};
     write_file(path, bytes);
     p->error = (stw_error){0};
-    if (stw_plan_export(p->simulator, p->plan, "graphdef", model, path, &p->note, &p->error) == STW_OK) {
+    p->io = (stw_export_io){.model_path = model, .path = path};
+    if (stw_plan_export(p->simulator, p->plan, "graphdef", NULL, &p->io, &p->error) == STW_OK) {
         CHECK_EQ_INT(stw_file_read(path, &p->arena, &bytes, NULL), STW_OK);
     }
     unlink(path);
@@ -182,12 +183,12 @@ TEST(graphdef_text, an_export_is_exported_as_it_is) {
         write_file(first, once);
         const stw_str twice = export_from(p, first);
         CHECK(once.length > model.length && stw_str_equal(once, twice));
-        stw_plan_priority(p->plan)[p->graph->N - 1] = 77; /* may be a view: then nothing changes */
-        for (int32_t i = 0; i < p->graph->N; i++) stw_plan_device(p->plan)[i] = 1;
+        p->plan->priority[p->graph->N - 1] = 77; /* may be a view: then nothing changes */
+        for (int32_t i = 0; i < p->graph->N; i++) p->plan->device[i] = 1;
         const stw_str other = export_from(p, first), fresh = export_from(p, p->path);
         CHECK(stw_str_equal(other, fresh) && !stw_str_equal(other, once));
         stw_graph *again = NULL;
-        CHECK_EQ_INT(stw_graph_parse(other.p, (size_t)other.length, "again", &again, NULL), STW_OK);
+        CHECK_EQ_INT(stw_graph_parse(other.p, (size_t)other.length, "again", NULL, &again, NULL), STW_OK);
         CHECK_STR(stw_graph_fingerprint(again), stw_graph_fingerprint(p->graph));
         stw_graph_destroy(again);
         unlink(first);
@@ -280,8 +281,8 @@ TEST(graphdef_places, what_tensorflow_ties_is_together) {
     CHECK_STR(device_in(p, out, "x"), GPU(0));
     CHECK_STR(device_in(p, out, "c"), GPU(1));
     CHECK_STR(device_in(p, out, "idle"), "/cpu:0"); /* nobody reads it */
-    CHECK_CONTAINS(p->note.text, "of 7 nodes 1 are not where the plan has them");
-    CHECK_CONTAINS(p->note.text, "set_soft_device_placement(True)");
+    CHECK_CONTAINS(p->io.note, "of 7 nodes 1 are not where the plan has them");
+    CHECK_CONTAINS(p->io.note, "set_soft_device_placement(True)");
     close_problem(p);
 }
 
@@ -319,7 +320,7 @@ TEST(graphdef_places, hosts_and_processors_have_their_names) {
         problem *p = open_problem(STW_STR(X "node { name: 'a' op: 'Relu' input: 'x' }\n"), cases[k].machine);
         place(p, "a", cases[k].device, 0);
         CHECK_STR(device_in(p, export_from(p, p->path), "a"), cases[k].name);
-        CHECK((strstr(p->note.text, "several hosts") != NULL) == (strchr(cases[k].machine + 4, '+') != NULL));
+        CHECK((strstr(p->io.note, "several hosts") != NULL) == (strchr(cases[k].machine + 4, '+') != NULL));
         close_problem(p);
     }
     test_context("%s", "");

@@ -30,13 +30,13 @@ TEST(hlo_export, order) {
     check_before(&p, "%a2 = ", "ROOT %t = ");
     CHECK(has(&p, "  %a2 = f32[64]{0} negate(f32[64]{0} %a1), metadata={op_name=\"a\"}\n"));
     CHECK(!has(&p, "stowage") && !has(&p, "sharding")); /* one device: nothing is said of it */
-    CHECK_EQ_INT(p.out_size, p.model.length + (int64_t)strlen(", is_scheduled=true"));
+    CHECK_EQ_INT(p.io.size, p.model.length + (int64_t)strlen(", is_scheduled=true"));
     close_problem(&p);
 }
 
 TEST(hlo_export, devices) {
     problem p = open_text(two_chains, "h200x2");
-    stw_plan_device(p.plan)[node_of(&p, "b1")] = stw_plan_device(p.plan)[node_of(&p, "b2")] = 1;
+    p.plan->device[node_of(&p, "b1")] = p.plan->device[node_of(&p, "b2")] = 1;
     export_well(&p, "hlo");
     CHECK(has(&p,
               "%a1 = f32[64]{0} tanh(f32[64]{0} %x), frontend_attributes={stowage_device=\"h200:0\"}, sharding={maximal "
@@ -45,10 +45,10 @@ TEST(hlo_export, devices) {
     CHECK(has(&p, "tuple(%a2, %b2)\n")); /* no task */
 
     /* Exported again with another plan, the new devices replace the old. */
-    char *first = calloc(1, p.out_size + 1);
-    memcpy(first, p.out, p.out_size);
+    char *first = calloc(1, p.io.size + 1);
+    memcpy(first, p.io.bytes, p.io.size);
     problem again = open_text(first, "h200x2");
-    stw_plan_device(again.plan)[node_of(&again, "a2")] = 1;
+    again.plan->device[node_of(&again, "a2")] = 1;
     export_well(&again, "hlo");
     CHECK(has(&again, "cosine(f32[64]{0} %x), frontend_attributes={stowage_device=\"h200:0\"}, sharding={maximal device=0}\n"));
     CHECK(
@@ -141,7 +141,7 @@ TEST(hlo_export, several_outputs) {
     CHECK(has(&p, "), index=2\n"));
     CHECK(has(&p, "constant(0)")); /* the copy within */
     check_before(&p, "constant(0)", "ENTRY");
-    CHECK(strstr(strstr(p.out, "ENTRY"), "constant(0)") == NULL);        /* and nobody reads the original */
+    CHECK(strstr(strstr(p.io.bytes, "ENTRY"), "constant(0)") == NULL);   /* and nobody reads the original */
     CHECK(has(&p, "frontend_attributes={stowage_device=\"h200:0\"}\n")); /* a tuple: no sharding */
     CHECK(has(&p, "ROOT %t = (f32[8,16]{1,0}, f32[8]{0}, f32[8,16]{1,0}) tuple(%stowage_result."));
     check_op_count(&p, 2);
@@ -153,11 +153,11 @@ TEST(hlo_export, recomputed) {
     set_group(&p, "a", -1);
     set_group(&p, "e", -1);
     export_well(&p, "hlo");
-    const char *once = has(&p, "add(%stowage_parameter") ? strstr(p.out, "add(%stowage_parameter") : NULL;
+    const char *once = has(&p, "add(%stowage_parameter") ? strstr(p.io.bytes, "add(%stowage_parameter") : NULL;
     CHECK(once != NULL && strstr(once + 1, "add(%stowage_parameter") != NULL);
     CHECK(has(&p, "  %w = f32[8,16]{1,0} exponential(%a)") && has(&p, " = f32[8,16]{1,0} exponential(%a."));
     CHECK(has(&p, "  %m = f32[8,16]{1,0} multiply(%w") || has(&p, "  ROOT %m = f32[8,16]{1,0} multiply(%w"));
-    CHECK(strstr(strstr(p.out, "ENTRY"), "%a ") == NULL && strstr(strstr(p.out, "ENTRY"), "%e ") == NULL);
+    CHECK(strstr(strstr(p.io.bytes, "ENTRY"), "%a ") == NULL && strstr(strstr(p.io.bytes, "ENTRY"), "%e ") == NULL);
     check_op_count(&p, 3);
     close_problem(&p);
 }
@@ -214,7 +214,7 @@ TEST(hlo_export, parts_of_a_member) {
     export_well(&p, "hlo");
     CHECK(has(&p, "  same = f32[8,16] bitcast(v)\n  k = f32[8,16] cosine(same)\n"));
     CHECK(has(&p, "tuple(u, k)\n}") && has(&p, "  g0 = f32[8,16] get-tuple-element(stowage_fusion."));
-    CHECK(strstr(strstr(p.out, "ENTRY"), "same") == NULL);
+    CHECK(strstr(strstr(p.io.bytes, "ENTRY"), "same") == NULL);
     close_problem(&p);
 }
 

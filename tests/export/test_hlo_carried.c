@@ -34,7 +34,7 @@ static const char weights[] =
     "}\n"
 
 static problem read_again(const problem *p, const char *machine) {
-    problem back = open_bytes((stw_str){p->out, (int64_t)p->out_size}, machine);
+    problem back = open_bytes((stw_str){p->io.bytes, (int64_t)p->io.size}, machine);
     stw_plan_destroy(back.plan);
     back.plan = NULL;
     CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
@@ -60,12 +60,12 @@ static void check_same(const problem *p, const problem *back) {
 TEST(hlo_carried, parameters_and_fusions) {
     problem p = open_text(weights, "h200x4");
     for (int32_t i = 0; i < p.graph->N; i++) {
-        stw_plan_device(p.plan)[i] = i * 7 % 4;
-        stw_plan_priority(p.plan)[i] = i % 3 == 0 ? 0.0 : 1.0 / (i + 1) - 0.1;
+        p.plan->device[i] = i * 7 % 4;
+        p.plan->priority[i] = i % 3 == 0 ? 0.0 : 1.0 / (i + 1) - 0.1;
     }
     const int32_t group = node_of(&p, "biases"), device = p.plan->device[group];
     set_group(&p, "more", group); /* one kernel: of its priorities the largest counts */
-    stw_plan_device(p.plan)[node_of(&p, "more")] = device;
+    p.plan->device[node_of(&p, "more")] = device;
     set_priority(&p, "more", 1e-300);
     set_priority(&p, "biases", -3.0);
     export_well(&p, "hlo");
@@ -87,7 +87,7 @@ TEST(hlo_carried, short_where_it_can_be) {
     export_well(&p, "hlo");
     CHECK(has(&p, "parameter(0), frontend_attributes={stowage_device=\"h200:0\"}\n"));
     CHECK(!has(&p, "stowage_priority") && !has(&p, "stowage_order"));
-    stw_plan_device(p.plan)[node_of(&p, "state.weights.1")] = 1;
+    p.plan->device[node_of(&p, "state.weights.1")] = 1;
     set_priority(&p, "state.weights.1", 0.1);
     export_well(&p, "hlo");
     CHECK(has(&p, "parameter(0), frontend_attributes={stowage_device=\"h200:0,h200:1\",stowage_priority=\"0,0.1\"}\n"));
@@ -112,7 +112,7 @@ TEST(hlo_carried, strict_orders) {
     stw_plan_remove_orders(back.plan);
     export_well(&back, "hlo");
     CHECK(has(&back, "stowage_device") && !has(&back, "stowage_order"));
-    problem single = open_bytes((stw_str){p.out, (int64_t)p.out_size}, "h200x1");
+    problem single = open_bytes((stw_str){p.io.bytes, (int64_t)p.io.size}, "h200x1");
     export_well(&single, "hlo");
     CHECK(!has(&single, "stowage"));
     close_problem(&single);
@@ -128,7 +128,7 @@ TEST(hlo_carried, protobufs) {
         problem p = open_bytes(bytes, "h200x2");
         stw_plan_destroy(p.plan);
         CHECK_EQ_INT(stw_method_run("spread", p.simulator, NULL, &p.plan, &p.error), STW_OK);
-        for (int32_t i = 0; i < p.graph->N; i++) stw_plan_priority(p.plan)[i] = (double)i / 7.0;
+        for (int32_t i = 0; i < p.graph->N; i++) p.plan->priority[i] = (double)i / 7.0;
         for (int k = 0; k < 2; k++) { /* as bytes, and printed */
             export_well(&p, k == 0 ? "hlo" : "hlo-text");
             problem back = read_again(&p, "h200x2");
@@ -153,7 +153,7 @@ TEST(hlo_carried, names_of_devices) {
     CHECK_EQ_INT(write(file, machine, strlen(machine)), (int64_t)strlen(machine));
     close(file);
     problem p = open_text(MODULE("k=\"v\"", "j=\"w\""), path);
-    stw_plan_device(p.plan)[node_of(&p, "b")] = 1;
+    p.plan->device[node_of(&p, "b")] = 1;
     export_well(&p, "hlo");
     problem back = read_again(&p, path);
     check_same(&p, &back);
@@ -176,7 +176,7 @@ static void check_no_plan(const char *text, const char *machine, const char *why
 static void check_no_graph(const char *text, const char *why) {
     stw_graph *graph = NULL;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, why);
     stw_graph_destroy(graph);
 }

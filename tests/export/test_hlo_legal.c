@@ -45,11 +45,11 @@ static const char with_bodies[] =
     "  ROOT z = f32[64] cosine(w)\n"
     "}\n";
 
-static int32_t group_of(const problem *p, const char *name) { return stw_plan_group(p->plan)[node_of(p, name)]; }
+static int32_t group_of(const problem *p, const char *name) { return p->plan->group[node_of(p, name)]; }
 
 static int32_t count_in_group(const problem *p, const char *name) {
     int32_t count = 0;
-    for (int32_t i = 0; i < p->graph->N; i++) count += stw_plan_group(p->plan)[i] == group_of(p, name);
+    for (int32_t i = 0; i < p->graph->N; i++) count += p->plan->group[i] == group_of(p, name);
     return count;
 }
 
@@ -137,7 +137,7 @@ TEST(hlo_legal, recomputed_behind_a_barrier) {
     set_group(&p, "b", -1);
     export_well(&p, "hlo");
     CHECK(!has(&p, "opt-barrier") && has(&p, "broadcast("));
-    CHECK(strstr(strstr(p.out, "ENTRY"), "broadcast(") == NULL);
+    CHECK(strstr(strstr(p.io.bytes, "ENTRY"), "broadcast(") == NULL);
     check_op_count(&p, 3);
     /* Where everything in it is written to memory, it stays. */
     set_group(&p, "b", node_of(&p, "b"));
@@ -283,9 +283,9 @@ TEST(hlo_legal, waits_for_what_is_recomputed) {
     set_group(&p, "a", -1);
     set_priority(&p, "d", 9.0);
     export_well(&p, "hlo");
-    const char *line = has(&p, "control-predecessors={") ? strstr(p.out, "control-predecessors={") : "";
+    const char *line = has(&p, "control-predecessors={") ? strstr(p.io.bytes, "control-predecessors={") : "";
     CHECK(strstr(line, "stowage_fusion") != NULL);
-    CHECK(strstr(p.out, "  d = ") > strstr(p.out, "c = f32[64] fusion("));
+    CHECK(strstr(p.io.bytes, "  d = ") > strstr(p.io.bytes, "c = f32[64] fusion("));
     check_before(&p, "fusion(", "  d = ");
     close_problem(&p);
 }

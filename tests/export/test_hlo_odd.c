@@ -8,9 +8,9 @@
 
 static void check_reads_back(problem *p, int32_t ops) {
     export_well(p, "hlo");
-    if (p->out != NULL) check_op_count(p, ops);
+    if (p->io.bytes != NULL) check_op_count(p, ops);
     export_well(p, "hlo-text");
-    if (p->out != NULL) check_op_count(p, ops);
+    if (p->io.bytes != NULL) check_op_count(p, ops);
 }
 
 /* ---- groups ---- */
@@ -74,7 +74,7 @@ static void check_unreadable(const char *text, const char *why) {
     stw_graph *graph = NULL;
     stw_error error = {0};
     test_context("%s", why);
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, why);
     test_context("%s", "");
     stw_graph_destroy(graph);
@@ -334,7 +334,7 @@ TEST(hlo_odd, names_of_any_bytes) {
         problem p = open_bytes(finish(&m), "h200x2");
         test_context("case %d", k);
         export_well(&p, "hlo-text");
-        if (p.out != NULL) check_op_count(&p, 3);
+        if (p.io.bytes != NULL) check_op_count(&p, 3);
         if (k == 0) CHECK(has(&p, "ROOT %r_ = f32[8]{0} add(%s_, %q__)"));
         if (k == 2) CHECK(has(&p, "%a_b = f32[8]{0} negate(%a_b.")); /* a name that is fit stays */
         test_context("%s", "");

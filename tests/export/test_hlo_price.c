@@ -133,8 +133,8 @@ static double step_of(const stw_simulator *simulator, const stw_plan *plan) {
 static void check_back(problem *p, const char *machine) {
     const double before = step_of(p->simulator, p->plan);
     export_well(p, "hlo");
-    if (p->out == NULL) return;
-    problem back = open_bytes((stw_str){p->out, (int64_t)p->out_size}, machine);
+    if (p->io.bytes == NULL) return;
+    problem back = open_bytes((stw_str){p->io.bytes, (int64_t)p->io.size}, machine);
     if (p->machine->device_count > 1) {
         stw_plan_destroy(back.plan);
         CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
@@ -147,7 +147,7 @@ static void check_back(problem *p, const char *machine) {
 
 static int32_t fused_ops(const problem *p) {
     int32_t fused = 0;
-    for (int32_t i = 0; i < p->graph->N; i++) fused += p->graph->kind[i] == STW_NODE_OP && stw_plan_group(p->plan)[i] != i;
+    for (int32_t i = 0; i < p->graph->N; i++) fused += p->graph->kind[i] == STW_NODE_OP && p->plan->group[i] != i;
     return fused;
 }
 
@@ -205,7 +205,7 @@ TEST(hlo_price, by_search) {
 /* A chain of two norms, the second on another device: no order is left to decide. */
 TEST(hlo_price, two_devices) {
     problem p = open_text(layer_norms, "h200x2");
-    for (int32_t i = node_of(&p, "total2"); i < p.graph->N; i++) stw_plan_device(p.plan)[i] = 1;
+    for (int32_t i = node_of(&p, "total2"); i < p.graph->N; i++) p.plan->device[i] = 1;
     CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "default", &p.error), STW_OK);
     CHECK(fused_ops(&p) > 0);
     check_back(&p, "h200x2");
@@ -231,7 +231,7 @@ TEST(hlo_price, ties_behind_a_barrier) {
         "  ROOT out = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(far, second)\n"
         "}\n",
         "h200x2");
-    stw_plan_device(p.plan)[node_of(&p, "far")] = 1;
+    p.plan->device[node_of(&p, "far")] = 1;
     check_back(&p, "h200x2");
     check_before(&p, " second = ", " first = ");
     CHECK(has(&p, "negate(g), frontend_attributes={stowage_device=\"h200:0\",stowage_order=\"2\"}"));
@@ -258,11 +258,11 @@ TEST(hlo_price, several_results_that_are_sent) {
         "h200x2");
     set_group(&p, "a", 1);
     set_group(&p, "b", 1);
-    stw_plan_device(p.plan)[node_of(&p, "d")] = 1; /* one result is sent, the other is not */
+    p.plan->device[node_of(&p, "d")] = 1; /* one result is sent, the other is not */
     check_back(&p, "h200x2");
-    stw_plan_device(p.plan)[node_of(&p, "c")] = 1;
+    p.plan->device[node_of(&p, "c")] = 1;
     export_well(&p, "hlo");
-    problem back = open_bytes((stw_str){p.out, (int64_t)p.out_size}, "h200x2");
+    problem back = open_bytes((stw_str){p.io.bytes, (int64_t)p.io.size}, "h200x2");
     stw_plan_destroy(back.plan);
     CHECK_EQ_INT(stw_plan_carried(back.graph, back.machine, &back.plan, &back.error), STW_OK);
     const int32_t c = node_of(&p, "c"), d = node_of(&p, "d");
@@ -315,7 +315,7 @@ static void plan_by_chance(problem *p, uint64_t seed) {
     stw_plan_destroy(p->plan);
     CHECK_EQ_INT(stw_method_run("random", p->simulator, options, &p->plan, &p->error), STW_OK);
     CHECK_EQ_INT(stw_plan_fuse(p->plan, p->costs, "default", &p->error), STW_OK);
-    for (int32_t i = 0; i < p->graph->N; i++) stw_plan_priority(p->plan)[i] = (double)stw_rng_below(&rng, 5) / 3.0 - 0.7;
+    for (int32_t i = 0; i < p->graph->N; i++) p->plan->priority[i] = (double)stw_rng_below(&rng, 5) / 3.0 - 0.7;
     stw_options_destroy(options);
 }
 
@@ -339,7 +339,7 @@ static void keep_order(problem *p) {
         }
         CHECK_EQ_INT(stw_plan_set_order(p->plan, d, task, count, NULL), STW_OK);
     }
-    for (int32_t i = 0; i < p->graph->N; i++) stw_plan_priority(p->plan)[i] = (double)(i % 7);
+    for (int32_t i = 0; i < p->graph->N; i++) p->plan->priority[i] = (double)(i % 7);
     free(task);
     stw_workspace_destroy(workspace);
 }

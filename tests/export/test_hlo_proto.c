@@ -32,10 +32,10 @@ static void check_same_nodes(const stw_graph *a, const stw_graph *b) {
 /* As a protobuf and as text it is the same graph: that of the protobuf. */
 static stw_graph *export_both(problem *p) {
     export_well(p, "hlo");
-    CHECK(stw_hlo_proto_is((stw_str){p->out, (int64_t)p->out_size}));
+    CHECK(stw_hlo_proto_is((stw_str){p->io.bytes, (int64_t)p->io.size}));
     stw_graph *graph = read_back(p);
     export_well(p, "hlo-text");
-    CHECK(stw_hlo_text_is((stw_str){p->out, (int64_t)p->out_size}));
+    CHECK(stw_hlo_text_is((stw_str){p->io.bytes, (int64_t)p->io.size}));
     stw_graph *text = read_back(p);
     if (CHECK(graph != NULL && text != NULL)) CHECK_STR(graph->fingerprint, text->fingerprint);
     stw_graph_destroy(text);
@@ -110,9 +110,9 @@ TEST(hlo_proto_export, unknown_fields_survive) {
         problem p = open_bytes(model, "h200x2");
         export_well(&p, "hlo");
         for (int k = 0; k < 4; k++) {
-            CHECK_EQ_INT(count_parts(p.out, p.out_size, marks[k]), count_parts(model.p, (size_t)model.length, marks[k]));
+            CHECK_EQ_INT(count_parts(p.io.bytes, p.io.size, marks[k]), count_parts(model.p, (size_t)model.length, marks[k]));
         }
-        CHECK_EQ_INT(p.out[0], 0x0a); /* field 1 */
+        CHECK_EQ_INT(p.io.bytes[0], 0x0a); /* field 1 */
         close_problem(&p);
     }
     stw_arena_destroy(&arena);
@@ -128,7 +128,7 @@ static bool can_fuse(stw_str op) { return !stw_str_is(op, "call") && !stw_str_is
 static int32_t fuse_pairs(problem *p) {
     const stw_graph *graph = p->graph;
     int32_t pairs = 0;
-    int32_t *group = stw_plan_group(p->plan);
+    int32_t *group = p->plan->group;
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] != STW_CLASS_ELEMENTWISE || group[i] != i || graph->kept[i])
             continue;
@@ -152,11 +152,11 @@ TEST(hlo_proto_export, fusions) {
             const int32_t pairs = fuse_pairs(&p);
             export_well(&p, "hlo");
             const int32_t before = count_parts(bytes.p, (size_t)bytes.length, FUSION_OPCODE);
-            CHECK_EQ_INT(count_parts(p.out, p.out_size, FUSION_OPCODE) - before, pairs);
+            CHECK_EQ_INT(count_parts(p.io.bytes, p.io.size, FUSION_OPCODE) - before, pairs);
             for (int32_t i = 0; i < p.graph->N; i++) { /* every instruction is still there */
                 char name[200];
                 snprintf(name, sizeof name, "%.*s", STW_STR_SHOW(p.graph->node_name[i]));
-                if (p.graph->kind[i] == STW_NODE_OP) CHECK(count_parts(p.out, p.out_size, name) > 0);
+                if (p.graph->kind[i] == STW_NODE_OP) CHECK(count_parts(p.io.bytes, p.io.size, name) > 0);
             }
             stw_graph *graph = export_both(&p);
             if (CHECK(graph != NULL)) CHECK_EQ_INT(graph->op_count, p.graph->op_count - pairs);

@@ -22,8 +22,8 @@ typedef struct { /* a model, a machine of two devices, and a plan */
     stw_simulator *simulator;
     stw_plan *plan;
     stw_error error;
-    stw_note note;
-    stw_str out; /* of the last export */
+    stw_export_io io; /* of the last export */
+    stw_str out;      /* of the last export */
 } fixture;
 
 static void write_temporary(char path[64], stw_str bytes) {
@@ -48,7 +48,7 @@ static bool begin(fixture *f, stw_str model) {
     CHECK_EQ_INT(stw_arena_create(&f->arena, NULL), STW_OK);
     f->bytes = model;
     write_temporary(f->path, model);
-    if (!CHECK_EQ_INT(stw_graph_open(f->path, &f->graph, &f->error), STW_OK)) CHECK_STR(f->error.message, "");
+    if (!CHECK_EQ_INT(stw_graph_open(f->path, NULL, &f->graph, &f->error), STW_OK)) CHECK_STR(f->error.message, "");
     return f->graph != NULL && open_machine(f, "h200x2");
 }
 
@@ -66,7 +66,8 @@ static stw_status export_from(fixture *f, const char *model_path) {
     char path[64];
     f->error = (stw_error){0};
     write_temporary(path, STW_STR("x"));
-    const stw_status status = stw_plan_export(f->simulator, f->plan, "onnx", model_path, path, &f->note, &f->error);
+    f->io = (stw_export_io){.model_path = model_path, .path = path};
+    const stw_status status = stw_plan_export(f->simulator, f->plan, "onnx", NULL, &f->io, &f->error);
     if (status == STW_OK) CHECK_EQ_INT(stw_file_read(path, &f->arena, &f->out, NULL), STW_OK);
     unlink(path);
     return status;
@@ -90,8 +91,8 @@ static int32_t find(const stw_graph *graph, const char *name) {
 
 static void set(fixture *f, const char *name, int32_t device, double priority) {
     const int32_t i = find(f->graph, name);
-    stw_plan_device(f->plan)[i] = device;
-    stw_plan_priority(f->plan)[i] = priority;
+    f->plan->device[i] = device;
+    f->plan->priority[i] = priority;
 }
 
 /* ---- looking at models ---- */
@@ -296,8 +297,8 @@ TEST(onnx_export, every_node_carries_the_plan) {
             CHECK_EQ_INT(number_of(configuration, 2), 2);
             CHECK(field(configuration, 3, 1, &sharding));
             CHECK(stw_str_is(sharding, stw_machine_device_name(f.machine, 1)));
-            CHECK_CONTAINS(f.note.text, "session.layer_assignment_settings = gpu:0(=stowage_0); gpu:1(=stowage_1)\n");
-            CHECK_CONTAINS(f.note.text, "raised from 8 to 11");
+            CHECK_CONTAINS(f.io.note, "session.layer_assignment_settings = gpu:0(=stowage_0); gpu:1(=stowage_1)\n");
+            CHECK_CONTAINS(f.io.note, "raised from 8 to 11");
         }
     }
     end(&f);
@@ -312,18 +313,18 @@ TEST(onnx_export, another_plan_another_file) {
     if (begin(&f, chain(&arena, 12)) && export_it(&f)) {
         const stw_str first = f.out;
         CHECK_EQ_INT(number_of(first, 1), 12);
-        CHECK(strstr(f.note.text, "raised") == NULL);
-        CHECK(strstr(f.note.text, "one instance") == NULL);
-        CHECK(strstr(f.note.text, "stowage_1") == NULL);
+        CHECK(strstr(f.io.note, "raised") == NULL);
+        CHECK(strstr(f.io.note, "one instance") == NULL);
+        CHECK(strstr(f.io.note, "stowage_1") == NULL);
         set(&f, "c", 1, 0.0);
         if (export_it(&f)) CHECK(!stw_str_equal(first, f.out));
-        CHECK_CONTAINS(f.note.text, "one instance");
-        CHECK_CONTAINS(f.note.text, "  stowage_0: inputs ['x'], outputs ['b']\n  stowage_1: inputs ['b'], outputs ['c']\n");
-        CHECK(strstr(f.note.text, "back and forth") == NULL);
+        CHECK_CONTAINS(f.io.note, "one instance");
+        CHECK_CONTAINS(f.io.note, "  stowage_0: inputs ['x'], outputs ['b']\n  stowage_1: inputs ['b'], outputs ['c']\n");
+        CHECK(strstr(f.io.note, "back and forth") == NULL);
         set(&f, "a", 1, 0.0); /* 1, 0, 1: there and back */
         CHECK(export_it(&f));
-        CHECK_CONTAINS(f.note.text, "back and forth between them (2 tensors cross)");
-        CHECK(strstr(f.note.text, "extract_model") == NULL);
+        CHECK_CONTAINS(f.io.note, "back and forth between them (2 tensors cross)");
+        CHECK(strstr(f.io.note, "extract_model") == NULL);
     }
     end(&f);
     stw_arena_destroy(&arena);
@@ -398,7 +399,7 @@ TEST(onnx_export, initializers_among_the_inputs_keep_the_version_below) {
             CHECK(field(f.out, 26, 0, &found) == !listed);
             CHECK(field(node_of(f.out, "b", &(int32_t){0}), 10, 0, &found) == !listed);
             check_metadata(f.out, "b", "layer_ann", "stowage_0");
-            CHECK_CONTAINS(f.note.text, listed ? "stays at IR version 3" : "raised from 3 to 11");
+            CHECK_CONTAINS(f.io.note, listed ? "stays at IR version 3" : "raised from 3 to 11");
         }
         end(&f);
         stw_arena_destroy(&arena);
@@ -452,7 +453,7 @@ TEST(onnx_export, nodes_without_a_task_have_a_device_too) {
         set(&f, "a", 1, 7.0);
         set(&f, "c", 0, 5.0);
         set(&f, "weight", 1, 0.0);
-        stw_plan_device(f.plan)[find(f.graph, "v")] = 0; /* of a view it means nothing */
+        f.plan->device[find(f.graph, "v")] = 0; /* of a view it means nothing */
         if (export_it(&f)) {
             check_metadata(f.out, "v", "layer_ann", "stowage_1");
             check_metadata(f.out, "v", "stowage.priority", "7");
@@ -471,7 +472,7 @@ TEST(onnx_export, groups_are_counted_in_the_order_of_the_file) {
     fixture f;
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
     if (begin(&f, chain(&arena, 11))) {
-        int32_t *group = stw_plan_group(f.plan);
+        int32_t *group = f.plan->group;
         group[find(f.graph, "a")] = group[find(f.graph, "b")] = find(f.graph, "b");
         if (export_it(&f)) {
             CHECK_EQ_INT(group_of(f.out, "a"), 0);
@@ -562,8 +563,8 @@ static void carry_over(const fixture *from, fixture *to) {
         const stw_str name = from->graph->node_name[i];
         for (int32_t j = 0; j < to->graph->N; j++) {
             if (!stw_str_equal(to->graph->node_name[j], name) || to->graph->kind[j] != from->graph->kind[i]) continue;
-            stw_plan_device(to->plan)[j] = stw_plan_device(from->plan)[i];
-            stw_plan_priority(to->plan)[j] = stw_plan_priority(from->plan)[i];
+            to->plan->device[j] = from->plan->device[i];
+            to->plan->priority[j] = from->plan->priority[i];
         }
     }
 }
@@ -682,8 +683,8 @@ static uint64_t graph_hash(const stw_graph *graph) {
 /* Alternating devices and priorities that turn the order around. */
 static void scatter(fixture *f, int32_t period) {
     for (int32_t i = 0; i < f->graph->N; i++) {
-        stw_plan_device(f->plan)[i] = i / period % 2;
-        stw_plan_priority(f->plan)[i] = i % 7;
+        f->plan->device[i] = i / period % 2;
+        f->plan->priority[i] = i % 7;
     }
 }
 
@@ -735,7 +736,7 @@ static void check_file(const char *path) {
         scatter(&f, 20);
         if (export_it(&f)) {
             const stw_str first = f.out;
-            CHECK_EQ_INT(stw_graph_parse(first.p, (size_t)first.length, "out.onnx", &back, &f.error), STW_OK);
+            CHECK_EQ_INT(stw_graph_parse(first.p, (size_t)first.length, "out.onnx", NULL, &back, &f.error), STW_OK);
             CHECK_STR(f.error.message, "");
             if (back != NULL) CHECK(graph_hash(back) == graph_hash(f.graph));
             check_plan(&f);

@@ -13,7 +13,7 @@
 
 #define PARAMETER(id, label, bytes) NODE(id, "p" #id, "parameter", "[]", bytes, ",'label':'" label "'")
 
-static stw_note note;
+static stw_export_io io; /* of the last export */
 static stw_error error;
 
 /* The text of an export; "" if it fails. The caller frees it. `strip` may be NULL. */
@@ -29,7 +29,8 @@ static char *export_stripped(const small *s, const char *format, const char *str
     stw_str text = {"", 0};
     error = (stw_error){0};
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
-    if (stw_plan_export_with(s->simulator, s->plan, format, options, NULL, path, &note, &error) == STW_OK) {
+    io = (stw_export_io){.path = path};
+    if (stw_plan_export(s->simulator, s->plan, format, options, &io, &error) == STW_OK) {
         CHECK_EQ_INT(stw_file_read(path, &arena, &text, NULL), STW_OK);
     }
     stw_options_destroy(options);
@@ -47,7 +48,7 @@ static void check_export(small_text text, const char *format, const char *expect
     char *out = export_to(s, format);
     CHECK_STR(error.message, "");
     CHECK_STR(out, expected);
-    CHECK_CONTAINS(note.text, words);
+    CHECK_CONTAINS(io.note, words);
     free(out);
     small_close(s);
 }
@@ -121,11 +122,11 @@ TEST(device_map, of_equals_the_one_with_more_time) {
 TEST(device_map, tells_of_what_it_cannot_tell) {
     check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[0,0,0,0,0,0,0,0,0,0,0,0,1,1,1]"}, "device-map",
                  "{\n  \"\": 0\n}\n", "the plan uses 2 devices, but nothing of that is left");
-    CHECK(strstr(note.text, "tied") == NULL);
+    CHECK(strstr(io.note, "tied") == NULL);
     check_export((small_text){.nodes = MODEL, .device_count = 2, .device = "[1,0,0,0,0,0,0,1,0,1,0,0,0,0,1]"}, "device-map",
                  "{\n  \"token\": 1,\n  \"layers\": 0,\n  \"head\": 1\n}\n",
                  "such as a head tied to its embedding, has no name here");
-    CHECK(strstr(note.text, "nothing of that is left") == NULL);
+    CHECK(strstr(io.note, "nothing of that is left") == NULL);
 }
 
 /* ---- wrappers ---- */
@@ -136,7 +137,7 @@ static void check_stripped(const small *s, const char *strip, const char *map, c
     char *out = export_stripped(s, "device-map", strip);
     CHECK_STR(error.message, "");
     CHECK_STR(out, map);
-    CHECK(strstr(note.text, "--strip") == NULL);
+    CHECK(strstr(io.note, "--strip") == NULL);
     free(out);
     out = export_stripped(s, "split-points", strip);
     CHECK_CONTAINS(out, split_point);
@@ -160,7 +161,7 @@ TEST(strip, names_begin_behind_the_wrapper) {
     check_no_strip(s, "split-points", "m.n.a.weight", "no parameter lies in 'm.n.a.weight'");
     check_no_strip(s, "csv", "m", "--strip goes with device-map and split-points");
     free(export_to(s, "device-map"));
-    CHECK_CONTAINS(note.text, "all names begin with 'm.'; if that is a wrapper around the model, --strip m takes it off");
+    CHECK_CONTAINS(io.note, "all names begin with 'm.'; if that is a wrapper around the model, --strip m takes it off");
     small_close(s);
 }
 
@@ -170,7 +171,7 @@ TEST(strip, what_lies_outside_is_left_out) {
         .device_count = 2,
         .device = "[0,1,1,1]"});
     check_stripped(s, "m", "{\n  \"a\": 0,\n  \"c\": 1\n}\n", "\"split_points\":[]");
-    CHECK_CONTAINS(note.text, "2 parameters and buffers lie outside of 'm', and are left out");
+    CHECK_CONTAINS(io.note, "2 parameters and buffers lie outside of 'm', and are left out");
     small_close(s);
 }
 
@@ -227,7 +228,7 @@ TEST(split_points, a_pipeline_is_told_as_it_is) {
                  "{\"split_points\":[\"layers.1\"],\n\"stages\":[\n{\"device\":1,\"modules\":[\"token\",\"layers.0\"]},\n"
                  "{\"device\":0,\"modules\":[\"layers.1\",\"head\"]}]}\n",
                  "every module stays on its device");
-    CHECK_CONTAINS(note.text, "for name in json.load(open(FILE))[\"split_points\"]})");
+    CHECK_CONTAINS(io.note, "for name in json.load(open(FILE))[\"split_points\"]})");
 }
 
 /* Parameters in order are not enough: ops count as well. */
@@ -390,7 +391,7 @@ TEST(dot, devices_groups_and_transfers) {
     CHECK_CONTAINS(out, "  n2 -> n3;\n");
     CHECK_CONTAINS(out, "  n2 -> n5 [style=dotted,");
     CHECK(strstr(out, "cluster_2") == NULL && strstr(out, "cluster_6") == NULL);
-    CHECK_CONTAINS(note.text, "dot -Tsvg");
+    CHECK_CONTAINS(io.note, "dot -Tsvg");
     free(out);
     small_close(s);
 }

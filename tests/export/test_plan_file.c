@@ -36,7 +36,7 @@ static const small_text three_in_a_row = {
 
 static void set_groups(small *s, int32_t a, int32_t b, int32_t c) {
     const int32_t group[] = {a, b, c};
-    memcpy(&stw_plan_group(s->plan)[1], group, sizeof group);
+    memcpy(&s->plan->group[1], group, sizeof group);
 }
 
 TEST(plan_file, an_op_alone_is_not_fused_whatever_its_number) {
@@ -94,7 +94,7 @@ TEST(plan_file, result_of_a_search) {
     CHECK_CONTAINS(whole, "\"optimal\":true,");
     stw_plan *plan = NULL;
     stw_evaluation evaluation = {0};
-    CHECK_EQ_INT(stw_plan_parse(whole, strlen(whole), "plan", s->graph, s->machine, &plan, NULL, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_parse(whole, strlen(whole), "plan", s->graph, s->machine, &plan, NULL), STW_OK);
     CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &evaluation, NULL), STW_OK);
     CHECK_EQ_INT(evaluation.step_ps, 9000000);
     stw_plan_destroy(plan);

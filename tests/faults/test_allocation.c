@@ -367,16 +367,14 @@ static stw_status run_export(const void *context, stw_error *error) {
     const export_ *e = context;
     stw_options *options = NULL;
     stw_session *session = NULL;
-    stw_note note;
+    stw_export_io io = {.model_path = e->graph, .path = in_folder("out")};
     stw_status status = stw_options_create(&options, error);
     if (status == STW_OK) status = stw_options_set(options, "machine", "h200x2", error);
     if (status == STW_OK) status = stw_options_set(options, "plan", "spread", error);
     if (status == STW_OK) status = stw_session_open(e->graph, options, &session, error);
-    const char *path = in_folder("out");
     if (status == STW_OK)
-        status =
-            stw_plan_export(stw_session_simulator(session), stw_session_plan(session), e->format, e->graph, path, &note, error);
-    check_written(path, status == STW_OK);
+        status = stw_plan_export(stw_session_simulator(session), stw_session_plan(session), e->format, NULL, &io, error);
+    check_written(io.path, status == STW_OK);
     stw_session_destroy(session);
     stw_options_destroy(options);
     return status;

@@ -47,7 +47,7 @@ static inline problem problem_open(const char *graph, const char *machine, int32
     stw_error error = {0};
     char path[512];
     snprintf(path, sizeof path, "%s/data/graphs/%s.json.gz", STW_SOURCE_DIR, graph);
-    need(stw_graph_open(path, &p.graph, &error), &error);
+    need(stw_graph_open(path, NULL, &p.graph, &error), &error);
     need(stw_machine_open(machine, &p.machine, &error), &error);
     need(stw_costs_create(p.graph, p.machine, NULL, &p.costs, &error), &error);
     need(stw_simulator_create(p.costs, &p.simulator, &error), &error);

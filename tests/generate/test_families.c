@@ -25,7 +25,7 @@ static bool sample_open(sample *s, const stw_family *family, const int64_t *valu
     FILE *file = open_memstream(&s->text, &s->size);
     CHECK_EQ_INT(stw_step_write(s->made.step, s->made.name, stw_str_of(family->name), file, &error), STW_OK);
     fclose(file);
-    return CHECK_EQ_INT(stw_graph_parse(s->text, s->size, family->name, &s->graph, &error), STW_OK) ||
+    return CHECK_EQ_INT(stw_graph_parse(s->text, s->size, family->name, NULL, &s->graph, &error), STW_OK) ||
            CHECK_STR(error.message, "");
 }
 
@@ -203,7 +203,7 @@ TEST(families, come_to_the_traced_graphs) {
         if (rows[k].layers > 0) value[STW_LAYERS] = rows[k].layers;
         if (rows[k].batch > 0) value[STW_BATCH] = rows[k].batch;
         snprintf(path, sizeof path, "%s/data/graphs/%s.json.gz", STW_SOURCE_DIR, rows[k].traced);
-        if (!sample_open(&s, family, value) || !CHECK_EQ_INT(stw_graph_open(path, &traced, &error), STW_OK)) return;
+        if (!sample_open(&s, family, value) || !CHECK_EQ_INT(stw_graph_open(path, NULL, &traced, &error), STW_OK)) return;
         CHECK(stw_str_equal(s.graph->family, traced->family));
         CHECK_NEAR((double)s.graph->op_count / traced->op_count, 1.0, 0.02);
         CHECK_NEAR((double)s.graph->N / traced->N, 1.0, 0.02);

@@ -13,7 +13,7 @@ static stw_graph *parse(small_text text) {
     stw_error error = {0};
     stw_graph *graph = NULL;
     char *file = small_graph_text(text);
-    CHECK_EQ_INT(stw_graph_parse(file, strlen(file), "g.json", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(file, strlen(file), "g.json", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     free(file);
     if (graph == NULL) exit(1);
@@ -242,7 +242,7 @@ static void fingerprint_of(const char *attributes, char out[33]) {
                  "{\"format\":\"opgraph\",\"version\":1,\"nodes\":[{\"id\":0,\"name\":\"a\",\"op\":\"relu\",\"inputs\":[],"
                  "\"dtype\":\"f32\",\"shape\":[1],\"attributes\":%s}]}",
                  attributes);
-    if (!CHECK_EQ_INT(stw_graph_parse(text, (size_t)length, "a", &graph, NULL), STW_OK)) return;
+    if (!CHECK_EQ_INT(stw_graph_parse(text, (size_t)length, "a", NULL, &graph, NULL), STW_OK)) return;
     strcpy(out, stw_graph_fingerprint(graph));
     stw_graph_destroy(graph);
 }

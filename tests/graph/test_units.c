@@ -316,7 +316,8 @@ static void check_graph(const char *name) {
     stw_costs *costs;
     stw_error error = {0};
     snprintf(path, sizeof path, "%s/data/graphs/%s", STW_SOURCE_DIR, name);
-    const bool ok = stw_graph_open(path, &graph, &error) == STW_OK && stw_machine_open("h200x1", &machine, &error) == STW_OK &&
+    const bool ok = stw_graph_open(path, NULL, &graph, &error) == STW_OK &&
+                    stw_machine_open("h200x1", &machine, &error) == STW_OK &&
                     stw_costs_create(graph, machine, NULL, &costs, &error) == STW_OK;
     CHECK_STR(error.message, "");
     if (!CHECK(ok)) return;

@@ -18,7 +18,7 @@ typedef struct {
 static void begin(fixture *f) {
     *f = (fixture){0};
     CHECK_EQ_INT(stw_arena_create(&f->arena, &f->error), STW_OK);
-    CHECK_EQ_INT(stw_builder_create(&f->arena, STW_ONNX, &f->b, &f->error), STW_OK);
+    CHECK_EQ_INT(stw_builder_create(&f->arena, STW_ONNX, NULL, &f->b, &f->error), STW_OK);
 }
 
 static void end(fixture *f) {

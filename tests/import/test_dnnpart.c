@@ -22,7 +22,7 @@ static stw_graph *parse(const char *text) {
     stw_error error = {0};
     stw_graph *graph = NULL;
     char *quoted = small_quote(text);
-    CHECK_EQ_INT(stw_graph_parse(quoted, strlen(quoted), "g.json", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(quoted, strlen(quoted), "g.json", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     free(quoted);
     return graph;
@@ -32,7 +32,7 @@ static void check_refused(const char *text, const char *where, const char *why) 
     stw_error error = {0};
     stw_graph *graph = (stw_graph *)1;
     char *quoted = small_quote(text);
-    CHECK_EQ_INT(stw_graph_parse(quoted, strlen(quoted), "g.json", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(quoted, strlen(quoted), "g.json", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK(graph == NULL);
     CHECK(strncmp(error.message, "g.json: ", 8) == 0);
     CHECK(strchr(error.message, '\n') == NULL);
@@ -150,7 +150,7 @@ TEST(dnnpart, truncations) {
         char *part = malloc(length + 1); /* of its own size, so that a sanitizer sees what reads beyond it */
         memcpy(part, text, length);
         stw_graph *graph = NULL;
-        CHECK_EQ_INT(stw_graph_parse(part, length, "g.json", &graph, NULL), STW_ERROR_INPUT);
+        CHECK_EQ_INT(stw_graph_parse(part, length, "g.json", NULL, &graph, NULL), STW_ERROR_INPUT);
         free(part);
     }
     free(text);

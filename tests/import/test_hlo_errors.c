@@ -44,7 +44,7 @@ TEST(hlo_errors, place_instruction_and_remedy) {
         stw_error error = {0};
         stw_graph *graph = NULL;
         test_context("%s", cases[k].text);
-        CHECK_EQ_INT(stw_graph_parse(cases[k].text, strlen(cases[k].text), "file", &graph, &error), STW_ERROR_INPUT);
+        CHECK_EQ_INT(stw_graph_parse(cases[k].text, strlen(cases[k].text), "file", NULL, &graph, &error), STW_ERROR_INPUT);
         CHECK(graph == NULL && strchr(error.message, '\n') == NULL);
         CHECK_CONTAINS(error.message, cases[k].instruction);
         CHECK_CONTAINS(error.message, cases[k].remedy);
@@ -57,6 +57,6 @@ TEST(hlo_errors, no_instruction_after_one) {
     static const char text[] = ENTRY(" y = f32[8] negate(x)\n") "}";
     stw_error error = {0};
     stw_graph *graph = NULL;
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "file", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "file", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "line 6, column 1: a computation is expected");
 }

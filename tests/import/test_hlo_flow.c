@@ -57,7 +57,7 @@ static void check_flow(const stw_graph *graph, const char *name, bool stays, stw
 TEST(hlo_flow, by_instruction) {
     stw_graph *graph;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_parse(module, strlen(module), "module", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(module, strlen(module), "module", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     check_flow(graph, "rows", false, (stw_flow){.row = 512, .folds = true});
     check_flow(graph, "columns", true, (stw_flow){0});
@@ -77,7 +77,7 @@ TEST(hlo_flow, other_files_have_none) {
         "\"add\","
         "\"inputs\":[],\"dtype\":\"f32\",\"shape\":[1]}]}";
     stw_graph *graph;
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "graph", &graph, NULL), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "graph", NULL, &graph, NULL), STW_OK);
     CHECK(graph->flow == NULL);
     stw_graph_destroy(graph);
 }

@@ -70,7 +70,7 @@ static stw_status read_shaped(reading *r, stw_str bytes, const char *shapes) {
     r->error = (stw_error){0};
     r->graph = NULL;
     CHECK_EQ_INT(stw_read_options_parse(shapes, &r->arena, &r->options, &r->error), STW_OK);
-    return stw_graph_parse_reading(bytes.p, (size_t)bytes.length, "m", &r->options, &r->graph, &r->error);
+    return stw_graph_read(&(stw_graph_source){.bytes = bytes, .label = "m"}, &r->options, &r->graph, &r->error);
 }
 
 static void check_shape(const stw_graph *graph, const char *name, const char *shape) {
@@ -196,14 +196,14 @@ TEST(input_shapes, through_the_library) {
     const stw_str model = make_model(&arena);
     CHECK_EQ_INT(stw_options_create(&options, &error), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "shape", "batch=3", &error), STW_OK);
-    if (CHECK_EQ_INT(stw_graph_parse_with(model.p, (size_t)model.length, "m", options, &graph, &error), STW_OK)) {
+    if (CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "m", options, &graph, &error), STW_OK)) {
         check_shape(graph, "y", "3,4");
     }
     stw_graph_destroy(graph);
-    CHECK_EQ_INT(stw_graph_parse_with(model.p, (size_t)model.length, "m", NULL, &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "m", NULL, &graph, &error), STW_OK);
     stw_graph_destroy(graph);
     CHECK_EQ_INT(stw_options_set(options, "shape", "batch", &error), STW_OK);
-    CHECK_EQ_INT(stw_graph_parse_with(model.p, (size_t)model.length, "m", options, &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "m", options, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "'batch' is not NAME=");
     stw_options_destroy(options);
     stw_arena_destroy(&arena);

@@ -29,7 +29,7 @@ static stw_str model_of(fixture *f) {
 static bool read(fixture *f) {
     const stw_str bytes = model_of(f);
     CHECK(stw_onnx_is(bytes));
-    const stw_status status = stw_graph_parse(bytes.p, (size_t)bytes.length, "m.onnx", &f->out, &f->error);
+    const stw_status status = stw_graph_parse(bytes.p, (size_t)bytes.length, "m.onnx", NULL, &f->out, &f->error);
     CHECK_STR(f->error.message, "");
     return CHECK_EQ_INT(status, STW_OK);
 }
@@ -290,7 +290,7 @@ TEST(onnx, a_weight_is_an_input_with_a_gradient) {
 static void check_refused(fixture *f, const char *says) {
     const stw_str bytes = model_of(f);
     f->out = (stw_graph *)1;
-    CHECK_EQ_INT(stw_graph_parse(bytes.p, (size_t)bytes.length, "m.onnx", &f->out, &f->error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(bytes.p, (size_t)bytes.length, "m.onnx", NULL, &f->out, &f->error), STW_ERROR_INPUT);
     CHECK(f->out == NULL);
     CHECK(strncmp(f->error.message, "m.onnx: byte ", 13) == 0);
     CHECK(strchr(f->error.message, '\n') == NULL);
@@ -537,7 +537,7 @@ TEST(onnx, every_truncation) {
         memcpy(cut, bytes.p, (size_t)length);
         stw_graph *graph = NULL;
         stw_error error = {0};
-        const bool failed = stw_onnx_read((stw_str){cut, length}, &graph, &error) != STW_OK;
+        const bool failed = stw_onnx_read((stw_str){cut, length}, NULL, &graph, &error) != STW_OK;
         CHECK(failed == (error.message[0] != '\0'));
         refused += failed;
         stw_graph_destroy(graph);
@@ -588,7 +588,7 @@ TEST(onnx, real_models) {
         stw_error error = {0};
         stw_graph *graph = NULL;
         test_context("%s", cases[k].file);
-        if (!CHECK_EQ_INT(stw_graph_open(path, &graph, &error), STW_OK)) continue;
+        if (!CHECK_EQ_INT(stw_graph_open(path, NULL, &graph, &error), STW_OK)) continue;
         double flops = 0.0;
         int32_t without = 0;
         for (int32_t i = 0; i < graph->N; i++) {

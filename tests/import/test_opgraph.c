@@ -31,7 +31,7 @@ static char *load_corpus(const char *name, size_t *size) {
 static stw_graph *parse(const char *text) {
     stw_error error = {0};
     stw_graph *graph = NULL;
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "g.json", &graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "g.json", NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     return graph;
 }
@@ -45,7 +45,7 @@ static void check_refusal(const char *name) {
     if (!CHECK(data != NULL)) return;
     stw_error error = {0};
     stw_graph *graph = (stw_graph *)1;
-    CHECK_EQ_INT(stw_graph_parse(data, size, "some/label.json", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_parse(data, size, "some/label.json", NULL, &graph, &error), STW_ERROR_INPUT);
     free(data);
     CHECK(graph == NULL);
     CHECK_EQ_INT(error.status, STW_ERROR_INPUT);
@@ -121,9 +121,9 @@ TEST(opgraph, refusals_say_what) {
         test_context("%s", cases[i].file);
         char *data = load_corpus(cases[i].file, &size);
         if (!CHECK(data != NULL)) continue;
-        CHECK_EQ_INT(stw_graph_parse(data, size, "label", &graph, &error), STW_ERROR_INPUT);
+        CHECK_EQ_INT(stw_graph_parse(data, size, "label", NULL, &graph, &error), STW_ERROR_INPUT);
         CHECK_CONTAINS(error.message, cases[i].says);
-        CHECK_EQ_INT(stw_graph_parse(data, size, "label", &graph, NULL), STW_ERROR_INPUT); /* nobody listens */
+        CHECK_EQ_INT(stw_graph_parse(data, size, "label", NULL, &graph, NULL), STW_ERROR_INPUT); /* nobody listens */
         free(data);
     }
 }
@@ -142,7 +142,7 @@ TEST(opgraph, every_truncation_is_refused) {
             stw_error error = {0};
             stw_graph *graph = NULL;
             test_context("%s cut at %zu", files[f], cut);
-            CHECK_EQ_INT(stw_graph_parse(exact, cut, "label", &graph, &error), STW_ERROR_INPUT);
+            CHECK_EQ_INT(stw_graph_parse(exact, cut, "label", NULL, &graph, &error), STW_ERROR_INPUT);
             CHECK(graph == NULL && strncmp(error.message, "label: ", 7) == 0);
             stw_graph_destroy(graph);
             free(exact);
@@ -161,7 +161,7 @@ TEST(opgraph, no_changed_byte_crashes) {
         const char before = data[i];
         stw_graph *graph = NULL;
         data[i] = others[(i * 7) % (sizeof others - 1)];
-        refused += stw_graph_parse(data, size, "label", &graph, NULL) != STW_OK;
+        refused += stw_graph_parse(data, size, "label", NULL, &graph, NULL) != STW_OK;
         total++;
         stw_graph_destroy(graph);
         data[i] = before;
@@ -237,7 +237,7 @@ TEST(opgraph, packed_is_the_same_graph) {
     for (int i = 0; i < 2; i++) {
         stw_graph *graph = NULL;
         stw_error error = {0};
-        if (!CHECK_EQ_INT(stw_graph_open(files[i], &graph, &error), STW_OK)) continue;
+        if (!CHECK_EQ_INT(stw_graph_open(files[i], NULL, &graph, &error), STW_OK)) continue;
         if (i == 0) memcpy(first, stw_graph_fingerprint(graph), sizeof first);
         CHECK_STR(stw_graph_fingerprint(graph), first);
         stw_graph_destroy(graph);
@@ -247,9 +247,9 @@ TEST(opgraph, packed_is_the_same_graph) {
 TEST(opgraph, opening_names_the_path) {
     stw_graph *graph = NULL;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_open(CORPUS "/no_such_file.json", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_open(CORPUS "/no_such_file.json", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "no_such_file.json: cannot be opened");
-    CHECK_EQ_INT(stw_graph_open(CORPUS "/n_version_2.json", &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graph_open(CORPUS "/n_version_2.json", NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "/n_version_2.json: line 1, column ");
     CHECK(graph == NULL);
 }
@@ -287,7 +287,7 @@ TEST(opgraph, the_measured_graphs) {
         stw_error error = {0};
         snprintf(path, sizeof path, "%s/data/graphs/%s.json.gz", STW_SOURCE_DIR, graphs[i].name);
         test_context("%s", graphs[i].name);
-        if (!CHECK_EQ_INT(stw_graph_open(path, &graph, &error), STW_OK)) {
+        if (!CHECK_EQ_INT(stw_graph_open(path, NULL, &graph, &error), STW_OK)) {
             CHECK_STR(error.message, "");
             continue;
         }

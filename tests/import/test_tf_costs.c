@@ -61,7 +61,7 @@ TEST(tf_costs, merged_by_name) {
     int64_t matched = 0;
     if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
     CHECK_EQ_INT(stw_file_read(DATA "tf_traced.pb", &arena, &bytes, NULL), STW_OK);
-    if (CHECK_EQ_INT(stw_graphdef_read(bytes, &graph, NULL), STW_OK)) {
+    if (CHECK_EQ_INT(stw_graphdef_read(bytes, NULL, &graph, NULL), STW_OK)) {
         const stw_tf_costs costs = read_file(DATA "tf_run_metadata.pb", &arena);
         CHECK_EQ_INT(stw_tf_costs_merge(&costs, STW_STR("CPU"), STW_STR("cpu8"), graph, &matched, NULL), STW_OK);
         CHECK_EQ_INT(matched, 3); /* product, relu, sum: variables, constants and views take no time */
@@ -102,7 +102,7 @@ TEST(tf_costs, kernels_of_streams) {
     CHECK_EQ_INT(costs.count, 4);
     CHECK_EQ_INT(costs.row[1].bytes, 15);
     CHECK(stw_str_is(costs.row[1].device, "/device:GPU:0/stream:all"));
-    CHECK_EQ_INT(stw_pbtxt_read(STW_STR("node { name: 'c' op: 'Conv2D' } node { name: 'd' op: 'Relu' }"), &graph, &error),
+    CHECK_EQ_INT(stw_pbtxt_read(STW_STR("node { name: 'c' op: 'Conv2D' } node { name: 'd' op: 'Relu' }"), NULL, &graph, &error),
                  STW_OK);
     if (CHECK(graph != NULL)) {
         CHECK_EQ_INT(stw_tf_costs_merge(&costs, STW_STR("GPU:0"), STW_STR("h200"), graph, &matched, &error), STW_OK);

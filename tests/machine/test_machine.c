@@ -72,13 +72,13 @@ TEST(machine, families_are_listed) {
     const int32_t count = (int32_t)(sizeof expected / sizeof expected[0]);
     const char *name, *description;
     for (int32_t i = 0; i < count; i++) {
-        if (!CHECK(stw_machine_builtin(i, &name, &description))) return;
+        if (!CHECK(stw_machine_list(i, &name, &description))) return;
         CHECK_STR(name, expected[i]);
         CHECK(strlen(description) > 10);
     }
-    CHECK(!stw_machine_builtin(count, &name, &description));
-    CHECK(!stw_machine_builtin(-1, &name, &description));
-    CHECK(!stw_machine_builtin(INT32_MAX, &name, &description));
+    CHECK(!stw_machine_list(count, &name, &description));
+    CHECK(!stw_machine_list(-1, &name, &description));
+    CHECK(!stw_machine_list(INT32_MAX, &name, &description));
 }
 
 TEST(machine, kinds_have_their_specifications) {
@@ -434,7 +434,7 @@ TEST(machine, example_of_the_documentation) {
         CHECK_CONTAINS(end + 1, quoted);
     }
     const char *family, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &family, &description); i++) CHECK_CONTAINS(end + 1, family);
+    for (int32_t i = 0; stw_machine_list(i, &family, &description); i++) CHECK_CONTAINS(end + 1, family);
     stw_machine_destroy(machine);
     stw_arena_destroy(&arena);
 }

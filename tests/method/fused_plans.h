@@ -65,7 +65,7 @@ static inline bool has_order(const stw_plan *plan) {
 static inline stw_plan *copy_of(const stw_plan *plan) {
     stw_plan *copy;
     CHECK_EQ_INT(stw_plan_create(plan->graph, plan->machine, &copy, NULL), STW_OK);
-    CHECK_EQ_INT(stw_plan_copy(copy, plan, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_assign(copy, plan, NULL), STW_OK);
     return copy;
 }
 

@@ -223,7 +223,7 @@ TEST(affinity, levels_of_a_real_graph) {
     stw_costs *costs;
     stw_simulator *s;
     stw_error error = {0};
-    const bool open = stw_graph_open(STW_SOURCE_DIR "/data/graphs/transformer-xl-8.json.gz", &graph, &error) == STW_OK &&
+    const bool open = stw_graph_open(STW_SOURCE_DIR "/data/graphs/transformer-xl-8.json.gz", NULL, &graph, &error) == STW_OK &&
                       stw_machine_open("h200x4", &machine, &error) == STW_OK &&
                       stw_costs_create(graph, machine, NULL, &costs, &error) == STW_OK &&
                       stw_simulator_create(costs, &s, &error) == STW_OK;

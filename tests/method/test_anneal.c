@@ -221,7 +221,7 @@ TEST(anneal, a_rule_goes_with_every_placement) {
         const outcome o = anneal(s, (setting){.tasks = BOTH, .rule = rule, .evaluations = 120, .without_start = number % 2 == 1});
         stw_plan *expected;
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &expected, NULL), STW_OK);
-        CHECK_EQ_INT(stw_plan_copy(expected, o.plan, NULL), STW_OK);
+        CHECK_EQ_INT(stw_plan_assign(expected, o.plan, NULL), STW_OK);
         apply_rule(s, expected, rule);
         CHECK(have_equal_priorities(expected, o.plan));
         stw_plan_destroy(expected);
@@ -454,7 +454,7 @@ static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, b
     bool changed = false;
     double *fusion = STW_NEW(&arena, double, before->graph->N); /* as it was before */
     if (c->fusion != NULL) memcpy(fusion, c->fusion, (size_t)before->graph->N * sizeof *fusion);
-    CHECK_EQ_INT(stw_plan_copy(before, c->plan, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_assign(before, c->plan, NULL), STW_OK);
     a->search->scratch = &arena;
     CHECK_EQ_INT(stw_anneal_change(a, c, 0, &changed), STW_OK);
     const size_t N = (size_t)before->graph->N;

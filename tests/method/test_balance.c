@@ -232,7 +232,7 @@ static void check_input(const char *folder, const char *name, double limit_ms) {
     stw_error error = {0};
     snprintf(path, sizeof path, "%s/throughput-inputs/%s.json", folder, name);
     test_context("%s", name);
-    if (!CHECK_EQ_INT(stw_graph_open(path, &graph, &error), STW_OK)) return;
+    if (!CHECK_EQ_INT(stw_graph_open(path, NULL, &graph, &error), STW_OK)) return;
     CHECK_EQ_INT(stw_costs_create(graph, stw_graph_machine(graph), NULL, &costs, &error), STW_OK);
     CHECK_EQ_INT(stw_simulator_create(costs, &simulator, &error), STW_OK);
     CHECK_EQ_INT(stw_workspace_create(simulator, &workspace, &error), STW_OK);

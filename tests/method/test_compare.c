@@ -96,7 +96,7 @@ TEST(result, is_written_and_read_again) {
     close(file);
     stw_plan *plan = NULL;
     CHECK_EQ_INT(stw_result_write(result, path, false, NULL), STW_OK);
-    CHECK_EQ_INT(stw_plan_open(path, s->graph, s->machine, &plan, NULL, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_open(path, s->graph, s->machine, &plan, NULL), STW_OK);
     if (plan != NULL) {
         const size_t N = (size_t)s->graph->N;
         CHECK(memcmp(plan->device, stw_result_plan(result)->device, N * sizeof *plan->device) == 0);

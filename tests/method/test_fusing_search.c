@@ -148,7 +148,7 @@ static void check_all_cuts(const char *text, const stw_machine *machine) {
     stw_workspace *workspace = NULL;
     stw_result *result = NULL;
     stw_plan *plan = NULL;
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "chain", &graph, NULL), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "chain", NULL, &graph, NULL), STW_OK);
     CHECK_EQ_INT(stw_costs_create(graph, machine, NULL, &costs, NULL), STW_OK);
     CHECK_EQ_INT(stw_simulator_create(costs, &simulator, NULL), STW_OK);
     CHECK_EQ_INT(stw_workspace_create(simulator, &workspace, NULL), STW_OK);

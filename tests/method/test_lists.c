@@ -24,7 +24,7 @@ static bool run_with(small *s, const char *method, stw_settings settings, const 
         stw_entry *entry = calloc(1, sizeof *entry);
         entry->method = "start";
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &entry->plan, &error), STW_OK);
-        CHECK_EQ_INT(stw_plan_copy(entry->plan, start, &error), STW_OK);
+        CHECK_EQ_INT(stw_plan_assign(entry->plan, start, &error), STW_OK);
         CHECK_EQ_INT(stw_runner_add(runner, entry, result, &error), STW_OK);
     }
     const stw_budget budget = {.evaluations = settings.evaluations};
@@ -134,7 +134,7 @@ TEST(lists, steer_keeps_the_better_of_grid_and_start) {
         const double start_s = s->result.step_s;
         stw_plan *start = NULL;
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &start, NULL), STW_OK);
-        CHECK_EQ_INT(stw_plan_copy(start, s->plan, NULL), STW_OK);
+        CHECK_EQ_INT(stw_plan_assign(start, s->plan, NULL), STW_OK);
         run_with(s, "steer", plain(), start, NULL);
         CHECK(s->result.step_s <= start_s * (1.0 + 1e-12));
         run_with(s, "heft", plain(), start, NULL);

@@ -225,7 +225,8 @@ static void check_graph(const char *name) {
     stw_workspace *workspace;
     stw_error error = {0};
     snprintf(path, sizeof path, "%s/data/graphs/%s", STW_SOURCE_DIR, name);
-    const bool ok = stw_graph_open(path, &graph, &error) == STW_OK && stw_machine_open("h200x4", &machine, &error) == STW_OK &&
+    const bool ok = stw_graph_open(path, NULL, &graph, &error) == STW_OK &&
+                    stw_machine_open("h200x4", &machine, &error) == STW_OK &&
                     stw_costs_create(graph, machine, NULL, &costs, &error) == STW_OK &&
                     stw_simulator_create(costs, &simulator, &error) == STW_OK &&
                     stw_workspace_create(simulator, &workspace, &error) == STW_OK;

@@ -46,13 +46,12 @@ TEST(optimize, is_never_worse_on_real_graphs) {
         test_context("%s", names[k]);
         stw_result *result = optimize(p.simulator, options_of(ALL_TASKS, "evaluations", "150", "threads", "2", NULL), NULL);
         if (result != NULL) {
-            int32_t draws;
             check_result(p.simulator, result);
             check_never_worse(p.simulator, result);
             CHECK(count_candidates(result) > 3);
             CHECK(count_evaluations(result) <= 150 + 8 + 6 * 14); /* each method may look at three groupings more */
-            CHECK(stw_result_ahead(result, &draws) > 16);         /* it is far ahead, or the same */
-            CHECK_EQ_INT(draws, 32);
+            CHECK(stw_result_noise(result).ahead > 16);           /* it is far ahead, or the same */
+            CHECK_EQ_INT(stw_result_noise(result).draws, 32);
         }
         stw_result_destroy(result);
         close_graph(p);
@@ -200,13 +199,12 @@ TEST(optimize, ends_when_the_bound_is_met) {
         (small_text){.nodes = OP(0, "a", "[]", 1, 3) OP(1, "b", "[0]", 1, 4) OP(2, "c", "[1]", 1, 2), .device_count = 2});
     stw_result *result = optimize(s->simulator, options_of("budget", "100h", NULL), NULL);
     if (result != NULL) {
-        int32_t draws;
         check_result(s->simulator, result);
         CHECK_NEAR(stw_result_bounds(result).plan_s, 9e-6, 1e-15);
         CHECK_EQ_INT(count_candidates(result), 1);
         CHECK(stw_result_is_optimal(result)); /* no plan beats the bound */
-        CHECK_EQ_INT(stw_result_ahead(result, &draws), 32);
-        CHECK_EQ_INT(draws, 32);
+        CHECK_EQ_INT(stw_result_noise(result).ahead, 32);
+        CHECK_EQ_INT(stw_result_noise(result).draws, 32);
     }
     stw_result_destroy(result);
     small_close(s);
@@ -275,13 +273,11 @@ TEST(optimize, a_good_plan_comes_first) {
         test_context("%s %s", budget[k][0], budget[k][1]);
         stw_result *result = optimize(p.simulator, options_of(budget[k][0], budget[k][1], "threads", "2", NULL), NULL);
         if (result != NULL && CHECK(result->count >= 2)) {
-            int32_t draws;
             check_result(p.simulator, result);
             CHECK_STR(result->entry[1]->method, "etf");
             CHECK(result->entry[result->best]->score.value < 0.6 * result->entry[0]->score.value);
             if (k < 2) CHECK_EQ_INT(result->count, 2);
-            stw_result_ahead(result, &draws);
-            CHECK_EQ_INT(draws, k == 1 ? 0 : 32); /* the time is up: neither that nor bounds */
+            CHECK_EQ_INT(stw_result_noise(result).draws, k == 1 ? 0 : 32); /* the time is up: neither that nor bounds */
             CHECK((stw_result_bounds(result).plan_s > 0.0) == (k != 1));
         }
         stw_result_destroy(result);
@@ -367,14 +363,13 @@ static void check_no_plan(small_text text, const char *part, const char *other_p
             k % 2 == 0 ? optimize(s->simulator, options, NULL) : compare(s->simulator, "single,optimize,heft", options);
         if (result == NULL) continue;
         stw_candidate candidate;
-        int32_t draws = -1;
         CHECK(stw_result_plan(result) == NULL);
         CHECK_EQ_INT(stw_result_best(result), -1);
         CHECK_CONTAINS(stw_result_lacking(result), part);
         CHECK_CONTAINS(stw_result_lacking(result), other_part);
         CHECK(isnan(stw_result_measured_share(result)));
-        CHECK_EQ_INT(stw_result_ahead(result, &draws), 0);
-        CHECK_EQ_INT(draws, 0);
+        CHECK_EQ_INT(stw_result_noise(result).ahead, 0);
+        CHECK_EQ_INT(stw_result_noise(result).draws, 0);
         for (int32_t c = 0; stw_result_candidate(result, c, &candidate); c++) {
             CHECK(!candidate.valid && candidate.reason != NULL && strlen(candidate.reason) > 5);
         }
@@ -460,9 +455,8 @@ TEST(lacking, nothing_if_any_plan_fits) {
                                        .device_count = 2});
     stw_result *result = optimize(s->simulator, options_of(ALL_TASKS, "evaluations", "100", NULL), NULL);
     if (result != NULL) {
-        int32_t draws;
         check_result(s->simulator, result);
-        CHECK_EQ_INT(stw_result_ahead(result, &draws), 32); /* the default never fits */
+        CHECK_EQ_INT(stw_result_noise(result).ahead, 32); /* the default never fits */
     }
     stw_result_destroy(result);
     small_close(s);

@@ -367,11 +367,11 @@ TEST(parts, any_number_of_threads_gives_the_same_plan) {
                 if (!run_method(s, both[m], "60", threads[t])) break;
                 const size_t N = (size_t)s->graph->N;
                 if (t > 0) {
-                    CHECK(memcmp(device, stw_plan_device(s->plan), N * sizeof *device) == 0);
-                    CHECK(memcmp(priority, stw_plan_priority(s->plan), N * sizeof *priority) == 0);
+                    CHECK(memcmp(device, s->plan->device, N * sizeof *device) == 0);
+                    CHECK(memcmp(priority, s->plan->priority, N * sizeof *priority) == 0);
                 }
-                memcpy(device, stw_plan_device(s->plan), N * sizeof *device);
-                memcpy(priority, stw_plan_priority(s->plan), N * sizeof *priority);
+                memcpy(device, s->plan->device, N * sizeof *device);
+                memcpy(priority, s->plan->priority, N * sizeof *priority);
             }
             small_close(s);
         }
@@ -511,7 +511,7 @@ TEST(expert, without_names_loss_or_gradients) {
         if (run_method(s, "expert", "1000", "2")) {
             CHECK_EQ_INT(s->result.reason, STW_VALID);
             CHECK(s->result.step_s <= single);
-            for (int32_t w = 1; w <= 4; w++) CHECK_EQ_INT(stw_plan_device(s->plan)[w], stw_plan_device(s->plan)[17 + w]);
+            for (int32_t w = 1; w <= 4; w++) CHECK_EQ_INT(s->plan->device[w], s->plan->device[17 + w]);
         }
         small_close(s);
     }

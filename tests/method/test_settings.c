@@ -1,4 +1,5 @@
 /* What the options of a search mean, and that bad ones are told before it begins. */
+#include "api/options.h"
 #include "whole_search.h"
 
 static stw_status read_setting(const char *name, const char *value, stw_settings *out, stw_error *error) {
@@ -105,6 +106,32 @@ TEST(settings, budgets) {
         stw_options_destroy(options);
     }
     test_context("%s", "");
+}
+
+/* Values are what was set, else the default, else what the caller says. */
+TEST(options, values) {
+    stw_options *options;
+    CHECK_EQ_INT(stw_options_create_for(STW_FOR_TRAIN, &options, NULL), STW_OK);
+    CHECK_NEAR(stw_options_seconds(options, "budget", 1.0), 60.0, 0.0);
+    CHECK_EQ_INT(stw_options_number(options, "problems", 3), 16);
+    CHECK_EQ_INT(stw_options_number(options, "memory", 3), 3);
+    CHECK_EQ_INT(stw_options_file_limits(options).bytes, 0);
+    CHECK(!stw_options_flag(options, "resume") && !stw_options_is_given(options, "resume"));
+    CHECK_EQ_INT(stw_options_set(options, "budget", "500ms", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "problems", "8", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "memory", "2KiB", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "file-limit", "1GiB", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "resume", "yes", NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "problems", "none", NULL), STW_ERROR_INPUT); /* what was set stays */
+    CHECK_NEAR(stw_options_seconds(options, "budget", 1.0), 0.5, 0.0);
+    CHECK_EQ_INT(stw_options_number(options, "problems", 3), 8);
+    CHECK_EQ_INT(stw_options_number(options, "memory", 3), 2048);
+    CHECK_EQ_INT(stw_options_file_limits(options).bytes, 1 << 30);
+    CHECK(stw_options_flag(options, "resume") && stw_options_is_given(options, "resume"));
+    CHECK_STR(stw_options_text(options, "memory"), "2KiB");
+    CHECK(stw_options_text(options, "nothing") == NULL && stw_options_text(NULL, "budget") == NULL);
+    CHECK_NEAR(stw_options_seconds(NULL, "budget", 1.0), 1.0, 0.0);
+    stw_options_destroy(options);
 }
 
 TEST(settings, evaluations_take_the_place_of_time) {

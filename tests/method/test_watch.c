@@ -15,12 +15,11 @@ TEST(cancel, before_the_start) {
     const stw_watch watch = {.cancel = cancel};
     stw_result *result = optimize(s->simulator, options_of(ALL_TASKS, "budget", "100h", NULL), &watch);
     if (result != NULL) {
-        int32_t draws = -1;
         check_result(s->simulator, result);
         CHECK(stw_result_is_interrupted(result));
         CHECK_EQ_INT(count_candidates(result), 2); /* the default, and nothing fused */
-        CHECK_EQ_INT(stw_result_ahead(result, &draws), 0);
-        CHECK_EQ_INT(draws, 0);
+        CHECK_EQ_INT(stw_result_noise(result).ahead, 0);
+        CHECK_EQ_INT(stw_result_noise(result).draws, 0);
     }
     stw_result_destroy(result);
     stw_error error = {0};

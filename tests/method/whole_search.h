@@ -136,7 +136,8 @@ static inline problem open_graph(const char *name, const char *machine) {
     char path[500];
     stw_error error = {0};
     snprintf(path, sizeof path, "%s/data/graphs/%s.json.gz", STW_SOURCE_DIR, name);
-    const bool ok = stw_graph_open(path, &p.graph, &error) == STW_OK && stw_machine_open(machine, &p.machine, &error) == STW_OK &&
+    const bool ok = stw_graph_open(path, NULL, &p.graph, &error) == STW_OK &&
+                    stw_machine_open(machine, &p.machine, &error) == STW_OK &&
                     stw_costs_create(p.graph, p.machine, NULL, &p.costs, &error) == STW_OK &&
                     stw_simulator_create(p.costs, &p.simulator, &error) == STW_OK;
     CHECK_STR(error.message, "");

@@ -57,14 +57,13 @@ static uint64_t hash_on(const small *s, const stw_machine *machine, const stw_pl
 /* Written and read again, for the same machine and for the machine in the file. */
 static void check_round_trip(const small *s) {
     char path[40];
-    const char *remark = "unset";
     stw_plan *again;
     stw_error error = {0};
     const uint64_t hash = hash_on(s, s->machine, s->plan);
     make_file(path);
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, &error), STW_OK);
-    if (CHECK_EQ_INT(stw_plan_open(path, s->graph, s->machine, &again, &remark, &error), STW_OK)) {
-        CHECK(remark == NULL);
+    if (CHECK_EQ_INT(stw_plan_open(path, s->graph, s->machine, &again, &error), STW_OK)) {
+        CHECK(stw_plan_warning(again) == NULL);
         CHECK(stw_plan_machine(again) == s->machine);
         CHECK_STR(again->method.p, s->plan->method.p);
         CHECK_EQ_INT(again->seed, s->plan->seed);
@@ -72,8 +71,8 @@ static void check_round_trip(const small *s) {
         CHECK(hash_on(s, s->machine, again) == hash);
         stw_plan_destroy(again);
     }
-    if (CHECK_EQ_INT(stw_plan_open(path, s->graph, NULL, &again, &remark, &error), STW_OK)) {
-        CHECK(remark == NULL);
+    if (CHECK_EQ_INT(stw_plan_open(path, s->graph, NULL, &again, &error), STW_OK)) {
+        CHECK(stw_plan_warning(again) == NULL);
         CHECK(stw_machine_equal(stw_plan_machine(again), s->machine));
         check_same_decisions(s->plan, again);
         CHECK(hash_on(s, stw_plan_machine(again), again) == hash);
@@ -142,12 +141,11 @@ TEST(plan, numbers_of_the_evaluation) {
 #define TWO_OPS OP(0, "a", "[]", 8, 1) OP(1, "b", "[0]", 4, 2)
 
 /* Reads the text, in which ' stands for ". The plan, or NULL and the message. */
-static stw_plan *parse(const small *s, const stw_machine *machine, const char *text, const char **remark, stw_error *error) {
+static stw_plan *parse(const small *s, const stw_machine *machine, const char *text, stw_error *error) {
     char *quoted = small_quote(text);
     stw_plan *plan = (stw_plan *)1;
     *error = (stw_error){0};
-    *remark = "unset";
-    const stw_status status = stw_plan_parse(quoted, strlen(quoted), "p.json", s->graph, machine, &plan, remark, error);
+    const stw_status status = stw_plan_parse(quoted, strlen(quoted), "p.json", s->graph, machine, &plan, error);
     CHECK_EQ_INT(status, error->status);
     CHECK_EQ_INT(status == STW_OK, plan != NULL);
     free(quoted);
@@ -155,9 +153,8 @@ static stw_plan *parse(const small *s, const stw_machine *machine, const char *t
 }
 
 static void check_refused(const small *s, const stw_machine *machine, const char *text, const char *message) {
-    const char *remark;
     stw_error error;
-    stw_plan *plan = parse(s, machine, text, &remark, &error);
+    stw_plan *plan = parse(s, machine, text, &error);
     CHECK_EQ_INT(error.status, STW_ERROR_INPUT);
     CHECK(plan == NULL);
     CHECK_STR(error.message, message);
@@ -180,16 +177,15 @@ TEST(plan, another_graph_is_refused) {
     /* The same through files: names and times may differ, a shape may not. */
     char path[40];
     stw_plan *plan;
-    const char *remark;
     stw_error error = {0};
     s = small_open((small_text){.nodes = TWO_OPS});
     small *renamed = small_open((small_text){.nodes = OP(0, "x", "[]", 8, 9) OP(1, "y", "[0]", 4, 9)});
     small *larger = small_open((small_text){.nodes = OP(0, "a", "[]", 8, 1) OP(1, "b", "[0]", 5, 2)});
     make_file(path);
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
-    CHECK_EQ_INT(stw_plan_open(path, renamed->graph, s->machine, &plan, &remark, &error), STW_OK);
+    CHECK_EQ_INT(stw_plan_open(path, renamed->graph, s->machine, &plan, &error), STW_OK);
     stw_plan_destroy(plan);
-    CHECK_EQ_INT(stw_plan_open(path, larger->graph, s->machine, &plan, &remark, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_plan_open(path, larger->graph, s->machine, &plan, &error), STW_ERROR_INPUT);
     CHECK(plan == NULL);
     CHECK_CONTAINS(error.message, path);
     CHECK_CONTAINS(error.message, "the plan is for another graph");
@@ -203,7 +199,6 @@ TEST(plan, another_machine) {
     /* Written for d0 and d1; then read for machines that have these in another order, more of them, or one of them only. */
     char path[40];
     stw_plan *plan;
-    const char *remark;
     stw_error error = {0};
     small *s = small_open((small_text){.nodes = TWO_OPS, .device_count = 2, .device = "[0,1]", .order = "[[0],[1]]"});
     small *turned = small_open((small_text){.nodes = TWO_OPS,
@@ -213,8 +208,8 @@ TEST(plan, another_machine) {
     make_file(path);
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
 
-    if (CHECK_EQ_INT(stw_plan_open(path, turned->graph, turned->machine, &plan, &remark, &error), STW_OK)) {
-        CHECK_STR(remark, "the plan was made for another machine 'small'; it is evaluated anew");
+    if (CHECK_EQ_INT(stw_plan_open(path, turned->graph, turned->machine, &plan, &error), STW_OK)) {
+        CHECK_STR(stw_plan_warning(plan), "the plan was made for another machine 'small'; it is evaluated anew");
         CHECK_EQ_INT(plan->device[0], 2);
         CHECK_EQ_INT(plan->device[1], 1);
         CHECK(plan->order[0] == NULL && plan->order_count[1] == 1 && plan->order_count[2] == 1);
@@ -225,15 +220,15 @@ TEST(plan, another_machine) {
         small_run(turned);
         CHECK_STR(turned->timeline, "d1: b[9,11)\nd0: a[0,1)\nd0>d1: a[1,9)\n"); /* as on its own machine */
     }
-    CHECK_EQ_INT(stw_plan_open(path, less->graph, less->machine, &plan, &remark, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_plan_open(path, less->graph, less->machine, &plan, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "the plan uses device 'd0', which machine 'small' does not have");
     /* A device that is not used may be absent, its order too if it is empty. */
     s->plan->device[0] = 1;
     CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, NULL, 0, NULL), STW_OK);
     CHECK_EQ_INT(stw_plan_set_order(s->plan, 1, (const int32_t[]){0, 1}, 2, NULL), STW_OK);
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
-    if (CHECK_EQ_INT(stw_plan_open(path, less->graph, less->machine, &plan, &remark, &error), STW_OK)) {
-        CHECK_CONTAINS(remark, "the plan was made for another machine");
+    if (CHECK_EQ_INT(stw_plan_open(path, less->graph, less->machine, &plan, &error), STW_OK)) {
+        CHECK_CONTAINS(stw_plan_warning(plan), "the plan was made for another machine");
         CHECK(plan->device[0] == 0 && plan->device[1] == 0 && plan->order_count[0] == 2);
         stw_plan_destroy(plan);
     }
@@ -244,14 +239,13 @@ TEST(plan, another_machine) {
 }
 
 TEST(plan, written_by_hand) {
-    const char *remark;
     stw_error error;
     small *s = small_open(
         (small_text){.nodes = SOURCE(0, "p", "parameter", 1) OP(1, "a", "[0]", 8, 1) VIEW(2, "v", 1, 8) OP(3, "b", "[2]", 4, 2),
                      .device_count = 2});
-    stw_plan *plan = parse(s, s->machine, "{'format':'plan','version':1,'device':[0,1,7,1]}", &remark, &error);
+    stw_plan *plan = parse(s, s->machine, "{'format':'plan','version':1,'device':[0,1,7,1]}", &error);
     if (CHECK(plan != NULL)) {
-        CHECK_STR(remark, "the plan has no fingerprint; it is taken to be for this graph");
+        CHECK_STR(stw_plan_warning(plan), "the plan has no fingerprint; it is taken to be for this graph");
         CHECK_EQ_INT(plan->device[1], 1);
         CHECK_EQ_INT(plan->device[2], 1); /* a view is where its root is, whatever stands there */
         CHECK(plan->group[1] == 1 && plan->group[3] == 3 && plan->order[0] == NULL && plan->order[1] == NULL);
@@ -264,7 +258,7 @@ TEST(plan, written_by_hand) {
         s, s->machine,
         "{'order':[[1,3],null],'note':{'x':[1,2]},'group':[-1,3,-1,3],'priority':[0,1e2,0,-0.5],'device':[0,0,0,0],'seed':5,"
         "'method':'me','version':1.0,'format':'plan'}",
-        &remark, &error);
+        &error);
     if (CHECK(plan != NULL)) {
         CHECK(plan->group[1] == 1 && plan->group[3] == 1 && plan->order_count[0] == 2 && plan->order[1] == NULL);
         CHECK_NEAR(plan->priority[1], 100.0, 0.0);
@@ -347,14 +341,13 @@ TEST(plan, many_orders) {
     for (int lists = STW_MAX_DEVICES; lists <= STW_MAX_DEVICES + 1; lists++) {
         char *text;
         size_t size;
-        const char *remark;
         stw_error error;
         FILE *file = open_memstream(&text, &size);
         fputs(HEAD "'device':[0,0],'order':[[0,1]", file);
         for (int k = 1; k < lists; k++) fputs(",null", file);
         fputs("]}", file);
         fclose(file);
-        stw_plan *plan = parse(s, s->machine, text, &remark, &error);
+        stw_plan *plan = parse(s, s->machine, text, &error);
         CHECK_EQ_INT(plan != NULL, lists == STW_MAX_DEVICES);
         if (plan == NULL) CHECK_CONTAINS(error.message, "\"order\" has more than 64 lists");
         stw_plan_destroy(plan);
@@ -365,16 +358,14 @@ TEST(plan, many_orders) {
 
 TEST(plan, machine_in_the_file_is_checked) {
     small *s = small_open((small_text){.nodes = TWO_OPS});
-    const char *remark;
     stw_error error;
-    CHECK(parse(s, s->machine, HEAD "'machine':{'format':'machine','version':1,'devices':[]},'device':[0,0]}", &remark, &error) ==
-          NULL);
+    CHECK(parse(s, s->machine, HEAD "'machine':{'format':'machine','version':1,'devices':[]},'device':[0,0]}", &error) == NULL);
     CHECK_CONTAINS(error.message, "p.json: line 2, column ");
-    CHECK(parse(s, NULL, HEAD "'machine':3,'device':[0,0]}", &remark, &error) == NULL);
+    CHECK(parse(s, NULL, HEAD "'machine':3,'device':[0,0]}", &error) == NULL);
     CHECK_CONTAINS(error.message, "p.json: line 2, column ");
     stw_plan *plan =
         parse(s, NULL, HEAD "'machine':{'format':'machine','version':1,'devices':[{'name':'g','kind':'h200'}]},'device':[0,0]}",
-              &remark, &error);
+              &error);
     if (CHECK(plan != NULL)) CHECK_STR(stw_machine_device_name(stw_plan_machine(plan), 0), "g");
     stw_plan_destroy(plan);
     small_close(s);
@@ -397,7 +388,7 @@ TEST(plan, every_truncation_is_refused) {
         test_context("%lld of %lld bytes", (long long)length, (long long)text.length);
         char *part = malloc(length > 0 ? (size_t)length : 1); /* made to measure, for the address sanitizer */
         memcpy(part, text.p, (size_t)length);
-        const stw_status status = stw_plan_parse(part, (size_t)length, "p.json", s->graph, s->machine, &plan, NULL, &error);
+        const stw_status status = stw_plan_parse(part, (size_t)length, "p.json", s->graph, s->machine, &plan, &error);
         free(part);
         CHECK_EQ_INT(status, length == text.length ? STW_OK : STW_ERROR_INPUT);
         CHECK_EQ_INT(plan != NULL, length == text.length);
@@ -407,7 +398,7 @@ TEST(plan, every_truncation_is_refused) {
     test_context("%s", "");
     stw_arena_destroy(&arena);
     remove(path);
-    CHECK_EQ_INT(stw_plan_open(path, s->graph, s->machine, &plan, NULL, &error), STW_ERROR_INPUT); /* there is no such file now */
+    CHECK_EQ_INT(stw_plan_open(path, s->graph, s->machine, &plan, &error), STW_ERROR_INPUT); /* there is no such file now */
     CHECK_CONTAINS(error.message, path);
     CHECK(plan == NULL);
     small_close(s);
@@ -432,6 +423,32 @@ TEST(plan, set_order) {
     small_close(s);
 }
 
+/* What a caller reads from a plan that it may not change, and changes in a copy of it. */
+TEST(plan, read_write_copy) {
+    small *s = small_open((small_text){.nodes = TWO_OPS});
+    stw_plan *copy;
+    int32_t count;
+    const stw_plan *plan = s->plan;
+    CHECK(stw_plan_order(plan, 0, &count) == NULL && count == -1);
+    CHECK(stw_plan_order(plan, 1, &count) == NULL && count == -1); /* there is no such device */
+    stw_plan_set_priority(s->plan, (const double[]){0.5, 2.0});
+    stw_plan_set_group(s->plan, (const int32_t[]){1, 1});
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, (const int32_t[]){1}, 1, NULL), STW_OK);
+    if (!CHECK_EQ_INT(stw_plan_copy(plan, &copy, NULL), STW_OK)) return;
+    stw_plan_set_device(s->plan, (const int32_t[]){7, 7}); /* the copy is its own */
+    CHECK_EQ_INT(stw_plan_set_order(s->plan, 0, NULL, 0, NULL), STW_OK);
+    CHECK(stw_plan_order(plan, 0, &count) != NULL && count == 0);
+    CHECK_EQ_INT(stw_plan_device(plan)[1], 7);
+    CHECK_EQ_INT(stw_plan_device(copy)[1], 0);
+    CHECK(stw_plan_priority(copy)[0] == 0.5 && stw_plan_priority(copy)[1] == 2.0);
+    CHECK(stw_plan_group(copy)[0] == 1 && stw_plan_group(copy)[1] == 1);
+    const int32_t *order = stw_plan_order(copy, 0, &count);
+    if (CHECK(order != NULL && count == 1)) CHECK_EQ_INT(order[0], 1);
+    CHECK(stw_plan_machine(copy) == s->machine);
+    stw_plan_destroy(copy);
+    small_close(s);
+}
+
 /* ---- groups ------------------------------------------------------------------------------------------------------------- */
 
 TEST(groups, canonical_numbers) {
@@ -439,11 +456,11 @@ TEST(groups, canonical_numbers) {
         small_open((small_text){.nodes = SOURCE(0, "p", "input", 1) OP(1, "a", "[0]", 1, 1) OP(2, "b", "[1]", 1, 1)
                                     VIEW(3, "v", 2, 1) OP(4, "c", "[3]", 1, 1) OP(5, "d", "[4]", 1, 1) OP(6, "e", "[5]", 1, 1)});
     static const int32_t given[] = {44, 900000000, 3, 900000000, 900000000, -1, 3}, canonical[] = {-1, 1, 2, -1, 1, -1, 2};
-    memcpy(stw_plan_group(s->plan), given, sizeof given);
+    memcpy(s->plan->group, given, sizeof given);
     CHECK_EQ_INT(stw_plan_canonical_groups(s->plan, NULL), STW_OK);
-    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(stw_plan_group(s->plan)[i], canonical[i]);
+    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(s->plan->group[i], canonical[i]);
     CHECK_EQ_INT(stw_plan_canonical_groups(s->plan, NULL), STW_OK);
-    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(stw_plan_group(s->plan)[i], canonical[i]);
+    for (int32_t i = 0; i < 7; i++) CHECK_EQ_INT(s->plan->group[i], canonical[i]);
     small_close(s);
 }
 

@@ -347,7 +347,7 @@ TEST(depth_first, lowers_the_peak_of_a_language_model) {
     stw_workspace *workspace;
     stw_error error = {0};
     int64_t peak[STW_RULE_COUNT] = {0};
-    const bool open = stw_graph_open(STW_SOURCE_DIR "/data/graphs/rnnlm-8.json.gz", &graph, &error) == STW_OK &&
+    const bool open = stw_graph_open(STW_SOURCE_DIR "/data/graphs/rnnlm-8.json.gz", NULL, &graph, &error) == STW_OK &&
                       stw_machine_open("h200x1", &machine, &error) == STW_OK &&
                       stw_costs_create(graph, machine, NULL, &costs, &error) == STW_OK &&
                       stw_simulator_create(costs, &simulator, &error) == STW_OK &&

@@ -36,7 +36,7 @@ static problem open_problem(const char *text, bool by_rows) {
              "{\"format\":\"machine\",\"version\":1,\"name\":\"one\",\"devices\":[{\"name\":\"gpu\",\"kind\":\"h200\","
              "\"memory_bytes\":100000000000%s}],\"links\":[]}",
              by_rows ? ",\"fuses_epilogue\":[\"reduce\"]" : "");
-    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", &p.graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_parse(text, strlen(text), "module", NULL, &p.graph, &error), STW_OK);
     CHECK_EQ_INT(stw_machine_parse(device, strlen(device), "machine", &p.machine, &error), STW_OK);
     CHECK_STR(error.message, "");
     CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, &error), STW_OK);
@@ -152,15 +152,12 @@ static const char softmax[] = ADD
     "}\n";
 
 static bool export_has(problem *p, const char *what) {
-    char *out;
-    size_t size;
+    stw_export_io io = {.model = p->model.p, .model_size = (size_t)p->model.length};
     stw_error error = {0};
-    CHECK_EQ_INT(
-        stw_plan_export_bytes(p->simulator, p->plan, "hlo", p->model.p, (size_t)p->model.length, &out, &size, NULL, &error),
-        STW_OK);
+    CHECK_EQ_INT(stw_plan_export(p->simulator, p->plan, "hlo", NULL, &io, &error), STW_OK);
     CHECK_STR(error.message, "");
-    const bool found = memmem(out, size, what, strlen(what)) != NULL;
-    stw_bytes_free(out);
+    const bool found = memmem(io.bytes, io.size, what, strlen(what)) != NULL;
+    stw_bytes_free(io.bytes);
     return found;
 }
 

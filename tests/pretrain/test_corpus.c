@@ -180,7 +180,7 @@ TEST(corpus, files_get_times_of_their_own) {
     stw_corpus *corpus = open_corpus(GRAPHS "unet.json.gz", NULL);
     stw_graph *file;
     stw_error error = {0};
-    if (!CHECK(corpus != NULL) || !CHECK_EQ_INT(stw_graph_open(GRAPHS "unet.json.gz", &file, &error), STW_OK)) return;
+    if (!CHECK(corpus != NULL) || !CHECK_EQ_INT(stw_graph_open(GRAPHS "unet.json.gz", NULL, &file, &error), STW_OK)) return;
     CHECK_STR(stw_corpus_at(corpus, 0).family, "unet");
     CHECK_EQ_INT(stw_corpus_at(corpus, 0).op_count, file->op_count);
     int32_t kind = 0;

@@ -151,7 +151,8 @@ class Layout(Temporary):
     STRUCTURES = {
         "stw_error": _library.CError, "stw_node": _library.CNode, "stw_evaluation": _library.CEvaluation,
         "stw_bounds": _library.CBounds, "stw_progress": _library.CProgress, "stw_watch": _library.CWatch,
-        "stw_found": _library.CFound, "stw_candidate": _library.CCandidate, "stw_note": _library.CNote,
+        "stw_found": _library.CFound, "stw_candidate": _library.CCandidate, "stw_noise": _library.CNoise,
+        "stw_export_io": _library.CExportIo,
     }  # fmt: skip
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
@@ -410,7 +411,7 @@ class Plans(Temporary):
         self.assertEqual(again.evaluate(), plan.evaluate())
         self.assertEqual(stowage.simulate(self.graph, None, self.folder / "plan.json"), plan.evaluate())
         other = stowage.Plan.load(self.folder / "plan.json", self.graph, "h200x3")
-        self.assertNotEqual(other.remark, "")
+        self.assertNotEqual(other.warning, "")
         with self.assertRaises(stowage.Error):
             stowage.Plan.load(self.folder / "plan.json", stowage.load(GRAPH))
 
@@ -419,6 +420,7 @@ class Plans(Temporary):
         plan.set_order(0, [3, 5, 4])
         self.assertTrue(plan.evaluate().valid)
         self.assertTrue(plan.copy().evaluate().valid)
+        self.assertEqual((plan.order(0), plan.copy().order(0), plan.order(1)), ((3, 5, 4), (3, 5, 4), None))
         plan.set_order(0, [5, 3, 4])
         self.assertEqual(plan.evaluate().reason, "order")
 
@@ -604,7 +606,7 @@ except KeyboardInterrupt:
         file.write_text("name,kind,us\nmm,h200,100\nnothing,h200,5\n")
         graph = stowage.Graph.parse(TINY)
         simulator = stowage.Simulator(graph, "h200x1", costs=file)
-        self.assertIn("1 of 2 rows of the costs name no op", simulator.remark)
+        self.assertIn("1 of 2 rows of the costs name no op", simulator.warnings[0])
         for call in (
             lambda: stowage.simulate(graph, "h200x1", "single", costs=file),
             lambda: stowage.simulate(graph, "h200x1", stowage.Plan(graph, "h200x1"), costs=file),
@@ -615,7 +617,7 @@ except KeyboardInterrupt:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 call()
-            self.assertEqual([(str(w.message), w.filename) for w in caught], [(simulator.remark, __file__)])
+            self.assertEqual([(str(w.message), w.filename) for w in caught], [(simulator.warnings[0], __file__)])
 
     def test_progress(self):
         seen = []

@@ -124,15 +124,14 @@ static void run_case(stw_str line, stw_arena arena) {
     stw_evaluation result;
     char label[32];
     snprintf(label, sizeof label, "case %lld", (long long)c.number);
-    if (stw_graph_parse(c.graph.p, (size_t)c.graph.length, label, &graph, &error) != STW_OK) die("graph", &error);
+    if (stw_graph_parse(c.graph.p, (size_t)c.graph.length, label, NULL, &graph, &error) != STW_OK) die("graph", &error);
     if (stw_machine_parse(c.machine.p, (size_t)c.machine.length, label, &machine, &error) != STW_OK) die("machine", &error);
     if (stw_costs_create(graph, machine, NULL, &costs, &error) != STW_OK) die("costs", &error);
     if (stw_simulator_create(costs, &simulator, &error) != STW_OK) die("simulator", &error);
-    if (stw_plan_parse(c.plan.p, (size_t)c.plan.length, label, graph, machine, &plan, NULL, &error) != STW_OK)
-        die("plan", &error);
+    if (stw_plan_parse(c.plan.p, (size_t)c.plan.length, label, graph, machine, &plan, &error) != STW_OK) die("plan", &error);
     if (stw_workspace_create(simulator, &workspace, &error) != STW_OK) die("workspace", &error);
     const stw_run_options options = {.duration_ps = c.duration};
-    if (stw_simulate_with(simulator, plan, &options, workspace, &result, &error) != STW_OK) die("simulate", &error);
+    if (stw_simulator_run(simulator, plan, &options, workspace, &result, &error) != STW_OK) die("simulate", &error);
     write_result(&c, &result, workspace, stw_machine_device_count(machine));
     stw_workspace_destroy(workspace);
     stw_plan_destroy(plan);

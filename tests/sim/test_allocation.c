@@ -66,7 +66,7 @@ typedef struct {
 
 static bool open_problem(problem *p) {
     stw_error error = {0};
-    const bool ok = stw_graph_open(STW_SOURCE_DIR "/data/graphs/gnmt-2.json.gz", &p->graph, &error) == STW_OK &&
+    const bool ok = stw_graph_open(STW_SOURCE_DIR "/data/graphs/gnmt-2.json.gz", NULL, &p->graph, &error) == STW_OK &&
                     stw_machine_open("h200x4", &p->machine, &error) == STW_OK &&
                     stw_costs_create(p->graph, p->machine, NULL, &p->costs, &error) == STW_OK &&
                     stw_simulator_create(p->costs, &p->simulator, &error) == STW_OK &&

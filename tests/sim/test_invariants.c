@@ -185,7 +185,7 @@ static void check_repeat(stw_rng *rng, small *s) {
     small_run(s);
     CHECK(hash_run(s->workspace, &s->result) == hash);
     if (!CHECK_EQ_INT(stw_workspace_create(s->simulator, &fresh, NULL), STW_OK)) return;
-    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &options, fresh, &result, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulator_run(s->simulator, s->plan, &options, fresh, &result, NULL), STW_OK);
     CHECK(hash_run(fresh, &result) == hash);
     /* Other plans in between, an illegal one among them, leave nothing behind. */
     CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &other, NULL), STW_OK);
@@ -193,10 +193,10 @@ static void check_repeat(stw_rng *rng, small *s) {
         random_placement(rng, s->simulator, other);
         if (k < 2) random_groups(rng, s->simulator, other, 5);
         for (int32_t i = 0; k == 2 && i < s->graph->N; i++) other->group[i] = -1; /* nothing is written */
-        CHECK_EQ_INT(stw_simulate_with(s->simulator, other, &options, fresh, &result, NULL), STW_OK);
+        CHECK_EQ_INT(stw_simulator_run(s->simulator, other, &options, fresh, &result, NULL), STW_OK);
         CHECK(k < 2 || s->graph->op_count == 0 || result.reason == STW_INVALID_GROUPS);
     }
-    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &options, fresh, &result, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulator_run(s->simulator, s->plan, &options, fresh, &result, NULL), STW_OK);
     CHECK(hash_run(fresh, &result) == hash);
     /* Without the record of memory all else is the same. */
     const int64_t step = result.step_ps, worst = result.worst_peak_bytes;
@@ -217,9 +217,9 @@ static void check_stop(stw_rng *rng, small *s) {
     stw_evaluation result;
     if (step_ps < 2) return;
     const stw_run_options enough = {.stop_ps = step_ps, .record_memory = true}, less = {.stop_ps = step_ps - 1};
-    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &enough, s->workspace, &result, &error), STW_OK);
+    CHECK_EQ_INT(stw_simulator_run(s->simulator, s->plan, &enough, s->workspace, &result, &error), STW_OK);
     CHECK(hash_run(s->workspace, &result) == hash);
-    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &less, s->workspace, &result, &error), STW_OK);
+    CHECK_EQ_INT(stw_simulator_run(s->simulator, s->plan, &less, s->workspace, &result, &error), STW_OK);
     CHECK_EQ_INT(result.reason, STW_INVALID_OVERFLOW);
     CHECK_CONTAINS(result.message, "may take");
     CHECK(result.peak_bytes == NULL);
@@ -234,7 +234,7 @@ TEST(invariants, same_input_same_bytes) { for_all(14, check_repeat); }
 static int64_t step_with(const small *s, const stw_simulator *simulator, const int64_t *duration_ps, stw_workspace *workspace) {
     const stw_run_options options = {.duration_ps = duration_ps};
     stw_evaluation result;
-    CHECK_EQ_INT(stw_simulate_with(simulator, s->plan, &options, workspace, &result, NULL), STW_OK);
+    CHECK_EQ_INT(stw_simulator_run(simulator, s->plan, &options, workspace, &result, NULL), STW_OK);
     CHECK_EQ_INT(result.reason, STW_VALID);
     return result.step_ps;
 }

@@ -104,7 +104,7 @@ TEST(load, stretched_transfers) {
     const stw_run_options options = {.transfer_factor = factor};
     stw_error error;
     s->machine->host = 3;
-    CHECK_EQ_INT(stw_simulate_with(s->simulator, s->plan, &options, s->workspace, &s->result, &error), STW_OK);
+    CHECK_EQ_INT(stw_simulator_run(s->simulator, s->plan, &options, s->workspace, &s->result, &error), STW_OK);
     check_loads(s, (const double[]){2 + 8, 3 + 8, 1 + 8, 0});
     small_close(s);
 }

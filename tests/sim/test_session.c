@@ -45,7 +45,7 @@ TEST(session, one_device_takes_the_sum_of_its_ops) {
     for (int32_t i = 0; i < stw_graph_node_count(graph); i++) sum_us += stw_costs_op_us(costs, i, 0);
     CHECK(sum_us > 16000.0);
     CHECK_NEAR(evaluate(session).step_s, sum_us / 1e6, 1e-9);
-    CHECK(stw_session_remark(session, 0) == NULL && stw_session_remark(session, -1) == NULL);
+    CHECK(stw_session_warning(session, 0) == NULL && stw_session_warning(session, -1) == NULL);
     stw_costs_destroy(costs);
     stw_session_destroy(session);
 }

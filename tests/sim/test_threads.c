@@ -28,7 +28,7 @@ static void evaluate(void *context, int64_t index, int32_t worker) {
     const stw_run_options options = {.record_memory = index % 2 == 0};
     stw_evaluation result;
     outcome *out = &j->outcome[index];
-    out->status = stw_simulate_with(j->simulator, j->plan[index], &options, j->workspace[worker], &result, NULL);
+    out->status = stw_simulator_run(j->simulator, j->plan[index], &options, j->workspace[worker], &result, NULL);
     out->step_ps = result.step_ps;
     out->worst_peak_bytes = result.worst_peak_bytes;
     out->hash = hash_run(j->workspace[worker], &result);
@@ -52,7 +52,7 @@ static bool make_plans(job *j) {
 static bool open_job(job *j) {
     stw_error error = {0};
     *j = (job){0};
-    const bool ok = stw_graph_open(STW_SOURCE_DIR "/data/graphs/rnnlm-2.json.gz", &j->graph, &error) == STW_OK &&
+    const bool ok = stw_graph_open(STW_SOURCE_DIR "/data/graphs/rnnlm-2.json.gz", NULL, &j->graph, &error) == STW_OK &&
                     stw_machine_open("h200x4", &j->machine, &error) == STW_OK &&
                     stw_costs_create(j->graph, j->machine, NULL, &j->costs, &error) == STW_OK &&
                     stw_simulator_create(j->costs, &j->simulator, &error) == STW_OK && make_plans(j);

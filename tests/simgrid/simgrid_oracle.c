@@ -472,13 +472,13 @@ static stw_status open_graph(const test_case *c, const char *folder, stw_graph *
     if (strcmp(c->graph, "made") == 0) {
         size_t size;
         char *text = make_graph(&size);
-        const stw_status status = stw_graph_parse(text, size, c->graph, out, error);
+        const stw_status status = stw_graph_parse(text, size, c->graph, NULL, out, error);
         free(text);
         return status;
     }
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.json.gz", folder, c->graph);
-    return stw_graph_open(path, out, error);
+    return stw_graph_open(path, NULL, out, error);
 }
 
 /* Every op on a random device; parameters follow their update, else their first reader. */

@@ -124,7 +124,7 @@ small *small_open(small_text text) {
     stw_error error;
     if (s == NULL) die("problem", "out of memory");
     char *file = small_graph_text(text);
-    if (stw_graph_parse(file, strlen(file), "graph", &s->graph, &error) != STW_OK) die(file, error.message);
+    if (stw_graph_parse(file, strlen(file), "graph", NULL, &s->graph, &error) != STW_OK) die(file, error.message);
     free(file);
     file = small_machine_text(text);
     if (stw_machine_parse(file, strlen(file), "machine", &s->machine, &error) != STW_OK) die(file, error.message);
@@ -132,8 +132,7 @@ small *small_open(small_text text) {
     if (stw_costs_create(s->graph, s->machine, NULL, &s->costs, &error) != STW_OK) die("costs", error.message);
     if (stw_simulator_create(s->costs, &s->simulator, &error) != STW_OK) die("simulator", error.message);
     file = small_plan_text(text, s->graph->N, s->graph->fingerprint);
-    if (stw_plan_parse(file, strlen(file), "plan", s->graph, s->machine, &s->plan, NULL, &error) != STW_OK)
-        die(file, error.message);
+    if (stw_plan_parse(file, strlen(file), "plan", s->graph, s->machine, &s->plan, &error) != STW_OK) die(file, error.message);
     free(file);
     if (stw_workspace_create(s->simulator, &s->workspace, &error) != STW_OK) die("workspace", error.message);
     small_run(s);
@@ -215,7 +214,7 @@ static void write_timeline(small *s) {
 void small_run(small *s) {
     stw_error error;
     const stw_run_options options = {.duration_ps = s->duration_ps, .record_memory = true};
-    if (stw_simulate_with(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK)
+    if (stw_simulator_run(s->simulator, s->plan, &options, s->workspace, &s->result, &error) != STW_OK)
         die("simulate", error.message);
     write_timeline(s);
 }

@@ -147,7 +147,7 @@ static inline stw_plan *plan_with(const bench *b, const int32_t *device) {
     stw_plan *plan = NULL;
     stw_error error = {0};
     need(stw_plan_create(b->s->graph, b->s->machine, &plan, &error), &error);
-    need(stw_plan_copy(plan, b->s->plan, &error), &error);
+    need(stw_plan_assign(plan, b->s->plan, &error), &error);
     if (device != NULL) memcpy(plan->device, device, (size_t)b->s->graph->N * sizeof *device);
     return plan;
 }

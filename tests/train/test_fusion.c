@@ -212,7 +212,7 @@ static double best_of_all(bench *b, const stw_plan *start) {
     int32_t able[MOST_OPS], count = 0;
     double best = INFINITY;
     begin(b, &r, start);
-    CHECK_EQ_INT(stw_plan_copy(b->s->plan, start, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_assign(b->s->plan, start, NULL), STW_OK);
     for (int32_t i = 0; i < b->s->graph->N; i++)
         if (r.base[i] != 0.0) able[count++] = i;
     CHECK(count >= 2 * PARTS && count <= 12);
@@ -227,7 +227,7 @@ static double best_of_all(bench *b, const stw_plan *start) {
 
 static double step_by_rule(bench *b, const stw_plan *start, stw_fusion rule) {
     const room r = room_of(b);
-    CHECK_EQ_INT(stw_plan_copy(b->s->plan, start, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_assign(b->s->plan, start, NULL), STW_OK);
     stw_fuse_by_rule(r.fuser, rule, start->device, b->s->plan->group, NULL);
     small_run(b->s);
     return b->s->result.step_s;

@@ -357,7 +357,7 @@ static stw_score screen(bench *b, bool polishes) {
         score = now;
     }
     test_context("%s", "");
-    need(stw_plan_copy(b->s->plan, stw_trainer_best(t, NULL), &error), &error);
+    need(stw_plan_assign(b->s->plan, stw_trainer_best(t, NULL), &error), &error);
     stw_trainer_destroy(t);
     return score;
 }
@@ -397,10 +397,10 @@ TEST(screen, does_not_repeat_what_failed) {
         stw_plan *failed[TRIES] = {NULL};
         for (int32_t k = 0; k < TRIES; k++) {
             need(stw_plan_create(b->s->graph, b->s->machine, &failed[k], &error), &error);
-            need(stw_plan_copy(failed[k], t->plan[k], &error), &error);
+            need(stw_plan_assign(failed[k], t->plan[k], &error), &error);
         }
         const stw_score start = score_of(b, b->s->plan);
-        need(stw_plan_copy(t->best, b->s->plan, &error), &error); /* back to where it began, but it remembers */
+        need(stw_plan_assign(t->best, b->s->plan, &error), &error); /* back to where it began, but it remembers */
         t->best_score = start;
         CHECK_EQ_INT(stw_trainer_screen(t, PROPOSALS, TRIES, &tried, &error), STW_OK);
         CHECK(tried > 0);

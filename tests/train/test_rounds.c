@@ -112,7 +112,7 @@ static int32_t count_rounds_beside(double wander) {
     for (int32_t k = 0; k < UPDATES; k++) {
         stw_plan *best = plan_with(b, NULL);
         stw_error error = {0};
-        need(stw_plan_copy(best, t->best, &error), &error);
+        need(stw_plan_assign(best, t->best, &error), &error);
         const double before = t->best_score.value, least = t->least;
         step(t, 1);
         if (t->round_index > rounds) {

@@ -41,7 +41,7 @@ static bench *open_bench(uint64_t seed) {
 static bench *open_real_bench(void) {
     small *s = calloc(1, sizeof *s);
     stw_error error = {0};
-    CHECK_EQ_INT(stw_graph_open(STW_SOURCE_DIR "/data/graphs/wavenet-2x9.json.gz", &s->graph, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_open(STW_SOURCE_DIR "/data/graphs/wavenet-2x9.json.gz", NULL, &s->graph, &error), STW_OK);
     CHECK_EQ_INT(stw_machine_open("h200x2", &s->machine, &error), STW_OK);
     CHECK_EQ_INT(stw_costs_create(s->graph, s->machine, NULL, &s->costs, &error), STW_OK);
     CHECK_EQ_INT(stw_simulator_create(s->costs, &s->simulator, &error), STW_OK);

@@ -101,7 +101,7 @@ class Graph:
         if isinstance(data, str):
             data = data.encode()
         options = make_options({"shape": shape_text(shape), "file_limit": file_limit})
-        handle = create("stw_graph_parse_with", "stw_graph_destroy", data, len(data), c_text(label), options.pointer)
+        handle = create("stw_graph_parse", "stw_graph_destroy", data, len(data), c_text(label), options.pointer)
         graph = Graph(handle)
         graph._data = data
         return graph
@@ -213,7 +213,7 @@ def load(path: Path, shape: Optional[Shape] = None, file_limit: Union[int, str, 
     """
     name = os.fspath(path)
     options = make_options({"shape": shape_text(shape), "file_limit": file_limit})
-    return Graph(create("stw_graph_open_with", "stw_graph_destroy", path_bytes(name), options.pointer), name)
+    return Graph(create("stw_graph_open", "stw_graph_destroy", path_bytes(name), options.pointer), name)
 
 
 def shape_text(shape: Optional[Shape]) -> Optional[str]:

@@ -124,8 +124,16 @@ class CCandidate(Structure):
     ]
 
 
-class CNote(Structure):
-    _fields_ = [("text", ctypes.c_char * 6000)]
+class CExportIo(Structure):
+    _fields_ = [
+        ("model_path", c_char_p),
+        ("model", c_char_p),
+        ("model_size", c_size_t),
+        ("path", c_char_p),
+        ("bytes", c_void_p),
+        ("size", c_size_t),
+        ("note", ctypes.c_char * 6000),
+    ]
 
 
 # ---- the functions: result, arguments; those that can fail end in a stw_error and go through `call` ----
@@ -135,14 +143,15 @@ _OUT = POINTER(c_void_p)
 _CAN_FAIL: dict[str, list[Any]] = {
     "stw_options_create": [_OUT],
     "stw_options_set": [_P, c_char_p, c_char_p],
-    "stw_graph_open_with": [c_char_p, _P, _OUT],
-    "stw_graph_parse_with": [c_char_p, c_size_t, c_char_p, _P, _OUT],
+    "stw_graph_open": [c_char_p, _P, _OUT],
+    "stw_graph_parse": [c_char_p, c_size_t, c_char_p, _P, _OUT],
     "stw_machine_open": [c_char_p, _OUT],
     "stw_machine_parse": [c_char_p, c_size_t, c_char_p, _OUT],
     "stw_machine_set_memory": [_P, c_int64],
-    "stw_costs_create": [_P, _P, c_char_p, _OUT],
+    "stw_costs_create": [_P, _P, _P, _OUT],
     "stw_plan_create": [_P, _P, _OUT],
-    "stw_plan_open": [c_char_p, _P, _P, _OUT, POINTER(c_char_p)],
+    "stw_plan_open": [c_char_p, _P, _P, _OUT],
+    "stw_plan_copy": [_P, _OUT],
     "stw_plan_carried": [_P, _P, _OUT],
     "stw_plan_set_order": [_P, c_int32, POINTER(c_int32), c_int32],
     "stw_plan_fuse": [_P, _P, c_char_p],
@@ -156,8 +165,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_compare": [_P, c_char_p, _P, POINTER(CWatch), _OUT],
     "stw_result_write": [_P, c_char_p, c_bool],
     "stw_plan_write": [_P, _P, c_char_p],
-    "stw_plan_export_with": [_P, _P, c_char_p, _P, c_char_p, c_char_p, POINTER(CNote)],
-    "stw_plan_export_bytes": [_P, _P, c_char_p, c_char_p, c_size_t, _OUT, POINTER(c_size_t), POINTER(CNote)],
+    "stw_plan_export": [_P, _P, c_char_p, _P, POINTER(CExportIo)],
 }
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_version": (c_char_p, []),
@@ -172,20 +180,24 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_graph_machine": (_P, [_P]),
     "stw_graph_size_scale": (c_double, [_P]),
     "stw_machine_destroy": (None, [_P]),
-    "stw_machine_builtin": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
+    "stw_machine_list": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
     "stw_machine_name": (c_char_p, [_P]),
     "stw_machine_device_count": (c_int32, [_P]),
     "stw_machine_device_name": (c_char_p, [_P, c_int32]),
     "stw_machine_device_memory": (c_int64, [_P, c_int32]),
     "stw_costs_destroy": (None, [_P]),
     "stw_costs_op_us": (c_double, [_P, c_int32, c_int32]),
-    "stw_costs_remark": (c_char_p, [_P]),
     "stw_costs_warning": (c_char_p, [_P, c_int32]),
     "stw_plan_destroy": (None, [_P]),
     "stw_plan_machine": (_P, [_P]),
+    "stw_plan_warning": (c_char_p, [_P]),
     "stw_plan_device": (POINTER(c_int32), [_P]),
     "stw_plan_priority": (POINTER(c_double), [_P]),
     "stw_plan_group": (POINTER(c_int32), [_P]),
+    "stw_plan_order": (POINTER(c_int32), [_P, c_int32, POINTER(c_int32)]),
+    "stw_plan_set_device": (None, [_P, POINTER(c_int32)]),
+    "stw_plan_set_priority": (None, [_P, POINTER(c_double)]),
+    "stw_plan_set_group": (None, [_P, POINTER(c_int32)]),
     "stw_simulator_destroy": (None, [_P]),
     "stw_workspace_destroy": (None, [_P]),
     "stw_reason_name": (c_char_p, [c_int]),

@@ -76,7 +76,7 @@ class Machine:
 
     def _described(self) -> dict[str, Any]:
         """What a machine file would say. Plan files hold their machine, so a plan of the smallest graph is written."""
-        graph = create("stw_graph_parse_with", "stw_graph_destroy", _SMALLEST, len(_SMALLEST), b"graph", None)
+        graph = create("stw_graph_parse", "stw_graph_destroy", _SMALLEST, len(_SMALLEST), b"graph", None)
         plan = create("stw_plan_create", "stw_plan_destroy", graph.pointer, self._handle.pointer, keep=(graph, self._handle))
         costs = create("stw_costs_create", "stw_costs_destroy", graph.pointer, self._handle.pointer, None, keep=(graph, self._handle))
         simulator = create("stw_simulator_create", "stw_simulator_destroy", costs.pointer, keep=(costs,))
@@ -120,4 +120,4 @@ def as_machine(machine: Union[Machine, str, "os.PathLike[str]", Mapping[str, Any
 
 def machines() -> dict[str, str]:
     """The families of built-in machines and what they are."""
-    return named_list("stw_machine_builtin")
+    return named_list("stw_machine_list")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, U
 
 from . import _text
 from ._graph import Graph
-from ._library import CNote, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
+from ._library import CExportIo, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
 from ._machine import Machine, as_machine
 from ._simulate import Evaluation, MachineLike, Simulator
 
@@ -45,7 +45,7 @@ class Plan:
         self._handle = handle
         self.graph = graph
         self.machine = machine
-        self.remark = ""  #: a warning of :meth:`load`, or ""
+        self.warning = ""  #: of :meth:`load`, or ""
         self._simulator = simulator
         self._result: Optional[Handle] = None  # that a read-only plan is part of
 
@@ -59,17 +59,15 @@ class Plan:
     @classmethod
     def load(cls, path: Path, graph: Graph, machine: MachineLike = None) -> Plan:
         """Reads a plan file for this graph. Without ``machine`` the machine in the file holds; else devices are matched by
-        name. A plan of another graph is refused; ``remark`` has what else there is to say."""
+        name. A plan of another graph is refused; ``warning`` has what else there is to say."""
         given = as_machine(machine)._in_unit(graph._size_scale) if machine is not None else None
         keep = (graph._handle, given._handle if given else None)
-        out, remark = ctypes.c_void_p(), ctypes.c_char_p()
-        call("stw_plan_open", path_bytes(path), graph._handle.pointer, given._handle.pointer if given else None,
-             ctypes.byref(out), ctypes.byref(remark))  # fmt: skip
-        handle = Handle(out.value, library.stw_plan_destroy, *keep)
-        own = Machine(Handle(library.stw_plan_machine(out.value), None, handle))._counted_in(graph._size_scale)
+        pointers = (graph._handle.pointer, given._handle.pointer if given else None)
+        handle = create("stw_plan_open", "stw_plan_destroy", path_bytes(path), *pointers, keep=keep)
+        own = Machine(Handle(library.stw_plan_machine(handle.pointer), None, handle))._counted_in(graph._size_scale)
         plan = cls.__new__(cls)
         plan._set(handle, graph, given or own)
-        plan.remark = text(remark.value)
+        plan.warning = text(library.stw_plan_warning(handle.pointer))
         return plan
 
     @classmethod
@@ -92,7 +90,7 @@ class Plan:
 
     @device.setter
     def device(self, values: Sequence[int]) -> None:
-        self._write("stw_plan_device", values, whole)
+        self._write("stw_plan_set_device", ctypes.c_int32, values, whole)
 
     @property
     def priority(self) -> tuple[float, ...]:
@@ -101,7 +99,7 @@ class Plan:
 
     @priority.setter
     def priority(self, values: Sequence[float]) -> None:
-        self._write("stw_plan_priority", values, float)
+        self._write("stw_plan_set_priority", ctypes.c_double, values, float)
 
     @property
     def group(self) -> tuple[int, ...]:
@@ -110,7 +108,13 @@ class Plan:
 
     @group.setter
     def group(self, values: Sequence[int]) -> None:
-        self._write("stw_plan_group", values, whole)
+        self._write("stw_plan_set_group", ctypes.c_int32, values, whole)
+
+    def order(self, device: int) -> Optional[tuple[int, ...]]:
+        """The strict order of one device: ids of its tasks. None where it has none."""
+        count = ctypes.c_int32()
+        ids = library.stw_plan_order(self._handle.pointer, whole(device), ctypes.byref(count))
+        return tuple(ids[: count.value]) if count.value >= 0 else None
 
     def set_order(self, device: int, tasks: Optional[Sequence[int]]) -> None:
         """A strict order for one device: ids of its tasks. None removes it."""
@@ -138,14 +142,11 @@ class Plan:
     def _read(self, name: str) -> tuple:
         return tuple(getattr(library, name)(self._handle.pointer)[: len(self.graph)])
 
-    def _write(self, name: str, values: Sequence[Any], convert: Callable[[Any], Any]) -> None:
+    def _write(self, name: str, entry: Any, values: Sequence[Any], convert: Callable[[Any], Any]) -> None:
         self._check_writable()
         if len(values) != len(self.graph):
             raise ValueError(f"{len(values)} values; the graph has {len(self.graph)} nodes")
-        converted = [convert(value) for value in values]
-        array = getattr(library, name)(self._handle.pointer)
-        for k, value in enumerate(converted):
-            array[k] = value
+        getattr(library, name)(self._handle.pointer, (entry * len(values))(*(convert(value) for value in values)))
 
     def _check_writable(self) -> None:
         if self._result is not None:
@@ -153,7 +154,10 @@ class Plan:
 
     def copy(self) -> Plan:
         """The same decisions in a plan that can be changed."""
-        return self._moved(self.simulator)
+        plan = Plan.__new__(Plan)
+        handle = create("stw_plan_copy", "stw_plan_destroy", self._handle.pointer, keep=(self._handle,))
+        plan._set(handle, self.graph, self.machine, self._simulator)
+        return plan
 
     __copy__ = copy
 
@@ -196,25 +200,23 @@ class Plan:
         know, or "". ``model`` is the file that the graph was read from, for formats that are such a file with the plan
         in it; without it, the path that was given to :func:`load`. ``strip`` is a module that names of modules begin behind
         (device-map, split-points)."""
-        note, options = CNote(), make_options({"strip": strip})
         model = self.graph.path if model is None else model
-        call(
-            "stw_plan_export_with", self.simulator._handle.pointer, self._handle.pointer, c_text(format), options.pointer,
-            None if model is None else path_bytes(model), path_bytes(path), note,
-        )  # fmt: skip
-        return text(note.text)
+        io = CExportIo(model_path=None if model is None else path_bytes(model), path=path_bytes(path))
+        self._export(format, make_options({"strip": strip}), io)
+        return text(io.note)
 
     def export_bytes(self, format: str, model: Optional[bytes] = None) -> bytes:
         """The same in memory: the bytes of the model in, those of the result out."""
-        out, size, note = ctypes.c_void_p(), ctypes.c_size_t(), CNote()
-        call(
-            "stw_plan_export_bytes", self.simulator._handle.pointer, self._handle.pointer, c_text(format), model,
-            0 if model is None else len(model), ctypes.byref(out), ctypes.byref(size), note,
-        )  # fmt: skip
+        io = CExportIo(model=model, model_size=0 if model is None else len(model))
+        self._export(format, None, io)
         try:
-            return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
+            return ctypes.string_at(io.bytes, io.size) if io.size else b""
         finally:
-            library.stw_bytes_free(out)
+            library.stw_bytes_free(io.bytes)
+
+    def _export(self, format: str, options: Optional[Handle], io: CExportIo) -> None:
+        handles = (self.simulator._handle.pointer, self._handle.pointer)
+        call("stw_plan_export", *handles, c_text(format), options.pointer if options else None, ctypes.byref(io))
 
     def to_device_map(self, strip: Optional[str] = None) -> dict[str, Any]:
         """Module names to devices, as Hugging Face's ``device_map`` takes them; ``strip`` as for :meth:`export`."""

@@ -81,22 +81,18 @@ class Simulator:
             found = found.with_memory(memory if scale == 1.0 else scale * _text.parse_bytes(memory))._counted_in(scale)
         self.machine = found._in_unit(scale)
         keep = (self.graph._handle, self.machine._handle)
-        self._costs = create(
-            "stw_costs_create", "stw_costs_destroy", keep[0].pointer, keep[1].pointer,
-            None if costs is None else path_bytes(costs), keep=keep,
-        )  # fmt: skip
+        options = make_options({})
+        if costs is not None:
+            call("stw_options_set", options.pointer, b"costs", path_bytes(costs))
+        pointers = (keep[0].pointer, keep[1].pointer, options.pointer)
+        self._costs = create("stw_costs_create", "stw_costs_destroy", *pointers, keep=keep)
         self._handle = create("stw_simulator_create", "stw_simulator_destroy", self._costs.pointer, keep=(self._costs,))
         self._local = threading.local()
         self._told = False
 
     @property
-    def remark(self) -> str:
-        """What there is to say about the costs (rows that match no op, ...), or ""."""
-        return text(library.stw_costs_remark(self._costs.pointer))
-
-    @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before trusting times and memory: the remark, sizes that the model leaves open, unknown operators, a program
+        """What to know before trusting times and memory: measured times that match no op, sizes that the model leaves open, unknown operators, a program
         that is already partitioned."""
         found: list[str] = []
         while (line := library.stw_costs_warning(self._costs.pointer, len(found))) is not None:

@@ -115,7 +115,7 @@ static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
         snprintf(ending, sizeof ending, "; ended after %lld updates without a better plan", (long long)h->settings.patience);
     snprintf(h->search->note, sizeof h->search->note, "%lld updates, %d groups of %d %s%s",
              (long long)stw_reinforce_updates(h->trainer), groups, h->problem.N, h->settings.units > 0 ? "units" : "ops", ending);
-    TRY(stw_plan_copy(plan, best, error));
+    TRY(stw_plan_assign(plan, best, error));
     return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
 }
 

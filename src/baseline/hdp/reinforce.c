@@ -260,7 +260,7 @@ static stw_status repair_best(stw_reinforce *r, stw_error *error) {
     if (!stw_score_is_better(&score, &r->best_score)) return STW_OK;
     r->best_score = score;
     r->last_better = r->update;
-    TRY(stw_plan_copy(r->best, r->plan[best], error));
+    TRY(stw_plan_assign(r->best, r->plan[best], error));
     if (score.reason == STW_VALID) e->found(e->context, r->best, &score);
     return STW_OK;
 }
@@ -268,7 +268,7 @@ static stw_status repair_best(stw_reinforce *r, stw_error *error) {
 static stw_status keep_best(stw_reinforce *r, stw_error *error) {
     for (int32_t k = 0; k < r->settings.samples; k++) {
         if (r->has_best && !stw_score_is_better(&r->score[k], &r->best_score)) continue;
-        TRY(stw_plan_copy(r->best, r->plan[k], error));
+        TRY(stw_plan_assign(r->best, r->plan[k], error));
         r->best_score = r->score[k];
         r->has_best = true;
         r->last_better = r->update;

@@ -318,10 +318,3 @@ stw_status stw_export_trace(stw_export *e, stw_error *error) {
     trace t = {.file = e->out, .s = e->simulator, .timeline = e->timeline};
     return put_all(&t, *e->arena, error);
 }
-
-stw_status stw_trace_write(const stw_simulator *simulator, const stw_plan *plan, const char *path, stw_error *error) {
-    STW_NEED(simulator);
-    STW_NEED(plan);
-    STW_NEED(path);
-    return stw_plan_export(simulator, plan, "trace", NULL, path, NULL, error);
-}

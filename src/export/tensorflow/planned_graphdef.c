@@ -257,7 +257,7 @@ static stw_status make_note(writer *w) {
     return w->e->note.p != NULL ? STW_OK : stw_fail(w->error, STW_ERROR_MEMORY, "out of memory");
 }
 
-static stw_status write_with(writer *w, bool is_text) {
+static stw_status write_planned(writer *w, bool is_text) {
     stw_export *e = w->e;
     w->model.arena = e->arena;
     TRY(is_text ? stw_tf_read_text(e->model, &w->model, w->error) : stw_tf_read_wire(e->model, &w->model, w->error));
@@ -284,5 +284,5 @@ stw_status stw_export_graphdef(stw_export *e, stw_error *error) {
                         "the model file is no TensorFlow GraphDef (.pb or .pbtxt); a model is exported to its own format only");
     }
     writer w = {.e = e, .error = error};
-    return write_with(&w, is_text);
+    return write_planned(&w, is_text);
 }

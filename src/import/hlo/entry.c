@@ -445,7 +445,7 @@ static stw_status take_kernels(build *b, const stw_graph *graph, stw_arena scrat
 }
 
 static stw_status make_graph(build *b, stw_str name, bool is_body, stw_graph **out) {
-    TRY(stw_builder_create_with(b->arena, STW_HLO, b->inside->ops, &b->b, b->error));
+    TRY(stw_builder_create(b->arena, STW_HLO, b->inside->ops, &b->b, b->error));
     stw_builder_keep_flow(b->b);
     STW_TRY_NEW(b->arena, b->value_of, b->entry->count, b->error);
     STW_TRY_NEW(b->arena, b->mark, b->entry->count, b->error);

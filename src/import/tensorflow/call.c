@@ -275,7 +275,7 @@ static stw_status run_map(call *c) {
     TRY(stw_tf_open(c->graph, c->node, c->function, c->in, c->in_count, c->scratch, &frame, c->error));
     TRY(stw_tf_run(&frame, STW_TF_TURN, c->error));
     take_returned(&frame, c->out);
-    for (int64_t k = 0; k < c->out->count; k++) c->out->out[k].dims = stw_tf_with(c->out->out[k].dims, 0, turns);
+    for (int64_t k = 0; k < c->out->count; k++) c->out->out[k].dims = stw_tf_insert(c->out->out[k].dims, 0, turns);
     return take_turns(c, turns, NULL);
 }
 

@@ -71,7 +71,7 @@ static inline stw_tf_dims stw_tf_without(stw_tf_dims dims, int32_t axis) {
     return dims;
 }
 
-static inline stw_tf_dims stw_tf_with(stw_tf_dims dims, int32_t axis, int64_t extent) {
+static inline stw_tf_dims stw_tf_insert(stw_tf_dims dims, int32_t axis, int64_t extent) {
     if (dims.rank < 0 || dims.rank == STW_TF_MAX_RANK) return (stw_tf_dims){.rank = -1};
     for (int32_t d = dims.rank++; d > axis; d--) dims.dim[d] = dims.dim[d - 1];
     dims.dim[axis] = extent;

@@ -313,7 +313,7 @@ void stw_tf_concatenate(const stw_tf_graph *graph, int32_t node, stw_tf_result *
 void stw_tf_pack(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims in = stw_tf_input_dims(graph, node, 0);
     const int32_t axis = in.rank >= 0 ? stw_tf_axis(stw_tf_attribute_of(graph, node, STW_TF_axis, 0), in.rank + 1) : -1;
-    if (axis >= 0) stw_tf_give(r, stw_tf_with(in, axis, graph->facts[node].inputs.count));
+    if (axis >= 0) stw_tf_give(r, stw_tf_insert(in, axis, graph->facts[node].inputs.count));
 }
 
 void stw_tf_unpack(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
@@ -354,7 +354,7 @@ void stw_tf_expand(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims in = stw_tf_input_dims(graph, node, 0);
     const stw_tf_ints at = stw_tf_input_ints(graph, node, 1);
     const int32_t axis = at.count == 1 && in.rank >= 0 ? stw_tf_axis(at.value[0], in.rank + 1) : -1;
-    if (axis >= 0) stw_tf_give(r, stw_tf_with(in, axis, 1));
+    if (axis >= 0) stw_tf_give(r, stw_tf_insert(in, axis, 1));
 }
 
 void stw_tf_squeeze(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
@@ -453,7 +453,7 @@ void stw_tf_gather(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const int32_t axis = stw_tf_axis(has_axis && at.count == 1 ? at.value[0] : 0, in.rank);
     if (axis < 0 || index.rank < 0 || (has_axis && at.count != 1)) return;
     stw_tf_dims out = stw_tf_without(in, axis);
-    for (int32_t d = index.rank - 1; d >= 0; d--) out = stw_tf_with(out, axis, index.dim[d]);
+    for (int32_t d = index.rank - 1; d >= 0; d--) out = stw_tf_insert(out, axis, index.dim[d]);
     stw_tf_give(r, out);
 }
 
@@ -462,7 +462,7 @@ void stw_tf_one_hot(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_ints depth = stw_tf_input_ints(graph, node, 1);
     if (in.rank < 0 || depth.count != 1 || depth.value[0] < 0) return;
     const int32_t axis = stw_tf_axis(stw_tf_attribute_of(graph, node, STW_TF_axis, -1), in.rank + 1);
-    if (axis >= 0) stw_tf_give(r, stw_tf_with(in, axis, depth.value[0]));
+    if (axis >= 0) stw_tf_give(r, stw_tf_insert(in, axis, depth.value[0]));
 }
 
 void stw_tf_counting(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {

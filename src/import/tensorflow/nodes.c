@@ -408,7 +408,7 @@ static stw_status build_graph(build *b, stw_graph **out) {
     STW_TRY_NEW(b->graph.arena, b->part_key, (int64_t)capacity, b->error);
     STW_TRY_NEW(b->graph.arena, b->part_node, (int64_t)capacity, b->error);
     b->part_mask = capacity - 1;
-    TRY(stw_builder_create_with(b->graph.arena, STW_TENSORFLOW, b->graph.ops, &b->builder, b->error));
+    TRY(stw_builder_create(b->graph.arena, STW_TENSORFLOW, b->graph.ops, &b->builder, b->error));
     stw_builder_keep_insides(b->builder, &b->graph.library->insides, b->graph.function != NULL);
     stw_builder_set_text(b->builder, b->graph.model->source);
     for (int32_t i = 0; i < N; i++) {

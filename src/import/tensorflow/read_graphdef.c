@@ -52,8 +52,8 @@ stw_status stw_saved_model_refuse(stw_str bytes, stw_read_options *options, stw_
 
 typedef stw_status read_model(stw_str, stw_tf_model *, stw_error *);
 
-static stw_status read_with(read_model *read, stw_str bytes, stw_read_options *options, stw_arena *arena, stw_arena scratch,
-                            stw_graph **out, stw_error *error) {
+static stw_status read_model_in(read_model *read, stw_str bytes, stw_read_options *options, stw_arena *arena, stw_arena scratch,
+                                stw_graph **out, stw_error *error) {
     stw_tf_model model = {.arena = arena};
     stw_tf_graph graph;
     stw_tf_library library;
@@ -74,27 +74,19 @@ static stw_status read_in_arena(read_model *read, stw_str bytes, stw_read_option
     TRY(stw_arena_create_for_file(&arena, error));
     stw_status status = stw_arena_create_for_file(&scratch, error);
     if (status == STW_OK) {
-        status = read_with(read, bytes, options, &arena, scratch, out, error);
+        status = read_model_in(read, bytes, options, &arena, scratch, out, error);
         stw_arena_destroy(&scratch);
     }
     stw_arena_destroy(&arena);
     return status;
 }
 
-stw_status stw_graphdef_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
+stw_status stw_graphdef_read(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
     return read_in_arena(stw_tf_read_wire, bytes, options, out, error);
 }
 
-stw_status stw_pbtxt_read_shaped(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error) {
+stw_status stw_pbtxt_read(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error) {
     return read_in_arena(stw_tf_read_text, text, options, out, error);
-}
-
-stw_status stw_graphdef_read(stw_str bytes, stw_graph **out, stw_error *error) {
-    return stw_graphdef_read_shaped(bytes, NULL, out, error);
-}
-
-stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error) {
-    return stw_pbtxt_read_shaped(text, NULL, out, error);
 }
 
 static bool is_identifier(stw_str s) {

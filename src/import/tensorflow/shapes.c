@@ -172,7 +172,7 @@ static void list_end(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) 
 
 static void list_stack(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const int64_t count = stw_tf_attribute_of(graph, node, STW_TF_num_elements, -1);
-    if (count >= 0) stw_tf_give(r, stw_tf_with(element_shape(graph, node, 1), 0, count));
+    if (count >= 0) stw_tf_give(r, stw_tf_insert(element_shape(graph, node, 1), 0, count));
 }
 
 static void segment_sum(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {

@@ -55,8 +55,8 @@ static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t i
     }
     TRY(stw_plan_create(s->graph, s->machine, &c->plan, error));
     TRY(stw_plan_create(s->graph, s->machine, &c->best, error));
-    TRY(stw_plan_copy(c->plan, start, error));
-    return stw_plan_copy(c->best, start, error);
+    TRY(stw_plan_assign(c->plan, start, error));
+    return stw_plan_assign(c->best, start, error);
 }
 
 /* A strict order would forbid nearly every move, so the chain goes on with priorities that say the same. */
@@ -100,12 +100,12 @@ static stw_status vary_groups(const stw_annealing *a, stw_chain *c, int32_t inde
     if (!stw_score_is_better(&c->score, &c->best_score)) return STW_OK;
     c->best_score = c->score;
     memcpy(c->best_fusion, c->fusion, (size_t)N * sizeof *c->fusion);
-    return stw_plan_copy(c->best, c->plan, error);
+    return stw_plan_assign(c->best, c->plan, error);
 }
 
 /* What another chain that begins with the same plan has found out about it. */
 static stw_status begin_like(stw_chain *c, const stw_chain *like, stw_error *error) {
-    TRY(stw_plan_copy(c->plan, like->plan, error));
+    TRY(stw_plan_assign(c->plan, like->plan, error));
     if (c->fusion != NULL) {
         memcpy(c->fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
         memcpy(c->best_fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
@@ -222,7 +222,7 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
     if (!stw_score_is_better(&score, &c->best_score)) return STW_OK;
     c->best_score = score;
     if (c->fusion != NULL) memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof(double));
-    return stw_plan_copy(c->best, c->plan, &c->error);
+    return stw_plan_assign(c->best, c->plan, &c->error);
 }
 
 static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
@@ -276,7 +276,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
         if (search->found != NULL) search->found(search->watch_context, best->best, known);
     }
     if (stw_score_is_better(&best->best_score, &worst->score) && !stw_anneal_has_order(best->best)) {
-        TRY(stw_plan_copy(worst->plan, best->best, error));
+        TRY(stw_plan_assign(worst->plan, best->best, error));
         if (worst->fusion != NULL) memcpy(worst->fusion, best->best_fusion, (size_t)best->plan->graph->N * sizeof(double));
         worst->score = best->best_score;
         worst->since_look = STW_ANNEAL_LOOK_EVERY;
@@ -411,7 +411,7 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
     TRY(run_rounds(a, &known, error));
     const stw_chain *best = &a->chain[best_chain(a)];
     write_note(search, &before, &best->best_score);
-    TRY(stw_plan_copy(plan, best->best, error));
+    TRY(stw_plan_assign(plan, best->best, error));
     stw_plan_join(search->simulator, plan);
     return STW_OK;
 }
@@ -429,7 +429,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     annealing *a = calloc(1, sizeof *a);
     stw_status status = a == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : STW_OK;
     const bool decided = is_decided(search);
-    if (status == STW_OK && decided) status = stw_plan_copy(plan, starts.plan[0], error);
+    if (status == STW_OK && decided) status = stw_plan_assign(plan, starts.plan[0], error);
     if (status == STW_OK && !decided) {
         a->shared.search = search;
         status = anneal(a, &starts, plan, error);

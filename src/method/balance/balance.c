@@ -183,7 +183,7 @@ static stw_status judge(stw_balance *b, const int32_t *device, stw_plan *trial, 
     if (*has_best && !stw_score_is_better(&score, best)) return STW_OK;
     *best = score;
     *has_best = true;
-    TRY(stw_plan_copy(plan, trial, error));
+    TRY(stw_plan_assign(plan, trial, error));
     if (search->found != NULL) search->found(search->watch_context, plan, best);
     return STW_OK;
 }

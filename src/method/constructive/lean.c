@@ -22,7 +22,7 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
     problem *p = context;
     const stw_simulator *s = p->search->simulator;
     stw_lean_order order;
-    TRY(stw_plan_copy(plan, p->placement[variant / KINDS], error));
+    TRY(stw_plan_assign(plan, p->placement[variant / KINDS], error));
     switch (variant % KINDS) {
         case BY_ORDER:
             TRY(stw_lean_reorder(p->search, p->unfused, plan, scratch, &order, error));

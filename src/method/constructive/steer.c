@@ -49,7 +49,7 @@ static stw_status fill(double **out, int32_t count, double value, stw_arena *are
 static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_arena scratch, stw_error *error) {
     const steer *s = context;
     const stw_search *search = s->search;
-    if (variant == 0 && s->best != NULL) return stw_plan_copy(plan, s->best, error);
+    if (variant == 0 && s->best != NULL) return stw_plan_assign(plan, s->best, error);
     const int32_t T = s->base.tasks->T, k = s->best != NULL ? variant - 1 : variant;
     double *aversion = NULL, *unit_glue = NULL, *plan_glue = NULL;
     TRY(fill(&aversion, T, exp(a0[k % AVERSIONS]), &scratch, error));
@@ -116,7 +116,7 @@ static stw_status run_rounds(steer *s, stw_plan *plan, stw_plan *kept, stw_arena
     const int32_t starts = s->starts.count < STARTS ? s->starts.count : STARTS;
     s->best = starts > 0 ? kept : NULL;
     if (s->best != NULL) {
-        TRY(stw_plan_copy(kept, s->starts.plan[0], error));
+        TRY(stw_plan_assign(kept, s->starts.plan[0], error));
         snprintf(s->search->note, sizeof s->search->note, "as %.*s has it", STW_STR_SHOW(s->starts.plan[0]->method));
     }
     for (int32_t r = 0; r < ROUNDS; r++) {
@@ -128,7 +128,7 @@ static stw_status run_rounds(steer *s, stw_plan *plan, stw_plan *kept, stw_arena
         TRY(run_round(s, plan, arena, &best, error));
         write_note(s, best);
         s->best = kept;
-        TRY(stw_plan_copy(kept, plan, error));
+        TRY(stw_plan_assign(kept, plan, error));
     }
     return STW_OK;
 }

@@ -103,7 +103,7 @@ stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps,
     x->has_best = true;
     x->score = score;
     if (*step_ps < x->beat_ps) x->beat_ps = *step_ps;
-    TRY(stw_plan_copy(x->best, plan, error));
+    TRY(stw_plan_assign(x->best, plan, error));
     if (x->search->found != NULL) x->search->found(x->search->watch_context, x->best, &x->score);
     return STW_OK;
 }

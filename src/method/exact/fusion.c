@@ -125,7 +125,7 @@ static stw_status solve_groups(exact_fusion *x, stw_error *error) {
 
 static stw_status try_set(exact_fusion *x, int32_t set, stw_error *error) {
     stw_score score = {0};
-    if (x->fixed != NULL) TRY(stw_plan_copy(x->trial, x->fixed, error));
+    if (x->fixed != NULL) TRY(stw_plan_assign(x->trial, x->fixed, error));
     if (!make_groups(x, set, x->fixed != NULL ? x->fixed->device : x->one, x->trial->group)) return STW_OK;
     bool legal = false;
     TRY(are_legal(x, &legal, error));
@@ -141,7 +141,7 @@ static stw_status try_set(exact_fusion *x, int32_t set, stw_error *error) {
     x->has_best = true;
     x->score = score;
     if (x->search->found != NULL) x->search->found(x->search->watch_context, x->trial, &score);
-    return stw_plan_copy(x->best, x->trial, error);
+    return stw_plan_assign(x->best, x->trial, error);
 }
 
 static stw_status try_all(exact_fusion *x, stw_error *error) {

@@ -142,6 +142,6 @@ stw_status stw_go_take_best(stw_go *g, stw_plan *plan, stw_error *error) {
     stw_score score = {0};
     const stw_plan *best = stw_trainer_best(g->trainer, &score);
     if (best == NULL) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was made before the budget ended");
-    TRY(stw_plan_copy(plan, best, error));
+    TRY(stw_plan_assign(plan, best, error));
     return score.reason == STW_INVALID_MEMORY ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
 }

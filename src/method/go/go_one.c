@@ -111,7 +111,7 @@ static stw_status try_from_nothing(stw_go *g, const stw_environment *environment
     const stw_plan *best = stw_trainer_best(g->trainer, &found_score);
     if (status == STW_OK && best != NULL && stw_score_is_better(&found_score, score)) {
         *score = found_score;
-        status = stw_plan_copy(plan, best, error);
+        status = stw_plan_assign(plan, best, error);
     }
     stw_trainer_destroy(g->trainer);
     g->trainer = NULL;
@@ -126,7 +126,7 @@ static stw_status run_trainer(stw_go *g, stw_plan *plan, stw_error *error) {
     g->has_first = start != NULL;
     stw_score begin = g->first;
     if (start != NULL && tries_nothing(g)) {
-        TRY(stw_plan_copy(plan, start, error));
+        TRY(stw_plan_assign(plan, start, error));
         TRY(try_from_nothing(g, &environment, plan, &begin, error));
         start = plan;
     }

@@ -49,7 +49,7 @@ static bool can_move(const stw_go *g) { return g->problem.places && g->search->s
 static stw_status take_best(stw_go *g, stw_plan *plan, stw_zero *out, stw_error *error) {
     const stw_plan *best = stw_trainer_best(g->trainer, &out->best);
     if (best == NULL) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was made before the budget ended");
-    return stw_plan_copy(plan, best, error);
+    return stw_plan_assign(plan, best, error);
 }
 
 /* The plan without noise alone, or, of a policy that does not steer, the move that it finds most promising: one decode. */
@@ -125,7 +125,7 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
     stw_environment environment = stw_go_environment(g);
     if (start != NULL && (stw_search_is_stopped(g->search) || stw_search_evaluations_left(g->search) < 2)) {
         out->best = g->first;
-        return stw_plan_copy(plan, start, error);
+        return stw_plan_assign(plan, start, error);
     }
     environment.net = net;
     TRY(choose_settings(g, policy, samples > 0 ? samples : 1, error));
