@@ -25,9 +25,8 @@ static const double SLOW_BOUND_SHARE = 0.05, SLOW_FUSION_SHARE = 0.25, SLOW_FIRS
 /* ---- the budget ---- */
 
 static bool is_spent(const stw_runner *r, double share) {
-    if (stw_runner_is_cancelled(r)) return true;
-    if (r->settings.budget_s > 0.0 && stw_runner_now_s(r) >= r->began_s + share * r->settings.budget_s) return true;
-    return r->settings.evaluations > 0 && (double)r->evaluations >= share * (double)r->settings.evaluations;
+    const stw_budget whole = stw_runner_budget(r);
+    return stw_runner_is_cancelled(r) || stw_budget_is_spent(&whole, (stw_moment){stw_runner_now_s(r), r->evaluations}, share);
 }
 
 /* ---- what things take ---- */
@@ -164,10 +163,7 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
     budget.last_s = stw_runner_share(r, POLICY_SHARE).until_s;
     budget.gives_up = budget.last_s > 0.0;
     if (last) return budget;
-    const double now_s = stw_runner_now_s(r);
-    if (budget.until_s > 0.0) budget.until_s = now_s + METHOD_SHARE * (budget.until_s - now_s);
-    if (budget.evaluations > 0) budget.evaluations = (int64_t)ceil(METHOD_SHARE * (double)budget.evaluations);
-    return budget;
+    return stw_budget_share(&budget, (stw_moment){.s = stw_runner_now_s(r)}, METHOD_SHARE, STW_SHARE_UP);
 }
 
 static bool may_place(const stw_runner *r) {

@@ -397,15 +397,15 @@ stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *erro
 
 /* ---- shares and rules ---- */
 
+stw_budget stw_runner_budget(const stw_runner *r) {
+    return (stw_budget){.evaluations = r->settings.evaluations,
+                        .until_s = r->settings.budget_s > 0.0 ? r->began_s + r->settings.budget_s : 0.0,
+                        .began = {.s = r->began_s}};
+}
+
 stw_budget stw_runner_share(const stw_runner *r, double share) {
-    stw_budget budget = {0};
-    if (r->settings.budget_s > 0.0) budget.until_s = r->began_s + share * r->settings.budget_s;
-    if (r->settings.evaluations > 0) {
-        const int64_t all = r->settings.evaluations; /* too large for a double, perhaps */
-        const int64_t left = (share < 1.0 ? (int64_t)(share * (double)all) : all) - r->evaluations;
-        budget.evaluations = left > 0 ? left : 1;
-    }
-    return budget;
+    const stw_budget whole = stw_runner_budget(r), part = stw_budget_share(&whole, whole.began, share, STW_SHARE_DOWN);
+    return stw_budget_rest(&part, r->evaluations);
 }
 
 int32_t stw_runner_rule(const stw_runner *r) {

@@ -102,7 +102,9 @@ bool stw_runner_proves_none(const stw_runner *runner, const stw_result *result);
 /* Says in result->lacking whether there is no valid plan or none was found, and what stands between the plans and validity. */
 void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
 
-/* What may be used until `share` of the budget is gone. */
+/* That of all methods together. */
+stw_budget stw_runner_budget(const stw_runner *runner);
+/* What the next method may use until `share` of it is gone. */
 stw_budget stw_runner_share(const stw_runner *runner, double share);
 /* The rule that goes with placements: the one that was asked for; the default if the schedule is not ours to decide; else what
  * suits the objective. */

@@ -170,16 +170,6 @@ static bool begins_on_groups(const stw_method *method, const stw_search *search)
     return !learns || search->policy == NULL || search->policy->file == NULL;
 }
 
-static stw_budget share_of(const stw_search *search, double share) {
-    stw_budget budget = search->budget;
-    const double now_s = stw_search_now_s(search);
-    const int64_t spent = (int64_t)atomic_load(&search->evaluations);
-    if (budget.until_s > 0.0) budget.until_s = now_s + share * (budget.until_s - now_s);
-    if (budget.evaluations > 0) /* 0 would be no limit */
-        budget.evaluations = spent + 1 + (int64_t)(share * (double)(budget.evaluations - spent - 1));
-    return budget;
-}
-
 /* The second half begins with what the first has found: its note would speak of its own gain alone. */
 static stw_status note_gain(const stw_method *method, stw_search *search, const stw_score *before, const stw_plan *plan,
                             stw_error *error) {
@@ -198,7 +188,7 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
     stw_score score = {0}, best = {0};
     TRY(stw_plan_create(plan->graph, plan->machine, &placed, error));
     placed->method = stw_str_of(method->name);
-    search->budget = share_of(search, GROUPS_SHARE);
+    search->budget = stw_budget_share(&whole, stw_search_moment(search), GROUPS_SHARE, STW_SHARE_BESIDE_ONE);
     stw_status status = place_groups(method, search, search->fusing, placed, error);
     const bool none = status == STW_ERROR_NO_PLAN; /* of ops there may be one */
     if (status == STW_OK) status = stw_fusing_choose(search, placed, error);

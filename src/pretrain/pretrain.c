@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "policy/checkpoint.h"
 #include "pretrain/pretrain_state.h"
+#include "search/budget.h"
 
 /* ---- settings ---- */
 
@@ -173,7 +174,8 @@ static stw_status find_progress(stw_pretrain *p, bool *over, stw_error *error) {
         *over = p->update >= p->settings.updates;
         return STW_OK;
     }
-    double share = (stw_now_s() - p->began_s) / fmax(p->settings.budget_s, 1e-9);
+    const stw_budget budget = {.until_s = p->began_s + p->settings.budget_s, .began = {.s = p->began_s}};
+    double share = stw_budget_progress(&budget, (stw_moment){.s = stw_now_s()});
     TRY(stw_comm_broadcast(p->comm, &share, sizeof share, error));
     p->progress = fmin(1.0, share);
     *over = share >= 1.0 && p->update > 0 && p->update % p->settings.visits == 0; /* something is learnt, however short it is */

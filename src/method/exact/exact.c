@@ -104,7 +104,7 @@ stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps,
     x->score = score;
     if (*step_ps < x->beat_ps) x->beat_ps = *step_ps;
     TRY(stw_plan_copy(x->best, plan, error));
-    if (x->search->found != NULL) x->search->found(x->search->watch_context, x->best, &x->score);
+    stw_search_tell(x->search, x->best, &x->score);
     return STW_OK;
 }
 

@@ -140,7 +140,7 @@ static stw_status try_set(exact_fusion *x, int32_t set, stw_error *error) {
     if (x->has_best && !stw_score_is_better(&score, &x->score)) return STW_OK;
     x->has_best = true;
     x->score = score;
-    if (x->search->found != NULL) x->search->found(x->search->watch_context, x->trial, &score);
+    stw_search_tell(x->search, x->trial, &score);
     return stw_plan_copy(x->best, x->trial, error);
 }
 
