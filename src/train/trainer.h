@@ -15,16 +15,16 @@
 #ifndef STW_TRAIN_TRAINER_H
 #define STW_TRAIN_TRAINER_H
 
-#include "base/pool.h"
 #include "policy/checkpoint.h"
 #include "policy/distribution.h"
+#include "search/search.h"
 #include "train/decode.h"
 #include "train/explore.h"
 #include "train/ppo.h"
 
 typedef struct stw_train_settings {
     uint64_t seed;
-    int64_t updates;         /* 0: until the environment is over */
+    int64_t updates;         /* 0: until the budget is spent */
     int32_t patience;        /* updates without a better plan after which the next round begins; 0: there is one round */
     int32_t samples, epochs; /* per update */
     double clip;             /* of PPO's ratios */
@@ -56,32 +56,22 @@ typedef struct stw_train_settings {
  * graphs, and for using it on another. False if unknown. */
 bool stw_train_preset(const char *name, stw_train_settings *out);
 
-/* What the trainer works in; its caller's. `finish`, `repair` and `curve` may be NULL. */
-typedef struct stw_environment {
-    void *context;
-    stw_net *net; /* to use and not to change; NULL: the trainer makes one and learns into it */
-    stw_pool *pool;
-    stw_workspace *const *workspace; /* (threads) */
-    const stw_arena *scratch;        /* (threads) copies are scratch */
-    /* Fills in what is not decided here and yet not left alone: groups by a rule. */
-    stw_status (*finish)(void *context, stw_plan *plan, int32_t worker, stw_error *error);
-    stw_status (*evaluate)(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
-    stw_status (*repair)(void *context, stw_plan *plan, stw_score *score, stw_error *error);
-    bool (*is_stopped)(void *context); /* time is up, or somebody cancelled */
-    int64_t (*evaluations_left)(void *context);
-    double (*progress)(void *context); /* of the budget, 0 to 1; used when `updates` is 0 */
-    void (*found)(void *context, const stw_plan *plan, const stw_score *score); /* a better plan */
-    void (*curve)(void *context, const stw_curve_row *row);
-} stw_environment;
-
 typedef struct stw_trainer stw_trainer;
 
-/* config: the network, its feature columns filled in (that of environment->net, if there is one). `start`: an initial plan,
- * and what it is worth; NULL: none. */
-stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
+/* It works for `search`, with what is left of its budget from now on. `net`: to use and not to change; NULL: the trainer makes
+ * one and learns into it. config: the network, its feature columns filled in (that of `net`, if there is one). `start`: an
+ * initial plan, and what it is worth; NULL: none. */
+stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
                               stw_trainer **out, stw_error *error);
 void stw_trainer_destroy(stw_trainer *trainer);
+
+/* It may use no more than a share of what is left of the budget from now on. */
+void stw_trainer_limit(stw_trainer *trainer, double share);
+/* How far the course of the training is at least, 0 to 1: for a caller who counts the updates. */
+void stw_trainer_set_progress(stw_trainer *trainer, double progress);
+/* 0 to 1: of the updates if the settings count them, else of the budget, or as the caller says if that is more. */
+double stw_trainer_progress(const stw_trainer *trainer);
 
 /* One update, the beginning of a round included when it is time. `*over`: nothing was done, since budget or updates are spent. */
 stw_status stw_trainer_step(stw_trainer *trainer, bool *over, stw_error *error);
@@ -105,6 +95,7 @@ stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *s
 
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
 int64_t stw_trainer_updates(const stw_trainer *trainer);
+int64_t stw_trainer_decodes(const stw_trainer *trainer); /* plans made from decisions */
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
 /* A round of moves: of `proposals` of them the `tries` that the network likes best are tried, and then all that helped together.
  * `*tried`: plans that were evaluated; at most tries + 1, and tries at most samples. Needs settings.moves and proposals. */

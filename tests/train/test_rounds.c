@@ -26,7 +26,7 @@ TEST(proposal, moves_whole_groups_to_devices_that_may_be_used) {
     stw_rng rng = stw_rng_create(4);
     int32_t moved = 0, still = 0, alike[STW_GROUPINGS] = {0};
     random_placement(&rng, b->s->simulator, b->s->plan);
-    b->problem.listing.allowed = 7; /* not the last device */
+    b->list.linked = 7; /* not the last device */
     for (uint64_t seed = 1; seed <= 100; seed++) {
         propose(b, b->s->plan, seed, device);
         propose(b, b->s->plan, seed, again);
