@@ -2,7 +2,6 @@
  * until the budget ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
@@ -114,26 +113,26 @@ static stw_status run_single(stw_runner *r, int32_t fusion, stw_result *result, 
     r->fusing->fused = groups;
     if (status != STW_OK) return status;
     stw_entry *entry = result->entry[result->count - 1];
-    if (entry->note[0] == '\0')
-        snprintf(entry->note, sizeof entry->note, fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s%s",
-                 stw_fusion_name[fusion], r->fusing->partial ? " as far as the time went" : "");
+    if (entry->outcome.note[0] == '\0')
+        snprintf(entry->outcome.note, sizeof entry->outcome.note,
+                 fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s%s", stw_fusion_name[fusion],
+                 r->fusing->partial ? " as far as the time went" : "");
     return STW_OK;
 }
 
 /* The last entry is a second run of its method: rows have names of their own. */
 static void name_last(stw_result *result, const char *name) {
     stw_entry *entry = result->entry[result->count - 1];
-    entry->method = name;
+    entry->candidate.method = name;
     if (entry->plan != NULL) entry->plan->method = stw_str_of(name);
 }
 
 /* The plan that was given, as it is. */
 static stw_status add_given(stw_runner *r, stw_result *result, stw_error *error) {
-    stw_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = "given";
+    stw_entry *entry;
+    TRY(stw_entry_create("given", &entry, error));
     entry->began_s = stw_runner_now_s(r);
-    entry->evaluations = 1;
+    entry->candidate.evaluations = 1;
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
     if (status == STW_OK) status = stw_plan_copy(entry->plan, r->from, error);
     if (status == STW_OK) return stw_runner_add(r, entry, result, error);
@@ -248,10 +247,10 @@ static void put_last_first(stw_result *result) {
 
 static void rename_entry(stw_entry *entry, const char *ending) {
     char name[sizeof entry->again];
-    snprintf(name, sizeof name, "%.30s-%s", entry->method, ending);
+    snprintf(name, sizeof name, "%.30s-%s", entry->candidate.method, ending);
     memcpy(entry->again, name, sizeof name);
-    entry->method = entry->again;
-    if (entry->plan != NULL) entry->plan->method = stw_str_of(entry->method);
+    entry->candidate.method = entry->again;
+    if (entry->plan != NULL) entry->plan->method = stw_str_of(entry->candidate.method);
 }
 
 /* Groups for what there is: the default as it should be, and the best plan. */
@@ -266,7 +265,8 @@ static stw_status fuse_plans(stw_runner *r, stw_result *result, stw_error *error
 static stw_stop end_of_fusing(const stw_runner *r, const stw_result *result) {
     enum { EVALUATIONS = 10 }; /* of plans with groups, which take longer: two of the default, four of the best plan */
     const stw_entry *first = result->entry[0];
-    const double evaluation_s = first->evaluations > 0 ? first->search_s / (double)first->evaluations : 0.0;
+    const double evaluation_s =
+        first->candidate.evaluations > 0 ? first->candidate.search_s / (double)first->candidate.evaluations : 0.0;
     return stop_at(r, r->began_s + r->settings.budget_s - EVALUATIONS * evaluation_s);
 }
 
@@ -281,7 +281,8 @@ static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error)
     const double half_s = 0.5 * FUSION_S * r->simulator->graph->op_count;
     if (stw_runner_now_s(r) + half_s > stop.until_s) {
         r->leaves_fusion = true;
-        snprintf(result->entry[0]->note, sizeof result->entry[0]->note, "nothing fused: the time does not suffice for it");
+        snprintf(result->entry[0]->outcome.note, sizeof result->entry[0]->outcome.note,
+                 "nothing fused: the time does not suffice for it");
         return STW_OK;
     }
     r->settings.tasks = tasks;
@@ -333,7 +334,7 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
     if (r->fusing != NULL && r->settings.fusion >= 0) return STW_OK; /* it would not go by that rule */
     if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
     TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, EXACT_SHARE), true, result, error));
-    result->optimal = result->entry[result->count - 1]->proved;
+    result->optimal = result->entry[result->count - 1]->outcome.proved;
     return STW_OK;
 }
 
@@ -351,8 +352,8 @@ static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind ki
 /* The share of the budget of time after which the noise check begins, which takes 64 evaluations. (A budget of evaluations is
  * for the search alone.) */
 static double end_of_search(const stw_runner *r, const stw_result *result) {
-    if (r->settings.budget_s <= 0.0 || result->entry[0]->evaluations == 0) return 1.0;
-    const double evaluation_s = result->entry[0]->search_s / (double)result->entry[0]->evaluations;
+    if (r->settings.budget_s <= 0.0 || result->entry[0]->candidate.evaluations == 0) return 1.0;
+    const double evaluation_s = result->entry[0]->candidate.search_s / (double)result->entry[0]->candidate.evaluations;
     return 1.0 - fmin(0.1, 100.0 * evaluation_s / r->threads / r->settings.budget_s);
 }
 

@@ -118,8 +118,8 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
     relay_watch(via, &inner);
     const stw_status status = method->run(&inner, of_groups, error);
     atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
-    outer->repaired = inner.repaired;
-    memcpy(outer->note, inner.note, sizeof inner.note);
+    outer->outcome.repaired = inner.outcome.repaired;
+    memcpy(outer->outcome.note, inner.outcome.note, sizeof inner.outcome.note);
     return status;
 }
 
@@ -176,7 +176,8 @@ static stw_status note_gain(const stw_method *method, stw_search *search, const 
     stw_score after = {0};
     if (method->kind != STW_METHOD_SEARCH || before->reason != STW_VALID || before->value <= 0.0) return STW_OK;
     TRY(stw_search_evaluate(search, plan, 0, &after, error));
-    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * (1.0 - after.value / before->value));
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% below its start",
+             100.0 * (1.0 - after.value / before->value));
     return STW_OK;
 }
 
@@ -257,7 +258,7 @@ static stw_status keep_better_start(const stw_method *method, stw_search *search
     TRY(stw_search_evaluate(search, plan, 0, &found, error));
     TRY(stw_search_evaluate(search, search->start[0], 0, &start, error));
     if (!stw_score_is_better(&start, &found)) return STW_OK;
-    snprintf(search->note, sizeof search->note, "nothing better than the plan it began with");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "nothing better than the plan it began with");
     return stw_plan_copy(plan, search->start[0], error);
 }
 
@@ -278,7 +279,7 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     } else {
         TRY(method->run(search, plan, error));
         keep_given(search, plan);
-        if (search->given_groups != NULL) search->proved = false;                        /* it saw ops */
+        if (search->given_groups != NULL) search->outcome.proved = false;                /* it saw ops */
         if (method->kind == STW_METHOD_EXACT) TRY(stw_search_tidy(search, plan, error)); /* it knows no ties */
     }
     if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;

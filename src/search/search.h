@@ -39,6 +39,12 @@ typedef struct stw_policy_settings {
     bool resume;          /* from that file */
 } stw_policy_settings;
 
+typedef struct stw_outcome { /* what a method says of its plan */
+    bool repaired;           /* it did not fit at first */
+    bool proved;             /* no plan is better; of a method that makes none: no plan is valid */
+    char note[160];          /* how it was found, for people; or empty */
+} stw_outcome;
+
 typedef struct stw_fusing stw_fusing; /* fusing.h */
 
 typedef struct stw_search {
@@ -66,9 +72,7 @@ typedef struct stw_search {
     /* What the method reports. */
     atomic_llong evaluations; /* simulations so far */
     atomic_bool met;          /* one of them met the bound */
-    bool repaired;            /* the plan did not fit at first */
-    bool proved;              /* no plan is better; of a method that makes none: no plan is valid */
-    char note[160];           /* how the plan was found, for people; or empty */
+    stw_outcome outcome;
 
     /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */
     void (*found)(void *context, const stw_plan *plan, const stw_score *score);

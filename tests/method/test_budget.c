@@ -84,9 +84,9 @@ TEST(budget, the_cheapest_good_method_runs_first) {
             options_of("tasks", tasks[k % 2], "objective", objective[k / 2], "budget", "200ms", "threads", "2", NULL), &s);
         if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
             check_result(p.simulator, result);
-            CHECK_STR(result->entry[0]->method, "single");
-            CHECK_STR(result->entry[0]->note, k % 2 == 0 ? "" : "nothing fused: the time does not suffice for it");
-            CHECK_STR(result->entry[1]->method, method[k / 2]);
+            CHECK_STR(result->entry[0]->candidate.method, "single");
+            CHECK_STR(result->entry[0]->outcome.note, k % 2 == 0 ? "" : "nothing fused: the time does not suffice for it");
+            CHECK_STR(result->entry[1]->candidate.method, method[k / 2]);
             CHECK(!stw_result_is_optimal(result));
             CHECK(result->bounds.plan_s == 0.0 && result->noise.draws == 0);
         }
@@ -98,7 +98,7 @@ TEST(budget, the_cheapest_good_method_runs_first) {
 
 static const stw_entry *find_entry(const stw_result *result, const char *method) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (strcmp(result->entry[k]->method, method) == 0) return result->entry[k];
+        if (strcmp(result->entry[k]->candidate.method, method) == 0) return result->entry[k];
     }
     return NULL;
 }
@@ -115,12 +115,12 @@ TEST(budget, groups_come_after_a_plan) {
         stw_result *result = optimize_by(p.simulator, options, &s);
         if (result != NULL && CHECK(result->count >= 4)) {
             check_result(p.simulator, result);
-            CHECK_STR(result->entry[0]->method, "single");
-            CHECK_STR(result->entry[1]->method, "single-unfused");
-            CHECK_STR(result->entry[2]->method, "etf-unfused");
+            CHECK_STR(result->entry[0]->candidate.method, "single");
+            CHECK_STR(result->entry[1]->candidate.method, "single-unfused");
+            CHECK_STR(result->entry[2]->candidate.method, "etf-unfused");
             CHECK(find_entry(result, "etf-fused") != NULL);
             CHECK(result->entry[0]->score.value < result->entry[1]->score.value);
-            CHECK_STR(result->entry[0]->note,
+            CHECK_STR(result->entry[0]->outcome.note,
                       k == 0 ? "fused by the rule default as far as the time went" : "fused by the rule default");
             if (k == 1) check_never_worse(p.simulator, result);
         }

@@ -319,13 +319,14 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
     stw_search *search = x->search;
     write_count(x->nodes, nodes, sizeof nodes);
     atomic_fetch_add(&search->evaluations, x->nodes / STW_EXACT_NODES_PER_EVALUATION); /* as they were counted on the way */
-    search->proved = !x->over || (x->has_best && stw_search_meets_bound(search, &x->score));
-    if (search->proved && (!x->has_best || x->score.reason != STW_VALID)) {
+    search->outcome.proved = !x->over || (x->has_best && stw_search_meets_bound(search, &x->score));
+    if (search->outcome.proved && (!x->has_best || x->score.reason != STW_VALID)) {
         return stw_fail(error, STW_ERROR_NO_PLAN,
                         "no plan is valid: all placements and orders were tried (%s nodes); the devices need more memory", nodes);
     }
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was found within the budget (%s nodes)", nodes);
-    snprintf(search->note, sizeof search->note, "%s, %s nodes", search->proved ? "proved optimal" : "not proved", nodes);
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%s, %s nodes",
+             search->outcome.proved ? "proved optimal" : "not proved", nodes);
     return STW_OK;
 }
 

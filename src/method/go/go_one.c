@@ -73,8 +73,8 @@ static stw_status train(stw_go *g, stw_error *error) {
 static void write_note(const stw_go *g, const stw_score *score) {
     const stw_curve_row *row = stw_trainer_last_row(g->trainer);
     const long long updates = (long long)stw_trainer_updates(g->trainer);
-    char *note = g->search->note;
-    const size_t size = sizeof g->search->note;
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
     const bool compares = g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0;
     if (compares && row->greedy > 0.0) { /* it is 0 before an update of this run, and no number where the plan was not valid */
         snprintf(note, size,

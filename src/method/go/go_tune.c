@@ -35,8 +35,8 @@ static stw_status train(stw_go *g, int64_t updates, stw_error *error) {
 }
 
 static void write_note(const stw_go *g, const stw_score *score) {
-    char *note = g->search->note;
-    const size_t size = sizeof g->search->note;
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
     const long long updates = (long long)stw_trainer_updates(g->trainer);
     if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
         snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,

@@ -152,8 +152,8 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
 /* ---- the method ---- */
 
 static void write_note(const stw_go *g, const stw_zero *z) {
-    char *note = g->search->note;
-    const size_t size = sizeof g->search->note;
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
     const double first = g->first.value;
     if (z->rounds == 0) {
         snprintf(note, size, "the budget ended before a round of plans was made");
