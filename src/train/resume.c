@@ -61,7 +61,7 @@ static uint64_t settings_key(const stw_trainer *t) {
                               s->limit,
                               s->pull,
                               s->gradient_norm,
-                              s->entropy,
+                              0.0,
                               s->noise.graph,
                               s->noise.group,
                               s->noise.unit,

@@ -33,8 +33,7 @@ typedef struct stw_train_settings {
     double sigma, sigma_end; /* of the Gaussian decisions; falls linearly */
     double floor, limit;     /* of the advantages */
     double gradient_norm;
-    double pull;    /* of the means towards the constants */
-    double entropy; /* weight; falls linearly to 0 */
+    double pull; /* of the means towards the constants */
     stw_noise_shares noise;
     stw_reward reward;
     double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */

@@ -205,12 +205,7 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
     const int64_t M = p->M, outputs = t->chained ? t->settings.samples + 1 : 1;
     const int32_t K = t->learnt;
-    const stw_ppo ppo = {.K = K,
-                         .M = p->M,
-                         .clip = t->settings.clip,
-                         .pull = t->settings.pull,
-                         .entropy = t->settings.entropy * (1.0 - stw_trainer_progress(t)),
-                         .advantage = t->advantage};
+    const stw_ppo ppo = {.K = K, .M = p->M, .clip = t->settings.clip, .pull = t->settings.pull, .advantage = t->advantage};
     stw_arena scratch = t->round_arena;
     stw_distribution *d;
     double **d_out;
