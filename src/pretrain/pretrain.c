@@ -20,7 +20,6 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
                                    .validate_every = 100,
                                    .curriculum = 0.8,
                                    .reinforce_from = 1.0,
-                                   .schedule_from = 1.0,
                                    .ordered = true};
     if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
         return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'default' or 'transfer'");
@@ -108,7 +107,7 @@ static bool has_begun(const stw_pretrain *p, double share) { return share < 1.0 
 static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     const stw_rng generation = stw_rng_split(&p->rng, (uint64_t)(p->update / p->settings.visits));
     const stw_rng rng = stw_rng_split(&generation, (uint64_t)index);
-    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, has_begun(p, p->settings.schedule_from), error);
+    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, error);
 }
 
 static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
@@ -261,9 +260,9 @@ static void add_dimension(stw_tensor_file *file, const char *name, int64_t value
 static int64_t key_of(const stw_pretrain *p) {
     const stw_pretrain_settings *s = &p->settings;
     const stw_train_settings *t = &s->train;
-    const double numbers[] = {s->visits, s->curriculum, s->reinforce_from, s->schedule_from, t->samples,
-                              t->epochs, t->moves,      t->rate,           t->rate_end,      t->warm_up,
-                              t->sigma,  t->sigma_end,  t->loss_weight,    t->floor,         t->gradient_norm};
+    const double numbers[] = {s->visits, s->curriculum, s->reinforce_from, 1.0,         t->samples,
+                              t->epochs, t->moves,      t->rate,           t->rate_end, t->warm_up,
+                              t->sigma,  t->sigma_end,  t->loss_weight,    t->floor,    t->gradient_norm};
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     const unsigned char *bytes = (const unsigned char *)(const void *)numbers;
     for (size_t k = 0; k < sizeof numbers; k++) hash = (hash ^ bytes[k]) * 1099511628211u;
@@ -288,7 +287,7 @@ stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_
     add_dimension(&file, "pretrain.slots", p->settings.slots);
     add_dimension(&file, "pretrain.key", key_of(p));
     add_dimension(&file, "pretrain.reinforced", p->settings.reinforce_from < 1.0);
-    add_dimension(&file, "pretrain.schedules", p->settings.schedule_from < 1.0);
+    add_dimension(&file, "pretrain.schedules", false);
     return stw_tensor_file_write(&file, path, error);
 }
 

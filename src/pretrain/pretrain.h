@@ -23,7 +23,6 @@ typedef struct stw_pretrain_settings {
     int64_t validate_every; /* updates; rounded up to whole generations */
     double curriculum;      /* share of the updates after which problems are as hard as they get */
     double reinforce_from;  /* share of the updates that learn from moves alone; then samples are learnt from as well (PPO) */
-    double schedule_from;   /* share of the updates after which the schedule is decided too */
     bool ordered;           /* gradients are added in the order of slots: equal bits from any number of processes */
     stw_policy_config config;
     stw_train_settings train;
