@@ -11,7 +11,7 @@
  * moves.c    groups of units that go elsewhere: another plan, trials that are learnt from, those that look promising
  * decode.c   decisions to a plan; ppo.c: rewards, advantages, the loss; explore.c: noise
  * imitate.c  the warm start of the head `device`
- * resume.c   to a file and back, bit for bit */
+ * resume.c   to a file and back, bit for bit; kept.c: the settings in it, so that a training goes on as it began */
 #ifndef STW_TRAIN_TRAINER_H
 #define STW_TRAIN_TRAINER_H
 
@@ -20,35 +20,14 @@
 #include "search/search.h"
 #include "train/decode.h"
 #include "train/explore.h"
+#include "train/kept.h"
 #include "train/ppo.h"
 
-typedef struct stw_train_settings {
-    uint64_t seed;
-    int64_t updates;         /* 0: until the budget is spent */
-    int32_t patience;        /* updates without a better plan after which the next round begins; 0: there is one round */
-    int32_t samples, epochs; /* per update */
-    double clip;             /* of PPO's ratios */
-    double rate, rate_end;   /* Adam; falls linearly */
-    int32_t warm_up;         /* updates in which the rate rises */
-    double sigma, sigma_end; /* of the Gaussian decisions; falls linearly */
-    double floor, limit;     /* of the advantages */
-    double gradient_norm;
-    double pull; /* of the means towards the constants */
-    stw_noise_shares noise;
-    stw_reward reward;
-    double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
-    bool elite;         /* the best sample of the round is learnt from again in every update */
-    int32_t moves;      /* of what the round proposes, tried in each update, at most samples + 1; then no sample takes it */
-    bool proposals;     /* units may take the devices of another plan, drawn for each round (moves.h) */
-    double wander;      /* a round that found nothing better is followed by one from the best other plan that it saw, if that is
-                         * worse by less than this share; falls linearly to 0 */
-    bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
-    bool grid;          /* a round begins with a grid of constants, the best of which decisions of 0 stand for; else for these: */
-    double offset[STW_STEER_KNOBS];
-    double hedge;  /* share of the samples that go by the constants alone, whatever the network says; 1: the greedy one too */
-    bool shuffled; /* the network sees the features of each unit in the place of another's: a control */
-    int32_t imitations; /* steps of the warm start; 0: none */
-    double imitation_rate;
+typedef struct stw_train_settings { /* settings.def says what they are */
+#define STW_WHOLE(type, member, words)        type member;
+#define STW_REAL(member, words)               double member;
+#define STW_REALS(declaration, member, words) declaration;
+#include "train/settings.def"
 } stw_train_settings;
 
 /* "default" or "paper", to go with the network of that name (policy.h); "transfer", for a network `default` that learns from many
@@ -106,6 +85,8 @@ void stw_trainer_spread(const stw_trainer *trainer, double out[STW_STEER_KNOBS])
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
 enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 13 };
+/* The settings as a file keeps them. Returns how many. */
+int32_t stw_train_settings_keep(const stw_train_settings *settings, stw_kept out[STW_MOST_KEPT]);
 /* Writes everything that the next update depends on, and reads it into a trainer made with the same problem and settings. */
 stw_status stw_trainer_save(stw_trainer *trainer, const char *path, stw_error *error);
 stw_status stw_trainer_resume(stw_trainer *trainer, const char *path, stw_error *error);
