@@ -7,24 +7,24 @@
 
 /* The best of a whole search as one entry; the others go. */
 static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *result, stw_error *error) {
-    stw_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = "optimize";
+    stw_entry *entry;
+    TRY(stw_entry_create("optimize", &entry, error));
     entry->began_s = r->began_s;
-    entry->search_s = stw_runner_now_s(r) - r->began_s;
-    entry->evaluations = r->evaluations;
+    entry->candidate.search_s = stw_runner_now_s(r) - r->began_s;
+    entry->candidate.evaluations = r->evaluations;
     int64_t evaluations = 0;
     for (int32_t k = 0; k < inner->count; k++) {
         const stw_entry *part = inner->entry[k];
         stw_trail_append(&entry->trail, &part->trail, part->began_s - r->began_s, evaluations);
-        evaluations += part->evaluations;
+        evaluations += part->candidate.evaluations;
     }
     if (inner->best >= 0) {
         stw_entry *best = inner->entry[inner->best];
         entry->plan = best->plan;
         best->plan = NULL;
-        entry->repaired = best->repaired;
-        snprintf(entry->note, sizeof entry->note, "%s%s%.100s", best->method, best->note[0] != '\0' ? ": " : "", best->note);
+        entry->outcome.repaired = best->outcome.repaired;
+        snprintf(entry->outcome.note, sizeof entry->outcome.note, "%s%s%.100s", best->candidate.method,
+                 best->outcome.note[0] != '\0' ? ": " : "", best->outcome.note);
     } else {
         snprintf(entry->reason, sizeof entry->reason, "%.500s", inner->lacking);
     }

@@ -2,7 +2,6 @@
  * until the budget ends. What is returned is the best valid plan that was seen, so it is never worse than the default. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
@@ -25,9 +24,8 @@ static const double SLOW_BOUND_SHARE = 0.05, SLOW_FUSION_SHARE = 0.25, SLOW_FIRS
 /* ---- the budget ---- */
 
 static bool is_spent(const stw_runner *r, double share) {
-    if (stw_runner_is_cancelled(r)) return true;
-    if (r->settings.budget_s > 0.0 && stw_runner_now_s(r) >= r->began_s + share * r->settings.budget_s) return true;
-    return r->settings.evaluations > 0 && (double)r->evaluations >= share * (double)r->settings.evaluations;
+    const stw_budget whole = stw_runner_budget(r);
+    return stw_runner_is_cancelled(r) || stw_budget_is_spent(&whole, (stw_moment){stw_runner_now_s(r), r->evaluations}, share);
 }
 
 /* ---- what things take ---- */
@@ -115,26 +113,26 @@ static stw_status run_single(stw_runner *r, int32_t fusion, stw_result *result, 
     r->fusing->fused = groups;
     if (status != STW_OK) return status;
     stw_entry *entry = result->entry[result->count - 1];
-    if (entry->note[0] == '\0')
-        snprintf(entry->note, sizeof entry->note, fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s%s",
-                 stw_fusion_name[fusion], r->fusing->partial ? " as far as the time went" : "");
+    if (entry->outcome.note[0] == '\0')
+        snprintf(entry->outcome.note, sizeof entry->outcome.note,
+                 fusion == STW_FUSION_NONE ? "nothing fused" : "fused by the rule %s%s", stw_fusion_name[fusion],
+                 r->fusing->partial ? " as far as the time went" : "");
     return STW_OK;
 }
 
 /* The last entry is a second run of its method: rows have names of their own. */
 static void name_last(stw_result *result, const char *name) {
     stw_entry *entry = result->entry[result->count - 1];
-    entry->method = name;
+    entry->candidate.method = name;
     if (entry->plan != NULL) entry->plan->method = stw_str_of(name);
 }
 
 /* The plan that was given, as it is. */
 static stw_status add_given(stw_runner *r, stw_result *result, stw_error *error) {
-    stw_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = "given";
+    stw_entry *entry;
+    TRY(stw_entry_create("given", &entry, error));
     entry->began_s = stw_runner_now_s(r);
-    entry->evaluations = 1;
+    entry->candidate.evaluations = 1;
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
     if (status == STW_OK) status = stw_plan_assign(entry->plan, r->from, error);
     if (status == STW_OK) return stw_runner_add(r, entry, result, error);
@@ -164,10 +162,7 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
     budget.last_s = stw_runner_share(r, POLICY_SHARE).until_s;
     budget.gives_up = budget.last_s > 0.0;
     if (last) return budget;
-    const double now_s = stw_runner_now_s(r);
-    if (budget.until_s > 0.0) budget.until_s = now_s + METHOD_SHARE * (budget.until_s - now_s);
-    if (budget.evaluations > 0) budget.evaluations = (int64_t)ceil(METHOD_SHARE * (double)budget.evaluations);
-    return budget;
+    return stw_budget_share(&budget, (stw_moment){.s = stw_runner_now_s(r)}, METHOD_SHARE, STW_SHARE_UP);
 }
 
 static bool may_place(const stw_runner *r) {
@@ -252,10 +247,10 @@ static void put_last_first(stw_result *result) {
 
 static void rename_entry(stw_entry *entry, const char *ending) {
     char name[sizeof entry->again];
-    snprintf(name, sizeof name, "%.30s-%s", entry->method, ending);
+    snprintf(name, sizeof name, "%.30s-%s", entry->candidate.method, ending);
     memcpy(entry->again, name, sizeof name);
-    entry->method = entry->again;
-    if (entry->plan != NULL) entry->plan->method = stw_str_of(entry->method);
+    entry->candidate.method = entry->again;
+    if (entry->plan != NULL) entry->plan->method = stw_str_of(entry->candidate.method);
 }
 
 /* Groups for what there is: the default as it should be, and the best plan. */
@@ -270,7 +265,8 @@ static stw_status fuse_plans(stw_runner *r, stw_result *result, stw_error *error
 static stw_stop end_of_fusing(const stw_runner *r, const stw_result *result) {
     enum { EVALUATIONS = 10 }; /* of plans with groups, which take longer: two of the default, four of the best plan */
     const stw_entry *first = result->entry[0];
-    const double evaluation_s = first->evaluations > 0 ? first->search_s / (double)first->evaluations : 0.0;
+    const double evaluation_s =
+        first->candidate.evaluations > 0 ? first->candidate.search_s / (double)first->candidate.evaluations : 0.0;
     return stop_at(r, r->began_s + r->settings.budget_s - EVALUATIONS * evaluation_s);
 }
 
@@ -285,7 +281,8 @@ static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error)
     const double half_s = 0.5 * FUSION_S * r->simulator->graph->op_count;
     if (stw_runner_now_s(r) + half_s > stop.until_s) {
         r->leaves_fusion = true;
-        snprintf(result->entry[0]->note, sizeof result->entry[0]->note, "nothing fused: the time does not suffice for it");
+        snprintf(result->entry[0]->outcome.note, sizeof result->entry[0]->outcome.note,
+                 "nothing fused: the time does not suffice for it");
         return STW_OK;
     }
     r->settings.tasks = tasks;
@@ -337,7 +334,7 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
     if (r->fusing != NULL && r->settings.fusion >= 0) return STW_OK; /* it would not go by that rule */
     if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
     TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, EXACT_SHARE), true, result, error));
-    result->optimal = result->entry[result->count - 1]->proved;
+    result->optimal = result->entry[result->count - 1]->outcome.proved;
     return STW_OK;
 }
 
@@ -355,8 +352,8 @@ static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind ki
 /* The share of the budget of time after which the noise check begins, which takes 64 evaluations. (A budget of evaluations is
  * for the search alone.) */
 static double end_of_search(const stw_runner *r, const stw_result *result) {
-    if (r->settings.budget_s <= 0.0 || result->entry[0]->evaluations == 0) return 1.0;
-    const double evaluation_s = result->entry[0]->search_s / (double)result->entry[0]->evaluations;
+    if (r->settings.budget_s <= 0.0 || result->entry[0]->candidate.evaluations == 0) return 1.0;
+    const double evaluation_s = result->entry[0]->candidate.search_s / (double)result->entry[0]->candidate.evaluations;
     return 1.0 - fmin(0.1, 100.0 * evaluation_s / r->threads / r->settings.budget_s);
 }
 

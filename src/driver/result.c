@@ -25,23 +25,7 @@ bool stw_result_candidate(const stw_result *result, int32_t index, stw_candidate
     STW_NEED(result);
     STW_NEED(out);
     if (index < 0 || index >= result->count) return false;
-    const stw_entry *entry = result->entry[index];
-    const bool valid = entry->plan != NULL && entry->score.reason == STW_VALID;
-    *out = (stw_candidate){
-        .method = entry->method,
-        .valid = valid,
-        .reason = valid ? NULL : entry->reason,
-        .step_s = entry->has_step ? entry->score.step_s : NAN,
-        .value = entry->has_step ? entry->score.value : NAN,
-        .peak_bytes = entry->has_step ? entry->peak_bytes : NULL,
-        .search_s = entry->search_s,
-        .evaluations = entry->evaluations,
-        .seed = (int64_t)result->settings.seed,
-        .repaired = entry->repaired,
-        .note = entry->note,
-        .found = entry->trail.found,
-        .found_count = entry->trail.count,
-    };
+    *out = result->entry[index]->candidate;
     return true;
 }
 
@@ -91,8 +75,7 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .task = task,
                           .seed = (int64_t)result->settings.seed,
                           .objective = stw_objective_name[result->settings.objective],
-                          .value = NAN,
-                          .step_s = NAN,
+                          .outcome = {.value = NAN, .step_s = NAN},
                           .bounds = result->bounds,
                           .optimal = stw_result_is_optimal(result),
                           .measured_share = result->measured_share,
@@ -103,12 +86,6 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
         if (result->settings.tasks & (1u << k)) task[head.task_count++] = task_name[k];
     }
     for (int32_t k = 0; k < result->count; k++) stw_result_candidate(result, k, &candidate[k]);
-    if (result->best >= 0) {
-        const stw_candidate *best = &candidate[result->best];
-        head.value = best->value;
-        head.step_s = best->step_s;
-        head.valid = best->valid;
-        head.peak_bytes = best->peak_bytes;
-    }
+    if (result->best >= 0) head.outcome = candidate[result->best];
     return stw_plan_head_write(&head, path, head_only, error);
 }

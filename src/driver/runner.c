@@ -192,12 +192,9 @@ static int32_t list_given(const stw_runner *r, const stw_plan **out) {
 }
 
 static void fill_entry(stw_entry *entry, const stw_search *search) {
-    entry->search_s = stw_search_now_s(search) - entry->began_s;
-    entry->evaluations = (int64_t)atomic_load(&search->evaluations);
-    entry->repaired = search->repaired;
-    entry->proved = search->proved;
-    memcpy(entry->note, search->note, sizeof entry->note);
-    _Static_assert(sizeof entry->note == sizeof search->note, "notes are copied whole");
+    entry->candidate.search_s = stw_search_now_s(search) - entry->began_s;
+    entry->candidate.evaluations = (int64_t)atomic_load(&search->evaluations);
+    entry->outcome = search->outcome;
 }
 
 /* The method ran out of memory: it leaves the best plan that it had found, if any. */
@@ -208,7 +205,7 @@ static void note_shortage(stw_runner *r, stw_entry *entry, const stw_error *shor
         entry->plan = r->kept;
         r->kept = NULL;
         r->kept_for = NULL;
-        snprintf(entry->note, sizeof entry->note, "out of memory; the best plan until then");
+        snprintf(entry->outcome.note, sizeof entry->outcome.note, "out of memory; the best plan until then");
     } else {
         snprintf(entry->reason, sizeof entry->reason, "%s%.480s", says_so ? "" : "out of memory; ", shortage->message);
     }
@@ -282,9 +279,9 @@ static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
 stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error) {
     const stw_plan *start[STW_MAX_ENTRIES];
-    stw_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    entry->method = entry->ran = method->name;
+    stw_entry *entry;
+    TRY(stw_entry_create(method->name, &entry, error));
+    entry->ran = method->name;
     stw_search search = search_of(r, rule, budget);
     search.bound = bound_for(r, method, result);
     search.start = start;
@@ -299,6 +296,14 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
 
 /* ---- entries ---- */
 
+stw_status stw_entry_create(const char *method, stw_entry **out, stw_error *error) {
+    stw_entry *entry = *out = calloc(1, sizeof *entry);
+    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    entry->candidate =
+        (stw_candidate){.method = method, .reason = entry->reason, .step_s = NAN, .value = NAN, .note = entry->outcome.note};
+    return STW_OK;
+}
+
 void stw_entry_destroy(stw_entry *entry) {
     stw_plan_destroy(entry->plan);
     stw_trail_free(&entry->trail);
@@ -309,25 +314,29 @@ static stw_status judge_entry(stw_runner *r, stw_entry *entry, stw_error *error)
     stw_evaluation evaluation;
     TRY(stw_simulate(r->simulator, entry->plan, r->workspace[0], &evaluation, error));
     entry->score = stw_score_of(r->settings.objective, r->workspace[0], &evaluation);
-    entry->has_step = evaluation.peak_bytes != NULL;
-    if (entry->has_step) {
-        memcpy(entry->peak_bytes, evaluation.peak_bytes, (size_t)r->simulator->machine->device_count * sizeof(int64_t));
-    }
     strncpy(entry->reason, evaluation.message, sizeof entry->reason - 1);
+    stw_candidate *candidate = &entry->candidate;
+    candidate->valid = entry->score.reason == STW_VALID;
+    candidate->reason = candidate->valid ? NULL : entry->reason;
+    if (evaluation.peak_bytes == NULL) return STW_OK; /* then there are no numbers */
+    candidate->step_s = entry->score.step_s;
+    candidate->value = entry->score.value;
+    candidate->peak_bytes = entry->peak_bytes;
+    memcpy(entry->peak_bytes, evaluation.peak_bytes, (size_t)r->simulator->machine->device_count * sizeof(int64_t));
     return STW_OK;
 }
 
 static bool has_entry(const stw_result *result, const char *method) {
     int32_t k = 0;
-    while (k < result->count && strcmp(result->entry[k]->method, method) != 0) k++;
+    while (k < result->count && strcmp(result->entry[k]->candidate.method, method) != 0) k++;
     return k < result->count;
 }
 
 static void make_name_unique(const stw_result *result, stw_entry *entry) {
-    const char *method = entry->method;
-    for (int run = 2; has_entry(result, entry->method); run++) {
+    const char *method = entry->candidate.method;
+    for (int run = 2; has_entry(result, entry->candidate.method); run++) {
         snprintf(entry->again, sizeof entry->again, "%.30s-%d", method, run);
-        entry->method = entry->again;
+        entry->candidate.method = entry->again;
     }
 }
 
@@ -336,7 +345,7 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
     if (result->count == STW_MAX_ENTRIES) status = stw_fail(error, STW_ERROR_INPUT, "more than %d methods", STW_MAX_ENTRIES);
     make_name_unique(result, entry);
     if (status == STW_OK && entry->plan != NULL) {
-        entry->plan->method = stw_str_of(entry->method);
+        entry->plan->method = stw_str_of(entry->candidate.method);
         entry->plan->seed = (int64_t)r->settings.seed;
         stw_error local = {0};
         status = judge_entry(r, entry, &local);
@@ -356,9 +365,14 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
     }
     const int32_t k = result->count++;
     result->entry[k] = entry;
-    if (entry->plan == NULL || entry->score.reason != STW_VALID) return STW_OK;
+    entry->candidate.seed = (int64_t)r->settings.seed;
+    entry->candidate.repaired = entry->outcome.repaired;
+    if (entry->candidate.valid)
+        stw_trail_add(&entry->trail, (stw_found){entry->candidate.search_s, entry->candidate.evaluations, entry->score.value});
+    entry->candidate.found = entry->trail.found;
+    entry->candidate.found_count = entry->trail.count;
+    if (!entry->candidate.valid) return STW_OK;
     if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
-    stw_trail_add(&entry->trail, (stw_found){entry->search_s, entry->evaluations, entry->score.value});
     on_found(r, entry->plan, &entry->score);
     return STW_OK;
 }
@@ -369,20 +383,20 @@ stw_status stw_runner_tidy(stw_runner *r, stw_result *result, stw_error *error) 
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
     const double began_s = stw_runner_now_s(r);
     TRY(stw_search_tidy(&search, best->plan, error));
-    best->search_s += stw_runner_now_s(r) - began_s;
-    best->evaluations += (int64_t)atomic_load(&search.evaluations);
+    best->candidate.search_s += stw_runner_now_s(r) - began_s;
+    best->candidate.evaluations += (int64_t)atomic_load(&search.evaluations);
     r->evaluations += (int64_t)atomic_load(&search.evaluations);
     return judge_entry(r, best, error);
 }
 
 stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_entry *best = result->entry[result->best];
-    stw_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    const char *ending = strstr(best->method, "-unfused");
-    const size_t length = ending == NULL ? strlen(best->method) : (size_t)(ending - best->method);
-    snprintf(entry->again, sizeof entry->again, "%.*s-fused", (int)(length < 30 ? length : 30), best->method);
-    entry->method = entry->again;
+    stw_entry *entry;
+    TRY(stw_entry_create("", &entry, error));
+    const char *ending = strstr(best->candidate.method, "-unfused");
+    const size_t length = ending == NULL ? strlen(best->candidate.method) : (size_t)(ending - best->candidate.method);
+    snprintf(entry->again, sizeof entry->again, "%.*s-fused", (int)(length < 30 ? length : 30), best->candidate.method);
+    entry->candidate.method = entry->again;
     entry->began_s = stw_runner_now_s(r);
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, error);
@@ -397,15 +411,15 @@ stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *erro
 
 /* ---- shares and rules ---- */
 
+stw_budget stw_runner_budget(const stw_runner *r) {
+    return (stw_budget){.evaluations = r->settings.evaluations,
+                        .until_s = r->settings.budget_s > 0.0 ? r->began_s + r->settings.budget_s : 0.0,
+                        .began = {.s = r->began_s}};
+}
+
 stw_budget stw_runner_share(const stw_runner *r, double share) {
-    stw_budget budget = {0};
-    if (r->settings.budget_s > 0.0) budget.until_s = r->began_s + share * r->settings.budget_s;
-    if (r->settings.evaluations > 0) {
-        const int64_t all = r->settings.evaluations; /* too large for a double, perhaps */
-        const int64_t left = (share < 1.0 ? (int64_t)(share * (double)all) : all) - r->evaluations;
-        budget.evaluations = left > 0 ? left : 1;
-    }
-    return budget;
+    const stw_budget whole = stw_runner_budget(r), part = stw_budget_share(&whole, whole.began, share, STW_SHARE_DOWN);
+    return stw_budget_rest(&part, r->evaluations);
 }
 
 int32_t stw_runner_rule(const stw_runner *r) {
@@ -483,7 +497,7 @@ static int64_t largest_memory(const stw_machine *machine) {
 /* An entry that has tried everything there is. */
 static const stw_entry *find_proof(const stw_result *result) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->plan == NULL && result->entry[k]->proved) return result->entry[k];
+        if (result->entry[k]->plan == NULL && result->entry[k]->outcome.proved) return result->entry[k];
     }
     return NULL;
 }
@@ -507,7 +521,7 @@ static void write_proof(const stw_runner *r, const stw_result *result, char *out
                  " bytes at once, and the largest has %" PRId64,
                  stw_graph_size(graph, result->bounds.peak_bytes), stw_graph_size(graph, most));
     } else if (proof != NULL) {
-        snprintf(out, size, "there is no valid plan: %s: %.200s", proof->method, proof->reason);
+        snprintf(out, size, "there is no valid plan: %s: %.200s", proof->candidate.method, proof->reason);
     }
 }
 
@@ -530,11 +544,11 @@ void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
     if (nearest == NULL) nearest = result->entry[0];
     const char *found = words[0] != '\0' ? words : "no valid plan was found within the budget";
     if (nearest->plan != NULL) {
-        snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s", found, nearest->method,
+        snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s", found, nearest->candidate.method,
                  nearest->reason);
     } else {
-        snprintf(result->lacking, sizeof result->lacking, "%s; no method made a plan (%s: %.300s)", found, nearest->method,
-                 nearest->reason);
+        snprintf(result->lacking, sizeof result->lacking, "%s; no method made a plan (%s: %.300s)", found,
+                 nearest->candidate.method, nearest->reason);
     }
 }
 

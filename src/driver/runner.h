@@ -13,20 +13,16 @@ typedef struct stw_trail { /* how a method's best value fell */
     int64_t stride; /* each of these is kept, and the last */
 } stw_trail;
 
-typedef struct stw_entry { /* one method's outcome */
-    const char *method;    /* a literal, or `again` */
-    const char *ran;       /* the name of the method that ran; NULL: none did */
-    char again[44];        /* "lean-2", where a method runs a second time: no two entries have one name */
-    stw_plan *plan;        /* NULL if it made none */
+typedef struct stw_entry {   /* what one method came to */
+    stw_candidate candidate; /* as callers see it; its texts and lists are literals or of the entry */
+    stw_outcome outcome;
+    const char *ran; /* the name of the method that ran; NULL: none did */
+    char again[44];  /* "lean-2", where a method runs a second time: no two entries have one name */
+    stw_plan *plan;  /* NULL if it made none */
     stw_score score;
     int64_t peak_bytes[STW_MAX_DEVICES];
-    bool has_step; /* score and peaks have numbers */
-    double began_s, search_s;
-    int64_t evaluations;
-    bool repaired;
-    bool proved; /* no plan is better; without a plan: none is valid */
-    char note[160];
     char reason[512]; /* why it is not valid, or empty */
+    double began_s;
     stw_trail trail;
 } stw_entry;
 
@@ -102,7 +98,9 @@ bool stw_runner_proves_none(const stw_runner *runner, const stw_result *result);
 /* Says in result->lacking whether there is no valid plan or none was found, and what stands between the plans and validity. */
 void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
 
-/* What may be used until `share` of the budget is gone. */
+/* That of all methods together. */
+stw_budget stw_runner_budget(const stw_runner *runner);
+/* What the next method may use until `share` of it is gone. */
 stw_budget stw_runner_share(const stw_runner *runner, double share);
 /* The rule that goes with placements: the one that was asked for; the default if the schedule is not ours to decide; else what
  * suits the objective. */
@@ -123,7 +121,8 @@ stw_status stw_runner_tidy(stw_runner *runner, stw_result *result, stw_error *er
 /* Adds the best plan with groups for its devices; those that it has stay if they are better. */
 stw_status stw_runner_regroup(stw_runner *runner, stw_result *result, stw_error *error);
 
-/* An entry that was made with calloc, with all that it owns. */
+/* An entry without a plan; `method` is a literal. */
+stw_status stw_entry_create(const char *method, stw_entry **out, stw_error *error);
 void stw_entry_destroy(stw_entry *entry);
 
 /* trail.c: what is not better than the last is passed over. */

@@ -129,9 +129,9 @@ static void write_warnings(stw_json_writer *w, const stw_costs *costs) {
 static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     const int32_t D = head->simulator->machine->device_count;
     write_key_text(w, "objective", stw_str_of(head->objective));
-    write_key_double(w, "value", head->value);
-    write_key_double(w, "step_s", head->step_s);
-    write_key_bool(w, "valid", head->valid);
+    write_key_double(w, "value", head->outcome.value);
+    write_key_double(w, "step_s", head->outcome.step_s);
+    write_key_bool(w, "valid", head->outcome.valid);
     write_key_double(w, "lower_bound_s", head->bounds.plan_s);
     write_key_double(w, "lower_bound_fusion_s", head->bounds.fusion_s);
     write_key_double(w, "lower_bound_load_s", head->bounds.load_s);
@@ -139,7 +139,7 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     stw_json_write_int64(w, head->bounds.peak_bytes);
     write_key_bool(w, "optimal", head->optimal);
     write_key_double(w, "measured_share", head->measured_share);
-    write_peaks(w, head->peak_bytes, D);
+    write_peaks(w, head->outcome.peak_bytes, D);
     write_noise(w, head->noise);
     write_warnings(w, head->simulator->costs);
     stw_json_write_key(w, "candidates");
@@ -265,17 +265,15 @@ static stw_status write_evaluated(const stw_simulator *s, const stw_plan *plan, 
     stw_evaluation result;
     TRY(stw_simulate(s, plan, workspace, &result, error));
     const double step_s = result.peak_bytes != NULL ? result.step_s : NAN;
-    stw_plan_head head = {.simulator = s,
-                          .plan = plan,
-                          .task = tasks,
-                          .task_count = 2,
-                          .seed = plan->seed,
-                          .objective = "time",
-                          .value = step_s,
-                          .step_s = step_s,
-                          .valid = result.reason == STW_VALID,
-                          .measured_share = stw_measured_share(s, plan),
-                          .peak_bytes = result.peak_bytes};
+    stw_plan_head head = {
+        .simulator = s,
+        .plan = plan,
+        .task = tasks,
+        .task_count = 2,
+        .seed = plan->seed,
+        .objective = "time",
+        .outcome = {.value = step_s, .step_s = step_s, .valid = result.reason == STW_VALID, .peak_bytes = result.peak_bytes},
+        .measured_share = stw_measured_share(s, plan)};
     TRY(stw_lower_bounds(s, plan, &head.bounds, error));
     return stw_plan_head_write(&head, path, false, error);
 }

@@ -12,13 +12,11 @@ typedef struct stw_plan_head { /* what stands before the lists per node */
     int32_t task_count;
     int64_t seed;
     const char *objective;
-    double value, step_s; /* NaN: none */
-    bool valid;
+    stw_candidate outcome; /* of the plan */
     stw_bounds bounds;
-    bool optimal;              /* it is proved that no plan has a smaller value */
-    double measured_share;     /* NaN: there is no plan */
-    const int64_t *peak_bytes; /* (devices), or NULL */
-    const stw_noise *noise;    /* NULL, or no draws: it was not tried */
+    bool optimal;           /* it is proved that no plan has a smaller value */
+    double measured_share;  /* NaN: there is no plan */
+    const stw_noise *noise; /* NULL, or no draws: it was not tried */
     const stw_candidate *candidate;
     int32_t candidate_count;
 } stw_plan_head;

@@ -118,8 +118,8 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
     relay_watch(via, &inner);
     const stw_status status = method->run(&inner, of_groups, error);
     atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
-    outer->repaired = inner.repaired;
-    memcpy(outer->note, inner.note, sizeof inner.note);
+    outer->outcome.repaired = inner.outcome.repaired;
+    memcpy(outer->outcome.note, inner.outcome.note, sizeof inner.outcome.note);
     return status;
 }
 
@@ -170,23 +170,14 @@ static bool begins_on_groups(const stw_method *method, const stw_search *search)
     return !learns || search->policy == NULL || search->policy->file == NULL;
 }
 
-static stw_budget share_of(const stw_search *search, double share) {
-    stw_budget budget = search->budget;
-    const double now_s = stw_search_now_s(search);
-    const int64_t spent = (int64_t)atomic_load(&search->evaluations);
-    if (budget.until_s > 0.0) budget.until_s = now_s + share * (budget.until_s - now_s);
-    if (budget.evaluations > 0) /* 0 would be no limit */
-        budget.evaluations = spent + 1 + (int64_t)(share * (double)(budget.evaluations - spent - 1));
-    return budget;
-}
-
 /* The second half begins with what the first has found: its note would speak of its own gain alone. */
 static stw_status note_gain(const stw_method *method, stw_search *search, const stw_score *before, const stw_plan *plan,
                             stw_error *error) {
     stw_score after = {0};
     if (method->kind != STW_METHOD_SEARCH || before->reason != STW_VALID || before->value <= 0.0) return STW_OK;
     TRY(stw_search_evaluate(search, plan, 0, &after, error));
-    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * (1.0 - after.value / before->value));
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% below its start",
+             100.0 * (1.0 - after.value / before->value));
     return STW_OK;
 }
 
@@ -198,7 +189,7 @@ static stw_status run_twice(const stw_method *method, stw_search *search, stw_pl
     stw_score score = {0}, best = {0};
     TRY(stw_plan_create(plan->graph, plan->machine, &placed, error));
     placed->method = stw_str_of(method->name);
-    search->budget = share_of(search, GROUPS_SHARE);
+    search->budget = stw_budget_share(&whole, stw_search_moment(search), GROUPS_SHARE, STW_SHARE_BESIDE_ONE);
     stw_status status = place_groups(method, search, search->fusing, placed, error);
     const bool none = status == STW_ERROR_NO_PLAN; /* of ops there may be one */
     if (status == STW_OK) status = stw_fusing_choose(search, placed, error);
@@ -267,7 +258,7 @@ static stw_status keep_better_start(const stw_method *method, stw_search *search
     TRY(stw_search_evaluate(search, plan, 0, &found, error));
     TRY(stw_search_evaluate(search, search->start[0], 0, &start, error));
     if (!stw_score_is_better(&start, &found)) return STW_OK;
-    snprintf(search->note, sizeof search->note, "nothing better than the plan it began with");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "nothing better than the plan it began with");
     return stw_plan_assign(plan, search->start[0], error);
 }
 
@@ -288,7 +279,7 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     } else {
         TRY(method->run(search, plan, error));
         keep_given(search, plan);
-        if (search->given_groups != NULL) search->proved = false;                        /* it saw ops */
+        if (search->given_groups != NULL) search->outcome.proved = false;                /* it saw ops */
         if (method->kind == STW_METHOD_EXACT) TRY(stw_search_tidy(search, plan, error)); /* it knows no ties */
     }
     if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;

@@ -46,20 +46,6 @@ static void keep(stw_starts *starts, stw_plan *plan, const stw_score *score) {
     for (k = 0; k < starts->count; k++) starts->plan[k] = starts->owned[k];
 }
 
-/* An equal part of what is left, for each of the methods that are left. `used`: evaluations since the beginning. */
-static stw_budget slice_of(const stw_search *search, const stw_budget *whole, int64_t used, int32_t methods_left) {
-    stw_budget slice = {.last_s = search->budget.last_s, .gives_up = search->budget.gives_up};
-    if (whole->until_s > 0.0) {
-        const double now_s = stw_search_now_s(search);
-        slice.until_s = now_s + (whole->until_s - now_s) / methods_left;
-    }
-    if (whole->evaluations > 0) {
-        slice.evaluations = (whole->evaluations - used) / methods_left;
-        if (slice.evaluations < 1) slice.evaluations = 1;
-    }
-    return slice;
-}
-
 /* Runs a method within this one. Its evaluations count as ours. */
 static stw_status run_within(stw_search *outer, const stw_method *method, stw_budget budget, stw_starts *starts,
                              stw_error *error) {
@@ -94,15 +80,12 @@ static void put_first(const stw_method **methods, int32_t count, const stw_metho
 
 static stw_status run_methods(stw_search *search, const stw_method *const *methods, int32_t count, double share, stw_starts *out,
                               stw_error *error) {
-    const int64_t before = (int64_t)atomic_load(&search->evaluations);
-    stw_budget whole = {0};
-    const double now_s = stw_search_now_s(search);
-    if (search->budget.until_s > 0.0) whole.until_s = now_s + share * (search->budget.until_s - now_s);
-    if (search->budget.evaluations > 0) whole.evaluations = 1 + (int64_t)(share * (double)stw_search_evaluations_left(search));
+    const stw_budget whole = stw_budget_share(&search->budget, stw_search_moment(search), share, STW_SHARE_ONE_MORE);
     for (int32_t k = 0; k < count; k++) {
-        const int64_t used = (int64_t)atomic_load(&search->evaluations) - before;
-        if (out->count > 0 && (stw_search_is_over(search) || (whole.evaluations > 0 && used >= whole.evaluations))) break;
-        TRY(run_within(search, methods[k], slice_of(search, &whole, used, count - k), out, error));
+        const stw_moment now = stw_search_moment(search);
+        if (out->count > 0 && (stw_search_is_over(search) || stw_budget_evaluations_left(&whole, now.evaluations) == 0)) break;
+        const stw_budget part = stw_budget_part(&whole, now, count - k); /* equal for each of the methods that are left */
+        TRY(run_within(search, methods[k], stw_budget_rest(&part, now.evaluations), out, error));
     }
     return STW_OK;
 }

@@ -39,21 +39,7 @@ struct stw_instance {
     stw_score reference;
 };
 
-/* ---- what the trainer asks for ---- */
-
-static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
-    stw_instance *i = context;
-    return stw_search_evaluate(&i->search, plan, worker, out, error);
-}
-
-static bool is_stopped(void *context) { return stw_cancel_is_requested(((const stw_instance *)context)->cancel); }
-
-static int64_t evaluations_left(void *context) {
-    (void)context;
-    return INT64_MAX;
-}
-
-static double progress(void *context) { return *((const stw_instance *)context)->progress; }
+/* ---- the best plan of the updates ---- */
 
 static void found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_instance *i = context;
@@ -110,36 +96,25 @@ static stw_status open_starts(stw_instance *i, bool all, stw_error *error) {
     return STW_OK;
 }
 
-static stw_environment environment_of(stw_instance *i) {
-    return (stw_environment){.context = i,
-                             .net = i->net,
-                             .pool = i->pool,
-                             .workspace = &i->workspace,
-                             .scratch = &i->scratch,
-                             .evaluate = evaluate,
-                             .is_stopped = is_stopped,
-                             .evaluations_left = evaluations_left,
-                             .progress = progress,
-                             .found = found};
+/* Works for the search of the instance, and goes by the progress of the whole pre-training. */
+static stw_status create_trainer(stw_instance *i, const stw_train_settings *settings, stw_trainer **out, stw_error *error) {
+    TRY(stw_trainer_create(&i->problem, &i->search, i->net, stw_net_config(i->net), settings, i->starts.plan[0],
+                           &i->starts.score[0], out, error));
+    stw_trainer_set_progress(*out, *i->progress);
+    return STW_OK;
 }
 
 static stw_status open_trainer(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
-    const stw_environment environment = environment_of(i);
-    const int32_t units = wish->unit_count > 0 ? wish->unit_count : stw_problem_units(i->drawn.graph->op_count);
+    const int32_t units = stw_problem_units(i->drawn.graph->op_count);
     i->settings = *wish->settings;
     i->settings.seed = stw_rng_next(&i->rng);
     TRY(stw_list_prepare(&i->search, &i->arena, &i->list, error));
-    const stw_listing listing = {.base = &i->list.base,
-                                 .atom = i->list.atom,
-                                 .atom_count = i->list.atom_count,
-                                 .mean_us = i->list.mean_us,
-                                 .memory = i->list.memory,
-                                 .allowed = i->list.linked};
-    TRY(stw_problem_build(i->simulator, STW_OBJECTIVE_TIME, &listing, units, &i->arena, &i->problem, error));
-    i->problem.schedules = wish->schedules;
+    TRY(stw_problem_build(i->simulator, STW_OBJECTIVE_TIME, &i->list, units, &i->arena, &i->problem, error));
+    i->problem.schedules = false; /* what is learnt is where ops run */
     i->search.arena = i->arena;
-    return stw_trainer_create(&i->problem, &environment, stw_net_config(i->net), &i->settings, i->starts.plan[0],
-                              &i->starts.score[0], &i->trainer, error);
+    i->search.found = found; /* from here on: the initial plans are not among them */
+    i->search.watch_context = i;
+    return create_trainer(i, &i->settings, &i->trainer, error);
 }
 
 static stw_status fill(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
@@ -190,6 +165,7 @@ void stw_instance_destroy(stw_instance *i) {
 static stw_status restart(stw_instance *i, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
                           stw_error *error) {
     i->reference = *score;
+    stw_trainer_set_progress(i->trainer, *i->progress);
     return stw_trainer_restart(i->trainer, plan, score, round, update, error);
 }
 
@@ -208,13 +184,11 @@ stw_status stw_instance_visit(stw_instance *i, int32_t visit, stw_error *error) 
 }
 
 stw_status stw_instance_constants(stw_instance *i, double *value, stw_error *error) {
-    const stw_environment environment = environment_of(i);
     stw_train_settings settings = i->settings;
     stw_trainer *trainer = NULL;
     stw_score score = {0};
     settings.grid = true;
-    TRY(stw_trainer_create(&i->problem, &environment, stw_net_config(i->net), &settings, i->starts.plan[0], &i->starts.score[0],
-                           &trainer, error));
+    TRY(create_trainer(i, &settings, &trainer, error));
     const stw_status status = stw_trainer_begin(trainer, error);
     (void)stw_trainer_best(trainer, &score);
     *value = score.value;

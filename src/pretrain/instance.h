@@ -11,8 +11,6 @@ typedef struct stw_instance stw_instance;
 typedef struct stw_instance_wish {
     const stw_train_settings *settings;
     stw_net *net;
-    int32_t unit_count;       /* 0: by the size of the graph */
-    bool schedules;           /* the schedule is decided too */
     bool all_starts;          /* every constructive method, as `go-zero` begins; else the cheap ones */
     const double *progress;   /* of the whole pre-training, 0 to 1; read on every update */
     const stw_cancel *cancel; /* or NULL; once requested, everything ends soon and what comes out is worth nothing */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "policy/checkpoint.h"
 #include "pretrain/pretrain_state.h"
+#include "search/budget.h"
 
 /* ---- settings ---- */
 
@@ -19,7 +20,6 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
                                    .validate_every = 100,
                                    .curriculum = 0.8,
                                    .reinforce_from = 1.0,
-                                   .schedule_from = 1.0,
                                    .ordered = true};
     if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
         return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'default' or 'transfer'");
@@ -107,7 +107,7 @@ static bool has_begun(const stw_pretrain *p, double share) { return share < 1.0 
 static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     const stw_rng generation = stw_rng_split(&p->rng, (uint64_t)(p->update / p->settings.visits));
     const stw_rng rng = stw_rng_split(&generation, (uint64_t)index);
-    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, has_begun(p, p->settings.schedule_from), error);
+    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, error);
 }
 
 static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
@@ -173,7 +173,8 @@ static stw_status find_progress(stw_pretrain *p, bool *over, stw_error *error) {
         *over = p->update >= p->settings.updates;
         return STW_OK;
     }
-    double share = (stw_now_s() - p->began_s) / fmax(p->settings.budget_s, 1e-9);
+    const stw_budget budget = {.until_s = p->began_s + p->settings.budget_s, .began = {.s = p->began_s}};
+    double share = stw_budget_progress(&budget, (stw_moment){.s = stw_now_s()});
     TRY(stw_comm_broadcast(p->comm, &share, sizeof share, error));
     p->progress = fmin(1.0, share);
     *over = share >= 1.0 && p->update > 0 && p->update % p->settings.visits == 0; /* something is learnt, however short it is */
@@ -255,16 +256,9 @@ static void add_dimension(stw_tensor_file *file, const char *name, int64_t value
     file->dimension[k].value = value;
 }
 
-/* A hash of what else must be equal to go on: what is drawn, and how it is learnt from. */
-static int64_t key_of(const stw_pretrain *p) {
-    const stw_pretrain_settings *s = &p->settings;
-    const stw_train_settings *t = &s->train;
-    const double numbers[] = {s->visits, s->curriculum, s->reinforce_from, s->schedule_from, t->samples,
-                              t->epochs, t->moves,      t->rate,           t->rate_end,      t->warm_up,
-                              t->sigma,  t->sigma_end,  t->loss_weight,    t->floor,         t->gradient_norm};
+/* A hash of the graphs that problems are drawn from. */
+static int64_t corpus_key(const stw_pretrain *p) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    const unsigned char *bytes = (const unsigned char *)(const void *)numbers;
-    for (size_t k = 0; k < sizeof numbers; k++) hash = (hash ^ bytes[k]) * 1099511628211u;
     for (int32_t k = 0; k < stw_corpus_count(p->corpus); k++) {
         const stw_corpus_entry entry = stw_corpus_at(p->corpus, k);
         for (const char *at = entry.op_count > 0 ? entry.family : entry.name; *at != '\0'; at++)
@@ -274,52 +268,77 @@ static int64_t key_of(const stw_pretrain *p) {
     return (int64_t)(hash >> 1);
 }
 
+/* Of `train`, seed and updates say nothing here: each problem has a seed of its own. */
+static int32_t keep_all(const stw_pretrain *p, stw_kept out[2 * STW_MOST_KEPT]) {
+    const stw_pretrain_settings *s = &p->settings;
+    const stw_kept own[] = {
+#define STW_WHOLE(type, member, words) STW_KEPT_WHOLE(s, member, words),
+#define STW_REAL(member, words)        STW_KEPT_REALS(s, member, words),
+#include "pretrain/settings.def"
+    };
+    enum { OWN = sizeof own / sizeof own[0] };
+    _Static_assert((int)OWN <= (int)STW_MOST_KEPT, "there is room for all");
+    stw_kept train[STW_MOST_KEPT];
+    const int32_t count = stw_train_settings_keep(&s->train, train);
+    int32_t kept = OWN;
+    memcpy(out, own, sizeof own);
+    for (int32_t k = 0; k < count; k++) {
+        if (strcmp(train[k].name, "seed") != 0 && strcmp(train[k].name, "updates") != 0) out[kept++] = train[k];
+    }
+    return kept;
+}
+
 stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_error *error) {
     stw_arena scratch = p->arena;
     stw_tensor_file file = {0};
-    STW_TRY_NEW(&scratch, file.tensor, INT64_C(3) * STW_MAX_PARAMETERS, error);
+    stw_kept kept[2 * STW_MOST_KEPT];
+    STW_TRY_NEW(&scratch, file.tensor, INT64_C(3) * STW_MAX_PARAMETERS + INT64_C(2) * STW_MOST_KEPT, error);
     TRY(stw_net_save(p->net, state, &scratch, &file, error));
+    if (state) stw_kept_add(kept, keep_all(p, kept), &file);
     add_dimension(&file, "pretrain.seed", (int64_t)p->settings.seed);
     add_dimension(&file, "pretrain.updates", p->settings.updates);
     add_dimension(&file, "pretrain.update", p->update);
     add_dimension(&file, "pretrain.evaluations", p->evaluations);
     add_dimension(&file, "pretrain.slots", p->settings.slots);
-    add_dimension(&file, "pretrain.key", key_of(p));
+    add_dimension(&file, "pretrain.corpus", corpus_key(p));
     add_dimension(&file, "pretrain.reinforced", p->settings.reinforce_from < 1.0);
-    add_dimension(&file, "pretrain.schedules", p->settings.schedule_from < 1.0);
+    add_dimension(&file, "pretrain.schedules", false);
     return stw_tensor_file_write(&file, path, error);
+}
+
+/* The file is of this pre-training, and something can go on from it. */
+static stw_status check_owner(const stw_pretrain *p, const stw_tensor_file *file, stw_error *error) {
+    int64_t updates = 0, update = 0, evaluations = 0, step = 0, corpus = 0;
+    stw_kept kept[2 * STW_MOST_KEPT];
+    if (!stw_tensor_file_dimension(file, "pretrain.updates", &updates) ||
+        !stw_tensor_file_dimension(file, "pretrain.update", &update) ||
+        !stw_tensor_file_dimension(file, "pretrain.evaluations", &evaluations))
+        return stw_fail(error, STW_ERROR_INPUT, "has no state of a pre-training; begin anew");
+    if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "a run with --budget cannot be resumed; use --updates");
+    if (!stw_tensor_file_dimension(file, "adam_step", &step))
+        return stw_fail(error, STW_ERROR_INPUT, "has the network alone, and no state to go on from; begin anew");
+    TRY(stw_kept_check(kept, keep_all(p, kept), file, error));
+    if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
+        return stw_fail(error, STW_ERROR_INPUT, "ends after %lld updates, where nothing can go on", (long long)update);
+    if (!stw_tensor_file_dimension(file, "pretrain.corpus", &corpus) || corpus != corpus_key(p))
+        return stw_fail(
+            error, STW_ERROR_INPUT,
+            "cannot be resumed: the corpus was another, or other families were held out; resume with the same options, "
+            "or begin anew");
+    return STW_OK;
 }
 
 stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *error) {
     stw_arena scratch = p->arena;
     stw_tensor_file file;
-    int64_t seed = 0, updates = 0, update = 0, evaluations = 0, slots = 0, step = 0, key = 0;
     TRY(stw_tensor_file_read(path, &scratch, &file, error));
-    if (!stw_tensor_file_dimension(&file, "pretrain.seed", &seed) ||
-        !stw_tensor_file_dimension(&file, "pretrain.updates", &updates) ||
-        !stw_tensor_file_dimension(&file, "pretrain.update", &update) ||
-        !stw_tensor_file_dimension(&file, "pretrain.evaluations", &evaluations) ||
-        !stw_tensor_file_dimension(&file, "pretrain.slots", &slots))
-        return stw_fail(error, STW_ERROR_INPUT, "%s: has no state of a pre-training; begin anew", path);
-    if ((uint64_t)seed != p->settings.seed || updates != p->settings.updates || slots != p->settings.slots)
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
-                        (long long)seed, (long long)updates, (long long)slots);
-    if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a run with --budget cannot be resumed; use --updates", path);
-    if (!stw_tensor_file_dimension(&file, "adam_step", &step))
-        return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; begin anew", path);
-    if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
-        return stw_fail(error, STW_ERROR_INPUT, "%s: ends after %lld updates, where nothing can go on", path, (long long)update);
-    if (stw_tensor_file_dimension(&file, "pretrain.key", &key) && key != key_of(p))
-        return stw_fail(
-            error, STW_ERROR_INPUT,
-            "%s: was begun with another corpus, other families held out or another learning rate; go on with the same", path);
-    const stw_status status = stw_net_load(p->net, &file, scratch, error);
+    stw_status status = check_owner(p, &file, error);
+    if (status == STW_OK) status = stw_net_load(p->net, &file, scratch, error);
     if (status != STW_OK) {
         stw_error_prefix(error, path);
         return status;
     }
-    p->update = update;
-    p->evaluations = evaluations;
+    (void)stw_tensor_file_dimension(&file, "pretrain.update", &p->update);
+    (void)stw_tensor_file_dimension(&file, "pretrain.evaluations", &p->evaluations);
     return STW_OK;
 }

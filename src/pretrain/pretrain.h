@@ -14,16 +14,12 @@
 #include "train/trainer.h"
 
 typedef struct stw_pretrain_settings {
-    uint64_t seed;
-    int64_t updates;        /* 0: by time */
-    double budget_s;        /* then: ends with the generation in which it is over; such a run cannot be resumed */
-    int32_t slots;          /* problems in an update */
-    int32_t visits;         /* updates in a generation */
+#define STW_WHOLE(type, member, words) type member;
+#define STW_REAL(member, words)        double member;
+#include "pretrain/settings.def"
+    double budget_s;        /* by time: ends with the generation in which it is over; such a run cannot be resumed */
     int32_t validations;    /* problems that are never learnt from */
     int64_t validate_every; /* updates; rounded up to whole generations */
-    double curriculum;      /* share of the updates after which problems are as hard as they get */
-    double reinforce_from;  /* share of the updates that learn from moves alone; then samples are learnt from as well (PPO) */
-    double schedule_from;   /* share of the updates after which the schedule is decided too */
     bool ordered;           /* gradients are added in the order of slots: equal bits from any number of processes */
     stw_policy_config config;
     stw_train_settings train;

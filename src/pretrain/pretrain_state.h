@@ -65,7 +65,7 @@ stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t
 stw_status stw_slot_open(stw_pretrain *p, stw_slot *slot, stw_error *error);
 void stw_slot_close(stw_slot *slot);
 /* Draws until there is a problem with a valid initial plan. */
-stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts, bool schedules,
+stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts,
                          stw_error *error);
 /* Samples, or tries moves alone, and keeps the numbers. */
 stw_status stw_slot_sample(stw_slot *slot, bool moves_alone, stw_error *error);

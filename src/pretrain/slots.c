@@ -47,11 +47,10 @@ void stw_slot_close(stw_slot *slot) {
     stw_backend_destroy(slot->backend);
 }
 
-stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts, bool schedules,
+stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts,
                          stw_error *error) {
     const stw_instance_wish wish = {.settings = &p->settings.train,
                                     .net = slot->net,
-                                    .schedules = schedules,
                                     .all_starts = all_starts,
                                     .progress = &p->progress,
                                     .cancel = p->settings.cancel};

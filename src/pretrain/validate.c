@@ -9,7 +9,7 @@ static const uint64_t VALIDATION = UINT64_C(1) << 40; /* of the generator's part
 static stw_status open_check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     const stw_rng all = stw_rng_split(&p->rng, VALIDATION), rng = stw_rng_split(&all, (uint64_t)index);
     TRY(stw_slot_open(p, slot, error));
-    TRY(stw_slot_draw(p, slot, &rng, 1.0, true, p->settings.schedule_from < 1.0, error));
+    TRY(stw_slot_draw(p, slot, &rng, 1.0, true, error));
     TRY(stw_instance_constants(slot->instance, &slot->constants, error));
     slot->constants /= stw_instance_first(slot->instance);
     return STW_OK;

@@ -381,7 +381,7 @@ stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *scor
     if (status == STW_OK && stw_score_is_better(&r.score, score)) {
         status = stw_plan_assign(plan, r.plan, error);
         *score = r.score;
-        search->repaired = true;
+        search->outcome.repaired = true;
     }
     stw_plan_destroy(r.plan);
     return status;

@@ -54,12 +54,14 @@ bool stw_search_meets_bound(const stw_search *search, const stw_score *score) {
 
 int64_t stw_search_evaluations_left(const stw_search *search) {
     if (atomic_load(&search->met)) return 0;
-    if (search->budget.evaluations <= 0) return INT64_MAX;
-    const int64_t left = search->budget.evaluations - (int64_t)atomic_load(&search->evaluations);
-    return left > 0 ? left : 0;
+    return stw_budget_evaluations_left(&search->budget, (int64_t)atomic_load(&search->evaluations));
 }
 
 double stw_search_now_s(const stw_search *search) { return stw_clock_now_s(search->clock); }
+
+stw_moment stw_search_moment(const stw_search *search) {
+    return (stw_moment){stw_search_now_s(search), (int64_t)atomic_load(&search->evaluations)};
+}
 
 bool stw_search_is_stopped(const stw_search *search) {
     return stw_stop_is_due(&(stw_stop){search->cancelled, search->clock, search->budget.until_s});
@@ -78,6 +80,10 @@ bool stw_search_is_over(const stw_search *search) {
 
 void stw_search_tick(const stw_search *search) {
     if (search->tick != NULL) search->tick(search->watch_context);
+}
+
+void stw_search_tell(const stw_search *search, const stw_plan *plan, const stw_score *score) {
+    if (search->found != NULL) search->found(search->watch_context, plan, score);
 }
 
 stw_status stw_search_evaluate_within(stw_search *search, const stw_plan *plan, double limit_s, int32_t worker, stw_score *out,
@@ -164,7 +170,7 @@ static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *b
         best->variant = b->first + k;
         best->score = place->score;
         TRY(stw_plan_assign(plan, place->plan, error));
-        if (b->search->found != NULL) b->search->found(b->search->watch_context, plan, &best->score);
+        stw_search_tell(b->search, plan, &best->score);
     }
     return STW_OK;
 }

@@ -14,17 +14,11 @@
 #include "graph/units.h"
 #include "plan/plan.h"
 #include "plan/rules.h"
+#include "search/budget.h"
 #include "sim/complete.h"
 #include "sim/score.h"
 
 enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4, STW_TASK_ALL = 7 }; /* what may be decided */
-
-typedef struct stw_budget { /* whichever ends first; 0: no such limit */
-    int64_t evaluations;
-    double until_s; /* on the search's clock */
-    double last_s;  /* what was begun before `until_s` may go on until then; 0: no longer than that */
-    bool gives_up;  /* so may the first plan of a method, which is built whatever it takes otherwise */
-} stw_budget;
 
 /* How the methods go-* and hdp train. What is unset is as the preset says. */
 typedef struct stw_policy_settings {
@@ -44,6 +38,12 @@ typedef struct stw_policy_settings {
     const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
     bool resume;          /* from that file */
 } stw_policy_settings;
+
+typedef struct stw_outcome { /* what a method says of its plan */
+    bool repaired;           /* it did not fit at first */
+    bool proved;             /* no plan is better; of a method that makes none: no plan is valid */
+    char note[160];          /* how it was found, for people; or empty */
+} stw_outcome;
 
 typedef struct stw_fusing stw_fusing; /* fusing.h */
 
@@ -72,9 +72,7 @@ typedef struct stw_search {
     /* What the method reports. */
     atomic_llong evaluations; /* simulations so far */
     atomic_bool met;          /* one of them met the bound */
-    bool repaired;            /* the plan did not fit at first */
-    bool proved;              /* no plan is better; of a method that makes none: no plan is valid */
-    char note[160];           /* how the plan was found, for people; or empty */
+    stw_outcome outcome;
 
     /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */
     void (*found)(void *context, const stw_plan *plan, const stw_score *score);
@@ -101,6 +99,8 @@ bool stw_search_is_stopped(const stw_search *search);
 /* When a pass that builds this variant gives up. */
 stw_stop stw_search_stop(const stw_search *search, int32_t variant);
 double stw_search_now_s(const stw_search *search);
+/* Its clock and its count, for shares of the budget. */
+stw_moment stw_search_moment(const stw_search *search);
 /* Nothing is better than a plan of this worth. */
 bool stw_search_meets_bound(const stw_search *search, const stw_score *score);
 /* Evaluations that are left: none once the bound is met; INT64_MAX without such a limit. To be asked as is_over is. */
@@ -108,6 +108,8 @@ int64_t stw_search_evaluations_left(const stw_search *search);
 
 /* To be called a few times per second. */
 void stw_search_tick(const stw_search *search);
+/* To be called with each better plan. */
+void stw_search_tell(const stw_search *search, const stw_plan *plan, const stw_score *score);
 
 /* One evaluation. The timeline is in the worker's workspace until its next run. */
 stw_status stw_search_evaluate(stw_search *search, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);

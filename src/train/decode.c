@@ -128,8 +128,8 @@ static stw_status steer(const stw_problem *p, const stw_round *round, const doub
     for (int32_t t = 0; t < T; t++) {
         const double *knobs = of_unit[p->task_unit[t]];
         aversion[t] = knobs[0];
-        unit_glue[t] = knobs[1] * p->listing.mean_us;
-        plan_glue[t] = knobs[2] * p->listing.mean_us;
+        unit_glue[t] = knobs[1] * p->list->mean_us;
+        plan_glue[t] = knobs[2] * p->list->mean_us;
     }
     const stw_steer_input input = {.base = &round->base,
                                    .aversion = aversion,
@@ -139,12 +139,12 @@ static stw_status steer(const stw_problem *p, const stw_round *round, const doub
                                    .plan_glue = plan_glue,
                                    .glued = glued,
                                    .home = round->plan == NULL ? STW_HOME_FIRST : round->home,
-                                   .allowed = p->listing.allowed,
+                                   .allowed = p->list->linked,
                                    .outlook = true,
                                    .insertion = round->insertion,
                                    .queues = p->simulator->machine->queues,
                                    .channel_gaps = round->channel_gaps,
-                                   .memory = p->listing.memory};
+                                   .memory = p->list->memory};
     return stw_steer(&input, plan->device, NULL, scratch, error);
 }
 
@@ -217,6 +217,5 @@ stw_status stw_round_order(const stw_problem *p, const int64_t *start_ps, stw_ar
     double *rank;
     STW_TRY_NEW(arena, rank, tasks->T, error);
     for (int32_t t = 0; t < tasks->T; t++) rank[t] = -(double)start_ps[t];
-    return stw_board_prepare(p->simulator->costs, tasks, p->listing.atom, p->listing.atom_count, rank, arena, &round->base,
-                             error);
+    return stw_board_prepare(p->simulator->costs, tasks, p->list->atom, p->list->atom_count, rank, arena, &round->base, error);
 }

@@ -86,14 +86,7 @@ static stw_status explore_groups(const stw_problem *p, const stw_noise_shares *s
 
 stw_status stw_explore(const stw_problem *p, const stw_noise_shares *shares, stw_rng rng, int32_t dims, const double *feedback,
                        double *noise, stw_arena scratch, stw_error *error) {
-    const bool choice = shares->choice > 0.0 && stw_rng_uniform(&rng) < shares->choice;
     const bool alike = shares->alike > 0.0 && stw_rng_uniform(&rng) < shares->alike;
-    if (alike) {
-        TRY(explore_alike(p, shares, rng, dims, feedback, noise, scratch, error));
-    } else {
-        TRY(explore_groups(p, shares, rng, dims, noise, scratch, error));
-    }
-    for (int64_t k = 0; choice && k < (int64_t)p->M * dims; k++)
-        if (k % dims != dims - 1) noise[k] = 0.0;
-    return STW_OK;
+    return alike ? explore_alike(p, shares, rng, dims, feedback, noise, scratch, error)
+                 : explore_groups(p, shares, rng, dims, noise, scratch, error);
 }

@@ -11,7 +11,6 @@
 typedef struct stw_noise_shares {
     double graph, group, unit; /* of the variance; they add up to 1 */
     double sparse;             /* share of the samples that explore in some groups only */
-    double choice;             /* share of the samples in which the last dimension alone explores */
     double alike;              /* share of the samples in which a direction in the space of features takes the group's place */
 } stw_noise_shares;
 

@@ -66,7 +66,7 @@ stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error) {
     TRY(find_labels(t, label, scratch, error));
     for (int32_t u = 0; u < M; u++) weight[u] = -1.0 / M; /* the loss is the mean of -log p */
     for (int32_t step = 0; step < t->settings.imitations; step++) {
-        *over = t->environment.is_stopped(t->environment.context);
+        *over = stw_trainer_is_stopped(t);
         if (*over) break;
         double loss = 0.0;
         if (t->chained) TRY(stw_pass_fusion(t->pass, t->fusion_out, error));

@@ -54,7 +54,7 @@ stw_status stw_propose(const stw_problem *p, const stw_plan *plan, stw_rng rng, 
     if (!anywhere) TRY(draw_neighbours(p, plan, grouping, &rng, of_group, scratch, error));
     for (int32_t i = 0; i < N; i++) {
         const int32_t unit = p->units.of[i], drawn = unit < 0 ? -1 : of_group[p->grouping[grouping][unit]];
-        const bool may = drawn >= 0 && (p->listing.allowed == 0 || (p->listing.allowed >> drawn & 1) != 0);
+        const bool may = drawn >= 0 && (p->list->linked == 0 || (p->list->linked >> drawn & 1) != 0);
         device[i] = may ? drawn : plan->device[i];
     }
     return STW_OK;
@@ -127,12 +127,10 @@ typedef struct {
     stw_error *error;
 } trials;
 
-/* The round's plan with units on other devices: views and parameters follow, and what the environment adds. */
+/* The round's plan with units on other devices: views and parameters follow. */
 static stw_status evaluate_moved(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *score, stw_error *error) {
-    const stw_environment *e = &t->environment;
     stw_plan_join(t->problem->simulator, plan);
-    if (e->finish != NULL) TRY(e->finish(e->context, plan, worker, error));
-    return e->evaluate(e->context, plan, worker, score, error);
+    return stw_trainer_evaluate(t, plan, worker, score, error);
 }
 
 static stw_status try_one(trials *r, int64_t k, int32_t worker, stw_error *error) {
@@ -166,7 +164,7 @@ stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&scratch, r.status, count, error);
     STW_TRY_NEW(&scratch, r.error, count, error);
     for (int32_t k = 0; k < count; k++) draw_trial(t, k, &rngs);
-    stw_pool_run(t->environment.pool, count, try_work, &r);
+    stw_pool_run(t->search->pool, count, try_work, &r);
     int32_t best = 0;
     for (int32_t k = 0; k < count; k++) {
         if (r.status[k] != STW_OK) {
@@ -346,7 +344,7 @@ stw_status stw_trainer_screen(stw_trainer *t, int32_t proposals, int32_t tries, 
     const int32_t count = choose(t, s.candidate, s.count, tries < t->settings.samples ? tries : t->settings.samples);
     STW_TRY_NEW(&t->round_arena, s.status, count, error);
     STW_TRY_NEW(&t->round_arena, s.error, count, error);
-    stw_pool_run(t->environment.pool, count, screen_work, &s);
+    stw_pool_run(t->search->pool, count, screen_work, &s);
     int32_t best = 0;
     for (int32_t k = 0; k < count; k++) {
         if (s.status[k] != STW_OK) {

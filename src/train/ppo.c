@@ -59,18 +59,12 @@ static void weigh(const stw_ppo *ppo, double advantage, const double *logp, cons
     }
 }
 
-/* Of the outputs themselves: once per sample, so that shared and own outputs are pulled alike. */
-static void regularise(const stw_ppo *ppo, const stw_distribution *d, double *d_out, stw_ppo_result *out) {
+/* Means of Gaussian decisions towards 0: once per sample, so that shared and own outputs are pulled alike. */
+static void pull_means(const stw_ppo *ppo, const stw_distribution *d, double *d_out, stw_ppo_result *out) {
     const double share = 1.0 / ((double)ppo->K * ppo->M);
     for (int64_t k = 0; k < (int64_t)d->rows * d->dims; k++) {
-        if (!d->categorical) {
-            out->loss += share * ppo->pull * d->out[k] * d->out[k];
-            d_out[k] += share * 2.0 * ppo->pull * d->out[k];
-        } else if (ppo->entropy > 0.0) {
-            const double p = exp(d->out[k]);
-            out->loss += share * ppo->entropy * p * d->out[k];
-            d_out[k] += share * ppo->entropy * p * (d->out[k] + 1.0);
-        }
+        out->loss += share * ppo->pull * d->out[k] * d->out[k];
+        d_out[k] += share * 2.0 * ppo->pull * d->out[k];
     }
 }
 
@@ -86,7 +80,7 @@ stw_status stw_ppo_loss(const stw_ppo *ppo, const stw_distribution *sample, cons
         stw_distribution_log_density(d, taken, logp);
         weigh(ppo, ppo->advantage[k], logp, &logp_old[(int64_t)k * ppo->M], weight, out);
         stw_distribution_log_density_back(d, taken, weight, d_out[k]);
-        regularise(ppo, d, d_out[k], out);
+        if (!d->categorical) pull_means(ppo, d, d_out[k], out);
     }
     return STW_OK;
 }

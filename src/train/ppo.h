@@ -27,7 +27,6 @@ typedef struct stw_ppo { /* K samples of M decisions */
     int32_t K, M;
     double clip;             /* of the ratio, to [1 - clip, 1 + clip] */
     double pull;             /* weight of the squared outputs: keeps means near where they began */
-    double entropy;          /* weight of the entropy of categorical decisions */
     const double *advantage; /* (K) */
 } stw_ppo;
 

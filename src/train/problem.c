@@ -58,9 +58,9 @@ int32_t stw_problem_units(int32_t ops) {
     return ops < FEWEST * OPS_PER_UNIT ? FEWEST : ops < MOST * OPS_PER_UNIT ? ops / OPS_PER_UNIT : MOST;
 }
 
-stw_status stw_problem_build(const stw_simulator *simulator, stw_objective objective, const stw_listing *listing,
-                             int32_t unit_count, stw_arena *arena, stw_problem *out, stw_error *error) {
-    *out = (stw_problem){.simulator = simulator, .objective = objective, .listing = *listing, .rule = -1};
+stw_status stw_problem_build(const stw_simulator *simulator, stw_objective objective, const stw_list *list, int32_t unit_count,
+                             stw_arena *arena, stw_problem *out, stw_error *error) {
+    *out = (stw_problem){.simulator = simulator, .objective = objective, .list = list, .rule = -1};
     out->places = out->schedules = true;
     TRY(build_units(out, unit_count, arena, error));
     const stw_tasks *tasks = &simulator->unfused;

@@ -4,25 +4,14 @@
 #define STW_TRAIN_PROBLEM_H
 
 #include "feature/feature.h"
-#include "plan/steer.h"
-#include "sim/score.h"
+#include "search/list.h"
 
 enum { STW_GROUPINGS = 5 }; /* ways in which units explore together */
-
-/* What the list schedulers of this problem go by; the caller has it (search/list.h). */
-typedef struct stw_listing {
-    const stw_board_base *base; /* in the order of the upward rank with mean costs */
-    const int32_t *atom;        /* (N) */
-    int32_t atom_count;
-    double mean_us;   /* work / ops: the unit of glue */
-    bool memory;      /* some device could overflow */
-    uint64_t allowed; /* devices, a bit each; 0: all */
-} stw_listing;
 
 typedef struct stw_problem {
     const stw_simulator *simulator;
     stw_objective objective;
-    stw_listing listing;
+    const stw_list *list;   /* borrowed */
     int32_t rule;           /* stw_rule of a new placement; -1: upward rank, which the policy may nudge */
     bool places, schedules; /* what is to be decided */
     bool fuses;             /* false: every op is alone */
@@ -39,7 +28,7 @@ typedef struct stw_problem {
 int32_t stw_problem_units(int32_t ops);
 
 /* unit_count 0: one decision per op. Everything lives in the arena. */
-stw_status stw_problem_build(const stw_simulator *simulator, stw_objective objective, const stw_listing *listing,
-                             int32_t unit_count, stw_arena *arena, stw_problem *out, stw_error *error);
+stw_status stw_problem_build(const stw_simulator *simulator, stw_objective objective, const stw_list *list, int32_t unit_count,
+                             stw_arena *arena, stw_problem *out, stw_error *error);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "train/trainer_state.h"
 
-enum { EXTRA = 18 };                    /* tensors beside the network's */
+enum { EXTRA = 18 }; /* tensors beside the network's and the settings */
+enum { PROBLEM_KEPT = 6 };
 enum { TIES = 3, ALL_TIES = 3 * TIES }; /* numbers of a score that decide between plans of equal worth */
 
 static void add_tensor(stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t cols, const void *data) {
@@ -29,8 +30,9 @@ static uint64_t mix(uint64_t hash, double number) {
 }
 
 /* Devices, links and costs: what the simulator's answers depend on. */
-static uint64_t machine_key(const stw_simulator *s, uint64_t hash) {
+static int64_t machine_key(const stw_simulator *s) {
     const stw_machine *m = s->machine;
+    uint64_t hash = 0;
     const int64_t D = m->device_count;
     hash = mix(hash, (double)D);
     hash = mix(mix(hash, m->queues), m->host);
@@ -41,47 +43,34 @@ static uint64_t machine_key(const stw_simulator *s, uint64_t hash) {
     }
     for (int32_t c = 0; c < m->cost_class_count; c++)
         for (int32_t i = 0; i < s->graph->N; i++) hash = mix(hash, s->costs->us[c][i]);
-    return hash;
+    return (int64_t)hash;
 }
 
-/* A hash of what must be equal for training to go on: another seed or schedule would draw and decide differently. */
-static uint64_t settings_key(const stw_trainer *t) {
-    const stw_train_settings *s = &t->settings;
-    const double numbers[] = {(double)s->updates,
-                              s->patience,
-                              s->samples,
-                              s->epochs,
-                              s->clip,
-                              s->rate,
-                              s->rate_end,
-                              s->warm_up,
-                              s->sigma,
-                              s->sigma_end,
-                              s->floor,
-                              s->limit,
-                              s->pull,
-                              s->gradient_norm,
-                              s->entropy,
-                              s->noise.graph,
-                              s->noise.group,
-                              s->noise.unit,
-                              s->reward,
-                              s->loss_weight,
-                              s->glue,
-                              s->elite,
-                              s->proposals,
-                              s->wander,
-                              s->noise.sparse,
-                              s->imitations,
-                              s->imitation_rate,
-                              t->problem->M,
-                              t->problem->rule,
-                              t->problem->places,
-                              t->problem->schedules,
-                              t->problem->objective};
-    uint64_t hash = machine_key(t->problem->simulator, s->seed);
-    for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) hash = mix(hash, numbers[k]);
-    return t->problem->fuses ? mix(hash, 1.0) : hash; /* that of older files, which know of no fusion, stays what it was */
+_Static_assert(sizeof(stw_noise_shares) == 5 * sizeof(double), "kept as a row of reals");
+
+int32_t stw_train_settings_keep(const stw_train_settings *s, stw_kept out[STW_MOST_KEPT]) {
+    const stw_kept kept[] = {
+#define STW_WHOLE(type, member, words)        STW_KEPT_WHOLE(s, member, words),
+#define STW_REAL(member, words)               STW_KEPT_REALS(s, member, words),
+#define STW_REALS(declaration, member, words) STW_KEPT_REALS(s, member, words),
+#include "train/settings.def"
+    };
+    _Static_assert(sizeof kept <= STW_MOST_KEPT * sizeof kept[0], "there is room for all");
+    memcpy(out, kept, sizeof kept);
+    return (int32_t)(sizeof kept / sizeof kept[0]);
+}
+
+/* The settings, and what the problem adds to them. */
+static int32_t keep_all(const stw_trainer *t, stw_kept out[STW_MOST_KEPT + PROBLEM_KEPT]) {
+    const stw_problem *p = t->problem;
+    const stw_kept kept[PROBLEM_KEPT] = {
+        STW_KEPT_WHOLE(p, M, "number of units"),     STW_KEPT_WHOLE(p, rule, "scheduling rule"),
+        STW_KEPT_WHOLE(p, places, "task placement"), STW_KEPT_WHOLE(p, schedules, "task schedule"),
+        STW_KEPT_WHOLE(p, fuses, "task fusion"),     STW_KEPT_WHOLE(p, objective, "objective"),
+    };
+    const int32_t count = stw_train_settings_keep(&t->settings, out);
+    memcpy(out + count, kept, sizeof kept);
+    return count + PROBLEM_KEPT;
 }
 
 /* Of a training with fusion: groups and fusion priorities of the plans that are kept, and the best sample's decisions. */
@@ -103,11 +92,9 @@ static void write_ties(const stw_score *score, double *out) {
     out[2] = score->devices;
 }
 
-/* Older files have none: what they keep then gives way to nothing but a better value. */
 static stw_status read_ties(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {
     stw_score *const score[] = {&t->best_score, &t->elite_score, &t->beside_score};
     const stw_tensor *tensor;
-    if (stw_tensor_find(file, "train/ties") == NULL) return STW_OK;
     TRY(stw_tensor_expect(file, "train/ties", STW_TENSOR_F64, 1, ALL_TIES, &tensor, error));
     for (int k = 0; k < 3; k++) {
         const double *n = (const double *)tensor->data + (ptrdiff_t)k * TIES;
@@ -128,8 +115,9 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     stw_tensor_file file = {0};
     STW_TRY_NEW(&scratch, file.tensor, 3 * STW_MAX_PARAMETERS + EXTRA, error);
     TRY(stw_net_save(t->net, true, &scratch, &file, error));
-    const uint64_t key = settings_key(t);
-    add_dimension(&file, "train.settings", (int64_t)key);
+    stw_kept kept[STW_MOST_KEPT + PROBLEM_KEPT];
+    stw_kept_add(kept, keep_all(t, kept), &file);
+    add_dimension(&file, "train.machine", machine_key(t->problem->simulator));
     add_dimension(&file, "train.update", t->update);
     add_dimension(&file, "train.evaluations", t->evaluations);
     add_dimension(&file, "train.round", t->round_index);
@@ -224,11 +212,12 @@ static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file,
     TRY(stw_tensor_expect(file, "train/graph", STW_TENSOR_I32, 1, 8, &graph, error));
     if (memcmp(graph->data, t->problem->simulator->graph->fingerprint, 32) != 0)
         return stw_fail(error, STW_ERROR_INPUT, "this training is of another graph; resume with that one, or begin anew");
-    if (!stw_tensor_file_dimension(file, "train.settings", &key) || (uint64_t)key != settings_key(t))
+    stw_kept kept[STW_MOST_KEPT + PROBLEM_KEPT];
+    const int32_t count = keep_all(t, kept);
+    if (stw_tensor_file_dimension(file, "train.machine", &key) && key != machine_key(t->problem->simulator))
         return stw_fail(error, STW_ERROR_INPUT,
-                        "this training had another seed, machine, number of updates or other settings; resume with the same "
-                        "options, or begin anew");
-    return STW_OK;
+                        "cannot be resumed: it was on another machine, or with other costs; resume with those, or begin anew");
+    return stw_kept_check(kept, count, file, error);
 }
 
 static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error *error) {

@@ -21,7 +21,7 @@ static stw_status find_times(const stw_trainer *t, run_times *out, stw_arena *ar
     STW_TRY_NEW(arena, out->start_ps, T, error);
     STW_TRY_NEW(arena, out->end_ps, T, error);
     STW_TRY_NEW(arena, out->task, T, error);
-    return stw_op_times(t->environment.workspace[0], out->start_ps, out->end_ps, out->task, *arena, error);
+    return stw_op_times(t->search->workspace[0], out->start_ps, out->end_ps, out->task, *arena, error);
 }
 
 /* Fusion priorities, (N); nothing without fusion. */
@@ -33,20 +33,19 @@ static void copy_fusion(const stw_trainer *t, double *to, const double *from) {
 
 /* Priorities from a run backwards, as long as they help. */
 static stw_status polish(stw_trainer *t, stw_error *error) {
-    const stw_environment *e = &t->environment;
     const stw_simulator *s = t->problem->simulator;
     stw_plan *trial = t->plan[0];
     stw_score score;
     for (int32_t k = 0; k < 3; k++) {
-        if (e->evaluations_left(e->context) < 2 || stw_trainer_may_stop(t)) return STW_OK;
-        TRY(e->evaluate(e->context, t->best, 0, &score, error));
+        if (stw_trainer_evaluations_left(t) < 2 || stw_trainer_may_stop(t)) return STW_OK;
+        TRY(stw_search_evaluate(t->search, t->best, 0, &score, error));
         t->evaluations++;
-        stw_arena scratch = e->scratch[0];
+        stw_arena scratch = t->search->scratch[0];
         run_times times;
         TRY(find_times(t, &times, &scratch, error));
         TRY(stw_plan_assign(trial, t->best, error));
         TRY(stw_backward_priorities(s, trial, times.start_ps, scratch, error));
-        TRY(e->evaluate(e->context, trial, 0, &score, error));
+        TRY(stw_search_evaluate(t->search, trial, 0, &score, error));
         t->evaluations++;
         if (!stw_score_is_better(&score, &t->best_score)) return STW_OK;
         TRY(stw_plan_assign(t->best, trial, error));
@@ -64,7 +63,7 @@ stw_status stw_trainer_polish(stw_trainer *t, stw_error *error) {
     if (!t->has_best || t->best_score.reason != STW_VALID || !may_polish(t)) return STW_OK;
     const stw_score before = t->best_score;
     TRY(polish(t, error));
-    if (stw_score_is_better(&t->best_score, &before)) t->environment.found(t->environment.context, t->best, &t->best_score);
+    if (stw_score_is_better(&t->best_score, &before)) stw_search_tell(t->search, t->best, &t->best_score);
     return STW_OK;
 }
 
@@ -77,7 +76,7 @@ stw_status stw_trainer_keep(stw_trainer *t, int32_t k, const stw_score *score, s
     t->has_best = true;
     t->last_better = t->update;
     if (may_polish(t)) TRY(polish(t, error));
-    t->environment.found(t->environment.context, t->best, &t->best_score);
+    stw_search_tell(t->search, t->best, &t->best_score);
     return STW_OK;
 }
 
@@ -129,7 +128,6 @@ static void fill_constant(stw_trainer *t, int32_t place, int32_t constant) {
 
 /* Those that give the best new plan become the offset of the round: means of 0 stand for them. */
 static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
-    const stw_environment *e = &t->environment;
     const int32_t count = t->settings.glue ? GRID : A0 * A1, room = t->settings.samples + 1;
     double offset[STW_STEER_KNOBS] = {0, 0, 0, 0};
     stw_score best = {.reason = STW_INVALID_ORDER};
@@ -137,7 +135,7 @@ static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
     for (int32_t first = 0; first < count && !*over; first += room) {
         const int32_t size = count - first < room ? count - first : room;
         bool complete = false;
-        if (e->evaluations_left(e->context) < size) {
+        if (stw_trainer_evaluations_left(t) < size) {
             *over = true;
             break;
         }
@@ -253,7 +251,7 @@ static stw_status propose(stw_trainer *t, stw_error *error) {
 static void choose_way(stw_trainer *t) {
     const int32_t way = t->round_index % WAYS;
     t->round.plan = t->settings.glue || !t->problem->places ? t->origin : NULL; /* devices that are not decided are the plan's */
-    t->round.base = *t->problem->listing.base;
+    t->round.base = t->problem->list->base;
     t->round.insertion = ways[way].insertion;
     t->round.channel_gaps = ways[way].channel_gaps;
     t->round.home = ways[way].home;
@@ -287,9 +285,9 @@ stw_status stw_trainer_show(stw_trainer *t, stw_error *error) {
 stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
     const stw_policy_config *config = stw_net_config(t->net);
-    const stw_workspace *workspace = t->environment.workspace[0];
+    const stw_workspace *workspace = t->search->workspace[0];
     stw_score score;
-    TRY(t->environment.evaluate(t->environment.context, t->origin, 0, &score, error));
+    TRY(stw_search_evaluate(t->search, t->origin, 0, &score, error));
     choose_way(t);
     const bool ran = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
     run_times times = {0};
@@ -306,12 +304,10 @@ stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {
 
 /* Makes plan 1 of it, and keeps it if it is better than the best. */
 static stw_status try_plan(stw_trainer *t, const stw_round *round, const stw_decisions *decisions, stw_error *error) {
-    const stw_environment *e = &t->environment;
     const stw_group_maker maker = {t->fuser == NULL ? NULL : t->fuser[0], t->plan_fusion[1]};
     stw_score score;
-    TRY(stw_decode(t->problem, round, decisions, &maker, t->plan[1], e->scratch[0], error));
-    if (e->finish != NULL) TRY(e->finish(e->context, t->plan[1], 0, error));
-    TRY(e->evaluate(e->context, t->plan[1], 0, &score, error));
+    TRY(stw_decode(t->problem, round, decisions, &maker, t->plan[1], t->search->scratch[0], error));
+    TRY(stw_trainer_evaluate(t, t->plan[1], 0, &score, error));
     t->evaluations++;
     return stw_trainer_keep(t, 1, &score, error);
 }
@@ -320,10 +316,10 @@ static stw_status try_plan(stw_trainer *t, const stw_round *round, const stw_dec
  * the rule. */
 static stw_status make_origin(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
-    stw_round nothing = {.base = *p->listing.base};
+    stw_round nothing = {.base = p->list->base};
     const stw_decisions decisions = {.placement = t->placement, .steered = t->steered};
     memset(t->placement, 0, (size_t)p->M * (size_t)t->A * sizeof *t->placement);
-    if (p->fuses) TRY(stw_fusion_begin(p->simulator, t->rule_fusion, NULL, t->origin_fusion, t->environment.scratch[0], error));
+    if (p->fuses) TRY(stw_fusion_begin(p->simulator, t->rule_fusion, NULL, t->origin_fusion, t->search->scratch[0], error));
     if (p->fuses) nothing.fusion = t->origin_fusion;
     TRY(try_plan(t, &nothing, &decisions, error));
     return stw_plan_assign(t->origin, t->plan[1], error);
@@ -331,7 +327,7 @@ static stw_status make_origin(stw_trainer *t, stw_error *error) {
 
 /* The plan that training begins with, fused by the rule unless it has groups of its own. */
 static stw_status fuse_start(stw_trainer *t, stw_error *error) {
-    const stw_round round = {.plan = t->best, .base = *t->problem->listing.base, .fusion = t->best_fusion};
+    const stw_round round = {.plan = t->best, .base = t->problem->list->base, .fusion = t->best_fusion};
     const stw_decisions decisions = {.nudged = t->nudged};
     return try_plan(t, &round, &decisions, error);
 }
@@ -350,7 +346,7 @@ static stw_status choose_origin(stw_trainer *t, stw_error *error) {
 }
 
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error) {
-    *over = t->has_best && t->environment.evaluations_left(t->environment.context) < 2;
+    *over = t->has_best && stw_trainer_evaluations_left(t) < 2;
     if (*over) return STW_OK;
     t->round_arena = t->arena;
     t->round_index++;

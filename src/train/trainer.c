@@ -42,7 +42,6 @@ static const stw_train_settings preset_paper = {.patience = 0,
                                                 .floor = 0.002,
                                                 .limit = 2.5,
                                                 .gradient_norm = 1.0,
-                                                .entropy = 0.0,
                                                 .noise = {.graph = 0.0, .group = 0.8, .unit = 0.2},
                                                 .reward = STW_REWARD_SQRT,
                                                 .loss_weight = 1.0,
@@ -128,7 +127,7 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
 static stw_status allocate_fusion(stw_trainer *t, stw_error *error) {
     const stw_simulator *s = t->problem->simulator;
     const int64_t M = t->problem->M, K = t->settings.samples, N = s->graph->N;
-    const int32_t threads = stw_pool_threads(t->environment.pool);
+    const int32_t threads = stw_pool_threads(t->search->pool);
     STW_TRY_NEW(&t->arena, t->plan_fusion, K + 1, error);
     if (t->problem->fuses && !t->chained)
         return stw_fail(error, STW_ERROR_INPUT, "fusion is to be decided, but the network has no head for it");
@@ -169,12 +168,12 @@ static stw_status create_plans(stw_trainer *t, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status fill(stw_trainer *t, const stw_policy_config *config, const stw_plan *start, const stw_score *score,
-                       stw_error *error) {
+static stw_status fill(stw_trainer *t, stw_net *net, const stw_policy_config *config, const stw_plan *start,
+                       const stw_score *score, stw_error *error) {
     TRY(stw_arena_create(&t->arena, error));
-    t->net = t->environment.net;
+    t->net = net;
     if (t->net == NULL) {
-        TRY(stw_backend_cpu(t->environment.pool, &t->backend, error));
+        TRY(stw_backend_cpu(t->search->pool, &t->backend, error));
         TRY(stw_net_create(config, t->backend, t->settings.seed, &t->own_net, error));
         t->net = t->own_net;
     }
@@ -192,20 +191,21 @@ static stw_status fill(stw_trainer *t, const stw_policy_config *config, const st
     return stw_fusion_begin(p->simulator, t->rule_fusion, start, t->best_fusion, t->arena, error);
 }
 
-stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
+stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
                               stw_trainer **out, stw_error *error) {
     *out = NULL;
     stw_trainer *t = calloc(1, sizeof *t);
     if (t == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     t->problem = problem;
-    t->environment = *environment;
+    t->search = search;
     t->settings = *settings;
     t->round_index = -1;
     t->draw = -1;
     t->began_s = stw_now_s();
+    stw_trainer_limit(t, 1.0);
     t->rng = stw_rng_create(settings->seed);
-    const stw_status status = fill(t, config, start, score, error);
+    const stw_status status = fill(t, net, config, start, score, error);
     if (status == STW_OK) {
         *out = t;
     } else {
@@ -226,6 +226,12 @@ void stw_trainer_destroy(stw_trainer *t) {
     stw_arena_destroy(&t->arena);
     free(t);
 }
+
+void stw_trainer_limit(stw_trainer *t, double share) {
+    t->budget = stw_budget_share(&t->search->budget, stw_search_moment(t->search), share, STW_SHARE_DOWN);
+}
+
+void stw_trainer_set_progress(stw_trainer *t, double progress) { t->progress = progress; }
 
 stw_status stw_trainer_restart(stw_trainer *t, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
                                stw_error *error) {
@@ -249,6 +255,7 @@ const stw_plan *stw_trainer_best(const stw_trainer *t, stw_score *score) {
 }
 
 int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
+int64_t stw_trainer_decodes(const stw_trainer *t) { return (int64_t)atomic_load(&t->decodes); }
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }
 stw_net *stw_trainer_net(stw_trainer *t) { return t->net; }
 

@@ -11,77 +11,45 @@
  * moves.c    groups of units that go elsewhere: another plan, trials that are learnt from, those that look promising
  * decode.c   decisions to a plan; ppo.c: rewards, advantages, the loss; explore.c: noise
  * imitate.c  the warm start of the head `device`
- * resume.c   to a file and back, bit for bit */
+ * resume.c   to a file and back, bit for bit; kept.c: the settings in it, so that a training goes on as it began */
 #ifndef STW_TRAIN_TRAINER_H
 #define STW_TRAIN_TRAINER_H
 
-#include "base/pool.h"
 #include "policy/checkpoint.h"
 #include "policy/distribution.h"
+#include "search/search.h"
 #include "train/decode.h"
 #include "train/explore.h"
+#include "train/kept.h"
 #include "train/ppo.h"
 
-typedef struct stw_train_settings {
-    uint64_t seed;
-    int64_t updates;         /* 0: until the environment is over */
-    int32_t patience;        /* updates without a better plan after which the next round begins; 0: there is one round */
-    int32_t samples, epochs; /* per update */
-    double clip;             /* of PPO's ratios */
-    double rate, rate_end;   /* Adam; falls linearly */
-    int32_t warm_up;         /* updates in which the rate rises */
-    double sigma, sigma_end; /* of the Gaussian decisions; falls linearly */
-    double floor, limit;     /* of the advantages */
-    double gradient_norm;
-    double pull;    /* of the means towards the constants */
-    double entropy; /* weight; falls linearly to 0 */
-    stw_noise_shares noise;
-    stw_reward reward;
-    double loss_weight; /* of how much worse than the round's plan a sample is; below 1, staying with that plan does not pay */
-    bool elite;         /* the best sample of the round is learnt from again in every update */
-    int32_t moves;      /* of what the round proposes, tried in each update, at most samples + 1; then no sample takes it */
-    bool proposals;     /* units may take the devices of another plan, drawn for each round (moves.h) */
-    double wander;      /* a round that found nothing better is followed by one from the best other plan that it saw, if that is
-                         * worse by less than this share; falls linearly to 0 */
-    bool glue;          /* decisions are relative to a plan; else every plan is built from nothing */
-    bool grid;          /* a round begins with a grid of constants, the best of which decisions of 0 stand for; else for these: */
-    double offset[STW_STEER_KNOBS];
-    double hedge;  /* share of the samples that go by the constants alone, whatever the network says; 1: the greedy one too */
-    bool shuffled; /* the network sees the features of each unit in the place of another's: a control */
-    int32_t imitations; /* steps of the warm start; 0: none */
-    double imitation_rate;
+typedef struct stw_train_settings { /* settings.def says what they are */
+#define STW_WHOLE(type, member, words)        type member;
+#define STW_REAL(member, words)               double member;
+#define STW_REALS(declaration, member, words) declaration;
+#include "train/settings.def"
 } stw_train_settings;
 
 /* "default" or "paper", to go with the network of that name (policy.h); "transfer", for a network `default` that learns from many
  * graphs, and for using it on another. False if unknown. */
 bool stw_train_preset(const char *name, stw_train_settings *out);
 
-/* What the trainer works in; its caller's. `finish`, `repair` and `curve` may be NULL. */
-typedef struct stw_environment {
-    void *context;
-    stw_net *net; /* to use and not to change; NULL: the trainer makes one and learns into it */
-    stw_pool *pool;
-    stw_workspace *const *workspace; /* (threads) */
-    const stw_arena *scratch;        /* (threads) copies are scratch */
-    /* Fills in what is not decided here and yet not left alone: groups by a rule. */
-    stw_status (*finish)(void *context, stw_plan *plan, int32_t worker, stw_error *error);
-    stw_status (*evaluate)(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
-    stw_status (*repair)(void *context, stw_plan *plan, stw_score *score, stw_error *error);
-    bool (*is_stopped)(void *context); /* time is up, or somebody cancelled */
-    int64_t (*evaluations_left)(void *context);
-    double (*progress)(void *context); /* of the budget, 0 to 1; used when `updates` is 0 */
-    void (*found)(void *context, const stw_plan *plan, const stw_score *score); /* a better plan */
-    void (*curve)(void *context, const stw_curve_row *row);
-} stw_environment;
-
 typedef struct stw_trainer stw_trainer;
 
-/* config: the network, its feature columns filled in (that of environment->net, if there is one). `start`: an initial plan,
- * and what it is worth; NULL: none. */
-stw_status stw_trainer_create(const stw_problem *problem, const stw_environment *environment, const stw_policy_config *config,
+/* It works for `search`, with what is left of its budget from now on. `net`: to use and not to change; NULL: the trainer makes
+ * one and learns into it. config: the network, its feature columns filled in (that of `net`, if there is one). `start`: an
+ * initial plan, and what it is worth; NULL: none. */
+stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
                               stw_trainer **out, stw_error *error);
 void stw_trainer_destroy(stw_trainer *trainer);
+
+/* It may use no more than a share of what is left of the budget from now on. */
+void stw_trainer_limit(stw_trainer *trainer, double share);
+/* How far the course of the training is at least, 0 to 1: for a caller who counts the updates. */
+void stw_trainer_set_progress(stw_trainer *trainer, double progress);
+/* 0 to 1: of the updates if the settings count them, else of the budget, or as the caller says if that is more. */
+double stw_trainer_progress(const stw_trainer *trainer);
 
 /* One update, the beginning of a round included when it is time. `*over`: nothing was done, since budget or updates are spent. */
 stw_status stw_trainer_step(stw_trainer *trainer, bool *over, stw_error *error);
@@ -105,6 +73,7 @@ stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *s
 
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
 int64_t stw_trainer_updates(const stw_trainer *trainer);
+int64_t stw_trainer_decodes(const stw_trainer *trainer); /* plans made from decisions */
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
 /* A round of moves: of `proposals` of them the `tries` that the network likes best are tried, and then all that helped together.
  * `*tried`: plans that were evaluated; at most tries + 1, and tries at most samples. Needs settings.moves and proposals. */
@@ -116,6 +85,8 @@ void stw_trainer_spread(const stw_trainer *trainer, double out[STW_STEER_KNOBS])
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
 enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 13 };
+/* The settings as a file keeps them. Returns how many. */
+int32_t stw_train_settings_keep(const stw_train_settings *settings, stw_kept out[STW_MOST_KEPT]);
 /* Writes everything that the next update depends on, and reads it into a trainer made with the same problem and settings. */
 stw_status stw_trainer_save(stw_trainer *trainer, const char *path, stw_error *error);
 stw_status stw_trainer_resume(stw_trainer *trainer, const char *path, stw_error *error);

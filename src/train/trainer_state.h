@@ -18,7 +18,9 @@ enum { STW_FAILED_MOVES = 256 }; /* that are remembered */
 struct stw_trainer {
     stw_arena arena, round_arena; /* of the trainer; of the round: a place in memory to begin again from */
     const stw_problem *problem;
-    stw_environment environment;
+    stw_search *search;
+    stw_budget budget; /* of the search, or a share of it */
+    double progress;   /* as the caller says */
     stw_train_settings settings;
     stw_backend *backend;
     stw_net *net, *own_net; /* own_net: NULL where the network is somebody else's */
@@ -27,10 +29,11 @@ struct stw_trainer {
     double began_s;
 
     int64_t update, evaluations;
-    int32_t round_index; /* -1: none has begun */
-    int64_t last_better; /* the update that found the best plan, or began the round */
-    bool restarted;      /* the next update begins a round */
-    int64_t draw;        /* what the round's proposal is drawn by; -1: the index of the round */
+    atomic_llong decodes; /* plans made from decisions */
+    int32_t round_index;  /* -1: none has begun */
+    int64_t last_better;  /* the update that found the best plan, or began the round */
+    bool restarted;       /* the next update begins a round */
+    int64_t draw;         /* what the round's proposal is drawn by; -1: the index of the round */
     stw_round round;
     stw_plan *origin; /* the plan that this round is relative to */
     stw_plan *best;
@@ -78,11 +81,18 @@ struct stw_trainer {
     int32_t learnt;                                          /* samples that this update learns from */
 };
 
+static inline bool stw_trainer_is_stopped(const stw_trainer *t) {
+    return stw_stop_is_due(&(stw_stop){t->search->cancelled, t->search->clock, t->budget.until_s});
+}
+
+static inline int64_t stw_trainer_evaluations_left(const stw_trainer *t) {
+    if (atomic_load(&t->search->met)) return 0;
+    return stw_budget_evaluations_left(&t->budget, (int64_t)atomic_load(&t->search->evaluations));
+}
+
 /* Within an update. One that repeats (a number of updates) is completed once it has begun, so that whatever is saved is the state
  * between two. */
-static inline bool stw_trainer_may_stop(const stw_trainer *t) {
-    return t->settings.updates == 0 && t->environment.is_stopped(t->environment.context);
-}
+static inline bool stw_trainer_may_stop(const stw_trainer *t) { return t->settings.updates == 0 && stw_trainer_is_stopped(t); }
 
 /* round.c: begins the next round. `*over`: the budget does not suffice. */
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error);
@@ -97,8 +107,8 @@ stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *err
 /* Deals the rows of the input out anew, at random: to find out whether the network goes by them at all. */
 stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
 
-/* update.c. 0 to 1: of the updates if they are counted, else of the budget. */
-double stw_trainer_progress(const stw_trainer *t);
+/* update.c: a plan that was made from decisions: with the groups of the rule, where one goes with every plan, and its worth. */
+stw_status stw_trainer_evaluate(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
 /* Actions laid out as in the trainer, of the first sample; NULL: that is not decided (placement: only if it is not open). */
 typedef struct stw_actions {
     const double *fusion, *placement, *schedule;

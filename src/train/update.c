@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "search/fusing.h"
 #include "train/trainer_state.h"
 
 static const uint64_t FUSION = UINT64_C(1) << 32; /* of the generator's parts, beyond those of the other tasks */
@@ -138,6 +139,12 @@ static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *err
 
 /* ---- plans and their scores ---- */
 
+stw_status stw_trainer_evaluate(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
+    atomic_fetch_add(&t->decodes, 1);
+    stw_fusing_apply_rule(t->search, plan, worker);
+    return stw_search_evaluate(t->search, plan, worker, out, error);
+}
+
 typedef struct {
     stw_trainer *t;
     stw_actions actions;
@@ -157,9 +164,8 @@ static stw_status decode_and_evaluate(rollout *r, int64_t k, int32_t worker) {
                                      .nudged = t->nudged,
                                      .fusion_nudged = t->fusion_nudged};
     const stw_group_maker maker = {t->fuser == NULL ? NULL : t->fuser[worker], t->plan_fusion[k]};
-    TRY(stw_decode(t->problem, &t->round, &decisions, &maker, t->plan[k], t->environment.scratch[worker], &r->error[k]));
-    if (t->environment.finish != NULL) TRY(t->environment.finish(t->environment.context, t->plan[k], worker, &r->error[k]));
-    return t->environment.evaluate(t->environment.context, t->plan[k], worker, &t->score[k], &r->error[k]);
+    TRY(stw_decode(t->problem, &t->round, &decisions, &maker, t->plan[k], t->search->scratch[worker], &r->error[k]));
+    return stw_trainer_evaluate(t, t->plan[k], worker, &t->score[k], &r->error[k]);
 }
 
 static void work(void *context, int64_t k, int32_t worker) {
@@ -174,7 +180,7 @@ stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32
     rollout r = {.t = t, .actions = *actions};
     STW_TRY_NEW(&scratch, r.status, count, error);
     STW_TRY_NEW(&scratch, r.error, count, error);
-    stw_pool_run(t->environment.pool, count, work, &r);
+    stw_pool_run(t->search->pool, count, work, &r);
     for (int32_t k = 0; k < count; k++) {
         if (r.status[k] == STW_OK) continue;
         if (error != NULL) *error = r.error[k];
@@ -199,12 +205,7 @@ static stw_status find_gradient(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
     const int64_t M = p->M, outputs = t->chained ? t->settings.samples + 1 : 1;
     const int32_t K = t->learnt;
-    const stw_ppo ppo = {.K = K,
-                         .M = p->M,
-                         .clip = t->settings.clip,
-                         .pull = t->settings.pull,
-                         .entropy = t->settings.entropy * (1.0 - stw_trainer_progress(t)),
-                         .advantage = t->advantage};
+    const stw_ppo ppo = {.K = K, .M = p->M, .clip = t->settings.clip, .pull = t->settings.pull, .advantage = t->advantage};
     stw_arena scratch = t->round_arena;
     stw_distribution *d;
     double **d_out;
@@ -297,8 +298,9 @@ static stw_status learn(stw_trainer *t, stw_error *error) {
 /* ---- the update ---- */
 
 double stw_trainer_progress(const stw_trainer *t) {
-    const double share = t->settings.updates > 0 ? (double)t->update / (double)t->settings.updates
-                                                 : t->environment.progress(t->environment.context);
+    const double share = t->settings.updates > 0
+                             ? (double)t->update / (double)t->settings.updates
+                             : fmax(t->progress, stw_budget_progress(&t->budget, stw_search_moment(t->search)));
     return fmin(fmax(share, 0.0), 1.0);
 }
 
@@ -310,9 +312,9 @@ static stw_status keep_best(stw_trainer *t, bool *over, stw_error *error) {
         if (stw_score_is_better(&t->score[k], &t->score[best])) best = k;
     const bool fits = t->score[best].reason == STW_VALID || (t->has_best && t->best_score.reason == STW_VALID);
     stw_score score = t->score[best];
-    if (!fits && score.reason == STW_INVALID_MEMORY && t->environment.repair != NULL) {
-        TRY(t->environment.repair(t->environment.context, t->plan[best], &score, error));
-        *over = t->settings.updates > 0 && t->environment.is_stopped(t->environment.context);
+    if (!fits && score.reason == STW_INVALID_MEMORY) {
+        TRY(stw_search_repair(t->search, t->plan[best], &score, 0, error));
+        *over = t->settings.updates > 0 && stw_trainer_is_stopped(t);
     }
     return *over ? STW_OK : stw_trainer_keep(t, best, &score, error);
 }
@@ -350,12 +352,11 @@ static void set_schedule_of_update(stw_trainer *t) {
 
 /* True in *over: nothing is left to do. */
 static stw_status begin_update(stw_trainer *t, bool *over, stw_error *error) {
-    const stw_environment *e = &t->environment;
-    *over = (t->settings.updates > 0 && t->update >= t->settings.updates) || e->is_stopped(e->context);
+    *over = (t->settings.updates > 0 && t->update >= t->settings.updates) || stw_trainer_is_stopped(t);
     if (*over) return STW_OK;
     const bool stale = t->settings.patience > 0 && t->update - t->last_better >= t->settings.patience;
     if (t->round_index < 0 || stale || t->restarted) TRY(stw_trainer_begin_round(t, over, error));
-    *over = *over || e->evaluations_left(e->context) < t->settings.samples + 1;
+    *over = *over || stw_trainer_evaluations_left(t) < t->settings.samples + 1;
     if (!*over) set_schedule_of_update(t);
     return STW_OK;
 }
@@ -409,12 +410,11 @@ stw_status stw_trainer_try(stw_trainer *t, bool *over, stw_error *error) {
 }
 
 stw_status stw_trainer_step(stw_trainer *t, bool *over, stw_error *error) {
-    const stw_environment *e = &t->environment;
     TRY(stw_trainer_sample(t, over, error));
     if (*over) return STW_OK;
     if (t->settings.rate > 0.0 && t->own_net != NULL) TRY(learn(t, error));
     t->row.seconds = stw_now_s() - t->began_s;
-    if (e->curve != NULL) e->curve(e->context, &t->row);
+    if (t->search->curve != NULL) t->search->curve(t->search->watch_context, &t->row);
     return STW_OK;
 }
 

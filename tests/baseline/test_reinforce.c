@@ -128,10 +128,9 @@ static small *open_chains(void) {
 }
 
 static stw_reinforce *planner_of(bench *b, const stw_grouping_problem *p, const stw_reinforce_settings *s) {
-    const stw_environment environment = environment_of(b);
     stw_reinforce *r = NULL;
     stw_error error = {0};
-    need(stw_reinforce_create(p, &environment, s, 20e-6 * CHAIN, &r, &error), &error);
+    need(stw_reinforce_create(p, &b->search, s, 20e-6 * CHAIN, &r, &error), &error);
     return r;
 }
 

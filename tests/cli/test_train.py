@@ -126,9 +126,9 @@ class Train(Case):
         self.done("train", GRAPH, *self.QUICK, *options[:-1])
         content = self.bytes_of(self.path("p.stw"))
         self.fault("train", SLOW, *self.QUICK, *options, says=["p.stw", "another graph"])
-        self.fault("train", GRAPH, *self.QUICK, *options, "--seed", "2", says=["p.stw", "seed"])
-        self.fault("train", GRAPH, *self.QUICK, *options, "--updates", "4", says=["p.stw", "updates"])
-        self.fault("train", GRAPH, *self.QUICK, *options, "-m", "h200x4", says=["p.stw", "machine"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "--seed", "2", says=["p.stw", "cannot be resumed: the seed was 1, is 2"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "--updates", "4", says=["p.stw", "the number of updates was 2, is 4"])
+        self.fault("train", GRAPH, *self.QUICK, *options, "-m", "h200x4", says=["p.stw", "cannot be resumed", "another machine"])
         self.fault("train", GRAPH, *self.QUICK, *options, "--curve", self.path("c.csv", "a,b\n1,2\n"), says=["c.csv"])
         self.assertEqual(self.bytes_of(self.path("p.stw")), content)
         self.path("p.stw", content[:-9] + b"x" + content[-8:])
@@ -251,15 +251,16 @@ class TrainMany(Case):
         report = json.loads(self.done("train", "--corpus", "layered.json", "--problems", "2", "--network", self.NETWORK, "-o", "p.stw",
                                       "--budget", "100ms", "-f", "json"))
         self.assertTrue(report["updates"] > 0 and report["updates"] % 24 == 0, report)
-        self.fault(*self.command("-o", "p.stw", "--resume", updates=report["updates"]), says=["p.stw", "was begun with"])
+        self.fault(*self.command("-o", "p.stw", "--resume", updates=report["updates"]),
+                   says=["p.stw", "a run with --budget cannot be resumed"])
 
     def test_resume_with_something_else(self):
         self.done(*self.command("-o", "p.stw"))
         content = self.content("p.stw")
         again = ["-o", "p.stw", "--resume"]
-        self.fault(*self.command(*again, "--seed", "2"), says=["p.stw", "was begun with seed 1, 2 updates and 2 problems"])
-        self.fault(*self.command(*again, updates=4), says=["p.stw", "2 updates"])
-        self.fault(*self.command(*again, "--problems", "3"), says=["p.stw", "2 problems"])
+        self.fault(*self.command(*again, "--seed", "2"), says=["p.stw", "cannot be resumed: the seed was 1, is 2"])
+        self.fault(*self.command(*again, updates=4), says=["p.stw", "the number of updates was 2, is 4"])
+        self.fault(*self.command(*again, "--problems", "3"), says=["p.stw", "the number of problems in an update was 2, is 3"])
         self.fault(*self.command(*again, "--network", "width=32"), says=["p.stw", "width"])
         self.fault(*self.command(*again, "--curve", self.path("c.csv", "a,b\n1,2\n")), says=["c.csv", "no learning curve"])
         self.assertEqual((self.content("p.stw"), self.content("c.csv")), (content, b"a,b\n1,2\n"))

@@ -309,7 +309,7 @@ class TestTraining(Jobs):
         """Of all processes, before anything is learnt; one line of the program each at most."""
         self.train(1, "p.stw")
         for policy, more, says in (("nowhere/p.stw", [], "nowhere/p.stw"), ("p.stw", ["--hold-out", "layered,rnnlm"], "held out"),
-                                   ("p.stw", ["--resume", "--seed", "2"], "was begun with seed 1")):
+                                   ("p.stw", ["--resume", "--seed", "2"], "the seed was 1, is 2")):
             with self.subTest(more=more, policy=policy):
                 status, out, err = self.run_job(2, *self.command(policy, *more), seconds=SOON_S)
                 self.assertNotEqual(status, 0)

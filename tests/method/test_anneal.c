@@ -78,7 +78,7 @@ static outcome anneal(const small *s, setting how) {
     CHECK_STR(error.message, "");
     out.after = score_of(&search, s, out.plan);
     out.evaluations = (int64_t)atomic_load(&search.evaluations);
-    out.repaired = search.repaired;
+    out.repaired = search.outcome.repaired;
     for (int32_t k = 0; k < threads; k++) {
         stw_workspace_destroy(workspace[k]);
         stw_arena_destroy(&scratch[k]);

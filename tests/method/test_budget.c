@@ -84,9 +84,9 @@ TEST(budget, the_cheapest_good_method_runs_first) {
             options_of("tasks", tasks[k % 2], "objective", objective[k / 2], "budget", "200ms", "threads", "2", NULL), &s);
         if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
             check_result(p.simulator, result);
-            CHECK_STR(result->entry[0]->method, "single");
-            CHECK_STR(result->entry[0]->note, k % 2 == 0 ? "" : "nothing fused: the time does not suffice for it");
-            CHECK_STR(result->entry[1]->method, method[k / 2]);
+            CHECK_STR(result->entry[0]->candidate.method, "single");
+            CHECK_STR(result->entry[0]->outcome.note, k % 2 == 0 ? "" : "nothing fused: the time does not suffice for it");
+            CHECK_STR(result->entry[1]->candidate.method, method[k / 2]);
             CHECK(!stw_result_is_optimal(result));
             CHECK(result->bounds.plan_s == 0.0 && result->noise.draws == 0);
         }
@@ -98,7 +98,7 @@ TEST(budget, the_cheapest_good_method_runs_first) {
 
 static const stw_entry *find_entry(const stw_result *result, const char *method) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (strcmp(result->entry[k]->method, method) == 0) return result->entry[k];
+        if (strcmp(result->entry[k]->candidate.method, method) == 0) return result->entry[k];
     }
     return NULL;
 }
@@ -115,12 +115,12 @@ TEST(budget, groups_come_after_a_plan) {
         stw_result *result = optimize_by(p.simulator, options, &s);
         if (result != NULL && CHECK(result->count >= 4)) {
             check_result(p.simulator, result);
-            CHECK_STR(result->entry[0]->method, "single");
-            CHECK_STR(result->entry[1]->method, "single-unfused");
-            CHECK_STR(result->entry[2]->method, "etf-unfused");
+            CHECK_STR(result->entry[0]->candidate.method, "single");
+            CHECK_STR(result->entry[1]->candidate.method, "single-unfused");
+            CHECK_STR(result->entry[2]->candidate.method, "etf-unfused");
             CHECK(find_entry(result, "etf-fused") != NULL);
             CHECK(result->entry[0]->score.value < result->entry[1]->score.value);
-            CHECK_STR(result->entry[0]->note,
+            CHECK_STR(result->entry[0]->outcome.note,
                       k == 0 ? "fused by the rule default as far as the time went" : "fused by the rule default");
             if (k == 1) check_never_worse(p.simulator, result);
         }
@@ -157,4 +157,82 @@ TEST(budget, passes_are_given_up) {
     test_context("%s", "");
     stw_runner_destroy(runner);
     close_graph(p);
+}
+
+/* ---- shares ---- */
+
+/* Of 10 evaluations, 3 are made. Each rounding as it is named, and a share is on the same count as the whole. */
+TEST(budget, shares_of_evaluations_by_hand) {
+    static const struct {
+        double share;
+        stw_share_rounding rounding;
+        int64_t expected;
+    } row[] = {{0.5, STW_SHARE_DOWN, 3},       {0.5, STW_SHARE_UP, 4},         {0.5, STW_SHARE_ONE_MORE, 4},
+               {0.5, STW_SHARE_BESIDE_ONE, 4}, {0.1, STW_SHARE_DOWN, 0},       {0.1, STW_SHARE_UP, 1},
+               {0.1, STW_SHARE_ONE_MORE, 1},   {0.1, STW_SHARE_BESIDE_ONE, 1}, {0.9, STW_SHARE_ONE_MORE, 7},
+               {0.9, STW_SHARE_BESIDE_ONE, 6}, {1.0, STW_SHARE_DOWN, 7},       {1.0, STW_SHARE_UP, 7},
+               {1.0, STW_SHARE_ONE_MORE, 8},   {1.0, STW_SHARE_BESIDE_ONE, 7}};
+    const stw_budget whole = {.evaluations = 10};
+    const stw_moment now = {5.0, 3};
+    for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
+        const stw_budget share = stw_budget_share(&whole, now, row[k].share, row[k].rounding);
+        test_context("row %zu", k);
+        CHECK_EQ_INT(share.evaluations - now.evaluations, row[k].expected);
+        CHECK(share.until_s == 0.0 && share.began.s == now.s && share.began.evaluations == now.evaluations);
+    }
+    test_context("%s", "");
+    const stw_budget two = {.evaluations = 2};
+    CHECK_EQ_INT(stw_budget_share(&two, (stw_moment){0}, 0.4, STW_SHARE_DOWN).evaluations, 1); /* 0 would be no limit */
+    const stw_budget endless = {0}, most = {.evaluations = INT64_MAX};
+    CHECK_EQ_INT(stw_budget_share(&endless, now, 0.5, STW_SHARE_UP).evaluations, 0);
+    CHECK_EQ_INT(stw_budget_evaluations_left(&endless, 7), INT64_MAX);
+    CHECK(stw_budget_share(&most, (stw_moment){0}, 1.0, STW_SHARE_DOWN).evaluations == INT64_MAX); /* no double holds it */
+}
+
+/* From 10 s to 30 s, at 14 s. */
+TEST(budget, shares_of_time_by_hand) {
+    const stw_budget whole = {.until_s = 30.0, .last_s = 40.0, .gives_up = true, .began = {.s = 10.0}};
+    const stw_moment now = {14.0, 100};
+    const stw_budget half = stw_budget_share(&whole, now, 0.5, STW_SHARE_DOWN), quarter = stw_budget_part(&whole, now, 4);
+    CHECK(half.until_s == 22.0 && half.last_s == 40.0 && half.gives_up && half.evaluations == 0);
+    CHECK(quarter.until_s == 18.0);
+    CHECK(stw_budget_share(&whole, now, 1.0, STW_SHARE_DOWN).until_s == 30.0);
+    CHECK(stw_budget_seconds_left(&whole, 14.0) == 16.0);
+    CHECK(stw_budget_seconds_left(&whole, 31.0) == 0.0);
+    CHECK(stw_budget_seconds_left(&(stw_budget){.evaluations = 3}, 31.0) > 1e300);
+    CHECK(stw_budget_progress(&whole, now) == 0.2);
+    CHECK(stw_budget_progress(&half, (stw_moment){18.0, 100}) == 0.5);
+    CHECK(stw_budget_is_spent(&whole, (stw_moment){20.0, 0}, 0.5) && !stw_budget_is_spent(&whole, (stw_moment){19.9, 0}, 0.5));
+}
+
+/* Equal parts for methods one after the other: each a part of what those before it have left, together no more than all. */
+TEST(budget, parts_use_up_what_is_left) {
+    for (int64_t all = 1; all < 40; all++) {
+        const stw_budget whole = {.evaluations = all};
+        int64_t made = 0;
+        test_context("%d evaluations", (int)all);
+        for (int32_t parts = 4; parts > 0; parts--) {
+            const stw_budget part = stw_budget_part(&whole, (stw_moment){0.0, made}, parts), rest = stw_budget_rest(&part, made);
+            const int64_t left = stw_budget_evaluations_left(&whole, made);
+            CHECK_EQ_INT(part.evaluations, made + left / parts > 0 ? made + left / parts : 1); /* 0 would be no limit */
+            CHECK_EQ_INT(rest.evaluations, left / parts > 1 ? left / parts : 1);
+            made += rest.evaluations;
+        }
+        CHECK(all < 4 || made == all);
+        CHECK_EQ_INT(stw_budget_evaluations_left(&whole, made), 0);
+        CHECK(stw_budget_is_spent(&whole, (stw_moment){0.0, made}, 1.0));
+    }
+    test_context("%s", "");
+}
+
+/* The larger of the two counts. A share that is rounded down is gone before the fraction is. */
+TEST(budget, progress_by_hand) {
+    const stw_budget budget = {.evaluations = 30, .until_s = 20.0, .began = {10.0, 10}};
+    CHECK(stw_budget_progress(&budget, (stw_moment){11.0, 15}) == 0.25);
+    CHECK(stw_budget_progress(&budget, (stw_moment){15.0, 15}) == 0.5);
+    CHECK(stw_budget_progress(&budget, (stw_moment){25.0, 15}) == 1.5);
+    CHECK(stw_budget_progress(&(stw_budget){0}, (stw_moment){25.0, 15}) == 0.0);
+    const stw_budget whole = {.evaluations = 9};
+    CHECK_EQ_INT(stw_budget_share(&whole, (stw_moment){0}, 0.5, STW_SHARE_DOWN).evaluations, 4);
+    CHECK(!stw_budget_is_spent(&whole, (stw_moment){0.0, 4}, 0.5) && stw_budget_is_spent(&whole, (stw_moment){0.0, 5}, 0.5));
 }

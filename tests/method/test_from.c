@@ -50,8 +50,8 @@ TEST(from, optimize_is_never_worse_than_what_was_given) {
             optimize(s, options_of("tasks", subsets[number % SUBSETS].text, "from", path, "evaluations", "200", NULL), NULL);
         for (int32_t k = 0; result != NULL && k < result->count; k++) {
             const stw_entry *entry = result->entry[k];
-            test_context("problem %d, %s, %s", number, subsets[number % SUBSETS].text, entry->method);
-            if (k == 0) CHECK_STR(entry->method, "given");
+            test_context("problem %d, %s, %s", number, subsets[number % SUBSETS].text, entry->candidate.method);
+            if (k == 0) CHECK_STR(entry->candidate.method, "given");
             if (k == 0) CHECK_NEAR(entry->score.step_s, given.step_s, 0.0);
             if (entry->plan != NULL) CHECK(have_same(entry->plan, s->plan, STW_TASK_ALL & ~tasks));
         }

@@ -70,7 +70,7 @@ TEST(fusing, a_rule_goes_with_every_placement) {
         stw_result *result = optimize(s, options_of("fusion", rule, "evaluations", "150", "threads", "1", NULL), NULL);
         for (int32_t k = 0; result != NULL && k < result->count; k++) {
             const stw_plan *plan = result->entry[k]->plan;
-            test_context("problem %d, optimize, %s, %s", number, result->entry[k]->method, rule);
+            test_context("problem %d, optimize, %s, %s", number, result->entry[k]->candidate.method, rule);
             if (plan == NULL) continue;
             stw_plan *expected = copy_of(plan);
             CHECK_EQ_INT(stw_plan_fuse(expected, s->costs, rule, NULL), STW_OK);

@@ -104,7 +104,7 @@ static solved solve(const small *s, const char *method, const char *tasks, const
     if (result != NULL && result->entry[0]->plan != NULL) {
         out.made = true;
         out.score = result->entry[0]->score;
-        out.whole = strncmp(result->entry[0]->note, "the best", 8) == 0 || result->entry[0]->proved;
+        out.whole = strncmp(result->entry[0]->outcome.note, "the best", 8) == 0 || result->entry[0]->outcome.proved;
     } else if (result != NULL) {
         CHECK(strlen(result->entry[0]->reason) > 10);
     }
@@ -132,7 +132,7 @@ TEST(exact_fusion, chains_are_solved) {
             CHECK(with.score.value <= other.score.value);
             CHECK(result->entry[result->best]->score.value <= with.score.value);
             CHECK_EQ_INT(stw_result_is_optimal(result), !two_ends);
-            if (!two_ends) CHECK_STR(result->entry[result->count - 1]->method, "exact"); /* and that was all */
+            if (!two_ends) CHECK_STR(result->entry[result->count - 1]->candidate.method, "exact"); /* and that was all */
         }
         stw_result_destroy(result);
         small_close(s);
@@ -262,9 +262,9 @@ TEST(policies, are_never_worse_than_the_plans_before_them) {
         const stw_score *best = NULL;
         for (int32_t k = 0; result != NULL && k < result->count; k++) {
             const stw_entry *entry = result->entry[k];
-            test_context("problem %d, %s", number, entry->method);
+            test_context("problem %d, %s", number, entry->candidate.method);
             if (entry->plan == NULL) continue;
-            if (best != NULL && strncmp(entry->method, "go-", 3) == 0) {
+            if (best != NULL && strncmp(entry->candidate.method, "go-", 3) == 0) {
                 CHECK(!stw_score_is_better(best, &entry->score));
                 policies++;
             }

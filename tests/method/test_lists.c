@@ -21,8 +21,8 @@ static bool run_with(small *s, const char *method, stw_settings settings, const 
     result->best = -1;
     CHECK_EQ_INT(stw_runner_create(s->simulator, &settings, NULL, &runner, &error), STW_OK);
     if (start != NULL) {
-        stw_entry *entry = calloc(1, sizeof *entry);
-        entry->method = "start";
+        stw_entry *entry = NULL;
+        CHECK_EQ_INT(stw_entry_create("start", &entry, &error), STW_OK);
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &entry->plan, &error), STW_OK);
         CHECK_EQ_INT(stw_plan_assign(entry->plan, start, &error), STW_OK);
         CHECK_EQ_INT(stw_runner_add(runner, entry, result, &error), STW_OK);
@@ -157,7 +157,7 @@ TEST(lists, repeat_exactly) {
             stw_entry entry;
             settings.evaluations = evaluations;
             if (!run_with(s, names[m], settings, NULL, &entry)) continue;
-            CHECK(entry.evaluations <= evaluations);
+            CHECK(entry.candidate.evaluations <= evaluations);
             memcpy(first, s->plan->device, (size_t)s->graph->N * sizeof *first);
             settings.threads = 3;
             run_with(s, names[m], settings, NULL, NULL);

@@ -10,7 +10,8 @@
 /* Programs tell rows by their name. */
 static void check_names_differ(const stw_result *result) {
     for (int32_t k = 0; k < result->count; k++) {
-        for (int32_t other = 0; other < k; other++) CHECK(strcmp(result->entry[k]->method, result->entry[other]->method) != 0);
+        for (int32_t other = 0; other < k; other++)
+            CHECK(strcmp(result->entry[k]->candidate.method, result->entry[other]->candidate.method) != 0);
     }
 }
 
@@ -69,7 +70,7 @@ TEST(optimize, same_plan_of_a_real_graph_from_any_number_of_threads) {
         const stw_plan *a = stw_result_plan(result[0]), *b = stw_result_plan(result[k]);
         const size_t N = (size_t)p.graph->N;
         test_context("%s threads", threads[k]);
-        CHECK_STR(result[0]->entry[result[0]->best]->method, "anneal"); /* the search had its turn */
+        CHECK_STR(result[0]->entry[result[0]->best]->candidate.method, "anneal"); /* the search had its turn */
         CHECK(memcmp(a->device, b->device, N * sizeof *a->device) == 0);
         CHECK(memcmp(a->priority, b->priority, N * sizeof *a->priority) == 0);
         CHECK(memcmp(a->group, b->group, N * sizeof *a->group) == 0);
@@ -111,7 +112,7 @@ TEST(optimize, memory_is_never_worse_than_the_default) {
 static void check_places(const stw_result *result, int32_t N, int32_t device) {
     for (int32_t k = 0; k < result->count; k++) {
         const stw_plan *plan = result->entry[k]->plan;
-        test_context("candidate %d, %s", k, result->entry[k]->method);
+        test_context("candidate %d, %s", k, result->entry[k]->candidate.method);
         for (int32_t i = 0; plan != NULL && i < N; i++) CHECK_EQ_INT(plan->device[i], device);
     }
     test_context("%s", "");
@@ -121,7 +122,7 @@ static void check_places(const stw_result *result, int32_t N, int32_t device) {
 static void check_orders(const stw_result *result, int32_t from, int32_t to, int32_t N, double each) {
     for (int32_t k = from; k < to && k < result->count; k++) {
         const stw_plan *plan = result->entry[k]->plan;
-        test_context("candidate %d, %s", k, result->entry[k]->method);
+        test_context("candidate %d, %s", k, result->entry[k]->candidate.method);
         for (int32_t i = 0; plan != NULL && i < N; i++) CHECK_NEAR(plan->priority[i], i * each, 0.0);
     }
     test_context("%s", "");
@@ -142,7 +143,7 @@ TEST(optimize, keeps_to_the_tasks) {
         static const char *const methods[] = {"single", "single-by-rule", "go-one", "anneal"};
         check_result(s->simulator, result);
         CHECK_EQ_INT(result->count, 4);
-        for (int32_t k = 0; k < result->count && k < 4; k++) CHECK_STR(result->entry[k]->method, methods[k]);
+        for (int32_t k = 0; k < result->count && k < 4; k++) CHECK_STR(result->entry[k]->candidate.method, methods[k]);
         check_places(result, N, 0);
         check_orders(result, 1, 3, N, 0.0); /* anneal gives the best of them as it is */
     }
@@ -255,10 +256,10 @@ TEST(optimize, methods_end_where_the_bound_is_met) {
                                  options_of("evaluations", "1000000", "threads", "2", NULL));
     for (int32_t k = 0; result != NULL && k < result->count; k++) {
         const stw_entry *entry = result->entry[k];
-        test_context("%s", entry->method);
+        test_context("%s", entry->candidate.method);
         CHECK_NEAR(entry->score.value, 9e-6, 1e-15);
-        CHECK(entry->evaluations < 500);
-        if (strcmp(entry->method, "exact") == 0) CHECK(entry->proved);
+        CHECK(entry->candidate.evaluations < 500);
+        if (strcmp(entry->candidate.method, "exact") == 0) CHECK(entry->outcome.proved);
     }
     test_context("%s", "");
     stw_result_destroy(result);
@@ -274,7 +275,7 @@ TEST(optimize, a_good_plan_comes_first) {
         stw_result *result = optimize(p.simulator, options_of(budget[k][0], budget[k][1], "threads", "2", NULL), NULL);
         if (result != NULL && CHECK(result->count >= 2)) {
             check_result(p.simulator, result);
-            CHECK_STR(result->entry[1]->method, "etf");
+            CHECK_STR(result->entry[1]->candidate.method, "etf");
             CHECK(result->entry[result->best]->score.value < 0.6 * result->entry[0]->score.value);
             if (k < 2) CHECK_EQ_INT(result->count, 2);
             CHECK_EQ_INT(stw_result_noise(result).draws, k == 1 ? 0 : 32); /* the time is up: neither that nor bounds */
@@ -296,7 +297,7 @@ TEST(optimize, what_comes_first_suits_the_objective) {
             optimize(p.simulator, options_of("evaluations", "1", "objective", stw_objective_name[k], NULL), NULL);
         if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
             check_result(p.simulator, result);
-            CHECK_STR(result->entry[1]->method, method[k]);
+            CHECK_STR(result->entry[1]->candidate.method, method[k]);
             CHECK_EQ_INT(result->best, 1);
             CHECK(result->entry[1]->score.value < result->entry[0]->score.value);
         }
@@ -324,7 +325,7 @@ TEST(optimize, small_budgets) {
         result = compare(s->simulator, "optimize,anneal,steer", options_of(ALL_TASKS, "evaluations", budgets[k % 3], NULL));
         if (result != NULL) check_result(s->simulator, result);
         for (int32_t c = 0; result != NULL && c < result->count; c++)
-            CHECK(result->entry[c]->evaluations <= atoi(budgets[k % 3]) + 40);
+            CHECK(result->entry[c]->candidate.evaluations <= atoi(budgets[k % 3]) + 40);
         stw_result_destroy(result);
         small_close(s);
     }

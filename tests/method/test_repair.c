@@ -54,7 +54,7 @@ TEST(repair, one_move) {
     CHECK_EQ_INT(s->result.reason, STW_INVALID_MEMORY);
     const bench b = repair(s, BOTH, -1, 0);
     CHECK_EQ_INT(s->result.reason, STW_VALID);
-    CHECK(b.search.repaired);
+    CHECK(b.search.outcome.repaired);
     CHECK_EQ_INT(s->plan->device[0], s->plan->device[2]); /* a parameter goes with its reader: nothing is sent */
     CHECK_EQ_INT(s->plan->device[1], s->plan->device[3]);
     CHECK(s->plan->device[0] != s->plan->device[1]);
@@ -296,12 +296,12 @@ TEST(repair, random_problems) {
         if (was_valid) {
             untouched++;
             CHECK_EQ_INT(atomic_load(&b.search.evaluations), 0);
-            CHECK(!b.search.repaired);
+            CHECK(!b.search.outcome.repaired);
             CHECK(memcmp(device, s->plan->device, (size_t)s->graph->N * sizeof *device) == 0);
         } else if (s->machine->device_count > 1) {
             lacking++;
             valid += s->result.reason == STW_VALID;
-            CHECK(s->result.reason != STW_VALID || b.search.repaired);
+            CHECK(s->result.reason != STW_VALID || b.search.outcome.repaired);
         }
         small_close(s);
     }

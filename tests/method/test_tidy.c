@@ -49,7 +49,7 @@ TEST(tidy, exact_sends_nothing_between_towers) {
         stw_result *result = k == 0 ? optimize(s->simulator, options, NULL) : compare(s->simulator, "exact", options);
         if (result != NULL && CHECK(result->best >= 0)) {
             const stw_score *score = &result->entry[result->best]->score;
-            test_context("run %d, %s", k, result->entry[result->best]->method);
+            test_context("run %d, %s", k, result->entry[result->best]->candidate.method);
             check_result(s->simulator, result);
             CHECK_NEAR(score->value, 20e-6, 1e-15);
             CHECK_EQ_INT(score->sent_bytes, 0);

@@ -66,15 +66,20 @@ typedef struct bench {
     stw_arena arena;
     stw_list list;
     stw_problem problem;
+    stw_search search; /* without a limit */
     stw_pool *pool;
     stw_workspace *workspace[BENCH_THREADS];
     stw_arena scratch[BENCH_THREADS];
 } bench;
 
+static inline void bench_found(void *context, const stw_plan *plan, const stw_score *score) {
+    const bench *b = context;
+    CHECK(plan->graph == b->s->graph && score->reason == STW_VALID);
+}
+
 /* Takes the problem over. unit_count as for stw_problem_build. Only places; priorities are upward ranks. */
 static inline bench *bench_open(small *s, int32_t unit_count, int32_t threads) {
     bench *b = calloc(1, sizeof *b);
-    const stw_search search = {.simulator = s->simulator};
     stw_error error = {0};
     b->s = s;
     need(stw_arena_create(&b->arena, &error), &error);
@@ -83,14 +88,17 @@ static inline bench *bench_open(small *s, int32_t unit_count, int32_t threads) {
         need(stw_workspace_create(s->simulator, &b->workspace[k], &error), &error);
         need(stw_arena_create(&b->scratch[k], &error), &error);
     }
-    need(stw_list_prepare(&search, &b->arena, &b->list, &error), &error);
-    const stw_listing listing = {.base = &b->list.base,
-                                 .atom = b->list.atom,
-                                 .atom_count = b->list.atom_count,
-                                 .mean_us = b->list.mean_us,
-                                 .memory = b->list.memory,
-                                 .allowed = b->list.linked};
-    need(stw_problem_build(s->simulator, STW_OBJECTIVE_TIME, &listing, unit_count, &b->arena, &b->problem, &error), &error);
+    b->search = (stw_search){.simulator = s->simulator,
+                             .tasks = STW_TASK_PLACEMENT,
+                             .rule = STW_RULE_UPWARD_RANK,
+                             .pool = b->pool,
+                             .workspace = b->workspace,
+                             .scratch = b->scratch,
+                             .found = bench_found,
+                             .watch_context = b};
+    need(stw_list_prepare(&b->search, &b->arena, &b->list, &error), &error);
+    need(stw_problem_build(s->simulator, STW_OBJECTIVE_TIME, &b->list, unit_count, &b->arena, &b->problem, &error), &error);
+    b->search.arena = b->arena;
     b->problem.schedules = false;
     b->problem.rule = STW_RULE_UPWARD_RANK;
     return b;
@@ -160,34 +168,6 @@ static inline int32_t devices_used(const bench *b, const stw_plan *plan) {
 
 /* ---- training ---- */
 
-static inline stw_status bench_evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
-    const bench *b = context;
-    stw_evaluation evaluation;
-    TRY(stw_simulate(b->s->simulator, plan, b->workspace[worker], &evaluation, error));
-    *out = stw_score_of(b->problem.objective, b->workspace[worker], &evaluation);
-    return STW_OK;
-}
-
-static inline bool bench_is_stopped(void *context) { return context == NULL; }
-static inline int64_t bench_evaluations_left(void *context) { return context == NULL ? 0 : INT64_MAX; }
-static inline double bench_progress(void *context) { return context == NULL ? 1.0 : 0.0; }
-static inline void bench_found(void *context, const stw_plan *plan, const stw_score *score) {
-    const bench *b = context;
-    CHECK(plan->graph == b->s->graph && score->reason == STW_VALID);
-}
-
-static inline stw_environment environment_of(bench *b) {
-    return (stw_environment){.context = b,
-                             .pool = b->pool,
-                             .workspace = b->workspace,
-                             .scratch = b->scratch,
-                             .evaluate = bench_evaluate,
-                             .is_stopped = bench_is_stopped,
-                             .evaluations_left = bench_evaluations_left,
-                             .progress = bench_progress,
-                             .found = bench_found};
-}
-
 /* A preset's network, made small: the tests' graphs are. */
 static inline stw_policy_config config_of(const char *preset) {
     stw_policy_config c;
@@ -222,18 +202,17 @@ static inline stw_train_settings settings_of(const char *preset, uint64_t seed, 
 static inline stw_score score_of(bench *b, const stw_plan *plan) {
     stw_score score = {0};
     stw_error error = {0};
-    CHECK_EQ_INT(bench_evaluate(b, plan, 0, &score, &error), STW_OK);
+    CHECK_EQ_INT(stw_search_evaluate(&b->search, plan, 0, &score, &error), STW_OK);
     return score;
 }
 
 /* start: the initial plan, or NULL. */
 static inline stw_trainer *trainer_of(bench *b, const stw_policy_config *config, const stw_train_settings *settings,
                                       const stw_plan *start) {
-    const stw_environment environment = environment_of(b);
     stw_trainer *trainer = NULL;
     stw_error error = {0};
     const stw_score score = start != NULL ? score_of(b, start) : (stw_score){0};
-    need(stw_trainer_create(&b->problem, &environment, config, settings, start, &score, &trainer, &error), &error);
+    need(stw_trainer_create(&b->problem, &b->search, NULL, config, settings, start, &score, &trainer, &error), &error);
     return trainer;
 }
 

@@ -279,34 +279,6 @@ TEST(explore, alike_without_differences) {
     free(unit);
 }
 
-TEST(explore, choice_explores_the_last_dimension_alone) {
-    enum { KNOBS = 4, TIMES = 4000 };
-    int32_t group[STW_GROUPINGS][UNITS], alone = 0;
-    double noise[UNITS * KNOBS], square = 0.0;
-    for (int32_t g = 0; g < STW_GROUPINGS; g++)
-        for (int32_t u = 0; u < UNITS; u++) group[g][u] = u % GROUPS;
-    const stw_problem p = make_units(group);
-    const stw_noise_shares shares = {.graph = 0.1, .group = 0.7, .unit = 0.2, .choice = 0.4};
-    const stw_rng seeds = stw_rng_create(50);
-    stw_arena arena;
-    stw_error error = {0};
-    need(stw_arena_create(&arena, &error), &error);
-    for (uint64_t n = 0; n < TIMES; n++) {
-        CHECK_EQ_INT(stw_explore(&p, &shares, stw_rng_split(&seeds, n), KNOBS, NULL, noise, arena, &error), STW_OK);
-        int32_t heard = 0;
-        for (int32_t u = 0; u < UNITS; u++) {
-            for (int32_t k = 0; k < KNOBS - 1; k++) heard += noise[u * KNOBS + k] != 0.0;
-            CHECK(noise[u * KNOBS + KNOBS - 1] != 0.0);
-            square += noise[u * KNOBS + KNOBS - 1] * noise[u * KNOBS + KNOBS - 1] / (TIMES * UNITS);
-        }
-        CHECK(heard == 0 || heard == UNITS * (KNOBS - 1));
-        alone += heard == 0;
-    }
-    CHECK_NEAR((double)alone / TIMES, 0.4, 0.03);
-    CHECK_NEAR(square, 1.0, TOLERANCE);
-    stw_arena_destroy(&arena);
-}
-
 /* ---- features dealt out anew ---- */
 
 /* Each number of a row says whose row it was. */

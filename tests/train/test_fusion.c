@@ -326,11 +326,10 @@ TEST(fusion, needs_a_head) {
     bench *b = open_learning(1, &start);
     const stw_policy_config config = config_of("default");
     const stw_train_settings settings = settings_of("default", 3, 1);
-    const stw_environment environment = environment_of(b);
     stw_trainer *trainer = NULL;
     stw_error error = {0};
     const stw_score score = score_of(b, start);
-    CHECK_EQ_INT(stw_trainer_create(&b->problem, &environment, &config, &settings, start, &score, &trainer, &error),
+    CHECK_EQ_INT(stw_trainer_create(&b->problem, &b->search, NULL, &config, &settings, start, &score, &trainer, &error),
                  STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "no head for it");
     stw_plan_destroy(start);

@@ -26,7 +26,7 @@ TEST(proposal, moves_whole_groups_to_devices_that_may_be_used) {
     stw_rng rng = stw_rng_create(4);
     int32_t moved = 0, still = 0, alike[STW_GROUPINGS] = {0};
     random_placement(&rng, b->s->simulator, b->s->plan);
-    b->problem.listing.allowed = 7; /* not the last device */
+    b->list.linked = 7; /* not the last device */
     for (uint64_t seed = 1; seed <= 100; seed++) {
         propose(b, b->s->plan, seed, device);
         propose(b, b->s->plan, seed, again);
@@ -175,6 +175,104 @@ TEST(round, training_goes_on_from_any_update) {
     test_context("%s", "");
     CHECK(unlink(path) == 0 && rmdir(folder) == 0);
     stw_trainer_destroy(whole);
+    stw_plan_destroy(start);
+    bench_close(b);
+}
+
+/* ---- what a training that goes on must have in common with itself ---- */
+
+static void check_refused(stw_trainer *t, const char *path, const char *words) {
+    stw_error error = {0};
+    char says[80];
+    snprintf(says, sizeof says, "cannot be resumed: the %s was ", words);
+    test_context("%s", words);
+    CHECK_EQ_INT(stw_trainer_resume(t, path, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, says);
+    CHECK_CONTAINS(error.message, ", is ");
+    CHECK_CONTAINS(error.message, path);
+    CHECK_EQ_INT(t->update, 0);
+    test_context("%s", "");
+}
+
+/* Each setting of the table changed by itself, and each number of those that have several. */
+static void check_settings(stw_trainer *t, const char *path) {
+    stw_train_settings *s = &t->settings;
+    const stw_train_settings kept = *s;
+#define STW_WHOLE(type, member, words)            \
+    s->member = (type)(kept.member == 0 ? 1 : 0); \
+    check_refused(t, path, words);                \
+    *s = kept;
+#define STW_REAL(member, words)    \
+    s->member += 0.25;             \
+    check_refused(t, path, words); \
+    *s = kept;
+#define STW_REALS(declaration, member, words)                        \
+    for (size_t k = 0; k < sizeof s->member / sizeof(double); k++) { \
+        ((double *)(void *)&s->member)[k] += 0.25;                   \
+        check_refused(t, path, words);                               \
+        *s = kept;                                                   \
+    }
+#include "train/settings.def"
+}
+
+static void check_problem(bench *b, stw_trainer *t, const char *path) {
+    const stw_problem kept = b->problem;
+    b->problem.M++;
+    check_refused(t, path, "number of units");
+    b->problem.M = kept.M;
+    b->problem.rule++;
+    check_refused(t, path, "scheduling rule");
+    b->problem.rule = kept.rule;
+    b->problem.places = !kept.places;
+    check_refused(t, path, "task placement");
+    b->problem.places = kept.places;
+    b->problem.schedules = !kept.schedules;
+    check_refused(t, path, "task schedule");
+    b->problem.schedules = kept.schedules;
+    b->problem.fuses = !kept.fuses;
+    check_refused(t, path, "task fusion");
+    b->problem.fuses = kept.fuses;
+    b->problem.objective = STW_OBJECTIVE_MEMORY;
+    check_refused(t, path, "objective");
+    b->problem = kept;
+}
+
+/* As a file of a version that kept less. */
+static void forget_settings(const char *path) {
+    stw_arena arena;
+    stw_tensor_file file;
+    stw_error error = {0};
+    need(stw_arena_create(&arena, &error), &error);
+    need(stw_tensor_file_read(path, &arena, &file, &error), &error);
+    for (int32_t k = 0; k < file.count; k++) {
+        if (strcmp(file.tensor[k].name, "setting/hedge") == 0) memcpy(file.tensor[k].name, "forgotten", sizeof "forgotten");
+    }
+    need(stw_tensor_file_write(&file, path, &error), &error);
+    stw_arena_destroy(&arena);
+}
+
+TEST(round, training_goes_on_with_the_same_settings_alone) {
+    char folder[] = "/tmp/stowage-rounds-XXXXXX", path[64];
+    stw_error error = {0};
+    bench *b = random_bench(8, 3);
+    stw_rng rng = stw_rng_create(9);
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/policy", folder);
+    random_placement(&rng, b->s->simulator, b->s->plan);
+    stw_plan *start = plan_with(b, NULL);
+    stw_trainer *first = open_trainer(b, start, 4, 0.5, 4e-3), *second = open_trainer(b, start, 4, 0.5, 4e-3);
+    step(first, 2);
+    CHECK_EQ_INT(stw_trainer_save(first, path, &error), STW_OK);
+    check_settings(second, path);
+    check_problem(b, second, path);
+    CHECK_EQ_INT(stw_trainer_resume(second, path, &error), STW_OK); /* all is as it was */
+    CHECK_EQ_INT(second->update, 2);
+    forget_settings(path);
+    CHECK_EQ_INT(stw_trainer_resume(second, path, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, "it does not say its hedge, so another version of stowage wrote it; begin anew");
+    CHECK(unlink(path) == 0 && rmdir(folder) == 0);
+    stw_trainer_destroy(first);
+    stw_trainer_destroy(second);
     stw_plan_destroy(start);
     bench_close(b);
 }

@@ -294,8 +294,8 @@ TEST(training, refuses_what_is_not_its_own) {
     check_refused(b, options_of(other, "resume", "yes", NULL), other); /* there is none */
     check_refused(b, options_of(whole, "resume", "yes", "seed", "4", NULL), "seed");
     check_refused(b, options_of(whole, "resume", "yes", "updates", "9", NULL), "updates");
-    check_refused(b, options_of(whole, "resume", "yes", "learning-rate", "0.5", NULL), "settings");
-    check_refused(b, options_of(whole, "resume", "yes", "units", "20", NULL), "settings");
+    check_refused(b, options_of(whole, "resume", "yes", "learning-rate", "0.5", NULL), "the learning rate was 0.004, is 0.5");
+    check_refused(b, options_of(whole, "resume", "yes", "units", "20", NULL), "the number of units was 24, is 20");
     check_refused(b, options_of(whole, "resume", "yes", "preset", "paper", NULL), whole);
     check_refused(b, options_of("-", NULL), "standard output");
     check_refused(other_graph, options_of(whole, "resume", "yes", NULL), "graph");

@@ -15,28 +15,6 @@ typedef struct {
     stw_reinforce *trainer;
 } planner;
 
-static stw_status evaluate(void *context, const stw_plan *plan, int32_t worker, stw_score *out, stw_error *error) {
-    return stw_search_evaluate(((const planner *)context)->search, plan, worker, out, error);
-}
-
-static stw_status repair(void *context, stw_plan *plan, stw_score *score, stw_error *error) {
-    return stw_search_repair(((const planner *)context)->search, plan, score, 0, error);
-}
-
-static bool is_stopped(void *context) { return stw_search_is_stopped(((const planner *)context)->search); }
-
-static int64_t evaluations_left(void *context) { return stw_search_evaluations_left(((const planner *)context)->search); }
-
-static void found(void *context, const stw_plan *plan, const stw_score *score) {
-    const stw_search *search = ((const planner *)context)->search;
-    if (search->found != NULL) search->found(search->watch_context, plan, score);
-}
-
-static void curve(void *context, const stw_curve_row *row) {
-    const stw_search *search = ((const planner *)context)->search;
-    if (search->curve != NULL) search->curve(search->watch_context, row);
-}
-
 static stw_status choose_settings(planner *h, stw_error *error) {
     static const stw_policy_settings unset = {.learning_rate = -1.0, .unit_count = -1};
     const stw_policy_settings *wish = h->search->policy != NULL ? h->search->policy : &unset;
@@ -85,27 +63,18 @@ static stw_status train(planner *h, stw_reinforce_end *end, stw_error *error) {
 }
 
 static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
-    const stw_environment environment = {.context = h,
-                                         .pool = h->search->pool,
-                                         .workspace = h->search->workspace,
-                                         .scratch = h->search->scratch,
-                                         .evaluate = evaluate,
-                                         .repair = repair,
-                                         .is_stopped = is_stopped,
-                                         .evaluations_left = evaluations_left,
-                                         .found = found,
-                                         .curve = curve};
     stw_score score = {0};
     stw_reinforce_end end = STW_REINFORCE_GOES_ON;
     double reference = 0.0;
     TRY(measure_single(h, plan, &reference, error));
     const int64_t left = stw_search_evaluations_left(h->search);
     if (left < h->settings.samples) h->settings.samples = left > 1 ? (int32_t)left : 1;
-    TRY(stw_reinforce_create(&h->problem, &environment, &h->settings, reference, &h->trainer, error));
+    TRY(stw_reinforce_create(&h->problem, h->search, &h->settings, reference, &h->trainer, error));
     TRY(train(h, &end, error));
     const stw_plan *best = stw_reinforce_best(h->trainer, &score);
     if (best == NULL) { /* the plan is still what was measured first */
-        snprintf(h->search->note, sizeof h->search->note, "everything on one device: the budget ended before the first update");
+        snprintf(h->search->outcome.note, sizeof h->search->outcome.note,
+                 "everything on one device: the budget ended before the first update");
         TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
         return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
     }
@@ -113,7 +82,7 @@ static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
     char ending[80] = "";
     if (end == STW_REINFORCE_STALE)
         snprintf(ending, sizeof ending, "; ended after %lld updates without a better plan", (long long)h->settings.patience);
-    snprintf(h->search->note, sizeof h->search->note, "%lld updates, %d groups of %d %s%s",
+    snprintf(h->search->outcome.note, sizeof h->search->outcome.note, "%lld updates, %d groups of %d %s%s",
              (long long)stw_reinforce_updates(h->trainer), groups, h->problem.N, h->settings.units > 0 ? "units" : "ops", ending);
     TRY(stw_plan_assign(plan, best, error));
     return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;

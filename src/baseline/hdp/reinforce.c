@@ -95,7 +95,7 @@ void stw_reinforce_weights(const stw_reinforce_settings *settings, int64_t updat
 struct stw_reinforce {
     stw_arena arena;
     const stw_grouping_problem *problem;
-    stw_environment environment;
+    stw_search *search;
     stw_reinforce_settings settings;
     stw_backend *backend;
     stw_hdp *hdp;
@@ -157,19 +157,19 @@ static stw_status fill(stw_reinforce *r, stw_error *error) {
                                    .bound = s->bound,
                                    .sharpness = s->sharpness};
     TRY(stw_arena_create(&r->arena, error));
-    TRY(stw_backend_cpu(r->environment.pool, &r->backend, error));
-    TRY(stw_hdp_create(&config, r->backend, r->environment.pool, s->seed, &r->hdp, error));
+    TRY(stw_backend_cpu(r->search->pool, &r->backend, error));
+    TRY(stw_hdp_create(&config, r->backend, r->search->pool, s->seed, &r->hdp, error));
     TRY(stw_hdp_set_input(r->hdp, r->problem->N, r->problem->feature, error));
     return make_room(r, error);
 }
 
-stw_status stw_reinforce_create(const stw_grouping_problem *problem, const stw_environment *environment,
-                                const stw_reinforce_settings *settings, double reference, stw_reinforce **out, stw_error *error) {
+stw_status stw_reinforce_create(const stw_grouping_problem *problem, stw_search *search, const stw_reinforce_settings *settings,
+                                double reference, stw_reinforce **out, stw_error *error) {
     *out = NULL;
     stw_reinforce *r = calloc(1, sizeof *r);
     if (r == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     r->problem = problem;
-    r->environment = *environment;
+    r->search = search;
     r->settings = *settings;
     r->reference = reference;
     r->began_s = stw_now_s();
@@ -198,7 +198,7 @@ void stw_reinforce_destroy(stw_reinforce *r) {
 /* A number of updates repeats exactly: one that has begun is completed. */
 static bool may_stop(void *context) {
     const stw_reinforce *r = context;
-    return r->settings.updates == 0 && r->environment.is_stopped(r->environment.context);
+    return r->settings.updates == 0 && stw_search_is_stopped(r->search);
 }
 
 static void embed(void *context, int64_t k, int32_t worker) {
@@ -215,7 +215,7 @@ static stw_status draw(stw_reinforce *r, stw_error *error) {
     const bool samples = s->sampling_until == 0 || r->update < s->sampling_until;
     stw_hdp_draw d = {.K = s->samples, .noise = noisy ? s->noise : 0.0, .rng = stw_rng_split(&rng, 0)};
     TRY(stw_hdp_group(r->hdp, &d, r->group, r->group_logp, error));
-    stw_pool_run(r->environment.pool, s->samples, embed, r);
+    stw_pool_run(r->search->pool, s->samples, embed, r);
     d.rng = stw_rng_split(&rng, 1);
     if (!samples) d.choice = STW_HDP_LIKELY;
     d.is_stopped = may_stop;
@@ -225,19 +225,18 @@ static stw_status draw(stw_reinforce *r, stw_error *error) {
 
 static void evaluate(void *context, int64_t k, int32_t worker) {
     stw_reinforce *r = context;
-    const stw_environment *e = &r->environment;
     if (may_stop(r)) atomic_store(&r->stopped, true);
     if (atomic_load(&r->stopped)) return;
     r->status[k] = stw_grouping_decode(r->problem, &r->group[k * r->problem->N], &r->device[k * r->G], r->plan[k],
-                                       e->scratch[worker], &r->error[k]);
-    if (r->status[k] == STW_OK) r->status[k] = e->evaluate(e->context, r->plan[k], worker, &r->score[k], &r->error[k]);
+                                       r->search->scratch[worker], &r->error[k]);
+    if (r->status[k] == STW_OK) r->status[k] = stw_search_evaluate(r->search, r->plan[k], worker, &r->score[k], &r->error[k]);
 }
 
 static stw_status evaluate_all(stw_reinforce *r, bool *complete, stw_error *error) {
     const int32_t K = r->settings.samples;
     atomic_store(&r->stopped, false);
     for (int32_t k = 0; k < K; k++) r->status[k] = STW_OK;
-    stw_pool_run(r->environment.pool, K, evaluate, r);
+    stw_pool_run(r->search->pool, K, evaluate, r);
     for (int32_t k = 0; k < K; k++) {
         if (r->status[k] == STW_OK) continue;
         if (error != NULL) *error = r->error[k];
@@ -250,18 +249,17 @@ static stw_status evaluate_all(stw_reinforce *r, bool *complete, stw_error *erro
 
 /* As long as no plan fits, the best of the update is made to fit. */
 static stw_status repair_best(stw_reinforce *r, stw_error *error) {
-    const stw_environment *e = &r->environment;
     int32_t best = 0;
     for (int32_t k = 1; k < r->settings.samples; k++)
         if (stw_score_is_better(&r->score[k], &r->score[best])) best = k;
-    if (e->repair == NULL || r->best_score.reason == STW_VALID || r->score[best].reason != STW_INVALID_MEMORY) return STW_OK;
+    if (r->best_score.reason == STW_VALID || r->score[best].reason != STW_INVALID_MEMORY) return STW_OK;
     stw_score score = r->score[best];
-    TRY(e->repair(e->context, r->plan[best], &score, error));
+    TRY(stw_search_repair(r->search, r->plan[best], &score, 0, error));
     if (!stw_score_is_better(&score, &r->best_score)) return STW_OK;
     r->best_score = score;
     r->last_better = r->update;
     TRY(stw_plan_assign(r->best, r->plan[best], error));
-    if (score.reason == STW_VALID) e->found(e->context, r->best, &score);
+    if (score.reason == STW_VALID) stw_search_tell(r->search, r->best, &score);
     return STW_OK;
 }
 
@@ -272,7 +270,7 @@ static stw_status keep_best(stw_reinforce *r, stw_error *error) {
         r->best_score = r->score[k];
         r->has_best = true;
         r->last_better = r->update;
-        if (r->score[k].reason == STW_VALID) r->environment.found(r->environment.context, r->best, &r->best_score);
+        if (r->score[k].reason == STW_VALID) stw_search_tell(r->search, r->best, &r->best_score);
     }
     return repair_best(r, error);
 }
@@ -313,12 +311,11 @@ static void describe(stw_reinforce *r) {
 }
 
 stw_status stw_reinforce_step(stw_reinforce *r, stw_reinforce_end *end, stw_error *error) {
-    const stw_environment *e = &r->environment;
     const stw_reinforce_settings *s = &r->settings;
     bool complete = false;
     *end = STW_REINFORCE_SPENT;
-    if ((s->updates > 0 && r->update >= s->updates) || e->is_stopped(e->context)) return STW_OK;
-    if (e->evaluations_left(e->context) < s->samples) return STW_OK;
+    if ((s->updates > 0 && r->update >= s->updates) || stw_search_is_stopped(r->search)) return STW_OK;
+    if (stw_search_evaluations_left(r->search) < s->samples) return STW_OK;
     if (s->patience > 0 && r->update - r->last_better > s->patience) {
         *end = STW_REINFORCE_STALE;
         return STW_OK;
@@ -336,7 +333,7 @@ stw_status stw_reinforce_step(stw_reinforce *r, stw_reinforce_end *end, stw_erro
     TRY(learn(r, error));
     describe(r);
     r->row.update = r->update++;
-    if (e->curve != NULL) e->curve(e->context, &r->row);
+    if (r->search->curve != NULL) r->search->curve(r->search->watch_context, &r->row);
     return STW_OK;
 }
 

@@ -5,11 +5,11 @@
 
 #include "baseline/hdp/grouping_problem.h"
 #include "baseline/hdp/network.h"
-#include "train/trainer.h"
+#include "search/search.h"
 
 typedef struct stw_reinforce_settings {
     uint64_t seed;
-    int64_t updates;      /* 0: until the environment is over */
+    int64_t updates;      /* 0: until the budget is spent */
     int64_t patience;     /* ends after so many updates without a better plan; 0: never */
     int32_t samples;      /* K */
     int32_t units;        /* that ops are put together into beforehand, about so many rows; 0: each op is a row */
@@ -64,9 +64,9 @@ typedef enum stw_reinforce_end {
 
 typedef struct stw_reinforce stw_reinforce;
 
-/* Of the environment, `progress` is not used. reference: the value that counts as 1. */
-stw_status stw_reinforce_create(const stw_grouping_problem *problem, const stw_environment *environment,
-                                const stw_reinforce_settings *settings, double reference, stw_reinforce **out, stw_error *error);
+/* It works for `search`, as long as its budget lasts. reference: the value that counts as 1. */
+stw_status stw_reinforce_create(const stw_grouping_problem *problem, stw_search *search, const stw_reinforce_settings *settings,
+                                double reference, stw_reinforce **out, stw_error *error);
 void stw_reinforce_destroy(stw_reinforce *r);
 /* One update. If *end says so, nothing was done. */
 stw_status stw_reinforce_step(stw_reinforce *r, stw_reinforce_end *end, stw_error *error);

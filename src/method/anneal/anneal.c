@@ -130,14 +130,15 @@ stw_status stw_anneal_begin_chain(const stw_annealing *a, stw_chain *c, int32_t 
  * change is kept if the plan becomes at most a little worse; how little falls to nothing by the end (threshold accepting). */
 
 enum { CHAINS = 8, ROUNDS = 48, LEVELS = 5 };
+static const double DEFAULT_S = 10.0;  /* without any limit */
 static const double START_SHARE = 0.4; /* of the budget, for initial plans where none are given */
 
 typedef struct {
     stw_annealing shared;
     stw_chain chain[CHAINS];
-    double heat;   /* now, as a share of each chain's own */
-    int64_t quota; /* evaluations per chain in this round */
-    double began_s, until_s;
+    double heat;       /* now, as a share of each chain's own */
+    int64_t quota;     /* evaluations per chain in this round */
+    stw_budget budget; /* of the rounds: what is left of the search's when they begin */
 } annealing;
 
 /* ---- one chain ---- */
@@ -273,7 +274,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
     stw_chain *worst = &a->chain[worst_chain(a)];
     if (stw_score_is_better(&best->best_score, known)) {
         *known = best->best_score;
-        if (search->found != NULL) search->found(search->watch_context, best->best, known);
+        stw_search_tell(search, best->best, known);
     }
     if (stw_score_is_better(&best->best_score, &worst->score) && !stw_anneal_has_order(best->best)) {
         TRY(stw_plan_assign(worst->plan, best->best, error));
@@ -290,7 +291,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
 /* How much of the budget is gone, from 0 to 1. */
 static double progress_of(const annealing *a, int32_t round) {
     if (a->shared.search->budget.evaluations > 0) return (double)round / ROUNDS;
-    return fmin(1.0, (stw_search_now_s(a->shared.search) - a->began_s) / fmax(a->until_s - a->began_s, 1e-9));
+    return fmin(1.0, stw_budget_progress(&a->budget, stw_search_moment(a->shared.search)));
 }
 
 /* Evaluations per chain for the next round: an equal share of what is left; by time, as many as the pace so far allows. */
@@ -299,21 +300,21 @@ static int64_t next_quota(const annealing *a, int32_t round) {
     const int64_t rounds_left = round < ROUNDS ? ROUNDS - round : 1;
     if (search->budget.evaluations > 0) return stw_search_evaluations_left(search) / CHAINS / rounds_left;
     if (round == 0) return 2;
-    const double now_s = stw_search_now_s(search),
-                 pace = (double)atomic_load(&search->evaluations) / fmax(now_s - a->began_s, 1e-6);
-    return (int64_t)fmax(2.0, pace * (a->until_s - now_s) / (double)(rounds_left * CHAINS));
+    const stw_moment now = stw_search_moment(search);
+    const double pace = (double)now.evaluations / fmax(now.s - a->budget.began.s, 1e-6);
+    return (int64_t)fmax(2.0, pace * stw_budget_seconds_left(&a->budget, now.s) / (double)(rounds_left * CHAINS));
 }
 
 static stw_status run_rounds(annealing *a, stw_score *known, stw_error *error) {
     const stw_search *search = a->shared.search;
     const bool timed = search->budget.evaluations <= 0;
-    a->began_s = stw_search_now_s(search);
-    a->until_s = search->budget.until_s > 0.0 ? search->budget.until_s : a->began_s + 10.0;
+    a->budget = stw_budget_share(&search->budget, stw_search_moment(search), 1.0, STW_SHARE_DOWN);
+    if (a->budget.until_s <= 0.0) a->budget.until_s = a->budget.began.s + DEFAULT_S;
     for (int32_t round = 0; (timed || round < ROUNDS) && !stw_search_is_over(search); round++) {
         a->shared.progress = progress_of(a, round);
         a->heat = 1.0 - a->shared.progress;
         a->quota = next_quota(a, round);
-        if (timed && stw_search_now_s(search) >= a->until_s) break;
+        if (timed && stw_search_now_s(search) >= a->budget.until_s) break;
         stw_pool_run(search->pool, CHAINS, work_on_chain, a);
         TRY(meet(a, known, error));
     }
@@ -378,12 +379,12 @@ static stw_status create_chains(annealing *a, const stw_starts *starts, stw_aren
 
 static void write_note(stw_search *search, const stw_score *before, const stw_score *after) {
     if (before->reason != STW_VALID) {
-        snprintf(search->note, sizeof search->note, "its start did not fit");
-        search->repaired = after->reason == STW_VALID;
+        snprintf(search->outcome.note, sizeof search->outcome.note, "its start did not fit");
+        search->outcome.repaired = after->reason == STW_VALID;
         return;
     }
     const double gain = before->value > 0.0 ? 1.0 - after->value / before->value : 0.0;
-    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * gain);
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% below its start", 100.0 * gain);
 }
 
 /* Where devices stay, the rule for them; else the one for all ops on one device. */

@@ -184,13 +184,13 @@ static stw_status judge(stw_balance *b, const int32_t *device, stw_plan *trial, 
     *best = score;
     *has_best = true;
     TRY(stw_plan_assign(plan, trial, error));
-    if (search->found != NULL) search->found(search->watch_context, plan, best);
+    stw_search_tell(search, plan, best);
     return STW_OK;
 }
 
 /* ---- rounds ---- */
 
-static void share_budget(stw_balance *b, int64_t evaluations, double began_s) {
+static void share_budget(stw_balance *b, int64_t evaluations, stw_moment began) {
     static const double until[ROUNDS] = {0.5, 0.7, 0.85, 1.0}; /* share of the budget that is gone after each round */
     const stw_search *search = b->search;
     const double part = until[b->round] - (b->round > 0 ? until[b->round - 1] : 0.0);
@@ -202,9 +202,8 @@ static void share_budget(stw_balance *b, int64_t evaluations, double began_s) {
         b->moves = (int64_t)(part * (double)evaluations * STW_BALANCE_MOVES_PER_EVALUATION / STW_BALANCE_CHAINS);
     }
     if (search->budget.until_s > 0.0) {
-        const double end_s = began_s + until[b->round] * (search->budget.until_s - began_s),
-                     left_s = end_s - stw_search_now_s(search);
-        b->slice_s = fmax(left_s / turns, 1e-6);
+        const stw_budget until_then = stw_budget_share(&search->budget, began, until[b->round], STW_SHARE_DOWN);
+        b->slice_s = fmax(stw_budget_seconds_left(&until_then, stw_search_now_s(search)) / turns, 1e-6);
     }
 }
 
@@ -247,7 +246,7 @@ static stw_status enter_level(stw_balance *b, int32_t level, stw_error *error) {
 
 static stw_status run_rounds(stw_balance *b, stw_plan *trial, stw_plan *plan, stw_error *error) {
     const stw_search *search = b->search;
-    const double began_s = stw_search_now_s(search);
+    const stw_moment began = stw_search_moment(search);
     int64_t evaluations = search->budget.evaluations > 0 ? stw_search_evaluations_left(search) : 0;
     if (evaluations == 0 && search->budget.until_s <= 0.0) evaluations = DEFAULT_EVALUATIONS;
     stw_score best = {0};
@@ -255,7 +254,7 @@ static stw_status run_rounds(stw_balance *b, stw_plan *trial, stw_plan *plan, st
     for (b->round = 0; b->round < ROUNDS; b->round++) {
         if (b->round > 0 && stw_search_is_over(search)) break;
         TRY(enter_level(b, b->round < b->level_count ? b->round : b->level_count - 1, error));
-        share_budget(b, evaluations, began_s);
+        share_budget(b, evaluations, began);
         TRY(run_round(b, trial, plan, &best, &has_best, error));
         stw_search_tick(search);
     }

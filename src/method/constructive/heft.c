@@ -71,10 +71,11 @@ static void write_note(const heft *h, const variant *v) {
     static const char *const home[] = {"their first reader", "their update", "their largest reader", "the anchor"};
     const char *queues = v->queues ? "channels queue" : "channels do not queue";
     if (v->anchor < 0) {
-        snprintf(search->note, sizeof search->note, "parameters with %s, %s", home[v->home], queues);
+        snprintf(search->outcome.note, sizeof search->outcome.note, "parameters with %s, %s", home[v->home], queues);
     } else {
         const stw_str name = h->starts.plan[v->anchor]->method;
-        snprintf(search->note, sizeof search->note, "anchored to %.*s, glue %g, %s", STW_STR_SHOW(name), v->glue, queues);
+        snprintf(search->outcome.note, sizeof search->outcome.note, "anchored to %.*s, glue %g, %s", STW_STR_SHOW(name), v->glue,
+                 queues);
     }
 }
 

@@ -54,7 +54,7 @@ static stw_status reorder(stw_search *search, const stw_plan *const *placement, 
     search->arena = before;
     if (status != STW_OK) return status;
     const bool least = best % KINDS == BY_ORDER && p.is_least[best / KINDS];
-    snprintf(search->note, sizeof search->note, "%s%s", kind[best % KINDS], least ? "; no order takes less" : "");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%s%s", kind[best % KINDS], least ? "; no order takes less" : "");
     return STW_OK;
 }
 

@@ -194,10 +194,8 @@ static stw_status solve(sct *s, const program *p, stw_arena scratch, stw_error *
                                  .most_s = -1.0};
     double *x;
     STW_TRY_NEW(&scratch, x, linear.columns, error);
-    if (s->search->budget.until_s > 0.0) { /* half of what is left: ETF comes after it */
-        const double left = s->search->budget.until_s - stw_search_now_s(s->search);
-        linear.most_s = left > 0.0 ? 0.5 * left : 0.0;
-    }
+    if (s->search->budget.until_s > 0.0) /* half of what is left: ETF comes after it */
+        linear.most_s = 0.5 * stw_budget_seconds_left(&s->search->budget, stw_search_now_s(s->search));
     switch (stw_clp_solve(&linear, x, &s->finished)) {
         case STW_CLP_DONE: break;
         case STW_CLP_MEMORY: return stw_fail(error, STW_ERROR_MEMORY, "Clp ran out of memory (%d columns)", linear.columns);
@@ -285,8 +283,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(prepare(s, &arena, error));
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = s, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, NULL, error));
-    snprintf(search->note, sizeof search->note, "linear program over %d units and %d edges%s", s->units->count, s->edge_count,
-             s->finished ? "" : ", stopped early");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "linear program over %d units and %d edges%s", s->units->count,
+             s->edge_count, s->finished ? "" : ", stopped early");
     return STW_OK;
 }
 

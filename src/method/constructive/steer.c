@@ -107,8 +107,9 @@ static void write_note(const steer *s, int32_t variant) {
     const stw_str name = s->rules.around < 0 || s->around == NULL ? stw_str_of("the best so far") : s->around->method;
     const int32_t k = s->best != NULL ? variant - 1 : variant;
     if (k < 0) return; /* nothing new */
-    snprintf(s->search->note, sizeof s->search->note, "around %.*s: aversion e^%g, unit glue e^%g, plan glue e^%g",
-             STW_STR_SHOW(name), a0[k % AVERSIONS], a1[k / (AVERSIONS * PLAN_GLUES)], a2[k / AVERSIONS % PLAN_GLUES]);
+    snprintf(s->search->outcome.note, sizeof s->search->outcome.note,
+             "around %.*s: aversion e^%g, unit glue e^%g, plan glue e^%g", STW_STR_SHOW(name), a0[k % AVERSIONS],
+             a1[k / (AVERSIONS * PLAN_GLUES)], a2[k / AVERSIONS % PLAN_GLUES]);
 }
 
 /* Leaves the best in `plan`. s->best: a plan for use here, a copy since rounds write to `plan`. */
@@ -117,7 +118,8 @@ static stw_status run_rounds(steer *s, stw_plan *plan, stw_plan *kept, stw_arena
     s->best = starts > 0 ? kept : NULL;
     if (s->best != NULL) {
         TRY(stw_plan_assign(kept, s->starts.plan[0], error));
-        snprintf(s->search->note, sizeof s->search->note, "as %.*s has it", STW_STR_SHOW(s->starts.plan[0]->method));
+        snprintf(s->search->outcome.note, sizeof s->search->outcome.note, "as %.*s has it",
+                 STW_STR_SHOW(s->starts.plan[0]->method));
     }
     for (int32_t r = 0; r < ROUNDS; r++) {
         int32_t best = 0;

@@ -104,7 +104,7 @@ stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps,
     x->score = score;
     if (*step_ps < x->beat_ps) x->beat_ps = *step_ps;
     TRY(stw_plan_assign(x->best, plan, error));
-    if (x->search->found != NULL) x->search->found(x->search->watch_context, x->best, &x->score);
+    stw_search_tell(x->search, x->best, &x->score);
     return STW_OK;
 }
 
@@ -319,13 +319,14 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
     stw_search *search = x->search;
     write_count(x->nodes, nodes, sizeof nodes);
     atomic_fetch_add(&search->evaluations, x->nodes / STW_EXACT_NODES_PER_EVALUATION); /* as they were counted on the way */
-    search->proved = !x->over || (x->has_best && stw_search_meets_bound(search, &x->score));
-    if (search->proved && (!x->has_best || x->score.reason != STW_VALID)) {
+    search->outcome.proved = !x->over || (x->has_best && stw_search_meets_bound(search, &x->score));
+    if (search->outcome.proved && (!x->has_best || x->score.reason != STW_VALID)) {
         return stw_fail(error, STW_ERROR_NO_PLAN,
                         "no plan is valid: all placements and orders were tried (%s nodes); the devices need more memory", nodes);
     }
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was found within the budget (%s nodes)", nodes);
-    snprintf(search->note, sizeof search->note, "%s, %s nodes", search->proved ? "proved optimal" : "not proved", nodes);
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%s, %s nodes",
+             search->outcome.proved ? "proved optimal" : "not proved", nodes);
     return STW_OK;
 }
 

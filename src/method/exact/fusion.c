@@ -113,7 +113,7 @@ static stw_status solve_groups(exact_fusion *x, stw_error *error) {
         inner.unit_count = 0; /* every op by itself */
         inner.policy = NULL;
         status = stw_method_exact.run(&inner, plan, error);
-        x->proves &= inner.proved;
+        x->proves &= inner.outcome.proved;
         atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
     }
     if (status == STW_OK) status = stw_fused_expand(fused, plan, x->trial, error);
@@ -140,7 +140,7 @@ static stw_status try_set(exact_fusion *x, int32_t set, stw_error *error) {
     if (x->has_best && !stw_score_is_better(&score, &x->score)) return STW_OK;
     x->has_best = true;
     x->score = score;
-    if (x->search->found != NULL) x->search->found(x->search->watch_context, x->trial, &score);
+    stw_search_tell(x->search, x->trial, &score);
     return stw_plan_assign(x->best, x->trial, error);
 }
 
@@ -150,10 +150,10 @@ static stw_status try_all(exact_fusion *x, stw_error *error) {
         stw_search_tick(x->search);
         TRY(try_set(x, set, error));
     }
-    x->search->proved = x->proves && set == 1 << x->count;
+    x->search->outcome.proved = x->proves && set == 1 << x->count;
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "none of %" PRId64 " groupings gave a plan", x->tried);
-    snprintf(x->search->note, sizeof x->search->note, "%s of %" PRId64 " groupings%s",
-             set == 1 << x->count ? "the best" : "not all tried", x->tried, x->search->proved ? ", proved optimal" : "");
+    snprintf(x->search->outcome.note, sizeof x->search->outcome.note, "%s of %" PRId64 " groupings%s",
+             set == 1 << x->count ? "the best" : "not all tried", x->tried, x->search->outcome.proved ? ", proved optimal" : "");
     return STW_OK;
 }
 

@@ -113,7 +113,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     const stw_variants variants = {.count = e.count, .build = build, .context = &e, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, &best, error));
     const variant *v = &e.variant[best];
-    snprintf(search->note, sizeof search->note, "%s%s", v->way->note, v->aversion > 0.0 ? ", cut where little crosses" : "");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%s%s", v->way->note,
+             v->aversion > 0.0 ? ", cut where little crosses" : "");
     return STW_OK;
 }
 

@@ -1,5 +1,5 @@
-/* What the methods go-one, go-zero and go-tune share: the problem as the policy meets it, initial plans, what a trainer
- * asks for, and a part of the budget. Of a pre-trained policy: its file, and the plans that it makes without learning. */
+/* What the methods go-one, go-zero and go-tune share: the problem as the policy meets it, initial plans. Of a
+ * pre-trained policy: its file, and the plans that it makes without learning. */
 #ifndef STW_METHOD_GO_GO_H
 #define STW_METHOD_GO_GO_H
 
@@ -16,12 +16,7 @@ typedef struct stw_go {
     stw_train_settings settings;
     stw_policy_config config;
     stw_trainer *trainer;
-    stw_budget phase; /* the end of what runs now, on the search's clock and count */
-    double began_s;   /* its beginning */
-    int64_t began_evaluations;
-    double done;          /* 0 to 1: of the updates, where the method counts them itself */
-    atomic_llong decodes; /* plans made from decisions */
-    stw_score first;      /* of the initial plan, if there is one */
+    stw_score first; /* of the initial plan, if there is one */
     bool has_first;
     double evaluation_s; /* the time that its evaluation took */
 } stw_go;
@@ -35,11 +30,6 @@ stw_status stw_go_prepare(stw_go *go, stw_arena *arena, stw_error *error);
 stw_status stw_go_open_starts(stw_go *go, stw_error *error);
 /* What the best of them is worth, if there is one. */
 stw_status stw_go_measure_start(stw_go *go, stw_error *error);
-/* From now until `share` of what is left of the budget is gone. */
-void stw_go_begin_phase(stw_go *go, double share);
-double stw_go_progress(const stw_go *go);
-/* Of a trainer that works for the search. */
-stw_environment stw_go_environment(stw_go *go);
 /* The trainer's best plan, made to fit if it lacks memory. */
 stw_status stw_go_take_best(stw_go *go, stw_plan *plan, stw_error *error);
 

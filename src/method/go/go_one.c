@@ -73,8 +73,8 @@ static stw_status train(stw_go *g, stw_error *error) {
 static void write_note(const stw_go *g, const stw_score *score) {
     const stw_curve_row *row = stw_trainer_last_row(g->trainer);
     const long long updates = (long long)stw_trainer_updates(g->trainer);
-    char *note = g->search->note;
-    const size_t size = sizeof g->search->note;
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
     const bool compares = g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0;
     if (compares && row->greedy > 0.0) { /* it is 0 before an update of this run, and no number where the plan was not valid */
         snprintf(note, size,
@@ -92,21 +92,20 @@ static void write_note(const stw_go *g, const stw_score *score) {
 
 /* Plans built from nothing, for as long as they are about as good as the one that others made: what is far from that plan is out
  * of reach once decisions are relative to it. Leaves the best in `plan` if it is better. */
-static stw_status try_from_nothing(stw_go *g, const stw_environment *environment, stw_plan *plan, stw_score *score,
-                                   stw_error *error) {
+static stw_status try_from_nothing(stw_go *g, stw_plan *plan, stw_score *score, stw_error *error) {
     stw_train_settings settings = g->settings;
     stw_score found_score = {0};
     bool over = false;
     settings.glue = false;
-    stw_go_begin_phase(g, NOTHING_SHARE);
-    TRY(stw_trainer_create(&g->problem, environment, &g->config, &settings, NULL, NULL, &g->trainer, error));
+    TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &settings, NULL, NULL, &g->trainer, error));
+    stw_trainer_limit(g->trainer, NOTHING_SHARE);
     stw_status status = STW_OK;
     while (!over && status == STW_OK) {
         status = stw_trainer_step(g->trainer, &over, error);
         stw_search_tick(g->search);
         const stw_plan *best = stw_trainer_best(g->trainer, &found_score);
         const bool good = best != NULL && found_score.reason == STW_VALID && found_score.value < NEAR_ENOUGH * score->value;
-        if (!good && stw_go_progress(g) > PROBE_SHARE) break;
+        if (!good && stw_trainer_progress(g->trainer) > PROBE_SHARE) break;
     }
     const stw_plan *best = stw_trainer_best(g->trainer, &found_score);
     if (status == STW_OK && best != NULL && stw_score_is_better(&found_score, score)) {
@@ -119,7 +118,6 @@ static stw_status try_from_nothing(stw_go *g, const stw_environment *environment
 }
 
 static stw_status run_trainer(stw_go *g, stw_plan *plan, stw_error *error) {
-    const stw_environment environment = stw_go_environment(g);
     if (!g->problem.places && g->starts.count == 0) return stw_starts_keep_placement(g->search, plan, error);
     const stw_plan *start = wants_starts(g) && g->starts.count > 0 ? g->starts.plan[0] : NULL;
     if (start != NULL) TRY(stw_search_evaluate(g->search, start, 0, &g->first, error));
@@ -127,11 +125,10 @@ static stw_status run_trainer(stw_go *g, stw_plan *plan, stw_error *error) {
     stw_score begin = g->first;
     if (start != NULL && tries_nothing(g)) {
         TRY(stw_plan_assign(plan, start, error));
-        TRY(try_from_nothing(g, &environment, plan, &begin, error));
+        TRY(try_from_nothing(g, plan, &begin, error));
         start = plan;
     }
-    stw_go_begin_phase(g, 1.0);
-    TRY(stw_trainer_create(&g->problem, &environment, &g->config, &g->settings, start, &begin, &g->trainer, error));
+    TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(train(g, error));
     stw_score score = {0};
     if (stw_trainer_best(g->trainer, &score) != NULL) write_note(g, &score);

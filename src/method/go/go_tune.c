@@ -27,7 +27,7 @@ static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, stw_e
 static stw_status train(stw_go *g, int64_t updates, stw_error *error) {
     bool over = false;
     for (int64_t k = 0; k < updates && !over; k++) {
-        g->done = (double)k / (double)updates;
+        stw_trainer_set_progress(g->trainer, (double)k / (double)updates);
         TRY(stw_trainer_step(g->trainer, &over, error));
         stw_search_tick(g->search);
     }
@@ -35,8 +35,8 @@ static stw_status train(stw_go *g, int64_t updates, stw_error *error) {
 }
 
 static void write_note(const stw_go *g, const stw_score *score) {
-    char *note = g->search->note;
-    const size_t size = sizeof g->search->note;
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
     const long long updates = (long long)stw_trainer_updates(g->trainer);
     if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
         snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,
@@ -68,9 +68,7 @@ static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *
         begin = zero.best;
     }
     TRY(choose_settings(g, policy, error));
-    stw_go_begin_phase(g, 1.0);
-    const stw_environment environment = stw_go_environment(g);
-    TRY(stw_trainer_create(&g->problem, &environment, &g->config, &g->settings, start, &begin, &g->trainer, error));
+    TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
     TRY(train(g, wanted > 0 ? wanted : UPDATES, error));
     stw_score score = {0};

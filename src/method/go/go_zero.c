@@ -29,15 +29,15 @@ static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, int32
 
 /* Better priorities for the start, where that leaves enough for plans. */
 static bool polishes(const stw_go *g) {
-    return g->phase.evaluations <= 0 || stw_search_evaluations_left(g->search) >= POLISH + 2 * ROUND_DECODES;
+    return g->search->budget.evaluations <= 0 || stw_search_evaluations_left(g->search) >= POLISH + 2 * ROUND_DECODES;
 }
 
 /* A round that the budget does not suffice for would be lost: then it is a smaller one. */
 static int32_t fit_round(const stw_go *g, int32_t decodes) {
     const double decode_s = EVALUATIONS_PER_DECODE * g->evaluation_s / stw_pool_threads(g->search->pool);
     double most = decodes;
-    if (g->phase.until_s > 0.0 && decode_s > 0.0) most = fmin(most, (g->phase.until_s - stw_search_now_s(g->search)) / decode_s);
-    if (g->phase.evaluations > 0)
+    if (decode_s > 0.0) most = fmin(most, stw_budget_seconds_left(&g->search->budget, stw_search_now_s(g->search)) / decode_s);
+    if (g->search->budget.evaluations > 0)
         most = fmin(most, (double)stw_search_evaluations_left(g->search) - 1.0 - (polishes(g) ? POLISH : 0));
     return (int32_t)fmax(most, 1.0);
 }
@@ -122,14 +122,12 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
     const int32_t wanted = stw_go_wish(g->search)->decodes, decodes = wanted > 0 ? wanted : DECODES;
     const int32_t samples = fit_round(g, decodes < ROUND_DECODES ? decodes : ROUND_DECODES) - 1;
     const bool moves = can_move(g) && start != NULL;
-    stw_environment environment = stw_go_environment(g);
     if (start != NULL && (stw_search_is_stopped(g->search) || stw_search_evaluations_left(g->search) < 2)) {
         out->best = g->first;
         return stw_plan_assign(plan, start, error);
     }
-    environment.net = net;
     TRY(choose_settings(g, policy, samples > 0 ? samples : 1, error));
-    TRY(stw_trainer_create(&g->problem, &environment, &policy->config, &g->settings, start, &g->first, &g->trainer, error));
+    TRY(stw_trainer_create(&g->problem, g->search, net, &policy->config, &g->settings, start, &g->first, &g->trainer, error));
     if (polishes(g)) TRY(stw_trainer_polish(g->trainer, error));
     return samples == 0 ? decode_one(g, policy->reinforced || !moves, plan, out, error)
                         : decode_rounds(g, decodes, plan, out, error);
@@ -139,13 +137,11 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
                            stw_error *error) {
     stw_backend *backend = NULL;
     stw_net *net = NULL;
-    const long long before = atomic_load(&g->decodes);
     *out = (stw_zero){.greedy = NAN};
-    stw_go_begin_phase(g, 1.0);
     TRY(stw_backend_cpu(g->search->pool, &backend, error));
     stw_status status = stw_pretrained_net(policy, backend, g->search->arena, &net, error);
     if (status == STW_OK) status = decode(g, policy, net, start, plan, out, error);
-    out->decodes = (int64_t)(atomic_load(&g->decodes) - before);
+    if (g->trainer != NULL) out->decodes = stw_trainer_decodes(g->trainer);
     stw_trainer_destroy(g->trainer);
     g->trainer = NULL;
     stw_net_destroy(net);
@@ -156,8 +152,8 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
 /* ---- the method ---- */
 
 static void write_note(const stw_go *g, const stw_zero *z) {
-    char *note = g->search->note;
-    const size_t size = sizeof g->search->note;
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
     const double first = g->first.value;
     if (z->rounds == 0) {
         snprintf(note, size, "the budget ended before a round of plans was made");

@@ -380,7 +380,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(prepare(&c, search, &arena, error));
     const stw_variants variants = {.count = c.count, .build = build, .context = &c, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, &best, error));
-    write_note(&c.variant[best], search->note, sizeof search->note);
+    write_note(&c.variant[best], search->outcome.note, sizeof search->outcome.note);
     return STW_OK;
 }
 
