@@ -1,8 +1,8 @@
 /* The time of every op on every kind of device in the machine. In this order: measured for the kind; measured for another
  * kind, times the ratio of the two kinds' modelled times; modelled. */
 #include <math.h>
-#include <string.h>
 
+#include "base/index.h"
 #include "cost/cost.h"
 #include "cost/remark.h"
 
@@ -33,34 +33,24 @@ static stw_status add_column(measurements *m, stw_arena *arena, int32_t N, stw_s
     return STW_OK;
 }
 
-/* Nodes by name: an open-addressing table; nodes of equal name are chained. */
+/* Nodes by name; nodes of equal name are chained. */
 typedef struct {
     const stw_graph *graph;
-    int32_t *slot, *next; /* node + 1, 0 = none */
-    uint64_t mask;
+    stw_names first;
+    int32_t *next; /* (N) -1: none */
 } name_table;
 
 static stw_status build_name_table(const stw_graph *graph, stw_arena *arena, name_table *t, stw_error *error) {
-    uint64_t capacity = 16;
-    while (capacity < 2 * (uint64_t)graph->N) capacity *= 2;
-    *t = (name_table){.graph = graph, .mask = capacity - 1};
-    STW_TRY_NEW(arena, t->slot, (int64_t)capacity, error);
+    *t = (name_table){.graph = graph};
+    TRY(stw_names_create(arena, graph->N, &t->first, error));
     STW_TRY_NEW(arena, t->next, graph->N, error);
     for (int32_t i = graph->N - 1; i >= 0; i--) {
-        uint64_t k = stw_str_hash(graph->node_name[i]);
-        while (t->slot[k & t->mask] != 0 && !stw_str_equal(graph->node_name[t->slot[k & t->mask] - 1], graph->node_name[i])) k++;
-        t->next[i] = t->slot[k & t->mask];
-        t->slot[k & t->mask] = i + 1;
+        int32_t *first;
+        TRY(stw_names_enter(&t->first, 0, graph->node_name[i], &first, error));
+        t->next[i] = *first;
+        *first = i;
     }
     return STW_OK;
-}
-
-/* The first node of this name, or -1; the next one follows through t->next. */
-static int32_t find_node(const name_table *t, stw_str name) {
-    for (uint64_t k = stw_str_hash(name);; k++) {
-        const int32_t found = t->slot[k & t->mask];
-        if (found == 0 || stw_str_equal(t->graph->node_name[found - 1], name)) return found - 1;
-    }
 }
 
 /* A kind that neither the machine nor the built-in kinds have: its times can serve for nothing. */
@@ -74,8 +64,8 @@ static bool is_known_kind(const stw_machine *machine, stw_str kind) {
 
 /* The first op of this name, or -1: the rest takes no time. */
 static int32_t find_op(const name_table *t, stw_str name) {
-    int32_t node = find_node(t, name);
-    while (node >= 0 && t->graph->kind[node] != STW_NODE_OP) node = t->next[node] - 1;
+    int32_t node = stw_names_find(&t->first, 0, name);
+    while (node >= 0 && t->graph->kind[node] != STW_NODE_OP) node = t->next[node];
     return node;
 }
 
@@ -83,7 +73,7 @@ static int32_t find_op(const name_table *t, stw_str name) {
 static void spread_over_names(const name_table *t, double *us, const double *set) {
     for (int32_t i = 0; i < t->graph->N; i++) {
         if (isnan(set[i])) continue;
-        for (int32_t node = i; node >= 0; node = t->next[node] - 1) {
+        for (int32_t node = i; node >= 0; node = t->next[node]) {
             if (t->graph->kind[node] == STW_NODE_OP) us[node] = set[i];
         }
     }
