@@ -1,6 +1,7 @@
 /* The time of every op on every kind of device in the machine. In this order: measured for the kind; measured for another
  * kind, times the ratio of the two kinds' modelled times; modelled. */
 #include <math.h>
+#include <string.h>
 
 #include "base/index.h"
 #include "cost/cost.h"
@@ -265,6 +266,26 @@ static stw_status check_times(const stw_costs *costs, stw_error *error) {
         STW_STR_SHOW(costs->graph->name), sum, STW_GRAPH_MAX_US);
 }
 
+static stw_status make_room(stw_costs *costs, stw_error *error) {
+    const int32_t N = costs->graph->N, classes = costs->machine->cost_class_count;
+    STW_TRY_NEW(&costs->arena, costs->us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->moved, N, error);
+    STW_TRY_NEW(&costs->arena, costs->least_us, N, error);
+    return STW_OK;
+}
+
+static void find_least(stw_costs *costs) {
+    for (int32_t i = 0; i < costs->graph->N; i++) {
+        costs->least_us[i] = costs->us[0][i];
+        for (int32_t c = 1; c < costs->machine->cost_class_count; c++)
+            costs->least_us[i] = fmin(costs->least_us[i], costs->us[c][i]);
+    }
+}
+
 static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *scratch, stw_error *error) {
     const stw_graph *graph = costs->graph;
     const int32_t classes = costs->machine->cost_class_count;
@@ -272,12 +293,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     stw_row_count n = {0};
     TRY(gather_measurements(graph, costs->machine, rows, scratch, &m, &n, error));
     stw_str remark = rows != NULL ? stw_remark_on_rows(rows, &n, scratch) : (stw_str){0};
-    STW_TRY_NEW(&costs->arena, costs->us, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->moved, graph->N, error);
+    TRY(make_room(costs, error));
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = stw_op_bytes_moved(graph, i);
     }
@@ -286,11 +302,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     TRY(check_times(costs, error));
     costs->remark = stw_str_copy(&costs->arena, remark);
     TRY(stw_costs_find_warnings(costs, error));
-    STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        costs->least_us[i] = costs->us[0][i];
-        for (int32_t c = 1; c < classes; c++) costs->least_us[i] = fmin(costs->least_us[i], costs->us[c][i]);
-    }
+    find_least(costs);
     return STW_OK;
 }
 
@@ -314,6 +326,45 @@ stw_status stw_costs_create_with(const stw_graph *graph, const stw_machine *mach
     *out = costs;
     return STW_OK;
 }
+
+/* ---- costs that somebody has worked out already, such as those of fused groups ---- */
+
+static stw_status copy_given(stw_costs *costs, const stw_given_costs *given, stw_error *error) {
+    const stw_graph *graph = costs->graph;
+    const size_t size = (size_t)graph->N * sizeof(double);
+    TRY(make_room(costs, error));
+    for (int32_t c = 0; c < costs->machine->cost_class_count; c++) {
+        STW_TRY_NEW(&costs->arena, costs->us[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->compute_us[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->measured[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->carried[c], graph->N, error);
+        costs->model_us[c] = costs->us[c];
+        memcpy(costs->us[c], given->us[c], size);
+        for (int32_t i = 0; i < graph->N; i++) costs->compute_us[c][i] = fmin(given->compute_us[c][i], costs->us[c][i]);
+        memcpy(costs->measured[c], given->measured[c], (size_t)graph->N * sizeof(bool));
+    }
+    for (int32_t i = 0; i < graph->N; i++) costs->moved[i] = graph->kind[i] == STW_NODE_OP ? graph->moved[i] : 0;
+    find_least(costs);
+    return STW_OK;
+}
+
+stw_status stw_costs_create_given(const stw_graph *graph, const stw_machine *machine, const stw_given_costs *given,
+                                  stw_costs **out, stw_error *error) {
+    stw_arena arena;
+    *out = NULL;
+    TRY(stw_arena_create(&arena, error));
+    stw_costs *costs = STW_NEW(&arena, stw_costs, 1);
+    *costs = (stw_costs){.arena = arena, .graph = graph, .machine = machine};
+    const stw_status status = copy_given(costs, given, error);
+    if (status != STW_OK) {
+        stw_costs_destroy(costs);
+        return status;
+    }
+    *out = costs;
+    return STW_OK;
+}
+
+/* ---- what they say ---- */
 
 void stw_costs_destroy(stw_costs *costs) {
     if (costs == NULL) return;
