@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cost/cost.h"
 
 typedef struct { /* one distinct op: equal in all of these */
@@ -67,11 +68,7 @@ static double quantile(double *values, int64_t count, double q) {
 /* ---- the measured ops ---- */
 
 static void add_sample(samples *s, sample item) {
-    if (s->count == s->capacity) {
-        s->capacity = 2 * s->capacity + 1024;
-        s->item = realloc(s->item, (size_t)s->capacity * sizeof *s->item);
-        if (s->item == NULL) die("out of memory");
-    }
+    if (STW_GROW(NULL, s->item, s->count + 1, s->capacity, NULL) != STW_OK) die("out of memory");
     s->item[s->count++] = item;
 }
 

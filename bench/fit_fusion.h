@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cost/cost.h"
@@ -50,11 +51,7 @@ static void check(stw_status status, const stw_error *error) {
 }
 
 static void add_kernel(kernels *list, const kernel *item) {
-    if (list->count == list->room) {
-        list->room = 2 * list->room + 1024;
-        list->item = realloc(list->item, (size_t)list->room * sizeof *list->item);
-        if (list->item == NULL) die("out of memory");
-    }
+    if (STW_GROW(NULL, list->item, list->count + 1, list->room, NULL) != STW_OK) die("out of memory");
     list->item[list->count++] = *item;
 }
 

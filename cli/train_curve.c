@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/file.h"
 #include "search.h"
 
@@ -30,14 +31,7 @@ void cli_curve_cut(cli_curve *curve, int64_t update) {
 }
 
 bool cli_curve_add(cli_curve *curve, const stw_curve_row *row) {
-    if (curve->count == curve->capacity) {
-        const int64_t capacity = 2 * curve->capacity + 256;
-        stw_curve_row *larger = STW_NEW(curve->arena, stw_curve_row, capacity);
-        if (larger == NULL) return false;
-        if (curve->count > 0) memcpy(larger, curve->row, (size_t)curve->count * sizeof *larger);
-        curve->row = larger;
-        curve->capacity = capacity;
-    }
+    if (STW_GROW(curve->arena, curve->row, curve->count + 1, curve->capacity, NULL) != STW_OK) return false;
     curve->row[curve->count++] = *row;
     return true;
 }

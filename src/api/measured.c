@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/options.h"
+#include "base/array.h"
 #include "cost/cost.h"
 #include "import/profile/ort_profile.h"
 #include "import/profile/tf_costs.h"
@@ -58,14 +59,7 @@ static stw_status add_time(conversion *c, stw_str name, place on, double us) {
     c->times++;
     c->passed_over[on] += kinds == 0;
     for (int32_t k = 0; k < kinds; k++) {
-        if (c->rows.count == c->room) {
-            const int64_t room = 2 * c->room + 256;
-            stw_cost_row *more;
-            STW_TRY_NEW(c->arena, more, room, c->error);
-            if (c->rows.count > 0) memcpy(more, c->rows.row, (size_t)c->rows.count * sizeof *more);
-            c->rows.row = more;
-            c->room = room;
-        }
+        TRY(STW_GROW(c->arena, c->rows.row, c->rows.count + 1, c->room, c->error));
         c->rows.row[c->rows.count++] = (stw_cost_row){.name = name, .kind = c->kind[on][k], .us = us, .again = k > 0};
     }
     return STW_OK;

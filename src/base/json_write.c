@@ -126,4 +126,24 @@ void stw_json_write_null(stw_json_writer *writer) {
     fputs("null", writer->file);
 }
 
+void stw_json_field_string(stw_json_writer *writer, const char *key, stw_str value) {
+    stw_json_write_key(writer, key);
+    stw_json_write_string(writer, value);
+}
+
+void stw_json_field_int64(stw_json_writer *writer, const char *key, int64_t value) {
+    stw_json_write_key(writer, key);
+    stw_json_write_int64(writer, value);
+}
+
+void stw_json_field_double(stw_json_writer *writer, const char *key, double value) {
+    stw_json_write_key(writer, key);
+    stw_json_write_double(writer, value);
+}
+
+void stw_json_field_bool(stw_json_writer *writer, const char *key, bool value) {
+    stw_json_write_key(writer, key);
+    stw_json_write_bool(writer, value);
+}
+
 void stw_json_newline(stw_json_writer *writer) { writer->newline_due = true; }

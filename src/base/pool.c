@@ -116,3 +116,36 @@ void stw_pool_run(stw_pool *pool, int64_t count, stw_pool_work *work, void *cont
     while (pool->busy > 0) pthread_cond_wait(&pool->done, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
 }
+
+typedef struct {
+    stw_pool_attempt *attempt;
+    void *context;
+    pthread_mutex_t lock;
+    int64_t index; /* of the first failure so far */
+    stw_status status;
+    stw_error *error;
+} attempts;
+
+static void attempt_one(void *context, int64_t index, int32_t number) {
+    attempts *a = context;
+    stw_error error;
+    error.status = STW_OK; /* and no message: the work may say nothing */
+    error.message[0] = '\0';
+    const stw_status status = a->attempt(a->context, index, number, &error);
+    if (status == STW_OK) return;
+    pthread_mutex_lock(&a->lock);
+    if (a->status == STW_OK || index < a->index) {
+        a->index = index;
+        a->status = status;
+        if (a->error != NULL) *a->error = error;
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+stw_status stw_pool_try(stw_pool *pool, int64_t count, stw_pool_attempt *attempt, void *context, stw_error *error) {
+    attempts a = {.attempt = attempt, .context = context, .error = error};
+    pthread_mutex_init(&a.lock, NULL);
+    stw_pool_run(pool, count, attempt_one, &a);
+    pthread_mutex_destroy(&a.lock);
+    return a.status;
+}

@@ -16,4 +16,8 @@ int32_t stw_pool_threads(const stw_pool *pool);
 typedef void stw_pool_work(void *context, int64_t index, int32_t worker);
 void stw_pool_run(stw_pool *pool, int64_t count, stw_pool_work *work, void *context);
 
+/* The same with work that can fail. All of it is done; what failed with the smallest index is what the caller gets. */
+typedef stw_status stw_pool_attempt(void *context, int64_t index, int32_t worker, stw_error *error);
+stw_status stw_pool_try(stw_pool *pool, int64_t count, stw_pool_attempt *attempt, void *context, stw_error *error);
+
 #endif

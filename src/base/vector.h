@@ -1,10 +1,8 @@
-/* A growing array of int64 in an arena, for lists whose length is known only at the end. Old halves are left behind. */
+/* A growing array of int64 in an arena that is passed around as one thing. */
 #ifndef STW_BASE_VECTOR_H
 #define STW_BASE_VECTOR_H
 
-#include <string.h>
-
-#include "base/arena.h"
+#include "base/array.h"
 
 typedef struct stw_vector {
     stw_arena *arena;
@@ -14,14 +12,7 @@ typedef struct stw_vector {
 
 /* False when out of memory. */
 static inline bool stw_vector_push(stw_vector *vector, int64_t value) {
-    if (vector->count == vector->capacity) {
-        const int64_t capacity = 2 * vector->capacity + 64;
-        int64_t *data = STW_NEW(vector->arena, int64_t, capacity);
-        if (data == NULL) return false;
-        if (vector->count > 0) memcpy(data, vector->data, (size_t)vector->count * sizeof *data);
-        vector->data = data;
-        vector->capacity = capacity;
-    }
+    if (STW_GROW(vector->arena, vector->data, vector->count + 1, vector->capacity, NULL) != STW_OK) return false;
     vector->data[vector->count++] = value;
     return true;
 }

@@ -77,7 +77,7 @@ stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machin
 /* remark.c: that the file does not say how often some loops run, for the user; empty: it does. */
 stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena);
 
-/* given.c: costs from times that are known, (C)(N) each; those of nodes that are no ops are 0. All of it is copied. The graph's
+/* Costs from times that are known, (C)(N) each; those of nodes that are no ops are 0. All of it is copied. The graph's
  * `moved` holds what each op moves. */
 typedef struct stw_given_costs {
     const double *const *us, *const *compute_us;

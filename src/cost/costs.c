@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "cost/cost.h"
 #include "cost/remark.h"
 
@@ -33,34 +34,24 @@ static stw_status add_column(measurements *m, stw_arena *arena, int32_t N, stw_s
     return STW_OK;
 }
 
-/* Nodes by name: an open-addressing table; nodes of equal name are chained. */
+/* Nodes by name; nodes of equal name are chained. */
 typedef struct {
     const stw_graph *graph;
-    int32_t *slot, *next; /* node + 1, 0 = none */
-    uint64_t mask;
+    stw_names first;
+    int32_t *next; /* (N) -1: none */
 } name_table;
 
 static stw_status build_name_table(const stw_graph *graph, stw_arena *arena, name_table *t, stw_error *error) {
-    uint64_t capacity = 16;
-    while (capacity < 2 * (uint64_t)graph->N) capacity *= 2;
-    *t = (name_table){.graph = graph, .mask = capacity - 1};
-    STW_TRY_NEW(arena, t->slot, (int64_t)capacity, error);
+    *t = (name_table){.graph = graph};
+    TRY(stw_names_create(arena, graph->N, &t->first, error));
     STW_TRY_NEW(arena, t->next, graph->N, error);
     for (int32_t i = graph->N - 1; i >= 0; i--) {
-        uint64_t k = stw_str_hash(graph->node_name[i]);
-        while (t->slot[k & t->mask] != 0 && !stw_str_equal(graph->node_name[t->slot[k & t->mask] - 1], graph->node_name[i])) k++;
-        t->next[i] = t->slot[k & t->mask];
-        t->slot[k & t->mask] = i + 1;
+        int32_t *first;
+        TRY(stw_names_enter(&t->first, 0, graph->node_name[i], &first, error));
+        t->next[i] = *first;
+        *first = i;
     }
     return STW_OK;
-}
-
-/* The first node of this name, or -1; the next one follows through t->next. */
-static int32_t find_node(const name_table *t, stw_str name) {
-    for (uint64_t k = stw_str_hash(name);; k++) {
-        const int32_t found = t->slot[k & t->mask];
-        if (found == 0 || stw_str_equal(t->graph->node_name[found - 1], name)) return found - 1;
-    }
 }
 
 /* A kind that neither the machine nor the built-in kinds have: its times can serve for nothing. */
@@ -74,8 +65,8 @@ static bool is_known_kind(const stw_machine *machine, stw_str kind) {
 
 /* The first op of this name, or -1: the rest takes no time. */
 static int32_t find_op(const name_table *t, stw_str name) {
-    int32_t node = find_node(t, name);
-    while (node >= 0 && t->graph->kind[node] != STW_NODE_OP) node = t->next[node] - 1;
+    int32_t node = stw_names_find(&t->first, 0, name);
+    while (node >= 0 && t->graph->kind[node] != STW_NODE_OP) node = t->next[node];
     return node;
 }
 
@@ -83,7 +74,7 @@ static int32_t find_op(const name_table *t, stw_str name) {
 static void spread_over_names(const name_table *t, double *us, const double *set) {
     for (int32_t i = 0; i < t->graph->N; i++) {
         if (isnan(set[i])) continue;
-        for (int32_t node = i; node >= 0; node = t->next[node] - 1) {
+        for (int32_t node = i; node >= 0; node = t->next[node]) {
             if (t->graph->kind[node] == STW_NODE_OP) us[node] = set[i];
         }
     }
@@ -275,6 +266,26 @@ static stw_status check_times(const stw_costs *costs, stw_error *error) {
         STW_STR_SHOW(costs->graph->name), sum, STW_GRAPH_MAX_US);
 }
 
+static stw_status make_room(stw_costs *costs, stw_error *error) {
+    const int32_t N = costs->graph->N, classes = costs->machine->cost_class_count;
+    STW_TRY_NEW(&costs->arena, costs->us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->moved, N, error);
+    STW_TRY_NEW(&costs->arena, costs->least_us, N, error);
+    return STW_OK;
+}
+
+static void find_least(stw_costs *costs) {
+    for (int32_t i = 0; i < costs->graph->N; i++) {
+        costs->least_us[i] = costs->us[0][i];
+        for (int32_t c = 1; c < costs->machine->cost_class_count; c++)
+            costs->least_us[i] = fmin(costs->least_us[i], costs->us[c][i]);
+    }
+}
+
 static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *scratch, stw_error *error) {
     const stw_graph *graph = costs->graph;
     const int32_t classes = costs->machine->cost_class_count;
@@ -282,12 +293,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     stw_row_count n = {0};
     TRY(gather_measurements(graph, costs->machine, rows, scratch, &m, &n, error));
     stw_str remark = rows != NULL ? stw_remark_on_rows(rows, &n, scratch) : (stw_str){0};
-    STW_TRY_NEW(&costs->arena, costs->us, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->model_us, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
-    STW_TRY_NEW(&costs->arena, costs->moved, graph->N, error);
+    TRY(make_room(costs, error));
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = stw_op_bytes_moved(graph, i);
     }
@@ -296,11 +302,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     TRY(check_times(costs, error));
     costs->remark = stw_str_copy(&costs->arena, remark);
     TRY(stw_costs_find_warnings(costs, error));
-    STW_TRY_NEW(&costs->arena, costs->least_us, graph->N, error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        costs->least_us[i] = costs->us[0][i];
-        for (int32_t c = 1; c < classes; c++) costs->least_us[i] = fmin(costs->least_us[i], costs->us[c][i]);
-    }
+    find_least(costs);
     return STW_OK;
 }
 
@@ -324,6 +326,45 @@ stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machin
     *out = costs;
     return STW_OK;
 }
+
+/* ---- costs that somebody has worked out already, such as those of fused groups ---- */
+
+static stw_status copy_given(stw_costs *costs, const stw_given_costs *given, stw_error *error) {
+    const stw_graph *graph = costs->graph;
+    const size_t size = (size_t)graph->N * sizeof(double);
+    TRY(make_room(costs, error));
+    for (int32_t c = 0; c < costs->machine->cost_class_count; c++) {
+        STW_TRY_NEW(&costs->arena, costs->us[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->compute_us[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->measured[c], graph->N, error);
+        STW_TRY_NEW(&costs->arena, costs->carried[c], graph->N, error);
+        costs->model_us[c] = costs->us[c];
+        memcpy(costs->us[c], given->us[c], size);
+        for (int32_t i = 0; i < graph->N; i++) costs->compute_us[c][i] = fmin(given->compute_us[c][i], costs->us[c][i]);
+        memcpy(costs->measured[c], given->measured[c], (size_t)graph->N * sizeof(bool));
+    }
+    for (int32_t i = 0; i < graph->N; i++) costs->moved[i] = graph->kind[i] == STW_NODE_OP ? graph->moved[i] : 0;
+    find_least(costs);
+    return STW_OK;
+}
+
+stw_status stw_costs_create_given(const stw_graph *graph, const stw_machine *machine, const stw_given_costs *given,
+                                  stw_costs **out, stw_error *error) {
+    stw_arena arena;
+    *out = NULL;
+    TRY(stw_arena_create(&arena, error));
+    stw_costs *costs = STW_NEW(&arena, stw_costs, 1);
+    *costs = (stw_costs){.arena = arena, .graph = graph, .machine = machine};
+    const stw_status status = copy_given(costs, given, error);
+    if (status != STW_OK) {
+        stw_costs_destroy(costs);
+        return status;
+    }
+    *out = costs;
+    return STW_OK;
+}
+
+/* ---- what they say ---- */
 
 void stw_costs_destroy(stw_costs *costs) {
     if (costs == NULL) return;

@@ -27,8 +27,6 @@ typedef struct {
     subject subject[2];     /* the best, the default */
     double value[DRAWS][2]; /* of the objective; infinite where a plan has become invalid */
     bool done[DRAWS];       /* not, if somebody cancelled or the time was up */
-    stw_status status[DRAWS];
-    stw_error error[DRAWS];
 } noise;
 
 /* One draw. C cost classes, N nodes. The first four are standard normal: how many deviations something is off; the last three are
@@ -155,10 +153,10 @@ static stw_status draw(noise *n, int32_t index, int32_t worker, stw_error *error
     return STW_OK;
 }
 
-static void work(void *context, int64_t index, int32_t worker) {
+static stw_status work(void *context, int64_t index, int32_t worker, stw_error *error) {
     noise *n = context;
     n->done[index] = !stw_runner_is_cancelled(n->runner) && !stw_runner_is_late(n->runner, 0.0);
-    if (n->done[index]) n->status[index] = draw(n, (int32_t)index, worker, &n->error[index]);
+    return n->done[index] ? draw(n, (int32_t)index, worker, error) : STW_OK;
 }
 
 /* ---- what is told of it ---- */
@@ -205,12 +203,8 @@ stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const 
     const stw_plan *const plan[2] = {best, standard};
     for (int k = 0; k < 2; k++) TRY(open_subject(runner, plan[k], &arena, &n.subject[k], error));
     tell_errors(runner->simulator->costs, &n.subject[0], &result->noise);
-    stw_pool_run(runner->pool, DRAWS, work, &n);
+    TRY(stw_pool_try(runner->pool, DRAWS, work, &n, error));
     for (int32_t k = 0; k < DRAWS; k++) {
-        if (n.status[k] != STW_OK) {
-            if (error != NULL) *error = n.error[k];
-            return n.status[k];
-        }
         if (!n.done[k]) continue;
         const bool level = best == standard; /* with itself, however the plan's own factors fell */
         result->noise.draws++;

@@ -8,7 +8,8 @@
 
 typedef struct stw_trail { /* how a method's best value fell */
     stw_found *found;      /* (count) owned; NULL: none */
-    int32_t count, capacity;
+    int32_t count;
+    int64_t capacity;
     int64_t total;  /* that were found */
     int64_t stride; /* each of these is kept, and the last */
 } stw_trail;

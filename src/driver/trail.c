@@ -1,9 +1,10 @@
 /* When a method's plan got better: a list of bounded length. */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "driver/runner.h"
 
-enum { MOST_FOUND = 4096, FIRST_CAPACITY = 16 };
+enum { MOST_FOUND = 4096 };
 
 /* Of the kept ones, every second: they stay evenly spaced. A value is then reached later than it was, never earlier. */
 static void thin_out(stw_trail *trail) {
@@ -15,17 +16,8 @@ static void thin_out(stw_trail *trail) {
 
 /* Room for one more. */
 static bool make_room(stw_trail *trail) {
-    if (trail->count < trail->capacity) return true;
-    if (trail->capacity == MOST_FOUND) {
-        thin_out(trail);
-        return true;
-    }
-    const int32_t capacity = trail->capacity == 0 ? FIRST_CAPACITY : 2 * trail->capacity;
-    stw_found *larger = realloc(trail->found, (size_t)capacity * sizeof *larger);
-    if (larger == NULL) return false;
-    trail->found = larger;
-    trail->capacity = capacity;
-    return true;
+    if (trail->count == MOST_FOUND) thin_out(trail);
+    return STW_GROW(NULL, trail->found, (int64_t)trail->count + 1, trail->capacity, NULL) == STW_OK;
 }
 
 void stw_trail_add(stw_trail *trail, stw_found found) {

@@ -7,21 +7,6 @@
 #include "base/file.h"
 #include "plan/membership.h"
 
-static void write_key_double(stw_json_writer *w, const char *key, double value) {
-    stw_json_write_key(w, key);
-    stw_json_write_double(w, value);
-}
-
-static void write_key_int64(stw_json_writer *w, const char *key, int64_t value) {
-    stw_json_write_key(w, key);
-    stw_json_write_int64(w, value);
-}
-
-static void write_key_bool(stw_json_writer *w, const char *key, bool value) {
-    stw_json_write_key(w, key);
-    stw_json_write_bool(w, value);
-}
-
 /* p NULL: null */
 static void write_key_text(stw_json_writer *w, const char *key, stw_str value) {
     stw_json_write_key(w, key);
@@ -42,7 +27,7 @@ static bool is_fused(const stw_plan *plan, const stw_membership *groups) {
 static void write_names(stw_json_writer *w, const stw_plan_head *head, const stw_membership *groups) {
     const stw_graph *graph = head->simulator->graph;
     write_key_text(w, "format", STW_STR("plan"));
-    write_key_int64(w, "version", 1);
+    stw_json_field_int64(w, "version", 1);
     stw_json_write_key(w, "graph");
     stw_json_begin_object(w);
     write_key_text(w, "name", graph->name);
@@ -60,7 +45,7 @@ static void write_names(stw_json_writer *w, const stw_plan_head *head, const stw
     if (!listed && is_fused(head->plan, groups)) stw_json_write_string(w, STW_STR("fusion"));
     stw_json_end_array(w);
     write_key_text(w, "method", head->plan == NULL ? (stw_str){0} : head->plan->method);
-    write_key_int64(w, "seed", head->seed);
+    stw_json_field_int64(w, "seed", head->seed);
 }
 
 static void write_peaks(stw_json_writer *w, const int64_t *peak_bytes, int32_t device_count) {
@@ -87,14 +72,14 @@ static void write_found(stw_json_writer *w, const stw_candidate *candidate) {
 void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int32_t device_count, bool timed) {
     stw_json_begin_object(w);
     write_key_text(w, "method", stw_str_of(candidate->method));
-    write_key_double(w, "step_s", candidate->step_s);
-    write_key_double(w, "value", candidate->value);
-    write_key_bool(w, "valid", candidate->valid);
+    stw_json_field_double(w, "step_s", candidate->step_s);
+    stw_json_field_double(w, "value", candidate->value);
+    stw_json_field_bool(w, "valid", candidate->valid);
     write_key_text(w, "reason", candidate->reason == NULL ? (stw_str){0} : stw_str_of(candidate->reason));
     write_peaks(w, candidate->peak_bytes, device_count);
-    if (timed) write_key_double(w, "search_s", candidate->search_s);
-    write_key_int64(w, "evaluations", candidate->evaluations);
-    write_key_int64(w, "seed", candidate->seed);
+    if (timed) stw_json_field_double(w, "search_s", candidate->search_s);
+    stw_json_field_int64(w, "evaluations", candidate->evaluations);
+    stw_json_field_int64(w, "seed", candidate->seed);
     if (timed) {
         write_key_text(w, "note", stw_str_of(candidate->note));
         write_found(w, candidate);
@@ -110,12 +95,12 @@ static void write_noise(stw_json_writer *w, const stw_noise *noise) {
         return;
     }
     stw_json_begin_object(w);
-    write_key_int64(w, "draws", noise->draws);
-    write_key_int64(w, "ahead", noise->ahead);
-    write_key_double(w, "measured_error", noise->measured_error);
-    write_key_double(w, "carried_error", noise->carried_error);
-    write_key_double(w, "modelled_error", noise->modelled_error);
-    write_key_double(w, "fused_error", noise->fused_error);
+    stw_json_field_int64(w, "draws", noise->draws);
+    stw_json_field_int64(w, "ahead", noise->ahead);
+    stw_json_field_double(w, "measured_error", noise->measured_error);
+    stw_json_field_double(w, "carried_error", noise->carried_error);
+    stw_json_field_double(w, "modelled_error", noise->modelled_error);
+    stw_json_field_double(w, "fused_error", noise->fused_error);
     stw_json_end_object(w);
 }
 
@@ -129,16 +114,16 @@ static void write_warnings(stw_json_writer *w, const stw_costs *costs) {
 static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     const int32_t D = head->simulator->machine->device_count;
     write_key_text(w, "objective", stw_str_of(head->objective));
-    write_key_double(w, "value", head->outcome.value);
-    write_key_double(w, "step_s", head->outcome.step_s);
-    write_key_bool(w, "valid", head->outcome.valid);
-    write_key_double(w, "lower_bound_s", head->bounds.plan_s);
-    write_key_double(w, "lower_bound_fusion_s", head->bounds.fusion_s);
-    write_key_double(w, "lower_bound_load_s", head->bounds.load_s);
+    stw_json_field_double(w, "value", head->outcome.value);
+    stw_json_field_double(w, "step_s", head->outcome.step_s);
+    stw_json_field_bool(w, "valid", head->outcome.valid);
+    stw_json_field_double(w, "lower_bound_s", head->bounds.plan_s);
+    stw_json_field_double(w, "lower_bound_fusion_s", head->bounds.fusion_s);
+    stw_json_field_double(w, "lower_bound_load_s", head->bounds.load_s);
     stw_json_write_key(w, "lower_bound_bytes");
     stw_json_write_int64(w, head->bounds.peak_bytes);
-    write_key_bool(w, "optimal", head->optimal);
-    write_key_double(w, "measured_share", head->measured_share);
+    stw_json_field_bool(w, "optimal", head->optimal);
+    stw_json_field_double(w, "measured_share", head->measured_share);
     write_peaks(w, head->outcome.peak_bytes, D);
     write_noise(w, head->noise);
     write_warnings(w, head->simulator->costs);

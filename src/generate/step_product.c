@@ -30,14 +30,18 @@ static void mm_back(stw_step *step, stw_tensor node) {
     if (stw_step_wants(step, a)) stw_step_pass(step, a, left_gradient(step, a, b, product->gradient));
 }
 
-stw_tensor stw_step_mm(stw_step *step, stw_tensor a, stw_tensor b) {
-    static const stw_step_op op = {"mm", mm_back};
-    const stw_tensor input[] = {a, b};
-    const int64_t *left = stw_step_at(step, a)->shape, *right = stw_step_at(step, b)->shape;
+/* An op that multiplies the last two of its inputs. */
+static stw_tensor multiply(stw_step *step, const stw_step_op *op, const stw_tensor *input, int32_t count) {
+    const int64_t *left = stw_step_at(step, input[count - 2])->shape, *right = stw_step_at(step, input[count - 1])->shape;
     if (left[1] != right[0]) stw_step_fail(step, "internal: a product of matrices that do not fit");
-    const stw_tensor result = stw_step_emit(step, &op, STW_SHAPE(left[0], right[1]), input, 2);
+    const stw_tensor result = stw_step_emit(step, op, STW_SHAPE(left[0], right[1]), input, count);
     stw_step_set_flops(step, result, product_flops(step, 1, left[0], left[1], right[1]));
     return result;
+}
+
+stw_tensor stw_step_mm(stw_step *step, stw_tensor a, stw_tensor b) {
+    static const stw_step_op op = {"mm", mm_back};
+    return multiply(step, &op, (const stw_tensor[]){a, b}, 2);
 }
 
 static void addmm_back(stw_step *step, stw_tensor node) {
@@ -50,12 +54,7 @@ static void addmm_back(stw_step *step, stw_tensor node) {
 
 stw_tensor stw_step_addmm(stw_step *step, stw_tensor bias, stw_tensor a, stw_tensor b) {
     static const stw_step_op op = {"addmm", addmm_back};
-    const stw_tensor input[] = {bias, a, b};
-    const int64_t *left = stw_step_at(step, a)->shape, *right = stw_step_at(step, b)->shape;
-    if (left[1] != right[0]) stw_step_fail(step, "internal: a product of matrices that do not fit");
-    const stw_tensor result = stw_step_emit(step, &op, STW_SHAPE(left[0], right[1]), input, 3);
-    stw_step_set_flops(step, result, product_flops(step, 1, left[0], left[1], right[1]));
-    return result;
+    return multiply(step, &op, (const stw_tensor[]){bias, a, b}, 3);
 }
 
 static void bmm_back(stw_step *step, stw_tensor node) {

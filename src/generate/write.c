@@ -58,43 +58,31 @@ static const char *operator_of(const stw_step_node *node) {
     return node->op != NULL ? node->op->name : source[node->kind];
 }
 
-static void write_text(stw_json_writer *json, const char *key, const char *text) {
-    stw_json_write_key(json, key);
-    stw_json_write_string(json, stw_str_of(text));
-}
-
-static void write_number(stw_json_writer *json, const char *key, int64_t number) {
-    stw_json_write_key(json, key);
-    stw_json_write_int64(json, number);
-}
-
 static void write_node(writer *w, stw_tensor tensor) {
     const stw_step_node *node = stw_step_at(w->step, tensor);
     stw_json_writer *json = &w->json;
     char text[100];
     stw_json_newline(json);
     stw_json_begin_object(json);
-    write_number(json, "id", w->id[tensor]);
-    stw_json_write_key(json, "name");
-    stw_json_write_string(json, name_of(w, node, text, sizeof text));
-    write_text(json, "op", operator_of(node));
-    if (node->label != NULL) write_text(json, "label", node->label);
+    stw_json_field_int64(json, "id", w->id[tensor]);
+    stw_json_field_string(json, "name", name_of(w, node, text, sizeof text));
+    stw_json_field_string(json, "op", stw_str_of(operator_of(node)));
+    if (node->label != NULL) stw_json_field_string(json, "label", stw_str_of(node->label));
     stw_json_write_key(json, "inputs");
     stw_json_begin_array(json);
     for (int32_t k = 0; k < node->input_count; k++) stw_json_write_int64(json, w->id[node->input[k]]);
     stw_json_end_array(json);
-    write_text(json, "dtype", stw_dtype_name(node->dtype));
+    stw_json_field_string(json, "dtype", stw_str_of(stw_dtype_name(node->dtype)));
     stw_json_write_key(json, "shape");
     stw_json_begin_array(json);
     for (int32_t k = 0; k < node->rank; k++) stw_json_write_int64(json, node->shape[k]);
     stw_json_end_array(json);
-    write_number(json, "bytes", node->bytes);
-    if (node->kind == STW_NODE_OP) write_number(json, "flops", node->flops);
+    stw_json_field_int64(json, "bytes", node->bytes);
+    if (node->kind == STW_NODE_OP) stw_json_field_int64(json, "flops", node->flops);
     if (node->kind == STW_NODE_VIEW) {
-        stw_json_write_key(json, "view");
-        stw_json_write_bool(json, true);
+        stw_json_field_bool(json, "view", true);
     }
-    if (node->updates >= 0) write_number(json, "updates", w->id[node->updates]);
+    if (node->updates >= 0) stw_json_field_int64(json, "updates", w->id[node->updates]);
     stw_json_end_object(json);
 }
 
@@ -131,13 +119,11 @@ stw_status stw_step_write(const stw_step *step, stw_str name, stw_str family, FI
     }
     stw_json_writer_init(&w.json, file);
     stw_json_begin_object(&w.json);
-    write_text(&w.json, "format", "opgraph");
-    write_number(&w.json, "version", 1);
-    stw_json_write_key(&w.json, "name");
-    stw_json_write_string(&w.json, name);
-    stw_json_write_key(&w.json, "family");
-    stw_json_write_string(&w.json, family);
-    write_number(&w.json, "loss", w.id[step->loss]);
+    stw_json_field_string(&w.json, "format", STW_STR("opgraph"));
+    stw_json_field_int64(&w.json, "version", 1);
+    stw_json_field_string(&w.json, "name", name);
+    stw_json_field_string(&w.json, "family", family);
+    stw_json_field_int64(&w.json, "loss", w.id[step->loss]);
     write_outputs(&w);
     stw_json_write_key(&w.json, "nodes");
     stw_json_begin_array(&w.json);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/index.h"
+
 const stw_op_info stw_op_table[] = {
 #define STW_OP(name, op_class, aten, hlo, onnx, tensorflow) {#name, STW_CLASS_##op_class, {aten, hlo, onnx, tensorflow}},
 #include "graph/ops.def"
@@ -46,25 +48,9 @@ bool stw_op_class_fuses(stw_op_class op_class) {
            op_class == STW_CLASS_SHAPE || op_class == STW_CLASS_ALIAS;
 }
 
-/* An open-addressing hash table from (vocabulary, name) to row. */
 struct stw_op_index {
-    int32_t *slot; /* (capacity) entry + 1, or 0 */
-    uint64_t mask; /* capacity - 1 */
-    int32_t count;
-    struct entry {
-        stw_str name;
-        int32_t vocabulary, row;
-    } * entry; /* (count) */
+    stw_names row; /* a scope is a vocabulary */
 };
-
-static uint64_t slot_of(stw_vocabulary vocabulary, stw_str name) { return stw_str_hash(name) * 4 + (uint64_t)vocabulary; }
-
-static void insert(stw_op_index *index, stw_vocabulary vocabulary, stw_str name, int32_t row) {
-    index->entry[index->count] = (struct entry){name, (int32_t)vocabulary, row};
-    uint64_t slot = slot_of(vocabulary, name);
-    while (index->slot[slot & index->mask] != 0) slot++;
-    index->slot[slot & index->mask] = ++index->count;
-}
 
 /* The next word of a list separated by spaces; false at its end. */
 static bool next_word(const char **cursor, stw_str *word) {
@@ -85,15 +71,13 @@ stw_status stw_op_index_create(stw_arena *arena, stw_op_index **out, stw_error *
     }
     stw_op_index *index;
     STW_TRY_NEW(arena, index, 1, error);
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * names) capacity *= 2;
-    index->mask = capacity - 1;
-    STW_TRY_NEW(arena, index->slot, (int64_t)capacity, error);
-    STW_TRY_NEW(arena, index->entry, names, error);
+    TRY(stw_names_create(arena, names, &index->row, error));
     for (int32_t row = 0; row < stw_op_count; row++) {
         for (int v = 0; v < STW_VOCABULARY_COUNT; v++) {
             for (const char *c = stw_op_table[row].names[v]; next_word(&c, &word);) {
-                insert(index, (stw_vocabulary)v, word, row);
+                int32_t *known;
+                TRY(stw_names_enter(&index->row, v, word, &known, error));
+                if (*known < 0) *known = row;
             }
         }
     }
@@ -106,13 +90,7 @@ int32_t stw_op_find(const stw_op_index *index, stw_vocabulary vocabulary, stw_st
         const char *dot = memchr(name.p, '.', (size_t)name.length);
         if (dot != NULL) name.length = (int64_t)(dot - name.p);
     }
-    uint64_t slot = slot_of(vocabulary, name);
-    for (;; slot++) {
-        const int32_t found = index->slot[slot & index->mask];
-        if (found == 0) return -1;
-        const struct entry *entry = &index->entry[found - 1];
-        if (entry->vocabulary == (int32_t)vocabulary && stw_str_equal(entry->name, name)) return entry->row;
-    }
+    return stw_names_find(&index->row, (int32_t)vocabulary, name);
 }
 
 int32_t stw_op_find_any(const stw_op_index *index, stw_str name) {

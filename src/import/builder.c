@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/vector.h"
 #include "import/builder.h"
@@ -38,7 +39,7 @@ struct stw_builder {
     stw_vector output;
     int32_t kind_count;
     stw_str kind_name[MAX_KINDS];
-    int64_t measured_count, measured_capacity;
+    int64_t measured_count, measured_room;
     measurement *measured; /* (measured_count) */
 };
 
@@ -80,22 +81,10 @@ static stw_status fail(const stw_builder *b, int32_t node, stw_error *error, con
 static stw_status grow(stw_builder *b, stw_error *error) {
     if (b->count < b->capacity) return STW_OK;
     if (b->count >= INT32_MAX - 1) return stw_fail(error, STW_ERROR_INPUT, "more than 2^31 - 2 nodes");
-    const int64_t capacity = 2 * b->capacity + 64;
-    stw_raw_node *node;
-    int32_t *colocate, *updates;
-    STW_TRY_NEW(b->arena, node, capacity, error);
-    STW_TRY_NEW(b->arena, colocate, capacity, error);
-    STW_TRY_NEW(b->arena, updates, capacity, error);
-    if (b->count > 0) {
-        memcpy(node, b->node, (size_t)b->count * sizeof *node);
-        memcpy(colocate, b->colocate, (size_t)b->count * sizeof *colocate);
-        memcpy(updates, b->updates, (size_t)b->count * sizeof *updates);
-    }
-    b->node = node;
-    b->colocate = colocate;
-    b->updates = updates;
-    b->capacity = capacity;
-    return STW_OK;
+    int64_t colocate_room = b->capacity, updates_room = b->capacity;
+    TRY(STW_GROW(b->arena, b->colocate, b->count + 1, colocate_room, error));
+    TRY(STW_GROW(b->arena, b->updates, b->count + 1, updates_room, error));
+    return STW_GROW(b->arena, b->node, b->count + 1, b->capacity, error);
 }
 
 stw_status stw_builder_add(stw_builder *b, const stw_raw_node *node, int32_t *out, stw_error *error) {
@@ -165,15 +154,7 @@ stw_status stw_builder_measured(stw_builder *b, int32_t node, stw_str device_kin
     int32_t kind = 0;
     if (!(us >= 0.0 && isfinite(us))) return fail(b, node, error, "a time of %g us; times must be 0 or more", us);
     TRY(find_kind(b, device_kind, &kind, error));
-    if (b->measured_count == b->measured_capacity) {
-        const int64_t capacity = 2 * b->measured_capacity + 64;
-        measurement *measured;
-        STW_TRY_NEW(b->arena, measured, capacity, error);
-        if (b->measured_count > 0) memcpy(measured, b->measured, (size_t)b->measured_count * sizeof *measured);
-        b->measured = measured;
-        b->measured_capacity = capacity;
-    }
-    b->measured[b->measured_count++] = (measurement){node, kind, us};
+    STW_PUSH(b->arena, b, measured, ((measurement){node, kind, us}), error);
     return STW_OK;
 }
 

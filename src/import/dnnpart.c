@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "base/json.h"
 #include "graph/graph.h"
 #include "import/import.h"
@@ -536,20 +537,19 @@ static stw_status make_room(builder *b, stw_error *error) {
 static stw_status join_colours(const builder *b, const int64_t *order, stw_error *error) {
     const reader *r = b->r;
     stw_arena scratch = r->scratch;
-    uint64_t capacity = 16;
-    while (capacity < 2 * (uint64_t)r->node_count) capacity *= 2;
-    int64_t *slot; /* position + 1 of the first node of a colour */
-    STW_TRY_NEW(&scratch, slot, (int64_t)capacity, error);
+    stw_index index; /* the first node of each colour */
+    TRY(stw_index_create(&scratch, r->node_count, &index, error));
     for (int64_t k = 0; k < r->node_count; k++) {
         const file_node *node = &r->node[order[k]];
         if (!node->has_colour) continue;
-        uint64_t at = (uint64_t)node->colour * 0x9e3779b97f4a7c15u >> 20;
-        while (slot[at & (capacity - 1)] != 0 && r->node[slot[at & (capacity - 1)] - 1].colour != node->colour) at++;
-        int64_t *first = &slot[at & (capacity - 1)];
-        if (*first == 0) {
-            *first = order[k] + 1;
+        const uint64_t hash = (uint64_t)node->colour;
+        int32_t first;
+        for (uint32_t step = 0; (first = stw_index_next(&index, hash, &step)) >= 0 && r->node[first].colour != node->colour;) {
+        }
+        if (first < 0) {
+            TRY(stw_index_add(&index, hash, (int32_t)order[k], error));
         } else {
-            b->graph->colocate[b->op_of[order[k]]] = b->op_of[*first - 1];
+            b->graph->colocate[b->op_of[order[k]]] = b->op_of[first];
         }
     }
     return STW_OK;

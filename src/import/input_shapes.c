@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { MAX_GIVEN = 1000, MAX_RANK = 32 };
 #define MAX_SIZE ((int64_t)1 << 40)
 
@@ -94,19 +96,6 @@ bool stw_given_size(stw_read_options *o, stw_str dimension, int64_t *out) {
     return false;
 }
 
-static stw_status grow(stw_arena *arena, void *list, int64_t count, int64_t *room, size_t size, stw_error *error) {
-    if (count < *room) return STW_OK;
-    const int64_t more = 2 * *room + 16;
-    void *old = NULL;
-    memcpy(&old, list, sizeof old);
-    void *grown = stw_arena_alloc(arena, size, _Alignof(max_align_t), more);
-    if (grown == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    if (count > 0) memcpy(grown, old, (size_t)count * size);
-    memcpy(list, &grown, sizeof grown);
-    *room = more;
-    return STW_OK;
-}
-
 static stw_status settle_dim(stw_read_options *o, stw_str name, int64_t size, stw_str by, stw_error *error) {
     int64_t other = 0;
     if (stw_given_size(o, name, &other)) {
@@ -114,10 +103,9 @@ static stw_status settle_dim(stw_read_options *o, stw_str name, int64_t size, st
         return stw_fail(error, STW_ERROR_INPUT, "--shape: '%.*s' makes dimension '%.*s' %lld, but elsewhere it is %lld",
                         STW_STR_SHOW(by), STW_STR_SHOW(name), (long long)size, (long long)other);
     }
-    TRY(grow(o->arena, &o->named, o->named_count, &o->named_room, sizeof *o->named, error));
     const stw_named_dim named = {stw_str_copy(o->arena, name), by, size};
     if (named.name.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    o->named[o->named_count++] = named;
+    STW_PUSH(o->arena, o, named, named, error);
     return STW_OK;
 }
 
@@ -165,8 +153,7 @@ stw_status stw_note_input(stw_read_options *o, const stw_model_input *input, stw
     for (int64_t k = 0; k < o->given_count; k++) kept.is_open &= !stw_str_equal(o->given[k].name, input->name);
     kept.dim = dim;
     kept.dim_name = name;
-    TRY(grow(o->arena, &o->input, o->input_count, &o->input_room, sizeof *o->input, error));
-    o->input[o->input_count++] = kept;
+    STW_PUSH(o->arena, o, input, kept, error);
     return STW_OK;
 }
 

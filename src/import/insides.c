@@ -2,28 +2,14 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "graph/kernel.h"
 
-/* Room for one more. Lists of an arena are copied when they grow. */
-static stw_status reserve(stw_arena *arena, void **list, size_t size, int64_t count, int64_t *room, stw_error *error) {
-    enum { FIRST = 64 };
-    if (count < *room) return STW_OK;
-    if (count >= INT32_MAX / 2) return stw_fail(error, STW_ERROR_INPUT, "more than 2^30 ops inside of fusions and bodies");
-    const int64_t more = *room > 0 ? 2 * *room : FIRST;
-    void *grown = stw_arena_alloc(arena, size, _Alignof(max_align_t), more);
-    if (grown == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    if (count > 0) memcpy(grown, *list, size * (size_t)count);
-    *list = grown;
-    *room = more;
-    return STW_OK;
-}
-
-#define APPEND(in, list, item, error)                                                                           \
-    do {                                                                                                        \
-        void *data_ = (in)->list;                                                                               \
-        TRY(reserve((in)->arena, &data_, sizeof *(in)->list, (in)->list##_count, &(in)->list##_room, (error))); \
-        (in)->list = data_;                                                                                     \
-        (in)->list[(in)->list##_count++] = *(item);                                                             \
+#define APPEND(in, list, item, error)                                                                     \
+    do {                                                                                                  \
+        if ((in)->list##_count >= INT32_MAX / 2)                                                          \
+            return stw_fail((error), STW_ERROR_INPUT, "more than 2^30 ops inside of fusions and bodies"); \
+        STW_PUSH((in)->arena, (in), list, *(item), (error));                                              \
     } while (0)
 
 stw_status stw_insides_add_fused(stw_insides *in, const stw_fused_kernel *fused, stw_error *error) {

@@ -1,15 +1,5 @@
 #include "machine/machine.h"
 
-static void write_number(stw_json_writer *writer, const char *key, double value) {
-    stw_json_write_key(writer, key);
-    stw_json_write_double(writer, value);
-}
-
-static void write_text(stw_json_writer *writer, const char *key, stw_str value) {
-    stw_json_write_key(writer, key);
-    stw_json_write_string(writer, value);
-}
-
 static void write_fuses_epilogue(const stw_device *device, stw_json_writer *writer) {
     bool begun = false; /* left out when there are none */
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
@@ -33,29 +23,28 @@ static void write_latency(const stw_device *device, stw_json_writer *writer) {
             stw_json_begin_object(writer);
             begun = true;
         }
-        write_number(writer, stw_op_class_name((stw_op_class)c), device->latency_us[c]);
+        stw_json_field_double(writer, stw_op_class_name((stw_op_class)c), device->latency_us[c]);
     }
     if (begun) stw_json_end_object(writer);
 }
 
 static void write_device(const stw_device *device, stw_json_writer *writer) {
     stw_json_begin_object(writer);
-    write_text(writer, "name", device->name);
-    write_text(writer, "kind", device->kind);
-    stw_json_write_key(writer, "memory_bytes");
-    stw_json_write_int64(writer, device->memory_bytes);
-    write_number(writer, "launch_us", device->launch_us);
+    stw_json_field_string(writer, "name", device->name);
+    stw_json_field_string(writer, "kind", device->kind);
+    stw_json_field_int64(writer, "memory_bytes", device->memory_bytes);
+    stw_json_field_double(writer, "launch_us", device->launch_us);
     stw_json_write_key(writer, "flops_per_s");
     stw_json_begin_object(writer);
-    write_number(writer, "f32", device->flops_f32);
-    if (device->flops_tf32 > 0.0) write_number(writer, "tf32", device->flops_tf32);
-    if (device->flops_bf16 > 0.0) write_number(writer, "bf16", device->flops_bf16);
+    stw_json_field_double(writer, "f32", device->flops_f32);
+    if (device->flops_tf32 > 0.0) stw_json_field_double(writer, "tf32", device->flops_tf32);
+    if (device->flops_bf16 > 0.0) stw_json_field_double(writer, "bf16", device->flops_bf16);
     stw_json_end_object(writer);
-    write_number(writer, "bandwidth_bytes_per_s", device->bandwidth);
+    stw_json_field_double(writer, "bandwidth_bytes_per_s", device->bandwidth);
     stw_json_write_key(writer, "efficiency"); /* every class, so that later fits do not change the file's meaning */
     stw_json_begin_object(writer);
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
-        write_number(writer, stw_op_class_name((stw_op_class)c), device->efficiency[c]);
+        stw_json_field_double(writer, stw_op_class_name((stw_op_class)c), device->efficiency[c]);
     }
     stw_json_end_object(writer);
     write_latency(device, writer);
@@ -66,22 +55,21 @@ static void write_device(const stw_device *device, stw_json_writer *writer) {
 static void write_link(const stw_machine *machine, int32_t from, int32_t to, stw_json_writer *writer) {
     const stw_link *link = stw_machine_link(machine, from, to);
     stw_json_begin_object(writer);
-    write_text(writer, "from", machine->device[from].name);
-    write_text(writer, "to", machine->device[to].name);
-    write_number(writer, "bandwidth_bytes_per_s", link->bandwidth);
-    write_number(writer, "latency_us", link->latency_us);
-    if (link->bus >= 0) write_text(writer, "bus", machine->bus_name[link->bus]);
+    stw_json_field_string(writer, "from", machine->device[from].name);
+    stw_json_field_string(writer, "to", machine->device[to].name);
+    stw_json_field_double(writer, "bandwidth_bytes_per_s", link->bandwidth);
+    stw_json_field_double(writer, "latency_us", link->latency_us);
+    if (link->bus >= 0) stw_json_field_string(writer, "bus", machine->bus_name[link->bus]);
     stw_json_end_object(writer);
 }
 
 void stw_machine_write(const stw_machine *machine, stw_json_writer *writer) {
     stw_json_begin_object(writer);
-    write_text(writer, "format", STW_STR("machine"));
-    stw_json_write_key(writer, "version");
-    stw_json_write_int64(writer, 1);
-    write_text(writer, "name", machine->name);
-    write_text(writer, "contention", machine->queues ? STW_STR("queue") : STW_STR("none"));
-    if (machine->host >= 0) write_text(writer, "host", machine->device[machine->host].name);
+    stw_json_field_string(writer, "format", STW_STR("machine"));
+    stw_json_field_int64(writer, "version", 1);
+    stw_json_field_string(writer, "name", machine->name);
+    stw_json_field_string(writer, "contention", machine->queues ? STW_STR("queue") : STW_STR("none"));
+    if (machine->host >= 0) stw_json_field_string(writer, "host", machine->device[machine->host].name);
     stw_json_write_key(writer, "devices");
     stw_json_begin_array(writer);
     for (int32_t d = 0; d < machine->device_count; d++) {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/index.h"
 #include "base/sort.h"
 
 /* Numbers the groups 0, 1, ... in the order of their smallest written op. */
@@ -10,11 +11,9 @@ stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, s
     *m = (stw_membership){0};
     STW_TRY_NEW(arena, m->task_of, graph->N, error);
     STW_TRY_NEW(arena, m->task_node, graph->op_count, error);
-    uint32_t capacity = 16;
-    while (capacity < 2 * (uint32_t)graph->op_count) capacity *= 2;
     stw_arena scratch = *arena;
-    int32_t *slot; /* task + 1 by group number */
-    STW_TRY_NEW(&scratch, slot, group == NULL ? 0 : capacity, error);
+    stw_index index; /* tasks by group number */
+    TRY(stw_index_create(&scratch, group == NULL ? 0 : graph->op_count, &index, error));
     for (int32_t i = 0; i < graph->N; i++) {
         m->task_of[i] = -1;
         if (graph->kind[i] != STW_NODE_OP || (group != NULL && group[i] < 0)) continue;
@@ -23,13 +22,16 @@ stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, s
             m->task_node[m->T++] = i;
             continue;
         }
-        uint32_t k = (uint32_t)(((uint64_t)(uint32_t)group[i] * 0x9e3779b97f4a7c15u) >> 32); /* the high bits are well mixed */
-        while (slot[k & (capacity - 1)] != 0 && group[m->task_node[slot[k & (capacity - 1)] - 1]] != group[i]) k++;
-        if (slot[k & (capacity - 1)] == 0) {
-            m->task_node[m->T] = i;
-            slot[k & (capacity - 1)] = ++m->T;
+        const uint64_t hash = (uint32_t)group[i];
+        int32_t task;
+        for (uint32_t step = 0; (task = stw_index_next(&index, hash, &step)) >= 0 && group[m->task_node[task]] != group[i];) {
         }
-        m->task_of[i] = slot[k & (capacity - 1)] - 1;
+        if (task < 0) {
+            task = m->T++;
+            m->task_node[task] = i;
+            TRY(stw_index_add(&index, hash, task, error));
+        }
+        m->task_of[i] = task;
     }
     return STW_OK;
 }

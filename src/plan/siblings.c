@@ -1,7 +1,6 @@
 #include "plan/siblings.h"
 
-#include <string.h>
-
+#include "base/array.h"
 #include "base/union_find.h"
 #include "plan/kernels.h"
 
@@ -83,13 +82,7 @@ static bool goes_before(pair a, pair b) {
 }
 
 static stw_status push(joiner *j, pair p) {
-    if (j->heap_count == j->heap_room) {
-        pair *larger;
-        STW_TRY_NEW(j->arena, larger, 2 * j->heap_room + 64, j->error);
-        if (j->heap_count > 0) memcpy(larger, j->heap, (size_t)j->heap_count * sizeof *larger);
-        j->heap = larger;
-        j->heap_room = 2 * j->heap_room + 64;
-    }
+    TRY(STW_GROW(j->arena, j->heap, j->heap_count + 1, j->heap_room, j->error));
     int64_t slot = j->heap_count++;
     for (; slot > 0 && goes_before(p, j->heap[(slot - 1) / 2]); slot = (slot - 1) / 2) j->heap[slot] = j->heap[(slot - 1) / 2];
     j->heap[slot] = p;

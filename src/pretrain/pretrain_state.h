@@ -26,8 +26,6 @@ typedef struct stw_slot {
     int64_t evaluations; /* of its trainer when the update began */
     double constants;    /* of validation: value of the best of the constants over the first plan's */
     double number[STW_SLOT_NUMBERS];
-    stw_status status;
-    stw_error error;
 } stw_slot;
 
 struct stw_pretrain {

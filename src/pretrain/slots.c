@@ -13,27 +13,20 @@ typedef struct {
     stw_slot_work *work;
 } run;
 
-static void work(void *context, int64_t k, int32_t worker) {
+static stw_status work(void *context, int64_t k, int32_t worker, stw_error *error) {
     run *r = context;
-    stw_slot *slot = &r->slot[k];
     const stw_cancel *cancel = r->p->settings.cancel;
+    stw_status status = STW_OK;
     (void)worker;
-    if (!stw_cancel_is_requested(cancel)) slot->status = r->work(r->p, slot, r->first + (int32_t)k, &slot->error);
+    if (!stw_cancel_is_requested(cancel)) status = r->work(r->p, &r->slot[k], r->first + (int32_t)k, error);
     /* What was cut short looks like any other end, so nothing that was under way counts. */
-    if (stw_cancel_is_requested(cancel)) slot->status = stw_fail(&slot->error, STW_ERROR_CANCELLED, "interrupted");
+    return stw_cancel_is_requested(cancel) ? stw_fail(error, STW_ERROR_CANCELLED, "interrupted") : status;
 }
 
 stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *function,
                          stw_error *error) {
     run r = {p, slot, first, function};
-    stw_status status = STW_OK;
-    stw_pool_run(p->pool, count, work, &r);
-    for (int32_t k = count - 1; k >= 0; k--) {
-        if (slot[k].status == STW_OK) continue;
-        status = slot[k].status;
-        if (error != NULL) *error = slot[k].error;
-    }
-    return stw_comm_agree(p->comm, status, error);
+    return stw_comm_agree(p->comm, stw_pool_try(p->pool, count, work, &r, error), error);
 }
 
 stw_status stw_slot_open(stw_pretrain *p, stw_slot *slot, stw_error *error) {

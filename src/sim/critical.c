@@ -1,33 +1,14 @@
 #include "sim/critical.h"
 
-#include <string.h>
-
-/* A hash table from (what, when) to an index; linear probing, at most half full. */
-typedef struct {
-    int64_t mask;
-    int32_t *slot; /* index + 1, 0 = empty */
-} table;
-
-static stw_status create_table(int64_t count, stw_arena *arena, table *out, stw_error *error) {
-    int64_t size = 16;
-    while (size < 2 * count) size *= 2;
-    out->mask = size - 1;
-    STW_TRY_NEW(arena, out->slot, size, error);
-    return STW_OK;
-}
-
-static int64_t first_slot(const table *t, int64_t what, int64_t when) {
-    const uint64_t mixed = ((uint64_t)what * 0x9e3779b97f4a7c15u) ^ ((uint64_t)when * 0xc2b2ae3d27d4eb4fu);
-    return (int64_t)((mixed ^ (mixed >> 29)) & (uint64_t)t->mask);
-}
+#include "base/index.h"
 
 typedef struct {
     const stw_tasks *tasks;
     const stw_timeline *timeline;
     const stw_machine *machine;
-    table ended;                /* (device, end) -> task that took time */
-    table arrived;              /* (producer node, destination) -> transfer */
-    table freed;                /* (channel, end) -> transfer */
+    stw_index ended;            /* (device, end) -> task that took time */
+    stw_index arrived;          /* (producer node, destination) -> transfer */
+    stw_index freed;            /* (channel, end) -> transfer */
     int32_t *wait_start, *wait; /* (T + 1), what each task waits for, ascending; repeats possible */
 } walk;
 
@@ -35,24 +16,20 @@ static int32_t channel_of(const walk *w, const stw_transfer *transfer) {
     return stw_machine_link(w->machine, transfer->from, transfer->to)->channel;
 }
 
-static void insert(table *t, int64_t what, int64_t when, int32_t index) {
-    int64_t k = first_slot(t, what, when);
-    while (t->slot[k] != 0) k = (k + 1) & t->mask;
-    t->slot[k] = index + 1;
-}
+static uint64_t hash_of(int64_t what, int64_t when) { return stw_hash_pair((uint64_t)what, (uint64_t)when); }
 
 static stw_status fill_tables(walk *w, stw_arena *arena, stw_error *error) {
     const stw_timeline *l = w->timeline;
-    TRY(create_table(w->tasks->T, arena, &w->ended, error));
-    TRY(create_table(l->transfer_count, arena, &w->arrived, error));
-    TRY(create_table(l->transfer_count, arena, &w->freed, error));
+    TRY(stw_index_create(arena, w->tasks->T, &w->ended, error));
+    TRY(stw_index_create(arena, l->transfer_count, &w->arrived, error));
+    TRY(stw_index_create(arena, l->transfer_count, &w->freed, error));
     for (int32_t t = 0; t < w->tasks->T; t++) {
-        if (l->end_ps[t] > l->start_ps[t]) insert(&w->ended, l->device[t], l->end_ps[t], t);
+        if (l->end_ps[t] > l->start_ps[t]) TRY(stw_index_add(&w->ended, hash_of(l->device[t], l->end_ps[t]), t, error));
     }
     for (int32_t k = 0; k < l->transfer_count; k++) {
-        insert(&w->arrived, l->transfer[k].producer, l->transfer[k].to, k);
-        if (l->transfer[k].end_ps > l->transfer[k].start_ps)
-            insert(&w->freed, channel_of(w, &l->transfer[k]), l->transfer[k].end_ps, k);
+        const stw_transfer *t = &l->transfer[k];
+        TRY(stw_index_add(&w->arrived, hash_of(t->producer, t->to), k, error));
+        if (t->end_ps > t->start_ps) TRY(stw_index_add(&w->freed, hash_of(channel_of(w, t), t->end_ps), k, error));
     }
     return STW_OK;
 }
@@ -73,24 +50,26 @@ static stw_status list_waits(walk *w, stw_arena *arena, stw_error *error) {
 }
 
 static int32_t task_before(const walk *w, int32_t device, int64_t when) {
-    for (int64_t k = first_slot(&w->ended, device, when); w->ended.slot[k] != 0; k = (k + 1) & w->ended.mask) {
-        const int32_t t = w->ended.slot[k] - 1;
+    int32_t t;
+    for (uint32_t step = 0; (t = stw_index_next(&w->ended, hash_of(device, when), &step)) >= 0;) {
         if (w->timeline->device[t] == device && w->timeline->end_ps[t] == when) return t;
     }
     return -1;
 }
 
 static const stw_transfer *transfer_to(const walk *w, int32_t producer, int32_t device) {
-    for (int64_t k = first_slot(&w->arrived, producer, device); w->arrived.slot[k] != 0; k = (k + 1) & w->arrived.mask) {
-        const stw_transfer *transfer = &w->timeline->transfer[w->arrived.slot[k] - 1];
+    int32_t k;
+    for (uint32_t step = 0; (k = stw_index_next(&w->arrived, hash_of(producer, device), &step)) >= 0;) {
+        const stw_transfer *transfer = &w->timeline->transfer[k];
         if (transfer->producer == producer && transfer->to == device) return transfer;
     }
     return NULL;
 }
 
 static const stw_transfer *transfer_before(const walk *w, int32_t channel, int64_t when) {
-    for (int64_t k = first_slot(&w->freed, channel, when); w->freed.slot[k] != 0; k = (k + 1) & w->freed.mask) {
-        const stw_transfer *transfer = &w->timeline->transfer[w->freed.slot[k] - 1];
+    int32_t k;
+    for (uint32_t step = 0; (k = stw_index_next(&w->freed, hash_of(channel, when), &step)) >= 0;) {
+        const stw_transfer *transfer = &w->timeline->transfer[k];
         if (channel_of(w, transfer) == channel && transfer->end_ps == when) return transfer;
     }
     return NULL;

@@ -121,29 +121,18 @@ enum { MOST_AT_ONCE = 4 };
 static const double WORTH = 0.001;                                      /* a gain: of the logarithm of the value */
 static const double PER_GAIN = 200.0, LEAST_WEIGHT = 0.02, HELPS = 3.0; /* weights: what is off by 0.5 % or more counts in full */
 
-typedef struct {
-    stw_trainer *t;
-    stw_status *status;
-    stw_error *error;
-} trials;
-
 /* The round's plan with units on other devices: views and parameters follow. */
 static stw_status evaluate_moved(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *score, stw_error *error) {
     stw_plan_join(t->problem->simulator, plan);
     return stw_trainer_evaluate(t, plan, worker, score, error);
 }
 
-static stw_status try_one(trials *r, int64_t k, int32_t worker, stw_error *error) {
-    stw_trainer *t = r->t;
+static stw_status try_one(void *context, int64_t k, int32_t worker, stw_error *error) {
+    stw_trainer *t = context;
     stw_plan *plan = t->plan[k];
     TRY(stw_plan_assign(plan, t->origin, error));
     for (int32_t m = 0; m < t->trial[k].count; m++) stw_moves_apply(t->problem, &t->moves, t->trial[k].move[m], plan);
     return evaluate_moved(t, plan, worker, &t->trial[k].score, error);
-}
-
-static void try_work(void *context, int64_t k, int32_t worker) {
-    trials *r = context;
-    r->status[k] = try_one(r, k, worker, &r->error[k]);
 }
 
 static void draw_trial(stw_trainer *t, int32_t k, const stw_rng *rngs) {
@@ -157,20 +146,12 @@ static void draw_trial(stw_trainer *t, int32_t k, const stw_rng *rngs) {
 stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error) {
     const int32_t count = t->settings.moves;
     const stw_rng rngs = stw_rng_split(&t->rng, TRIALS + (uint64_t)t->update);
-    stw_arena scratch = t->round_arena;
-    trials r = {.t = t};
     t->tried = 0;
     if (count == 0 || t->moves.count == 0 || t->settings.rate <= 0.0) return STW_OK; /* nothing to try, or to learn */
-    STW_TRY_NEW(&scratch, r.status, count, error);
-    STW_TRY_NEW(&scratch, r.error, count, error);
     for (int32_t k = 0; k < count; k++) draw_trial(t, k, &rngs);
-    stw_pool_run(t->search->pool, count, try_work, &r);
+    TRY(stw_pool_try(t->search->pool, count, try_one, t, error));
     int32_t best = 0;
     for (int32_t k = 0; k < count; k++) {
-        if (r.status[k] != STW_OK) {
-            if (error != NULL) *error = r.error[k];
-            return r.status[k];
-        }
         if (stw_score_is_better(&t->trial[k].score, &t->trial[best].score)) best = k;
     }
     t->evaluations += count;
@@ -216,8 +197,6 @@ typedef struct {
     stw_trainer *t;
     candidate *candidate; /* (count) best first */
     int32_t count;
-    stw_status *status;
-    stw_error *error;
 } screening;
 
 static int by_score(const void *a, const void *b) {
@@ -290,15 +269,11 @@ static void apply(const stw_problem *p, const candidate *c, stw_plan *plan) {
     stw_moves_put(p, c->unit, c->count, c->device, plan);
 }
 
-static stw_status try_alone(screening *s, int32_t k, int32_t worker, stw_error *error) {
+static stw_status try_alone(void *context, int64_t k, int32_t worker, stw_error *error) {
+    screening *s = context;
     TRY(stw_plan_assign(s->t->plan[k], s->t->origin, error));
     apply(s->t->problem, &s->candidate[k], s->t->plan[k]);
     return evaluate_moved(s->t, s->t->plan[k], worker, &s->candidate[k].tried, error);
-}
-
-static void screen_work(void *context, int64_t k, int32_t worker) {
-    screening *s = context;
-    s->status[k] = try_alone(s, (int32_t)k, worker, &s->error[k]);
 }
 
 /* All that helped, the best first; a unit moves once. */
@@ -342,15 +317,9 @@ stw_status stw_trainer_screen(stw_trainer *t, int32_t proposals, int32_t tries, 
     t->origin_score = t->best_score;
     TRY(gather(t, proposals, &s.candidate, &s.count, error));
     const int32_t count = choose(t, s.candidate, s.count, tries < t->settings.samples ? tries : t->settings.samples);
-    STW_TRY_NEW(&t->round_arena, s.status, count, error);
-    STW_TRY_NEW(&t->round_arena, s.error, count, error);
-    stw_pool_run(t->search->pool, count, screen_work, &s);
+    TRY(stw_pool_try(t->search->pool, count, try_alone, &s, error));
     int32_t best = 0;
     for (int32_t k = 0; k < count; k++) {
-        if (s.status[k] != STW_OK) {
-            if (error != NULL) *error = s.error[k];
-            return s.status[k];
-        }
         if (stw_score_is_better(&s.candidate[k].tried, &s.candidate[best].tried)) best = k;
     }
     t->evaluations += count;

@@ -148,12 +148,10 @@ stw_status stw_trainer_evaluate(stw_trainer *t, stw_plan *plan, int32_t worker, 
 typedef struct {
     stw_trainer *t;
     stw_actions actions;
-    stw_status *status;
-    stw_error *error;
     atomic_bool stopped;
 } rollout;
 
-static stw_status decode_and_evaluate(rollout *r, int64_t k, int32_t worker) {
+static stw_status decode_and_evaluate(const rollout *r, int64_t k, int32_t worker, stw_error *error) {
     stw_trainer *t = r->t;
     const int64_t M = t->problem->M;
     const stw_actions *a = &r->actions;
@@ -164,28 +162,19 @@ static stw_status decode_and_evaluate(rollout *r, int64_t k, int32_t worker) {
                                      .nudged = t->nudged,
                                      .fusion_nudged = t->fusion_nudged};
     const stw_group_maker maker = {t->fuser == NULL ? NULL : t->fuser[worker], t->plan_fusion[k]};
-    TRY(stw_decode(t->problem, &t->round, &decisions, &maker, t->plan[k], t->search->scratch[worker], &r->error[k]));
-    return stw_trainer_evaluate(t, t->plan[k], worker, &t->score[k], &r->error[k]);
+    TRY(stw_decode(t->problem, &t->round, &decisions, &maker, t->plan[k], t->search->scratch[worker], error));
+    return stw_trainer_evaluate(t, t->plan[k], worker, &t->score[k], error);
 }
 
-static void work(void *context, int64_t k, int32_t worker) {
+static stw_status work(void *context, int64_t k, int32_t worker, stw_error *error) {
     rollout *r = context;
     if (stw_trainer_may_stop(r->t)) atomic_store(&r->stopped, true);
-    if (atomic_load(&r->stopped)) return;
-    r->status[k] = decode_and_evaluate(r, k, worker);
+    return atomic_load(&r->stopped) ? STW_OK : decode_and_evaluate(r, k, worker, error);
 }
 
 stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error) {
-    stw_arena scratch = t->round_arena;
     rollout r = {.t = t, .actions = *actions};
-    STW_TRY_NEW(&scratch, r.status, count, error);
-    STW_TRY_NEW(&scratch, r.error, count, error);
-    stw_pool_run(t->search->pool, count, work, &r);
-    for (int32_t k = 0; k < count; k++) {
-        if (r.status[k] == STW_OK) continue;
-        if (error != NULL) *error = r.error[k];
-        return r.status[k];
-    }
+    TRY(stw_pool_try(t->search->pool, count, work, &r, error));
     *complete = !atomic_load(&r.stopped);
     if (*complete) t->evaluations += count;
     return STW_OK;

@@ -2,6 +2,7 @@
 #include "base/pool.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,42 @@ TEST(pool, two_pools_side_by_side) {
     CHECK(run_once(a, 100) && run_once(b, 100) && run_once(a, 5));
     stw_pool_destroy(a);
     stw_pool_destroy(b);
+}
+
+typedef struct {
+    _Atomic int32_t visits;
+    int64_t first, step; /* indices first, first + step, ... fail */
+} failures;
+
+static stw_status fail_some(void *context, int64_t index, int32_t worker, stw_error *error) {
+    failures *f = context;
+    (void)worker;
+    atomic_fetch_add(&f->visits, 1);
+    if (index < f->first || (index - f->first) % f->step != 0) return STW_OK;
+    return stw_fail(error, index % 2 == 0 ? STW_ERROR_INPUT : STW_ERROR_MEMORY, "index %d", (int)index);
+}
+
+/* Whoever comes first, the smallest index is what is told, and all are tried. */
+TEST(pool, the_first_failure_is_told) {
+    enum { COUNT = 500 };
+    for (int32_t threads = 1; threads <= 8; threads *= 2) {
+        stw_pool *pool = NULL;
+        if (!CHECK_EQ_INT(stw_pool_create(threads, &pool, NULL), STW_OK)) return;
+        for (int32_t first = 0; first <= COUNT; first += 25) {
+            failures f = {.first = first, .step = 3};
+            stw_error error = {.message = "untouched"};
+            char message[32];
+            test_context("%d threads, from %d on", threads, first);
+            snprintf(message, sizeof message, "index %d", first);
+            const stw_status status = first % 2 == 0 ? STW_ERROR_INPUT : STW_ERROR_MEMORY, none = STW_OK;
+            CHECK_EQ_INT(stw_pool_try(pool, COUNT, fail_some, &f, &error), first < COUNT ? status : none);
+            CHECK_EQ_INT(error.status, first < COUNT ? status : none);
+            CHECK_STR(error.message, first < COUNT ? message : "untouched");
+            CHECK_EQ_INT(f.visits, COUNT);
+            CHECK_EQ_INT(stw_pool_try(pool, COUNT, fail_some, &f, NULL), first < COUNT ? status : none);
+        }
+        stw_pool_destroy(pool);
+    }
 }
 
 TEST(pool, limits) {

@@ -189,8 +189,9 @@ static void backward_part(void *context, int64_t index, int32_t worker) {
     memset(a->d_v_later + p.own * width, 0, (size_t)count * sizeof(float));
 }
 
-static attention prepare(stw_backend *b, const stw_attention_shape *shape, stw_arena *scratch) {
-    attention a = {.shape = shape, .size = shape->width / shape->heads};
+static attention prepare(stw_backend *b, const stw_attention_shape *shape, const void *q, const void *k, const void *v,
+                         stw_arena *scratch) {
+    attention a = {.shape = shape, .size = shape->width / shape->heads, .q = q, .k = k, .v = v};
     a.segments = (shape->sequence + (int64_t)shape->segment - 1) / shape->segment;
     a.scale = 1.0f / sqrtf((float)a.size);
     a.wide = stw_heads_fit(a.size);
@@ -207,10 +208,7 @@ static void attend(stw_backend *b, const stw_attention_shape *shape, const void 
                    void *peak) {
     if (shape->rows == 0) return;
     stw_arena scratch = stw_cpu_of(b)->scratch;
-    attention a = prepare(b, shape, &scratch);
-    a.q = q;
-    a.k = k;
-    a.v = v;
+    attention a = prepare(b, shape, q, k, v, &scratch);
     a.out = y;
     a.out_peak = peak;
     run(b, &a, forward_part);
@@ -221,10 +219,7 @@ static void attend_back(stw_backend *b, const stw_attention_shape *shape, const 
                         void *d_v_later) {
     if (shape->rows == 0) return;
     stw_arena scratch = stw_cpu_of(b)->scratch;
-    attention a = prepare(b, shape, &scratch);
-    a.q = q;
-    a.k = k;
-    a.v = v;
+    attention a = prepare(b, shape, q, k, v, &scratch);
     a.y = y;
     a.peak = peak;
     a.d_y = d_y;

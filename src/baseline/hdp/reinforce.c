@@ -117,8 +117,6 @@ struct stw_reinforce {
     bool *valid;                     /* (K) */
     stw_plan **plan;                 /* (K) */
     stw_score *score;                /* (K) */
-    stw_status *status;              /* (K) */
-    stw_error *error;                /* (K) */
     atomic_bool stopped;
 };
 
@@ -137,8 +135,6 @@ static stw_status make_room(stw_reinforce *r, stw_error *error) {
     STW_TRY_NEW(&r->arena, r->valid, K, error);
     STW_TRY_NEW(&r->arena, r->plan, K, error);
     STW_TRY_NEW(&r->arena, r->score, K, error);
-    STW_TRY_NEW(&r->arena, r->status, K, error);
-    STW_TRY_NEW(&r->arena, r->error, K, error);
     TRY(stw_plan_create(s->graph, s->machine, &r->best, error));
     for (int64_t k = 0; k < K; k++) TRY(stw_plan_create(s->graph, s->machine, &r->plan[k], error));
     return STW_OK;
@@ -223,25 +219,19 @@ static stw_status draw(stw_reinforce *r, stw_error *error) {
     return stw_hdp_place(r->hdp, &d, r->embedding, r->device, r->place_logp, error);
 }
 
-static void evaluate(void *context, int64_t k, int32_t worker) {
+static stw_status evaluate(void *context, int64_t k, int32_t worker, stw_error *error) {
     stw_reinforce *r = context;
     if (may_stop(r)) atomic_store(&r->stopped, true);
-    if (atomic_load(&r->stopped)) return;
-    r->status[k] = stw_grouping_decode(r->problem, &r->group[k * r->problem->N], &r->device[k * r->G], r->plan[k],
-                                       r->search->scratch[worker], &r->error[k]);
-    if (r->status[k] == STW_OK) r->status[k] = stw_search_evaluate(r->search, r->plan[k], worker, &r->score[k], &r->error[k]);
+    if (atomic_load(&r->stopped)) return STW_OK;
+    TRY(stw_grouping_decode(r->problem, &r->group[k * r->problem->N], &r->device[k * r->G], r->plan[k],
+                            r->search->scratch[worker], error));
+    return stw_search_evaluate(r->search, r->plan[k], worker, &r->score[k], error);
 }
 
 static stw_status evaluate_all(stw_reinforce *r, bool *complete, stw_error *error) {
     const int32_t K = r->settings.samples;
     atomic_store(&r->stopped, false);
-    for (int32_t k = 0; k < K; k++) r->status[k] = STW_OK;
-    stw_pool_run(r->search->pool, K, evaluate, r);
-    for (int32_t k = 0; k < K; k++) {
-        if (r->status[k] == STW_OK) continue;
-        if (error != NULL) *error = r->error[k];
-        return r->status[k];
-    }
+    TRY(stw_pool_try(r->search->pool, K, evaluate, r, error));
     *complete = !atomic_load(&r->stopped);
     if (*complete) r->evaluations += K;
     return STW_OK;

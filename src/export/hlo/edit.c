@@ -152,37 +152,34 @@ stw_status stw_hlo_add_list(stw_hlo_edit *edit, const int64_t *number, int32_t c
     return STW_OK;
 }
 
-stw_str stw_hlo_field(stw_str message, int64_t number) {
+/* The last field of a number, which is the one that counts, and the bytes that it takes; of one type, or of any (-1). All
+ * zero: there is none. */
+static stw_pb_field last_field(stw_str message, int64_t number, int type, stw_str *whole) {
     stw_error ignored = {0};
-    stw_str found = {0};
+    stw_pb_field found = {0};
     stw_pb_file file = stw_pb_open(message, &ignored);
     stw_pb fields = stw_pb_message(&file);
+    *whole = (stw_str){0};
     for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == number) found = (stw_str){f.at, (int64_t)(fields.cursor - f.at)};
+        if (f.number != number || (type >= 0 && (int)f.type != type)) continue;
+        found = f;
+        *whole = (stw_str){f.at, (int64_t)(fields.cursor - f.at)};
     }
     return found;
+}
+
+stw_str stw_hlo_field(stw_str message, int64_t number) {
+    stw_str whole;
+    last_field(message, number, -1, &whole);
+    return whole;
 }
 
 stw_str stw_hlo_content(stw_str message, int64_t number) {
-    stw_error ignored = {0};
-    stw_str found = {0};
-    stw_pb_file file = stw_pb_open(message, &ignored);
-    stw_pb fields = stw_pb_message(&file);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == number && f.type == STW_PB_BYTES) found = f.bytes;
-    }
-    return found;
+    return last_field(message, number, STW_PB_BYTES, &(stw_str){0}).bytes;
 }
 
 int64_t stw_hlo_int_of(stw_str message, int64_t field) {
-    int64_t value = 0;
-    stw_error ignored = {0};
-    stw_pb_file file = stw_pb_open(message, &ignored);
-    stw_pb fields = stw_pb_message(&file);
-    for (stw_pb_field f; stw_pb_next(&fields, &f);) {
-        if (f.number == field && f.type == STW_PB_VARINT) value = (int64_t)f.value;
-    }
-    return value;
+    return (int64_t)last_field(message, field, STW_PB_VARINT, &(stw_str){0}).value;
 }
 
 /* By what the reader has found: an instruction lies within. */

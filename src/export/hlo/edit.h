@@ -91,7 +91,8 @@ typedef struct stw_hlo_edit {
     bool *live;             /* (entry->count) somebody in the new entry reads it, or it stands there for its own sake */
     int32_t *item_of;       /* (entry->count) the item with its value in the new entry, or -1 */
     bool *dropped;          /* (computation_count) */
-    int32_t item_count, item_room, fused_count, output_count, output_room;
+    int32_t item_count, fused_count, output_count;
+    int64_t item_room, output_room;
     stw_hlo_item *item;
     stw_hlo_fused *fused;   /* (fused_count) */
     stw_hlo_output *output; /* (output_count) */

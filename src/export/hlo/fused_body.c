@@ -17,7 +17,7 @@ typedef struct fuser {
     inside_value *inside; /* (entry->count) */
     int32_t *inner;       /* (instruction_count) the item of an instruction of a member's body */
     int64_t *operand;     /* scratch for operands */
-    int32_t operand_room;
+    int64_t operand_room;
     stw_vector outside;    /* what the fusion reads */
     stw_vector parameters; /* items */
 } fuser;
@@ -25,10 +25,7 @@ typedef struct fuser {
 /* ---- values ---- */
 
 static stw_status reserve_operands(fuser *f, int32_t count) {
-    if (count <= f->operand_room) return STW_OK;
-    STW_TRY_NEW(f->edit->arena, f->operand, 2 * (int64_t)count, f->edit->error);
-    f->operand_room = 2 * count;
-    return STW_OK;
+    return STW_GROW(f->edit->arena, f->operand, count, f->operand_room, f->edit->error);
 }
 
 /* A copy of `source` that reads the items in f->operand. */

@@ -21,7 +21,8 @@ typedef struct wait_pair { /* items */
 
 typedef struct wait_list { /* pairs that no operand shows */
     wait_pair *pair;       /* (count) */
-    int32_t count, room;
+    int32_t count;
+    int64_t room;
 } wait_list;
 
 static void count_edge(edge_list *edges, int64_t before, int32_t after, bool fill) {

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-typedef struct grower { /* the tree while it grows; a hash table of (parent, name) */
+#include "base/index.h"
+
+typedef struct grower { /* the tree while it grows */
     stw_modules *m;
-    uint64_t *slot; /* node + 1 */
-    uint64_t mask;
+    stw_names part; /* nodes by the last part of their path; a scope is a parent */
 } grower;
 
 static int64_t count_parts(stw_str label) {
@@ -42,33 +43,31 @@ static stw_str part_of(const stw_modules *m, int32_t node) {
     return (stw_str){m->name[node].p + skip, m->name[node].length - skip};
 }
 
-static int32_t enter(grower *g, int32_t parent, stw_str path, stw_str part) {
+static stw_status enter(grower *g, int32_t parent, stw_str path, stw_str part, int32_t *out, stw_error *error) {
     stw_modules *m = g->m;
-    uint64_t at = stw_str_hash(part) ^ (uint64_t)(parent + 1) * 0x9e3779b97f4a7c15u;
-    for (;; at++) {
-        const uint64_t found = g->slot[at & g->mask];
-        if (found == 0) break;
-        const int32_t node = (int32_t)(found - 1);
-        if (m->parent[node] == parent && stw_str_equal(part_of(m, node), part)) return node;
+    int32_t *node;
+    TRY(stw_names_enter(&g->part, parent, part, &node, error));
+    if (*node < 0) {
+        *node = m->count++;
+        m->parent[*node] = parent;
+        m->name[*node] = path;
+        m->has_children[parent] = true;
     }
-    const int32_t node = m->count++;
-    g->slot[at & g->mask] = (uint64_t)node + 1;
-    m->parent[node] = parent;
-    m->name[node] = path;
-    m->has_children[parent] = true;
-    return node;
+    *out = *node;
+    return STW_OK;
 }
 
 /* The node of a label, with all that it lies in. */
-static int32_t enter_label(grower *g, stw_str label) {
+static stw_status enter_label(grower *g, stw_str label, int32_t *out, stw_error *error) {
     int32_t node = 0;
     for (int64_t begin = 0; begin <= label.length;) {
         const char *dot = memchr(label.p + begin, '.', (size_t)(label.length - begin));
         const int64_t end = dot != NULL ? dot - label.p : label.length;
-        node = enter(g, node, (stw_str){label.p, end}, (stw_str){label.p + begin, end - begin});
+        TRY(enter(g, node, (stw_str){label.p, end}, (stw_str){label.p + begin, end - begin}, &node, error));
         begin = end + 1;
     }
-    return node;
+    *out = node;
+    return STW_OK;
 }
 
 static stw_status make_room(const stw_export *e, stw_modules *m, grower *g, stw_error *error) {
@@ -78,10 +77,8 @@ static stw_status make_room(const stw_export *e, stw_modules *m, grower *g, stw_
         if (is_labelled(graph, i)) most += count_parts(graph->label[i]);
     }
     if (most > INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "the labels of the parameters have more than 2^31 parts");
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * most) capacity *= 2;
-    *g = (grower){.m = m, .mask = capacity - 1};
-    STW_TRY_NEW(e->arena, g->slot, (int64_t)capacity, error);
+    *g = (grower){.m = m};
+    TRY(stw_names_create(e->arena, most, &g->part, error));
     STW_TRY_NEW(e->arena, m->name, most, error);
     STW_TRY_NEW(e->arena, m->parent, most, error);
     STW_TRY_NEW(e->arena, m->has_children, most, error);
@@ -223,7 +220,8 @@ stw_status stw_modules_of(const stw_export *e, bool whole_blocks, stw_modules *m
     for (int32_t i = 0; i < graph->N; i++) {
         const stw_str label = label_of(e, i);
         const bool inside = label.length > 0;
-        m->parameter_unit[i] = inside ? enter_label(&g, label) : -1;
+        m->parameter_unit[i] = -1;
+        if (inside) TRY(enter_label(&g, label, &m->parameter_unit[i], error));
         m->labelled += inside;
         m->outside += !inside && has_path(graph, i);
         m->unlabelled += stw_node_is_resident(graph->kind[i]) && !has_path(graph, i);

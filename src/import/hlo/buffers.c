@@ -21,7 +21,8 @@ typedef struct buffers {
     bool *is_fixed;    /* (entry->count) nobody overwrites it */
     bool *is_writing;  /* (computation_count) */
     reader_link *link; /* (link_count) */
-    int32_t link_count, link_room;
+    int32_t link_count;
+    int64_t link_room;
     stw_error *error;
 } buffers;
 

@@ -41,7 +41,7 @@ typedef struct {
     const char **apart;      /* (entry->count) as stw_hlo_find_apart */
     bool *keeps;             /* the same */
     int32_t *instruction_of; /* (node_room) by builder index */
-    int32_t node_room;
+    int64_t node_room;
     int64_t flattened;
     stw_hlo_note rest; /* of the parameter that is being taken apart: what is said of the arrays that follow */
     stw_error *error;

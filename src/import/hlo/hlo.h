@@ -5,6 +5,7 @@
 #ifndef STW_IMPORT_HLO_HLO_H
 #define STW_IMPORT_HLO_HLO_H
 
+#include "base/array.h"
 #include "graph/graph.h"
 #include "import/builder.h"
 
@@ -142,7 +143,7 @@ typedef struct stw_hlo_module {
     int64_t partitions; /* that it was or will be cut into; 0: not said */
     int32_t entry;      /* computation */
     int32_t computation_count, instruction_count, shape_count, number_count, alias_count;
-    int32_t computation_room, instruction_room, shape_room, number_room, alias_room;
+    int64_t computation_room, instruction_room, shape_room, number_room, alias_room;
     stw_hlo_computation *computation;
     stw_hlo_instruction *instruction;
     stw_hlo_shape *shape;
@@ -153,13 +154,12 @@ typedef struct stw_hlo_module {
 
 /* ---- reading: module.c, shared by both readers ---- */
 
-/* Room for one more at `count` in a list of an arena: *data and *room change when it is full. */
-stw_status stw_hlo_reserve(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error);
-#define STW_HLO_RESERVE(arena, list, count, room, error)                                  \
-    do {                                                                                  \
-        void *data_ = (list);                                                             \
-        TRY(stw_hlo_reserve((arena), &data_, sizeof *(list), (count), &(room), (error))); \
-        (list) = data_;                                                                   \
+/* Room for one more at `count`, which is an int32_t, in a list of an arena. */
+#define STW_HLO_RESERVE(arena, list, count, room, error)                                                    \
+    do {                                                                                                    \
+        if ((count) >= INT32_MAX / 2 - 64)                                                                  \
+            return stw_fail((error), STW_ERROR_INPUT, "more than 2^30 instructions or numbers; too large"); \
+        TRY(STW_GROW((arena), (list), (int64_t)(count) + 1, (room), (error)));                              \
     } while (0)
 
 stw_status stw_hlo_module_create(stw_arena *arena, stw_hlo_module **out, stw_error *error);
@@ -265,7 +265,8 @@ typedef struct stw_hlo_hold {
 } stw_hlo_hold;
 typedef struct stw_hlo_holds {
     stw_hlo_hold *pair; /* (count) */
-    int32_t count, room;
+    int32_t count;
+    int64_t room;
 } stw_hlo_holds;
 stw_status stw_hlo_find_holds(const stw_hlo_module *m, const bool *is_op, stw_arena *arena, stw_hlo_holds *out, stw_error *error);
 

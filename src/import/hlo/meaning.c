@@ -8,15 +8,7 @@
 /* ---- writing ---- */
 
 static void put(stw_hlo_meaning *w, const char *bytes, int64_t length) {
-    if (w->length + length > w->room) {
-        const int64_t room = 2 * (w->length + length) + 64;
-        char *more = STW_NEW_DIRTY(w->arena, char, room);
-        if (more == NULL) w->failed = true;
-        if (w->failed) return;
-        if (w->length > 0) memcpy(more, w->text, (size_t)w->length);
-        w->text = more;
-        w->room = room;
-    }
+    w->failed |= STW_GROW(w->arena, w->text, w->length + length, w->room, NULL) != STW_OK;
     if (w->failed || length == 0) return;
     memcpy(w->text + w->length, bytes, (size_t)length);
     w->length += length;

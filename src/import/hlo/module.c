@@ -1,22 +1,9 @@
 /* An HLO module in memory: its lists, its names, and what both readers check. */
-#include <string.h>
-
+#include "base/index.h"
 #include "import/hlo/hlo.h"
 #include "import/hlo/meaning.h"
 
 /* ---- lists that grow ---- */
-
-stw_status stw_hlo_reserve(stw_arena *arena, void **data, size_t size, int32_t count, int32_t *room, stw_error *error) {
-    if (count < *room) return STW_OK;
-    if (count >= INT32_MAX / 2 - 64) return stw_fail(error, STW_ERROR_INPUT, "more than 2^30 instructions or numbers; too large");
-    const int32_t more = 2 * count + 64;
-    void *copy = stw_arena_alloc_dirty(arena, size, _Alignof(max_align_t), more);
-    if (copy == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory (%d items of %zu bytes)", more, size);
-    if (count > 0) memcpy(copy, *data, (size_t)count * size);
-    *data = copy;
-    *room = more;
-    return STW_OK;
-}
 
 #define ADD(list, value)                                                            \
     do {                                                                            \
@@ -44,69 +31,30 @@ static const opcode_row opcodes[] = {
 #include "import/hlo/hlo_ops.def"
 #undef STW_HLO_OP
 };
-enum { OPCODES = sizeof opcodes / sizeof opcodes[0], OPCODE_SLOTS = 512 };
+enum { OPCODES = sizeof opcodes / sizeof opcodes[0] };
 
-/* ---- names: an open-addressing table ---- */
-
-typedef struct {
-    stw_str name;
-    int32_t scope, index;
-} name_entry;
+/* ---- names ---- */
 
 struct stw_hlo_names {
-    name_entry *slot; /* name.p == NULL: free */
-    uint64_t mask;
-    int64_t count;
-    const opcode_row *opcode[OPCODE_SLOTS]; /* the table of opcodes, by hash */
+    stw_names given;  /* a scope is a computation, or -1 */
+    stw_names opcode; /* of the table */
 };
 
-static uint64_t hash_of(int32_t scope, stw_str name) {
-    return stw_str_hash(name) ^ (uint64_t)((int64_t)scope + 2) * 0x9e3779b97f4a7c15u;
-}
-
-static name_entry *find_slot(name_entry *slot, uint64_t mask, int32_t scope, stw_str name) {
-    for (uint64_t k = hash_of(scope, name) >> 7;; k++) {
-        name_entry *entry = &slot[k & mask];
-        if (entry->name.p == NULL || (entry->scope == scope && stw_str_equal(entry->name, name))) return entry;
-    }
-}
-
-static stw_status enlarge_names(stw_hlo_module *m, stw_error *error) {
-    stw_hlo_names *names = m->names;
-    const uint64_t mask = names->mask * 2 + 1;
-    name_entry *slot;
-    STW_TRY_NEW(m->arena, slot, (int64_t)mask + 1, error);
-    for (uint64_t k = 0; k <= names->mask; k++) {
-        const name_entry *entry = &names->slot[k];
-        if (entry->name.p != NULL) *find_slot(slot, mask, entry->scope, entry->name) = *entry;
-    }
-    names->slot = slot;
-    names->mask = mask;
-    return STW_OK;
-}
-
 stw_status stw_hlo_set_name(stw_hlo_module *m, int32_t scope, stw_str name, int32_t index, bool *fresh, stw_error *error) {
-    stw_hlo_names *names = m->names;
-    if (2 * (uint64_t)names->count >= names->mask) TRY(enlarge_names(m, error));
-    name_entry *entry = find_slot(names->slot, names->mask, scope, name);
-    *fresh = entry->name.p == NULL;
-    if (!*fresh) return STW_OK;
-    *entry = (name_entry){name, scope, index};
-    names->count++;
+    int32_t *known;
+    TRY(stw_names_enter(&m->names->given, scope, name, &known, error));
+    *fresh = *known < 0;
+    if (*fresh) *known = index;
     return STW_OK;
 }
 
 int32_t stw_hlo_find_name(const stw_hlo_module *m, int32_t scope, stw_str name) {
-    if (name.p == NULL) return -1;
-    const name_entry *entry = find_slot(m->names->slot, m->names->mask, scope, name);
-    return entry->name.p == NULL ? -1 : entry->index;
+    return name.p == NULL ? -1 : stw_names_find(&m->names->given, scope, name);
 }
 
 static const opcode_row *find_opcode(const stw_hlo_module *m, stw_str opcode) {
-    for (uint64_t k = stw_str_hash(opcode);; k++) {
-        const opcode_row *row = m->names->opcode[k % OPCODE_SLOTS];
-        if (row == NULL || stw_str_is(opcode, row->opcode)) return row;
-    }
+    const int32_t row = stw_names_find(&m->names->opcode, 0, opcode);
+    return row >= 0 ? &opcodes[row] : NULL;
 }
 
 /* Any opcode can stand in an asynchronous pair: "slice-start", "slice-done". */
@@ -119,19 +67,19 @@ stw_hlo_rule stw_hlo_find_rule(const stw_hlo_module *m, stw_str opcode) {
 
 stw_status stw_hlo_module_create(stw_arena *arena, stw_hlo_module **out, stw_error *error) {
     stw_hlo_module *m;
-    enum { FIRST_SLOTS = 64, FIRST_NUMBERS = 64 };
+    enum { FIRST_NAMES = 32, FIRST_NUMBERS = 64 };
     STW_TRY_NEW(arena, m, 1, error);
     STW_TRY_NEW(arena, m->number, FIRST_NUMBERS, error); /* never NULL: empty lists point into it */
     m->number_room = FIRST_NUMBERS;
     STW_TRY_NEW(arena, m->names, 1, error);
-    STW_TRY_NEW(arena, m->names->slot, FIRST_SLOTS, error);
-    m->names->mask = FIRST_SLOTS - 1;
+    TRY(stw_names_create(arena, FIRST_NAMES, &m->names->given, error));
+    TRY(stw_names_create(arena, OPCODES, &m->names->opcode, error));
     m->arena = arena;
     m->entry = -1;
-    for (int k = 0; k < OPCODES; k++) {
-        uint64_t slot = stw_str_hash(stw_str_of(opcodes[k].opcode));
-        while (m->names->opcode[slot % OPCODE_SLOTS] != NULL) slot++;
-        m->names->opcode[slot % OPCODE_SLOTS] = &opcodes[k];
+    for (int32_t k = 0; k < OPCODES; k++) {
+        int32_t *row;
+        TRY(stw_names_enter(&m->names->opcode, 0, stw_str_of(opcodes[k].opcode), &row, error));
+        if (*row < 0) *row = k;
     }
     *out = m;
     return STW_OK;

@@ -1,6 +1,7 @@
 /* Attributes of ONNX nodes, looked up in the file when a rule asks for them. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "import/onnx/onnx.h"

@@ -1,7 +1,5 @@
 /* Graphs within nodes (If, Loop, Scan) and functions: each is one op that costs what the kernels of its body cost. Bodies are
  * looked at in scratch memory, which is gone afterwards; their kernels are kept (insides.h). */
-#include <string.h>
-
 #include "import/onnx/onnx_rules.h"
 
 /* ---- functions by name ---- */
@@ -15,33 +13,29 @@ static bool is_function(const stw_onnx_function *f, stw_str name, stw_str domain
     return stw_str_equal(f->name, name) && stw_str_equal(f->domain, domain) && stw_str_equal(f->overload, overload);
 }
 
-bool stw_onnx_index_functions(stw_onnx_reader *r) {
-    uint64_t capacity = 16;
-    while (capacity < 2 * (uint64_t)r->function_count) capacity *= 2;
-    r->function_slot = STW_NEW(r->arena, int32_t, (int64_t)capacity);
-    r->function_mask = capacity - 1;
-    if (r->function_slot == NULL) return stw_pb_fail(&r->file, r->file.begin, "out of memory");
-    for (int32_t k = 0; k < r->function_count; k++) {
-        const stw_onnx_function *f = &r->function[k];
-        uint64_t at = hash_function(f->name, f->domain, f->overload);
-        for (int32_t other; (other = r->function_slot[at & r->function_mask]) != 0; at++) {
-            if (is_function(&r->function[other - 1], f->name, f->domain, f->overload))
-                return stw_pb_fail(&r->file, f->bytes.p, "function '%.*s' of domain '%.*s' stands twice; give each its own name",
-                                   STW_STR_SHOW(f->name), STW_STR_SHOW(f->domain));
-        }
-        r->function_slot[at & r->function_mask] = k + 1;
+static const stw_onnx_function *find_function(const stw_onnx_reader *r, stw_str name, stw_str domain, stw_str overload) {
+    const uint64_t hash = hash_function(name, domain, overload);
+    int32_t k;
+    for (uint32_t step = 0; (k = stw_index_next(&r->function_index, hash, &step)) >= 0;) {
+        if (is_function(&r->function[k], name, domain, overload)) return &r->function[k];
     }
-    return true;
+    return NULL;
+}
+
+bool stw_onnx_index_functions(stw_onnx_reader *r) {
+    bool fits = stw_index_create(r->arena, r->function_count, &r->function_index, NULL) == STW_OK;
+    for (int32_t k = 0; k < r->function_count && fits; k++) {
+        const stw_onnx_function *f = &r->function[k];
+        if (find_function(r, f->name, f->domain, f->overload) != NULL)
+            return stw_pb_fail(&r->file, f->bytes.p, "function '%.*s' of domain '%.*s' stands twice; give each its own name",
+                               STW_STR_SHOW(f->name), STW_STR_SHOW(f->domain));
+        fits = stw_index_add(&r->function_index, hash_function(f->name, f->domain, f->overload), k, NULL) == STW_OK;
+    }
+    return fits || stw_pb_fail(&r->file, r->file.begin, "out of memory");
 }
 
 const stw_onnx_function *stw_onnx_find_function(const stw_onnx_reader *r, const stw_onnx_node *node) {
-    if (r->function_count == 0) return NULL;
-    for (uint64_t at = hash_function(node->op, node->domain, node->overload);; at++) {
-        const int32_t found = r->function_slot[at & r->function_mask];
-        if (found == 0) return NULL;
-        const stw_onnx_function *function = &r->function[found - 1];
-        if (is_function(function, node->op, node->domain, node->overload)) return function;
-    }
+    return r->function_count == 0 ? NULL : find_function(r, node->op, node->domain, node->overload);
 }
 
 /* ---- kernels ---- */
@@ -52,16 +46,9 @@ static bool keep(stw_onnx_call *c, stw_status status) {
 }
 
 static bool add_step(stw_onnx_call *c, stw_body_step step) {
-    enum { FIRST = 16 };
     stw_onnx_eval *eval = c->eval;
-    if (eval->step_count == eval->step_room) {
-        const int64_t room = eval->step_room > 0 ? 2 * eval->step_room : FIRST;
-        stw_body_step *grown = STW_NEW(eval->arena, stw_body_step, room);
-        if (grown == NULL) return stw_onnx_fail(eval->reader, c->node, "out of memory");
-        if (eval->step_count > 0) memcpy(grown, eval->step, (size_t)eval->step_count * sizeof *grown);
-        eval->step = grown;
-        eval->step_room = room;
-    }
+    if (STW_GROW(eval->arena, eval->step, eval->step_count + 1, eval->step_room, NULL) != STW_OK)
+        return stw_onnx_fail(eval->reader, c->node, "out of memory");
     eval->step[eval->step_count++] = step;
     return true;
 }

@@ -1,5 +1,7 @@
 /* Reads ONNX models; see onnx.h. */
 #include "import/onnx/onnx.h"
+
+#include <string.h>
 #include "import/import.h"
 #include "import/onnx/onnx_rules.h"
 

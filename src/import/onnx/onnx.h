@@ -12,6 +12,7 @@
 #ifndef STW_IMPORT_ONNX_ONNX_H
 #define STW_IMPORT_ONNX_ONNX_H
 
+#include "base/index.h"
 #include "import/builder.h"
 #include "import/input_shapes.h"
 #include "import/wire/pbwire.h"
@@ -52,14 +53,14 @@ typedef struct stw_onnx_value {
     int64_t at;            /* in the file */
 } stw_onnx_value;
 
-/* Values by name; open addressing. */
+/* Values by name. */
 struct stw_onnx_scope {
     const stw_onnx_scope *outer; /* of a body: where other names are looked for */
     bool emits;                  /* the main graph */
     stw_arena *arena;
-    stw_onnx_value **slot;
-    uint64_t mask;
-    int64_t count;
+    stw_names names;
+    stw_onnx_value **value; /* (value_count) */
+    int64_t value_count, value_room;
 };
 
 typedef struct stw_onnx_node {
@@ -100,10 +101,9 @@ typedef struct stw_onnx_reader {
     int64_t budget;
     int32_t function_count;
     stw_onnx_function *function; /* (function_count) */
-    int32_t *function_slot;      /* open addressing by name: function + 1, or 0 */
-    uint64_t function_mask;
-    stw_onnx_value **captured; /* values of the main graph that a body reads */
-    int64_t captured_count, captured_capacity;
+    stw_index function_index;    /* by name, domain and overload */
+    stw_onnx_value **captured;   /* values of the main graph that a body reads */
+    int64_t captured_count, captured_room;
 } stw_onnx_reader;
 
 /* What a body costs. */

@@ -4,62 +4,51 @@
 /* ---- names ---- */
 
 bool stw_onnx_scope_create(stw_onnx_reader *r, stw_arena *arena, const stw_onnx_scope *outer, bool emits, stw_onnx_scope *out) {
-    *out = (stw_onnx_scope){.outer = outer, .emits = emits, .arena = arena, .mask = 63};
-    out->slot = STW_NEW(arena, stw_onnx_value *, 64);
-    return out->slot != NULL || stw_pb_fail(&r->file, r->file.begin, "out of memory");
+    enum { FIRST = 32 };
+    *out = (stw_onnx_scope){.outer = outer, .emits = emits, .arena = arena};
+    return stw_names_create(arena, FIRST, &out->names, NULL) == STW_OK || stw_pb_fail(&r->file, r->file.begin, "out of memory");
 }
 
-static stw_onnx_value **find_slot(const stw_onnx_scope *scope, stw_str name) {
-    uint64_t at = stw_str_hash(name);
-    while (scope->slot[at & scope->mask] != NULL && !stw_str_equal(scope->slot[at & scope->mask]->name, name)) at++;
-    return &scope->slot[at & scope->mask];
+stw_onnx_value *stw_onnx_lookup(const stw_onnx_scope *scope, stw_str name) {
+    const int32_t number = stw_names_find(&scope->names, 0, name);
+    return number >= 0 ? scope->value[number] : NULL;
 }
 
-stw_onnx_value *stw_onnx_lookup(const stw_onnx_scope *scope, stw_str name) { return *find_slot(scope, name); }
-
-static bool grow(stw_onnx_scope *scope) {
-    if (2 * (uint64_t)scope->count < scope->mask) return true;
-    stw_onnx_scope larger = *scope;
-    larger.mask = 2 * scope->mask + 1;
-    larger.slot = STW_NEW(scope->arena, stw_onnx_value *, (int64_t)larger.mask + 1);
-    if (larger.slot == NULL) return false;
-    for (uint64_t k = 0; k <= scope->mask; k++) {
-        if (scope->slot[k] != NULL) *find_slot(&larger, scope->slot[k]->name) = scope->slot[k];
+/* Adds a value of this name, unless there is one. */
+static stw_status enter(stw_onnx_scope *scope, stw_str name, stw_onnx_value **out, bool *fresh) {
+    int32_t *number;
+    TRY(stw_names_enter(&scope->names, 0, name, &number, NULL));
+    *fresh = *number < 0;
+    if (*fresh) {
+        stw_onnx_value *value;
+        STW_TRY_NEW(scope->arena, value, 1, NULL);
+        STW_PUSH(scope->arena, scope, value, value, NULL);
+        *number = (int32_t)(scope->value_count - 1);
     }
-    *scope = larger;
-    return true;
+    *out = scope->value[*number];
+    return STW_OK;
 }
 
 bool stw_onnx_declare(stw_onnx_reader *r, stw_onnx_scope *scope, stw_str name, int64_t at, stw_onnx_value **out) {
-    *out = stw_onnx_lookup(scope, name);
-    if (*out != NULL) return true;
-    stw_onnx_value *value = grow(scope) ? STW_NEW(scope->arena, stw_onnx_value, 1) : NULL;
-    if (value == NULL) return stw_pb_fail(&r->file, r->file.begin + at, "out of memory");
-    *value = (stw_onnx_value){.name = name,
-                              .scope = scope,
-                              .producer = -1,
-                              .dtype = STW_UNKNOWN,
-                              .rank = STW_UNKNOWN,
-                              .node = -1,
-                              .part_of = -1,
-                              .captured_by = -1,
-                              .at = at};
-    *find_slot(scope, name) = value;
-    scope->count++;
-    *out = value;
+    bool fresh = false;
+    if (enter(scope, name, out, &fresh) != STW_OK) return stw_pb_fail(&r->file, r->file.begin + at, "out of memory");
+    if (!fresh) return true;
+    **out = (stw_onnx_value){.name = name,
+                             .scope = scope,
+                             .producer = -1,
+                             .dtype = STW_UNKNOWN,
+                             .rank = STW_UNKNOWN,
+                             .node = -1,
+                             .part_of = -1,
+                             .captured_by = -1,
+                             .at = at};
     return true;
 }
 
 /* A body that reads a value of the main graph makes its node depend on that value. */
 static bool note_capture(stw_onnx_reader *r, stw_onnx_value *value) {
-    if (r->captured_count == r->captured_capacity) {
-        const int64_t capacity = 2 * r->captured_capacity + 64;
-        stw_onnx_value **captured = STW_NEW(r->arena, stw_onnx_value *, capacity);
-        if (captured == NULL) return stw_pb_fail(&r->file, r->file.begin, "out of memory");
-        if (r->captured_count > 0) memcpy(captured, r->captured, (size_t)r->captured_count * sizeof(stw_onnx_value *));
-        r->captured = captured;
-        r->captured_capacity = capacity;
-    }
+    if (STW_GROW(r->arena, r->captured, r->captured_count + 1, r->captured_room, NULL) != STW_OK)
+        return stw_pb_fail(&r->file, r->file.begin, "out of memory");
     r->captured[r->captured_count++] = value;
     return true;
 }

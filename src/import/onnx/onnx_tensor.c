@@ -1,6 +1,7 @@
 /* Types and tensors of ONNX: dtype, shape and the numbers of small tensors. Weights are not looked at, external data is never
  * opened. */
 #include <math.h>
+#include <string.h>
 
 #include "import/onnx/onnx.h"
 #include "import/onnx/onnx_rules.h"

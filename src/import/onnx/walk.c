@@ -15,31 +15,23 @@ static const stw_onnx_row rows[] = {
 #include "import/onnx/shapes.def"
 #undef STW_ROW
 };
-enum { ROW_COUNT = sizeof rows / sizeof rows[0], SLOTS = 1024 }; /* a good deal more slots than names */
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 struct stw_onnx_table {
-    struct {
-        stw_str name;
-        int32_t row;
-    } slot[SLOTS];
+    stw_names row;
 };
-
-static uint64_t find_slot(const stw_onnx_table *table, stw_str name) {
-    uint64_t at = stw_str_hash(name) % SLOTS;
-    while (table->slot[at].name.length > 0 && !stw_str_equal(table->slot[at].name, name)) at = (at + 1) % SLOTS;
-    return at;
-}
 
 stw_status stw_onnx_table_create(stw_arena *arena, stw_onnx_table **out, stw_error *error) {
     STW_TRY_NEW(arena, *out, 1, error);
+    TRY(stw_names_create(arena, 2 * ROW_COUNT, &(*out)->row, error));
     for (int32_t row = 0; row < ROW_COUNT; row++) {
         for (const char *c = rows[row].names; *c != '\0';) {
             const char *start = c;
             while (*c != ' ' && *c != '\0') c++;
             const stw_str name = {start, (int64_t)(c - start)};
-            const uint64_t at = find_slot(*out, name);
-            (*out)->slot[at].name = name;
-            (*out)->slot[at].row = row;
+            int32_t *known;
+            TRY(stw_names_enter(&(*out)->row, 0, name, &known, error));
+            *known = row;
             while (*c == ' ') c++;
         }
     }
@@ -47,8 +39,8 @@ stw_status stw_onnx_table_create(stw_arena *arena, stw_onnx_table **out, stw_err
 }
 
 const stw_onnx_row *stw_onnx_table_find(const stw_onnx_table *table, stw_str op) {
-    const uint64_t at = find_slot(table, op);
-    return table->slot[at].name.length > 0 ? &rows[table->slot[at].row] : NULL;
+    const int32_t row = stw_names_find(&table->row, 0, op);
+    return row >= 0 ? &rows[row] : NULL;
 }
 
 int32_t stw_onnx_dtype_named(const char *name) { return stw_dtype_find(stw_str_of(name)); }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
 
 static const char suffix[] = "_kernel_time";
@@ -57,14 +58,7 @@ static void read_provider(stw_json *json, stw_str *out) {
 }
 
 static stw_status keep(collector *c, stw_ort_time run) {
-    if (c->count == c->room) {
-        const int64_t room = 2 * c->room + 256;
-        stw_ort_time *more;
-        STW_TRY_NEW(c->arena, more, room, c->error);
-        if (c->count > 0) memcpy(more, c->run, (size_t)c->count * sizeof *more);
-        c->run = more;
-        c->room = room;
-    }
+    TRY(STW_GROW(c->arena, c->run, c->count + 1, c->room, c->error));
     c->run[c->count++] = run;
     return STW_OK;
 }

@@ -102,8 +102,8 @@ static stw_status begin(void *context, int32_t id, int64_t at, stw_error *error)
 
 static stw_status keep_row(collector *c, bool is_step, stw_error *error) {
     if (c->open.name.length == 0 || c->open.us < 0.0) return STW_OK;
-    TRY(stw_tf_grow(c->arena, &c->row, c->count, &c->room, sizeof *c->row, error));
-    TRY(stw_tf_grow(c->arena, &c->is_step, c->count, &c->step_room, sizeof *c->is_step, error));
+    TRY(STW_GROW(c->arena, c->row, c->count + 1, c->room, error));
+    TRY(STW_GROW(c->arena, c->is_step, c->count + 1, c->step_room, error));
     c->is_step[c->count] = is_step;
     c->row[c->count++] = c->open;
     c->step_count += is_step;
@@ -233,41 +233,25 @@ stw_status stw_tf_costs_read(stw_str bytes, stw_arena *arena, stw_tf_costs *out,
 
 enum { MAX_KINDS = 64 };
 
-typedef struct { /* names of ops to their ids: an open-addressing hash table */
-    const stw_graph *graph;
-    int32_t *slot; /* id + 1, or 0 */
-    uint64_t mask;
-} index_of_ops;
-
-static int32_t find_op(const index_of_ops *index, stw_str name) {
-    for (uint64_t slot = stw_str_hash(name);; slot++) {
-        const int32_t found = index->slot[slot & index->mask];
-        if (found == 0) return -1;
-        if (stw_str_equal(index->graph->node_name[found - 1], name)) return found - 1;
-    }
-}
-
-static stw_status make_index(const stw_graph *graph, stw_arena *scratch, index_of_ops *out, stw_error *error) {
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * (int64_t)graph->N) capacity *= 2;
-    *out = (index_of_ops){.graph = graph, .mask = capacity - 1};
-    STW_TRY_NEW(scratch, out->slot, (int64_t)capacity, error);
+/* The first op of each name. */
+static stw_status name_ops(const stw_graph *graph, stw_arena *scratch, stw_names *out, stw_error *error) {
+    TRY(stw_names_create(scratch, graph->N, out, error));
     for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] != STW_NODE_OP || find_op(out, graph->node_name[i]) >= 0) continue;
-        uint64_t slot = stw_str_hash(graph->node_name[i]);
-        while (out->slot[slot & out->mask] != 0) slot++;
-        out->slot[slot & out->mask] = i + 1;
+        int32_t *op;
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        TRY(stw_names_enter(out, 0, graph->node_name[i], &op, error));
+        if (*op < 0) *op = i;
     }
     return STW_OK;
 }
 
 /* Kernels are called "node:Operator". */
-static int32_t op_of_row(const index_of_ops *index, stw_str name) {
-    const int32_t op = find_op(index, name);
+static int32_t op_of_row(const stw_names *ops, stw_str name) {
+    const int32_t op = stw_names_find(ops, 0, name);
     if (op >= 0) return op;
     while (name.length > 0 && name.p[name.length - 1] != ':') name.length--;
     if (name.length > 0) name.length--;
-    return name.length > 0 ? find_op(index, name) : -1;
+    return name.length > 0 ? stw_names_find(ops, 0, name) : -1;
 }
 
 static bool contains(stw_str whole, stw_str part) {
@@ -314,16 +298,16 @@ static stw_status find_column(stw_graph *graph, stw_str kind, double **out, stw_
 }
 
 /* us[op]: the longest of its devices, NaN for ops without a row. `row` is sorted by device. */
-static stw_status add_up(const index_of_ops *index, stw_tf_cost *const *row, int64_t count, stw_arena scratch, double *us,
+static stw_status add_up(const stw_names *ops, int32_t N, stw_tf_cost *const *row, int64_t count, stw_arena scratch, double *us,
                          int64_t *unmatched, stw_error *error) {
     double *sum;
     int32_t *seen;
-    STW_TRY_NEW(&scratch, sum, index->graph->N, error);
+    STW_TRY_NEW(&scratch, sum, N, error);
     STW_TRY_NEW(&scratch, seen, count, error);
     for (int64_t first = 0, next = 0; first < count; first = next) {
         int64_t seen_count = 0;
         for (; next < count && stw_str_equal(row[next]->device, row[first]->device); next++) {
-            const int32_t op = op_of_row(index, row[next]->name);
+            const int32_t op = op_of_row(ops, row[next]->name);
             *unmatched += op < 0;
             if (op < 0) continue;
             sum[op] += row[next]->us;
@@ -337,17 +321,17 @@ static stw_status add_up(const index_of_ops *index, stw_tf_cost *const *row, int
 
 stw_status stw_tf_costs_times(const stw_tf_costs *costs, const stw_graph *graph, stw_arena *arena, double **us,
                               int64_t *unmatched, stw_error *error) {
-    index_of_ops index;
+    stw_names ops;
     stw_tf_cost **row;
     *unmatched = 0;
     STW_TRY_NEW(arena, *us, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) (*us)[i] = NAN;
     stw_arena scratch = *arena;
-    TRY(make_index(graph, &scratch, &index, error));
+    TRY(name_ops(graph, &scratch, &ops, error));
     STW_TRY_NEW(&scratch, row, costs->count, error);
     for (int64_t i = 0; i < costs->count; i++) row[i] = &costs->row[i];
     if (costs->count > 0) qsort(row, (size_t)costs->count, sizeof *row, compare_devices);
-    return add_up(&index, row, costs->count, scratch, *us, unmatched, error);
+    return add_up(&ops, graph->N, row, costs->count, scratch, *us, unmatched, error);
 }
 
 stw_status stw_tf_costs_merge(const stw_tf_costs *costs, stw_str device, stw_str kind, stw_graph *graph, int64_t *matched,

@@ -29,32 +29,26 @@ stw_status stw_tf_call_fail(const stw_tf_graph *graph, int32_t node, stw_error *
 
 const stw_tf_function *stw_tf_find_function(const stw_tf_library *library, stw_str name) {
     if (library->model->function_count == 0) return NULL;
-    for (uint64_t at = stw_str_hash(name);; at++) {
-        const int32_t found = library->slot[at & library->mask];
-        if (found == 0) return NULL;
-        if (stw_str_equal(library->model->function[found - 1].name, name)) return &library->model->function[found - 1];
-    }
+    const int32_t found = stw_names_find(&library->names, 0, name);
+    return found >= 0 ? &library->model->function[found] : NULL;
 }
 
 stw_status stw_tf_library_create(stw_tf_model *model, stw_arena scratch, stw_tf_library *out, stw_error *error) {
     *out = (stw_tf_library){.model = model, .scratch = scratch, .insides = {.arena = model->arena}};
     out->budget = BUDGET + TIMES * (model->inner_count + model->input_count + model->argument_count + model->returned_count);
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * model->function_count) capacity *= 2;
-    STW_TRY_NEW(model->arena, out->slot, (int64_t)capacity, error);
+    TRY(stw_names_create(model->arena, model->function_count, &out->names, error));
     STW_TRY_NEW(model->arena, out->last, model->function_count, error);
-    out->mask = capacity - 1;
     for (int64_t k = 0; k < model->function_count; k++) {
         const stw_tf_function *f = &model->function[k];
         char place[STW_PLACE_SIZE];
-        uint64_t at = stw_str_hash(f->name);
+        int32_t *number;
         if (f->name.length == 0) continue; /* nobody can run it */
         stw_place(model->source, f->at, place);
-        if (stw_tf_find_function(out, f->name) != NULL)
+        TRY(stw_names_enter(&out->names, 0, f->name, &number, error));
+        if (*number >= 0)
             return stw_fail(error, STW_ERROR_INPUT, "%s: function '%.*s' stands twice in the library; give each its own name",
                             place, STW_STR_SHOW(f->name));
-        while (out->slot[at & out->mask] != 0) at++;
-        out->slot[at & out->mask] = (int32_t)k + 1;
+        *number = (int32_t)k;
     }
     return STW_OK;
 }
@@ -184,36 +178,25 @@ static stw_status take_arguments(stw_tf_frame *f, const stw_tf_function *functio
     return STW_OK;
 }
 
-typedef struct { /* what a function returns, by the names of outputs; a map, in any order */
-    int32_t *slot;
-    uint64_t mask;
-} return_index;
-
-static stw_status index_returns(stw_tf_frame *f, stw_arena *scratch, return_index *out, stw_error *error) {
+/* What a function returns, by the names of outputs, which stand in any order. */
+static stw_status name_returns(stw_tf_frame *f, stw_arena *scratch, stw_names *out, stw_error *error) {
     const stw_tf_range returns = f->graph.function->returns;
-    const stw_tf_return *list = returns.count > 0 ? &f->model.returned[returns.start] : NULL;
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * returns.count) capacity *= 2;
-    STW_TRY_NEW(scratch, out->slot, (int64_t)capacity, error);
-    out->mask = capacity - 1;
+    TRY(stw_names_create(scratch, returns.count, out, error));
     for (int64_t k = 0; k < returns.count; k++) {
-        const stw_str output = list[k].output;
-        uint64_t at = stw_str_hash(output);
-        for (int32_t other; (other = out->slot[at & out->mask]) != 0; at++) {
-            if (stw_str_equal(list[other - 1].output, output)) break; /* the last of a name counts */
-        }
-        out->slot[at & out->mask] = (int32_t)k + 1;
+        int32_t *number;
+        TRY(stw_names_enter(out, 0, f->model.returned[returns.start + k].output, &number, error));
+        *number = (int32_t)k; /* the last of a name counts */
     }
     return STW_OK;
 }
 
-static stw_status find_return(stw_tf_frame *f, const return_index *index, stw_str output, stw_tf_edge *out, stw_error *error) {
+static stw_status find_return(stw_tf_frame *f, const stw_names *names, stw_str output, stw_tf_edge *out, stw_error *error) {
     const stw_tf_function *function = f->graph.function;
+    const int32_t found = stw_names_find(names, 0, output);
     char place[STW_PLACE_SIZE];
     stw_place(f->model.source, function->at, place);
-    for (uint64_t at = stw_str_hash(output); index->slot[at & index->mask] != 0; at++) {
-        const stw_tf_return *r = &f->model.returned[function->returns.start + index->slot[at & index->mask] - 1];
-        if (!stw_str_equal(r->output, output)) continue;
+    if (found >= 0) {
+        const stw_tf_return *r = &f->model.returned[function->returns.start + found];
         *out = stw_tf_find_source(&f->graph, r->value);
         if (out->from >= 0 && out->output >= 0) return STW_OK;
         return stw_fail(error, STW_ERROR_INPUT, "%s: function '%.*s' returns '%.*s', which is not in it; give the whole function",
@@ -228,13 +211,13 @@ static stw_status find_returns(stw_tf_frame *f, stw_error *error) {
     f->out_count = stw_tf_count_arguments(&f->model, function, true);
     STW_TRY_NEW(&f->arena, f->out, f->out_count, error);
     stw_arena scratch = f->arena;
-    return_index index = {0};
-    TRY(index_returns(f, &scratch, &index, error));
+    stw_names names;
+    TRY(name_returns(f, &scratch, &names, error));
     int64_t at = 0;
     for (int64_t k = 0; k < function->arguments.count; k++) {
         const stw_tf_argument *a = &f->model.argument[function->arguments.start + k];
         if (!a->is_output) continue;
-        TRY(find_return(f, &index, a->name, &f->out[at], error));
+        TRY(find_return(f, &names, a->name, &f->out[at], error));
         stw_tf_facts *maker = &f->graph.facts[f->out[at].from];
         if (f->out[at].output >= maker->outputs) maker->outputs = f->out[at].output + 1;
         at++;

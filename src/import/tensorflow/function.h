@@ -24,8 +24,7 @@ struct stw_tf_library {
     stw_tf_model *model;
     stw_arena scratch; /* for the functions that the file's graph runs; theirs use what is left of it */
     stw_insides insides;
-    int32_t *slot; /* names to function + 1, a hash table */
-    uint64_t mask;
+    stw_names names;       /* of the functions */
     stw_tf_last_run *last; /* (function_count) */
     int64_t budget;        /* of looking at functions, since calls of functions with calls multiply */
 };

@@ -127,25 +127,7 @@ typedef struct { /* where the stream of fields stands */
     stw_str content;
 } collector;
 
-stw_status stw_tf_grow(stw_arena *arena, void *list, int64_t count, int64_t *room, size_t size, stw_error *error) {
-    if (count < *room) return STW_OK;
-    const int64_t more = 2 * *room + 64;
-    void *old = NULL;
-    memcpy(&old, list, sizeof old);
-    void *grown = stw_arena_alloc(arena, size, _Alignof(max_align_t), more);
-    if (grown == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory (%lld items of %zu bytes)", (long long)more, size);
-    if (count > 0) memcpy(grown, old, (size_t)count * size);
-    memcpy(list, &grown, sizeof grown);
-    *room = more;
-    return STW_OK;
-}
-
-#define PUSH(model, list, item)                                                                                              \
-    do {                                                                                                                     \
-        TRY(stw_tf_grow((model)->arena, &(model)->list, (model)->list##_count, &(model)->list##_room, sizeof *(model)->list, \
-                        error));                                                                                             \
-        (model)->list[(model)->list##_count++] = (item);                                                                     \
-    } while (0)
+#define PUSH(model, list, item) STW_PUSH((model)->arena, (model), list, (item), error)
 
 /* About the node that is being read. */
 static STW_PRINTF(3, 4) stw_status node_fail(const collector *c, stw_error *error, const char *format, ...) {

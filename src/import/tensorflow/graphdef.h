@@ -3,6 +3,8 @@
 #ifndef STW_IMPORT_TENSORFLOW_GRAPHDEF_H
 #define STW_IMPORT_TENSORFLOW_GRAPHDEF_H
 
+#include "base/array.h"
+#include "base/index.h"
 #include "graph/graph.h"
 #include "import/input_shapes.h"
 
@@ -137,9 +139,6 @@ stw_str stw_tf_text(const stw_tf_model *model, const stw_tf_node *node, stw_tf_k
 int32_t stw_tf_dtype(int64_t type); /* stw_dtype_*; STW_DTYPE_NONE for strings and resources; -1 if not known */
 bool stw_tf_type_named(stw_str name, int64_t *type);
 
-/* Makes room for one more item of a growing list in the model's arena. */
-stw_status stw_tf_grow(stw_arena *arena, void *list, int64_t count, int64_t *room, size_t size, stw_error *error);
-
 /* What an op gives out. */
 typedef struct stw_tf_value {
     int32_t dtype; /* stw_dtype_*; -1: not known */
@@ -183,8 +182,7 @@ typedef struct stw_tf_graph { /* of a file, or of a function */
     int32_t *before;
     stw_tf_value *value;
     int64_t value_count, value_room;
-    int32_t *slot; /* names to node + 1, a hash table */
-    uint64_t mask;
+    stw_names names; /* of the nodes */
 } stw_tf_graph;
 
 /* Nodes by name, edges by position (tf_model.c). Loops of Merge and NextIteration are cut, so that their body counts once.

@@ -148,18 +148,14 @@ static int32_t output_dtype(const stw_tf_graph *graph, int32_t node) {
 }
 
 static stw_status push_value(stw_tf_graph *graph, stw_tf_value value, stw_error *error) {
-    TRY(stw_tf_grow(graph->arena, &graph->value, graph->value_count, &graph->value_room, sizeof *graph->value, error));
-    graph->value[graph->value_count++] = value;
+    STW_PUSH(graph->arena, graph, value, value, error);
     return STW_OK;
 }
 
 static stw_status push_dims(stw_tf_graph *graph, const stw_tf_dims *dims, int64_t *start, stw_error *error) {
     stw_tf_model *m = graph->model;
     *start = m->dim_count;
-    for (int32_t d = 0; d < dims->rank; d++) {
-        TRY(stw_tf_grow(m->arena, &m->dim, m->dim_count, &m->dim_room, sizeof *m->dim, error));
-        m->dim[m->dim_count++] = dims->dim[d];
-    }
+    for (int32_t d = 0; d < dims->rank; d++) STW_PUSH(m->arena, m, dim, dims->dim[d], error);
     return STW_OK;
 }
 
@@ -176,9 +172,8 @@ static stw_status close_dims(stw_tf_graph *graph, stw_tf_value *value, stw_error
     stw_tf_model *m = graph->model;
     const int64_t start = m->dim_count;
     for (int32_t d = 0; d < value->rank; d++) {
-        TRY(stw_tf_grow(m->arena, &m->dim, m->dim_count, &m->dim_room, sizeof *m->dim, error));
         const int64_t extent = m->dim[value->start + d];
-        m->dim[m->dim_count++] = extent < 0 ? 1 : extent;
+        STW_PUSH(m->arena, m, dim, extent < 0 ? 1 : extent, error);
     }
     value->start = start;
     return STW_OK;
@@ -238,10 +233,7 @@ static void constant_ints(const stw_tf_graph *graph, int32_t node, stw_tf_ints *
 static stw_status put_ints(stw_tf_graph *graph, int32_t node, const stw_tf_ints *ints, stw_error *error) {
     stw_tf_model *m = graph->model;
     graph->facts[node].ints = (stw_tf_range){m->number_count, ints->count};
-    for (int64_t i = 0; i < ints->count; i++) {
-        TRY(stw_tf_grow(m->arena, &m->number, m->number_count, &m->number_room, sizeof *m->number, error));
-        m->number[m->number_count++] = ints->value[i];
-    }
+    for (int64_t i = 0; i < ints->count; i++) STW_PUSH(m->arena, m, number, ints->value[i], error);
     return STW_OK;
 }
 

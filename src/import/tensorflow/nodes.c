@@ -130,15 +130,20 @@ enum { CHAIN = 100 };                 /* views that are followed; longer chains 
 enum { LARGE_CONSTANT_BYTES = 1024 }; /* below it is no weight but a number or a shape, and lies everywhere */
 
 typedef struct {
+    stw_tf_edge of;
+    int32_t node; /* the builder's, a view */
+} output_part;
+
+typedef struct {
     stw_tf_graph graph;
     stw_builder *builder;
     uint8_t *kind;       /* (node_count) stw_node_kind */
     int32_t *updated_by; /* (node_count) of variables: the op that writes it, else -1 */
     int32_t *awaited_by; /* (node_count) the last node that was made to wait for it, plus 1 */
     int64_t wait_count;
-    uint64_t *part_key; /* (part_mask + 1) node and output + 1: a hash table */
-    int32_t *part_node; /* its view */
-    uint64_t part_mask;
+    stw_index part_index; /* by node and output */
+    output_part *part;
+    int64_t part_count, part_room;
     stw_error *error;
 } build;
 
@@ -265,28 +270,33 @@ static stw_tf_edge pass_through(const build *b, stw_tf_edge edge) {
     return edge;
 }
 
+static stw_status add_part(build *b, stw_tf_edge edge, int32_t *out) {
+    const stw_tf_node *n = &b->graph.model->node[edge.from];
+    const int length = (int)(n->name.length < 4000 ? n->name.length : 4000);
+    stw_raw_node raw = raw_of(b, edge.from, stw_tf_value_of(&b->graph, edge.from, edge.output));
+    raw.name = stw_str_format(b->graph.arena, "%.*s:%d", length, n->name.p, edge.output);
+    raw.attributes = stw_str_format(b->graph.arena, "{\"output\": %d}", edge.output);
+    raw.op = STW_STR("Identity");
+    if (raw.name.p == NULL || raw.attributes.p == NULL) return stw_fail(b->error, STW_ERROR_MEMORY, "out of memory");
+    TRY(stw_builder_add(b->builder, &raw, out, b->error));
+    return stw_builder_input(b->builder, *out, edge.from, b->error);
+}
+
 /* The builder's node for one output of a node: itself, or a view of that output. */
 static stw_status find_part(build *b, stw_tf_edge edge, int32_t *out) {
     edge = pass_through(b, edge);
     const stw_tf_node *n = &b->graph.model->node[edge.from];
     *out = edge.from;
     if (b->graph.facts[edge.from].outputs == 1 || is_switch(n->op)) return STW_OK;
-    const uint64_t key = ((uint64_t)(uint32_t)edge.from << 32 | (uint32_t)edge.output) + 1;
-    uint64_t slot = key * 0x9e3779b97f4a7c15u >> 20;
-    while (b->part_key[slot & b->part_mask] != 0 && b->part_key[slot & b->part_mask] != key) slot++;
-    slot &= b->part_mask;
-    if (b->part_key[slot] == 0) {
-        const int length = (int)(n->name.length < 4000 ? n->name.length : 4000);
-        stw_raw_node raw = raw_of(b, edge.from, stw_tf_value_of(&b->graph, edge.from, edge.output));
-        raw.name = stw_str_format(b->graph.arena, "%.*s:%d", length, n->name.p, edge.output);
-        raw.attributes = stw_str_format(b->graph.arena, "{\"output\": %d}", edge.output);
-        raw.op = STW_STR("Identity");
-        if (raw.name.p == NULL || raw.attributes.p == NULL) return stw_fail(b->error, STW_ERROR_MEMORY, "out of memory");
-        b->part_key[slot] = key;
-        TRY(stw_builder_add(b->builder, &raw, &b->part_node[slot], b->error));
-        TRY(stw_builder_input(b->builder, b->part_node[slot], edge.from, b->error));
+    const uint64_t hash = stw_hash_pair((uint64_t)edge.from, (uint64_t)edge.output);
+    int32_t k;
+    for (uint32_t step = 0; (k = stw_index_next(&b->part_index, hash, &step)) >= 0;) {
+        *out = b->part[k].node;
+        if (b->part[k].of.from == edge.from && b->part[k].of.output == edge.output) return STW_OK;
     }
-    *out = b->part_node[slot];
+    TRY(add_part(b, edge, out));
+    TRY(stw_index_add(&b->part_index, hash, (int32_t)b->part_count, b->error));
+    STW_PUSH(b->graph.arena, b, part, ((output_part){edge, *out}), b->error);
     return STW_OK;
 }
 
@@ -400,14 +410,10 @@ static stw_status mark_outputs(build *b) {
 
 static stw_status build_graph(build *b, stw_graph **out) {
     const int32_t N = (int32_t)b->graph.model->node_count;
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * b->graph.model->input_count) capacity *= 2;
     STW_TRY_NEW(b->graph.arena, b->kind, N, b->error);
     STW_TRY_NEW(b->graph.arena, b->updated_by, N, b->error);
     STW_TRY_NEW(b->graph.arena, b->awaited_by, N, b->error);
-    STW_TRY_NEW(b->graph.arena, b->part_key, (int64_t)capacity, b->error);
-    STW_TRY_NEW(b->graph.arena, b->part_node, (int64_t)capacity, b->error);
-    b->part_mask = capacity - 1;
+    TRY(stw_index_create(b->graph.arena, 0, &b->part_index, b->error));
     TRY(stw_builder_create(b->graph.arena, STW_TENSORFLOW, b->graph.ops, &b->builder, b->error));
     stw_builder_keep_insides(b->builder, &b->graph.library->insides, b->graph.function != NULL);
     stw_builder_set_text(b->builder, b->graph.model->source);

@@ -154,32 +154,20 @@ static stw_status fail(const stw_tf_graph *g, const stw_tf_node *n, stw_error *e
                     STW_STR_SHOW(n->op), what, STW_STR_SHOW(input), remedy);
 }
 
-/* An open-addressing hash table of the names. */
 static stw_status index_names(stw_tf_graph *g, stw_error *error) {
     const stw_tf_model *m = g->model;
-    uint64_t capacity = 16;
-    while ((int64_t)capacity < 2 * m->node_count) capacity *= 2;
-    STW_TRY_NEW(g->arena, g->slot, (int64_t)capacity, error);
-    g->mask = capacity - 1;
+    TRY(stw_names_create(g->arena, m->node_count, &g->names, error));
     for (int64_t i = 0; i < m->node_count; i++) {
         const stw_tf_node *n = &m->node[i];
-        if (stw_tf_find_node(g, n->name) >= 0) {
-            return fail(g, n, error, "repeats the name", n->name, "; names of nodes must be distinct");
-        }
-        uint64_t slot = stw_str_hash(n->name);
-        while (g->slot[slot & g->mask] != 0) slot++;
-        g->slot[slot & g->mask] = (int32_t)i + 1;
+        int32_t *node;
+        TRY(stw_names_enter(&g->names, 0, n->name, &node, error));
+        if (*node >= 0) return fail(g, n, error, "repeats the name", n->name, "; names of nodes must be distinct");
+        *node = (int32_t)i;
     }
     return STW_OK;
 }
 
-int64_t stw_tf_find_node(const stw_tf_graph *graph, stw_str name) {
-    for (uint64_t slot = stw_str_hash(name);; slot++) {
-        const int32_t found = graph->slot[slot & graph->mask];
-        if (found == 0) return -1;
-        if (stw_str_equal(graph->model->node[found - 1].name, name)) return found - 1;
-    }
-}
+int64_t stw_tf_find_node(const stw_tf_graph *graph, stw_str name) { return stw_names_find(&graph->names, 0, name); }
 
 /* Cuts ":k" off the name of an input. */
 static bool split_output(stw_str *name, int64_t *output) {

@@ -197,18 +197,10 @@ bool stw_pb_ints(stw_pb *message, const stw_pb_field *field, stw_vector *out) {
 
 /* ---- writing ---- */
 
-/* Room for `more` bytes; NULL when memory is out. Old halves are left behind in the arena. */
+/* Room for `more` bytes; NULL when memory is out. */
 static char *extend(stw_pb_writer *w, int64_t more) {
+    w->failed |= STW_GROW(w->arena, w->data, w->length + more, w->capacity, NULL) != STW_OK;
     if (w->failed) return NULL;
-    if (w->capacity - w->length < more) {
-        const int64_t capacity = 2 * w->capacity + more + 256;
-        char *data = STW_NEW_DIRTY(w->arena, char, capacity);
-        w->failed = data == NULL;
-        if (w->failed) return NULL;
-        if (w->length > 0) memcpy(data, w->data, (size_t)w->length);
-        w->data = data;
-        w->capacity = capacity;
-    }
     char *at = w->data + w->length;
     w->length += more;
     return at;

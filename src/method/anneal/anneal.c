@@ -158,7 +158,7 @@ static int by_start(const void *left, const void *right) {
 static stw_status sort_by_start(const stw_simulator *s, stw_chain *c, stw_arena scratch) {
     begun *all;
     const int32_t T = s->unfused.T;
-    STW_TRY_NEW(&scratch, all, T, &c->error);
+    STW_TRY_NEW(&scratch, all, T, c->error);
     for (int32_t k = 0; k < T; k++) {
         const int32_t task = s->unfused.task_of[s->graph->topological[k]];
         all[k] = (begun){c->start_ps[task], k, task};
@@ -171,7 +171,7 @@ static stw_status sort_by_start(const stw_simulator *s, stw_chain *c, stw_arena 
 /* Tasks of the run as ops: a group stands for its first. */
 static stw_status find_critical(const stw_workspace *workspace, stw_chain *c, int32_t T, stw_arena scratch) {
     const stw_tasks *ran = workspace->timeline.tasks, *unfused = &workspace->simulator->unfused;
-    TRY(stw_critical_path(workspace, c->critical, T, &c->critical_count, scratch, &c->error));
+    TRY(stw_critical_path(workspace, c->critical, T, &c->critical_count, scratch, c->error));
     for (int32_t k = 0; k < c->critical_count && ran != unfused; k++)
         c->critical[k] = unfused->task_of[ran->task_node[c->critical[k]]];
     return STW_OK;
@@ -182,16 +182,16 @@ static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     stw_search *search = a->search;
     const stw_workspace *workspace = search->workspace[worker];
     const int32_t T = search->simulator->unfused.T;
-    TRY(stw_search_evaluate(search, c->plan, worker, &c->score, &c->error));
+    TRY(stw_search_evaluate(search, c->plan, worker, &c->score, c->error));
     c->since_look = 0;
     c->critical_count = 0;
     if (workspace->timeline.start_ps == NULL) return STW_OK;
     stw_arena scratch = search->scratch[worker];
     int64_t *end_ps;
     int32_t *task;
-    STW_TRY_NEW(&scratch, end_ps, T, &c->error);
-    STW_TRY_NEW(&scratch, task, T, &c->error);
-    TRY(stw_op_times(workspace, c->start_ps, end_ps, task, scratch, &c->error));
+    STW_TRY_NEW(&scratch, end_ps, T, c->error);
+    STW_TRY_NEW(&scratch, task, T, c->error);
+    TRY(stw_op_times(workspace, c->start_ps, end_ps, task, scratch, c->error));
     c->step_ps = (int64_t)(c->score.step_s * 1e12);
     TRY(sort_by_start(search->simulator, c, scratch));
     return find_critical(workspace, c, T, scratch);
@@ -213,7 +213,7 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
     if (!changed) return STW_OK;
     /* A step beyond the limit would be rejected: there is no need to see its end. */
     const bool limited = a->search->objective == STW_OBJECTIVE_TIME && c->score.reason == STW_VALID;
-    TRY(stw_search_evaluate_within(a->search, c->plan, limited ? limit_of(c, heat) : 0.0, worker, &score, &c->error));
+    TRY(stw_search_evaluate_within(a->search, c->plan, limited ? limit_of(c, heat) : 0.0, worker, &score, c->error));
     c->since_look++;
     if (!accepts(c, &score, heat)) {
         stw_anneal_take_back(c);
@@ -223,7 +223,7 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
     if (!stw_score_is_better(&score, &c->best_score)) return STW_OK;
     c->best_score = score;
     if (c->fusion != NULL) memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof(double));
-    return stw_plan_assign(c->best, c->plan, &c->error);
+    return stw_plan_assign(c->best, c->plan, c->error);
 }
 
 static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
@@ -240,9 +240,10 @@ static stw_status run_chain(const annealing *a, stw_chain *c, int32_t worker) {
     return STW_OK;
 }
 
-static void work_on_chain(void *context, int64_t index, int32_t worker) {
+static stw_status work_on_chain(void *context, int64_t index, int32_t worker, stw_error *error) {
     annealing *a = context;
-    a->chain[index].status = run_chain(a, &a->chain[index], worker);
+    a->chain[index].error = error;
+    return run_chain(a, &a->chain[index], worker);
 }
 
 /* ---- meeting ---- */
@@ -265,11 +266,6 @@ static int32_t worst_chain(const annealing *a) {
 
 static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
     const stw_search *search = a->shared.search;
-    for (int32_t k = 0; k < CHAINS; k++) {
-        if (a->chain[k].status == STW_OK) continue;
-        if (error != NULL) *error = a->chain[k].error;
-        return a->chain[k].status;
-    }
     const stw_chain *best = &a->chain[best_chain(a)];
     stw_chain *worst = &a->chain[worst_chain(a)];
     if (stw_score_is_better(&best->best_score, known)) {
@@ -315,7 +311,7 @@ static stw_status run_rounds(annealing *a, stw_score *known, stw_error *error) {
         a->heat = 1.0 - a->shared.progress;
         a->quota = next_quota(a, round);
         if (timed && stw_search_now_s(search) >= a->budget.until_s) break;
-        stw_pool_run(search->pool, CHAINS, work_on_chain, a);
+        TRY(stw_pool_try(search->pool, CHAINS, work_on_chain, a, error));
         TRY(meet(a, known, error));
     }
     return STW_OK;

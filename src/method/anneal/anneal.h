@@ -65,8 +65,7 @@ typedef struct stw_chain { /* N nodes, T tasks */
     double *plan_glue, *aversion; /* (T) */
     int32_t *steered;             /* (N) */
 
-    stw_status status;
-    stw_error error;
+    stw_error *error; /* where what fails in it says why, while it runs */
 } stw_chain;
 
 /* A chain with its memory, from a plan that another chain may have begun with already (`like`, or NULL). */

@@ -279,7 +279,7 @@ static stw_status steer(const stw_annealing *a, stw_chain *c, stw_arena scratch)
         .queues = s->machine->queues,
         .channel_gaps = chance(c, 0.15),
     };
-    TRY(stw_steer(&input, c->steered, NULL, scratch, &c->error));
+    TRY(stw_steer(&input, c->steered, NULL, scratch, c->error));
     for (int32_t i = 0; i < s->graph->N; i++) {
         if (a->units.level[0].of[i] >= 0 && s->graph->kind[i] != STW_NODE_VIEW) place(c, i, c->steered[i]);
     }
@@ -306,11 +306,11 @@ static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) 
         case STW_MOVE_NUDGE: stw_anneal_nudge(a, c); break;
         case STW_MOVE_RANK:
             stw_anneal_keep_priorities(c);
-            TRY(stw_rule_apply(STW_RULE_UPWARD_RANK, s->costs, &s->unfused, c->plan, scratch, &c->error));
+            TRY(stw_rule_apply(STW_RULE_UPWARD_RANK, s->costs, &s->unfused, c->plan, scratch, c->error));
             break;
         case STW_MOVE_BACKWARD:
             stw_anneal_keep_priorities(c);
-            TRY(stw_backward_priorities(s, c->plan, c->start_ps, scratch, &c->error));
+            TRY(stw_backward_priorities(s, c->plan, c->start_ps, scratch, c->error));
             break;
         case STW_MOVE_FUSE: stw_anneal_fuse(a, c); break;
         case STW_MOVE_COUNT: break;
@@ -318,7 +318,7 @@ static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) 
     if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;
     /* A rule that was asked for goes with every placement. */
     stw_anneal_keep_priorities(c);
-    return stw_rule_apply((stw_rule)a->search->rule, s->costs, &s->unfused, c->plan, scratch, &c->error);
+    return stw_rule_apply((stw_rule)a->search->rule, s->costs, &s->unfused, c->plan, scratch, c->error);
 }
 
 stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, int32_t worker, bool *changed) {

@@ -208,14 +208,10 @@ static void share_budget(stw_balance *b, int64_t evaluations, stw_moment began) 
 }
 
 static stw_status run_round(stw_balance *b, stw_plan *trial, stw_plan *plan, stw_score *best, bool *has_best, stw_error *error) {
-    stw_pool_run(b->search->pool, STW_BALANCE_CHAINS, stw_balance_work_on_chain, b);
+    TRY(stw_pool_try(b->search->pool, STW_BALANCE_CHAINS, stw_balance_work_on_chain, b, error));
     int32_t winner = 0;
     int64_t made = 0;
     for (int32_t k = 0; k < STW_BALANCE_CHAINS; k++) {
-        if (b->chain[k].status != STW_OK) {
-            if (error != NULL) *error = b->chain[k].error;
-            return b->chain[k].status;
-        }
         made += b->chain[k].made;
         if (b->chain[k].best_us < b->chain[winner].best_us) winner = k;
     }

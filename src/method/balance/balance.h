@@ -103,8 +103,6 @@ typedef struct stw_balance_chain {
     int32_t *best;  /* (A of the finest level) */
     double best_us; /* its largest load; infinite: it does not fit */
     int64_t made;   /* moves of the round */
-    stw_status status;
-    stw_error error;
 } stw_balance_chain;
 
 typedef struct stw_balance {
@@ -123,6 +121,6 @@ typedef struct stw_balance {
 } stw_balance;
 
 /* One chain in one round; work for a pool, context is the stw_balance. */
-void stw_balance_work_on_chain(void *context, int64_t index, int32_t worker);
+stw_status stw_balance_work_on_chain(void *context, int64_t chain, int32_t worker, stw_error *error);
 
 #endif

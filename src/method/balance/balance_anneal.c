@@ -105,7 +105,9 @@ static stw_status choose_start(const stw_balance *b, stw_balance_chain *c, int32
     return STW_OK;
 }
 
-static stw_status run_slice(stw_balance *b, int32_t index, int32_t worker, stw_error *error) {
+stw_status stw_balance_work_on_chain(void *context, int64_t chain, int32_t worker, stw_error *error) {
+    stw_balance *b = context;
+    const int32_t index = (int32_t)chain;
     stw_balance_chain *c = &b->chain[index];
     stw_arena scratch = b->search->scratch[worker];
     const stw_rng seeded = stw_rng_create(b->search->seed), mine = stw_rng_split(&seeded, 0x62616c616e6365); /* "balance" */
@@ -127,12 +129,6 @@ static stw_status run_slice(stw_balance *b, int32_t index, int32_t worker, stw_e
     }
     c->made = limit.made;
     return STW_OK;
-}
-
-void stw_balance_work_on_chain(void *context, int64_t index, int32_t worker) {
-    stw_balance *b = context;
-    stw_balance_chain *c = &b->chain[index];
-    c->status = run_slice(b, (int32_t)index, worker, &c->error);
 }
 
 /* ---- annealing ---- */

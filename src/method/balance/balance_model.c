@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "method/balance/balance.h"
 #include "plan/plan.h"
 
@@ -135,20 +136,19 @@ static bool same_ends(const edge_list *list, int32_t a, int32_t b) {
 
 /* Edges with the same ends become one. */
 static stw_status merge_edges(edge_list *list, stw_arena scratch, stw_error *error) {
-    uint64_t capacity = 16;
-    while (capacity < 2 * (uint64_t)list->count) capacity *= 2;
-    int32_t *slot, kept = 0; /* edge + 1 */
-    STW_TRY_NEW(&scratch, slot, (int64_t)capacity, error);
+    int32_t kept = 0, same;
+    stw_index index;
+    TRY(stw_index_create(&scratch, list->count, &index, error));
     for (int32_t e = 0; e < list->count; e++) {
-        uint64_t at = hash_edge(list, e);
-        while (slot[at & (capacity - 1)] != 0 && !same_ends(list, slot[at & (capacity - 1)] - 1, e)) at++;
-        int32_t *found = &slot[at & (capacity - 1)];
-        if (*found != 0) {
-            list->edge[*found - 1].bytes += list->edge[e].bytes;
-            list->edge[*found - 1].transfers += list->edge[e].transfers;
+        const uint64_t hash = hash_edge(list, e);
+        for (uint32_t step = 0; (same = stw_index_next(&index, hash, &step)) >= 0 && !same_ends(list, same, e);) {
+        }
+        if (same >= 0) {
+            list->edge[same].bytes += list->edge[e].bytes;
+            list->edge[same].transfers += list->edge[e].transfers;
         } else {
             list->edge[kept] = list->edge[e];
-            *found = ++kept;
+            TRY(stw_index_add(&index, hash, kept++, error));
         }
     }
     list->count = kept;

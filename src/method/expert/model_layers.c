@@ -1,5 +1,7 @@
 #include "method/expert/model_layers.h"
 
+#include "base/index.h"
+
 /* ---- layers by the names of parameters ---- */
 
 /* Layers by the names of parameters: "enc.3.gates.weight" is of layer "enc.3" with number 3, "emb.weight" of layer "emb". */
@@ -33,27 +35,20 @@ static stw_str layer_name(stw_str label, int32_t *number) {
     return component(label, 0);
 }
 
-typedef struct { /* names seen so far: a hash table with open addressing */
-    int64_t mask;
-    int32_t *layer; /* (mask + 1) layer + 1, or 0: free */
-    stw_str *name;  /* (mask + 1) */
-} name_table;
-
 /* The layer of this name, which gets the next number if it is new. */
-static int32_t find_layer(stw_layers *l, name_table *table, stw_str label) {
-    int32_t number;
+static stw_status find_layer(stw_layers *l, stw_names *names, stw_str label, int32_t *out, stw_error *error) {
+    int32_t number, *layer;
     const stw_str name = layer_name(label, &number);
-    int64_t k = (int64_t)(stw_str_hash(name) & (uint64_t)table->mask);
-    for (; table->layer[k] != 0; k = (k + 1) & table->mask) {
-        if (stw_str_equal(table->name[k], name)) return table->layer[k] - 1;
+    TRY(stw_names_enter(names, 0, name, &layer, error));
+    if (*layer < 0) {
+        *layer = l->count++;
+        l->number[*layer] = number;
     }
-    table->name[k] = name;
-    l->number[l->count] = number;
-    table->layer[k] = ++l->count;
-    return l->count - 1;
+    *out = *layer;
+    return STW_OK;
 }
 
-static void name_forward_ops(stw_layers *l, name_table *table) {
+static stw_status name_forward_ops(stw_layers *l, stw_names *names, stw_error *error) {
     const stw_graph *graph = l->graph;
     for (int32_t k = 0; k < graph->op_count; k++) {
         const int32_t op = graph->topological[k];
@@ -61,7 +56,8 @@ static void name_forward_ops(stw_layers *l, name_table *table) {
         for (int64_t r = graph->read_start[op]; l->forward[op] && r < graph->read_start[op + 1]; r++) {
             const int32_t value = graph->read[r].node;
             if (stw_node_is_resident(graph->kind[value]) && graph->label[value].length > 0) {
-                const int32_t layer = find_layer(l, table, graph->label[value]);
+                int32_t layer;
+                TRY(find_layer(l, names, graph->label[value], &layer, error));
                 if (layer > own) own = layer;
             } else if (l->forward[value] && l->layer[value] > inherited) {
                 inherited = l->layer[value];
@@ -69,6 +65,7 @@ static void name_forward_ops(stw_layers *l, name_table *table) {
         }
         l->layer[op] = own >= 0 ? own : inherited;
     }
+    return STW_OK;
 }
 
 /* What depends on no layer goes with the first one that needs it. */
@@ -95,16 +92,14 @@ static void complete_numbers(stw_layers *l) {
 static stw_status name_layers(stw_layers *layers, stw_arena *arena, stw_error *error) {
     const stw_graph *graph = layers->graph;
     int64_t labels = 0;
-    name_table table = {.mask = 63};
+    stw_names names;
     for (int32_t i = 0; i < graph->N; i++) labels += stw_node_is_resident(graph->kind[i]);
-    while (table.mask < 2 * labels) table.mask = 2 * table.mask + 1;
     STW_TRY_NEW(arena, layers->layer, graph->N, error);
     STW_TRY_NEW(arena, layers->number, labels, error);
     stw_arena scratch = *arena;
-    STW_TRY_NEW(&scratch, table.layer, table.mask + 1, error);
-    STW_TRY_NEW(&scratch, table.name, table.mask + 1, error);
+    TRY(stw_names_create(&scratch, labels, &names, error));
     for (int32_t i = 0; i < graph->N; i++) layers->layer[i] = -1;
-    name_forward_ops(layers, &table);
+    TRY(name_forward_ops(layers, &names, error));
     name_beginnings(layers);
     complete_numbers(layers);
     return STW_OK;
