@@ -24,7 +24,7 @@ static void print_families(void) {
 static void print_machines(void) {
     static const int32_t counts[] = {1, 2, 4, 8};
     const char *name, *description;
-    for (int32_t i = 0; stw_machine_builtin(i, &name, &description); i++) {
+    for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         const char *place = strchr(name, 'N');
         if (place == NULL || place != strpbrk(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) continue;
         for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
