@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/aims.h"
+
 static const stw_option table[] = {
 #include "api/options.def"
 };

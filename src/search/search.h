@@ -17,8 +17,6 @@
 #include "sim/complete.h"
 #include "sim/score.h"
 
-enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4, STW_TASK_ALL = 7 }; /* what may be decided */
-
 typedef struct stw_budget { /* whichever ends first; 0: no such limit */
     int64_t evaluations;
     double until_s; /* on the search's clock */
