@@ -1,4 +1,4 @@
 /* TensorFlow graphs in bytes: no input crashes the reader, and what it takes is consistent. */
-#define STW_READER_IS   stw_graphdef_is
-#define STW_READER_READ stw_graphdef_read
+#define STW_READER_IS                      stw_graphdef_is
+#define STW_READER_READ(bytes, out, error) stw_graphdef_read(bytes, NULL, out, error)
 #include "graph_reader.h"

@@ -71,7 +71,8 @@ static stw_status check_seconds(const stw_option *option, const char *value, stw
     return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a time; write 10s, 500ms or 2min", option->name, value);
 }
 
-stw_status stw_option_check(const stw_option *option, const char *value, stw_error *error) {
+/* STW_ERROR_INPUT with a line that names option, value and what is allowed. */
+static stw_status check_value(const stw_option *option, const char *value, stw_error *error) {
     switch (option->kind) {
         case STW_OPTION_BYTES: return check_bytes(option, value, error);
         case STW_OPTION_INTEGER: return check_integer(option, value, error);
@@ -118,7 +119,7 @@ stw_status stw_options_set(stw_options *options, const char *name, const char *v
     const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
     if (option == NULL) return stw_fail(error, STW_ERROR_INPUT, "there is no option '%s'", name == NULL ? "" : name);
     if (value == NULL) return stw_fail(error, STW_ERROR_INPUT, "--%s: there is no value", option->name);
-    TRY(stw_option_check(option, value, error));
+    TRY(check_value(option, value, error));
     const size_t size = strlen(value) + 1;
     char *copy = malloc(size);
     if (copy == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for options");

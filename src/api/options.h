@@ -51,8 +51,6 @@ const stw_option *stw_option_at(int32_t index);
 /* The row of a name (or letter) that one of `commands` takes, or NULL. */
 const stw_option *stw_option_find(stw_str name, unsigned commands);
 const stw_option *stw_option_find_letter(char letter, unsigned commands);
-/* STW_ERROR_INPUT with a line that names option, value and what is allowed. */
-stw_status stw_option_check(const stw_option *option, const char *value, stw_error *error);
 
 /* Like stw_options_create, for the rows of a command instead of those of the library. */
 stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_error *error);

@@ -6,7 +6,7 @@
 #include "base/vector.h"
 #include "import/builder.h"
 #include "import/inputs_first.h"
-#include "import/place.h"
+#include "import/position.h"
 
 typedef struct link_list { /* (node, from) pairs as they were added */
     stw_vector node, from;
@@ -54,13 +54,13 @@ stw_status stw_builder_create_with(stw_arena *arena, stw_vocabulary vocabulary, 
 /* Fails about a node: its position in the file and its name stand in front. */
 static stw_status fail(const stw_builder *b, int32_t node, stw_error *error, const char *format, ...) STW_PRINTF(4, 5);
 static stw_status fail(const stw_builder *b, int32_t node, stw_error *error, const char *format, ...) {
-    char text[300], place[STW_PLACE_SIZE] = "", op[100] = "";
+    char text[300], place[STW_POSITION_SIZE] = "", op[100] = "";
     const stw_raw_node *raw = &b->node[node];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (raw->at >= 0) stw_place(b->text, raw->at, place);
+    if (raw->at >= 0) stw_show_position(b->text, raw->at, place);
     /* What has no operator stands in no list of nodes: a parameter, an input. */
     if (raw->op.length == 0 && stw_node_is_source((uint8_t)raw->kind))
         return stw_fail(error, STW_ERROR_INPUT, "%s%s%s '%.*s': %s", place, place[0] != '\0' ? ": " : "",

@@ -13,8 +13,6 @@ stw_status stw_graph_parse_reading(const void *bytes, size_t size, const char *l
 
 /* Ops that give out nothing (a dimension is 0): they cost nothing. */
 int32_t stw_count_empty_ops(const stw_graph *graph);
-/* Which sizes are open, how many ops are empty for that reason, and how to give sizes; empty where none is open. */
-stw_str stw_open_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena);
 
 stw_status stw_opgraph_read(stw_str text, stw_graph **out, stw_error *error);
 
@@ -30,17 +28,14 @@ stw_status stw_check_known(stw_str bytes, stw_error *error);
 
 /* ONNX models. Dimensions that neither the file nor `options` says count as 1; weights are not looked at. */
 bool stw_onnx_is(stw_str bytes);
-stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error);
-stw_status stw_onnx_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
+stw_status stw_onnx_read(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
 
 /* TensorFlow GraphDef, in bytes and in text. Dimensions that neither the file nor `options` says count as 1; loops count once.
  * graph->origin is the position among the nodes of the file; beyond them come views of single outputs. */
 bool stw_graphdef_is(stw_str bytes);
-stw_status stw_graphdef_read(stw_str bytes, stw_graph **out, stw_error *error);
-stw_status stw_graphdef_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
+stw_status stw_graphdef_read(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
 bool stw_pbtxt_is(stw_str text);
-stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error);
-stw_status stw_pbtxt_read_shaped(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error);
+stw_status stw_pbtxt_read(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error);
 
 /* TensorFlow's SavedModel, which is always refused, with what to do instead. */
 bool stw_saved_model_is(stw_str bytes);

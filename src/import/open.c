@@ -48,7 +48,8 @@ static void write_example(const stw_read_options *options, const stw_model_input
     if (shown == 0) snprintf(text, size, "%.*s=N,...", STW_STR_SHOW(input->name));
 }
 
-stw_str stw_open_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena) {
+/* Which sizes are open, how many ops are empty for that reason, and how to give sizes; empty where none is open. */
+static stw_str remark_of(const stw_graph *graph, const stw_read_options *options, stw_arena *arena) {
     char example[300] = "", empty[100] = "";
     const stw_model_input *input = find_open(options);
     if (input == NULL) return (stw_str){0};
@@ -71,9 +72,9 @@ static const struct {
     stw_status (*read)(stw_str bytes, stw_graph **out, stw_error *error);
     stw_status (*read_shaped)(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
 } models[] = {
-    {stw_saved_model_is, NULL, stw_saved_model_refuse}, {stw_onnx_is, NULL, stw_onnx_read_shaped},
+    {stw_saved_model_is, NULL, stw_saved_model_refuse}, {stw_onnx_is, NULL, stw_onnx_read},
     {stw_hlo_text_is, stw_hlo_text_read, NULL},         {stw_hlo_proto_is, stw_hlo_proto_read, NULL},
-    {stw_graphdef_is, NULL, stw_graphdef_read_shaped},  {stw_pbtxt_is, NULL, stw_pbtxt_read_shaped},
+    {stw_graphdef_is, NULL, stw_graphdef_read},         {stw_pbtxt_is, NULL, stw_pbtxt_read},
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 
@@ -121,7 +122,7 @@ static stw_status read_noting(stw_str text, stw_arena scratch, stw_read_options 
     stw_read_options none = {.arena = &scratch};
     if (options == NULL) options = &none;
     TRY(read_any(text, scratch, options, out, error));
-    (*out)->open_sizes = stw_open_remark(*out, options, &(*out)->arena);
+    (*out)->open_sizes = remark_of(*out, options, &(*out)->arena);
     return STW_OK;
 }
 

@@ -10,7 +10,7 @@
 static inline stw_graph *read_text(const char *text, stw_error *error) {
     stw_graph *graph = NULL;
     CHECK(stw_pbtxt_is(stw_str_of(text)));
-    const stw_status status = stw_pbtxt_read(stw_str_of(text), &graph, error);
+    const stw_status status = stw_pbtxt_read(stw_str_of(text), NULL, &graph, error);
     CHECK((status == STW_OK) == (graph != NULL));
     return graph;
 }

@@ -18,7 +18,7 @@ static stw_graph *open_file(const char *name, stw_arena *arena) {
     if (!CHECK_EQ_INT(stw_file_read(path, arena, &bytes, &error), STW_OK)) return NULL;
     const bool text = strstr(name, ".pbtxt") != NULL;
     CHECK(stw_pbtxt_is(bytes) == text && stw_graphdef_is(bytes) == !text);
-    CHECK_EQ_INT(text ? stw_pbtxt_read(bytes, &graph, &error) : stw_graphdef_read(bytes, &graph, &error), STW_OK);
+    CHECK_EQ_INT(text ? stw_pbtxt_read(bytes, NULL, &graph, &error) : stw_graphdef_read(bytes, NULL, &graph, &error), STW_OK);
     CHECK_STR(error.message, "");
     return graph;
 }
@@ -364,7 +364,7 @@ TEST(graphdef, truncated_and_damaged_files) {
         stw_graph *graph = NULL;
         char *copy = malloc((size_t)length + 1); /* its exact size, so that sanitizers see a step too far */
         memcpy(copy, bytes.p, (size_t)length);
-        const stw_status status = stw_graphdef_read((stw_str){copy, length}, &graph, &error);
+        const stw_status status = stw_graphdef_read((stw_str){copy, length}, NULL, &graph, &error);
         if (status != STW_OK) CHECK(graph == NULL && error.message[0] != '\0');
         taken += status == STW_OK;
         stw_graph_destroy(graph);
@@ -372,7 +372,7 @@ TEST(graphdef, truncated_and_damaged_files) {
         memcpy(copy, bytes.p, (size_t)length);
         if (length > 0) copy[length / 2] = (char)(copy[length / 2] ^ 0x55);
         (void)stw_graphdef_is((stw_str){copy, length});
-        if (length % 4 == 0 && stw_graphdef_read((stw_str){copy, length}, &graph, &error) == STW_OK) CHECK(graph != NULL);
+        if (length % 4 == 0 && stw_graphdef_read((stw_str){copy, length}, NULL, &graph, &error) == STW_OK) CHECK(graph != NULL);
         stw_graph_destroy(graph);
         free(copy);
     }
@@ -389,9 +389,9 @@ TEST(graphdef, lengths_past_the_end) {
         "a";
     stw_error error = {0};
     stw_graph *graph = NULL;
-    CHECK_EQ_INT(stw_graphdef_read((stw_str){first, sizeof first - 1}, &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graphdef_read((stw_str){first, sizeof first - 1}, NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "byte 0: field 1 has 127 bytes");
-    CHECK_EQ_INT(stw_graphdef_read((stw_str){endless, sizeof endless - 1}, &graph, &error), STW_ERROR_INPUT);
+    CHECK_EQ_INT(stw_graphdef_read((stw_str){endless, sizeof endless - 1}, NULL, &graph, &error), STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "is the file cut off?");
     CHECK(!stw_graphdef_is((stw_str){first, sizeof first - 1}) && !stw_graphdef_is((stw_str){NULL, 0}));
 }
@@ -435,7 +435,7 @@ TEST(graphdef, waits_of_views_are_bounded) {
         for (int k = 0; k < readers; k++) at += sprintf(at, "node { name: 'r%d' op: 'Relu' input: 'v%d' }\n", k, CHAIN);
         stw_error error = {0};
         stw_graph *graph = NULL;
-        const stw_status status = stw_pbtxt_read((stw_str){text, (int64_t)(at - text)}, &graph, &error);
+        const stw_status status = stw_pbtxt_read((stw_str){text, (int64_t)(at - text)}, NULL, &graph, &error);
         CHECK_EQ_INT(status, distinct ? STW_ERROR_INPUT : STW_OK);
         if (distinct) {
             CHECK_CONTAINS(error.message, "ops wait for more than 2");

@@ -58,7 +58,7 @@ TEST(functions, as_tensorflow_writes_them) {
     stw_graph *g = NULL;
     if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
     CHECK_EQ_INT(stw_file_read(STW_SOURCE_DIR "/tests/import/data/tf_functions.pb", &arena, &bytes, NULL), STW_OK);
-    if (CHECK_EQ_INT(stw_graphdef_read(bytes, &g, NULL), STW_OK)) {
+    if (CHECK_EQ_INT(stw_graphdef_read(bytes, NULL, &g, NULL), STW_OK)) {
         CHECK_EQ_INT(g->open_loops, 0);
         check_work(g, "PartitionedCall", PRODUCT + TANH);
         check_work(g, "PartitionedCall_1", PRODUCT + TANH);

@@ -537,7 +537,7 @@ TEST(onnx, every_truncation) {
         memcpy(cut, bytes.p, (size_t)length);
         stw_graph *graph = NULL;
         stw_error error = {0};
-        const bool failed = stw_onnx_read((stw_str){cut, length}, &graph, &error) != STW_OK;
+        const bool failed = stw_onnx_read((stw_str){cut, length}, NULL, &graph, &error) != STW_OK;
         CHECK(failed == (error.message[0] != '\0'));
         refused += failed;
         stw_graph_destroy(graph);

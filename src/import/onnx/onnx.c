@@ -156,7 +156,7 @@ static stw_status read_into(stw_onnx_reader *r, stw_graph **out, stw_error *erro
     return stw_builder_finish(r->builder, name, STW_STR("onnx"), out, error);
 }
 
-stw_status stw_onnx_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
+stw_status stw_onnx_read(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
     *out = NULL;
     stw_arena arena;
     stw_onnx_reader r = {.error = error, .options = options, .default_dim = 1};
@@ -169,8 +169,4 @@ stw_status stw_onnx_read_shaped(stw_str bytes, stw_read_options *options, stw_gr
     stw_arena_destroy(&r.scratch);
     stw_arena_destroy(&arena);
     return status;
-}
-
-stw_status stw_onnx_read(stw_str bytes, stw_graph **out, stw_error *error) {
-    return stw_onnx_read_shaped(bytes, NULL, out, error);
 }

@@ -81,20 +81,12 @@ static stw_status read_in_arena(read_model *read, stw_str bytes, stw_read_option
     return status;
 }
 
-stw_status stw_graphdef_read_shaped(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
+stw_status stw_graphdef_read(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error) {
     return read_in_arena(stw_tf_read_wire, bytes, options, out, error);
 }
 
-stw_status stw_pbtxt_read_shaped(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error) {
+stw_status stw_pbtxt_read(stw_str text, stw_read_options *options, stw_graph **out, stw_error *error) {
     return read_in_arena(stw_tf_read_text, text, options, out, error);
-}
-
-stw_status stw_graphdef_read(stw_str bytes, stw_graph **out, stw_error *error) {
-    return stw_graphdef_read_shaped(bytes, NULL, out, error);
-}
-
-stw_status stw_pbtxt_read(stw_str text, stw_graph **out, stw_error *error) {
-    return stw_pbtxt_read_shaped(text, NULL, out, error);
 }
 
 static bool is_identifier(stw_str s) {
