@@ -45,6 +45,7 @@ check: venv all check-style
 
 check-style: setup
 	python3 scripts/check_includes.py
+	python3 scripts/check_unused.py
 	python3 scripts/check_paths.py
 	python3 scripts/check_ops.py data/graphs/*.json.gz
 	scripts/format.sh --check

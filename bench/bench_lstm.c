@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "nn/layers.h"
+#include "support/lstm_steps.h"
 
 static double seconds_per_case = 1.0;
 static stw_error error;

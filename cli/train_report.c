@@ -81,7 +81,6 @@ static stw_str text_or_null(const char *text) { return text == NULL ? (stw_str){
 
 /* Keys as in the head of a plan file. */
 static void write_head(stw_json_writer *w, const cli_training *t) {
-    static const char *const task_name[] = {"placement", "schedule", "fusion"}; /* by bit */
     cli_field_text(w, "format", STW_STR("training"));
     cli_field_int(w, "version", 1);
     stw_json_write_key(w, "graph");
@@ -92,11 +91,7 @@ static void write_head(stw_json_writer *w, const cli_training *t) {
     stw_json_write_key(w, "machine");
     stw_machine_write(t->machine, w);
     stw_json_write_key(w, "tasks");
-    stw_json_begin_array(w);
-    for (int k = 0; k < 3; k++) {
-        if (t->settings->tasks & (1u << k)) stw_json_write_string(w, stw_str_of(task_name[k]));
-    }
-    stw_json_end_array(w);
+    stw_tasks_write(t->settings->tasks, w);
     cli_field_text(w, "method", t->row->best < 0 ? (stw_str){0} : stw_str_of(candidate_of(t)->method));
     cli_field_int(w, "seed", (int64_t)t->settings->seed);
     cli_field_text(w, "objective", stw_str_of(stw_objective_name[t->settings->objective]));

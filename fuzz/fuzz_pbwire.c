@@ -4,6 +4,7 @@
 
 #include "fuzz.h"
 #include "import/wire/pbwire.h"
+#include "support/pb_fixed.h"
 
 static void require(bool held) { /* not assert: it must hold in every build */
     if (!held) abort();

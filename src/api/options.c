@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/aims.h"
+
 static const stw_option table[] = {
 #include "api/options.def"
 };
@@ -71,7 +73,8 @@ static stw_status read_choice(const stw_option *option, const char *choices, con
     return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not one of %s", option->name, text, choices);
 }
 
-stw_status stw_option_read(const stw_option *option, const char *text, stw_option_value *out, stw_error *error) {
+/* Checks and reads the text of a value. STW_ERROR_INPUT with a line that names option, value and what is allowed. */
+static stw_status read_value(const stw_option *option, const char *text, stw_option_value *out, stw_error *error) {
     *out = (stw_option_value){0};
     switch (option->kind) {
         case STW_OPTION_BYTES: return read_bytes(option, text, &out->number, error);
@@ -116,7 +119,7 @@ stw_status stw_options_set(stw_options *options, const char *name, const char *v
     if (option == NULL) return stw_fail(error, STW_ERROR_INPUT, "there is no option '%s'", name == NULL ? "" : name);
     if (value == NULL) return stw_fail(error, STW_ERROR_INPUT, "--%s: there is no value", option->name);
     stw_option_value meaning;
-    TRY(stw_option_read(option, value, &meaning, error));
+    TRY(read_value(option, value, &meaning, error));
     const size_t size = strlen(value) + 1;
     char *copy = malloc(size);
     if (copy == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for options");
@@ -162,7 +165,7 @@ static bool get_value(const stw_options *options, const char *name, stw_option_v
     const stw_option *option = find_value(options, name, &text);
     if (option == NULL) return false;
     if (text != option->default_value) *out = options->value[option - table];
-    return text != option->default_value || stw_option_read(option, text, out, NULL) == STW_OK;
+    return text != option->default_value || read_value(option, text, out, NULL) == STW_OK;
 }
 
 int64_t stw_options_number(const stw_options *options, const char *name, int64_t otherwise) {

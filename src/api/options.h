@@ -56,8 +56,6 @@ typedef union stw_option_value {
     int64_t number; /* integers, bytes; flags: 1 is "yes" */
     double seconds;
 } stw_option_value;
-/* Checks and reads the text of a value. STW_ERROR_INPUT with a line that names option, value and what is allowed. */
-stw_status stw_option_read(const stw_option *option, const char *text, stw_option_value *out, stw_error *error);
 
 /* Like stw_options_create, for the rows of a command instead of those of the library. */
 stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_error *error);

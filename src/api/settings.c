@@ -6,30 +6,6 @@
 #include "api/options.h"
 #include "plan/fuse.h"
 
-const char *const stw_objective_name[3] = {"time", "memory", "throughput"};
-
-/* "placement,schedule,fusion" in any order, each once. */
-static stw_status read_tasks(const char *text, unsigned *out, stw_error *error) {
-    static const char *const names[] = {"placement", "schedule", "fusion"};
-    *out = strcmp(text, "all") == 0 ? STW_TASK_ALL : 0;
-    if (*out != 0) return STW_OK;
-    for (const char *word = text; word != NULL;) {
-        const char *comma = strchr(word, ',');
-        const size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
-        unsigned bit = 0;
-        for (int k = 0; k < 3; k++) {
-            if (strlen(names[k]) == length && memcmp(names[k], word, length) == 0) bit = 1u << k;
-        }
-        if (bit == 0 || (*out & bit) != 0) {
-            return stw_fail(error, STW_ERROR_INPUT,
-                            "--tasks: '%s' is not a list of placement, schedule and fusion, each at most once", text);
-        }
-        *out |= bit;
-        word = comma == NULL ? NULL : comma + 1;
-    }
-    return STW_OK;
-}
-
 static stw_status read_units(const char *text, stw_settings *out, stw_error *error) {
     int64_t count = 0;
     if (strcmp(text, "auto") == 0) return STW_OK;
@@ -75,10 +51,9 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
     const char *fusion = stw_options_text(options, "fusion");
     const char *units = stw_options_text(options, "units");
     *out = (stw_settings){.rule = -1, .fusion = -1, .tasks = otherwise, .unit_count = 512};
-    for (int k = 0; k < 3; k++) {
-        if (objective != NULL && strcmp(objective, stw_objective_name[k]) == 0) out->objective = (stw_objective)k;
-    }
-    if (tasks != NULL) TRY(read_tasks(tasks, &out->tasks, error));
+    if (objective != NULL) stw_objective_find(objective, &out->objective);
+    if (tasks != NULL && !stw_tasks_find(tasks, &out->tasks))
+        return stw_fail(error, STW_ERROR_INPUT, "--tasks: '%s' is not a list of " STW_TASK_LIST ", each at most once", tasks);
     stw_rule named = STW_RULE_FIFO;
     if (rule != NULL && stw_rule_find(stw_str_of(rule), &named)) out->rule = (int32_t)named;
     stw_fusion grouped = STW_FUSION_NONE;

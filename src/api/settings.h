@@ -21,7 +21,5 @@ typedef struct stw_settings {
 
 /* `options` may be NULL: all defaults. `tasks`: what is decided where they do not say. */
 stw_status stw_settings_read(const stw_options *options, unsigned tasks, stw_settings *out, stw_error *error);
-/* "time", "memory", "throughput" */
-extern const char *const stw_objective_name[3];
 
 #endif

@@ -132,8 +132,6 @@ struct stw_backend {
 
 /* cpu/: float, a BLAS library where there is one, threads of the pool (borrowed; NULL: the calling thread alone). */
 stw_status stw_backend_cpu(stw_pool *pool, stw_backend **out, stw_error *error);
-/* reference/: plain loops, one thread; the oracle. real_bytes 4 or 8. */
-stw_status stw_backend_reference(size_t real_bytes, stw_backend **out, stw_error *error);
 
 static inline void stw_backend_destroy(stw_backend *b) {
     if (b != NULL) b->destroy(b);

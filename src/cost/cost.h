@@ -25,7 +25,6 @@ struct stw_costs {
 
 /* The model: launch + latency of the class + max(arithmetic, memory traffic), in microseconds. */
 double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops);
-double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes);
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes);
 
 /* error.c: how far times may be off, |known / true - 1| in the mean (docs/cost-model.md). Of an op: */

@@ -19,14 +19,14 @@ double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int3
     return flops / (peak_flops(device, op_class, dtype) * device->efficiency[op_class]) * 1e6;
 }
 
-double stw_cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes) {
+static double cost_traffic_us(const stw_device *device, stw_op_class op_class, double bytes) {
     return bytes / (device->bandwidth * device->efficiency[op_class]) * 1e6;
 }
 
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes) {
     if (op_class == STW_CLASS_ALIAS) return 0.0; /* nothing is launched */
     return device->launch_us + device->latency_us[op_class] +
-           fmax(stw_cost_compute_us(device, op_class, dtype, flops), stw_cost_traffic_us(device, op_class, bytes));
+           fmax(stw_cost_compute_us(device, op_class, dtype, flops), cost_traffic_us(device, op_class, bytes));
 }
 
 void stw_group_work_add(stw_group_work *work, const stw_costs *costs, int32_t cost_class, int32_t member) {
@@ -42,7 +42,7 @@ double stw_cost_group_us(const stw_device *device, const stw_group_work *work) {
         if (work->class_bytes[c] > work->class_bytes[most]) most = c;
         bytes += work->class_bytes[c];
     }
-    const double traffic_us = stw_cost_traffic_us(device, (stw_op_class)most, bytes);
+    const double traffic_us = cost_traffic_us(device, (stw_op_class)most, bytes);
     const double model_us = device->launch_us + device->latency_us[most] + fmax(work->compute_us, traffic_us);
     return work->model_us > 0.0 ? work->us / work->model_us * model_us : work->us;
 }

@@ -33,14 +33,6 @@ stw_status stw_comm_open(stw_comm **out, stw_error *error) {
     return stw_comm_open_self(&launch, out, error);
 }
 
-const char *stw_comm_library(void) {
-#ifdef STW_HAVE_MPI
-    return stw_comm_mpi_library();
-#else
-    return "none";
-#endif
-}
-
 void stw_comm_close(stw_comm *comm) {
     if (comm != NULL) comm->transport->close(comm);
 }
@@ -66,11 +58,6 @@ stw_status stw_comm_gather(stw_comm *comm, const void *mine, const int64_t *byte
     return done(comm, comm->transport->gather(comm, mine, bytes, all, error));
 }
 
-stw_status stw_comm_sum_floats(stw_comm *comm, float *values, int64_t count, stw_error *error) {
-    TRY(check(comm, "summing", error));
-    return done(comm, comm->transport->sum_floats(comm, values, count, error));
-}
-
 stw_status stw_comm_sum_doubles(stw_comm *comm, double *values, int64_t count, stw_error *error) {
     TRY(check(comm, "summing", error));
     return done(comm, comm->transport->sum_doubles(comm, values, count, error));
@@ -89,17 +76,8 @@ stw_status stw_comm_any(stw_comm *comm, bool *flag, stw_error *error) {
     return STW_OK;
 }
 
-stw_status stw_comm_barrier(stw_comm *comm, stw_error *error) {
-    TRY(check(comm, "waiting for all processes", error));
-    return done(comm, comm->transport->barrier(comm, error));
-}
-
 void stw_comm_give_up(stw_comm *comm) {
     if (comm != NULL) comm->broken = true;
-}
-
-void stw_comm_abort(stw_comm *comm) {
-    if (comm != NULL) comm->transport->abort(comm);
 }
 
 /* The failure of rank `from`, into `told` of every rank. */

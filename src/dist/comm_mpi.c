@@ -78,24 +78,16 @@ static stw_status gather(stw_comm *comm, const void *mine, const int64_t *bytes,
     return STW_OK;
 }
 
-static stw_status sum(stw_comm *comm, void *values, int64_t count, int64_t size, MPI_Datatype type, stw_error *error) {
+static stw_status sum_doubles(stw_comm *comm, double *values, int64_t count, stw_error *error) {
     const mpi_state *m = comm->state;
+    const int64_t size = sizeof *values;
     for (int64_t at = 0; at < count;) {
         const int64_t piece = smaller(count - at, comm->limit / size);
-        char *place = (char *)values + at * size;
-        TRY(told(MPI_Allreduce(MPI_IN_PLACE, place, (int)piece, type, MPI_SUM, m->world), "summing", error));
+        TRY(told(MPI_Allreduce(MPI_IN_PLACE, values + at, (int)piece, MPI_DOUBLE, MPI_SUM, m->world), "summing", error));
         comm->traffic += piece * size;
         at += piece;
     }
     return STW_OK;
-}
-
-static stw_status sum_floats(stw_comm *comm, float *values, int64_t count, stw_error *error) {
-    return sum(comm, values, count, sizeof *values, MPI_FLOAT, error);
-}
-
-static stw_status sum_doubles(stw_comm *comm, double *values, int64_t count, stw_error *error) {
-    return sum(comm, values, count, sizeof *values, MPI_DOUBLE, error);
 }
 
 static stw_status most(stw_comm *comm, int32_t *value, stw_error *error) {
@@ -103,16 +95,6 @@ static stw_status most(stw_comm *comm, int32_t *value, stw_error *error) {
     TRY(told(MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT32_T, MPI_MAX, m->world), "agreeing", error));
     comm->traffic += (int64_t)sizeof *value;
     return STW_OK;
-}
-
-static stw_status barrier(stw_comm *comm, stw_error *error) {
-    const mpi_state *m = comm->state;
-    return told(MPI_Barrier(m->world), "waiting", error);
-}
-
-static void end_job(stw_comm *comm) {
-    const mpi_state *m = comm->state;
-    if (comm->size > 1) MPI_Abort(m->world, 1);
 }
 
 /* A process that ends without MPI_Finalize makes the launcher end the job: right where others wait for it in vain. */
@@ -130,9 +112,9 @@ static void close_mpi(stw_comm *comm) {
     free(comm);
 }
 
-static const stw_transport transport = {gather, sum_floats, sum_doubles, broadcast, most, barrier, end_job, close_mpi};
+static const stw_transport transport = {gather, sum_doubles, broadcast, most, close_mpi};
 
-const char *stw_comm_mpi_library(void) {
+static const char *library(void) {
 #if defined OMPI_MAJOR_VERSION
 #define TEXT(number)  #number
 #define VALUE(number) TEXT(number)
@@ -154,7 +136,7 @@ static stw_status initialise(mpi_state *m, stw_error *error) {
     TRY(told(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "starting", error));
     m->finalize = true;
     if (provided < MPI_THREAD_FUNNELED)
-        return stw_fail(error, STW_ERROR_INPUT, "this MPI (%s) does not work in programs with threads", stw_comm_mpi_library());
+        return stw_fail(error, STW_ERROR_INPUT, "this MPI (%s) does not work in programs with threads", library());
     return STW_OK;
 }
 
@@ -164,7 +146,7 @@ static stw_status check_launch(const stw_comm *comm, const stw_launch *launch, s
     return stw_fail(error, STW_ERROR_INPUT,
                     "started as one of several processes, but MPI sees %d: use the mpirun of the MPI that this program was built "
                     "with, %s",
-                    (int)comm->size, stw_comm_mpi_library());
+                    (int)comm->size, library());
 }
 
 static stw_status set_up(stw_comm *comm, const stw_launch *launch, stw_error *error) {

@@ -10,11 +10,6 @@ static stw_status gather(stw_comm *comm, const void *mine, const int64_t *bytes,
     return STW_OK;
 }
 
-static stw_status sum_floats(stw_comm *comm, float *values, int64_t count, stw_error *error) {
-    (void)comm, (void)values, (void)count, (void)error;
-    return STW_OK;
-}
-
 static stw_status sum_doubles(stw_comm *comm, double *values, int64_t count, stw_error *error) {
     (void)comm, (void)values, (void)count, (void)error;
     return STW_OK;
@@ -30,16 +25,9 @@ static stw_status most(stw_comm *comm, int32_t *value, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status barrier(stw_comm *comm, stw_error *error) {
-    (void)comm, (void)error;
-    return STW_OK;
-}
-
-static void end_others(stw_comm *comm) { (void)comm; }
-
 static void close_self(stw_comm *comm) { free(comm); }
 
-static const stw_transport transport = {gather, sum_floats, sum_doubles, broadcast, most, barrier, end_others, close_self};
+static const stw_transport transport = {gather, sum_doubles, broadcast, most, close_self};
 
 stw_status stw_comm_open_self(const stw_launch *launch, stw_comm **out, stw_error *error) {
     if (launch->size > 1 || launch->rank > 0) /* each would do all the work and write the same files */

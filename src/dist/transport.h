@@ -7,12 +7,9 @@
 /* Sizes are >= 0; count is of items. Each returns STW_OK or fills `error`. */
 typedef struct stw_transport {
     stw_status (*gather)(stw_comm *comm, const void *mine, const int64_t *bytes, void *all, stw_error *error);
-    stw_status (*sum_floats)(stw_comm *comm, float *values, int64_t count, stw_error *error);
     stw_status (*sum_doubles)(stw_comm *comm, double *values, int64_t count, stw_error *error);
     stw_status (*broadcast)(stw_comm *comm, void *bytes, int64_t count, stw_error *error);
     stw_status (*most)(stw_comm *comm, int32_t *value, stw_error *error); /* the largest of all ranks */
-    stw_status (*barrier)(stw_comm *comm, stw_error *error);
-    void (*abort)(stw_comm *comm);
     void (*close)(stw_comm *comm); /* frees `comm`; without waiting for the others if `broken` */
 } stw_transport;
 
@@ -36,6 +33,5 @@ stw_status stw_comm_open_self(const stw_launch *launch, stw_comm **out, stw_erro
 
 /* comm_mpi.c; only where STW_HAVE_MPI is defined. */
 stw_status stw_comm_open_mpi(const stw_launch *launch, stw_comm **out, stw_error *error);
-const char *stw_comm_mpi_library(void);
 
 #endif

@@ -67,14 +67,12 @@ stw_noise stw_result_noise(const stw_result *result) {
 stw_status stw_result_write(const stw_result *result, const char *path, bool head_only, stw_error *error) {
     STW_NEED(result);
     STW_NEED(path);
-    static const char *const task_name[] = {"placement", "schedule", "fusion"}; /* by bit */
-    const char *task[3];
     stw_candidate candidate[STW_MAX_ENTRIES];
     stw_plan_head head = {.simulator = result->simulator,
                           .plan = stw_result_plan(result),
-                          .task = task,
+                          .tasks = result->settings.tasks,
                           .seed = (int64_t)result->settings.seed,
-                          .objective = stw_objective_name[result->settings.objective],
+                          .objective = result->settings.objective,
                           .outcome = {.value = NAN, .step_s = NAN},
                           .bounds = result->bounds,
                           .optimal = stw_result_is_optimal(result),
@@ -82,9 +80,6 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .noise = result->best > 0 ? &result->noise : NULL, /* the default is level with itself */
                           .candidate = candidate,
                           .candidate_count = result->count};
-    for (int32_t k = 0; k < 3; k++) {
-        if (result->settings.tasks & (1u << k)) task[head.task_count++] = task_name[k];
-    }
     for (int32_t k = 0; k < result->count; k++) stw_result_candidate(result, k, &candidate[k]);
     if (result->best >= 0) head.outcome = candidate[result->best];
     return stw_plan_head_write(&head, path, head_only, error);

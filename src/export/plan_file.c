@@ -36,14 +36,7 @@ static void write_names(stw_json_writer *w, const stw_plan_head *head, const stw
     stw_json_write_key(w, "machine");
     stw_machine_write(head->simulator->machine, w);
     stw_json_write_key(w, "tasks");
-    stw_json_begin_array(w);
-    bool listed = false;
-    for (int32_t k = 0; k < head->task_count; k++) {
-        stw_json_write_string(w, stw_str_of(head->task[k]));
-        listed |= strcmp(head->task[k], "fusion") == 0;
-    }
-    if (!listed && is_fused(head->plan, groups)) stw_json_write_string(w, STW_STR("fusion"));
-    stw_json_end_array(w);
+    stw_tasks_write(head->tasks | (is_fused(head->plan, groups) ? STW_TASK_FUSION : 0u), w);
     write_key_text(w, "method", head->plan == NULL ? (stw_str){0} : head->plan->method);
     stw_json_field_int64(w, "seed", head->seed);
 }
@@ -113,7 +106,7 @@ static void write_warnings(stw_json_writer *w, const stw_costs *costs) {
 
 static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     const int32_t D = head->simulator->machine->device_count;
-    write_key_text(w, "objective", stw_str_of(head->objective));
+    write_key_text(w, "objective", stw_str_of(stw_objective_name[head->objective]));
     stw_json_field_double(w, "value", head->outcome.value);
     stw_json_field_double(w, "step_s", head->outcome.step_s);
     stw_json_field_bool(w, "valid", head->outcome.valid);
@@ -246,17 +239,15 @@ stw_status stw_plan_head_write(const stw_plan_head *head, const char *path, bool
 
 static stw_status write_evaluated(const stw_simulator *s, const stw_plan *plan, const char *path, stw_workspace *workspace,
                                   stw_error *error) {
-    static const char *const tasks[] = {"placement", "schedule"};
     stw_evaluation result;
     TRY(stw_simulate(s, plan, workspace, &result, error));
     const double step_s = result.peak_bytes != NULL ? result.step_s : NAN;
     stw_plan_head head = {
         .simulator = s,
         .plan = plan,
-        .task = tasks,
-        .task_count = 2,
+        .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE,
         .seed = plan->seed,
-        .objective = "time",
+        .objective = STW_OBJECTIVE_TIME,
         .outcome = {.value = step_s, .step_s = step_s, .valid = result.reason == STW_VALID, .peak_bytes = result.peak_bytes},
         .measured_share = stw_measured_share(s, plan)};
     TRY(stw_lower_bounds(s, plan, &head.bounds, error));

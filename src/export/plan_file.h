@@ -2,16 +2,15 @@
 #ifndef STW_EXPORT_PLAN_FILE_H
 #define STW_EXPORT_PLAN_FILE_H
 
-#include "base/json.h"
+#include "plan/aims.h"
 #include "sim/sim.h"
 
 typedef struct stw_plan_head { /* what stands before the lists per node */
     const stw_simulator *simulator;
     const stw_plan *plan; /* NULL: none was found, and there are no lists */
-    const char *const *task;
-    int32_t task_count;
+    unsigned tasks;       /* STW_TASK_...; fusion is added where the plan fuses */
     int64_t seed;
-    const char *objective;
+    stw_objective objective;
     stw_candidate outcome; /* of the plan */
     stw_bounds bounds;
     bool optimal;           /* it is proved that no plan has a smaller value */

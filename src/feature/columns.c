@@ -5,29 +5,25 @@
 
 #include "feature/feature.h"
 
-typedef struct {
-    const char *name, *help;
-} row;
-
-static const row unit_columns[] = {
-#define STW_UNIT_COLUMN(identifier, name, help) {name, help},
+static const char *const unit_columns[] = {
+#define STW_UNIT_COLUMN(identifier, name, help) name,
 #include "feature/columns.def"
 };
-static const row feedback_columns[] = {
-#define STW_FEEDBACK_COLUMN(identifier, name, help) {name, help},
+static const char *const feedback_columns[] = {
+#define STW_FEEDBACK_COLUMN(identifier, name, help) name,
 #include "feature/columns.def"
 };
-static const row device_columns[] = {
-#define STW_DEVICE_COLUMN(identifier, name, help) {name, help},
+static const char *const device_columns[] = {
+#define STW_DEVICE_COLUMN(identifier, name, help) name,
 #include "feature/columns.def"
 };
-static const row pair_columns[] = {
-#define STW_PAIR_COLUMN(identifier, name, help) {name, help},
+static const char *const pair_columns[] = {
+#define STW_PAIR_COLUMN(identifier, name, help) name,
 #include "feature/columns.def"
 };
 
 static const struct {
-    const row *row;
+    const char *const *name;
     int32_t count;
 } sets[] = {
     [STW_FEATURES_UNIT] = {unit_columns, STW_UNIT_COLUMNS},
@@ -39,9 +35,5 @@ static const struct {
 int32_t stw_feature_count(stw_feature_set set) { return sets[set].count; }
 
 const char *stw_feature_name(stw_feature_set set, int32_t column) {
-    return column < 0 || column >= sets[set].count ? NULL : sets[set].row[column].name;
-}
-
-const char *stw_feature_help(stw_feature_set set, int32_t column) {
-    return column < 0 || column >= sets[set].count ? NULL : sets[set].row[column].help;
+    return column < 0 || column >= sets[set].count ? NULL : sets[set].name[column];
 }

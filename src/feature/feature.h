@@ -18,7 +18,6 @@ enum {
 /* Columns of a matrix, by name: "log_time", "class.matmul", ... NULL past the last. */
 typedef enum stw_feature_set { STW_FEATURES_UNIT, STW_FEATURES_FEEDBACK, STW_FEATURES_DEVICE, STW_FEATURES_PAIR } stw_feature_set;
 const char *stw_feature_name(stw_feature_set set, int32_t column);
-const char *stw_feature_help(stw_feature_set set, int32_t column); /* one line, with the normalisation */
 int32_t stw_feature_count(stw_feature_set set);
 
 /* What does not depend on a plan. */

@@ -102,7 +102,6 @@ typedef struct stw_linear {
 } stw_linear;
 stw_linear stw_linear_create(stw_step *step, int64_t in, int64_t out, bool with_bias, const char *label);
 stw_tensor stw_step_linear(stw_step *step, stw_tensor x, stw_linear linear);
-stw_tensor stw_step_mm(stw_step *step, stw_tensor a, stw_tensor b);
 stw_tensor stw_step_addmm(stw_step *step, stw_tensor bias, stw_tensor a, stw_tensor b);
 stw_tensor stw_step_bmm(stw_step *step, stw_tensor a, stw_tensor b);
 stw_tensor stw_step_matmul(stw_step *step, stw_tensor a, stw_tensor b); /* of matrices in the last two of four dimensions */

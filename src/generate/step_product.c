@@ -12,15 +12,17 @@ static bool is_transposed(const stw_step *step, stw_tensor x) {
     return node->stride[0] == 1 && node->stride[1] == node->shape[0];
 }
 
+static stw_tensor step_mm(stw_step *step, stw_tensor a, stw_tensor b);
+
 /* The gradient of an operand of a @ b, laid out as the operand is. */
 static stw_tensor left_gradient(stw_step *step, stw_tensor a, stw_tensor b, stw_tensor gradient) {
-    if (is_transposed(step, a)) return stw_step_t(step, stw_step_mm(step, b, stw_step_t(step, gradient)));
-    return stw_step_mm(step, gradient, stw_step_t(step, b));
+    if (is_transposed(step, a)) return stw_step_t(step, step_mm(step, b, stw_step_t(step, gradient)));
+    return step_mm(step, gradient, stw_step_t(step, b));
 }
 
 static stw_tensor right_gradient(stw_step *step, stw_tensor a, stw_tensor b, stw_tensor gradient) {
-    if (is_transposed(step, b)) return stw_step_t(step, stw_step_mm(step, stw_step_t(step, gradient), a));
-    return stw_step_mm(step, stw_step_t(step, a), gradient);
+    if (is_transposed(step, b)) return stw_step_t(step, step_mm(step, stw_step_t(step, gradient), a));
+    return step_mm(step, stw_step_t(step, a), gradient);
 }
 
 static void mm_back(stw_step *step, stw_tensor node) {
@@ -39,7 +41,7 @@ static stw_tensor multiply(stw_step *step, const stw_step_op *op, const stw_tens
     return result;
 }
 
-stw_tensor stw_step_mm(stw_step *step, stw_tensor a, stw_tensor b) {
+static stw_tensor step_mm(stw_step *step, stw_tensor a, stw_tensor b) {
     static const stw_step_op op = {"mm", mm_back};
     return multiply(step, &op, (const stw_tensor[]){a, b}, 2);
 }
@@ -104,7 +106,7 @@ stw_tensor stw_step_linear(stw_step *step, stw_tensor x, stw_linear linear) {
     if (step->failed) return 0;
     const stw_tensor rows = flat ? x : stw_step_reshape(step, x, STW_SHAPE(stw_shape_elements(shape) / in, in));
     const stw_tensor weight = stw_step_t(step, linear.weight);
-    const stw_tensor result = with_bias ? stw_step_addmm(step, linear.bias, rows, weight) : stw_step_mm(step, rows, weight);
+    const stw_tensor result = with_bias ? stw_step_addmm(step, linear.bias, rows, weight) : step_mm(step, rows, weight);
     shape.size[shape.rank - 1] = stw_step_at(step, weight)->shape[1];
     if (flat) return result;
     return with_bias ? stw_step_view(step, result, shape) : stw_step_unsafe_view(step, result, shape);

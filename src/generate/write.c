@@ -51,11 +51,7 @@ static stw_str name_of(writer *w, const stw_step_node *node, char *text, size_t 
 }
 
 static const char *operator_of(const stw_step_node *node) {
-    static const char *const source[] = {[STW_NODE_PARAMETER] = "parameter",
-                                         [STW_NODE_BUFFER] = "buffer",
-                                         [STW_NODE_INPUT] = "input",
-                                         [STW_NODE_CONSTANT] = "constant"};
-    return node->op != NULL ? node->op->name : source[node->kind];
+    return node->op != NULL ? node->op->name : stw_node_kind_name((uint8_t)node->kind);
 }
 
 static void write_node(writer *w, stw_tensor tensor) {

@@ -2,6 +2,21 @@
 
 const char stw_apart_control[] = "is a loop, a branch, a call or the like";
 
+static const char *const kind_name[STW_NODE_KIND_COUNT] = {
+#define STW_ROW(id, name) [STW_NODE_##id] = name,
+    STW_NODE_KINDS(STW_ROW)
+#undef STW_ROW
+};
+
+const char *stw_node_kind_name(uint8_t kind) { return kind_name[kind]; }
+
+stw_node_kind stw_node_source_find(stw_str name) {
+    for (uint8_t kind = 0; kind < STW_NODE_KIND_COUNT; kind++) {
+        if (stw_node_is_source(kind) && stw_str_is(name, kind_name[kind])) return (stw_node_kind)kind;
+    }
+    return STW_NODE_OP;
+}
+
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error) {
     stw_arena *arena = &graph->arena;
     graph->N = (int32_t)count;
@@ -31,13 +46,6 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
         graph->moved[i] = graph->at[i] = -1;
     }
     return STW_OK;
-}
-
-stw_status stw_graph_finish(stw_graph *graph, stw_error *error) {
-    TRY(stw_graph_build_edges(graph, error));
-    TRY(stw_graph_build_waits(graph, error));
-    TRY(stw_graph_build_topological(graph, error));
-    return stw_graph_build_fingerprint(graph, error);
 }
 
 void stw_graph_destroy(stw_graph *graph) {
@@ -87,12 +95,11 @@ static const char *text_of(stw_str s) { return s.p != NULL ? s.p : ""; }
 bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out) {
     STW_NEED(graph);
     STW_NEED(out);
-    static const char *const kind_name[] = {"op", "view", "parameter", "buffer", "input", "constant"};
     if (node < 0 || node >= graph->N) return false;
     const int64_t shape = graph->shape_start[node], input = graph->input_start[node];
     *out = (stw_node){.name = text_of(graph->node_name[node]),
                       .op = text_of(graph->op_name[node]),
-                      .kind = kind_name[graph->kind[node]],
+                      .kind = stw_node_kind_name(graph->kind[node]),
                       .label = text_of(graph->label[node]),
                       .dtype = stw_dtype_name(graph->dtype[node]),
                       .bytes = graph->bytes[node],

@@ -8,13 +8,21 @@
 #include "base/str.h"
 #include "graph/ops.h"
 
+/* Kinds of nodes, with the names that they have for users. An op computes; a view is a free alias of its first input; the others
+ * are sources, and in an opgraph file their kind is their operator. */
+#define STW_NODE_KINDS(X)     \
+    X(OP, "op")               \
+    X(VIEW, "view")           \
+    X(PARAMETER, "parameter") \
+    X(BUFFER, "buffer")       \
+    X(INPUT, "input")         \
+    X(CONSTANT, "constant")
+
 typedef enum stw_node_kind {
-    STW_NODE_OP,        /* computes */
-    STW_NODE_VIEW,      /* a free alias of its first input */
-    STW_NODE_PARAMETER, /* sources from here on */
-    STW_NODE_BUFFER,
-    STW_NODE_INPUT,
-    STW_NODE_CONSTANT
+#define STW_ROW(id, name) STW_NODE_##id,
+    STW_NODE_KINDS(STW_ROW)
+#undef STW_ROW
+        STW_NODE_KIND_COUNT
 } stw_node_kind;
 
 typedef struct stw_use { /* one reader of one value */
@@ -182,6 +190,8 @@ static inline bool stw_node_is_source(uint8_t kind) { return kind >= STW_NODE_PA
 /* Parameters and buffers live on one device; inputs and constants are everywhere. */
 static inline bool stw_node_is_resident(uint8_t kind) { return kind == STW_NODE_PARAMETER || kind == STW_NODE_BUFFER; }
 static inline bool stw_node_is_everywhere(uint8_t kind) { return kind == STW_NODE_INPUT || kind == STW_NODE_CONSTANT; }
+const char *stw_node_kind_name(uint8_t kind);
+stw_node_kind stw_node_source_find(stw_str name); /* STW_NODE_OP: no source is called so */
 
 /* Elements of a node's output: the product of its shape, as far as doubles go. */
 static inline double stw_graph_elements(const stw_graph *graph, int32_t node) {
@@ -213,10 +223,8 @@ extern const char stw_dtype_list[]; /* for messages */
 
 /* Makes room for the "as read" half of `count` nodes; lists of unknown length (shape, input, control, output, us) come later. */
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error);
-/* Fills the derived half and checks what only the whole graph shows. Called by the readers in import/. */
-stw_status stw_graph_finish(stw_graph *graph, stw_error *error);
 
-/* Steps of stw_graph_finish, each in a file of its own. */
+/* The derived half, each step in a file of its own; construct.h takes them all. */
 stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error);       /* edges.c: root, read, reader, kept */
 stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* waits.c: control edges, holds and update waits */
 stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error); /* topological.c */

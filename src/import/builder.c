@@ -1,5 +1,4 @@
 /* Collects the nodes of a model file, sorts them and makes the graph; see builder.h. */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +6,8 @@
 
 #include "base/vector.h"
 #include "import/builder.h"
-#include "import/place.h"
-
-enum { MAX_KINDS = 64 };
+#include "import/inputs_first.h"
+#include "import/position.h"
 
 typedef struct link_list { /* (node, from) pairs as they were added */
     stw_vector node, from;
@@ -19,11 +17,6 @@ typedef struct links { /* the same by node, in the order of adding */
     int64_t *start;    /* (count + 1) into from */
     int32_t *from;
 } links;
-
-typedef struct measurement {
-    int32_t node, kind;
-    double us;
-} measurement;
 
 struct stw_builder {
     stw_arena *arena;
@@ -37,10 +30,6 @@ struct stw_builder {
     int32_t *colocate, *updates; /* (count) a node, or -1 */
     link_list input, control, hold;
     stw_vector output;
-    int32_t kind_count;
-    stw_str kind_name[MAX_KINDS];
-    int64_t measured_count, measured_room;
-    measurement *measured; /* (measured_count) */
 };
 
 stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_op_index *ops, stw_builder **out,
@@ -61,18 +50,17 @@ stw_status stw_builder_create(stw_arena *arena, stw_vocabulary vocabulary, stw_o
 /* Fails about a node: its position in the file and its name stand in front. */
 static stw_status fail(const stw_builder *b, int32_t node, stw_error *error, const char *format, ...) STW_PRINTF(4, 5);
 static stw_status fail(const stw_builder *b, int32_t node, stw_error *error, const char *format, ...) {
-    static const char *const kinds[] = {"node", "view", "parameter", "buffer", "input", "constant"};
-    char text[300], place[STW_PLACE_SIZE] = "", op[100] = "";
+    char text[300], place[STW_POSITION_SIZE] = "", op[100] = "";
     const stw_raw_node *raw = &b->node[node];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (raw->at >= 0) stw_place(b->text, raw->at, place);
+    if (raw->at >= 0) stw_show_position(b->text, raw->at, place);
     /* What has no operator stands in no list of nodes: a parameter, an input. */
     if (raw->op.length == 0 && stw_node_is_source((uint8_t)raw->kind))
-        return stw_fail(error, STW_ERROR_INPUT, "%s%s%s '%.*s': %s", place, place[0] != '\0' ? ": " : "", kinds[raw->kind],
-                        STW_STR_SHOW(raw->name), text);
+        return stw_fail(error, STW_ERROR_INPUT, "%s%s%s '%.*s': %s", place, place[0] != '\0' ? ": " : "",
+                        stw_node_kind_name((uint8_t)raw->kind), STW_STR_SHOW(raw->name), text);
     snprintf(op, sizeof op, " (%.*s)", STW_STR_SHOW(raw->op));
     return stw_fail(error, STW_ERROR_INPUT, "%s%snode %d '%.*s'%s: %s", place, place[0] != '\0' ? ": " : "", node,
                     STW_STR_SHOW(raw->name), raw->op.length > 0 ? op : "", text);
@@ -141,26 +129,7 @@ stw_status stw_builder_output(stw_builder *b, int32_t node, stw_error *error) {
 void stw_builder_colocate(stw_builder *b, int32_t node, int32_t with) { b->colocate[node] = with; }
 void stw_builder_update(stw_builder *b, int32_t op, int32_t parameter) { b->updates[op] = parameter; }
 
-static stw_status find_kind(stw_builder *b, stw_str name, int32_t *out, stw_error *error) {
-    int32_t k = 0;
-    while (k < b->kind_count && !stw_str_equal(b->kind_name[k], name)) k++;
-    if (k == MAX_KINDS) return stw_fail(error, STW_ERROR_INPUT, "times for more than %d kinds of device", MAX_KINDS);
-    if (k == b->kind_count) b->kind_name[b->kind_count++] = name;
-    *out = k;
-    return STW_OK;
-}
-
-stw_status stw_builder_measured(stw_builder *b, int32_t node, stw_str device_kind, double us, stw_error *error) {
-    int32_t kind = 0;
-    if (!(us >= 0.0 && isfinite(us))) return fail(b, node, error, "a time of %g us; times must be 0 or more", us);
-    TRY(find_kind(b, device_kind, &kind, error));
-    STW_PUSH(b->arena, b, measured, ((measurement){node, kind, us}), error);
-    return STW_OK;
-}
-
 /* ---- order ---- */
-
-/* The order of a graph's nodes: file order, but for what a node needs, which comes before it. */
 
 static stw_status sort_links(const stw_builder *b, const link_list *list, stw_arena *arena, links *out, stw_error *error) {
     int64_t *place;
@@ -178,59 +147,27 @@ static stw_status sort_links(const stw_builder *b, const link_list *list, stw_ar
     return STW_OK;
 }
 
-/* What node i needs, one after the other: inputs, then what it waits for, then what it updates; -1 at the end. */
-typedef struct {
-    const stw_builder *b;
-    const links *input, *control;
-    uint8_t *state;  /* (count) */
-    int64_t *cursor; /* (count) how many needs were looked at */
-} walk;
-
-static int32_t next_need(const walk *w, int32_t i) {
-    int64_t k = w->cursor[i]++;
-    const int64_t inputs = w->input->start[i + 1] - w->input->start[i];
-    const int64_t controls = w->control->start[i + 1] - w->control->start[i];
-    if (k < inputs) return w->input->from[w->input->start[i] + k];
-    k -= inputs;
-    if (k < controls) return w->control->from[w->control->start[i] + k];
-    return k == controls ? w->b->updates[i] : -1;
-}
-
-enum { UNSEEN, BEGUN, DONE };
-
-/* A depth-first walk with a stack of its own; *stuck is on a cycle when it returns false. */
-static bool sort_nodes(const walk *w, int32_t *stack, int32_t *order, int32_t *stuck) {
-    int32_t done = 0;
-    for (int32_t first = 0; first < (int32_t)w->b->count; first++) {
-        int64_t depth = 0;
-        if (w->state[first] == UNSEEN) stack[depth++] = first;
-        while (depth > 0) {
-            const int32_t i = stack[depth - 1];
-            w->state[i] = BEGUN;
-            const int32_t need = next_need(w, i);
-            if (need < 0) {
-                w->state[i] = DONE;
-                order[done++] = i;
-                depth--;
-                continue;
-            }
-            *stuck = need;
-            if (w->state[need] == BEGUN) return false;
-            if (w->state[need] == UNSEEN) stack[depth++] = need;
-        }
+/* What each node needs: inputs, then what it waits for, then what it updates. */
+static stw_status list_needs(const stw_builder *b, const links *input, const links *control, links *out, stw_error *error) {
+    STW_TRY_NEW(b->arena, out->start, b->count + 1, error);
+    STW_TRY_NEW(b->arena, out->from, input->start[b->count] + control->start[b->count] + b->count, error);
+    int64_t next = 0;
+    for (int64_t i = 0; i < b->count; i++) {
+        for (int64_t k = input->start[i]; k < input->start[i + 1]; k++) out->from[next++] = input->from[k];
+        for (int64_t k = control->start[i]; k < control->start[i + 1]; k++) out->from[next++] = control->from[k];
+        if (b->updates[i] >= 0) out->from[next++] = b->updates[i];
+        out->start[i + 1] = next;
     }
-    return true;
+    return STW_OK;
 }
 
-static stw_status find_order(const stw_builder *b, const links *input, const links *control, stw_arena *arena, int32_t **out,
-                             stw_error *error) {
-    walk w = {.b = b, .input = input, .control = control};
-    int32_t *stack, stuck = 0;
-    STW_TRY_NEW(arena, *out, b->count, error);
-    STW_TRY_NEW(arena, stack, b->count, error);
-    STW_TRY_NEW(arena, w.state, b->count, error);
-    STW_TRY_NEW(arena, w.cursor, b->count, error);
-    if (sort_nodes(&w, stack, *out, &stuck)) return STW_OK;
+static stw_status find_order(const stw_builder *b, const links *input, const links *control, int32_t **out, stw_error *error) {
+    links need;
+    int32_t stuck;
+    STW_TRY_NEW(b->arena, *out, b->count, error);
+    TRY(list_needs(b, input, control, &need, error));
+    TRY(stw_inputs_first((int32_t)b->count, need.start, need.from, *b->arena, *out, &stuck, error));
+    if (stuck < 0) return STW_OK;
     return fail(b, stuck, error, "depends on itself: its inputs close a cycle; remove one of them%s",
                 b->vocabulary == STW_TENSORFLOW ? ", or close the loop with NextIteration into Merge" : "");
 }
@@ -242,10 +179,10 @@ static stw_status find_order(const stw_builder *b, const links *input, const lin
 typedef struct {
     const stw_builder *b;
     stw_graph *graph;
+    stw_constructor constructor;
     links input, control, hold;
     int32_t *order; /* (N) node of the builder, by id */
     int32_t *id;    /* (N) the other way round */
-    int64_t total_bytes;
     stw_error *error;
 } finish;
 
@@ -263,110 +200,58 @@ static stw_status copy_clean(finish *f, stw_str from, stw_str *out) {
     return STW_OK;
 }
 
-static stw_str default_op(stw_node_kind kind) {
-    switch (kind) {
-        case STW_NODE_PARAMETER: return STW_STR("parameter");
-        case STW_NODE_BUFFER: return STW_STR("buffer");
-        case STW_NODE_INPUT: return STW_STR("input");
-        case STW_NODE_CONSTANT: return STW_STR("constant");
-        default: return STW_STR("op");
+/* Strings as the graph keeps them: none without an operator or a name. */
+static stw_status copy_strings(finish *f, int32_t at, stw_raw_node *raw) {
+    if (raw->op.length == 0) {
+        const bool source = stw_node_is_source((uint8_t)raw->kind);
+        raw->op = stw_str_of(stw_node_kind_name((uint8_t)(source ? raw->kind : STW_NODE_OP)));
     }
+    TRY(copy_clean(f, raw->op, &raw->op));
+    TRY(copy_clean(f, raw->label, &raw->label));
+    TRY(copy_clean(f, raw->attributes, &raw->attributes));
+    if (raw->name.length > 0) return copy_clean(f, raw->name, &raw->name);
+    raw->name = stw_str_format(&f->graph->arena, "%.*s_%d", (int)(raw->op.length < 4000 ? raw->op.length : 4000), raw->op.p, at);
+    return raw->name.p != NULL ? STW_OK : stw_fail(f->error, STW_ERROR_MEMORY, "out of memory");
 }
 
-static stw_status keep_strings(finish *f, int32_t i) {
-    stw_graph *graph = f->graph;
-    const stw_raw_node *raw = &f->b->node[f->order[i]];
-    TRY(copy_clean(f, raw->op.length > 0 ? raw->op : default_op(raw->kind), &graph->op_name[i]));
-    TRY(copy_clean(f, raw->label, &graph->label[i]));
-    TRY(copy_clean(f, raw->attributes, &graph->attributes[i]));
-    if (raw->name.length > 0) return copy_clean(f, raw->name, &graph->node_name[i]);
-    const stw_str op = graph->op_name[i];
-    graph->node_name[i] = stw_str_format(&graph->arena, "%.*s_%d", (int)(op.length < 4000 ? op.length : 4000), op.p, f->order[i]);
-    return graph->node_name[i].p != NULL ? STW_OK : stw_fail(f->error, STW_ERROR_MEMORY, "out of memory");
-}
-
-/* Bytes = product of the shape x size of the dtype; false when above 2^63. */
-static bool shape_bytes(const stw_raw_node *raw, int64_t *out) {
-    int64_t bytes = raw->dtype >= 0 ? stw_dtype_bytes(raw->dtype) : 0;
-    bool empty = bytes == 0 || raw->rank < 0, overflow = false;
-    for (int32_t k = 0; k < raw->rank; k++) {
-        empty |= raw->shape[k] == 0;
-        overflow |= __builtin_mul_overflow(bytes, raw->shape[k], &bytes);
+static stw_status list_ids(const finish *f, const links *from, int32_t at, stw_vector *out) {
+    out->count = 0;
+    for (int64_t k = from->start[at]; k < from->start[at + 1]; k++) {
+        if (!stw_vector_push(out, f->id[from->from[k]])) return stw_fail(f->error, STW_ERROR_MEMORY, "out of memory");
     }
-    *out = empty ? 0 : bytes;
-    return empty || !overflow;
-}
-
-static stw_status keep_sizes(finish *f, int32_t i) {
-    stw_graph *graph = f->graph;
-    const int32_t at = f->order[i];
-    const stw_raw_node *raw = &f->b->node[at];
-    for (int32_t k = 0; k < raw->rank; k++) {
-        if (raw->shape[k] >= 0) continue;
-        return fail(f->b, at, f->error, "dimension %d of its shape is %lld; dynamic shapes must be fixed first", k,
-                    (long long)raw->shape[k]);
-    }
-    int64_t computed = 0;
-    const bool stated = raw->bytes >= 0;
-    if (!shape_bytes(raw, &computed) && !stated)
-        return fail(f->b, at, f->error, "its shape holds more than 2^63 bytes; check its dimensions");
-    graph->bytes[i] = stated ? raw->bytes : computed;
-    graph->flops[i] = graph->kind[i] == STW_NODE_OP && raw->flops > 0 ? raw->flops : 0;
-    graph->moved[i] = graph->kind[i] == STW_NODE_OP && raw->moved >= 0 ? raw->moved : -1;
-    if (graph->kind[i] == STW_NODE_VIEW) return STW_OK;
-    if (graph->bytes[i] > STW_GRAPH_MAX_BYTES - f->total_bytes)
-        return fail(f->b, at, f->error, "with its %lld bytes the tensors exceed 2^56 bytes in all; check its size",
-                    (long long)graph->bytes[i]);
-    f->total_bytes += graph->bytes[i];
     return STW_OK;
 }
 
-static stw_status keep_kind(finish *f, int32_t i) {
-    stw_graph *graph = f->graph;
-    const int32_t at = f->order[i];
-    const stw_raw_node *raw = &f->b->node[at];
-    const int64_t inputs = f->input.start[at + 1] - f->input.start[at];
-    const bool source = stw_node_is_source((uint8_t)raw->kind), view = raw->kind == STW_NODE_VIEW;
-    const bool waits = f->control.start[at + 1] > f->control.start[at];
-    if (source && inputs > 0) return fail(f->b, at, f->error, "a source of data has no inputs");
-    if (view && inputs == 0) return fail(f->b, at, f->error, "a view needs an input to be a view of");
-    graph->kind[i] = (uint8_t)(view && waits ? STW_NODE_OP : raw->kind);
-    const int32_t row = source || raw->op_class >= 0 ? -1 : stw_op_find(f->b->ops, f->b->vocabulary, raw->op);
-    int32_t op_class = row >= 0 ? (int32_t)stw_op_table[row].op_class : STW_CLASS_OPAQUE;
-    if (!source && raw->op_class >= 0) op_class = raw->op_class;
-    graph->op_class[i] = (uint8_t)(view && waits ? STW_CLASS_ALIAS : op_class);
-    graph->known[i] = source || row >= 0 || raw->op_class >= 0;
-    graph->dtype[i] = (uint8_t)(raw->dtype >= 0 ? raw->dtype : STW_DTYPE_NONE);
-    graph->stays[i] = raw->stays;
-    graph->apart[i] = op_class == STW_CLASS_CONTROL && raw->apart == NULL ? stw_apart_control : raw->apart;
-    if (graph->flow != NULL) graph->flow[i] = raw->flow;
-    graph->origin[i] = at;
-    graph->at[i] = raw->at;
-    graph->op_count += graph->kind[i] == STW_NODE_OP;
-    return STW_OK;
-}
-
-static stw_status keep_lists(finish *f) {
-    stw_graph *graph = f->graph;
-    stw_arena *arena = &graph->arena;
+static stw_status put_node(finish *f, int32_t i, stw_vector *input, stw_vector *control) {
     const stw_builder *b = f->b;
-    int64_t shape = 0, input = 0, control = 0;
-    for (int64_t i = 0; i < b->count; i++) shape += b->node[i].rank > 0 ? b->node[i].rank : 0;
-    STW_TRY_NEW(arena, graph->shape, shape, f->error);
-    STW_TRY_NEW(arena, graph->input, b->input.node.count, f->error);
-    STW_TRY_NEW(arena, graph->control, b->control.node.count, f->error);
-    shape = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        const int32_t at = f->order[i];
-        for (int32_t k = 0; k < b->node[at].rank; k++) graph->shape[shape++] = b->node[at].shape[k];
-        for (int64_t k = f->input.start[at]; k < f->input.start[at + 1]; k++) graph->input[input++] = f->id[f->input.from[k]];
-        const bool waits = graph->kind[i] == STW_NODE_OP;
-        for (int64_t k = f->control.start[at]; waits && k < f->control.start[at + 1]; k++)
-            graph->control[control++] = f->id[f->control.from[k]];
-        graph->shape_start[i + 1] = shape;
-        graph->input_start[i + 1] = input;
-        graph->control_start[i + 1] = control;
+    const int32_t at = f->order[i], with = b->colocate[at];
+    stw_raw_node raw = b->node[at];
+    if (raw.op_class < 0) {
+        const int32_t row = stw_op_find(b->ops, b->vocabulary, raw.op);
+        raw.op_class = row >= 0 ? (int32_t)stw_op_table[row].op_class : STW_UNKNOWN;
     }
+    TRY(copy_strings(f, at, &raw));
+    TRY(list_ids(f, &f->input, at, input));
+    TRY(list_ids(f, &f->control, at, control));
+    if (raw.kind != STW_NODE_OP && (raw.kind != STW_NODE_VIEW || control->count == 0)) raw.flops = raw.moved = STW_UNKNOWN;
+    const stw_raw_links hung = {.input = input->data,
+                                .control = control->data,
+                                .input_count = input->count,
+                                .control_count = control->count,
+                                .updates = b->updates[at] >= 0 ? f->id[b->updates[at]] : -1,
+                                .colocate = with >= 0 && with < b->count ? f->id[with] : -1};
+    stw_error why;
+    const stw_status status = stw_construct_node(&f->constructor, &raw, &hung, &why);
+    if (status == STW_ERROR_INPUT) return fail(b, at, f->error, "%s", why.message);
+    if (status != STW_OK) return stw_fail(f->error, status, "%s", why.message);
+    f->graph->origin[i] = at;
+    if (f->graph->flow != NULL) f->graph->flow[i] = raw.flow;
+    return STW_OK;
+}
+
+static stw_status put_nodes(finish *f) {
+    stw_vector input = {.arena = f->b->arena}, control = input;
+    for (int32_t i = 0; i < f->graph->N; i++) TRY(put_node(f, i, &input, &control));
     return STW_OK;
 }
 
@@ -390,51 +275,13 @@ static stw_status keep_holds(finish *f) {
     return STW_OK;
 }
 
-/* What stands behind views; inputs come earlier, so their roots are known. */
-static stw_status find_roots(finish *f, int32_t **out) {
-    const stw_graph *graph = f->graph;
-    STW_TRY_NEW(f->b->arena, *out, graph->N, f->error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        const bool view = graph->kind[i] == STW_NODE_VIEW;
-        (*out)[i] = view ? (*out)[graph->input[graph->input_start[i]]] : i;
-    }
-    return STW_OK;
-}
-
-static stw_status keep_places(finish *f) {
-    stw_graph *graph = f->graph;
-    const stw_builder *b = f->b;
-    int32_t *root;
-    TRY(find_roots(f, &root));
-    for (int32_t i = 0; i < graph->N; i++) {
-        const int32_t at = f->order[i];
-        if (b->colocate[at] >= 0 && b->colocate[at] < b->count) graph->colocate[i] = f->id[b->colocate[at]];
-        if (b->updates[at] < 0) continue;
-        const int32_t parameter = root[f->id[b->updates[at]]];
-        if (graph->kind[i] != STW_NODE_OP || !stw_node_is_resident(graph->kind[parameter]))
-            return fail(b, at, f->error, "only an op can write in place, and only a parameter or buffer");
-        const int32_t earlier = graph->updated_by[parameter];
-        if (earlier >= 0) {
-            graph->updates[earlier] = -1;
-            if (graph->colocate[earlier] < 0) graph->colocate[earlier] = parameter;
-        }
-        graph->updated_by[parameter] = i;
-        graph->updates[i] = parameter;
-    }
-    return STW_OK;
-}
-
-static stw_status keep_outputs(finish *f) {
-    stw_graph *graph = f->graph;
+static stw_status list_outputs(const finish *f, stw_vector *out) {
     const stw_vector *output = &f->b->output;
-    if (output->count > INT32_MAX) return stw_fail(f->error, STW_ERROR_INPUT, "more than 2^31 - 1 outputs");
-    STW_TRY_NEW(&graph->arena, graph->output, output->count, f->error);
     for (int64_t k = 0; k < output->count; k++) {
         if (output->data[k] < 0 || output->data[k] >= f->b->count)
             return stw_fail(f->error, STW_ERROR_INPUT, "output %lld of the graph is not there", (long long)k);
-        graph->output[k] = f->id[output->data[k]];
+        if (!stw_vector_push(out, f->id[output->data[k]])) return stw_fail(f->error, STW_ERROR_MEMORY, "out of memory");
     }
-    graph->output_count = (int32_t)output->count;
     return STW_OK;
 }
 
@@ -447,7 +294,7 @@ static int compare_kept(const void *left, const void *right) {
 }
 
 /* Results of ops with several that are outputs, or that nobody reads. */
-static stw_status keep_results(finish *f, const int32_t *root) {
+static stw_status keep_results(finish *f) {
     stw_graph *graph = f->graph;
     bool *is_read;
     STW_TRY_NEW(f->b->arena, is_read, graph->N, f->error);
@@ -457,7 +304,7 @@ static stw_status keep_results(finish *f, const int32_t *root) {
     for (int32_t i = 0; i < graph->N; i++) {
         if (is_read[i] || graph->result_of[i] < 0) continue;
         graph->kept_result[graph->kept_count++] =
-            (stw_kept_result){root[i], graph->result_of[i], graph->bytes[graph->first_view[i]]};
+            (stw_kept_result){graph->root[i], graph->result_of[i], graph->bytes[graph->first_view[i]]};
     }
     if (graph->kept_count > 1) qsort(graph->kept_result, (size_t)graph->kept_count, sizeof *graph->kept_result, compare_kept);
     return STW_OK;
@@ -485,14 +332,12 @@ static void bound_kernels(stw_graph *graph) {
 
 static stw_status keep_insides(finish *f) {
     stw_graph *graph = f->graph;
-    int32_t *root;
     if (f->b->insides != NULL) {
         TRY(stw_insides_give(f->b->insides, graph, f->b->shares_insides, f->error));
         STW_TRY_NEW(&graph->arena, graph->body_of, graph->N, f->error);
         for (int32_t i = 0; i < graph->N; i++) graph->body_of[i] = f->b->node[f->order[i]].body - 1;
     }
     if (graph->flow == NULL) return STW_OK;
-    TRY(find_roots(f, &root));
     STW_TRY_NEW(&graph->arena, graph->elements, graph->N, f->error);
     STW_TRY_NEW(&graph->arena, graph->result_of, graph->N, f->error);
     STW_TRY_NEW(&graph->arena, graph->first_view, graph->N, f->error);
@@ -507,7 +352,7 @@ static stw_status keep_insides(finish *f) {
         graph->elements[i] = stw_graph_elements(graph, i);
     }
     bound_kernels(graph);
-    return keep_results(f, root);
+    return keep_results(f);
 }
 
 static stw_status keep_carried(finish *f) {
@@ -523,24 +368,6 @@ static stw_status keep_carried(finish *f) {
     return STW_OK;
 }
 
-static stw_status keep_times(finish *f) {
-    stw_graph *graph = f->graph;
-    const stw_builder *b = f->b;
-    graph->kind_count = b->kind_count;
-    STW_TRY_NEW(&graph->arena, graph->kind_name, b->kind_count, f->error);
-    STW_TRY_NEW(&graph->arena, graph->us, b->kind_count, f->error);
-    for (int32_t k = 0; k < b->kind_count; k++) {
-        TRY(copy_clean(f, b->kind_name[k], &graph->kind_name[k]));
-        STW_TRY_NEW(&graph->arena, graph->us[k], graph->N, f->error);
-        for (int32_t i = 0; i < graph->N; i++) graph->us[k][i] = NAN;
-    }
-    for (int64_t m = 0; m < b->measured_count; m++) {
-        const measurement *one = &b->measured[m];
-        graph->us[one->kind][f->id[one->node]] = one->us;
-    }
-    return STW_OK;
-}
-
 static stw_status fill(finish *f, stw_str name, stw_str family) {
     const stw_builder *b = f->b;
     stw_graph *graph = f->graph;
@@ -550,41 +377,29 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     for (int64_t i = 0; i < b->count; i++) {
         if (b->updates[i] >= b->count) return fail(b, (int32_t)i, f->error, "updates node %d, which is not there", b->updates[i]);
     }
-    TRY(find_order(b, &f->input, &f->control, b->arena, &f->order, f->error));
+    TRY(find_order(b, &f->input, &f->control, &f->order, f->error));
     STW_TRY_NEW(b->arena, f->id, b->count, f->error);
     for (int32_t i = 0; i < (int32_t)b->count; i++) f->id[f->order[i]] = i;
-    TRY(stw_graph_allocate(graph, b->count, f->error));
+    TRY(stw_construct_begin(&f->constructor, graph, b->count, b->arena, f->error));
+    f->constructor.remedy = "; check its dimensions";
     if (b->keeps_flow) STW_TRY_NEW(&graph->arena, graph->flow, b->count, f->error);
-    graph->loss = -1;
     TRY(copy_clean(f, name, &graph->name));
     TRY(copy_clean(f, family, &graph->family));
-    for (int32_t i = 0; i < graph->N; i++) {
-        TRY(keep_strings(f, i));
-        TRY(keep_kind(f, i));
-        TRY(keep_sizes(f, i));
-    }
-    TRY(keep_lists(f));
+    TRY(put_nodes(f));
     TRY(keep_holds(f));
-    TRY(keep_places(f));
     TRY(keep_carried(f));
-    TRY(keep_outputs(f));
-    TRY(keep_insides(f));
-    TRY(keep_times(f));
-    return stw_graph_finish(graph, f->error);
+    stw_vector output = {.arena = b->arena};
+    TRY(list_outputs(f, &output));
+    TRY(stw_construct_finish(&f->constructor, output.data, output.count, f->error));
+    return keep_insides(f);
 }
 
 stw_status stw_builder_finish(stw_builder *b, stw_str name, stw_str family, stw_graph **out, stw_error *error) {
-    *out = NULL;
-    stw_arena arena;
-    TRY(stw_arena_create_for_file(&arena, error));
-    stw_graph *graph = STW_NEW(&arena, stw_graph, 1);
-    graph->arena = arena;
-    finish f = {.b = b, .graph = graph, .error = error};
+    TRY(stw_graph_create(out, error));
+    finish f = {.b = b, .graph = *out, .error = error};
     const stw_status status = fill(&f, name, family);
-    if (status == STW_OK) {
-        *out = graph;
-    } else {
-        stw_graph_destroy(graph);
-    }
+    if (status == STW_OK) return STW_OK;
+    stw_graph_destroy(*out);
+    *out = NULL;
     return status;
 }

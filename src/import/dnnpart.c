@@ -7,8 +7,9 @@
 
 #include "base/index.h"
 #include "base/json.h"
-#include "graph/graph.h"
+#include "graph/construct.h"
 #include "import/import.h"
+#include "import/inputs_first.h"
 #include "machine/machine.h"
 
 typedef struct {
@@ -327,7 +328,7 @@ static const double BYTES_PER_MS = 1e7; /* of transfer; so the links carry 1e10 
 
 typedef struct {
     int64_t *start;  /* (nodes + 1) into source */
-    int64_t *source; /* (edges) positions of the nodes that a node reads, in file order */
+    int32_t *source; /* (edges) positions of the nodes that a node reads, in file order */
 } sources;
 
 static stw_status list_sources(const reader *r, stw_arena *arena, sources *out, stw_error *error) {
@@ -337,50 +338,17 @@ static stw_status list_sources(const reader *r, stw_arena *arena, sources *out, 
     STW_TRY_NEW(arena, place, r->node_count + 1, error);
     for (int64_t e = 0; e < r->edge_count; e++) out->start[r->edge[e].target + 1]++;
     for (int64_t i = 0; i < r->node_count; i++) place[i + 1] = out->start[i + 1] += out->start[i];
-    for (int64_t e = 0; e < r->edge_count; e++) out->source[place[r->edge[e].target]++] = r->edge[e].source;
+    for (int64_t e = 0; e < r->edge_count; e++) out->source[place[r->edge[e].target]++] = (int32_t)r->edge[e].source;
     return STW_OK;
 }
 
-enum { UNSEEN, BEGUN, DONE };
-
-/* File order, but for what a node reads: that comes before it. false: a cycle, which goes through *stuck. */
-static bool sort_nodes(const reader *r, const sources *s, uint8_t *state, int64_t *stack, int64_t *cursor, int64_t *order,
-                       int64_t *stuck) {
-    int64_t done = 0;
-    for (int64_t first = 0; first < r->node_count; first++) {
-        int64_t depth = 0;
-        if (state[first] == UNSEEN) stack[depth++] = first;
-        while (depth > 0) {
-            const int64_t i = stack[depth - 1];
-            if (state[i] == UNSEEN) {
-                state[i] = BEGUN;
-                cursor[i] = s->start[i];
-            }
-            if (cursor[i] == s->start[i + 1]) {
-                state[i] = DONE;
-                order[done++] = i;
-                depth--;
-                continue;
-            }
-            const int64_t source = s->source[cursor[i]++];
-            *stuck = source;
-            if (state[source] == BEGUN) return false;
-            if (state[source] == UNSEEN) stack[depth++] = source;
-        }
-    }
-    return true;
-}
-
-static stw_status order_nodes(reader *r, const sources *s, int64_t **out, stw_error *error) {
-    uint8_t *state;
-    int64_t *stack, *cursor, stuck = 0;
+static stw_status order_nodes(reader *r, const sources *s, int32_t **out, stw_error *error) {
+    int32_t stuck;
     STW_TRY_NEW(&r->scratch, *out, r->node_count, error);
-    STW_TRY_NEW(&r->scratch, state, r->node_count, error);
-    STW_TRY_NEW(&r->scratch, stack, r->node_count, error);
-    STW_TRY_NEW(&r->scratch, cursor, r->node_count, error);
-    if (sort_nodes(r, s, state, stack, cursor, *out, &stuck)) return STW_OK;
-    fail(r, r->node[stuck].at, "nodes[%lld] '%.*s' (id %lld) depends on itself: the edges close a cycle; remove one of them",
-         (long long)stuck, STW_STR_SHOW(r->node[stuck].name), (long long)r->node[stuck].id);
+    TRY(stw_inputs_first((int32_t)r->node_count, s->start, s->source, r->scratch, *out, &stuck, error));
+    if (stuck < 0) return STW_OK;
+    fail(r, r->node[stuck].at, "nodes[%d] '%.*s' (id %lld) depends on itself: the edges close a cycle; remove one of them", stuck,
+         STW_STR_SHOW(r->node[stuck].name), (long long)r->node[stuck].id);
     return STW_ERROR_INPUT;
 }
 
@@ -454,53 +422,56 @@ static stw_status fill_machine(const reader *r, const byte_scale *scale, stw_mac
 typedef struct {
     reader *r;
     stw_graph *graph;
+    stw_constructor constructor;
     const byte_scale *scale;
     int32_t *op_of; /* (nodes) the op of a node of the file */
-    int32_t count;  /* nodes of the graph so far */
+    double *accelerator_us, *cpu_us;
+    stw_vector input; /* of the op that is being added */
     int32_t dtype;
 } builder;
 
-static stw_status add_node(builder *b, stw_node_kind kind, const char *op, stw_str name, int64_t bytes, stw_error *error) {
-    stw_graph *graph = b->graph;
-    const int32_t i = b->count++;
-    graph->kind[i] = (uint8_t)kind;
-    graph->node_name[i] = name;
-    graph->op_name[i] = stw_str_of(op);
-    graph->label[i] = graph->attributes[i] = STW_STR("");
-    graph->dtype[i] = (uint8_t)b->dtype;
-    graph->op_class[i] = STW_CLASS_OPAQUE;
-    graph->known[i] = true; /* as much as can be: the time is given */
-    graph->bytes[i] = graph->shape[i] = bytes;
-    graph->shape_start[i + 1] = i + 1;
-    graph->op_count += kind == STW_NODE_OP;
-    for (int32_t k = 0; k < graph->kind_count; k++) graph->us[k][i] = NAN;
-    return name.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+/* Where its time is given, a node is known as well as can be. */
+static stw_status add_node(builder *b, stw_node_kind kind, stw_str name, int64_t bytes, stw_raw_links links, stw_error *error) {
+    if (name.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    const stw_raw_node node = {.kind = kind,
+                               .name = name,
+                               .op = kind == STW_NODE_OP ? STW_STR("node") : stw_str_of(stw_node_kind_name((uint8_t)kind)),
+                               .dtype = b->dtype,
+                               .shape = &bytes,
+                               .rank = 1,
+                               .bytes = bytes,
+                               .moved = STW_UNKNOWN,
+                               .at = STW_UNKNOWN,
+                               .op_class = STW_CLASS_OPAQUE};
+    links.updates = -1;
+    return stw_construct_node(&b->constructor, &node, &links, error);
 }
 
-static void add_input(builder *b, int64_t *next, int32_t node) { b->graph->input[(*next)++] = node; }
+static stw_status add_input(builder *b, int32_t node, stw_error *error) {
+    return stw_vector_push(&b->input, node) ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+}
 
 /* A node of the file: an op, and what it holds on its device as a parameter that stays with it. */
-static stw_status add_record(builder *b, int64_t position, const sources *s, int64_t *next_input, stw_error *error) {
-    stw_graph *graph = b->graph;
+static stw_status add_record(builder *b, int32_t position, const sources *s, stw_error *error) {
     const file_node *node = &b->r->node[position];
     const int64_t held = size_bytes(node, b->scale);
-    stw_arena *arena = &graph->arena;
+    stw_arena *arena = &b->graph->arena;
     const stw_str name =
         node->name.length > 0 ? stw_str_copy(arena, node->name) : stw_str_format(arena, "node %lld", (long long)node->id);
     if (name.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    b->input.count = 0;
     if (held > 0) {
-        graph->input_start[b->count + 1] = *next_input;
-        graph->colocate[b->count] = b->count + 1;
-        TRY(add_node(b, STW_NODE_PARAMETER, "parameter",
-                     stw_str_format(arena, "%.*s (size)", (int)(name.length < 4000 ? name.length : 4000), name.p), held, error));
-        add_input(b, next_input, b->count - 1);
+        const int32_t parameter = b->constructor.count;
+        const stw_str title = stw_str_format(arena, "%.*s (size)", (int)(name.length < 4000 ? name.length : 4000), name.p);
+        TRY(add_node(b, STW_NODE_PARAMETER, title, held, (stw_raw_links){.colocate = parameter + 1}, error));
+        TRY(add_input(b, parameter, error));
     }
-    for (int64_t k = s->start[position]; k < s->start[position + 1]; k++) add_input(b, next_input, b->op_of[s->source[k]]);
-    const int32_t op = b->op_of[position] = b->count;
-    TRY(add_node(b, STW_NODE_OP, "node", name, output_bytes(node), error));
-    graph->input_start[op + 1] = *next_input;
-    graph->us[0][op] = node->accelerator_ms * 1e3;
-    graph->us[1][op] = node->cpu_ms * 1e3;
+    for (int64_t k = s->start[position]; k < s->start[position + 1]; k++) TRY(add_input(b, b->op_of[s->source[k]], error));
+    const int32_t op = b->op_of[position] = b->constructor.count;
+    const stw_raw_links links = {.input = b->input.data, .input_count = b->input.count, .colocate = -1};
+    TRY(add_node(b, STW_NODE_OP, name, output_bytes(node), links, error));
+    b->accelerator_us[op] = node->accelerator_ms * 1e3;
+    b->cpu_us[op] = node->cpu_ms * 1e3;
     return STW_OK;
 }
 
@@ -511,30 +482,19 @@ static int64_t count_held(const builder *b) {
 }
 
 static stw_status make_room(builder *b, stw_error *error) {
-    stw_graph *graph = b->graph;
-    stw_arena *arena = &graph->arena;
-    const int64_t held = count_held(b), count = b->r->node_count + held;
-    TRY(stw_graph_allocate(graph, count, error));
-    STW_TRY_NEW(arena, graph->shape, count, error);
-    STW_TRY_NEW(arena, graph->input, b->r->edge_count + held, error);
-    STW_TRY_NEW(arena, graph->control, 0, error);
-    STW_TRY_NEW(arena, graph->output, 0, error);
-    STW_TRY_NEW(arena, graph->kind_name, 2, error);
-    STW_TRY_NEW(arena, graph->us, 2, error);
-    for (int32_t k = 0; k < 2; k++) STW_TRY_NEW(arena, graph->us[k], count, error);
-    graph->kind_count = 2;
-    graph->kind_name[0] = STW_STR("accelerator");
-    graph->kind_name[1] = STW_STR("cpu");
-    graph->name = STW_STR("dnn-partitioning");
-    graph->family = STW_STR("");
-    graph->loss = -1;
-    STW_TRY_NEW(&b->r->scratch, b->op_of, b->r->node_count, error);
+    stw_arena *scratch = &b->r->scratch;
+    TRY(stw_construct_begin(&b->constructor, b->graph, b->r->node_count + count_held(b), scratch, error));
+    TRY(stw_construct_times(&b->constructor, STW_STR("accelerator"), &b->accelerator_us, error));
+    TRY(stw_construct_times(&b->constructor, STW_STR("cpu"), &b->cpu_us, error));
+    b->graph->name = STW_STR("dnn-partitioning");
+    b->input.arena = scratch;
+    STW_TRY_NEW(scratch, b->op_of, b->r->node_count, error);
     return STW_OK;
 }
 
 /* Colours: each op is put with the first one of its colour. Positions sorted by colour would do, but order matters little and
  * a table is simpler. */
-static stw_status join_colours(const builder *b, const int64_t *order, stw_error *error) {
+static stw_status join_colours(const builder *b, const int32_t *order, stw_error *error) {
     const reader *r = b->r;
     stw_arena scratch = r->scratch;
     stw_index index; /* the first node of each colour */
@@ -558,18 +518,18 @@ static stw_status join_colours(const builder *b, const int64_t *order, stw_error
 static stw_status build(reader *r, stw_graph *graph, stw_error *error) {
     sources s = {0};
     byte_scale scale = {0};
-    int64_t *order, next_input = 0;
+    int32_t *order;
     TRY(list_sources(r, &r->scratch, &s, error));
     TRY(order_nodes(r, &s, &order, error));
     if (!choose_scale(r, &scale)) return STW_ERROR_INPUT;
     builder b = {.r = r, .graph = graph, .scale = &scale, .dtype = stw_dtype_find(STW_STR("u8"))};
     TRY(make_room(&b, error));
-    for (int64_t k = 0; k < r->node_count; k++) TRY(add_record(&b, order[k], &s, &next_input, error));
+    for (int64_t k = 0; k < r->node_count; k++) TRY(add_record(&b, order[k], &s, error));
     TRY(join_colours(&b, order, error));
     TRY(stw_machine_create((int32_t)(r->accelerators + r->cpus), &graph->machine, error));
     TRY(fill_machine(r, &scale, graph->machine, error));
     graph->size_scale = scale.size_scale;
-    return stw_graph_finish(graph, error);
+    return stw_construct_finish(&b.constructor, NULL, 0, error);
 }
 
 /* ---- both ---- */
@@ -586,22 +546,16 @@ static stw_status read_all(reader *r, stw_graph *graph, stw_error *error) {
 }
 
 stw_status stw_dnnpart_read(stw_str text, stw_graph **out, stw_error *error) {
-    *out = NULL;
     reader r = {.node_count = 0};
-    stw_arena arena;
-    TRY(stw_arena_create_for_file(&arena, error));
-    stw_graph *graph = STW_NEW(&arena, stw_graph, 1);
-    graph->arena = arena;
+    TRY(stw_graph_create(out, error));
     stw_status status = stw_arena_create_for_file(&r.scratch, error);
     if (status == STW_OK) {
         stw_json_init(&r.json, text, &r.scratch, error);
-        status = read_all(&r, graph, error);
+        status = read_all(&r, *out, error);
         stw_arena_destroy(&r.scratch);
     }
-    if (status == STW_OK) {
-        *out = graph;
-        return STW_OK;
-    }
-    stw_graph_destroy(graph);
+    if (status == STW_OK) return STW_OK;
+    stw_graph_destroy(*out);
+    *out = NULL;
     return status;
 }

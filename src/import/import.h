@@ -17,8 +17,6 @@ stw_status stw_graph_read(const stw_graph_source *source, stw_read_options *opti
 
 /* Ops that give out nothing (a dimension is 0): they cost nothing. */
 int32_t stw_count_empty_ops(const stw_graph *graph);
-/* Which sizes are open, how many ops are empty for that reason, and how to give sizes; empty where none is open. */
-stw_str stw_open_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena);
 
 stw_status stw_opgraph_read(stw_str text, stw_graph **out, stw_error *error);
 

@@ -32,7 +32,7 @@ stw_status stw_insides_add_result(stw_insides *in, const stw_part_result *result
     return STW_OK;
 }
 
-stw_status stw_insides_add_work(stw_insides *in, const stw_work_row *work, stw_error *error) {
+static stw_status add_work(stw_insides *in, const stw_work_row *work, stw_error *error) {
     APPEND(in, work, work, error);
     return STW_OK;
 }
@@ -48,7 +48,7 @@ stw_status stw_insides_add_body(stw_insides *in, const stw_body_step *step, int6
 
 stw_status stw_insides_make_op_step(stw_insides *in, const stw_work_row *work, stw_body_step *out, stw_error *error) {
     *out = (stw_body_step){.times = 1.0, .body = -1, .is_op = true, .work_first = in->work_count, .work_count = 1};
-    return stw_insides_add_work(in, work, error);
+    return add_work(in, work, error);
 }
 
 /* ---- graphs that are bodies ---- */
@@ -78,7 +78,7 @@ static stw_status make_step(taker *t, int32_t i, stw_body_step *out) {
     stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, &t->room, &work);
     const int64_t count = stw_kernel_rows(&work, t->row);
     *out = (stw_body_step){.times = 1.0, .body = -1, .work_first = t->in->work_count, .work_count = count};
-    for (int64_t k = 0; k < count; k++) TRY(stw_insides_add_work(t->in, &t->row[k], t->error));
+    for (int64_t k = 0; k < count; k++) TRY(add_work(t->in, &t->row[k], t->error));
     return STW_OK;
 }
 

@@ -24,7 +24,6 @@ stw_status stw_insides_add_fused(stw_insides *in, const stw_fused_kernel *fused,
 stw_status stw_insides_add_part(stw_insides *in, const stw_part *part, stw_error *error);
 stw_status stw_insides_add_part_read(stw_insides *in, const stw_part_read *read, stw_error *error);
 stw_status stw_insides_add_result(stw_insides *in, const stw_part_result *result, stw_error *error);
-stw_status stw_insides_add_work(stw_insides *in, const stw_work_row *work, stw_error *error);
 /* A body of these steps; *out is its index. */
 stw_status stw_insides_add_body(stw_insides *in, const stw_body_step *step, int64_t count, bool dearest, int32_t *out,
                                 stw_error *error);

@@ -48,7 +48,8 @@ static void write_example(const stw_read_options *options, const stw_model_input
     if (shown == 0) snprintf(text, size, "%.*s=N,...", STW_STR_SHOW(input->name));
 }
 
-stw_str stw_open_remark(const stw_graph *graph, const stw_read_options *options, stw_arena *arena) {
+/* Which sizes are open, how many ops are empty for that reason, and how to give sizes; empty where none is open. */
+static stw_str remark_of(const stw_graph *graph, const stw_read_options *options, stw_arena *arena) {
     char example[300] = "", empty[100] = "";
     const stw_model_input *input = find_open(options);
     if (input == NULL) return (stw_str){0};
@@ -141,7 +142,7 @@ static stw_status read_source(const stw_graph_source *source, stw_read_options *
         stw_error_prefix(error, source->path != NULL ? stw_file_label(source->path) : source->label);
         return status;
     }
-    (*out)->open_sizes = stw_open_remark(*out, options, &(*out)->arena); /* what the file leaves open stays with the graph */
+    (*out)->open_sizes = remark_of(*out, options, &(*out)->arena); /* what the file leaves open stays with the graph */
     return STW_OK;
 }
 

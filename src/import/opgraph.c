@@ -1,25 +1,22 @@
-/* Reads opgraph JSON, the project's own graph format (docs/formats/opgraph.md): one node after the other into flat arrays. */
+/* Reads opgraph JSON, the project's own graph format (docs/formats/opgraph.md), one node after the other. It is stricter than
+ * what makes the graph (graph/construct.h): what a model file may leave to us, a file of this format must have right. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "base/vector.h"
-#include "graph/graph.h"
+#include "graph/construct.h"
 #include "import/import.h"
-
-enum { MAX_KINDS = 64 };
 
 typedef struct {
     stw_json json;
     stw_graph *graph;
+    stw_constructor constructor;
     stw_arena scratch; /* gone after reading */
     stw_op_index *ops;
-    stw_vector shape, input, control, output;
-    stw_str kind_name[MAX_KINDS];
-    double *kind_us[MAX_KINDS]; /* (N) in the graph's arena */
+    stw_vector output;
+    stw_vector shape, input, control; /* of the node that is being read */
     int64_t loss;
-    int64_t total_bytes; /* of all tensors so far */
 } reader;
 
 /* ---- one node ---- */
@@ -89,6 +86,7 @@ static bool read_string(reader *r, stw_str *out) {
 
 static bool read_ints(reader *r, stw_vector *list) {
     int64_t value;
+    list->count = 0;
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
         if (stw_json_int64(&r->json, &value) && !stw_vector_push(list, value)) return out_of_memory(r);
@@ -101,27 +99,6 @@ static bool read_non_negative(reader *r, const char *key, int64_t *out) {
     return *out >= 0 || stw_json_fail(&r->json, "%s is %lld; it must be 0 or more", key, (long long)*out);
 }
 
-/* The column of times for one kind of device; a new one is all NaN. */
-static double *kind_column(reader *r, stw_str kind) {
-    stw_graph *graph = r->graph;
-    int32_t k = 0;
-    while (k < graph->kind_count && !stw_str_equal(r->kind_name[k], kind)) k++;
-    if (k < graph->kind_count) return r->kind_us[k];
-    if (k == MAX_KINDS) {
-        stw_json_fail(&r->json, "times for more than %d kinds of device", MAX_KINDS);
-        return NULL;
-    }
-    r->kind_name[k] = stw_str_copy(&graph->arena, kind);
-    r->kind_us[k] = STW_NEW(&graph->arena, double, graph->N);
-    if (r->kind_us[k] == NULL || r->kind_name[k].p == NULL) {
-        out_of_memory(r);
-        return NULL;
-    }
-    for (int32_t i = 0; i < graph->N; i++) r->kind_us[k][i] = NAN;
-    graph->kind_count++;
-    return r->kind_us[k];
-}
-
 static bool read_times(reader *r, int32_t i) {
     stw_str kind;
     double us;
@@ -132,8 +109,10 @@ static bool read_times(reader *r, int32_t i) {
         if (us > STW_GRAPH_MAX_US)
             return stw_json_fail(&r->json, "a time of %g us; at most %g (23 days) are possible; is it in other units?", us,
                                  STW_GRAPH_MAX_US);
-        double *column = kind_column(r, kind);
-        if (column == NULL) return false;
+        double *column;
+        stw_error why;
+        if (stw_construct_times(&r->constructor, kind, &column, &why) != STW_OK)
+            return stw_json_fail(&r->json, "%s", why.message);
         column[i] = us;
     }
     return !r->json.failed;
@@ -147,115 +126,71 @@ static bool read_attributes(reader *r, stw_str *out) {
     return out->p != NULL || out_of_memory(r);
 }
 
-static bool read_dtype(reader *r, uint8_t *out) {
+static bool read_dtype(reader *r, int32_t *out) {
     stw_str name;
     if (!stw_json_string(&r->json, &name)) return false;
-    const int32_t dtype = stw_dtype_find(name);
-    if (dtype < 0) return stw_json_fail(&r->json, "unknown dtype '%.*s'; known: %s", STW_STR_SHOW(name), stw_dtype_list);
-    *out = (uint8_t)dtype;
+    *out = stw_dtype_find(name);
+    if (*out < 0) return stw_json_fail(&r->json, "unknown dtype '%.*s'; known: %s", STW_STR_SHOW(name), stw_dtype_list);
     return true;
 }
 
 typedef struct { /* what is checked once the whole node is known */
-    int64_t id, bytes, updates, colocate;
+    stw_raw_node raw;
+    int64_t id, updates, colocate;
     bool view;
 } node_values;
 
 static bool read_node_value(reader *r, int32_t i, int bit, node_values *v) {
-    stw_graph *graph = r->graph;
     switch (bit) {
         case KEY_ID: return stw_json_int64(&r->json, &v->id);
-        case KEY_NAME: return read_string(r, &graph->node_name[i]);
-        case KEY_OP: return read_string(r, &graph->op_name[i]);
-        case KEY_LABEL: return read_string(r, &graph->label[i]);
+        case KEY_NAME: return read_string(r, &v->raw.name);
+        case KEY_OP: return read_string(r, &v->raw.op);
+        case KEY_LABEL: return read_string(r, &v->raw.label);
         case KEY_INPUTS: return read_ints(r, &r->input);
         case KEY_CONTROL: return read_ints(r, &r->control);
         case KEY_SHAPE: return read_ints(r, &r->shape);
-        case KEY_DTYPE: return read_dtype(r, &graph->dtype[i]);
-        case KEY_BYTES: return read_non_negative(r, "bytes", &v->bytes);
-        case KEY_FLOPS: return read_non_negative(r, "flops", &graph->flops[i]);
+        case KEY_DTYPE: return read_dtype(r, &v->raw.dtype);
+        case KEY_BYTES: return read_non_negative(r, "bytes", &v->raw.bytes);
+        case KEY_FLOPS: return read_non_negative(r, "flops", &v->raw.flops);
         case KEY_US: return read_times(r, i);
         case KEY_VIEW: return stw_json_bool(&r->json, &v->view);
         case KEY_UPDATES: return read_non_negative(r, "updates", &v->updates);
         case KEY_COLOCATE: return read_non_negative(r, "colocate", &v->colocate);
-        case KEY_ATTRIBUTES: return read_attributes(r, &graph->attributes[i]);
+        case KEY_ATTRIBUTES: return read_attributes(r, &v->raw.attributes);
         default: return stw_json_skip(&r->json, NULL);
     }
 }
 
 /* Fails at the beginning of the node, naming it. */
-static bool node_fail(reader *r, const char *start, int32_t i, const char *format, ...) STW_PRINTF(4, 5);
-static bool node_fail(reader *r, const char *start, int32_t i, const char *format, ...) {
+static bool node_fail(reader *r, const char *start, stw_str name, const char *format, ...) STW_PRINTF(4, 5);
+static bool node_fail(reader *r, const char *start, stw_str name, const char *format, ...) {
     char text[300];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     r->json.cursor = start;
-    return stw_json_fail(&r->json, "node %d '%.*s': %s", i, STW_STR_SHOW(r->graph->node_name[i]), text);
+    return stw_json_fail(&r->json, "node %d '%.*s': %s", r->constructor.count, STW_STR_SHOW(name), text);
 }
 
-/* Puts the node in front of an error in one of its values, which says only where it is. Always returns false. */
 /* Puts the node in front of an error that stands already; always false. */
-static bool name_node(reader *r, int32_t i) {
+static bool name_node(reader *r, int32_t i, stw_str name) {
     char prefix[120];
-    const stw_str name = i < r->graph->N ? r->graph->node_name[i] : STW_STR("");
     snprintf(prefix, sizeof prefix, name.length > 0 ? "node %d '%.*s'" : "node %d", i, STW_STR_SHOW(name));
     if (r->json.failed) stw_error_prefix(r->json.error, prefix);
     return false;
 }
 
-static uint8_t node_kind(stw_str op, bool view) {
-    if (stw_str_is(op, "parameter")) return STW_NODE_PARAMETER;
-    if (stw_str_is(op, "buffer")) return STW_NODE_BUFFER;
-    if (stw_str_is(op, "input")) return STW_NODE_INPUT;
-    if (stw_str_is(op, "constant")) return STW_NODE_CONSTANT;
-    return view ? STW_NODE_VIEW : STW_NODE_OP;
-}
-
-/* Bytes = product of the shape x size of the dtype. */
-static bool shape_bytes(const reader *r, int32_t i, int64_t *out) {
-    const stw_graph *graph = r->graph;
-    int64_t bytes = stw_dtype_bytes(graph->dtype[i]);
-    bool empty = bytes == 0, overflow = false;
-    for (int64_t k = graph->shape_start[i]; k < r->shape.count; k++) {
-        empty |= r->shape.data[k] == 0;
-        overflow |= __builtin_mul_overflow(bytes, r->shape.data[k], &bytes);
-    }
-    *out = empty ? 0 : bytes;
-    return empty || !overflow;
-}
-
-static bool check_shape(reader *r, const char *start, int32_t i, bool has_bytes, int64_t bytes) {
-    stw_graph *graph = r->graph;
-    for (int64_t k = graph->shape_start[i]; k < r->shape.count; k++) {
-        if (r->shape.data[k] < 0) {
-            return node_fail(r, start, i, "dimension %lld of its shape is %lld; dynamic shapes must be fixed first",
-                             (long long)(k - graph->shape_start[i]), (long long)r->shape.data[k]);
-        }
-    }
-    int64_t computed;
-    const bool fits = shape_bytes(r, i, &computed);
-    const bool stated = has_bytes && graph->kind[i] != STW_NODE_VIEW; /* files say 0 for views */
-    if (!stated && !fits) return node_fail(r, start, i, "its shape holds more than 2^63 bytes");
-    graph->bytes[i] = stated ? bytes : computed;
-    if (graph->kind[i] == STW_NODE_VIEW) return true;
-    if (graph->bytes[i] > STW_GRAPH_MAX_BYTES - r->total_bytes) {
-        return node_fail(r, start, i, "with its %lld bytes the tensors exceed 2^56 bytes in all; check its size",
-                         (long long)graph->bytes[i]);
-    }
-    r->total_bytes += graph->bytes[i];
-    return true;
-}
-
-static bool check_ids(reader *r, const char *start, int32_t i, const char *what, const stw_vector *list, int64_t from) {
-    for (int64_t k = from; k < list->count; k++) {
+static bool check_ids(reader *r, const char *start, stw_str name, const char *what, const stw_vector *list) {
+    const int32_t i = r->constructor.count;
+    for (int64_t k = 0; k < list->count; k++) {
         const int64_t id = list->data[k];
         if (id < 0 || id >= r->graph->N) {
-            return node_fail(r, start, i, "%s %lld does not exist; ids run from 0 to %d", what, (long long)id, r->graph->N - 1);
+            return node_fail(r, start, name, "%s %lld does not exist; ids run from 0 to %d", what, (long long)id,
+                             r->graph->N - 1);
         }
         if (id >= i) {
-            return node_fail(r, start, i,
+            return node_fail(r, start, name,
                              "%s %lld does not come before it (a cycle, or nodes out of order); sort the nodes "
                              "topologically",
                              what, (long long)id);
@@ -264,72 +199,78 @@ static bool check_ids(reader *r, const char *start, int32_t i, const char *what,
     return true;
 }
 
-static bool check_update(reader *r, const char *start, int32_t i, int64_t parameter) {
-    stw_graph *graph = r->graph;
+static bool check_update(reader *r, const char *start, const node_values *v) {
+    const stw_graph *graph = r->graph;
+    const int64_t parameter = v->updates;
     if (parameter < 0) return true;
-    if (graph->kind[i] != STW_NODE_OP) return node_fail(r, start, i, "only an op can update a parameter");
-    if (parameter >= i || !stw_node_is_resident(graph->kind[parameter])) {
-        return node_fail(r, start, i, "updates %lld, which is no earlier parameter or buffer", (long long)parameter);
+    if (v->raw.kind != STW_NODE_OP) return node_fail(r, start, v->raw.name, "only an op can update a parameter");
+    if (parameter >= r->constructor.count || !stw_node_is_resident(graph->kind[parameter])) {
+        return node_fail(r, start, v->raw.name, "updates %lld, which is no earlier parameter or buffer", (long long)parameter);
     }
     if (graph->updated_by[parameter] >= 0) {
-        return node_fail(r, start, i, "updates %lld, which op %d updates already; one update each is allowed",
+        return node_fail(r, start, v->raw.name, "updates %lld, which op %d updates already; one update each is allowed",
                          (long long)parameter, graph->updated_by[parameter]);
     }
-    graph->updated_by[parameter] = i;
-    graph->updates[i] = (int32_t)parameter;
     return true;
 }
 
-static bool check_node(reader *r, const char *start, int32_t i, int keys, const node_values *v) {
-    stw_graph *graph = r->graph;
+/* What only this format asks for. */
+static bool check_node(reader *r, const char *start, int keys, const node_values *v) {
+    const stw_str name = v->raw.name, op = v->raw.op;
     for (int k = 0; k < NODE_KEY_COUNT; k++) {
         if (node_keys[k].required && !(keys & node_keys[k].bit))
-            return node_fail(r, start, i, "\"%s\" is missing", node_keys[k].name);
+            return node_fail(r, start, name, "\"%s\" is missing", node_keys[k].name);
     }
-    if (v->id != i) {
-        return node_fail(r, start, i, "its id is %lld, but it is at position %d; ids count from 0 in file order",
-                         (long long)v->id, i);
+    if (v->id != r->constructor.count) {
+        return node_fail(r, start, name, "its id is %lld, but it is at position %d; ids count from 0 in file order",
+                         (long long)v->id, r->constructor.count);
     }
-    graph->kind[i] = node_kind(graph->op_name[i], v->view);
-    const bool source = stw_node_is_source(graph->kind[i]);
-    const int64_t inputs = r->input.count - graph->input_start[i], controls = r->control.count - graph->control_start[i];
-    if (source && v->view) return node_fail(r, start, i, "a %.*s cannot be a view", STW_STR_SHOW(graph->op_name[i]));
-    if (source && inputs > 0) return node_fail(r, start, i, "a %.*s has no inputs", STW_STR_SHOW(graph->op_name[i]));
-    if (v->view && inputs == 0) return node_fail(r, start, i, "a view needs an input to be a view of");
-    if (controls > 0 && graph->kind[i] != STW_NODE_OP) {
-        return node_fail(r, start, i, "only an op can have control edges; put them on the ops that read it");
-    }
-    if (v->colocate >= graph->N) return node_fail(r, start, i, "colocate %lld does not exist", (long long)v->colocate);
-    graph->colocate[i] = (int32_t)v->colocate;
-    const int32_t row = source ? -1 : stw_op_find_any(r->ops, graph->op_name[i]);
-    graph->known[i] = source || row >= 0;
-    graph->op_class[i] = (uint8_t)(row >= 0 ? stw_op_table[row].op_class : STW_CLASS_OPAQUE);
-    if (graph->op_class[i] == STW_CLASS_CONTROL) graph->apart[i] = stw_apart_control;
-    graph->op_count += graph->kind[i] == STW_NODE_OP;
-    return check_shape(r, start, i, (keys & KEY_BYTES) != 0, v->bytes) &&
-           check_ids(r, start, i, "input", &r->input, graph->input_start[i]) &&
-           check_ids(r, start, i, "control", &r->control, graph->control_start[i]) && check_update(r, start, i, v->updates);
+    if (v->view && stw_node_is_source((uint8_t)v->raw.kind))
+        return node_fail(r, start, name, "a %.*s cannot be a view", STW_STR_SHOW(op));
+    if (r->control.count > 0 && v->raw.kind != STW_NODE_OP)
+        return node_fail(r, start, name, "only an op can have control edges; put them on the ops that read it");
+    if (v->colocate >= r->graph->N) return node_fail(r, start, name, "colocate %lld does not exist", (long long)v->colocate);
+    return check_ids(r, start, name, "input", &r->input) && check_ids(r, start, name, "control", &r->control) &&
+           check_update(r, start, v);
 }
 
-/* Reads node i at the cursor and checks it; false after an error. */
+static bool put_node(reader *r, const char *start, const node_values *v) {
+    const stw_raw_links links = {.input = r->input.data,
+                                 .control = r->control.data,
+                                 .input_count = r->input.count,
+                                 .control_count = r->control.count,
+                                 .updates = (int32_t)v->updates,
+                                 .colocate = (int32_t)v->colocate};
+    stw_error why;
+    if (stw_construct_node(&r->constructor, &v->raw, &links, &why) == STW_OK) return true;
+    return node_fail(r, start, v->raw.name, "%s", why.message);
+}
+
+/* Reads node i at the cursor, checks it and puts it into the graph; false after an error. */
 static bool read_node(reader *r, int32_t i) {
-    stw_graph *graph = r->graph;
     const char *start = r->json.cursor;
-    node_values values = {.updates = -1, .colocate = -1};
+    node_values v = {.raw = {.dtype = STW_UNKNOWN, .bytes = STW_UNKNOWN, .moved = STW_UNKNOWN, .at = STW_UNKNOWN},
+                     .updates = -1,
+                     .colocate = -1};
     stw_str key;
     int keys = 0;
-    graph->shape_start[i] = r->shape.count;
-    graph->input_start[i] = r->input.count;
-    graph->control_start[i] = r->control.count;
-    if (!stw_json_object(&r->json)) return name_node(r, i);
+    r->shape.count = r->input.count = r->control.count = 0;
+    if (!stw_json_object(&r->json)) return name_node(r, i, v.raw.name);
     while (stw_json_key(&r->json, &key)) {
         const int bit = node_key_bit(key);
-        if (keys & bit) return node_fail(r, start, i, "\"%.*s\" stands twice", STW_STR_SHOW(key));
+        if (keys & bit) return node_fail(r, start, v.raw.name, "\"%.*s\" stands twice", STW_STR_SHOW(key));
         keys |= bit;
-        if (!read_node_value(r, i, bit, &values)) return name_node(r, i);
+        if (!read_node_value(r, i, bit, &v)) return name_node(r, i, v.raw.name);
     }
-    if (r->json.failed) return name_node(r, i);
-    return check_node(r, start, i, keys, &values);
+    if (r->json.failed) return name_node(r, i, v.raw.name);
+    v.raw.kind = stw_node_source_find(v.raw.op);
+    if (v.raw.kind == STW_NODE_OP && v.view) v.raw.kind = STW_NODE_VIEW;
+    if (v.raw.kind == STW_NODE_VIEW) v.raw.bytes = STW_UNKNOWN; /* files say 0 */
+    const int32_t row = stw_op_find_any(r->ops, v.raw.op);
+    v.raw.op_class = row >= 0 ? (int32_t)stw_op_table[row].op_class : STW_UNKNOWN;
+    v.raw.shape = r->shape.data;
+    v.raw.rank = (int32_t)r->shape.count;
+    return check_node(r, start, keys, &v) && put_node(r, start, &v);
 }
 
 /* ---- the file ---- */
@@ -337,19 +278,16 @@ static bool read_node(reader *r, int32_t i) {
 static bool read_nodes(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX) return stw_json_fail(&r->json, "more than 2^31 - 2 nodes");
-    if (stw_graph_allocate(r->graph, count, NULL) != STW_OK) return out_of_memory(r);
+    if (stw_construct_begin(&r->constructor, r->graph, count, &r->scratch, NULL) != STW_OK) return out_of_memory(r);
     if (!stw_json_array(&r->json)) return false;
     int32_t i = 0;
     while (stw_json_item(&r->json)) {
         if (i == count) { /* the first pass failed within this node; so does this one, with a message */
             stw_json_skip(&r->json, NULL);
-            return name_node(r, i) || stw_json_fail(&r->json, "node %d cannot be read", i);
+            return name_node(r, i, STW_STR("")) || stw_json_fail(&r->json, "node %d cannot be read", i);
         }
         if (!read_node(r, i++)) return false;
     }
-    r->graph->shape_start[count] = r->shape.count;
-    r->graph->input_start[count] = r->input.count;
-    r->graph->control_start[count] = r->control.count;
     return !r->json.failed;
 }
 
@@ -401,33 +339,6 @@ static bool check_head(reader *r, int seen) {
     return true;
 }
 
-static stw_status copy_int32(stw_arena *arena, const stw_vector *from, int32_t **out, stw_error *error) {
-    STW_TRY_NEW(arena, *out, from->count, error);
-    for (int64_t k = 0; k < from->count; k++) (*out)[k] = (int32_t)from->data[k];
-    return STW_OK;
-}
-
-/* Moves what was collected aside into the graph. */
-static stw_status keep_lists(reader *r, stw_error *error) {
-    stw_graph *graph = r->graph;
-    stw_arena *arena = &graph->arena;
-    TRY(copy_int32(arena, &r->input, &graph->input, error));
-    TRY(copy_int32(arena, &r->control, &graph->control, error));
-    TRY(copy_int32(arena, &r->output, &graph->output, error));
-    graph->output_count = (int32_t)r->output.count;
-    STW_TRY_NEW(arena, graph->shape, r->shape.count, error);
-    if (r->shape.count > 0) memcpy(graph->shape, r->shape.data, (size_t)r->shape.count * sizeof *graph->shape);
-    STW_TRY_NEW(arena, graph->kind_name, graph->kind_count, error);
-    STW_TRY_NEW(arena, graph->us, graph->kind_count, error);
-    for (int32_t k = 0; k < graph->kind_count; k++) {
-        graph->kind_name[k] = r->kind_name[k];
-        graph->us[k] = r->kind_us[k];
-    }
-    if (graph->name.p == NULL) graph->name = STW_STR("");
-    if (graph->family.p == NULL) graph->family = STW_STR("");
-    return STW_OK;
-}
-
 static stw_status read_graph(reader *r, stw_error *error) {
     stw_str key;
     int seen = 0;
@@ -442,28 +353,21 @@ static stw_status read_graph(reader *r, stw_error *error) {
     }
     if (!r->json.failed) check_head(r, seen);
     TRY(stw_json_finish(&r->json));
-    TRY(keep_lists(r, error));
-    return stw_graph_finish(r->graph, error);
+    return stw_construct_finish(&r->constructor, r->output.data, r->output.count, error);
 }
 
 stw_status stw_opgraph_read(stw_str text, stw_graph **out, stw_error *error) {
-    *out = NULL;
     reader r = {.loss = -1};
-    stw_arena arena;
-    TRY(stw_arena_create_for_file(&arena, error));
+    TRY(stw_graph_create(out, error));
+    r.graph = *out;
     stw_status status = stw_arena_create_for_file(&r.scratch, error);
-    r.graph = STW_NEW(&arena, stw_graph, 1);
     if (status == STW_OK) {
-        r.graph->arena = arena;
         stw_json_init(&r.json, text, &r.scratch, error);
         status = read_graph(&r, error);
-        arena = r.graph->arena;
+        stw_arena_destroy(&r.scratch);
     }
-    stw_arena_destroy(&r.scratch);
-    if (status == STW_OK) {
-        *out = r.graph;
-    } else {
-        stw_arena_destroy(&arena);
-    }
+    if (status == STW_OK) return STW_OK;
+    stw_graph_destroy(*out);
+    *out = NULL;
     return status;
 }

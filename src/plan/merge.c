@@ -120,9 +120,10 @@ static bool note_reader(stw_merge *m, int32_t group, int32_t own, int32_t *count
     return true;
 }
 
-/* A recomputed op is read in every group that recomputes it. A group that was recomputed elsewhere since has left its members'
- * cells behind; those who took it have cells of their own. */
-int32_t stw_merge_readers(stw_merge *m, int32_t op, const int32_t **reader) {
+/* The groups (by their op) that read the op and are not its own; at most STW_MERGE_READERS, else -1. They stay valid until the
+ * next call. A recomputed op is read in every group that recomputes it. A group that was recomputed elsewhere since has left its
+ * members' cells behind; those who took it have cells of their own. */
+static int32_t readers_of(stw_merge *m, int32_t op, const int32_t **reader) {
     const stw_graph *graph = m->graph;
     int32_t count = 0;
     m->stamp++;
@@ -272,7 +273,7 @@ static void note_recomputing(stw_merge *m, int32_t op, int32_t into) {
 
 int32_t stw_merge_allows(stw_merge *m, int32_t op, const int32_t **reader) {
     if (!stw_merge_leads(m, op)) return 0;
-    const int32_t readers = stw_merge_readers(m, op, reader);
+    const int32_t readers = readers_of(m, op, reader);
     if (readers < 1 || (readers > 1 && m->recomputes_nothing) || !may_leave(m, op, readers)) return 0;
     if (readers > 1 && m->cell_count > m->cell_room - readers * m->count[op]) return 0;
     for (int32_t r = 0; r < readers; r++) {

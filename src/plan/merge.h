@@ -31,9 +31,6 @@ void stw_merge_groups(stw_merge *m, int32_t *group);
 int32_t stw_merge_members(const stw_merge *m, int32_t op, const int32_t **member);
 /* The op has a group of its own, perhaps with others in it. */
 bool stw_merge_leads(const stw_merge *m, int32_t op);
-/* The groups (by their op) that read the op and are not its own; at most STW_MERGE_READERS, else -1. They stay valid until the
- * next call. */
 enum { STW_MERGE_READERS = 32 };
-int32_t stw_merge_readers(stw_merge *m, int32_t op, const int32_t **reader);
 
 #endif

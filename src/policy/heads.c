@@ -10,7 +10,7 @@ static stw_status take(stw_tape *tape, int32_t rows, int32_t width, void **out, 
 
 static double score_scale(const stw_net *net) { return 1.0 / sqrt((double)net->config.score_width); }
 
-stw_status stw_device_forward(stw_pass *pass, stw_error *error) {
+static stw_status device_forward(stw_pass *pass, stw_error *error) {
     const stw_net *net = pass->net;
     stw_backend *b = net->backend;
     const int32_t D = pass->input.D, width = net->config.score_width;
@@ -44,7 +44,7 @@ static stw_status score_devices(stw_pass *pass, stw_error *error) {
     stw_backend *b = net->backend;
     const int32_t rows = rows_of(pass, &pass->placement), D = pass->input.D, width = net->config.score_width;
     void *scores = NULL;
-    TRY(stw_device_forward(pass, error));
+    TRY(device_forward(pass, error));
     TRY(take(pass->placement_tape, rows, width, &pass->query_hidden, error));
     TRY(take(pass->placement_tape, rows, width, &pass->query, error));
     stw_tape_reset(pass->layer_tape);

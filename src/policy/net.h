@@ -130,7 +130,6 @@ stw_status stw_spread_forward(stw_pass *pass, const stw_linear_layer *layer, con
 stw_status stw_spread_backward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,
                                const double *d_out, void *d_graph, void **d_raw, stw_error *error);
 /* The devices' embedding, which the head and the task after it share. d_device is overwritten. */
-stw_status stw_device_forward(stw_pass *pass, stw_error *error);
 stw_status stw_device_backward(stw_pass *pass, stw_error *error);
 
 /* Zeroed reals. */

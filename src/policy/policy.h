@@ -116,9 +116,4 @@ stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, do
 stw_status stw_pass_backward(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
                              stw_error *error);
 
-/* Intermediates by name, for tests: "input", "sage.0", ..., "graph", "attention.0", ..., and of each task that ran, as
- * "placement.hidden", "placement.out", which is what the forward pass gave, and, where the head is spread, "placement.raw", which
- * is what it was before. Returns rows and columns; false if unknown. `out` may be NULL (sizes only). */
-bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch);
-
 #endif

@@ -13,7 +13,8 @@ double stw_draw_between(stw_rng *rng, double low, double high) { return low + (h
 
 double stw_draw_log_between(stw_rng *rng, double low, double high) { return exp(stw_draw_between(rng, log(low), log(high))); }
 
-bool stw_list_next(stw_str *rest, stw_str *out) {
+/* The parts of a list with commas, from the left; false at its end. Empty parts are skipped. */
+static bool next_part(stw_str *rest, stw_str *out) {
     while (rest->length > 0) {
         int64_t length = 0;
         while (length < rest->length && rest->p[length] != ',') length++;
@@ -40,7 +41,7 @@ typedef struct gathered { /* while a corpus is opened */
 
 static stw_status gather(stw_corpus *corpus, const char *families, gathered *g, stw_error *error) {
     stw_str rest = stw_str_of(families), name;
-    while (stw_list_next(&rest, &name)) {
+    while (next_part(&rest, &name)) {
         const int32_t found = find_family(name);
         if (found >= 0) {
             g->wanted[found] = true;
@@ -93,13 +94,13 @@ static void drop_files(gathered *g, stw_str family) {
 /* Checks every name before anything goes: a name may be known by files that another name takes away. */
 static stw_status hold_out(gathered *g, const char *names, const char *known, stw_error *error) {
     stw_str rest = stw_str_of(names), name;
-    while (stw_list_next(&rest, &name)) {
+    while (next_part(&rest, &name)) {
         if (is_known(g, name)) continue;
         return stw_fail(error, STW_ERROR_INPUT, "'%.*s' cannot be held out: no such family; known: %s", STW_STR_SHOW(name),
                         known);
     }
     rest = stw_str_of(names);
-    while (stw_list_next(&rest, &name)) {
+    while (next_part(&rest, &name)) {
         const int32_t found = find_family(name);
         if (found >= 0) g->wanted[found] = false;
         drop_files(g, name);

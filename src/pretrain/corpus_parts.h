@@ -27,9 +27,6 @@ struct stw_corpus {
 double stw_draw_between(stw_rng *rng, double low, double high);     /* uniform */
 double stw_draw_log_between(stw_rng *rng, double low, double high); /* uniform in the logarithm; 0 < low */
 
-/* The parts of a list with commas, from the left; false at its end. Empty parts are skipped. */
-bool stw_list_next(stw_str *rest, stw_str *out);
-
 /* files.c: reads a file, or the graphs of a folder in order of their names, in front of *list. */
 stw_status stw_corpus_read(stw_corpus *corpus, stw_str path, stw_corpus_file **list, stw_error *error);
 /* Does it belong to this family, by ours or by its own word? */

@@ -41,8 +41,9 @@ static void join_gradients(const stw_graph *graph, const stw_units *atoms, int32
     }
 }
 
-stw_status stw_repair_weights(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out,
-                              stw_error *error) {
+/* Units of everything that reads or writes the same parameter. Made of the atoms. */
+static stw_status weight_units(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out,
+                               stw_error *error) {
     int32_t *leader, *number, *stack;
     bool *visited;
     *out = (stw_units){0};
@@ -267,7 +268,7 @@ static stw_status list_units(repair *r, stw_error *error) {
     stw_unit_levels levels = {0};
     TRY(stw_units_build(s->graph, s->costs->least_us, wanted, finest < 64 ? 2 : 4, &r->arena, &levels, error));
     for (int32_t k = 0; k < levels.count; k++) r->units[r->units_count++] = levels.level[levels.count - 1 - k];
-    return stw_repair_weights(s->graph, &levels.level[0], &r->arena, &r->units[r->units_count++], error);
+    return weight_units(s->graph, &levels.level[0], &r->arena, &r->units[r->units_count++], error);
 }
 
 /* Steps until the plan is valid, nothing helps, or it would take too long. */

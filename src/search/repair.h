@@ -35,7 +35,4 @@ typedef struct stw_repair_move {
  * units; 0 if none would free anything. */
 stw_status stw_move_choose(const stw_repair_move *move, int32_t *device, int32_t *moved, stw_arena scratch, stw_error *error);
 
-/* Units of everything that reads or writes the same parameter. Made of the atoms. */
-stw_status stw_repair_weights(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out, stw_error *error);
-
 #endif

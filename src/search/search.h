@@ -18,7 +18,6 @@
 #include "sim/complete.h"
 #include "sim/score.h"
 
-enum { STW_TASK_PLACEMENT = 1, STW_TASK_SCHEDULE = 2, STW_TASK_FUSION = 4, STW_TASK_ALL = 7 }; /* what may be decided */
 
 /* How the methods go-* and hdp train. What is unset is as the preset says. */
 typedef struct stw_policy_settings {

@@ -2,9 +2,8 @@
 #ifndef STW_SIM_SCORE_H
 #define STW_SIM_SCORE_H
 
+#include "plan/aims.h"
 #include "sim/sim.h"
-
-typedef enum stw_objective { STW_OBJECTIVE_TIME, STW_OBJECTIVE_MEMORY, STW_OBJECTIVE_THROUGHPUT } stw_objective;
 
 /* What a plan is worth. Valid plans go by the objective, then by step time; then come those that only lack memory, by how much;
  * then the rest. Among equals the plan wins that sends less, then the one whose largest peak is smaller, then the one with fewer

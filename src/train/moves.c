@@ -92,7 +92,8 @@ stw_status stw_moves_find(const stw_problem *p, const stw_plan *plan, const int3
     return STW_OK;
 }
 
-void stw_moves_put(const stw_problem *p, const int32_t *unit, int32_t count, int32_t device, stw_plan *plan) {
+/* Puts units on a device; views and parameters follow when the plan is joined (sim/complete.h). */
+static void put_units(const stw_problem *p, const int32_t *unit, int32_t count, int32_t device, stw_plan *plan) {
     for (int32_t k = 0; k < count; k++) {
         for (int32_t m = p->units.start[unit[k]]; m < p->units.start[unit[k] + 1]; m++) plan->device[p->units.member[m]] = device;
     }
@@ -100,7 +101,7 @@ void stw_moves_put(const stw_problem *p, const int32_t *unit, int32_t count, int
 
 void stw_moves_apply(const stw_problem *p, const stw_moves *moves, int32_t move, stw_plan *plan) {
     const int32_t first = moves->start[move];
-    stw_moves_put(p, &moves->unit[first], moves->start[move + 1] - first, moves->device[move], plan);
+    put_units(p, &moves->unit[first], moves->start[move + 1] - first, moves->device[move], plan);
 }
 
 double stw_moves_score(const stw_moves *moves, int32_t move, const double *means, int32_t width) {
@@ -265,9 +266,7 @@ static stw_status gather(stw_trainer *t, int32_t proposals, candidate **out, int
     return STW_OK;
 }
 
-static void apply(const stw_problem *p, const candidate *c, stw_plan *plan) {
-    stw_moves_put(p, c->unit, c->count, c->device, plan);
-}
+static void apply(const stw_problem *p, const candidate *c, stw_plan *plan) { put_units(p, c->unit, c->count, c->device, plan); }
 
 static stw_status try_alone(void *context, int64_t k, int32_t worker, stw_error *error) {
     screening *s = context;

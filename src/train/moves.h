@@ -26,8 +26,6 @@ typedef struct stw_moves {
 /* The groups of grouping `grouping` that `other`, (N), has elsewhere than the plan. */
 stw_status stw_moves_find(const stw_problem *problem, const stw_plan *plan, const int32_t *other, int32_t grouping,
                           stw_arena *arena, stw_moves *out, stw_error *error);
-/* Puts units on a device; views and parameters follow when the plan is joined (sim/complete.h). */
-void stw_moves_put(const stw_problem *problem, const int32_t *unit, int32_t count, int32_t device, stw_plan *plan);
 /* Moves one group. */
 void stw_moves_apply(const stw_problem *problem, const stw_moves *moves, int32_t move, stw_plan *plan);
 

@@ -1,4 +1,5 @@
 /* backend: float and cpu against the reference in double, and the cpu's bits on 1, 2 and 3 threads. */
+#include "support/reference_backend.h"
 #include "trials.h"
 
 static double worst_of(const double *found, const double *expected, int64_t count) {

@@ -1,4 +1,5 @@
 /* backend/reference: every gradient against differences of the loss, in double. */
+#include "support/reference_backend.h"
 #include "trials.h"
 
 static double loss_of(const trial *t, stw_backend *b, stw_arena arena) {

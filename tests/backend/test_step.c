@@ -1,4 +1,5 @@
 /* backend: sums and the step of training, on every backend. */
+#include "support/reference_backend.h"
 #include "trials.h"
 
 enum { COUNT = 40000 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "baseline/hdp/grouping_problem.h"
+#include "support/reference_backend.h"
 #include "test.h"
 
 enum { N = 150, F = 4, G = 5, D = 3, E = 7, K = 3 }; /* N: more rows than a worker has before it */

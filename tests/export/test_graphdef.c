@@ -10,6 +10,7 @@
 #include "import/tensorflow/graphdef.h"
 #include "import/wire/pbwire.h"
 #include "sim/sim.h"
+#include "support/pb_fixed.h"
 #include "test.h"
 
 #define DATA   STW_SOURCE_DIR "/tests/import/data/"

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "sim/sim.h"
 #include "support/onnx_model.h"
+#include "support/pb_fixed.h"
 #include "test.h"
 
 typedef struct { /* a model, a machine of two devices, and a plan */

@@ -206,25 +206,6 @@ TEST(builder, updates_and_places) {
     end(&f);
 }
 
-TEST(builder, measured_times) {
-    fixture f;
-    begin(&f);
-    const int32_t late = add(&f, STW_NODE_OP, "late", "Relu", 8);
-    const int32_t early = add(&f, STW_NODE_OP, "early", "Relu", 8);
-    link_input(&f, late, early);
-    CHECK_EQ_INT(stw_builder_measured(f.b, late, STW_STR("h200"), 2.5, &f.error), STW_OK);
-    CHECK_EQ_INT(stw_builder_measured(f.b, early, STW_STR("cpu8"), 7.0, &f.error), STW_OK);
-    if (finish(&f)) {
-        CHECK_EQ_INT(f.graph->kind_count, 2);
-        CHECK_STR(f.graph->kind_name[1].p, "cpu8");
-        CHECK_NEAR(f.graph->us[0][1], 2.5, 0.0);
-        CHECK(isnan(f.graph->us[0][0]));
-        CHECK_NEAR(f.graph->us[1][0], 7.0, 0.0);
-    }
-    CHECK_EQ_INT(stw_builder_measured(f.b, late, STW_STR("h200"), -1.0, &f.error), STW_ERROR_INPUT);
-    end(&f);
-}
-
 TEST(builder, bytes_that_are_no_text) {
     fixture f;
     begin(&f);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/pb_fixed.h"
 #include "test.h"
 
 #define BYTES(literal) ((stw_str){(literal), (int64_t)sizeof(literal) - 1})
@@ -96,7 +97,7 @@ TEST(pbwire, wrong_types) {
         CHECK(stw_pb_next(&m, &f));
         stw_pb_list list = stw_pb_list_of(&f);
         CHECK(!(which == 0   ? stw_pb_float(&m, &f, &number)
-                : which == 1 ? stw_pb_double(&m, &f, &number)
+                : which == 1 ? stw_pb_list_double(&m, &list, &number)
                 : which == 2 ? stw_pb_string(&m, &f, &text)
                 : which == 3 ? stw_pb_enter(&m, &f, &inner)
                              : stw_pb_list_float(&m, &list, &number)));
@@ -147,7 +148,8 @@ static double add_up(stw_pb *m) {
     for (stw_pb_field f; stw_pb_next(m, &f);) {
         stw_pb inner;
         if (f.number == 1 || f.number == 536870911) sum += stw_pb_int(m, &f, &whole) ? (double)whole : 0.0;
-        if (f.number == 6) sum += stw_pb_double(m, &f, &number) ? number : 0.0;
+        if (f.number == 6)
+            for (stw_pb_list l = stw_pb_list_of(&f); stw_pb_list_double(m, &l, &number);) sum += number;
         if (f.number == 8) sum += stw_pb_float(m, &f, &number) ? number : 0.0;
         if (f.number == 7)
             for (stw_pb_list l = stw_pb_list_of(&f); stw_pb_list_int(m, &l, &whole);) sum += (double)whole;

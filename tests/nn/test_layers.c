@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/reference_backend.h"
 #include "test.h"
 
 typedef struct {

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "nn/layers.h"
+#include "support/lstm_steps.h"
+#include "support/reference_backend.h"
 #include "test.h"
 
 typedef struct {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nn/layers.h"
+#include "support/reference_backend.h"
 #include "test.h"
 
 typedef struct {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "policy/example.h"
+#include "support/reference_backend.h"
 
 typedef struct bench {
     stw_arena arena;

@@ -1,6 +1,7 @@
 /* policy/: three tasks in a chain, fusion -> placement -> schedule: gradients against differences of the loss, samples, and what
  * is refused. */
 #include "policy/bench.h"
+#include "support/look.h"
 
 enum { ROWS = 9, SAMPLES = 3, CLASSES = 5 };
 

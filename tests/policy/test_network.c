@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "policy/bench.h"
+#include "support/look.h"
 
 TEST(network, gradients_of_steer_and_nudge) { check_gradients(example_config(false, 16)); }
 TEST(network, gradients_of_device_and_class) { check_gradients(example_config(true, 16)); }

@@ -7,6 +7,8 @@
 
 #include "policy/checkpoint.h"
 #include "policy/distribution.h"
+#include "support/look.h"
+#include "support/reference_backend.h"
 #include "test.h"
 
 static const double SIGMA = 0.5, CLIP = 0.2, RATE = 1e-3;

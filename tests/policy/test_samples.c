@@ -1,5 +1,7 @@
 /* policy/pass.c: samples without a gradient change nothing, wherever they are. */
 #include "policy/bench.h"
+#include "support/look.h"
+#include "support/reference_backend.h"
 
 /* The gradient of all parameters after a pass of K samples and one backward pass, as doubles. */
 static double *gradient_of(bench *b, int32_t K, const double *d_schedule) {

@@ -90,7 +90,7 @@ stw_status stw_backend_cpu(stw_pool *pool, stw_backend **out, stw_error *error) 
     stw_cpu_use_lstm(b);
     stw_cpu_use_gather(b);
     stw_cpu_use_rows(b);
-    stw_cpu_use_step(b);
+    stw_cpu_use_adam(b);
     *out = b;
     return STW_OK;
 }

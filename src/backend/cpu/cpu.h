@@ -46,6 +46,6 @@ void stw_cpu_use_point(stw_backend *b);     /* point.c */
 void stw_cpu_use_lstm(stw_backend *b);      /* lstm.c */
 void stw_cpu_use_gather(stw_backend *b);    /* gather.c: embed, gather_max */
 void stw_cpu_use_rows(stw_backend *b);      /* rows.c: gate, mean, repeat, log_softmax */
-void stw_cpu_use_step(stw_backend *b);      /* step.c: add_scaled, square_sum, adam */
+void stw_cpu_use_adam(stw_backend *b);      /* adam.c: add_scaled, square_sum, adam */
 
 #endif

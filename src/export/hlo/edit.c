@@ -215,7 +215,8 @@ static stw_status link_entry(stw_hlo_edit *edit) {
     return stw_hlo_link(edit);
 }
 
-stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error) {
+/* The plan applied to e->model: bytes of the same kind, in the arena. */
+static stw_status apply_plan(stw_export *e, stw_str *out, stw_error *error) {
     stw_hlo_edit edit = {.e = e, .arena = e->arena, .bytes = e->model, .error = error};
     edit.is_text = stw_hlo_text_is(e->model);
     if (!edit.is_text && !stw_hlo_proto_is(e->model)) {
@@ -235,14 +236,14 @@ stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error) {
 
 stw_status stw_export_hlo(stw_export *e, stw_error *error) {
     stw_str bytes;
-    TRY(stw_hlo_apply(e, &bytes, error));
+    TRY(apply_plan(e, &bytes, error));
     fwrite(bytes.p, 1, (size_t)bytes.length, e->out);
     return STW_OK;
 }
 
 stw_status stw_export_hlo_text(stw_export *e, stw_error *error) {
     stw_str bytes, text;
-    TRY(stw_hlo_apply(e, &bytes, error));
+    TRY(apply_plan(e, &bytes, error));
     text = bytes;
     if (!stw_hlo_text_is(bytes)) TRY(stw_hlo_print(bytes, e->arena, &text, error));
     fwrite(text.p, 1, (size_t)text.length, e->out);

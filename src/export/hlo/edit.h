@@ -103,9 +103,6 @@ typedef struct stw_hlo_edit {
     stw_error *error;
 } stw_hlo_edit;
 
-/* The plan applied to e->model: bytes of the same kind, in the arena. */
-stw_status stw_hlo_apply(stw_export *e, stw_str *out, stw_error *error);
-
 stw_status stw_hlo_fuse(stw_hlo_edit *edit);
 stw_status stw_hlo_link(stw_hlo_edit *edit);
 stw_status stw_hlo_find_cycle(stw_hlo_edit *edit, bool *is_cyclic);

@@ -1,6 +1,6 @@
 /* Fused computations: for each group of a plan a body of copies of its members. A member that is itself a loop fusion, as XLA
  * wraps single ops, is taken apart: the instructions of its body join the new one. What may be a member is no question here: the
- * simulator has accepted the groups by what the reader of modules says of each instruction (import/hlo/hlo_kernels.c). */
+ * simulator has accepted the groups by what the reader of modules says of each instruction (import/hlo/kernel_apart.c). */
 #include <string.h>
 
 #include "export/hlo/edit.h"

@@ -12,14 +12,15 @@ enum { COMPUTATIONS = -5 }; /* scopes in the table of names: computations, and f
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_inner(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-'; }
 
-bool stw_hlo_is_name(stw_str text) {
+/* [A-Za-z_][A-Za-z0-9_.-]* */
+static bool is_name(stw_str text) {
     bool fits = text.length > 0 && is_letter(text.p[0]);
     for (int64_t k = 1; fits && k < text.length; k++) fits = is_inner(text.p[k]);
     return fits;
 }
 
 stw_str stw_hlo_clean_name(stw_arena *arena, stw_str text) {
-    if (stw_hlo_is_name(text)) return text;
+    if (is_name(text)) return text;
     if (text.length == 0) return STW_STR("unnamed");
     const int64_t shift = !is_letter(text.p[0]) && is_inner(text.p[0]); /* "7x" to "_7x", but "%x" to "_x" */
     char *name = STW_NEW(arena, char, text.length + shift);
@@ -46,7 +47,7 @@ typedef struct renamer {
 
 /* First the names that are fit stay where they are the first of their kind, then the others take what is free. */
 static stw_status settle(renamer *r, int32_t scope, stw_str *name, bool *is_settled) {
-    if (!stw_hlo_is_name(*name) || is_reserved(*name)) return STW_OK;
+    if (!is_name(*name) || is_reserved(*name)) return STW_OK;
     return stw_hlo_set_name(r->m, scope, *name, 0, is_settled, r->error);
 }
 
@@ -76,7 +77,8 @@ static stw_status rename_instructions(renamer *r, int32_t c, bool *is_settled) {
     return STW_OK;
 }
 
-stw_status stw_hlo_print_names(stw_hlo_module *m, stw_arena *arena, stw_error *error) {
+/* Gives all instructions and computations names that text can have, each once. */
+static stw_status print_names(stw_hlo_module *m, stw_arena *arena, stw_error *error) {
     renamer r = {.m = m, .arena = arena, .error = error};
     bool *is_settled;
     STW_TRY_NEW(arena, is_settled, (int64_t)m->instruction_count + m->computation_count, error);
@@ -181,7 +183,7 @@ void stw_hlo_print_operand_aliases(stw_hlo_printer *p, stw_str instruction) {
 }
 
 /* input_output_alias={ {0}: (0, {}, may-alias) } */
-void stw_hlo_print_aliases(stw_hlo_printer *p, stw_str aliases) {
+static void print_aliases(stw_hlo_printer *p, stw_str aliases) {
     enum { MUST_ALIAS = 2 };
     stw_str alias;
     int64_t count = 0;
@@ -194,7 +196,7 @@ void stw_hlo_print_aliases(stw_hlo_printer *p, stw_str aliases) {
 }
 
 /* buffer_donor={ (0, {}) } */
-void stw_hlo_print_donors(stw_hlo_printer *p, stw_str donors) {
+static void print_donors(stw_hlo_printer *p, stw_str donors) {
     stw_str donor;
     int64_t count = 0;
     for (stw_hlo_each each = {0}; stw_hlo_next(&each, donors, HLO_DONORS_ENTRY, &donor); count++) {
@@ -381,15 +383,15 @@ stw_status stw_hlo_print(stw_str bytes, stw_arena *arena, stw_str *out, stw_erro
     stw_hlo_module *m = NULL;
     schedule s = {0};
     TRY(stw_hlo_proto_parse(bytes, arena, &m, error));
-    TRY(stw_hlo_print_names(m, arena, error));
+    TRY(print_names(m, arena, error));
     const stw_str module = stw_hlo_module_bytes(m, bytes);
     p.m = m;
     TRY(read_schedule(&p, stw_hlo_content(module, HLO_MODULE_SCHEDULE), &s, error));
     stw_hlo_put(&p.out, "HloModule ");
     stw_hlo_put_str(&p.out, m->name);
     if (m->is_scheduled) stw_hlo_put(&p.out, ", is_scheduled=true");
-    stw_hlo_print_aliases(&p, stw_hlo_content(module, HLO_MODULE_ALIASES));
-    stw_hlo_print_donors(&p, stw_hlo_content(module, HLO_MODULE_DONORS));
+    print_aliases(&p, stw_hlo_content(module, HLO_MODULE_ALIASES));
+    print_donors(&p, stw_hlo_content(module, HLO_MODULE_DONORS));
     print_entry_layout(&p, stw_hlo_content(module, HLO_MODULE_PROGRAM_SHAPE));
     for (int32_t c = 0; c < m->computation_count; c++) {
         stw_hlo_put(&p.out, "\n\n");

@@ -33,30 +33,17 @@ typedef struct stw_hlo_each {
 } stw_hlo_each;
 bool stw_hlo_next(stw_hlo_each *each, stw_str message, int64_t field, stw_str *out);
 
-/* Gives all instructions and computations names that text can have, each once. */
-stw_status stw_hlo_print_names(stw_hlo_module *m, stw_arena *arena, stw_error *error);
-bool stw_hlo_is_name(stw_str text); /* [A-Za-z_][A-Za-z0-9_.-]* */
 /* The text with an underscore for each character that names do not have; {NULL, 0}: out of memory. */
 stw_str stw_hlo_clean_name(stw_arena *arena, stw_str text);
 
 void stw_hlo_print_shape(stw_hlo_printer *p, stw_str shape, bool with_layout, int32_t depth);
 void stw_hlo_print_literal(stw_hlo_printer *p, stw_str literal);
 void stw_hlo_print_key(stw_hlo_printer *p, const char *key); /* ", key=" */
-void stw_hlo_print_list(stw_hlo_printer *p, const char *key, stw_str message, int64_t field);
-void stw_hlo_print_simple(stw_hlo_printer *p, const stw_hlo_instruction *i);  /* what stands in the file as it is printed */
-void stw_hlo_print_numbers(stw_hlo_printer *p, const stw_hlo_instruction *i); /* of dot, gather, scatter, normalization */
-void stw_hlo_print_words(stw_hlo_printer *p, const stw_hlo_instruction *i);   /* for numbers of enumerations */
-void stw_hlo_print_window(stw_hlo_printer *p, stw_str window);
-void stw_hlo_print_padding(stw_hlo_printer *p, stw_str config);
-void stw_hlo_print_slice(stw_hlo_printer *p, stw_str message);
-void stw_hlo_print_labels(stw_hlo_printer *p, stw_str numbers);
 void stw_hlo_print_collective(stw_hlo_printer *p, const stw_hlo_instruction *i);
 void stw_hlo_print_sharding(stw_hlo_printer *p, stw_str sharding, int32_t depth);
 void stw_hlo_print_calls(stw_hlo_printer *p, const stw_hlo_instruction *i);
 void stw_hlo_print_controls(stw_hlo_printer *p, const stw_hlo_instruction *i);
 void stw_hlo_print_operand_aliases(stw_hlo_printer *p, stw_str instruction);
-void stw_hlo_print_aliases(stw_hlo_printer *p, stw_str aliases); /* of the module */
-void stw_hlo_print_donors(stw_hlo_printer *p, stw_str donors);
 void stw_hlo_print_attributes(stw_hlo_printer *p, const stw_hlo_instruction *i);
 /* {0, 1}: a path through tuples. */
 void stw_hlo_print_path(stw_hlo_printer *p, stw_str message, int64_t field);

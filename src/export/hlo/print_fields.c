@@ -65,7 +65,7 @@ static const simple_field of_solve[] = {{HLO_SOLVE_LEFT_SIDE, "left_side", FLAG,
                                         {HLO_SOLVE_UNIT_DIAGONAL, "unit_diagonal", FLAG, false}};
 static const simple_field of_cholesky[] = {{HLO_CHOLESKY_LOWER, "lower", FLAG, false}};
 
-void stw_hlo_print_list(stw_hlo_printer *p, const char *key, stw_str message, int64_t field) {
+static void print_list(stw_hlo_printer *p, const char *key, stw_str message, int64_t field) {
     const stw_hlo_ints list = stw_hlo_ints_of(p, message, field);
     stw_hlo_print_key(p, key);
     stw_hlo_put(&p->out, "{");
@@ -117,7 +117,7 @@ static void print_simple(stw_hlo_printer *p, stw_str message, const simple_field
         case FLAG:
             if (number > 0) print_text(p, field->name, STW_STR("true"), false);
             return;
-        case LIST: stw_hlo_print_list(p, field->name, message, field->number); return;
+        case LIST: print_list(p, field->name, message, field->number); return;
         case REAL: print_real(p, field->name, message, field->number); return;
         case WORD: print_plain(p, field->name, stw_hlo_content(message, field->number)); return;
         case QUOTED: print_text(p, field->name, stw_hlo_content(message, field->number), true); return;
@@ -129,13 +129,15 @@ static void print_all(stw_hlo_printer *p, stw_str message, const simple_field *f
 }
 #define PRINT_ALL(p, message, fields) print_all(p, message, fields, sizeof fields / sizeof fields[0])
 
-void stw_hlo_print_simple(stw_hlo_printer *p, const stw_hlo_instruction *i) { PRINT_ALL(p, i->attributes, of_instruction); }
+/* what stands in the file as it is printed */
+static void print_as_is(stw_hlo_printer *p, const stw_hlo_instruction *i) { PRINT_ALL(p, i->attributes, of_instruction); }
 
 /* ---- numbers of dimensions ---- */
 
 static void print_index_vector(stw_hlo_printer *p, int64_t dimension) { print_number(p, "index_vector_dim", dimension); }
 
-void stw_hlo_print_numbers(stw_hlo_printer *p, const stw_hlo_instruction *i) {
+/* of dot, gather, scatter, normalization */
+static void print_numbers(stw_hlo_printer *p, const stw_hlo_instruction *i) {
     const stw_str message = i->attributes, ragged = stw_hlo_content(message, HLO_RAGGED_DOT_NUMBERS);
     const bool is_ragged = ragged.length > 0;
     const stw_str dot = is_ragged ? stw_hlo_content(ragged, HLO_RAGGED_DOT) : stw_hlo_content(message, HLO_DOT_NUMBERS);
@@ -182,7 +184,8 @@ static void print_word(stw_hlo_printer *p, stw_str message, const word_field *fi
     if (known && field->word[number] != NULL) print_text(p, field->name, stw_str_of(field->word[number]), false);
 }
 
-void stw_hlo_print_words(stw_hlo_printer *p, const stw_hlo_instruction *i) {
+/* for numbers of enumerations */
+static void print_words(stw_hlo_printer *p, const stw_hlo_instruction *i) {
     const stw_str message = i->attributes;
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
         if (words[k].opcode == NULL || stw_str_is(i->opcode, words[k].opcode)) print_word(p, message, &words[k]);
@@ -224,7 +227,7 @@ static void print_window_field(stw_hlo_printer *p, stw_str window, const char *k
     }
 }
 
-void stw_hlo_print_window(stw_hlo_printer *p, stw_str window) {
+static void print_window(stw_hlo_printer *p, stw_str window) {
     bool any = false;
     if (stw_hlo_field(window, HLO_WINDOW_DIMENSION).length == 0) return;
     stw_hlo_print_key(p, "window");
@@ -238,7 +241,7 @@ void stw_hlo_print_window(stw_hlo_printer *p, stw_str window) {
     stw_hlo_put(&p->out, "}");
 }
 
-void stw_hlo_print_padding(stw_hlo_printer *p, stw_str config) {
+static void print_padding(stw_hlo_printer *p, stw_str config) {
     stw_str dimension;
     int64_t count = 0;
     for (stw_hlo_each each = {0}; stw_hlo_next(&each, config, HLO_PADDING_DIMENSION, &dimension); count++) {
@@ -250,7 +253,7 @@ void stw_hlo_print_padding(stw_hlo_printer *p, stw_str config) {
     }
 }
 
-void stw_hlo_print_slice(stw_hlo_printer *p, stw_str message) {
+static void print_slice(stw_hlo_printer *p, stw_str message) {
     stw_str dimension;
     int64_t count = 0;
     stw_hlo_print_key(p, "slice");
@@ -266,7 +269,7 @@ void stw_hlo_print_slice(stw_hlo_printer *p, stw_str message) {
 }
 
 /* dim_labels=b01f_01io->b01f */
-void stw_hlo_print_labels(stw_hlo_printer *p, stw_str numbers) {
+static void print_labels(stw_hlo_printer *p, stw_str numbers) {
     static const struct {
         int32_t first_field, second_field, spatial_field;
         char first, second;
@@ -307,7 +310,7 @@ static void print_dimensions(stw_hlo_printer *p, const stw_hlo_instruction *i) {
     }
     bool wanted = list.count > 0;
     for (size_t k = 0; k < sizeof always / sizeof always[0]; k++) wanted |= stw_str_is(i->opcode, always[k]);
-    if (wanted) stw_hlo_print_list(p, "dimensions", i->attributes, HLO_DIMENSIONS);
+    if (wanted) print_list(p, "dimensions", i->attributes, HLO_DIMENSIONS);
 }
 
 static void print_precision(stw_hlo_printer *p, stw_str config) {
@@ -385,13 +388,13 @@ static void print_own(stw_hlo_printer *p, const stw_hlo_instruction *i) {
         stw_hlo_put_format(&p->out, ", index=%lld", (long long)i->number);
     }
     print_dimensions(p, i);
-    stw_hlo_print_window(p, stw_hlo_content(message, HLO_WINDOW));
-    stw_hlo_print_labels(p, stw_hlo_content(message, HLO_CONVOLUTION_NUMBERS));
-    if (stw_str_is(i->opcode, "slice")) stw_hlo_print_slice(p, message);
-    stw_hlo_print_padding(p, stw_hlo_content(message, HLO_PADDING));
-    stw_hlo_print_numbers(p, i);
-    stw_hlo_print_simple(p, i);
-    stw_hlo_print_words(p, i);
+    print_window(p, stw_hlo_content(message, HLO_WINDOW));
+    print_labels(p, stw_hlo_content(message, HLO_CONVOLUTION_NUMBERS));
+    if (stw_str_is(i->opcode, "slice")) print_slice(p, message);
+    print_padding(p, stw_hlo_content(message, HLO_PADDING));
+    print_numbers(p, i);
+    print_as_is(p, i);
+    print_words(p, i);
     print_precision(p, stw_hlo_content(message, HLO_PRECISION));
     stw_hlo_print_collective(p, i);
     stw_hlo_print_calls(p, i);

@@ -135,7 +135,8 @@ static bool is_array(const stw_hlo_out *o, const stw_hlo_item *item) {
     return stw_hlo_shape_of(o->edit->m, stw_hlo_at(o->edit, item->source))->kind == STW_HLO_ARRAY;
 }
 
-void stw_hlo_put_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
+/* What stands behind the operands of an item of the entry. */
+static void put_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
     const stw_str attributes = stw_hlo_at(o->edit, item->source)->attributes;
     const stw_str frontend = stw_hlo_attribute(attributes, "frontend_attributes", NULL);
     const bool was_ours = has_ours(frontend);
@@ -161,7 +162,7 @@ void stw_hlo_put_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
 }
 
 /* Without the device of an earlier export: the fusion has one. */
-void stw_hlo_put_inner_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
+static void put_inner_attributes(stw_hlo_out *o, const stw_hlo_item *item) {
     const stw_str attributes = stw_hlo_at(o->edit, item->source)->attributes;
     const stw_str frontend = stw_hlo_attribute(attributes, "frontend_attributes", NULL);
     const bool was_ours = has_ours(frontend);
@@ -267,9 +268,9 @@ static void put_copy(stw_hlo_out *o, const stw_hlo_item *item, bool is_entry) {
     const char *behind = i->attributes.length > 0 ? i->attributes.p : end;
     stw_hlo_put_str(o, (stw_str){cursor, (int64_t)(behind - cursor)});
     if (is_entry) {
-        stw_hlo_put_attributes(o, item);
+        put_attributes(o, item);
     } else {
-        stw_hlo_put_inner_attributes(o, item);
+        put_inner_attributes(o, item);
     }
 }
 
@@ -296,7 +297,7 @@ static void put_fusion(stw_hlo_out *o, const stw_hlo_item *item) {
     stw_hlo_put_name(o, fused->name);
     if (fused->config.length > 0) stw_hlo_put(o, ", backend_config=");
     stw_hlo_put_str(o, fused->config);
-    stw_hlo_put_attributes(o, item);
+    put_attributes(o, item);
 }
 
 static void put_new(stw_hlo_out *o, const stw_hlo_item *item, const stw_hlo_fused *fused) {

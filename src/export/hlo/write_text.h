@@ -16,9 +16,5 @@ void stw_hlo_put_str(stw_hlo_out *o, stw_str text);
 void stw_hlo_put_format(stw_hlo_out *o, const char *format, ...) STW_PRINTF(2, 3); /* up to 119 characters */
 void stw_hlo_put_name(stw_hlo_out *o, stw_str name);
 void stw_hlo_put_quoted(stw_hlo_out *o, stw_str text);
-/* What stands behind the operands of an item of the entry. */
-void stw_hlo_put_attributes(stw_hlo_out *o, const stw_hlo_item *item);
-/* The same of a copy in a fused computation. */
-void stw_hlo_put_inner_attributes(stw_hlo_out *o, const stw_hlo_item *item);
 
 #endif

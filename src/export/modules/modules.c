@@ -230,7 +230,7 @@ stw_status stw_modules_of(const stw_export *e, bool whole_blocks, stw_modules *m
     find_kinds(m);
     find_blocks(m);
     number_units(graph, whole_blocks, m);
-    m->hosts = stw_places_of(e->machine, m->place);
+    m->hosts = stw_device_numbers_of(e->machine, m->place);
     return weigh(e, m, error);
 }
 

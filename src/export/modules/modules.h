@@ -9,7 +9,7 @@
 #ifndef STW_EXPORT_MODULES_MODULES_H
 #define STW_EXPORT_MODULES_MODULES_H
 
-#include "export/places.h"
+#include "export/device_numbers.h"
 
 typedef struct stw_modules {
     int32_t count;        /* modules and parameters: a tree, parents first, else as they first appear; 0 is the root, "" */
@@ -29,7 +29,7 @@ typedef struct stw_modules {
     int32_t *parameter_unit;      /* (N) of parameters and buffers that have a label, else -1 */
     int32_t labelled, unlabelled; /* parameters and buffers with and without a label that is a path */
     int32_t outside;              /* those with a label that are not in the module of e->strip */
-    stw_place place[STW_MAX_DEVICES];
+    stw_device_number place[STW_MAX_DEVICES];
     int32_t hosts;
 } stw_modules;
 

@@ -9,13 +9,6 @@
 /* Exact: six decimals of a microsecond are picoseconds. */
 static void put_us(FILE *out, int64_t ps) { fprintf(out, ",%" PRId64 ".%06d", ps / 1000000, (int)(ps % 1000000)); }
 
-static const char *kind_name(uint8_t kind) {
-    static const char *const names[] = {
-        [STW_NODE_OP] = "op",         [STW_NODE_VIEW] = "view",   [STW_NODE_PARAMETER] = "parameter",
-        [STW_NODE_BUFFER] = "buffer", [STW_NODE_INPUT] = "input", [STW_NODE_CONSTANT] = "constant"};
-    return names[kind];
-}
-
 /* Device, priority, group, start and end: empty where the plan has none. */
 static void put_plan(const stw_export *e, int32_t i) {
     const stw_graph *graph = e->graph;
@@ -44,7 +37,7 @@ stw_status stw_export_csv(stw_export *e, stw_error *error) {
         stw_write_cell(e->out, graph->node_name[i]);
         fputc(',', e->out);
         stw_write_cell(e->out, graph->op_name[i]);
-        fprintf(e->out, ",%s", kind_name(graph->kind[i]));
+        fprintf(e->out, ",%s", stw_node_kind_name(graph->kind[i]));
         put_plan(e, i);
         fprintf(e->out, ",%" PRId64 ",%" PRId64 "\n", graph->bytes[i], graph->flops[i]);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/union_find.h"
-#include "export/places.h"
+#include "export/device_numbers.h"
 #include "export/tensorflow/planned_graphdef.h"
 #include "import/import.h"
 
@@ -181,8 +181,8 @@ static stw_status match_nodes(writer *w) {
 /* ---- devices ---- */
 
 static stw_status name_devices(writer *w) {
-    stw_place place[STW_MAX_DEVICES];
-    w->hosts = stw_places_of(w->e->machine, place);
+    stw_device_number place[STW_MAX_DEVICES];
+    w->hosts = stw_device_numbers_of(w->e->machine, place);
     const char *job = w->hosts > 1 ? "worker" : "localhost";
     for (int32_t d = 0; d < w->e->machine->device_count; d++) {
         w->device_name[d] = stw_str_format(w->e->arena, "/job:%s/replica:0/task:%d/device:%s:%d", job, place[d].host,

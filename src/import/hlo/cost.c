@@ -32,7 +32,9 @@ static int64_t needed_of_operand(const stw_hlo_module *m, const stw_hlo_instruct
     }
 }
 
-void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed) {
+/* How many elements of each instruction's result the root of its computation needs; readers of different parts add
+ * up. `needed` (instruction_count), zeros before. */
+static void find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed) {
     needed[body->root] = stw_hlo_shape_of(m, &m->instruction[body->root])->elements;
     for (int32_t index = body->first + body->count - 1; index >= body->first; index--) {
         const stw_hlo_instruction *i = &m->instruction[index];
@@ -48,7 +50,7 @@ void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *bod
 /* ---- costs ---- */
 
 /* Called computations come first in a module, so that one pass is enough. The sums over fusions, loops, branches and calls are
- * what reports and features show; their time goes by what is inside (hlo_kernels.c, entry.c). */
+ * what reports and features show; their time goes by what is inside (kernel_parts.c, entry.c). */
 
 typedef struct {
     int64_t flops, moved;
@@ -352,7 +354,7 @@ stw_status stw_hlo_costs_create(const stw_hlo_module *m, stw_arena *arena, stw_h
             c->forward[i] = forward_of(c, i);
             add_to_body(&c->body[k], c, i);
         }
-        stw_hlo_find_needed(m, body, c->needed);
+        find_needed(m, body, c->needed);
         for (int32_t i = body->first; i < body->first + body->count; i++) {
             c->body[k].fused_flops = stw_hlo_add(c->body[k].fused_flops, fused_flops(c, i));
         }

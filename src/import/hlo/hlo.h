@@ -227,22 +227,20 @@ typedef struct stw_hlo_cost {
 typedef struct stw_hlo_costs stw_hlo_costs;
 stw_status stw_hlo_costs_create(const stw_hlo_module *m, stw_arena *arena, stw_hlo_costs **out, stw_error *error);
 stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
-/* How many elements of each instruction's result the root of its computation needs; readers of different parts add
- * up. `needed` (instruction_count), zeros before. */
-void stw_hlo_find_needed(const stw_hlo_module *m, const stw_hlo_computation *body, int64_t *needed);
-/* hlo_kernels.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes. */
+/* kernel_parts.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes.
+ */
 stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b,
                              const stw_hlo_instruction *fusion, stw_arena scratch, stw_insides *insides, stw_error *error);
-/* A fusion by blocks of Triton, which go on with what they have reduced from rows. A loop reduces anew for each
- * result. */
-bool stw_hlo_is_triton(const stw_hlo_instruction *fusion);
 
-/* How XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
+/* kernel_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);
 /* XLA sums so few values for each result, such as the parts of a split product, that it does so in a loop over the results, like
  * an element-wise op. Only beyond that do threads work together on one result. */
 bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);
 
+/* kernel_apart.c. A fusion by blocks of Triton, which go on with what they have reduced from rows. A loop reduces anew for each
+ * result. */
+bool stw_hlo_is_triton(const stw_hlo_instruction *fusion);
 /* `entry` is the computation that a graph is made of. (entry->count) why an instruction, as an op, is in no fusion
  * with others (graph.h: apart), or NULL. */
 stw_status stw_hlo_find_apart(const stw_hlo_module *m, const stw_hlo_computation *entry, stw_arena *arena, const char ***out,

@@ -227,12 +227,26 @@ static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruct
     return stw_hlo_proto_state(p);
 }
 
+/* ---- ids ---- */
+
+/* Ids (of computations: scope -1) to indices; -1: none. */
+static stw_status set_id(stw_hlo_proto *p, int32_t scope, int64_t id, int32_t index, bool *fresh) {
+    int64_t *kept;
+    STW_TRY_NEW(p->module->arena, kept, 1, p->error);
+    *kept = id;
+    return stw_hlo_set_name(p->module, scope, (stw_str){(const char *)kept, sizeof *kept}, index, fresh, p->error);
+}
+
+static int32_t find_id(const stw_hlo_proto *p, int32_t scope, int64_t id) {
+    return stw_hlo_find_name(p->module, scope, (stw_str){(const char *)&id, sizeof id});
+}
+
 /* ---- references ---- */
 
 static stw_status resolve(stw_hlo_proto *p, stw_hlo_range list, int32_t scope, const char *at, const stw_hlo_instruction *i) {
     for (int32_t k = 0; k < list.count; k++) {
         int64_t *number = &p->module->number[list.first + k];
-        const int32_t found = stw_hlo_find_id(p, scope, *number);
+        const int32_t found = find_id(p, scope, *number);
         if (found < 0) {
             stw_pb_fail(&p->file, at, "instruction '%.*s': %s %lld is not defined before it", STW_STR_SHOW(i->name),
                         scope < 0 ? "computation" : "instruction", (long long)*number);
@@ -279,7 +293,7 @@ static stw_status read_instruction(stw_hlo_proto *p, stw_pb message, stw_str byt
         return STW_ERROR_INPUT;
     }
     bool fresh = true;
-    TRY(stw_hlo_set_id(p, p->scope, id, m->instruction_count, &fresh));
+    TRY(set_id(p, p->scope, id, m->instruction_count, &fresh));
     if (!fresh) stw_pb_fail(&p->file, at, "the id %lld stands twice in a computation", (long long)id);
     TRY(stw_hlo_proto_state(p));
     return stw_hlo_add_instruction(m, &i, p->error);
@@ -302,7 +316,7 @@ static stw_status find_places(stw_hlo_proto *p, const stw_hlo_computation *c, st
     for (int32_t k = 0; k < c->count; k++) place[k] = -1;
     if (ids.count != c->count) return fail_at(p, at, "does not list every instruction once");
     for (int32_t k = 0; k < ids.count; k++) {
-        const int32_t instruction = stw_hlo_find_id(p, p->module->entry, p->module->number[ids.first + k]);
+        const int32_t instruction = find_id(p, p->module->entry, p->module->number[ids.first + k]);
         if (instruction < 0) return fail_at(p, at, "lists an instruction that is not there");
         if (place[instruction - c->first] >= 0) return fail_at(p, at, "does not list every instruction once");
         place[instruction - c->first] = c->first + k;
@@ -358,21 +372,6 @@ static stw_status take_schedule(stw_hlo_proto *p, stw_pb schedule) {
         return reorder(p, list, f.at);
     }
     return stw_hlo_proto_state(p);
-}
-
-/* ---- the module ---- */
-
-/* ---- ids ---- */
-
-stw_status stw_hlo_set_id(stw_hlo_proto *p, int32_t scope, int64_t id, int32_t index, bool *fresh) {
-    int64_t *kept;
-    STW_TRY_NEW(p->module->arena, kept, 1, p->error);
-    *kept = id;
-    return stw_hlo_set_name(p->module, scope, (stw_str){(const char *)kept, sizeof *kept}, index, fresh, p->error);
-}
-
-int32_t stw_hlo_find_id(const stw_hlo_proto *p, int32_t scope, int64_t id) {
-    return stw_hlo_find_name(p->module, scope, (stw_str){(const char *)&id, sizeof id});
 }
 
 /* ---- which format is it ---- */
@@ -457,14 +456,14 @@ static stw_status read_computation(stw_hlo_proto *p, stw_pb message, const char 
         }
     }
     TRY(stw_hlo_proto_state(p));
-    c.root = has_root ? stw_hlo_find_id(p, p->scope, root) : -1;
+    c.root = has_root ? find_id(p, p->scope, root) : -1;
     if (has_root && c.root < 0) {
         stw_pb_fail(&p->file, at, "computation '%.*s': its root %lld is not in it", STW_STR_SHOW(c.name), (long long)root);
         return STW_ERROR_INPUT;
     }
     m->computation[p->scope] = c;
     TRY(stw_hlo_end_computation(m, p->error));
-    TRY(stw_hlo_set_id(p, -1, c.id, p->scope, &fresh)); /* only now: it cannot call itself */
+    TRY(set_id(p, -1, c.id, p->scope, &fresh)); /* only now: it cannot call itself */
     if (!fresh) stw_pb_fail(&p->file, at, "there are two computations with the id %lld", (long long)c.id);
     return stw_hlo_proto_state(p);
 }
@@ -512,7 +511,7 @@ static stw_status read_module(stw_hlo_proto *p, stw_pb message) {
         }
     }
     TRY(stw_hlo_proto_state(p));
-    if (has_entry) m->entry = stw_hlo_find_id(p, -1, entry);
+    if (has_entry) m->entry = find_id(p, -1, entry);
     if (has_entry && m->entry < 0) {
         return stw_fail(p->error, STW_ERROR_INPUT, "the entry computation %lld is not in the module", (long long)entry);
     }

@@ -18,10 +18,6 @@ typedef struct stw_hlo_proto {
 /* STW_OK unless the wire reader met an error. */
 static inline stw_status stw_hlo_proto_state(const stw_hlo_proto *p) { return p->file.failed ? STW_ERROR_INPUT : STW_OK; }
 
-/* Ids (of computations: scope -1) to indices; -1: none. */
-stw_status stw_hlo_set_id(stw_hlo_proto *p, int32_t scope, int64_t id, int32_t index, bool *fresh);
-int32_t stw_hlo_find_id(const stw_hlo_proto *p, int32_t scope, int64_t id);
-
 /* All numbers of one field as a list. */
 stw_status stw_hlo_proto_numbers(stw_hlo_proto *p, stw_pb message, int64_t field, stw_hlo_range *out);
 /* What its attributes mean (proto_attributes.c). */

@@ -8,7 +8,7 @@
 
 enum { NODE_ATTRIBUTE = 5, FUNCTION_DEFAULT = 11 }; /* field numbers */
 
-bool stw_onnx_read_attribute(stw_pb *node, const stw_pb_field *field, stw_onnx_attribute *out) {
+static bool read_attribute(stw_pb *node, const stw_pb_field *field, stw_onnx_attribute *out) {
     stw_pb m;
     *out = (stw_onnx_attribute){0};
     if (!stw_pb_enter(node, field, &m)) return false;
@@ -36,7 +36,7 @@ static stw_onnx_attribute find_in(stw_pb_file *file, stw_str message, int32_t de
     stw_pb m = stw_pb_range(file, message, depth);
     stw_onnx_attribute attribute = {0};
     for (stw_pb_field f; stw_pb_next(&m, &f);) {
-        if (f.number != number || !stw_onnx_read_attribute(&m, &f, &attribute)) continue;
+        if (f.number != number || !read_attribute(&m, &f, &attribute)) continue;
         if (stw_str_equal(attribute.name, name)) return attribute;
     }
     return (stw_onnx_attribute){0};
@@ -178,7 +178,7 @@ stw_str stw_onnx_attributes_json(const stw_onnx_eval *eval, const stw_onnx_node 
     t.failed = t.data == NULL;
     stw_onnx_attribute a = {0};
     for (stw_pb_field f; stw_pb_next(&m, &f);) {
-        if (f.number != NODE_ATTRIBUTE || !stw_onnx_read_attribute(&m, &f, &a) || !is_shown(&a)) continue;
+        if (f.number != NODE_ATTRIBUTE || !read_attribute(&m, &f, &a) || !is_shown(&a)) continue;
         append(&t, t.length == 0 ? "{" : ",", 1);
         append_string(&t, (stw_str){a.name.p, a.name.length < MAX_STRING ? a.name.length : MAX_STRING});
         append(&t, ":", 1);

@@ -178,11 +178,9 @@ int64_t stw_onnx_ints(const stw_onnx_call *c, const char *name, int64_t *out, in
 int64_t stw_onnx_floats(const stw_onnx_call *c, const char *name, double *out, int64_t room);
 /* The attributes as the JSON text of an object, in the arena; empty when there are none. */
 stw_str stw_onnx_attributes_json(const stw_onnx_eval *eval, const stw_onnx_node *node, stw_arena *arena);
-bool stw_onnx_read_attribute(stw_pb *node, const stw_pb_field *field, stw_onnx_attribute *out);
 
 /* ---- onnx_graph.c ---- */
 stw_onnx_value *stw_onnx_lookup(const stw_onnx_scope *scope, stw_str name); /* here only; NULL: none */
-bool stw_onnx_declare(stw_onnx_reader *r, stw_onnx_scope *scope, stw_str name, int64_t at, stw_onnx_value **out);
 bool stw_onnx_scope_create(stw_onnx_reader *r, stw_arena *arena, const stw_onnx_scope *outer, bool emits, stw_onnx_scope *out);
 /* Reads a GraphProto, or a FunctionProto when is_function. */
 bool stw_onnx_read_graph(stw_onnx_eval *eval, stw_pb message, bool is_function, stw_onnx_graph *out);
@@ -193,7 +191,6 @@ bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph);
 /* Message about a node; always false. */
 bool stw_onnx_fail(stw_onnx_reader *r, const stw_onnx_node *node, const char *format, ...) STW_PRINTF(3, 4);
 
-bool stw_onnx_emit_node(stw_onnx_call *c);
 bool stw_onnx_emit_value(stw_onnx_reader *r, stw_onnx_value *value, int32_t *out);
 bool stw_onnx_emit_input(stw_onnx_reader *r, stw_onnx_value *value, stw_node_kind kind);
 /* The outputs that count, the first and those that somebody reads: their number and bytes; *first is NULL if there is none. */

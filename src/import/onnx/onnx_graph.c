@@ -29,7 +29,7 @@ static stw_status enter(stw_onnx_scope *scope, stw_str name, stw_onnx_value **ou
     return STW_OK;
 }
 
-bool stw_onnx_declare(stw_onnx_reader *r, stw_onnx_scope *scope, stw_str name, int64_t at, stw_onnx_value **out) {
+static bool declare(stw_onnx_reader *r, stw_onnx_scope *scope, stw_str name, int64_t at, stw_onnx_value **out) {
     bool fresh = false;
     if (enter(scope, name, out, &fresh) != STW_OK) return stw_pb_fail(&r->file, r->file.begin + at, "out of memory");
     if (!fresh) return true;
@@ -76,7 +76,7 @@ static bool read_initializer(stw_onnx_eval *eval, stw_pb *m, const stw_pb_field 
     if (!stw_pb_enter(m, f, &tensor)) return false;
     if (!(sparse ? stw_onnx_read_sparse : stw_onnx_read_tensor)(r, tensor, &read, &name, eval->arena)) return false;
     if (name.length == 0) return stw_pb_fail(&r->file, f->at, "an initializer without a name; give it one");
-    if (!stw_onnx_declare(r, eval->scope, name, stw_pb_offset(&r->file, f->at), &value)) return false;
+    if (!declare(r, eval->scope, name, stw_pb_offset(&r->file, f->at), &value)) return false;
     if (value->stored)
         return stw_pb_fail(&r->file, f->at, "initializer '%.*s' stands twice; give each its own name", STW_STR_SHOW(name));
     value->dtype = read.dtype;
@@ -100,7 +100,7 @@ static bool read_value_info(stw_onnx_eval *eval, stw_pb *m, const stw_pb_field *
             if (g.number == 2) stw_pb_string(&info, &g, &type);
         }
     }
-    if (r->file.failed || !stw_onnx_declare(r, eval->scope, name, stw_pb_offset(&r->file, f->at), out)) return false;
+    if (r->file.failed || !declare(r, eval->scope, name, stw_pb_offset(&r->file, f->at), out)) return false;
     if (type.length > 0) (*out)->declared = type;
     return true;
 }
@@ -127,7 +127,7 @@ static bool add_output(stw_onnx_eval *eval, stw_onnx_node *node, int32_t index, 
     stw_onnx_reader *r = eval->reader;
     if (name.length == 0) return true; /* an optional output that is left out */
     stw_onnx_value *value = NULL;
-    if (!stw_onnx_declare(r, eval->scope, name, node->at, &value)) return false;
+    if (!declare(r, eval->scope, name, node->at, &value)) return false;
     if (value->present)
         return stw_onnx_fail(r, node, "its output '%.*s' exists already; every value is written once", STW_STR_SHOW(name));
     value->present = true;
@@ -256,7 +256,7 @@ static bool read_border(stw_onnx_eval *eval, stw_pb *m, const stw_pb_field *f, b
     stw_str name = {0};
     if (!is_function) return read_value_info(eval, m, f, out);
     if (!stw_pb_string(m, f, &name)) return false;
-    return stw_onnx_declare(eval->reader, eval->scope, name, stw_pb_offset(m->file, f->at), out);
+    return declare(eval->reader, eval->scope, name, stw_pb_offset(m->file, f->at), out);
 }
 
 static bool read_fields(stw_onnx_eval *eval, stw_pb m, const fields *n, bool is_function, stw_onnx_graph *out) {

@@ -17,7 +17,6 @@ struct stw_onnx_row {
 };
 
 stw_status stw_onnx_table_create(stw_arena *arena, stw_onnx_table **out, stw_error *error);
-const stw_onnx_row *stw_onnx_table_find(const stw_onnx_table *table, stw_str op);
 
 #define STW_ROW(names, rule, flops, basis) stw_onnx_rule stw_onnx_rule_##rule;
 #include "import/onnx/shapes.def"

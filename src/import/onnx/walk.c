@@ -38,7 +38,7 @@ stw_status stw_onnx_table_create(stw_arena *arena, stw_onnx_table **out, stw_err
     return STW_OK;
 }
 
-const stw_onnx_row *stw_onnx_table_find(const stw_onnx_table *table, stw_str op) {
+static const stw_onnx_row *table_find(const stw_onnx_table *table, stw_str op) {
     const int32_t row = stw_names_find(&table->row, 0, op);
     return row >= 0 ? &rows[row] : NULL;
 }
@@ -207,7 +207,7 @@ static bool has_body(const stw_onnx_call *c) {
     return c->is_function || stw_str_is(op, "If") || stw_str_is(op, "Loop") || stw_str_is(op, "Scan");
 }
 
-bool stw_onnx_emit_node(stw_onnx_call *c) {
+static bool emit_node(stw_onnx_call *c) {
     stw_onnx_reader *r = c->eval->reader;
     stw_onnx_value *first = NULL;
     stw_onnx_value nothing = {.dtype = STW_UNKNOWN, .rank = STW_UNKNOWN};
@@ -301,7 +301,7 @@ static bool infer(stw_onnx_call *c) {
         c->is_function = true;
         if (!stw_onnx_call_function(c, function)) return false;
     } else if (c->output_count > 0) { /* rules may look at their first output */
-        c->row = stw_onnx_table_find(r->table, c->node->op);
+        c->row = table_find(r->table, c->node->op);
         if (c->row != NULL && c->row->rule(c)) stw_onnx_fold(c);
     }
     if (r->file.failed) return false;
@@ -336,7 +336,7 @@ bool stw_onnx_walk(stw_onnx_eval *eval, const stw_onnx_graph *graph) {
                 if (c.output[k]->source == STW_ONNX_COMPUTED) c.output[k]->source = STW_ONNX_CONSTANT;
             }
         } else if (eval->scope->emits) {
-            if (!stw_onnx_emit_node(&c)) return false;
+            if (!emit_node(&c)) return false;
         } else if (!c.is_view && !stw_onnx_add_kernel(&c)) {
             return false;
         }

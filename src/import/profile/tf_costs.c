@@ -254,13 +254,6 @@ static int32_t op_of_row(const stw_names *ops, stw_str name) {
     return name.length > 0 ? stw_names_find(ops, 0, name) : -1;
 }
 
-static bool contains(stw_str whole, stw_str part) {
-    for (int64_t i = 0; i + part.length <= whole.length; i++) {
-        if (part.length == 0 || memcmp(whole.p + i, part.p, (size_t)part.length) == 0) return true;
-    }
-    return part.length == 0;
-}
-
 static int compare_devices(const void *left, const void *right) {
     const stw_tf_cost *a = *(const stw_tf_cost *const *)left, *b = *(const stw_tf_cost *const *)right;
     const int64_t shorter = a->device.length < b->device.length ? a->device.length : b->device.length;
@@ -268,33 +261,6 @@ static int compare_devices(const void *left, const void *right) {
     if (order != 0) return order;
     if (a->device.length != b->device.length) return a->device.length < b->device.length ? -1 : 1;
     return a < b ? -1 : a > b; /* file order, so that sums do not depend on the sort */
-}
-
-/* The graph's column of times for a kind; a new one is all NaN. */
-static stw_status find_column(stw_graph *graph, stw_str kind, double **out, stw_error *error) {
-    for (int32_t k = 0; k < graph->kind_count; k++) {
-        *out = graph->us[k];
-        if (stw_str_equal(graph->kind_name[k], kind)) return STW_OK;
-    }
-    const int32_t count = graph->kind_count;
-    if (count >= MAX_KINDS) return stw_fail(error, STW_ERROR_INPUT, "times for more than %d kinds of device", MAX_KINDS);
-    stw_str *names;
-    double **columns;
-    STW_TRY_NEW(&graph->arena, names, (int64_t)count + 1, error);
-    STW_TRY_NEW(&graph->arena, columns, (int64_t)count + 1, error);
-    STW_TRY_NEW(&graph->arena, columns[count], graph->N, error);
-    for (int32_t k = 0; k < count; k++) {
-        names[k] = graph->kind_name[k];
-        columns[k] = graph->us[k];
-    }
-    for (int32_t i = 0; i < graph->N; i++) columns[count][i] = NAN;
-    names[count] = stw_str_copy(&graph->arena, kind);
-    if (names[count].p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    graph->kind_name = names;
-    graph->us = columns;
-    graph->kind_count = count + 1;
-    *out = columns[count];
-    return STW_OK;
 }
 
 /* us[op]: the longest of its devices, NaN for ops without a row. `row` is sorted by device. */
@@ -332,25 +298,4 @@ stw_status stw_tf_costs_times(const stw_tf_costs *costs, const stw_graph *graph,
     for (int64_t i = 0; i < costs->count; i++) row[i] = &costs->row[i];
     if (costs->count > 0) qsort(row, (size_t)costs->count, sizeof *row, compare_devices);
     return add_up(&ops, graph->N, row, costs->count, scratch, *us, unmatched, error);
-}
-
-stw_status stw_tf_costs_merge(const stw_tf_costs *costs, stw_str device, stw_str kind, stw_graph *graph, int64_t *matched,
-                              stw_error *error) {
-    double *column = NULL, *us = NULL;
-    int64_t unmatched = 0;
-    *matched = 0;
-    TRY(find_column(graph, kind, &column, error));
-    stw_arena scratch = graph->arena;
-    stw_tf_costs some = {0};
-    STW_TRY_NEW(&scratch, some.row, costs->count, error);
-    for (int64_t i = 0; i < costs->count; i++) {
-        if (contains(costs->row[i].device, device)) some.row[some.count++] = costs->row[i];
-    }
-    TRY(stw_tf_costs_times(&some, graph, &scratch, &us, &unmatched, error));
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (isnan(us[i])) continue;
-        column[i] = us[i];
-        ++*matched;
-    }
-    return STW_OK;
 }

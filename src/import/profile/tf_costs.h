@@ -29,9 +29,4 @@ stw_status stw_tf_costs_read(stw_str bytes, stw_arena *arena, stw_tf_costs *out,
 stw_status stw_tf_costs_times(const stw_tf_costs *costs, const stw_graph *graph, stw_arena *arena, double **us,
                               int64_t *unmatched, stw_error *error);
 
-/* Puts the times into the graph as those of a kind of device ("h200"), by node name; *matched: how many ops got one. Only rows
- * whose device contains `device` count (empty: all). */
-stw_status stw_tf_costs_merge(const stw_tf_costs *costs, stw_str device, stw_str kind, stw_graph *graph, int64_t *matched,
-                              stw_error *error);
-
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "graph/kernel.h"
-#include "import/place.h"
+#include "import/position.h"
 #include "import/tensorflow/function.h"
 
 enum {
@@ -15,13 +15,13 @@ enum {
 };
 
 stw_status stw_tf_call_fail(const stw_tf_graph *graph, int32_t node, stw_error *error, const char *format, ...) {
-    char what[400], place[STW_PLACE_SIZE];
+    char what[400], place[STW_POSITION_SIZE];
     const stw_tf_node *n = &graph->model->node[node];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    stw_place(graph->model->source, n->at, place);
+    stw_show_position(graph->model->source, n->at, place);
     return stw_fail(error, STW_ERROR_INPUT, "%s: node '%.*s' (%.*s) %s", place, STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), what);
 }
 
@@ -40,10 +40,10 @@ stw_status stw_tf_library_create(stw_tf_model *model, stw_arena scratch, stw_tf_
     STW_TRY_NEW(model->arena, out->last, model->function_count, error);
     for (int64_t k = 0; k < model->function_count; k++) {
         const stw_tf_function *f = &model->function[k];
-        char place[STW_PLACE_SIZE];
+        char place[STW_POSITION_SIZE];
         int32_t *number;
         if (f->name.length == 0) continue; /* nobody can run it */
-        stw_place(model->source, f->at, place);
+        stw_show_position(model->source, f->at, place);
         TRY(stw_names_enter(&out->names, 0, f->name, &number, error));
         if (*number >= 0)
             return stw_fail(error, STW_ERROR_INPUT, "%s: function '%.*s' stands twice in the library; give each its own name",
@@ -145,8 +145,8 @@ static stw_status copy_nodes(stw_tf_frame *f, const stw_tf_function *function, s
     for (int64_t k = 0; k < function->nodes.count; k++) {
         const stw_tf_node *n = &m->inner[function->nodes.start + k];
         if (n->name.length == 0 || n->op.length == 0) {
-            char place[STW_PLACE_SIZE];
-            stw_place(m->source, n->at, place);
+            char place[STW_POSITION_SIZE];
+            stw_show_position(m->source, n->at, place);
             return stw_fail(error, STW_ERROR_INPUT, "%s: node '%.*s' (%.*s) of function '%.*s' has no %s; give it one", place,
                             STW_STR_SHOW(n->name), STW_STR_SHOW(n->op), STW_STR_SHOW(function->name),
                             n->name.length == 0 ? "name" : "op");
@@ -193,8 +193,8 @@ static stw_status name_returns(stw_tf_frame *f, stw_arena *scratch, stw_names *o
 static stw_status find_return(stw_tf_frame *f, const stw_names *names, stw_str output, stw_tf_edge *out, stw_error *error) {
     const stw_tf_function *function = f->graph.function;
     const int32_t found = stw_names_find(names, 0, output);
-    char place[STW_PLACE_SIZE];
-    stw_place(f->model.source, function->at, place);
+    char place[STW_POSITION_SIZE];
+    stw_show_position(f->model.source, function->at, place);
     if (found >= 0) {
         const stw_tf_return *r = &f->model.returned[function->returns.start + found];
         *out = stw_tf_find_source(&f->graph, r->value);

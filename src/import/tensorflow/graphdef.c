@@ -4,115 +4,153 @@
 #include <string.h>
 
 #include "import/import.h"
-#include "import/place.h"
-#include "import/tensorflow/graphdef_fields.h"
+#include "import/position.h"
+#include "import/tensorflow/graphdef.h"
+#include "import/wire/pbfields.h"
 
 /* ---- the fields that are wanted ---- */
 
-/* The fields of a GraphDef that are wanted; all others are passed over. */
+/* The fields of a GraphDef that are wanted, by what they mean here; all others are passed over. */
+typedef enum {
+    FIELD_NODE,
+    FIELD_NODE_NAME,
+    FIELD_NODE_OP,
+    FIELD_NODE_INPUT,
+    FIELD_NODE_DEVICE,
+    FIELD_ENTRY,
+    FIELD_ENTRY_KEY,
+    FIELD_VALUE,
+    FIELD_LIST,
+    FIELD_TEXT,
+    FIELD_CALLED,
+    FIELD_NUMBER,
+    FIELD_SHAPE,
+    FIELD_DIM,
+    FIELD_DIM_SIZE,
+    FIELD_UNKNOWN_RANK,
+    FIELD_TENSOR,
+    FIELD_TENSOR_TYPE,
+    FIELD_TENSOR_SHAPE,
+    FIELD_TENSOR_CONTENT,
+    FIELD_TENSOR_VALUE,
+    FIELD_LIST_TEXT,
+    FIELD_LIST_CALLED,
+    FIELD_LIST_NUMBER,
+    FIELD_LIST_SHAPE,
+    FIELD_FUNCTION,
+    FIELD_FUNCTION_NAME,
+    FIELD_FUNCTION_NODE,
+    FIELD_INPUT_ARGUMENT,
+    FIELD_OUTPUT_ARGUMENT,
+    FIELD_ARGUMENT_NAME,
+    FIELD_ARGUMENT_TYPE,
+    FIELD_ARGUMENT_COUNT,
+    FIELD_RETURN,
+    FIELD_RETURN_OUTPUT,
+    FIELD_RETURN_VALUE,
+    FIELD_PASSED /* a message around wanted ones, or nothing */
+} tf_field;
 
 #define FIELDS(list) (list), (int32_t)(sizeof(list) / sizeof(list)[0])
 
-static const stw_wanted_field dim_fields[] = {{1, "size", STW_WANTED_NUMBER, STW_TF_FIELD_DIM_SIZE, NULL, NULL, 0}};
+static const stw_wanted_field dim_fields[] = {{1, "size", STW_WANTED_NUMBER, FIELD_DIM_SIZE, NULL, NULL, 0}};
 static const stw_wanted dim_wanted = {"dim", FIELDS(dim_fields)};
 
 static const stw_wanted_field shape_fields[] = {
-    {2, "dim", STW_WANTED_MESSAGE, STW_TF_FIELD_DIM, &dim_wanted, NULL, 0},
-    {3, "unknown_rank", STW_WANTED_NUMBER, STW_TF_FIELD_UNKNOWN_RANK, NULL, NULL, 0},
+    {2, "dim", STW_WANTED_MESSAGE, FIELD_DIM, &dim_wanted, NULL, 0},
+    {3, "unknown_rank", STW_WANTED_NUMBER, FIELD_UNKNOWN_RANK, NULL, NULL, 0},
 };
 static const stw_wanted shape_wanted = {"shape", FIELDS(shape_fields)};
 
 static const stw_wanted_field tensor_fields[] = {
-    {1, "dtype", STW_WANTED_NUMBER, STW_TF_FIELD_TENSOR_TYPE, NULL, stw_tf_type_named, 0},
-    {2, "tensor_shape", STW_WANTED_MESSAGE, STW_TF_FIELD_TENSOR_SHAPE, &shape_wanted, NULL, 0},
-    {4, "tensor_content", STW_WANTED_TEXT, STW_TF_FIELD_TENSOR_CONTENT, NULL, NULL, 8 * STW_TF_MAX_VALUES + 8},
-    {7, "int_val", STW_WANTED_NUMBER, STW_TF_FIELD_TENSOR_VALUE, NULL, NULL, 0},
-    {10, "int64_val", STW_WANTED_NUMBER, STW_TF_FIELD_TENSOR_VALUE, NULL, NULL, 0},
+    {1, "dtype", STW_WANTED_NUMBER, FIELD_TENSOR_TYPE, NULL, stw_tf_type_named, 0},
+    {2, "tensor_shape", STW_WANTED_MESSAGE, FIELD_TENSOR_SHAPE, &shape_wanted, NULL, 0},
+    {4, "tensor_content", STW_WANTED_TEXT, FIELD_TENSOR_CONTENT, NULL, NULL, 8 * STW_TF_MAX_VALUES + 8},
+    {7, "int_val", STW_WANTED_NUMBER, FIELD_TENSOR_VALUE, NULL, NULL, 0},
+    {10, "int64_val", STW_WANTED_NUMBER, FIELD_TENSOR_VALUE, NULL, NULL, 0},
 };
 static const stw_wanted tensor_wanted = {"tensor", FIELDS(tensor_fields)};
 
-static const stw_wanted_field called_fields[] = {{1, "name", STW_WANTED_TEXT, STW_TF_FIELD_CALLED, NULL, NULL, 0}};
+static const stw_wanted_field called_fields[] = {{1, "name", STW_WANTED_TEXT, FIELD_CALLED, NULL, NULL, 0}};
 static const stw_wanted called_wanted = {"func", FIELDS(called_fields)};
-static const stw_wanted_field called_list_fields[] = {{1, "name", STW_WANTED_TEXT, STW_TF_FIELD_LIST_CALLED, NULL, NULL, 0}};
+static const stw_wanted_field called_list_fields[] = {{1, "name", STW_WANTED_TEXT, FIELD_LIST_CALLED, NULL, NULL, 0}};
 static const stw_wanted called_list_wanted = {"func", FIELDS(called_list_fields)};
 
 static const stw_wanted_field list_fields[] = {
-    {2, "s", STW_WANTED_TEXT, STW_TF_FIELD_LIST_TEXT, NULL, NULL, 0},
-    {3, "i", STW_WANTED_NUMBER, STW_TF_FIELD_LIST_NUMBER, NULL, NULL, 0},
-    {5, "b", STW_WANTED_NUMBER, STW_TF_FIELD_LIST_NUMBER, NULL, NULL, 0},
-    {6, "type", STW_WANTED_NUMBER, STW_TF_FIELD_LIST_NUMBER, NULL, stw_tf_type_named, 0},
-    {7, "shape", STW_WANTED_MESSAGE, STW_TF_FIELD_LIST_SHAPE, &shape_wanted, NULL, 0},
-    {9, "func", STW_WANTED_MESSAGE, STW_TF_FIELD_PASSED, &called_list_wanted, NULL, 0},
+    {2, "s", STW_WANTED_TEXT, FIELD_LIST_TEXT, NULL, NULL, 0},
+    {3, "i", STW_WANTED_NUMBER, FIELD_LIST_NUMBER, NULL, NULL, 0},
+    {5, "b", STW_WANTED_NUMBER, FIELD_LIST_NUMBER, NULL, NULL, 0},
+    {6, "type", STW_WANTED_NUMBER, FIELD_LIST_NUMBER, NULL, stw_tf_type_named, 0},
+    {7, "shape", STW_WANTED_MESSAGE, FIELD_LIST_SHAPE, &shape_wanted, NULL, 0},
+    {9, "func", STW_WANTED_MESSAGE, FIELD_PASSED, &called_list_wanted, NULL, 0},
 };
 static const stw_wanted list_wanted = {"list", FIELDS(list_fields)};
 
 static const stw_wanted_field value_fields[] = {
-    {1, "list", STW_WANTED_MESSAGE, STW_TF_FIELD_LIST, &list_wanted, NULL, 0},
-    {2, "s", STW_WANTED_TEXT, STW_TF_FIELD_TEXT, NULL, NULL, 0},
-    {3, "i", STW_WANTED_NUMBER, STW_TF_FIELD_NUMBER, NULL, NULL, 0},
-    {5, "b", STW_WANTED_NUMBER, STW_TF_FIELD_NUMBER, NULL, NULL, 0},
-    {6, "type", STW_WANTED_NUMBER, STW_TF_FIELD_NUMBER, NULL, stw_tf_type_named, 0},
-    {7, "shape", STW_WANTED_MESSAGE, STW_TF_FIELD_SHAPE, &shape_wanted, NULL, 0},
-    {8, "tensor", STW_WANTED_MESSAGE, STW_TF_FIELD_TENSOR, &tensor_wanted, NULL, 0},
-    {10, "func", STW_WANTED_MESSAGE, STW_TF_FIELD_PASSED, &called_wanted, NULL, 0},
+    {1, "list", STW_WANTED_MESSAGE, FIELD_LIST, &list_wanted, NULL, 0},
+    {2, "s", STW_WANTED_TEXT, FIELD_TEXT, NULL, NULL, 0},
+    {3, "i", STW_WANTED_NUMBER, FIELD_NUMBER, NULL, NULL, 0},
+    {5, "b", STW_WANTED_NUMBER, FIELD_NUMBER, NULL, NULL, 0},
+    {6, "type", STW_WANTED_NUMBER, FIELD_NUMBER, NULL, stw_tf_type_named, 0},
+    {7, "shape", STW_WANTED_MESSAGE, FIELD_SHAPE, &shape_wanted, NULL, 0},
+    {8, "tensor", STW_WANTED_MESSAGE, FIELD_TENSOR, &tensor_wanted, NULL, 0},
+    {10, "func", STW_WANTED_MESSAGE, FIELD_PASSED, &called_wanted, NULL, 0},
 };
 static const stw_wanted value_wanted = {"value", FIELDS(value_fields)};
 
 static const stw_wanted_field entry_fields[] = {
-    {1, "key", STW_WANTED_TEXT, STW_TF_FIELD_ENTRY_KEY, NULL, NULL, 0},
-    {2, "value", STW_WANTED_MESSAGE, STW_TF_FIELD_VALUE, &value_wanted, NULL, 0},
+    {1, "key", STW_WANTED_TEXT, FIELD_ENTRY_KEY, NULL, NULL, 0},
+    {2, "value", STW_WANTED_MESSAGE, FIELD_VALUE, &value_wanted, NULL, 0},
 };
 static const stw_wanted entry_wanted = {"attr", FIELDS(entry_fields)};
 
 static const stw_wanted_field node_fields[] = {
-    {1, "name", STW_WANTED_TEXT, STW_TF_FIELD_NODE_NAME, NULL, NULL, 0},
-    {2, "op", STW_WANTED_TEXT, STW_TF_FIELD_NODE_OP, NULL, NULL, 0},
-    {3, "input", STW_WANTED_TEXT, STW_TF_FIELD_NODE_INPUT, NULL, NULL, 0},
-    {4, "device", STW_WANTED_TEXT, STW_TF_FIELD_NODE_DEVICE, NULL, NULL, 0},
-    {5, "attr", STW_WANTED_MESSAGE, STW_TF_FIELD_ENTRY, &entry_wanted, NULL, 0},
+    {1, "name", STW_WANTED_TEXT, FIELD_NODE_NAME, NULL, NULL, 0},
+    {2, "op", STW_WANTED_TEXT, FIELD_NODE_OP, NULL, NULL, 0},
+    {3, "input", STW_WANTED_TEXT, FIELD_NODE_INPUT, NULL, NULL, 0},
+    {4, "device", STW_WANTED_TEXT, FIELD_NODE_DEVICE, NULL, NULL, 0},
+    {5, "attr", STW_WANTED_MESSAGE, FIELD_ENTRY, &entry_wanted, NULL, 0},
 };
 static const stw_wanted node_wanted = {"node", FIELDS(node_fields)};
 
 static const stw_wanted_field argument_fields[] = {
-    {1, "name", STW_WANTED_TEXT, STW_TF_FIELD_ARGUMENT_NAME, NULL, NULL, 0},
-    {3, "type", STW_WANTED_NUMBER, STW_TF_FIELD_ARGUMENT_TYPE, NULL, stw_tf_type_named, 0},
-    {5, "number_attr", STW_WANTED_TEXT, STW_TF_FIELD_ARGUMENT_COUNT, NULL, NULL, 0},
-    {6, "type_list_attr", STW_WANTED_TEXT, STW_TF_FIELD_ARGUMENT_COUNT, NULL, NULL, 0},
+    {1, "name", STW_WANTED_TEXT, FIELD_ARGUMENT_NAME, NULL, NULL, 0},
+    {3, "type", STW_WANTED_NUMBER, FIELD_ARGUMENT_TYPE, NULL, stw_tf_type_named, 0},
+    {5, "number_attr", STW_WANTED_TEXT, FIELD_ARGUMENT_COUNT, NULL, NULL, 0},
+    {6, "type_list_attr", STW_WANTED_TEXT, FIELD_ARGUMENT_COUNT, NULL, NULL, 0},
 };
 static const stw_wanted argument_wanted = {"argument", FIELDS(argument_fields)};
 
 static const stw_wanted_field signature_fields[] = {
-    {1, "name", STW_WANTED_TEXT, STW_TF_FIELD_FUNCTION_NAME, NULL, NULL, 0},
-    {2, "input_arg", STW_WANTED_MESSAGE, STW_TF_FIELD_INPUT_ARGUMENT, &argument_wanted, NULL, 0},
-    {3, "output_arg", STW_WANTED_MESSAGE, STW_TF_FIELD_OUTPUT_ARGUMENT, &argument_wanted, NULL, 0},
+    {1, "name", STW_WANTED_TEXT, FIELD_FUNCTION_NAME, NULL, NULL, 0},
+    {2, "input_arg", STW_WANTED_MESSAGE, FIELD_INPUT_ARGUMENT, &argument_wanted, NULL, 0},
+    {3, "output_arg", STW_WANTED_MESSAGE, FIELD_OUTPUT_ARGUMENT, &argument_wanted, NULL, 0},
 };
 static const stw_wanted signature_wanted = {"signature", FIELDS(signature_fields)};
 
 static const stw_wanted_field return_fields[] = {
-    {1, "key", STW_WANTED_TEXT, STW_TF_FIELD_RETURN_OUTPUT, NULL, NULL, 0},
-    {2, "value", STW_WANTED_TEXT, STW_TF_FIELD_RETURN_VALUE, NULL, NULL, 0},
+    {1, "key", STW_WANTED_TEXT, FIELD_RETURN_OUTPUT, NULL, NULL, 0},
+    {2, "value", STW_WANTED_TEXT, FIELD_RETURN_VALUE, NULL, NULL, 0},
 };
 static const stw_wanted return_wanted = {"ret", FIELDS(return_fields)};
 
 static const stw_wanted_field function_fields[] = {
-    {1, "signature", STW_WANTED_MESSAGE, STW_TF_FIELD_PASSED, &signature_wanted, NULL, 0},
-    {3, "node_def", STW_WANTED_MESSAGE, STW_TF_FIELD_FUNCTION_NODE, &node_wanted, NULL, 0},
-    {4, "ret", STW_WANTED_MESSAGE, STW_TF_FIELD_RETURN, &return_wanted, NULL, 0},
+    {1, "signature", STW_WANTED_MESSAGE, FIELD_PASSED, &signature_wanted, NULL, 0},
+    {3, "node_def", STW_WANTED_MESSAGE, FIELD_FUNCTION_NODE, &node_wanted, NULL, 0},
+    {4, "ret", STW_WANTED_MESSAGE, FIELD_RETURN, &return_wanted, NULL, 0},
 };
 static const stw_wanted function_wanted = {"function", FIELDS(function_fields)};
 
-static const stw_wanted_field library_fields[] = {
-    {1, "function", STW_WANTED_MESSAGE, STW_TF_FIELD_FUNCTION, &function_wanted, NULL, 0}};
+static const stw_wanted_field library_fields[] = {{1, "function", STW_WANTED_MESSAGE, FIELD_FUNCTION, &function_wanted, NULL, 0}};
 static const stw_wanted library_wanted = {"library", FIELDS(library_fields)};
 
 static const stw_wanted nothing_wanted = {"message", NULL, 0};
 static const stw_wanted_field graph_fields[] = {
-    {1, "node", STW_WANTED_MESSAGE, STW_TF_FIELD_NODE, &node_wanted, NULL, 0},
-    {2, "library", STW_WANTED_MESSAGE, STW_TF_FIELD_PASSED, &library_wanted, NULL, 0},
-    {4, "versions", STW_WANTED_MESSAGE, STW_TF_FIELD_PASSED, &nothing_wanted, NULL,
-     0}, /* so that a text that begins with it is known */
+    {1, "node", STW_WANTED_MESSAGE, FIELD_NODE, &node_wanted, NULL, 0},
+    {2, "library", STW_WANTED_MESSAGE, FIELD_PASSED, &library_wanted, NULL, 0},
+    {4, "versions", STW_WANTED_MESSAGE, FIELD_PASSED, &nothing_wanted, NULL, 0}, /* so that a text that begins with it is known */
 };
-const stw_wanted stw_tf_graph_wanted = {"graph", FIELDS(graph_fields)};
+static const stw_wanted graph_wanted = {"graph", FIELDS(graph_fields)};
 
 /* ---- the model ---- */
 
@@ -131,7 +169,7 @@ typedef struct { /* where the stream of fields stands */
 
 /* About the node that is being read. */
 static STW_PRINTF(3, 4) stw_status node_fail(const collector *c, stw_error *error, const char *format, ...) {
-    char what[200], place[STW_PLACE_SIZE];
+    char what[200], place[STW_POSITION_SIZE];
     const stw_tf_model *m = c->model;
     const stw_tf_node *n = c->node;
     const bool within = m->inner_count > 0 && n == &m->inner[m->inner_count - 1]; /* nodes count within their function */
@@ -140,7 +178,7 @@ static STW_PRINTF(3, 4) stw_status node_fail(const collector *c, stw_error *erro
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    stw_place(m->source, n->at, place);
+    stw_show_position(m->source, n->at, place);
     return stw_fail(error, STW_ERROR_INPUT, "%s: node %lld '%.*s' (%.*s): %s", place, (long long)index - 1, STW_STR_SHOW(n->name),
                     STW_STR_SHOW(n->op), what);
 }
@@ -170,40 +208,40 @@ static stw_status begin(void *context, int32_t id, int64_t at, stw_error *error)
     collector *c = context;
     stw_tf_model *m = c->model;
     switch (id) {
-        case STW_TF_FIELD_NODE: return begin_node(c, false, at, error);
-        case STW_TF_FIELD_FUNCTION_NODE: return begin_node(c, true, at, error);
-        case STW_TF_FIELD_FUNCTION:
+        case FIELD_NODE: return begin_node(c, false, at, error);
+        case FIELD_FUNCTION_NODE: return begin_node(c, true, at, error);
+        case FIELD_FUNCTION:
             PUSH(m, function,
                  ((stw_tf_function){.at = at,
                                     .nodes = {m->inner_count, 0},
                                     .arguments = {m->argument_count, 0},
                                     .returns = {m->returned_count, 0}}));
             break;
-        case STW_TF_FIELD_INPUT_ARGUMENT:
-        case STW_TF_FIELD_OUTPUT_ARGUMENT: return begin_argument(m, id == STW_TF_FIELD_OUTPUT_ARGUMENT, error);
-        case STW_TF_FIELD_RETURN:
+        case FIELD_INPUT_ARGUMENT:
+        case FIELD_OUTPUT_ARGUMENT: return begin_argument(m, id == FIELD_OUTPUT_ARGUMENT, error);
+        case FIELD_RETURN:
             PUSH(m, returned, ((stw_tf_return){0}));
             m->function[m->function_count - 1].returns.count++;
             break;
-        case STW_TF_FIELD_ENTRY:
+        case FIELD_ENTRY:
             c->mark = *m;
             c->attribute = (stw_tf_attribute){.key = STW_TF_KEY_COUNT, .shape = {0, -1}};
             break;
-        case STW_TF_FIELD_LIST:
+        case FIELD_LIST:
             c->attribute.numbers = (stw_tf_range){m->number_count, 0};
             c->attribute.texts = (stw_tf_range){m->text_count, 0};
             c->attribute.shapes = (stw_tf_range){m->shape_count, 0};
             break;
-        case STW_TF_FIELD_TENSOR:
+        case FIELD_TENSOR:
             c->attribute.is_tensor = true;
             c->attribute.numbers = (stw_tf_range){m->number_count, 0};
             c->attribute.shape = (stw_tf_shape){0, 0};
             c->content = (stw_str){0};
             break;
-        case STW_TF_FIELD_SHAPE:
-        case STW_TF_FIELD_TENSOR_SHAPE:
-        case STW_TF_FIELD_LIST_SHAPE: c->shape = (stw_tf_shape){m->dim_count, 0}; break;
-        case STW_TF_FIELD_DIM:
+        case FIELD_SHAPE:
+        case FIELD_TENSOR_SHAPE:
+        case FIELD_LIST_SHAPE: c->shape = (stw_tf_shape){m->dim_count, 0}; break;
+        case FIELD_DIM:
             PUSH(m, dim, 0);
             if (c->shape.rank >= 0) c->shape.rank++;
             break;
@@ -285,14 +323,14 @@ static stw_status end(void *context, int32_t id, stw_error *error) {
     collector *c = context;
     stw_tf_model *m = c->model;
     switch (id) {
-        case STW_TF_FIELD_NODE: /* of functions those that are run are looked at */
+        case FIELD_NODE: /* of functions those that are run are looked at */
             if (c->node->name.length > 0 && c->node->op.length > 0) return STW_OK;
             return node_fail(c, error, "it has no %s; give it one", c->node->name.length == 0 ? "name" : "op");
-        case STW_TF_FIELD_ENTRY: return finish_entry(c, error);
-        case STW_TF_FIELD_TENSOR: return finish_tensor(c, error);
-        case STW_TF_FIELD_SHAPE:
-        case STW_TF_FIELD_TENSOR_SHAPE: c->attribute.shape = c->shape; break;
-        case STW_TF_FIELD_LIST_SHAPE:
+        case FIELD_ENTRY: return finish_entry(c, error);
+        case FIELD_TENSOR: return finish_tensor(c, error);
+        case FIELD_SHAPE:
+        case FIELD_TENSOR_SHAPE: c->attribute.shape = c->shape; break;
+        case FIELD_LIST_SHAPE:
             PUSH(m, shape, c->shape);
             c->attribute.shapes.count++;
             break;
@@ -305,19 +343,19 @@ static stw_status number(void *context, int32_t id, int64_t value, stw_error *er
     collector *c = context;
     stw_tf_model *m = c->model;
     switch (id) {
-        case STW_TF_FIELD_NUMBER:
-        case STW_TF_FIELD_TENSOR_TYPE: c->attribute.number = value; break;
-        case STW_TF_FIELD_ARGUMENT_TYPE: m->argument[m->argument_count - 1].type = value; break;
-        case STW_TF_FIELD_DIM_SIZE: m->dim[m->dim_count - 1] = value; break;
-        case STW_TF_FIELD_UNKNOWN_RANK:
+        case FIELD_NUMBER:
+        case FIELD_TENSOR_TYPE: c->attribute.number = value; break;
+        case FIELD_ARGUMENT_TYPE: m->argument[m->argument_count - 1].type = value; break;
+        case FIELD_DIM_SIZE: m->dim[m->dim_count - 1] = value; break;
+        case FIELD_UNKNOWN_RANK:
             if (value != 0) c->shape.rank = -1;
             break;
-        case STW_TF_FIELD_TENSOR_VALUE:
+        case FIELD_TENSOR_VALUE:
             if (c->attribute.numbers.count == STW_TF_MAX_VALUES) break;
             PUSH(m, number, value);
             c->attribute.numbers.count++;
             break;
-        case STW_TF_FIELD_LIST_NUMBER:
+        case FIELD_LIST_NUMBER:
             PUSH(m, number, value);
             c->attribute.numbers.count++;
             break;
@@ -338,16 +376,16 @@ static bool is_clean(stw_str text) {
 
 /* Of a function, beside its nodes. */
 static stw_status function_text(stw_tf_model *m, int32_t id, stw_str value, stw_error *error) {
-    char place[STW_PLACE_SIZE];
+    char place[STW_POSITION_SIZE];
     stw_tf_function *f = &m->function[m->function_count - 1];
-    stw_place(m->source, f->at, place);
+    stw_show_position(m->source, f->at, place);
     if (!is_clean(value))
         return stw_fail(error, STW_ERROR_INPUT, "%s: a name in a function is not UTF-8 text; the file is damaged", place);
     switch (id) {
-        case STW_TF_FIELD_FUNCTION_NAME: f->name = value; break;
-        case STW_TF_FIELD_ARGUMENT_NAME: m->argument[m->argument_count - 1].name = value; break;
-        case STW_TF_FIELD_ARGUMENT_COUNT: m->argument[m->argument_count - 1].is_list |= value.length > 0; break;
-        case STW_TF_FIELD_RETURN_OUTPUT: m->returned[m->returned_count - 1].output = value; break;
+        case FIELD_FUNCTION_NAME: f->name = value; break;
+        case FIELD_ARGUMENT_NAME: m->argument[m->argument_count - 1].name = value; break;
+        case FIELD_ARGUMENT_COUNT: m->argument[m->argument_count - 1].is_list |= value.length > 0; break;
+        case FIELD_RETURN_OUTPUT: m->returned[m->returned_count - 1].output = value; break;
         default: m->returned[m->returned_count - 1].value = value; break;
     }
     return STW_OK;
@@ -357,30 +395,29 @@ static stw_status text(void *context, int32_t id, stw_str value, stw_error *erro
     collector *c = context;
     stw_tf_model *m = c->model;
     stw_tf_node *n = c->node;
-    const bool is_name = (id >= STW_TF_FIELD_NODE_NAME && id <= STW_TF_FIELD_NODE_DEVICE) || id == STW_TF_FIELD_CALLED ||
-                         id == STW_TF_FIELD_LIST_CALLED;
+    const bool is_name = (id >= FIELD_NODE_NAME && id <= FIELD_NODE_DEVICE) || id == FIELD_CALLED || id == FIELD_LIST_CALLED;
     if (is_name && !is_clean(value)) {
         return node_fail(c, error, "a name is not UTF-8 text; the file is damaged");
     }
     switch (id) {
-        case STW_TF_FIELD_NODE_NAME: n->name = value; break;
-        case STW_TF_FIELD_NODE_OP: n->op = value; break;
-        case STW_TF_FIELD_NODE_DEVICE: n->device = value; break;
-        case STW_TF_FIELD_NODE_INPUT:
+        case FIELD_NODE_NAME: n->name = value; break;
+        case FIELD_NODE_OP: n->op = value; break;
+        case FIELD_NODE_DEVICE: n->device = value; break;
+        case FIELD_NODE_INPUT:
             PUSH(m, input, value);
             n->inputs.count++;
             break;
-        case STW_TF_FIELD_FUNCTION_NAME:
-        case STW_TF_FIELD_ARGUMENT_NAME:
-        case STW_TF_FIELD_ARGUMENT_COUNT:
-        case STW_TF_FIELD_RETURN_OUTPUT:
-        case STW_TF_FIELD_RETURN_VALUE: return function_text(m, id, value, error);
-        case STW_TF_FIELD_ENTRY_KEY: c->attribute.key = stw_tf_key_named(value); break;
-        case STW_TF_FIELD_TEXT:
-        case STW_TF_FIELD_CALLED: c->attribute.text = value; break;
-        case STW_TF_FIELD_TENSOR_CONTENT: c->content = value; break;
-        case STW_TF_FIELD_LIST_TEXT:
-        case STW_TF_FIELD_LIST_CALLED:
+        case FIELD_FUNCTION_NAME:
+        case FIELD_ARGUMENT_NAME:
+        case FIELD_ARGUMENT_COUNT:
+        case FIELD_RETURN_OUTPUT:
+        case FIELD_RETURN_VALUE: return function_text(m, id, value, error);
+        case FIELD_ENTRY_KEY: c->attribute.key = stw_tf_key_named(value); break;
+        case FIELD_TEXT:
+        case FIELD_CALLED: c->attribute.text = value; break;
+        case FIELD_TENSOR_CONTENT: c->content = value; break;
+        case FIELD_LIST_TEXT:
+        case FIELD_LIST_CALLED:
             PUSH(m, text, value);
             c->attribute.texts.count++;
             break;
@@ -392,14 +429,14 @@ static stw_status text(void *context, int32_t id, stw_str value, stw_error *erro
 stw_status stw_tf_read_wire(stw_str bytes, stw_tf_model *model, stw_error *error) {
     collector c = {.model = model};
     const stw_field_receiver receiver = {&c, begin, end, number, text};
-    return stw_fields_of_bytes(bytes, &stw_tf_graph_wanted, &receiver, error);
+    return stw_fields_of_bytes(bytes, &graph_wanted, &receiver, error);
 }
 
 stw_status stw_tf_read_text(stw_str source, stw_tf_model *model, stw_error *error) {
     collector c = {.model = model};
     const stw_field_receiver receiver = {&c, begin, end, number, text};
     model->source = source;
-    return stw_fields_of_text(source, &stw_tf_graph_wanted, &receiver, model->arena, error);
+    return stw_fields_of_text(source, &graph_wanted, &receiver, model->arena, error);
 }
 
-bool stw_pbtxt_is(stw_str source) { return stw_fields_text_begins(source, &stw_tf_graph_wanted); }
+bool stw_pbtxt_is(stw_str source) { return stw_fields_text_begins(source, &graph_wanted); }

@@ -204,7 +204,6 @@ stw_tf_value stw_tf_input(const stw_tf_graph *graph, int32_t node, int64_t k);
 /* Elements and bytes; -1 where not known or too large. */
 int64_t stw_tf_elements(const stw_tf_graph *graph, stw_tf_value value);
 int64_t stw_tf_bytes(const stw_tf_graph *graph, stw_tf_value value);
-int64_t stw_tf_flops(const stw_tf_graph *graph, int32_t node);
 
 /* The graph; that of a function shares the library's insides, and does not outlive them. */
 stw_status stw_tf_build(const stw_tf_graph *graph, stw_graph **out, stw_error *error);

@@ -9,7 +9,7 @@
 
 /* Inputs of a TensorFlow graph (placeholders): what the file states of their shapes, and what is given instead. */
 
-bool stw_tf_is_placeholder(stw_str op) {
+static bool is_placeholder(stw_str op) {
     static const char *const names[] = {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg", "_DeviceArg"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (stw_str_is(op, names[i])) return true;
@@ -29,13 +29,15 @@ static const stw_given_shape *find_given(stw_read_options *options, stw_str name
     return exact;
 }
 
-stw_status stw_tf_note_input(const stw_tf_graph *graph, int32_t node, stw_tf_shape stated, const stw_given_shape **given,
+/* Notes a placeholder, with the shape that the file states for it; *given: the shape that it has instead, or
+ * NULL. Does nothing for other nodes. */
+static stw_status note_input(const stw_tf_graph *graph, int32_t node, stw_tf_shape stated, const stw_given_shape **given,
                              stw_error *error) {
     enum { RESOURCE = 20 };
     const stw_tf_node *n = &graph->model->node[node];
     stw_model_input input = {.name = n->name, .rank = stated.rank};
     *given = NULL;
-    if (graph->options == NULL || graph->function != NULL || !stw_tf_is_placeholder(n->op)) return STW_OK;
+    if (graph->options == NULL || graph->function != NULL || !is_placeholder(n->op)) return STW_OK;
     if (stated.rank > 0) input.dim = graph->model->dim + stated.start;
     *given = find_given(graph->options, n->name);
     if (*given != NULL) {
@@ -305,7 +307,7 @@ static stw_status infer_node(stw_tf_graph *graph, int32_t node, stw_error *error
     int64_t count = r.count > 1 ? r.count : 1;
     if (list != NULL && list->shapes.count > count) count = list->shapes.count;
     const int64_t start = graph->value_count;
-    TRY(stw_tf_note_input(graph, node, stated_input(graph, node), &given, error));
+    TRY(note_input(graph, node, stated_input(graph, node), &given, error));
     for (int64_t k = 0; k < count; k++) {
         const bool is_found = k < r.count;
         const int32_t dtype = is_found && r.dtype[k] >= 0 ? r.dtype[k] : output_dtype(graph, node);

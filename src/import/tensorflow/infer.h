@@ -37,21 +37,12 @@ typedef void stw_tf_rule(const stw_tf_graph *graph, int32_t node, stw_tf_result 
 stw_tf_rule *stw_tf_find_rule(const stw_tf_graph *graph, int32_t node);
 
 /* What slides over an image. */
-stw_tf_rule stw_tf_convolution, stw_tf_pooling, stw_tf_batch_norm, stw_tf_batch_norm_gradient, stw_tf_bias_gradient,
-    stw_tf_resize;
-/* Position of the channels among the dimensions of an image. */
-int32_t stw_tf_channel(const stw_tf_graph *graph, int32_t node, int32_t rank);
+stw_tf_rule stw_tf_pooling;
 
 /* Rules of layout.c. */
 stw_tf_rule stw_tf_shape_is_first, stw_tf_shape_is_second, stw_tf_shape_is_third, stw_tf_reshape, stw_tf_transpose,
     stw_tf_concatenate, stw_tf_pack, stw_tf_unpack, stw_tf_split, stw_tf_split_unevenly, stw_tf_expand, stw_tf_squeeze,
     stw_tf_tile, stw_tf_pad, stw_tf_slice, stw_tf_strided_slice, stw_tf_gather, stw_tf_one_hot, stw_tf_counting;
-
-/* Notes a placeholder, with the shape that the file states for it; *given: the shape that it has instead, or
- * NULL. Does nothing for other nodes. */
-stw_status stw_tf_note_input(const stw_tf_graph *graph, int32_t node, stw_tf_shape stated, const stw_given_shape **given,
-                             stw_error *error);
-bool stw_tf_is_placeholder(stw_str op);
 
 /* Helpers of rules. */
 static inline void stw_tf_give(stw_tf_result *r, stw_tf_dims dims) {
@@ -98,8 +89,5 @@ void stw_tf_fold_output(const stw_tf_graph *graph, int32_t node, int64_t output,
 
 /* For the labels of an Einsum: the shape of its output, and the number of multiply-adds (-1: not known). */
 int64_t stw_tf_einsum(const stw_tf_graph *graph, int32_t node, stw_tf_dims *out);
-
-/* Elements first, first + stride, ... before last of a dimension, by the rules of slices; -1 if there is no such slice. */
-int64_t stw_tf_slice_length(int64_t extent, int64_t *begin, int64_t end, int64_t stride, bool from_start, bool to_end);
 
 #endif

@@ -77,7 +77,8 @@ static void fold_extreme(const stw_tf_graph *graph, int32_t node, bool largest, 
     add_int(out, found);
 }
 
-int64_t stw_tf_slice_length(int64_t extent, int64_t *begin, int64_t end, int64_t stride, bool from_start, bool to_end) {
+/* Elements first, first + stride, ... before last of a dimension, by the rules of slices; -1 if there is no such slice. */
+static int64_t slice_length(int64_t extent, int64_t *begin, int64_t end, int64_t stride, bool from_start, bool to_end) {
     if (stride == 0 || stride == INT64_MIN || extent < 0) return -1;
     const bool forward = stride > 0;
     const int64_t low = forward ? 0 : -1, high = forward ? extent : extent - 1;
@@ -106,9 +107,9 @@ static void fold_strided_slice(const stw_tf_graph *graph, int32_t node, stw_tf_i
         if (at < 0 || at >= in.count) return;
     }
     const int64_t length = single ? 1
-                                  : stw_tf_slice_length(in.count, &at, end.value[0], stride.value[0],
-                                                        (stw_tf_number(graph->model, n, STW_TF_begin_mask, 0) & 1) != 0,
-                                                        (stw_tf_number(graph->model, n, STW_TF_end_mask, 0) & 1) != 0);
+                                  : slice_length(in.count, &at, end.value[0], stride.value[0],
+                                                 (stw_tf_number(graph->model, n, STW_TF_begin_mask, 0) & 1) != 0,
+                                                 (stw_tf_number(graph->model, n, STW_TF_end_mask, 0) & 1) != 0);
     if (length < 0) return;
     out->count = 0;
     for (int64_t i = 0; i < length; i++) add_int(out, in.value[at + (length > 1 ? i * stride.value[0] : 0)]);
@@ -439,7 +440,7 @@ void stw_tf_strided_slice(const stw_tf_graph *graph, int32_t node, stw_tf_result
         if (d == in.rank) return;
         int64_t first = begin.value[i];
         const int64_t length =
-            stw_tf_slice_length(in.dim[d++], &first, end.value[i], stride.value[i], from_start >> i & 1, to_end >> i & 1);
+            slice_length(in.dim[d++], &first, end.value[i], stride.value[i], from_start >> i & 1, to_end >> i & 1);
         if (length < 0) return;
         if (!(single >> i & 1)) out.dim[out.rank++] = length;
     }

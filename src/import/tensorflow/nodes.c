@@ -1,6 +1,6 @@
 /* A TensorFlow graph into nodes, with their work. */
 #include "import/builder.h"
-#include "import/place.h"
+#include "import/position.h"
 #include "import/tensorflow/function.h"
 #include "import/tensorflow/infer.h"
 
@@ -102,7 +102,7 @@ static int64_t pooling_flops(const stw_tf_graph *graph, int32_t node) {
 /* Passes over each element: mean, variance, scale and shift; maximum, exponential, sum and division; about so many. */
 enum { NORMALIZATION_PASSES = 5 };
 
-int64_t stw_tf_flops(const stw_tf_graph *graph, int32_t node) {
+static int64_t flops_of(const stw_tf_graph *graph, int32_t node) {
     const stw_tf_facts *f = &graph->facts[node];
     const int64_t out = stw_tf_elements(graph, stw_tf_value_of(graph, node, 0));
     const int64_t in = stw_tf_elements(graph, stw_tf_input(graph, node, 0));
@@ -242,7 +242,7 @@ static stw_status add_node(build *b, int32_t i) {
     stw_raw_node raw = raw_of(b, i, stw_tf_value_of(&b->graph, i, 0));
     raw.kind = kind_of(b, i);
     if (raw.kind == STW_NODE_PARAMETER) raw.label = n->name;
-    if (raw.kind == STW_NODE_OP) raw.flops = stw_tf_flops(&b->graph, i);
+    if (raw.kind == STW_NODE_OP) raw.flops = flops_of(&b->graph, i);
     if (b->graph.facts[i].body > 0) {
         raw.body = b->graph.facts[i].body;
         raw.flops = b->graph.facts[i].flops;
@@ -332,8 +332,8 @@ static stw_status wait_for(build *b, int32_t node, int32_t for_those_of) {
         TRY(stw_builder_control(b->builder, node, before, b->error));
         if (++b->wait_count <= LEAST + PER_INPUT * b->graph.model->input_count) continue;
         const stw_tf_node *n = &b->graph.model->node[node];
-        char place[STW_PLACE_SIZE];
-        stw_place(b->graph.model->source, n->at, place);
+        char place[STW_POSITION_SIZE];
+        stw_show_position(b->graph.model->source, n->at, place);
         return stw_fail(b->error, STW_ERROR_INPUT,
                         "%s: node '%.*s' (%.*s): with it, ops wait for more than %lld others through Identity and its "
                         "like; remove control inputs of those",

@@ -184,6 +184,8 @@ static void segment_sum(const stw_tf_graph *graph, int32_t node, stw_tf_result *
     stw_tf_give(r, out);
 }
 
+static stw_tf_rule convolution, batch_norm, batch_norm_gradient, bias_gradient, resize;
+
 static const struct {
     const char *ops; /* separated by spaces */
     stw_tf_rule *rule;
@@ -191,15 +193,15 @@ static const struct {
     {"MatMul _FusedMatMul SparseMatMul", matmul},
     {"BatchMatMul BatchMatMulV2 BatchMatMulV3", batch_matmul},
     {"Einsum XlaEinsum", einsum},
-    {"Conv2D Conv3D _FusedConv2D DepthwiseConv2dNative _FusedDepthwiseConv2dNative", stw_tf_convolution},
+    {"Conv2D Conv3D _FusedConv2D DepthwiseConv2dNative _FusedDepthwiseConv2dNative", convolution},
     {"Conv2DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropInput AvgPoolGrad AvgPool3DGrad",
      stw_tf_shape_is_first},
     {"Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter BroadcastTo", stw_tf_shape_is_second},
     {"MaxPool AvgPool MaxPool3D AvgPool3D", stw_tf_pooling},
-    {"FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx", stw_tf_batch_norm},
-    {"FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", stw_tf_batch_norm_gradient},
-    {"BiasAddGrad", stw_tf_bias_gradient},
-    {"ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea", stw_tf_resize},
+    {"FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx", batch_norm},
+    {"FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", batch_norm_gradient},
+    {"BiasAddGrad", bias_gradient},
+    {"ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea", resize},
     {"SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits", cross_entropy},
     {"Reshape", stw_tf_reshape},
     {"Transpose ConjugateTranspose", stw_tf_transpose},
@@ -281,7 +283,8 @@ static bool channels_first(const stw_tf_graph *graph, int32_t node) {
     return stw_str_starts(stw_tf_text(graph->model, &graph->model->node[node], STW_TF_data_format), "NC");
 }
 
-int32_t stw_tf_channel(const stw_tf_graph *graph, int32_t node, int32_t rank) {
+/* Position of the channels among the dimensions of an image. */
+static int32_t channel_of(const stw_tf_graph *graph, int32_t node, int32_t rank) {
     return channels_first(graph, node) ? 1 : rank - 1;
 }
 
@@ -306,10 +309,10 @@ static int64_t places(const stw_tf_graph *graph, int32_t node, int32_t d, int64_
     return padded >= window ? (padded - window) / stride + 1 : 0;
 }
 
-void stw_tf_convolution(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+static void convolution(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims image = stw_tf_input_dims(graph, node, 0), filter = stw_tf_input_dims(graph, node, 1);
     if (image.rank < 3 || filter.rank != image.rank) return;
-    const int32_t channel = stw_tf_channel(graph, node, image.rank), first = channels_first(graph, node) ? 2 : 1;
+    const int32_t channel = channel_of(graph, node, image.rank), first = channels_first(graph, node) ? 2 : 1;
     const bool depthwise = stw_str_starts(graph->model->node[node].op, "Depthwise") ||
                            stw_str_starts(graph->model->node[node].op, "_FusedDepthwise");
     stw_tf_dims out = image;
@@ -339,10 +342,10 @@ void stw_tf_pooling(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
 }
 
 static stw_tf_dims channel_vector(const stw_tf_graph *graph, int32_t node, const stw_tf_dims *image) {
-    return (stw_tf_dims){.rank = 1, .dim = {image->dim[stw_tf_channel(graph, node, image->rank)]}};
+    return (stw_tf_dims){.rank = 1, .dim = {image->dim[channel_of(graph, node, image->rank)]}};
 }
 
-void stw_tf_batch_norm(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+static void batch_norm(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const bool six = stw_str_is(graph->model->node[node].op, "FusedBatchNormV3") ||
                      stw_str_is(graph->model->node[node].op, "_FusedBatchNormEx");
     const stw_tf_dims image = stw_tf_input_dims(graph, node, 0);
@@ -358,7 +361,7 @@ void stw_tf_batch_norm(const stw_tf_graph *graph, int32_t node, stw_tf_result *r
     r->dtype[5] = STW_DTYPE_F32;
 }
 
-void stw_tf_batch_norm_gradient(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+static void batch_norm_gradient(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims image = stw_tf_input_dims(graph, node, 0);
     r->outputs = 5;
     if (image.rank < 2) return;
@@ -370,14 +373,14 @@ void stw_tf_batch_norm_gradient(const stw_tf_graph *graph, int32_t node, stw_tf_
     }
 }
 
-void stw_tf_bias_gradient(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+static void bias_gradient(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims image = stw_tf_input_dims(graph, node, 0);
     if (image.rank < 2) return;
     r->count = 1;
     r->out[0] = channel_vector(graph, node, &image);
 }
 
-void stw_tf_resize(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
+static void resize(const stw_tf_graph *graph, int32_t node, stw_tf_result *r) {
     const stw_tf_dims image = stw_tf_input_dims(graph, node, 0);
     const stw_tf_ints size = stw_tf_input_ints(graph, node, 1);
     if (image.rank != 4 || size.count != 2 || size.value[0] < 0 || size.value[1] < 0) return;

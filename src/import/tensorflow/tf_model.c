@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "import/place.h"
+#include "import/position.h"
 #include "import/tensorflow/function.h"
 #include "import/tensorflow/graphdef.h"
 
@@ -148,8 +148,8 @@ stw_str stw_tf_text(const stw_tf_model *model, const stw_tf_node *node, stw_tf_k
 
 static stw_status fail(const stw_tf_graph *g, const stw_tf_node *n, stw_error *error, const char *what, stw_str input,
                        const char *remedy) {
-    char place[STW_PLACE_SIZE];
-    stw_place(g->model->source, n->at, place);
+    char place[STW_POSITION_SIZE];
+    stw_show_position(g->model->source, n->at, place);
     return stw_fail(error, STW_ERROR_INPUT, "%s: node '%.*s' (%.*s) %s '%.*s'%s", place, STW_STR_SHOW(n->name),
                     STW_STR_SHOW(n->op), what, STW_STR_SHOW(input), remedy);
 }

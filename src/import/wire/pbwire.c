@@ -134,12 +134,6 @@ bool stw_pb_float(stw_pb *message, const stw_pb_field *field, double *out) {
     return true;
 }
 
-bool stw_pb_double(stw_pb *message, const stw_pb_field *field, double *out) {
-    if (!check_type(message, field, STW_PB_FIXED64)) return false;
-    *out = double_of(field->value);
-    return true;
-}
-
 bool stw_pb_string(stw_pb *message, const stw_pb_field *field, stw_str *out) {
     if (!check_type(message, field, STW_PB_BYTES)) return false;
     *out = field->bytes;
@@ -220,11 +214,6 @@ static void write_varint(stw_pb_writer *w, uint64_t value) {
     if (at != NULL) memcpy(at, text, (size_t)length);
 }
 
-static void write_fixed(stw_pb_writer *w, uint64_t bits, int bytes) {
-    char *at = extend(w, bytes);
-    for (int k = 0; at != NULL && k < bytes; k++) at[k] = (char)(bits >> (8 * k) & 0xff);
-}
-
 static void write_tag(stw_pb_writer *w, int64_t number, stw_pb_type type) { write_varint(w, (uint64_t)number << 3 | type); }
 
 void stw_pb_write_raw(stw_pb_writer *w, stw_str fields) {
@@ -235,20 +224,6 @@ void stw_pb_write_raw(stw_pb_writer *w, stw_str fields) {
 void stw_pb_write_int(stw_pb_writer *w, int64_t number, int64_t value) {
     write_tag(w, number, STW_PB_VARINT);
     write_varint(w, (uint64_t)value);
-}
-
-void stw_pb_write_float(stw_pb_writer *w, int64_t number, float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    write_tag(w, number, STW_PB_FIXED32);
-    write_fixed(w, bits, 4);
-}
-
-void stw_pb_write_double(stw_pb_writer *w, int64_t number, double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    write_tag(w, number, STW_PB_FIXED64);
-    write_fixed(w, bits, 8);
 }
 
 void stw_pb_write_string(stw_pb_writer *w, int64_t number, stw_str value) {

@@ -61,7 +61,6 @@ stw_pb stw_pb_range(stw_pb_file *file, stw_str bytes, int32_t depth);
 /* The value of a field; fails when it is of another type. */
 bool stw_pb_int(stw_pb *message, const stw_pb_field *field, int64_t *out); /* int32, int64, bool, enum */
 bool stw_pb_float(stw_pb *message, const stw_pb_field *field, double *out);
-bool stw_pb_double(stw_pb *message, const stw_pb_field *field, double *out);
 bool stw_pb_string(stw_pb *message, const stw_pb_field *field, stw_str *out);
 
 /* The values of a repeated field of numbers, packed or not: for (l = stw_pb_list_of(&f); stw_pb_list_int(m, &l, &v);) ... */
@@ -86,8 +85,6 @@ typedef struct stw_pb_writer {
 } stw_pb_writer;
 
 void stw_pb_write_int(stw_pb_writer *w, int64_t number, int64_t value);
-void stw_pb_write_float(stw_pb_writer *w, int64_t number, float value);
-void stw_pb_write_double(stw_pb_writer *w, int64_t number, double value);
 void stw_pb_write_string(stw_pb_writer *w, int64_t number, stw_str value);
 void stw_pb_write_ints(stw_pb_writer *w, int64_t number, const int64_t *value, int64_t count); /* packed */
 void stw_pb_write_raw(stw_pb_writer *w, stw_str fields);                                       /* whole fields, as they are */

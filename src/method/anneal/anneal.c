@@ -18,14 +18,14 @@
 
 static const double HEAT = 0.01; /* of the hottest chains, at the beginning */
 
-bool stw_anneal_has_order(const stw_plan *plan) {
+static bool has_order(const stw_plan *plan) {
     for (int32_t d = 0; d < plan->machine->device_count; d++) {
         if (plan->order[d] != NULL) return true;
     }
     return false;
 }
 
-bool stw_anneal_may_fuse(const stw_search *search) { return search->fusing != NULL && search->fusing->rule < 0; }
+static bool may_fuse(const stw_search *search) { return search->fusing != NULL && search->fusing->rule < 0; }
 
 static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t index, const stw_plan *start, stw_arena *arena,
                                stw_error *error) {
@@ -78,7 +78,7 @@ static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error)
     stw_search *search = a->search;
     TRY(stw_search_evaluate(search, c->best, 0, &c->best_score, error));
     c->score = c->best_score;
-    const bool ordered = stw_anneal_has_order(c->plan) && search->workspace[0]->timeline.start_ps != NULL;
+    const bool ordered = has_order(c->plan) && search->workspace[0]->timeline.start_ps != NULL;
     if (ordered) TRY(turn_into_priorities(search, c, error));
     if (c->fusion != NULL) {
         TRY(stw_fusion_begin(search->simulator, a->rule, c->plan, c->fusion, search->scratch[0], error));
@@ -92,7 +92,7 @@ static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error)
 static stw_status vary_groups(const stw_annealing *a, stw_chain *c, int32_t index, stw_error *error) {
     stw_search *search = a->search;
     const int32_t N = c->plan->graph->N;
-    if (!stw_anneal_may_fuse(search) || index < 1 || index > 2) return STW_OK;
+    if (!may_fuse(search) || index < 1 || index > 2) return STW_OK;
     TRY(stw_fusion_begin(search->simulator, a->rule, NULL, c->fusion, search->scratch[0], error));
     for (int32_t i = 0; i < N && index == 2; i++) c->fusion[i] = -fabs(c->fusion[i]);
     stw_anneal_regroup(a, c, 0);
@@ -115,8 +115,9 @@ static stw_status begin_like(stw_chain *c, const stw_chain *like, stw_error *err
     return STW_OK;
 }
 
-stw_status stw_anneal_begin_chain(const stw_annealing *a, stw_chain *c, int32_t index, const stw_plan *start,
-                                  const stw_chain *like, stw_arena *arena, stw_error *error) {
+/* A chain with its memory, from a plan that another chain may have begun with already (`like`, or NULL). */
+static stw_status begin_chain(const stw_annealing *a, stw_chain *c, int32_t index, const stw_plan *start, const stw_chain *like,
+                              stw_arena *arena, stw_error *error) {
     TRY(create_chain(a->search, c, index, start, arena, error));
     if (like == NULL) return settle(a, c, error);
     TRY(begin_like(c, like, error));
@@ -272,7 +273,7 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
         *known = best->best_score;
         stw_search_tell(search, best->best, known);
     }
-    if (stw_score_is_better(&best->best_score, &worst->score) && !stw_anneal_has_order(best->best)) {
+    if (stw_score_is_better(&best->best_score, &worst->score) && !has_order(best->best)) {
         TRY(stw_plan_assign(worst->plan, best->best, error));
         if (worst->fusion != NULL) memcpy(worst->fusion, best->best_fusion, (size_t)best->plan->graph->N * sizeof(double));
         worst->score = best->best_score;
@@ -331,7 +332,7 @@ static void weigh_moves(stw_annealing *a) {
     double sum = 0.0;
     for (int k = 0; k < STW_MOVE_COUNT; k++) {
         const bool may = k <= STW_MOVE_STEER  ? may_place(a->search)
-                         : k == STW_MOVE_FUSE ? stw_anneal_may_fuse(a->search)
+                         : k == STW_MOVE_FUSE ? may_fuse(a->search)
                                               : may_order(a->search);
         a->weight[k] = may ? weight[k] : 0.0;
         sum += a->weight[k];
@@ -368,7 +369,7 @@ static stw_status create_chains(annealing *a, const stw_starts *starts, stw_aren
         const int32_t start = start_of[k] < starts->count ? start_of[k] : 0;
         const stw_chain *like = first[start] < 0 ? NULL : &a->chain[first[start]];
         if (like == NULL) first[start] = k;
-        TRY(stw_anneal_begin_chain(&a->shared, c, k, starts->plan[start], like, arena, error));
+        TRY(begin_chain(&a->shared, c, k, starts->plan[start], like, arena, error));
     }
     return STW_OK;
 }
@@ -416,7 +417,7 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
 /* Nothing to search: no ops, neither the placement nor the priorities are ours, or not even one evaluation for each chain. */
 static bool is_decided(const stw_search *search) {
     if (search->simulator->graph->op_count == 0 || stw_search_evaluations_left(search) < CHAINS) return true;
-    return !may_place(search) && !may_order(search) && !stw_anneal_may_fuse(search);
+    return !may_place(search) && !may_order(search) && !may_fuse(search);
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {

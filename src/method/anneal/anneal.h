@@ -68,23 +68,10 @@ typedef struct stw_chain { /* N nodes, T tasks */
     stw_error *error; /* where what fails in it says why, while it runs */
 } stw_chain;
 
-/* A chain with its memory, from a plan that another chain may have begun with already (`like`, or NULL). */
-stw_status stw_anneal_begin_chain(const stw_annealing *a, stw_chain *chain, int32_t index, const stw_plan *start,
-                                  const stw_chain *like, stw_arena *arena, stw_error *error);
-bool stw_anneal_has_order(const stw_plan *plan);
-bool stw_anneal_may_fuse(const stw_search *search);
-
 /* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
 stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 void stw_anneal_take_back(stw_chain *chain);
-
-/* An op: half of the time one on the critical path. */
-int32_t stw_anneal_choose_op(const stw_annealing *a, stw_chain *chain);
-/* A level of units: coarse ones first, finer ones later; half of the time any. */
-const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *chain, const stw_unit_levels *levels);
-void stw_anneal_keep_priorities(stw_chain *chain);
-void stw_anneal_nudge(const stw_annealing *a, stw_chain *chain);
+/* The groups of the chain's plan, from its fusion priorities. */
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
-void stw_anneal_fuse(const stw_annealing *a, stw_chain *chain);
 
 #endif

@@ -7,20 +7,40 @@
 #include "search/fusing.h"
 #include "sim/backward.h"
 
+/* ---- choosing ---- */
+
+static int32_t below(stw_chain *c, int32_t bound) { return (int32_t)stw_rng_below(&c->rng, bound); }
+static bool chance(stw_chain *c, double p) { return stw_rng_uniform(&c->rng) < p; }
+
+/* An op: half of the time one on the critical path. */
+static int32_t choose_op(const stw_annealing *a, stw_chain *c) {
+    const stw_simulator *s = a->search->simulator;
+    if (c->critical_count > 0 && chance(c, 0.5)) return s->unfused.task_node[c->critical[below(c, c->critical_count)]];
+    return s->graph->topological[below(c, s->graph->op_count)];
+}
+
+/* A level of units: coarse ones first, finer ones later; half of the time any. */
+static const stw_units *choose_level(const stw_annealing *a, stw_chain *c, const stw_unit_levels *levels) {
+    const int32_t last = levels->count - 1;
+    if (chance(c, 0.5)) return &levels->level[below(c, levels->count)];
+    const double wanted = (1.0 - a->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
+    return &levels->level[wanted <= 0.0 ? 0 : wanted >= last ? last : (int32_t)(wanted + 0.5)];
+}
+
 /* ---- priorities ---- */
 
-void stw_anneal_keep_priorities(stw_chain *c) {
+static void keep_priorities(stw_chain *c) {
     memcpy(c->old_priority, c->plan->priority, (size_t)c->plan->graph->N * sizeof(double));
     c->priorities_changed = true;
 }
 
-void stw_anneal_nudge(const stw_annealing *a, stw_chain *c) {
-    const int32_t op = stw_anneal_choose_op(a, c);
-    const stw_units *units = stw_anneal_choose_level(a, c, &a->units);
+static void nudge(const stw_annealing *a, stw_chain *c) {
+    const int32_t op = choose_op(a, c);
+    const stw_units *units = choose_level(a, c, &a->units);
     const int32_t unit = units->of[op];
     const double scale = ldexp(1.0, -2 - (int)stw_rng_below(&c->rng, 7));
     const double by = stw_rng_normal(&c->rng) * a->largest_rank * scale;
-    stw_anneal_keep_priorities(c);
+    keep_priorities(c);
     for (int32_t m = units->start[unit]; m < units->start[unit + 1]; m++) c->plan->priority[units->member[m]] += by;
 }
 
@@ -28,8 +48,6 @@ void stw_anneal_nudge(const stw_annealing *a, stw_chain *c) {
 
 /* Changes of what is fused. A chain keeps fusion priorities beside its plan and makes the groups from them anew after each change
  * of priorities or devices, so that what is legal again after a move is fused again. */
-
-static int32_t below(stw_chain *c, int32_t bound) { return (int32_t)stw_rng_below(&c->rng, bound); }
 
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *c, int32_t worker) {
     const stw_fusing *fusing = a->search->fusing;
@@ -47,9 +65,9 @@ static void keep_fusion(stw_chain *c) {
 
 /* One that can be merged somewhere, if a few tries find it. */
 static int32_t choose_mergeable(const stw_annealing *a, stw_chain *c) {
-    int32_t op = stw_anneal_choose_op(a, c);
+    int32_t op = choose_op(a, c);
     for (int tries = 0; tries < 8 && c->fusion[op] == 0.0 && a->search->fusing->priority[op] == 0.0; tries++)
-        op = stw_anneal_choose_op(a, c);
+        op = choose_op(a, c);
     return op;
 }
 
@@ -87,7 +105,7 @@ static void shuffle(const stw_annealing *a, stw_chain *c) {
     }
 }
 
-void stw_anneal_fuse(const stw_annealing *a, stw_chain *c) {
+static void fuse_or_split(const stw_annealing *a, stw_chain *c) {
     const int32_t kind = below(c, 10);
     keep_fusion(c);
     if (kind < 6) {
@@ -100,10 +118,6 @@ void stw_anneal_fuse(const stw_annealing *a, stw_chain *c) {
 }
 
 /* ---- the placement ---- */
-
-static bool chance(stw_chain *c, double p) { return stw_rng_uniform(&c->rng) < p; }
-
-/* ---- changing and taking back ---- */
 
 static void place(stw_chain *c, int32_t node, int32_t device) {
     if (c->plan->device[node] == device) return;
@@ -125,20 +139,7 @@ void stw_anneal_take_back(stw_chain *c) {
     if (c->fusion != NULL) memcpy(c->plan->group, c->old_group, N * sizeof(int32_t));
 }
 
-/* ---- choosing ---- */
-
-int32_t stw_anneal_choose_op(const stw_annealing *a, stw_chain *c) {
-    const stw_simulator *s = a->search->simulator;
-    if (c->critical_count > 0 && chance(c, 0.5)) return s->unfused.task_node[c->critical[below(c, c->critical_count)]];
-    return s->graph->topological[below(c, s->graph->op_count)];
-}
-
-const stw_units *stw_anneal_choose_level(const stw_annealing *a, stw_chain *c, const stw_unit_levels *levels) {
-    const int32_t last = levels->count - 1;
-    if (chance(c, 0.5)) return &levels->level[below(c, levels->count)];
-    const double wanted = (1.0 - a->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
-    return &levels->level[wanted <= 0.0 ? 0 : wanted >= last ? last : (int32_t)(wanted + 0.5)];
-}
+/* ---- where to ---- */
 
 static int32_t other_device(stw_chain *c, int32_t device) {
     const int32_t d = below(c, c->plan->machine->device_count - 1);
@@ -178,9 +179,9 @@ static bool is_in(const interval *i, int64_t start_ps) { return (double)start_ps
 
 /* Half of the time only what of the unit is on the device of the op it was chosen by: a unit that is split may stay split. */
 static void move_unit(const stw_annealing *a, stw_chain *c) {
-    const int32_t op = stw_anneal_choose_op(a, c), from = c->plan->device[op];
+    const int32_t op = choose_op(a, c), from = c->plan->device[op];
     const stw_unit_levels *levels = chance(c, a->affinity_share) ? &a->affinity : &a->units;
-    const stw_units *units = stw_anneal_choose_level(a, c, levels);
+    const stw_units *units = choose_level(a, c, levels);
     const int32_t first = units->start[units->of[op]], end = units->start[units->of[op] + 1];
     int32_t member = units->member[first + below(c, end - first)];
     if (c->plan->device[member] != from) member = op;
@@ -202,7 +203,7 @@ static void enter(const stw_annealing *a, stw_chain *c, int32_t node, int32_t de
 static void move_blob(const stw_annealing *a, stw_chain *c) {
     const stw_graph *graph = a->search->simulator->graph;
     const stw_units *atoms = &a->units.level[0];
-    const int32_t op = stw_anneal_choose_op(a, c), from = c->plan->device[op], to = choose_device(a, c, op);
+    const int32_t op = choose_op(a, c), from = c->plan->device[op], to = choose_device(a, c, op);
     const int32_t size = 1 << below(c, 8);
     int32_t count = 0;
     c->marked++;
@@ -221,7 +222,7 @@ static void move_blob(const stw_annealing *a, stw_chain *c) {
 static void move_window(const stw_annealing *a, stw_chain *c) {
     const stw_tasks *tasks = &a->search->simulator->unfused;
     const stw_units *atoms = &a->units.level[0];
-    const int32_t op = stw_anneal_choose_op(a, c), from = c->plan->device[op], to = choose_device(a, c, op);
+    const int32_t op = choose_op(a, c), from = c->plan->device[op], to = choose_device(a, c, op);
     const interval window = choose_interval(a, c, op, 1 + below(c, 9));
     const bool swap = chance(c, 0.25);
     const double share = chance(c, 0.5) ? 1.0 : stw_rng_uniform(&c->rng);
@@ -245,7 +246,7 @@ static void move_window(const stw_annealing *a, stw_chain *c) {
  * list scheduler place them with random knobs; all others stay. */
 static void free_region(const stw_annealing *a, stw_chain *c) {
     const stw_tasks *tasks = &a->search->simulator->unfused;
-    const int32_t op = stw_anneal_choose_op(a, c);
+    const int32_t op = choose_op(a, c);
     const bool by_time = chance(c, 0.6);
     const interval window = choose_interval(a, c, op, below(c, 8));
     const stw_unit_levels *levels = chance(c, 0.5) ? &a->affinity : &a->units;
@@ -303,21 +304,21 @@ static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) 
         case STW_MOVE_BLOB: move_blob(a, c); break;
         case STW_MOVE_WINDOW: move_window(a, c); break;
         case STW_MOVE_STEER: TRY(steer(a, c, scratch)); break;
-        case STW_MOVE_NUDGE: stw_anneal_nudge(a, c); break;
+        case STW_MOVE_NUDGE: nudge(a, c); break;
         case STW_MOVE_RANK:
-            stw_anneal_keep_priorities(c);
+            keep_priorities(c);
             TRY(stw_rule_apply(STW_RULE_UPWARD_RANK, s->costs, &s->unfused, c->plan, scratch, c->error));
             break;
         case STW_MOVE_BACKWARD:
-            stw_anneal_keep_priorities(c);
+            keep_priorities(c);
             TRY(stw_backward_priorities(s, c->plan, c->start_ps, scratch, c->error));
             break;
-        case STW_MOVE_FUSE: stw_anneal_fuse(a, c); break;
+        case STW_MOVE_FUSE: fuse_or_split(a, c); break;
         case STW_MOVE_COUNT: break;
     }
     if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;
     /* A rule that was asked for goes with every placement. */
-    stw_anneal_keep_priorities(c);
+    keep_priorities(c);
     return stw_rule_apply((stw_rule)a->search->rule, s->costs, &s->unfused, c->plan, scratch, c->error);
 }
 

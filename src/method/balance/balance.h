@@ -86,12 +86,6 @@ typedef struct stw_balance_limit { /* of one chain's slice */
     double until_s; /* 0: by moves alone */
     int64_t made;   /* moves so far */
 } stw_balance_limit;
-bool stw_balance_limit_is_over(const stw_balance_limit *limit);
-
-/* Anneals the state for `moves` moves from a relative temperature, making the p-norm of the loads small (p = 2^squarings), and
- * leaves the best devices found in `best`, with its largest load in *best_us, if that is better than what they hold. */
-void stw_balance_anneal(stw_balance_state *state, int32_t squarings, double temperature, int64_t moves, stw_rng *rng,
-                        stw_balance_limit *limit, int32_t *room, int32_t *best, double *best_us);
 
 enum {
     STW_BALANCE_CHAINS = 8,

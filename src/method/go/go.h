@@ -43,9 +43,6 @@ typedef struct stw_pretrained {
     bool reinforced; /* it has learnt to steer; else it knows of moves alone */
 } stw_pretrained;
 
-/* The file that was asked for, or the one that comes with the library, checked. `*out` lives in the arena. */
-stw_status stw_pretrained_open(const stw_search *search, const char *method, stw_arena *arena, stw_pretrained *out,
-                               stw_error *error);
 /* The same for a file that was asked for, before anything is searched; nothing is kept of it. */
 stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *error);
 /* Runs a method that goes by a pre-trained policy: `work` leaves its plan; everything it needs is there. */

@@ -44,7 +44,8 @@ static stw_status check(const char *method, stw_pretrained *p, stw_error *error)
     return STW_OK;
 }
 
-stw_status stw_pretrained_open(const stw_search *search, const char *method, stw_arena *arena, stw_pretrained *out,
+/* The file that was asked for, or the one that comes with the library, checked. `*out` lives in the arena. */
+static stw_status open_checked(const stw_search *search, const char *method, stw_arena *arena, stw_pretrained *out,
                                stw_error *error) {
     const stw_policy_settings *wish = stw_go_wish(search);
     *out = (stw_pretrained){0};
@@ -88,7 +89,7 @@ stw_status stw_go_run_pretrained(stw_search *search, const char *method, stw_go_
     STW_TRY_NEW(&arena, g, 1, error);
     STW_TRY_NEW(&arena, policy, 1, error);
     g->search = search;
-    TRY(stw_pretrained_open(search, method, &arena, policy, error));
+    TRY(open_checked(search, method, &arena, policy, error));
     TRY(stw_go_prepare(g, &arena, error));
     g->problem.polishes = g->problem.schedules;
     g->problem.schedules = g->problem.schedules && policy->schedules;

@@ -1,4 +1,5 @@
-/* Looking inside a run of the network, for tests. */
+#include "support/look.h"
+
 #include <stdio.h>
 #include <string.h>
 

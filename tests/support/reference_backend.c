@@ -4,22 +4,23 @@
 #include <string.h>
 
 #include "backend/host.h"
+#include "support/reference_backend.h"
 
 #define REAL       float
 #define NAME(name) name##_float
-#include "backend/reference/attention.inc"
-#include "backend/reference/dense.inc"
-#include "backend/reference/recurrent.inc"
-#include "backend/reference/rows.inc"
+#include "support/reference/attention.inc"
+#include "support/reference/dense.inc"
+#include "support/reference/recurrent.inc"
+#include "support/reference/rows.inc"
 #undef REAL
 #undef NAME
 
 #define REAL       double
 #define NAME(name) name##_double
-#include "backend/reference/attention.inc"
-#include "backend/reference/dense.inc"
-#include "backend/reference/recurrent.inc"
-#include "backend/reference/rows.inc"
+#include "support/reference/attention.inc"
+#include "support/reference/dense.inc"
+#include "support/reference/recurrent.inc"
+#include "support/reference/rows.inc"
 #undef REAL
 #undef NAME
 

@@ -132,7 +132,7 @@ static void adam(stw_backend *b, int64_t count, const stw_adam *s, double factor
     stw_cpu_run(b, a.blocks.count, adam_block, &a);
 }
 
-void stw_cpu_use_step(stw_backend *b) {
+void stw_cpu_use_adam(stw_backend *b) {
     b->add_scaled = add_scaled;
     b->square_sum = square_sum;
     b->adam = adam;

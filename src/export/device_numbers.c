@@ -1,5 +1,5 @@
 /* Devices as other programs count them. */
-#include "export/places.h"
+#include "export/device_numbers.h"
 
 #include <string.h>
 
@@ -40,13 +40,13 @@ static int32_t find_hosts(const stw_machine *machine, int32_t host[STW_MAX_DEVIC
     return sound ? most + 1 : 1;
 }
 
-int32_t stw_places_of(const stw_machine *machine, stw_place place[STW_MAX_DEVICES]) {
+int32_t stw_device_numbers_of(const stw_machine *machine, stw_device_number place[STW_MAX_DEVICES]) {
     int32_t host[STW_MAX_DEVICES], index = 0;
     const int32_t hosts = find_hosts(machine, host);
     for (int32_t d = 0; d < machine->device_count; d++) {
         const stw_str kind = machine->device[d].kind;
         const bool cpu = stw_str_starts(kind, "cpu");
-        place[d] = (stw_place){.type = cpu ? "CPU" : stw_str_starts(kind, "tpu") ? "TPU" : "GPU", .host = host[d]};
+        place[d] = (stw_device_number){.type = cpu ? "CPU" : stw_str_starts(kind, "tpu") ? "TPU" : "GPU", .host = host[d]};
         place[d].index = cpu ? -1 : index++;
         for (int32_t other = 0; other < d; other++) {
             place[d].local += place[other].host == host[d] && strcmp(place[other].type, place[d].type) == 0;
