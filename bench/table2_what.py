@@ -36,7 +36,7 @@ WHAT = {
     "steer": ("steer", []),
     "hdp": ("hdp", []),  # as this project has it: it decides about units
     "go-one": ("go-one", []),
-    "go-one-alone": ("go-one", ["--start-plans", "no"]),
+    "go-one-alone": ("go-one", ["--initial-plans", "no"]),
     "anneal": ("anneal", []),
     "hdp-ops": ("hdp", ["--units", "off"]),  # in place of hdp: as published, it decides about ops
 }

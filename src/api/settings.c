@@ -58,7 +58,7 @@ static stw_status read_units(const char *text, stw_settings *out, stw_error *err
 /* What is not given stays unset: the preset decides. */
 static stw_status read_policy(const stw_options *options, stw_policy_settings *out, stw_error *error) {
     const char *preset = text_of(options, "preset"), *rate = text_of(options, "learning-rate");
-    const char *reward = text_of(options, "reward"), *starts = text_of(options, "start-plans");
+    const char *reward = text_of(options, "reward"), *starts = text_of(options, "initial-plans");
     const char *warm = text_of(options, "warm-start");
     *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
     if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);

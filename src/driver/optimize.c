@@ -285,7 +285,8 @@ static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error)
     const double half_s = 0.5 * FUSION_S * r->simulator->graph->op_count;
     if (stw_runner_now_s(r) + half_s > stop.until_s) {
         r->leaves_fusion = true;
-        snprintf(result->entry[0]->note, sizeof result->entry[0]->note, "nothing fused: the time does not suffice for it");
+        snprintf(result->entry[0]->note, sizeof result->entry[0]->note,
+                 "nothing fused: the budget is too short for it; give it more");
         return STW_OK;
     }
     r->settings.tasks = tasks;

@@ -186,7 +186,8 @@ static stw_status note_gain(const stw_method *method, stw_search *search, const 
     stw_score after = {0};
     if (method->kind != STW_METHOD_SEARCH || before->reason != STW_VALID || before->value <= 0.0) return STW_OK;
     TRY(stw_search_evaluate(search, plan, 0, &after, error));
-    snprintf(search->note, sizeof search->note, "%.2f %% below its start", 100.0 * (1.0 - after.value / before->value));
+    snprintf(search->note, sizeof search->note, "%.2f %% better than the initial plan",
+             100.0 * (1.0 - after.value / before->value));
     return STW_OK;
 }
 
@@ -267,11 +268,11 @@ static stw_status keep_better_start(const stw_method *method, stw_search *search
     TRY(stw_search_evaluate(search, plan, 0, &found, error));
     TRY(stw_search_evaluate(search, search->start[0], 0, &start, error));
     if (!stw_score_is_better(&start, &found)) return STW_OK;
-    snprintf(search->note, sizeof search->note, "nothing better than the plan it began with");
+    snprintf(search->note, sizeof search->note, "nothing better than the initial plan");
     return stw_plan_copy(plan, search->start[0], error);
 }
 
-/* If the placement is not to be decided, that of the best start takes the place of a method that only places. */
+/* If the placement is not to be decided, that of the best initial plan takes the place of a method that only places. */
 static bool keeps_placement(const stw_method *method, const stw_search *search) {
     if (search->tasks & STW_TASK_PLACEMENT) return false;
     return stw_method_decides_placement(method) || (search->given != NULL && (method->traits & STW_METHOD_DEFAULT) != 0);
