@@ -4,6 +4,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import textwrap
 from typing import Sequence, Union
 
 _UNITS = {"": 1, "B": 1}
@@ -65,6 +66,20 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequenc
     for row in table:
         cells = [cell.ljust(width[k]) if k in left else cell.rjust(width[k]) for k, cell in enumerate(row)]
         lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+WIDTH = 100  # of text for people, as on the command line
+
+
+def text_notes(notes: Sequence[tuple[str, str]]) -> str:
+    """Names with what is said of each, beside them; empty notes are left out."""
+    said = [(plain(name), plain(note)) for name, note in notes if note]
+    room = max((len(name) for name, _ in said), default=0)
+    lines = []
+    for name, note in said:
+        first = f"    {name.ljust(room)}  "
+        lines.append(textwrap.fill(note, WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_long_words=False))
     return "\n".join(lines)
 
 
