@@ -51,7 +51,7 @@ static stw_status set_dimension(stw_policy_config *config, stw_str name, stw_str
     for (int32_t k = 0; (field = stw_policy_config_field(k, config, &at)) != NULL; k++) {
         if (!stw_str_is(name, field) || !may_differ(field)) continue;
         if (!stw_str_to_int64(value, &number) || number < 0 || number > INT32_MAX)
-            return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is no number for %s", STW_STR_SHOW(value), field);
+            return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is not a number for %s", STW_STR_SHOW(value), field);
         *at = (int32_t)number;
         return STW_OK;
     }

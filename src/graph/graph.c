@@ -1,6 +1,6 @@
 #include "graph/graph.h"
 
-const char stw_apart_control[] = "is a loop, a branch, a call or the like";
+const char stw_apart_control[] = "is control flow: a loop, a branch or a call";
 
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error) {
     stw_arena *arena = &graph->arena;

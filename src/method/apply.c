@@ -7,9 +7,9 @@
 #include "plan/plan.h"
 #include "search/fusing.h"
 
-/* ---- what is told of plans of groups ---- */
+/* ---- plans of groups, reported as plans of ops ---- */
 
-/* What a method tells of its plans of groups, told on as plans of ops. Where priorities tie, a plan of ops may take
+/* What a method reports about its plans of groups, passed on as plans of ops. Where priorities tie, a plan of ops may take
  * another time than that of groups, so each is judged, and the best of them can be had at the end. */
 
 typedef struct {
@@ -123,7 +123,7 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
     return status;
 }
 
-/* The plan, or a better one that was told of on the way. */
+/* The plan, or a better one that was reported on the way. */
 static stw_status take_best(stw_search *search, const relay *via, stw_plan *plan, stw_error *error) {
     stw_score score = {0};
     if (!via->has_best) return STW_OK;

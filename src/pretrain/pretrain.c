@@ -300,14 +300,14 @@ stw_status stw_pretrain_resume(stw_pretrain *p, const char *path, stw_error *err
         !stw_tensor_file_dimension(&file, "pretrain.update", &update) ||
         !stw_tensor_file_dimension(&file, "pretrain.evaluations", &evaluations) ||
         !stw_tensor_file_dimension(&file, "pretrain.slots", &slots))
-        return stw_fail(error, STW_ERROR_INPUT, "%s: has no state of a pre-training; begin anew", path);
+        return stw_fail(error, STW_ERROR_INPUT, "%s: has no state of a pre-training; start again", path);
     if ((uint64_t)seed != p->settings.seed || updates != p->settings.updates || slots != p->settings.slots)
         return stw_fail(error, STW_ERROR_INPUT,
                         "%s: was begun with seed %lld, %lld updates and %lld problems in each; go on with the same", path,
                         (long long)seed, (long long)updates, (long long)slots);
     if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "%s: a run with --budget cannot be resumed; use --updates", path);
     if (!stw_tensor_file_dimension(&file, "adam_step", &step))
-        return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; begin anew", path);
+        return stw_fail(error, STW_ERROR_INPUT, "%s: has the network alone, and no state to go on from; start again", path);
     if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
         return stw_fail(error, STW_ERROR_INPUT, "%s: ends after %lld updates, where nothing can go on", path, (long long)update);
     if (stw_tensor_file_dimension(&file, "pretrain.key", &key) && key != key_of(p))

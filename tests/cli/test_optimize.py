@@ -173,7 +173,7 @@ class Optimize(Case):
     def test_a_policy_that_is_not_there(self):
         graph, other = self.path("g.json", SMALL), self.path("other.json", SMALL)
         for command in (("optimize",), ("compare", "--methods", "single")):
-            for name, word in (("no-such.stw", "no-such.stw"), (other, "no policy file")):
+            for name, word in (("no-such.stw", "no-such.stw"), (other, "not a policy file")):
                 result = self.run_stowage(command[0], graph, "-m", "h200x2", *command[1:], "--policy", name, "--evaluations", "1",
                                           "-o" if command[0] == "optimize" else "--best", "plan.json")
                 self.assertEqual((result.returncode, result.stdout), (2, b""))

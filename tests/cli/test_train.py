@@ -135,7 +135,7 @@ class Train(Case):
         self.path("p.stw", content[:-9] + b"x" + content[-8:])
         self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "checksum"])
         self.path("p.stw", b"{}")
-        self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "no policy file"])
+        self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "not a policy file"])
 
     @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
     def test_interrupt_and_resume(self):
@@ -327,7 +327,7 @@ class TrainMany(Case):
         self.path("other.stw", b"{}")
         for method in ("go-zero", "go-tune"):
             for policy, words in (("one.stw", ["one.stw", "one graph", "--corpus"]), ("damaged.stw", ["damaged.stw", "checksum"]),
-                                  ("short.stw", ["short.stw"]), ("other.stw", ["other.stw", "no policy file"]),
+                                  ("short.stw", ["short.stw"]), ("other.stw", ["other.stw", "not a policy file"]),
                                   ("nowhere.stw", ["nowhere.stw"]), ("none", ["--policy none"])):
                 with self.subTest(method=method, policy=policy):
                     self.fault("compare", "layered.json", "-m", "h200x2", "--methods", method, "--policy", policy, says=words)

@@ -17,14 +17,14 @@ def parse_bytes(value: Union[int, float, str]) -> int:
     """Bytes from a number or from text such as "4GB" or "512MiB"."""
     size = _bytes_of_text(value) if isinstance(value, str) else int(value)
     if not 0 <= size < 2**63:
-        raise ValueError(f"{value} is no size that a device can have")
+        raise ValueError(f"{value} is not a size that a device can have")
     return size
 
 
 def _bytes_of_text(value: str) -> int:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
     if match is None or match.group(2) not in _UNITS:
-        raise ValueError(f"'{value}' is no size; write 4GB or 512MiB")
+        raise ValueError(f"'{value}' is not a size; write 4GB or 512MiB")
     return int(float(match.group(1)) * _UNITS[match.group(2)])
 
 
