@@ -3,7 +3,7 @@
 
     bench/dnnpart.py FOLDER [--stowage build/release/stowage] [--budget 20s] [--seed 1] [NAME ...]
 
-Runs `stowage optimize FILE --objective throughput` on each input and computes the load of the plan anew from the input file, with
+Runs `stowage optimize FILE --objective throughput` on each input and computes the load of the plan again from the input file, with
 nothing but the definition: an accelerator is loaded with its nodes, with each output it reads from outside, once, and with each of
 its own outputs that is read outside, once; a CPU with its nodes only. Exits with 1 if a plan breaks a limit, if the two loads differ,
 or if one is above the best contiguous split (where that is known). Times in milliseconds.

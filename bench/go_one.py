@@ -37,7 +37,7 @@ WHAT = {
     "go-one": ("search", POLICY),
     "control": ("search", [*POLICY, "--learning-rate", "0"]),
     "anneal": ("search", ["--methods", "anneal"]),
-    "no-glue": ("search", [*POLICY, "--start-plans", "no"]),
+    "no-glue": ("search", [*POLICY, "--initial-plans", "no"]),
     "paper-cold": ("search", [*POLICY, "--preset", "paper", "--warm-start", "no"]),
     "paper-warm": ("search", [*POLICY, "--preset", "paper", "--warm-start", "yes"]),
 }
@@ -384,7 +384,7 @@ A cell is the mean of the seeds, with the smallest and the largest where they di
   --learning-rate 0`, which tries them first and then 16 samples and a greedy plan, so it errs to the better side).
 - steer: the method by itself, {BUILD * scale:g} s at most: up to nine rounds of 60 constants, beginning with expert, etf and heft.
 - control: go-one with `--learning-rate 0` and as many evaluations as the run of go-one with the same seed.
-- without glue: `--start-plans no`, from nothing. anneal: the same time as go-one.
+- without glue: `--initial-plans no`, from nothing. anneal: the same time as go-one.
 - best known: the smallest of all runs in the store and of the tables of [results](../results.md).
 """)
     return len(present) == len(runs)

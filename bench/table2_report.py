@@ -182,7 +182,7 @@ def say_steps(page, figures):
     page.heading("Step time, ms")
     page.paragraph("Mean over the seeds, with the smallest and the largest where they differ. constructive: the best of single, expert, "
                    "metis, etf, heft, sct, topo and spread, and which (of the first seed). go-one alone: without plans of other methods "
-                   "(--start-plans no).")
+                   "(--initial-plans no).")
     whats = ["expert", "metis", figures.hdp, "constructive", "steer", "anneal", "go-one", "go-one-alone"]
     page.table(["row", "expert", "METIS", "HDP", "constructive", "steer", "anneal", "go-one", "go-one alone"],
                [[line["row"], *[step_cell(figures, line["what"][what], what == "constructive") for what in whats]]

@@ -36,7 +36,7 @@ WHAT = {
     "steer": ("steer", []),
     "hdp": ("hdp", []),  # as this project has it: it decides about units
     "go-one": ("go-one", []),
-    "go-one-alone": ("go-one", ["--start-plans", "no"]),
+    "go-one-alone": ("go-one", ["--initial-plans", "no"]),
     "anneal": ("anneal", []),
     "hdp-ops": ("hdp", ["--units", "off"]),  # in place of hdp: as published, it decides about ops
 }
@@ -81,14 +81,14 @@ def ends_of_itself(run, search_s):
 
 def check_number(name, value, least=0.0, most=1e12, above=False):
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{name} is no number")
+        raise ValueError(f"{name} is not a number")
     if not (least <= value <= most) or above and value == least:
         raise ValueError(f"{name}: {value!r:.40} is out of range")
 
 
 def check_count(name, value, most=10**15):
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} is no whole number")
+        raise ValueError(f"{name} is not a whole number")
     check_number(name, value, most=most)
 
 
@@ -113,7 +113,7 @@ def run_in(record):
         raise ValueError(f"is no run of this bench: {', '.join(missing)} missing")
     for name in ("row", "machine", "what"):
         if not isinstance(record[name], str):
-            raise ValueError(f"{name} is no text")
+            raise ValueError(f"{name} is not text")
     check_count("seed", record["seed"], most=2**63 - 1)
     check_count("threads", record["threads"], most=2**31 - 1)
     check_step("budget_s", record["budget_s"])

@@ -43,7 +43,7 @@ class Goals:
     def keeps_to_decodes(self, most):
         """What is compared with 60 constants must not have more than 60."""
         rows = [row for kind, each in self.machines.items() if kind != "both" for row in each]
-        found = [row.note(what, seed, r"(\d+) decodes") for row in rows for what in ("go-zero", "untrained", "shuffled") for seed in row.seeds]
+        found = [row.note(what, seed, r"(\d+) (?:decodes|plans)") for row in rows for what in ("go-zero", "untrained", "shuffled") for seed in row.seeds]
         counts = [values[0] for values in found if values]
         if counts:
             print(f"- decodes of each run of go-zero, by its note (at most {most}): {min(counts):.0f} to {max(counts):.0f}: "
@@ -104,11 +104,14 @@ def spread_cell(row, what):
 
 
 def print_knobs(machines):
+    """Of runs of earlier versions, whose notes said it."""
+    rows = [[f"{row.graph}, {row.machine}", *[spread_cell(row, what) for what in ("go-zero", "untrained", "shuffled")]]
+            for each in machines.values() for row in each]
+    if all(cell == "-" for row in rows for cell in row[1:]):
+        return
     print("## How much the knobs vary\n\nStandard deviation over the units of the four knobs; mean of the seeds. A policy that has learnt "
           "from moves alone uses the fourth: how promising it is that a unit moves. A network as it is made varies too, by 0.3.\n")
-    table(["graph, machine", "go-zero", "untrained", "shuffled"],
-          [[f"{row.graph}, {row.machine}", *[spread_cell(row, what) for what in ("go-zero", "untrained", "shuffled")]]
-           for rows in machines.values() for row in rows])
+    table(["graph, machine", "go-zero", "untrained", "shuffled"], rows)
 
 
 def print_curves(policies):

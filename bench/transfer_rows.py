@@ -35,8 +35,10 @@ class Row:
 
     def from_note(self, what, seed):
         """Of go-zero, in s: the plan that it began with."""
-        best = self.note(what, seed, r"best is at ([\d.]+) of")
-        return self.value(what, seed) / best[0] if best else None
+        best = self.note(what, seed, r"best is at ([\d.]+) of")  # runs of earlier versions
+        gain = self.note(what, seed, r"([-\d.]+) % better than the initial plan")
+        left = best[0] if best else 1 - gain[0] / 100 if gain else None
+        return self.value(what, seed) / left if left else None
 
     def seconds(self, what, seed):
         if what == "start":

@@ -23,12 +23,12 @@ typedef struct view {
     int32_t column_count;
 } view;
 
+static bool has_note(const stw_candidate *c) { return !c->valid || c->repaired || c->note[0] != '\0'; }
+
 static bool any_note(const cli_row *row) {
-    for (int32_t k = 0; k < row->candidate_count; k++) {
-        const stw_candidate *c = &row->candidate[k];
-        if (!c->valid || c->repaired || c->note[0] != '\0') return true;
-    }
-    return false;
+    bool any = false;
+    for (int32_t k = 0; k < row->candidate_count; k++) any |= has_note(&row->candidate[k]);
+    return any;
 }
 
 static bool is_wanted(const view *v, column c) {
@@ -37,7 +37,7 @@ static bool is_wanted(const view *v, column c) {
         case SPEEDUP: return v->first_is_default;
         case GAP: return !v->first_is_default && v->objective != STW_OBJECTIVE_MEMORY;
         case SEARCH: return !v->row->repeats;
-        case NOTE: return any_note(v->row);
+        case NOTE: return v->format == CLI_MARKDOWN && any_note(v->row); /* else below the table */
         default: return true;
     }
 }
@@ -93,6 +93,22 @@ static void add_cell(const view *v, cli_table *table, column which, int32_t inde
     }
 }
 
+/* Below the table, where there is room for them: what each method has to say about its plan, or why it has none. */
+static void print_notes(const cli_row *row, stw_arena arena) {
+    static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_LEFT}};
+    cli_table table;
+    if (!any_note(row)) return;
+    cli_table_begin(&table, &arena, columns, 2);
+    for (int32_t k = 0; k < row->candidate_count; k++) {
+        const stw_candidate *c = &row->candidate[k];
+        if (!has_note(c)) continue;
+        cli_table_add(&table, CLI_PLAIN, "  %s", c->method);
+        add_note(&table, CLI_PLAIN, c);
+    }
+    printf("\n");
+    cli_table_print(&table, stdout);
+}
+
 void cli_print_candidates(const cli_row *row, stw_objective objective, bool first_is_default, cli_format format,
                           stw_arena arena) {
     view v = {.row = row, .objective = objective, .first_is_default = first_is_default, .format = format};
@@ -113,5 +129,6 @@ void cli_print_candidates(const cli_row *row, stw_objective objective, bool firs
         cli_table_print_markdown(&table, stdout);
     } else {
         cli_table_print(&table, stdout);
+        print_notes(row, arena);
     }
 }

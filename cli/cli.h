@@ -98,7 +98,11 @@ typedef struct cli_column {
     cli_align align;
 } cli_column;
 
-enum { CLI_MAX_COLUMNS = 80 };
+enum {
+    CLI_MAX_COLUMNS = 80, /* of a table */
+    CLI_WIDTH = 100,      /* characters of a line of text */
+    CLI_NARROW = 24       /* characters that a column of words has at least, where it needs them */
+};
 
 typedef struct cli_cell cli_cell;
 typedef struct cli_table {
@@ -114,10 +118,11 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) S
 /* A name from a file as the next cell. Tables in Markdown are pasted into spreadsheets: it begins with an apostrophe where these
  * would take it for a formula. */
 void cli_table_add_name(cli_table *table, cli_style style, const char *name);
-/* Indented by two spaces. */
+/* Indented by two spaces, no wider than CLI_WIDTH. */
 void cli_table_print(const cli_table *table, FILE *file);
 void cli_table_print_markdown(const cli_table *table, FILE *file);
 void cli_heading(const char *format, ...) STW_PRINTF(1, 2); /* a line in bold on standard output */
+void cli_paragraph(const char *text);                       /* indented by two, over as many lines as it takes */
 
 /* Numbers with units, to `digits` significant digits. To be used within one expression: cli_time(s, 3).text */
 typedef struct cli_text {

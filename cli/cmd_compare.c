@@ -54,7 +54,7 @@ static stw_status check_methods(comparison *c, stw_error *error) {
     return STW_OK;
 }
 
-/* Each of them is opened, so that a slip is told now and not after minutes of work. */
+/* Each of them is opened, so that a mistake is reported now and not after minutes of work. */
 static stw_status check_machines(comparison *c, stw_error *error) {
     static const char *none[] = {NULL};
     const char *list = stw_options_get(c->call->options, "machine");
@@ -119,7 +119,7 @@ static stw_status check_arguments(comparison *c, stw_error *error) {
     STW_TRY_NEW(&c->arena, c->row, (int64_t)c->call->operand_count * c->machine_count, error);
     const int64_t rows = (int64_t)c->call->operand_count * c->machine_count;
     TRY(check_files(c, rows, error));
-    return rows > 1 ? check_graphs(c, error) : STW_OK; /* a single one is told at once anyway */
+    return rows > 1 ? check_graphs(c, error) : STW_OK; /* a single one is reported at once anyway */
 }
 
 /* ---- the work ---- */
@@ -161,7 +161,7 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     c->progress.what = NULL;
     TRY(status);
     status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
-    if (status == STW_OK) c->file_status = write_files(c, result, &c->file_error); /* a fault is told after the table */
+    if (status == STW_OK) c->file_status = write_files(c, result, &c->file_error); /* a fault is reported after the table */
     stw_result_destroy(result);
     if (status == STW_OK) c->row_count++;
     return status;

@@ -134,7 +134,7 @@ static void print_definitions(const cli_comparison *c, bool is_wide) {
            (unsigned long long)c->settings->seed);
     printf("\n");
     if (is_wide) printf("  the best of a row is marked; mean ratio: geometric mean over the rows of %s\n", ratio[objective]);
-    if (c->settings->budget_s > 0.0) printf("  Results of time budgets do not repeat exactly; those of --evaluations N do.\n");
+    if (c->settings->budget_s > 0.0) printf("  A budget of time does not repeat exactly; --evaluations N does.\n");
     if (c->row_count > 0 && c->row[c->row_count - 1].interrupted) printf("  interrupted: the last method was cut short\n");
 }
 

@@ -191,7 +191,9 @@ static void print_unknown(const summary *s, stw_arena arena) {
 
 static void print_open_loops(const stw_graph *graph, stw_arena arena) {
     const stw_str told = stw_tell_open_loops(graph, &arena);
-    if (told.length > 0) printf("\n  %s\n", told.p);
+    if (told.length == 0) return;
+    printf("\n");
+    cli_paragraph(told.p);
 }
 
 static void print_text(const summary *s, stw_arena arena) {
@@ -210,7 +212,8 @@ static void print_text(const summary *s, stw_arena arena) {
     char line[500];
     snprintf(line, sizeof line, "%.*s", (int)graph->open_sizes.length, graph->open_sizes.p);
     stw_escape_text(line, sizeof line);
-    printf("\n  %s\n", line);
+    printf("\n");
+    cli_paragraph(line);
 }
 
 static void write_lists(const summary *s, stw_json_writer *writer) {

@@ -61,7 +61,7 @@ void cli_print_open_inputs(const stw_read_options *reading, stw_arena arena) {
         char name[100];
         snprintf(name, sizeof name, "%.*s", STW_STR_SHOW(names[k]));
         stw_escape_text(name, sizeof name);
-        printf("%s%s=1", k == 0 ? "; or by dimension: --shape '" : ";", name);
+        printf("%s%s=1", k == 0 ? "\n  or by dimension: --shape '" : ";", name);
     }
     printf("%s\n", count > 0 ? "'" : "");
 }

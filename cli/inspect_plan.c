@@ -106,7 +106,7 @@ static stw_status read_head(stw_str text, stw_arena *arena, plan_head *head, stw
         }
     }
     TRY(stw_json_finish(&json));
-    if (head->version != 1.0) return stw_fail(error, STW_ERROR_INPUT, "this is no plan of version 1, the only one known");
+    if (head->version != 1.0) return stw_fail(error, STW_ERROR_INPUT, "this is not a plan of version 1, the only one known");
     if (head->machine == NULL) return STW_OK;
     if (head->device_count > head->machine->device_count) {
         return stw_fail(error, STW_ERROR_INPUT, "a node is on device %d; the machine has devices 0 to %d", head->device_count - 1,

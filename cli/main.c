@@ -20,23 +20,23 @@ const cli_command cli_commands[] = {
          "Evaluates the default (everything on one device, in topological order), then the methods that build plans, cheapest "
          "first, then improves the best of them until the budget ends. The best valid plan that was seen is the result, so it "
          "is never worse than the default. GRAPH is a graph file (plain, gzip or zstd); '-' is standard input.\n\n"
-         "Prints what each method came to, the winner's step time beside the default's and beside the lower bound, and how "
-         "often it stays ahead of the default when costs are off by what is known of them: measured times little, modelled ones "
-         "by "
-         "the error of the model. Speed-up is t_default / t, reduction is 1 - t / t_default; with --objective throughput t is "
-         "the "
-         "largest load of a device. Lines on standard error warn of what changes these numbers unseen: sizes that the model "
-         "leaves "
-         "open, unknown operators, a program that is already partitioned. --format json prints the head of the plan file; csv "
+         "Prints each method's result, the winner's step time beside the default's and beside the lower bound, and how "
+         "often it stays ahead of the default when op times are off by their known errors: measured times by little, modelled "
+         "ones "
+         "by the error of the model. Speed-up is t_default / t, reduction is 1 - t / t_default; with --objective throughput t is "
+         "the largest load of a device. Warnings on standard error name what makes these numbers unreliable: sizes that the "
+         "model "
+         "leaves open, unknown operators, a program that is already partitioned. --format json prints the head of the plan file; "
+         "csv "
          "and markdown the candidates.\n\n"
          "With a budget of time the result depends on the speed of the computer; with --evaluations and --seed it repeats "
          "exactly, on any number of threads.\n\n"
          "However small the budget, the default and the cheapest good method run; then the search ends within 1.2 times the "
          "budget, "
-         "files not counted. If the time does not suffice for fusing, less is fused, or nothing, and the note of the default "
+         "files not counted. If the time is too short for fusion, less is fused, or nothing, and the note of the default "
          "says "
          "so; likewise the bound and the check against errors of costs are left out.\n\n"
-         "A method that runs out of memory makes no plan, or the best it had found until then; the others go on, a line on "
+         "A method that runs out of memory returns the best plan it had found, or none; the others continue, a line on "
          "standard error says so, and the exit status is 0.\n\n"
          "Ctrl-C (or SIGTERM, or SIGHUP) ends the search: the best plan so far is written and printed, and the exit status is "
          "130. A second Ctrl-C "
@@ -57,7 +57,7 @@ const cli_command cli_commands[] = {
          "rule (see --rule). 'optimize' counts as a method: what 'stowage optimize' finds.\n\n"
          "One graph on one machine gives a table of methods, several give a row each with a column per method, the best in "
          "bold, and at the end the geometric mean over the rows of t / lower bound. CSV has a line per graph, machine and "
-         "method; JSON tells, too, when each method found its plans.\n\n"
+         "method; JSON also has when each method found its plans.\n\n"
          "The exit status is 1 if no method finds a valid plan for some row. Ctrl-C prints what is done; the exit status is "
          "then 130.",
      .examples = "stowage compare gnmt-4.json.gz --machine h200x4 --methods single,spread,optimize\tthree methods\n"
@@ -71,23 +71,24 @@ const cli_command cli_commands[] = {
      .usage = "train [GRAPH | --corpus A,B,...] -o POLICY [OPTION...]",
      .description =
          "Trains a network that decides for every unit of ops where and when it runs, on this graph and machine alone, by what "
-         "the simulator says of the plans that it samples. The method go-one does the same for as long as its budget lasts and "
+         "the simulator says about the plans that it samples. The method go-one does the same for as long as its budget lasts "
+         "and "
          "forgets the network; here it is kept, with the state of its training, in the file POLICY: every half minute, at the "
          "end, and when it is interrupted.\n\n"
          "Prints how far the training is, what the best plan that was seen is worth, and the learning curve: the plan of the "
          "policy without noise, and the best so far. --curve has a line of CSV per update.\n\n"
-         "With --updates and --seed the policy repeats bit for bit, on any number of threads, and --resume goes on with a "
-         "training that was interrupted, given the same options. A training by --budget cannot be resumed, since its course "
+         "With --updates and --seed the policy repeats bit for bit, on any number of threads, and --resume continues a "
+         "training that was interrupted, given the same options. A run with --budget cannot be resumed, since its course "
          "depends on the time that is left.\n\n"
-         "With --corpus it trains one policy for many graphs and machines, which are drawn anew all the time: what go-zero and "
+         "With --corpus it trains one policy for many graphs and machines, which are drawn at random: what go-zero and "
          "go-tune then use on graphs that it has never seen. mpirun starts it on several processes.\n\n"
          "Ctrl-C (or SIGTERM, or SIGHUP) ends the training: the policy, the curve and the best plan are written, and the exit "
          "status is 130. With --corpus the policy is that of the last 24 updates that were done together. A second "
          "Ctrl-C ends the program at once.",
      .examples = "stowage train gnmt-4.json.gz --machine h200x4 -o policy.stw\ta minute of training\n"
                  "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --curve c.csv\tone that repeats\n"
-                 "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --resume\tgo on after Ctrl-C\n"
-                 "stowage train --corpus all --hold-out gnmt -o p.stw --updates 2000\tfor many graphs, but for those of GNMT\n"
+                 "stowage train gnmt-4.json.gz -m h200x4 -o p.stw --updates 400 --resume\tcontinue after Ctrl-C\n"
+                 "stowage train --corpus all --hold-out gnmt -o p.stw --updates 2000\tfor many graphs, except those of GNMT\n"
                  "mpirun -n 2 stowage train --corpus all -o p.stw --updates 2000\ton two processes\n"},
     {.name = "simulate",
      .bit = STW_FOR_SIMULATE,
@@ -95,17 +96,17 @@ const cli_command cli_commands[] = {
      .least_operands = 1,
      .most_operands = 1,
      .lists_methods = true,
-     .summary = "tell what a plan is worth: step time, memory, traffic",
+     .summary = "evaluate a plan: step time, memory, traffic",
      .usage = "simulate GRAPH --machine NAME|FILE --plan FILE|METHOD [OPTION...]",
      .description =
-         "Runs one step of the graph on the machine as the plan says and prints the step time, what no plan can beat, the "
+         "Runs one step of the graph on the machine as the plan says and prints the step time, the lower bound, the "
          "work and peak memory of each device and the traffic on each link. GRAPH is an opgraph file, an "
          "ONNX model, an HLO module, a TensorFlow graph or an input of dnn-partitioning (plain, gzip or zstd); "
          "'-' is standard input.\n\n"
          "Two lower bounds are printed: with the fused groups of the plan, and with any fusion. 'measured' is the share of "
-         "the work whose time was measured on that very kind of device; the rest is modelled.\n\n"
-         "An invalid plan is a result: the report gives the reason, and the exit status is 1. A plan that only lacks memory "
-         "still has all its numbers.\n\n"
+         "the work whose time was measured on that kind of device; the rest is modelled.\n\n"
+         "An invalid plan is a result: the report gives the reason, and the exit status is 1. A plan whose only fault is "
+         "too little memory still has all its numbers.\n\n"
          "The options from --budget on are for the methods of --plan METHOD.\n\n"
          "A built-in machine or a method is preferred to a file of the same name; write ./single for the file.",
      .examples = "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\tequal stages on four devices\n"
@@ -124,13 +125,13 @@ const cli_command cli_commands[] = {
          "hlo-text and graphdef are the model file itself with the plan in it, so GRAPH must be a file of that kind; weights and "
          "whatever else the file holds stay as they are. device-map and split-points need parameters that are labelled with the "
          "paths "
-         "of PyTorch modules; the others can be made of any graph.\n\n"
-         "What is to be pasted elsewhere, such as a session option of ONNX Runtime, is printed on standard output, or on "
+         "of PyTorch modules; the others work for any graph.\n\n"
+         "What you need to paste elsewhere, such as a session option of ONNX Runtime, is printed on standard output, or on "
          "standard error when the file itself goes to standard output.\n\n"
-         "An invalid plan is not exported, and the exit status is 1, unless it lacks nothing but memory.",
+         "An invalid plan is not exported, and the exit status is 1, unless its only fault is too little memory.",
      .examples = "stowage export model.onnx --plan plan.json --to onnx -o planned.onnx\tthe model with the plan in it\n"
                  "stowage export module.hlo --plan plan.json --to hlo -o planned.hlo\tscheduled and fused HLO\n"
-                 "stowage export gnmt-4.json.gz --plan plan.json --to device-map\tmodules to devices, to be pasted\n"
+                 "stowage export gnmt-4.json.gz --plan plan.json --to device-map\ta device for every module\n"
                  "stowage export gnmt-4.json.gz -m h200x4 --plan spread --to csv -o nodes.csv\ta table of all nodes\n"},
     {.name = "inspect",
      .bit = STW_FOR_INSPECT,
@@ -140,13 +141,13 @@ const cli_command cli_commands[] = {
      .summary = "show what a graph, machine, plan or policy file holds",
      .usage = "inspect FILE [OPTION...]",
      .description =
-         "Tells by the key \"format\" of the file whether it is a graph, a machine or a plan, by its first bytes whether it "
-         "is a policy, and shows it. FILE may be packed with gzip or zstd; '-' is standard input; the name of a built-in machine "
+         "Shows what a file holds: a graph, a machine, a plan or a policy, which it recognises by the key \"format\" or by "
+         "the first bytes. FILE may be packed with gzip or zstd; '-' is standard input; the name of a built-in machine "
          "is allowed too.\n\n"
          "Of a graph: nodes, bytes, arithmetic, measured times and the operator classes; operators that the operator table "
          "does not know are listed. Of a plan: its head, how many kernels it has and how many nodes each device holds; the graph "
          "is not needed. Of a policy: its dimensions, its tensors and how far its training is.\n\n"
-         "With --features: of a graph on a machine, the numbers that a policy decides by.",
+         "With --features: the numbers that a policy sees of a graph on a machine.",
      .examples = "stowage inspect gnmt-4.json.gz\ta graph\n"
                  "stowage inspect h200x2+2\tthe devices and links of a built-in machine\n"
                  "stowage inspect plan.json --format json\ta plan, for a script\n"
@@ -156,7 +157,7 @@ const cli_command cli_commands[] = {
      .bit = STW_FOR_GENERATE,
      .run = cmd_generate,
      .most_operands = 1,
-     .summary = "write the graph of a training step of a known kind of model, of any size",
+     .summary = "write the graph of a training step of a well-known model, in any size",
      .usage = "generate [FAMILY -o FILE] [OPTION...]",
      .description =
          "Without an argument, lists the families, what each takes and its own sizes, which are those of a traced graph. With "
@@ -177,7 +178,7 @@ const cli_command cli_commands[] = {
      .description =
          "Without an argument, lists the families of built-in machines. With one, prints that machine as a machine file "
          "(JSON), ready to be redirected to a file, edited and given to --machine. With --format text it is shown as tables "
-         "instead, like 'stowage inspect' does.",
+         "instead, as 'stowage inspect' shows it.",
      .examples = "stowage machine\tthe built-in machines\n"
                  "stowage machine h200x4 > mine.json\ta machine file to edit\n"
                  "stowage machine h200x4 --memory 40GB -o small.json\tthe same with less memory\n"

@@ -163,7 +163,7 @@ static void print_how_to_repeat(const cli_outcome *o) {
     if (o->settings->budget_s == 0.0) return;
     int64_t evaluations = 0;
     for (int32_t k = 0; k < o->row->candidate_count; k++) evaluations += o->row->candidate[k].evaluations;
-    printf("\n  Results of time budgets do not repeat exactly. As much work that does: --evaluations %lld --seed %llu\n",
+    printf("\n  A budget of time does not repeat exactly. This much work does: --evaluations %lld --seed %llu\n",
            (long long)evaluations, (unsigned long long)o->settings->seed);
 }
 

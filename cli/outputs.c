@@ -1,4 +1,4 @@
-/* What a command is going to write, looked at before it begins: whoever searches for an hour wants to know first whether the
+/* What a command is going to write, checked before it begins: before searching for an hour, one wants to know whether the
  * result can be kept, and that it takes the place of nothing that is needed. */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include <string.h>

@@ -51,7 +51,7 @@ static stw_status set_dimension(stw_policy_config *config, stw_str name, stw_str
     for (int32_t k = 0; (field = stw_policy_config_field(k, config, &at)) != NULL; k++) {
         if (!stw_str_is(name, field) || !may_differ(field)) continue;
         if (!stw_str_to_int64(value, &number) || number < 0 || number > INT32_MAX)
-            return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is no number for %s", STW_STR_SHOW(value), field);
+            return stw_fail(error, STW_ERROR_INPUT, "--network: '%.*s' is not a number for %s", STW_STR_SHOW(value), field);
         *at = (int32_t)number;
         return STW_OK;
     }
@@ -74,8 +74,8 @@ static stw_status set_network(stw_policy_config *config, const char *text, stw_e
 }
 
 static stw_status refuse_others(const cli_call *call, stw_error *error) {
-    static const char *const of_one_graph[] = {"machine", "costs",       "memory",     "shape", "best", "reward", "preset",
-                                               "tasks",   "start-plans", "warm-start", "units", "rule", "fusion", "objective"};
+    static const char *const of_one_graph[] = {"machine", "costs",         "memory",     "shape", "best", "reward", "preset",
+                                               "tasks",   "initial-plans", "warm-start", "units", "rule", "fusion", "objective"};
     for (size_t k = 0; k < sizeof of_one_graph / sizeof of_one_graph[0]; k++) {
         if (stw_options_is_given(call->options, of_one_graph[k]))
             return stw_fail(error, STW_ERROR_INPUT, "--%s is for the training on one graph, without --corpus", of_one_graph[k]);

@@ -147,7 +147,7 @@ static stw_status convert(conversion *c, stw_str bytes, const stw_graph *graph) 
             "off";
         TRY(convert_profile(c, bytes));
     } else if (stw_tf_costs_is(bytes)) {
-        c->rows.remedy = "views, constants and what TensorFlow adds are no ops; for the rest, profile this very graph";
+        c->rows.remedy = "views, constants and what TensorFlow adds are no ops; for the rest, profile this graph";
         TRY(convert_statistics(c, bytes, graph));
     } else {
         c->rows.unit = "rows";

@@ -24,7 +24,7 @@ static stw_status read_units(const char *text, stw_settings *out, stw_error *err
 /* What is not given stays unset: the preset decides. */
 static stw_status read_policy(const stw_options *options, stw_policy_settings *out, stw_error *error) {
     const char *preset = stw_options_text(options, "preset"), *rate = stw_options_text(options, "learning-rate");
-    const char *reward = stw_options_text(options, "reward"), *starts = stw_options_text(options, "start-plans");
+    const char *reward = stw_options_text(options, "reward"), *starts = stw_options_text(options, "initial-plans");
     const char *warm = stw_options_text(options, "warm-start");
     *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
     if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);

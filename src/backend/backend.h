@@ -3,7 +3,7 @@
  *
  * Reals are float or double (real_bytes); indices are int32. Matrices are row by row without gaps. Buffers may be NULL where it
  * says so. `d_x` is the gradient of the loss by x; gradients of parameters are ADDED to what is there, gradients of activations
- * are written unless `add` says otherwise. No kernel fails: sizes are the caller's business. Results do not depend on the number
+ * are overwritten unless `add` is set. No kernel fails: sizes are the caller's business. Results do not depend on the number
  * of threads. */
 #ifndef STW_BACKEND_BACKEND_H
 #define STW_BACKEND_BACKEND_H

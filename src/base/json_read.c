@@ -321,7 +321,7 @@ static bool skip_scalar(stw_json *json) {
     return stw_json_fail(
         json, json->cursor == json->end
                   ? "the text ends where a value should be"
-                  : "this is no JSON value (an object, a list, a string in double quotes, a number, true, false or null)");
+                  : "this is not a JSON value (an object, a list, a string in double quotes, a number, true, false or null)");
 }
 
 bool stw_json_skip(stw_json *json, stw_str *raw) {

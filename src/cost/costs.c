@@ -253,7 +253,7 @@ static stw_status check_times(const stw_costs *costs, stw_error *error) {
     for (int32_t i = 0; i < costs->graph->N; i++) {
         double slowest = 0.0;
         for (int32_t c = 0; c < costs->machine->cost_class_count; c++) {
-            if (!(costs->us[c][i] <= STW_GRAPH_MAX_US)) return fail_time(costs, i, c, error); /* also what is no number */
+            if (!(costs->us[c][i] <= STW_GRAPH_MAX_US)) return fail_time(costs, i, c, error); /* also what is not a number */
             slowest = fmax(slowest, costs->us[c][i]);
         }
         sum += slowest;

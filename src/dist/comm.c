@@ -94,7 +94,7 @@ stw_status stw_comm_agree(stw_comm *comm, stw_status mine, stw_error *error) {
     stw_error failure = {.status = mine};
     if (mine != STW_OK) snprintf(failure.message, sizeof failure.message, "%s", error == NULL ? "" : error->message);
     int32_t first = mine == STW_OK ? 0 : comm->size - comm->rank; /* largest for the lowest rank */
-    stw_error lost = {0}; /* the own failure is worth more than that it could not be told */
+    stw_error lost = {0}; /* the failure itself says more than that it could not be sent */
     stw_status status = check(comm, "agreeing", &lost);
     if (status == STW_OK) status = done(comm, comm->transport->most(comm, &first, &lost));
     stw_error told = {0};

@@ -1,6 +1,6 @@
 /* The one place that knows MPI. MPI-3 counts in int, so what is larger goes in pieces.
  *
- * Failures are returned, not fatal, so that they can be told in our words. Where a process has died, the launcher mostly ends
+ * Failures are returned, not fatal, so that they can be reported in our words. Where a process has died, the launcher mostly ends
  * the others before they hear of it. */
 #ifdef STW_HAVE_MPI
 
@@ -27,7 +27,7 @@ static stw_status told(int code, const char *what, stw_error *error) {
     return stw_fail(
         error, STW_ERROR_IO,
         "%s among the processes of the job failed (MPI: %.*s); another process may have ended; the last checkpoint is "
-        "intact, go on with --resume",
+        "intact, continue with --resume",
         what, length > 0 ? shown : (int)sizeof "unknown" - 1, reason);
 }
 

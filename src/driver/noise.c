@@ -4,7 +4,7 @@
  * Errors of many ops would average out if they were independent; those of a model are not. So a draw has a factor for every class
  * of operators on every kind of device, one for all fused kernels of a kind and one for every link, and beside these one for each
  * op, group and transfer by itself; both halves have the same variance. And each plan has a factor of its own, for what no
- * simulation knows: two plans whose times differ by less than that cannot be told apart. */
+ * simulation knows: two plans whose times differ by less than that cannot be distinguished. */
 #include <math.h>
 
 #include "driver/runner.h"
@@ -159,7 +159,7 @@ static stw_status work(void *context, int64_t index, int32_t worker, stw_error *
     return n->done[index] ? draw(n, (int32_t)index, worker, error) : STW_OK;
 }
 
-/* ---- what is told of it ---- */
+/* ---- the report ---- */
 
 typedef struct { /* weighted by time */
     double error, us;

@@ -282,7 +282,7 @@ static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error)
     if (stw_runner_now_s(r) + half_s > stop.until_s) {
         r->leaves_fusion = true;
         snprintf(result->entry[0]->outcome.note, sizeof result->entry[0]->outcome.note,
-                 "nothing fused: the time does not suffice for it");
+                 "nothing fused: the budget is too short for it; give it more");
         return STW_OK;
     }
     r->settings.tasks = tasks;

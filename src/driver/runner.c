@@ -241,7 +241,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     return status;
 }
 
-/* Who trains for the sake of the policy, or for so many updates, goes on. */
+/* Training for a policy file, or for a given number of updates, continues. */
 static double bound_for(const stw_runner *r, const stw_method *method, const stw_result *result) {
     const stw_policy_settings *wish = &r->settings.policy;
     const bool learns =

@@ -55,7 +55,7 @@ typedef struct stw_runner {
     double began_s;
     int64_t evaluations; /* of the methods that are done */
     stw_progress progress;
-    double reported_s;         /* when it was last told */
+    double reported_s;         /* when it was last reported */
     stw_plan *from;            /* the initial plan, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
     bool leaves_fusion;        /* it is among the tasks, but the time does not suffice for it */
@@ -72,7 +72,7 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 double stw_runner_now_s(const stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
-/* What takes so many seconds more would end well behind the budget of time, if there is one. */
+/* Whether work of this many seconds would end well after the time budget, if there is one. */
 bool stw_runner_is_late(const stw_runner *runner, double seconds);
 
 /* A runner with an empty result, as the options say (without a word on the tasks: these), by this clock (NULL: the computer's);

@@ -160,7 +160,7 @@ stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan,
     io->size = 0;
     io->note[0] = '\0';
     const export_format *found = find_format(format);
-    if (found == NULL) return stw_fail(error, STW_ERROR_INPUT, "'%.60s' is no format that plans are exported to", format);
+    if (found == NULL) return stw_fail(error, STW_ERROR_INPUT, "'%.60s' is not a format that plans are exported to", format);
     stw_arena arena;
     TRY(stw_arena_create(&arena, error));
     stw_export e = {.simulator = simulator,

@@ -16,7 +16,7 @@ typedef struct stw_export {
     const int32_t *rank;           /* (N) when the node's task begins among all tasks: 0, 1, ...; -1 for nodes of no task */
     stw_str model;                 /* the model file as it was read, unpacked; of formats that change it, else empty */
     const char *model_path, *path; /* of the model and of the output; NULL: in memory */
-    stw_str strip;                 /* names of modules are told from inside this one: "m", "a.b"; empty: as they are */
+    stw_str strip;                 /* names of modules are relative to this one: "m", "a.b"; empty: as they are */
     stw_arena *arena;              /* for whatever is needed until the end */
     FILE *out;
     stw_str warning; /* what the plan lacks, a line; else empty */

@@ -1,4 +1,4 @@
-/* The column table, for whoever wants to know what is in the matrices. */
+/* The column table: what is in the matrices. */
 #include "feature/columns.h"
 
 #include <stddef.h>

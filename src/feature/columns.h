@@ -26,7 +26,7 @@ enum {
     STW_PAIR_COLUMNS
 };
 
-/* Cut at -2 and 2; what is no number becomes 0. */
+/* Cut at -2 and 2; what is not a number becomes 0. */
 static inline double stw_bounded(double x) { return x > 2.0 ? 2.0 : x < -2.0 ? -2.0 : x == x ? x : 0.0; }
 /* Small shares spread out: 0.001 -> 0.1, 0.1 -> 0.66, 1 -> 0.99. Keeps the sign. */
 static inline double stw_compressed(double x) { return stw_bounded(copysign(log1p(1000.0 * fabs(x)) / 7.0, x)); }

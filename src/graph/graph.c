@@ -1,6 +1,6 @@
 #include "graph/graph.h"
 
-const char stw_apart_control[] = "is a loop, a branch, a call or the like";
+const char stw_apart_control[] = "is control flow: a loop, a branch or a call";
 
 static const char *const kind_name[STW_NODE_KIND_COUNT] = {
 #define STW_ROW(id, name) [STW_NODE_##id] = name,

@@ -65,7 +65,7 @@ typedef struct stw_kernel_work {
 } stw_kernel_work;
 void stw_kernel_find_work(const stw_graph *graph, const stw_members *members, const stw_kernel_room *room, stw_kernel_work *out);
 
-/* Arithmetic that is repeated counts so many times where it is dear. */
+/* How many times repeated arithmetic counts where it is expensive. */
 enum { STW_DEAR_FACTOR = 16 };
 
 /* The same by class and dtype, to be kept: rows into `out`, which has room for one for each unit and one for each class;

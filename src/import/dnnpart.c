@@ -58,7 +58,7 @@ static bool fail(reader *r, const char *at, const char *format, ...) {
 
 bool stw_dnnpart_is(stw_str text, stw_arena scratch) {
     stw_json json;
-    stw_error ignored; /* what is no JSON is told by the reader that gets it */
+    stw_error ignored; /* the reader that gets it reports what is no JSON */
     stw_str key;
     stw_json_init(&json, text, &scratch, &ignored);
     if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json)) return false;
@@ -320,7 +320,7 @@ static bool read_head(reader *r) {
 /* ---- graph and machine ---- */
 
 /* Graph and machine of a dnn-partitioning input. The file speaks of times and sizes, a graph of bytes; how the one becomes the
- * other is told in docs/formats/dnn-partitioning.md. */
+ * other is described in docs/formats/dnn-partitioning.md. */
 
 static const double BYTES_PER_MS = 1e7; /* of transfer; so the links carry 1e10 bytes/s, and a byte stands for 100 ps */
 

@@ -205,7 +205,8 @@ static bool check_update(reader *r, const char *start, const node_values *v) {
     if (parameter < 0) return true;
     if (v->raw.kind != STW_NODE_OP) return node_fail(r, start, v->raw.name, "only an op can update a parameter");
     if (parameter >= r->constructor.count || !stw_node_is_resident(graph->kind[parameter])) {
-        return node_fail(r, start, v->raw.name, "updates %lld, which is no earlier parameter or buffer", (long long)parameter);
+        return node_fail(r, start, v->raw.name, "updates %lld, which is not an earlier parameter or buffer",
+                         (long long)parameter);
     }
     if (graph->updated_by[parameter] >= 0) {
         return node_fail(r, start, v->raw.name, "updates %lld, which op %d updates already; one update each is allowed",
@@ -328,13 +329,13 @@ static bool check_head(reader *r, int seen) {
     if (!(seen & 2)) return stw_json_fail(&r->json, "\"version\" is missing; write \"version\":1");
     if (!(seen & 64)) return stw_json_fail(&r->json, "\"nodes\" is missing");
     if (r->loss < -1 || r->loss >= graph->N)
-        return stw_json_fail(&r->json, "loss %lld is no node; ids run from 0 to %d", (long long)r->loss, graph->N - 1);
+        return stw_json_fail(&r->json, "loss %lld is not a node; ids run from 0 to %d", (long long)r->loss, graph->N - 1);
     graph->loss = (int32_t)r->loss;
     if (r->output.count > INT32_MAX) return stw_json_fail(&r->json, "more than 2^31 - 1 outputs");
     for (int64_t k = 0; k < r->output.count; k++) {
         const int64_t id = r->output.data[k];
         if (id < 0 || id >= graph->N)
-            return stw_json_fail(&r->json, "output %lld is no node; ids run from 0 to %d", (long long)id, graph->N - 1);
+            return stw_json_fail(&r->json, "output %lld is not a node; ids run from 0 to %d", (long long)id, graph->N - 1);
     }
     return true;
 }

@@ -88,7 +88,7 @@ static bool complete_device(stw_machine_reader *r, const char *at, stw_device *d
     if (!stw_device_of_kind(device->kind, &known)) {
         const uint32_t needed = 1u << MEMORY | 1u << LAUNCH | 1u << FLOPS | 1u << BANDWIDTH | 1u << EFFICIENCY;
         char remedy[160];
-        snprintf(remedy, sizeof remedy, "give it, since '%.*s' is no built-in kind", STW_STR_SHOW(device->kind));
+        snprintf(remedy, sizeof remedy, "give it, since '%.*s' is not a built-in kind", STW_STR_SHOW(device->kind));
         if (!stw_field_check(r, at, device_keys, needed, seen, remedy)) return false;
         (void)stw_device_of_kind(STW_STR("h200"), &known); /* for its efficiencies */
     }

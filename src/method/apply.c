@@ -7,9 +7,9 @@
 #include "plan/plan.h"
 #include "search/fusing.h"
 
-/* ---- what is told of plans of groups ---- */
+/* ---- plans of groups, reported as plans of ops ---- */
 
-/* What a method tells of its plans of groups, told on as plans of ops. Where priorities tie, a plan of ops may take
+/* What a method reports about its plans of groups, passed on as plans of ops. Where priorities tie, a plan of ops may take
  * another time than that of groups, so each is judged, and the best of them can be had at the end. */
 
 typedef struct {
@@ -123,7 +123,7 @@ static stw_status run_within(const stw_method *method, stw_search *outer, const 
     return status;
 }
 
-/* The plan, or a better one that was told of on the way. */
+/* The plan, or a better one that was reported on the way. */
 static stw_status take_best(stw_search *search, const relay *via, stw_plan *plan, stw_error *error) {
     stw_score score = {0};
     if (!via->has_best) return STW_OK;
@@ -176,7 +176,7 @@ static stw_status note_gain(const stw_method *method, stw_search *search, const 
     stw_score after = {0};
     if (method->kind != STW_METHOD_SEARCH || before->reason != STW_VALID || before->value <= 0.0) return STW_OK;
     TRY(stw_search_evaluate(search, plan, 0, &after, error));
-    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% below its start",
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% better than the initial plan",
              100.0 * (1.0 - after.value / before->value));
     return STW_OK;
 }
@@ -258,11 +258,11 @@ static stw_status keep_better_start(const stw_method *method, stw_search *search
     TRY(stw_search_evaluate(search, plan, 0, &found, error));
     TRY(stw_search_evaluate(search, search->start[0], 0, &start, error));
     if (!stw_score_is_better(&start, &found)) return STW_OK;
-    snprintf(search->outcome.note, sizeof search->outcome.note, "nothing better than the plan it began with");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "nothing better than the initial plan");
     return stw_plan_assign(plan, search->start[0], error);
 }
 
-/* If the placement is not to be decided, that of the best start takes the place of a method that only places. */
+/* If the placement is not to be decided, that of the best initial plan takes the place of a method that only places. */
 static bool keeps_placement(const stw_method *method, const stw_search *search) {
     if (search->tasks & STW_TASK_PLACEMENT) return false;
     return stw_method_decides_placement(method) || (search->given != NULL && (method->traits & STW_METHOD_DEFAULT) != 0);

@@ -45,7 +45,7 @@ const stw_method *stw_method_find(const char *name); /* or NULL */
 stw_status stw_method_fail_unknown(const char *name, stw_error *error);
 
 /* Runs any method as its tasks ask for: on groups, if it leaves them alone; if the placement is not to be decided, that of the
- * best start takes the place of a method that only places. */
+ * best initial plan takes the place of a method that only places. */
 stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error);
 
 #endif

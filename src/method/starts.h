@@ -19,7 +19,7 @@ stw_status stw_starts_open(stw_search *search, const stw_method *const *methods,
                            stw_error *error);
 void stw_starts_close(stw_starts *starts);
 
-/* For a method that decides placements, when placement is not to be decided: the best start as it is, else `single`. */
+/* For a method that decides placements, when placement is not to be decided: the best initial plan as it is, else `single`. */
 stw_status stw_starts_keep_placement(stw_search *search, stw_plan *plan, stw_error *error);
 
 /* True for the constructive methods that choose devices: without that task the placement of a start takes their place. */

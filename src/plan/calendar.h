@@ -14,7 +14,7 @@ typedef struct stw_calendar { /* when a device or a channel is busy */
     double gap_from[STW_CALENDAR_GAPS], gap_to[STW_CALENDAR_GAPS];
 } stw_calendar;
 
-/* fmax() minds what is no number, and takes a call. */
+/* fmax() minds what is not a number, and takes a call. */
 static inline double stw_larger(double a, double b) { return a > b ? a : b; }
 
 static inline void stw_calendar_clear(stw_calendar *c) {

@@ -175,7 +175,7 @@ static bool read_value(reader *r, int bit) {
     }
 }
 
-/* The fingerprint comes early in the file, so another graph is told before its lists do not fit. */
+/* The fingerprint comes early in the file, so a plan of another graph is reported as that, before its lists do not fit. */
 static bool check_fingerprint(reader *r) {
     if (r->fingerprint.length == 0 || stw_str_is(r->fingerprint, r->graph->fingerprint)) return true;
     return stw_json_fail(&r->json,
@@ -250,10 +250,10 @@ static void add_warning(const reader *r, stw_plan *plan) {
     stw_str first = no_fingerprint ? STW_STR("the plan has no fingerprint; it is taken to be for this graph") : STW_STR("");
     stw_str second = STW_STR("");
     if (other && stw_str_equal(r->own->name, plan->machine->name)) {
-        second = stw_str_format(&plan->arena, "the plan was made for another machine '%.*s'; it is evaluated anew",
+        second = stw_str_format(&plan->arena, "the plan was made for another machine '%.*s'; it is evaluated again",
                                 STW_STR_SHOW(r->own->name));
     } else if (other) {
-        second = stw_str_format(&plan->arena, "the plan was made for machine '%.*s'; it is evaluated anew for '%.*s'",
+        second = stw_str_format(&plan->arena, "the plan was made for machine '%.*s'; it is evaluated again for '%.*s'",
                                 STW_STR_SHOW(r->own->name), STW_STR_SHOW(plan->machine->name));
     }
     const char *between = no_fingerprint && other ? "; " : "";

@@ -116,7 +116,7 @@ stw_status stw_policy_config_check(const stw_policy_config *config, stw_error *e
                             fields[i].low, fields[i].high);
     }
     if (config->width % config->heads != 0)
-        return stw_fail(error, STW_ERROR_INPUT, "the network's width %d is no multiple of its heads %d", config->width,
+        return stw_fail(error, STW_ERROR_INPUT, "the network's width %d is not a multiple of its heads %d", config->width,
                         config->heads);
     if (config->pair_columns > 0 && config->pair_width == 0)
         return stw_fail(error, STW_ERROR_INPUT, "the network's pair_width is 0 but there are %d pair_columns; set one of them",

@@ -69,7 +69,7 @@ stw_status stw_net_config_of(const stw_tensor_file *file, stw_policy_config *out
     for (int32_t i = 0; (name = stw_policy_config_field(i, out, &value)) != NULL; i++) {
         int64_t stated = 0;
         if (!stw_tensor_file_dimension(file, name, &stated) && !stw_policy_config_is_optional(i))
-            return stw_fail(error, STW_ERROR_INPUT, "the file does not state %s; it is no file of a network", name);
+            return stw_fail(error, STW_ERROR_INPUT, "the file does not state %s; it is not a file of a network", name);
         if (stated < 0 || stated > INT32_MAX)
             return stw_fail(error, STW_ERROR_INPUT, "the file states %s %lld, which no network has", name, (long long)stated);
         *value = (int32_t)stated;

@@ -41,7 +41,7 @@ const stw_tensor *stw_tensor_find(const stw_tensor_file *file, const char *name)
 stw_status stw_tensor_expect(const stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t rows, int64_t cols,
                              const stw_tensor **out, stw_error *error) {
     const stw_tensor *t = *out = stw_tensor_find(file, name);
-    if (t == NULL) return stw_fail(error, STW_ERROR_INPUT, "the file has no tensor %s; it is no file of this network", name);
+    if (t == NULL) return stw_fail(error, STW_ERROR_INPUT, "the file has no tensor %s; it is not a file of this network", name);
     if (t->type != type || t->rows != rows || t->cols != cols)
         return stw_fail(error, STW_ERROR_INPUT, "tensor %s is %s of %lld x %lld; expected is %s of %lld x %lld", name,
                         stw_tensor_type_name(t->type), (long long)t->rows, (long long)t->cols, stw_tensor_type_name(type),

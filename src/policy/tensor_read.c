@@ -115,7 +115,7 @@ static stw_status get_tensors(source *s, stw_arena *arena, stw_tensor_file *out)
 static stw_status check_frame(source *s) {
     uint64_t version = 0, checksum = 0;
     if (s->end < (int64_t)STW_TENSOR_MAGIC_BYTES || memcmp(s->begin, STW_TENSOR_MAGIC, STW_TENSOR_MAGIC_BYTES) != 0)
-        return stw_fail(s->error, STW_ERROR_INPUT, "is no policy file: it does not begin with STWPOLCY");
+        return stw_fail(s->error, STW_ERROR_INPUT, "is not a policy file: it does not begin with STWPOLCY");
     s->at = STW_TENSOR_MAGIC_BYTES;
     TRY(get_number(s, 4, "the version", &version));
     if (version != STW_TENSOR_VERSION)

@@ -32,7 +32,7 @@ stw_status stw_corpus_read(stw_corpus *corpus, stw_str path, stw_corpus_file **l
 /* Does it belong to this family, by ours or by its own word? */
 bool stw_corpus_file_is(const stw_corpus_file *file, stw_str family);
 
-/* sizes.c: a graph of this family with about so many ops, never more than `most`. `shrink`: what sizes are multiplied with. */
+/* sizes.c: a graph of this family with about this many ops, never more than `most`. `shrink`: what sizes are multiplied with. */
 typedef struct stw_size_wish {
     double ops, most;
     double shrink;

@@ -313,10 +313,10 @@ static stw_status check_owner(const stw_pretrain *p, const stw_tensor_file *file
     if (!stw_tensor_file_dimension(file, "pretrain.updates", &updates) ||
         !stw_tensor_file_dimension(file, "pretrain.update", &update) ||
         !stw_tensor_file_dimension(file, "pretrain.evaluations", &evaluations))
-        return stw_fail(error, STW_ERROR_INPUT, "has no state of a pre-training; begin anew");
+        return stw_fail(error, STW_ERROR_INPUT, "has no state of a pre-training; start again");
     if (updates == 0) return stw_fail(error, STW_ERROR_INPUT, "a run with --budget cannot be resumed; use --updates");
     if (!stw_tensor_file_dimension(file, "adam_step", &step))
-        return stw_fail(error, STW_ERROR_INPUT, "has the network alone, and no state to go on from; begin anew");
+        return stw_fail(error, STW_ERROR_INPUT, "has the network alone, and no state to go on from; start again");
     TRY(stw_kept_check(kept, keep_all(p, kept), file, error));
     if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
         return stw_fail(error, STW_ERROR_INPUT, "ends after %lld updates, where nothing can go on", (long long)update);
@@ -324,7 +324,7 @@ static stw_status check_owner(const stw_pretrain *p, const stw_tensor_file *file
         return stw_fail(
             error, STW_ERROR_INPUT,
             "cannot be resumed: the corpus was another, or other families were held out; resume with the same options, "
-            "or begin anew");
+            "or start again");
     return STW_OK;
 }
 

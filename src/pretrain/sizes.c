@@ -44,7 +44,7 @@ double stw_family_weight(const stw_family *family) { return sizes_of(family)->we
 
 static double clamp(double x, double low, double high) { return fmin(fmax(x, low), fmax(low, high)); }
 
-/* Layers that give so many ops with so many steps, and the other way round. */
+/* How many layers give this many ops with this many steps, and the reverse. */
 static double layers_for(const family_sizes *s, double ops, double steps, double experts) {
     const double layers = (ops - s->fixed - s->step * steps) / (s->layer + s->both * steps + s->expert * experts);
     return clamp(layers, s->least_layers, s->most_layers);

@@ -1,4 +1,4 @@
-/* What a method works with: the problem, its share of the budget, threads, start plans. And what most of them do with it:
+/* What a method works with: the problem, its share of the budget, threads, initial plans. And what most of them do with it:
  * build some variants of a plan and keep the best.
  *
  * The same seed and the same number of evaluations give the same plan from any number of threads: what is computed for a
@@ -17,7 +17,6 @@
 #include "search/budget.h"
 #include "sim/complete.h"
 #include "sim/score.h"
-
 
 /* How the methods go-* and hdp train. What is unset is as the preset says. */
 typedef struct stw_policy_settings {

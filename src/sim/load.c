@@ -31,7 +31,7 @@ static int64_t leaving_bytes(const stw_timeline *timeline, const stw_graph *grap
     return sum;
 }
 
-/* A hop takes its nominal time, times what the run did to this transfer (it may have been told to stretch it). */
+/* A hop takes its nominal time, times what the run did to this transfer (which may stretch transfers). */
 static int64_t hop_ps(const stw_machine *machine, const stw_transfer *transfer, int32_t from, int32_t to, int64_t bytes) {
     const int64_t nominal = stw_cost_transfer_ps(stw_machine_link(machine, transfer->from, transfer->to), transfer->bytes);
     const int64_t actual = transfer->end_ps - transfer->start_ps;

@@ -1,6 +1,6 @@
 /* A lower bound of the peak on one device from sets of tasks: whatever the order, one of the set is the first to run. While it
  * runs, all others of the set are still to come, which leaves less choice than the task alone has. So the least cut (see
- * memory_cut.c) of the cheapest task to begin with is a bound; so is that of the cheapest to end with. Sums of gradients are
+ * memory_cut.c) of the cheapest task to run first is a bound; so is that of the cheapest to run last. Sums of gradients are
  * the example: each sum could wait until all others are done, but one cannot. */
 #include <stdlib.h>
 

@@ -85,8 +85,8 @@ double stw_workspace_largest_load_s(const stw_workspace *workspace);
 /* The transfers of the last run; returns their number. */
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out);
 
-/* Refuses entries that no simulation could make sense of: devices out of range, priorities that are no numbers, groups below -1.
- * Only what is used is looked at. Everything below takes plans that have passed. */
+/* Refuses entries that no simulation could make sense of: devices out of range, priorities that are not numbers, groups below
+ * -1. Only what is used is looked at. Everything below takes plans that have passed. */
 stw_status stw_simulator_check(const stw_simulator *simulator, const stw_plan *plan, stw_error *error);
 /* The first part of it: the plan is for the simulator's graph and machine. */
 stw_status stw_simulator_check_owner(const stw_simulator *simulator, const stw_plan *plan, stw_error *error);

@@ -120,7 +120,7 @@ static stw_status check_entry(const stw_simulator *s, const stw_plan *plan, int3
                         STW_STR_SHOW(name), plan->device[node], last);
     }
     if (!isfinite(plan->priority[node])) {
-        return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' has a priority that is no finite number", node,
+        return stw_fail(error, STW_ERROR_INPUT, "node %d '%.*s' has a priority that is not a finite number", node,
                         STW_STR_SHOW(name));
     }
     if (s->graph->kind[node] == STW_NODE_OP && plan->group[node] < -1) {

@@ -37,14 +37,14 @@ stw_status stw_kept_check(const stw_kept *kept, int32_t count, const stw_tensor_
         name_tensor(&kept[k], name);
         if (stw_tensor_find(file, name) == NULL)
             return stw_fail(error, STW_ERROR_INPUT,
-                            "cannot be resumed: it does not say its %s, so another version of stowage wrote it; begin anew",
+                            "cannot be resumed: it does not say its %s, so another version of stowage wrote it; start again",
                             kept[k].words);
         TRY(stw_tensor_expect(file, name, real ? STW_TENSOR_F64 : STW_TENSOR_I64, 1, cols, &tensor, error));
         if (memcmp(tensor->data, now, (size_t)cols * 8) == 0) continue;
         write_value(&kept[k], tensor->data, before);
         write_value(&kept[k], now, after);
         return stw_fail(error, STW_ERROR_INPUT,
-                        "cannot be resumed: the %s was %s, is %s; resume with the same options, or begin anew", kept[k].words,
+                        "cannot be resumed: the %s was %s, is %s; resume with the same options, or start again", kept[k].words,
                         before, after);
     }
     return STW_OK;

@@ -165,7 +165,7 @@ static stw_status read_plan(const stw_tensor_file *file, const char *name, stw_p
     TRY(stw_tensor_expect(file, full, STW_TENSOR_F64, 1, N, &priority, error));
     for (int32_t i = 0; i < N; i++) {
         if (!isfinite(((const double *)priority->data)[i]))
-            return stw_fail(error, STW_ERROR_INPUT, "%s: the priority of node %d is no number", full, i);
+            return stw_fail(error, STW_ERROR_INPUT, "%s: the priority of node %d is not a number", full, i);
     }
     memcpy(plan->device, device->data, (size_t)N * sizeof *plan->device);
     memcpy(plan->priority, priority->data, (size_t)N * sizeof *plan->priority);
@@ -177,7 +177,7 @@ static stw_status read_reals(const stw_tensor_file *file, const char *name, int6
     TRY(stw_tensor_expect(file, name, STW_TENSOR_F64, 1, count, &tensor, error));
     for (int64_t k = 0; k < count; k++) {
         out[k] = ((const double *)tensor->data)[k];
-        if (!isfinite(out[k])) return stw_fail(error, STW_ERROR_INPUT, "%s: entry %" PRId64 " is no number", name, k);
+        if (!isfinite(out[k])) return stw_fail(error, STW_ERROR_INPUT, "%s: entry %" PRId64 " is not a number", name, k);
     }
     return STW_OK;
 }
@@ -211,12 +211,12 @@ static stw_status check_owner(const stw_trainer *t, const stw_tensor_file *file,
     int64_t key = 0;
     TRY(stw_tensor_expect(file, "train/graph", STW_TENSOR_I32, 1, 8, &graph, error));
     if (memcmp(graph->data, t->problem->simulator->graph->fingerprint, 32) != 0)
-        return stw_fail(error, STW_ERROR_INPUT, "this training is of another graph; resume with that one, or begin anew");
+        return stw_fail(error, STW_ERROR_INPUT, "this training is of another graph; resume with that one, or start again");
     stw_kept kept[STW_MOST_KEPT + PROBLEM_KEPT];
     const int32_t count = keep_all(t, kept);
     if (stw_tensor_file_dimension(file, "train.machine", &key) && key != machine_key(t->problem->simulator))
         return stw_fail(error, STW_ERROR_INPUT,
-                        "cannot be resumed: it was on another machine, or with other costs; resume with those, or begin anew");
+                        "cannot be resumed: it was on another machine, or with other costs; resume with those, or start again");
     return stw_kept_check(kept, count, file, error);
 }
 
@@ -234,7 +234,7 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
         !stw_tensor_file_dimension(file, "train.has_beside", &has_beside) ||
         !stw_tensor_file_dimension(file, "train.reason", &reason) || t->update < 0 || t->evaluations < 0 || round < -1 ||
         round > INT32_MAX || t->last_better < 0 || reason < 0 || reason > STW_INVALID_MEMORY)
-        return stw_fail(error, STW_ERROR_INPUT, "the state of the training is incomplete; begin anew");
+        return stw_fail(error, STW_ERROR_INPUT, "the state of the training is incomplete; start again");
     t->round_index = (int32_t)round;
     t->has_best = has_best != 0;
     t->has_elite = has_elite != 0;

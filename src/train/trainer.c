@@ -258,13 +258,3 @@ int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
 int64_t stw_trainer_decodes(const stw_trainer *t) { return (int64_t)atomic_load(&t->decodes); }
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }
 stw_net *stw_trainer_net(stw_trainer *t) { return t->net; }
-
-void stw_trainer_spread(const stw_trainer *t, double out[STW_STEER_KNOBS]) {
-    const int32_t M = t->problem->M;
-    for (int32_t k = 0; k < STW_STEER_KNOBS; k++) {
-        double mean = 0.0, square = 0.0;
-        for (int64_t u = 0; t->steered && u < M; u++) mean += t->means[u * t->P + k] / M;
-        for (int64_t u = 0; t->steered && u < M; u++) square += pow(t->means[u * t->P + k] - mean, 2.0) / M;
-        out[k] = sqrt(square);
-    }
-}

@@ -80,8 +80,6 @@ const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
 stw_status stw_trainer_screen(stw_trainer *trainer, int32_t proposals, int32_t tries, int32_t *tried, stw_error *error);
 /* The network; if it is the trainer's own, it may be filled before the first update. */
 stw_net *stw_trainer_net(stw_trainer *trainer);
-/* How much the knobs that the network said last vary: standard deviation over units. 0 without knobs. */
-void stw_trainer_spread(const stw_trainer *trainer, double out[STW_STEER_KNOBS]);
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
 enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 13 };

@@ -160,7 +160,7 @@ class Store(Bench):
                            ("json", ["json: line 1: ", "bench is missing"]), ("half", ["half: line 1: "]), ("near", ["near: line 1: "]),
                            ("bad but whole", ["line 1: ", "range"]), ("keys", ["keys: line 2: ", "machine, what", "missing"]),
                            ("curve", ["line 1: ", "curve"]), ("range", ["line 1: threads: -1 is out of range"]),
-                           ("list", ["line 1: row is no text"])):
+                           ("list", ["line 1: row is not text"])):
             before = self.content(name)
             for more in (["--table"], ["--data", DATA]):
                 result = self.refused(*more, store=name, says=says)

@@ -161,6 +161,11 @@ class Case(unittest.TestCase):
             return status, out.read().decode(), b"".join(chunks).decode(errors="replace")
 
 
+def unwrapped(text):
+    """Text whose long lines were broken, as one line."""
+    return " ".join(text.split())
+
+
 def without_times(report):
     """A report with the seconds of a search left out: all that may differ between two runs."""
     if isinstance(report, dict):

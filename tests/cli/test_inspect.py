@@ -11,7 +11,7 @@ import os
 import sys
 
 import program
-from program import GRAPH, ROOT, SMALL, Case, node
+from program import GRAPH, ROOT, SMALL, Case, node, unwrapped
 
 
 class Inspect(Case):
@@ -196,7 +196,7 @@ class Generate(Case):
         for entry in listed:
             self.assertEqual(list(entry), ["family", "description", "parameters"])
             for word in (entry["family"], entry["description"]):
-                self.assertIn(word, text)
+                self.assertIn(word, unwrapped(text))
             for name, value in entry["parameters"].items():
                 self.assertIn(f"--{name} {value}", text)
         self.fault("generate", "--layers", "2", says=["--layers needs a family"])

@@ -107,7 +107,7 @@ class Loops(program.Case):
             more = ["--methods", "single"] if command == "compare" else []
             result = self.run_stowage(command, path, "--machine", "h200x2", "--evaluations", "5", *more)
             self.assertEqual(result.stderr.decode().count(OPEN), 1, result)
-        self.assertEqual(self.done("inspect", path).count(OPEN), 1)
+        self.assertEqual(" ".join(self.done("inspect", path).split()).count(OPEN), 1)
         self.assertEqual(json.loads(self.done("inspect", path, "--format", "json"))["loops_without_count"], 1)
 
     def test_tensorflow(self):
@@ -118,7 +118,7 @@ class Loops(program.Case):
         path = self.write_tensorflow("open.pbtxt", f"op: 'Placeholder' {attribute('dtype', 'type: DT_INT32')} "
                                      f"{attribute('shape', 'shape { }')}")
         self.step_of(path, f"stowage: warning: {OPEN}\n")
-        self.assertEqual(self.done("inspect", path).count(OPEN), 1)
+        self.assertEqual(" ".join(self.done("inspect", path).split()).count(OPEN), 1)
         costs = os.path.join(self.folder, "costs.csv")
         with open(costs, "w") as file:
             file.write("loop,h200,50\n")

@@ -143,7 +143,7 @@ class Streams(Case):
         self.assertIn("[", drawn)
 
     def test_progress_of_training(self):
-        out, drawn = self.progress_of("train", GRAPH, "-m", "h200x2", "--units", "24", "--start-plans", "no", "--updates", "80", "-o",
+        out, drawn = self.progress_of("train", GRAPH, "-m", "h200x2", "--units", "24", "--initial-plans", "no", "--updates", "80", "-o",
                                       self.path("p.stw"), columns=120)
         self.assertRegex(drawn, r"\[[#.]{20}\] +\d+ %  update \d+  greedy [\d.]+ ms  best [\d.]+ ms  gap [\d.]+ %  \d+ evaluations")
         self.assertEqual([line.strip() for line in drawn.split("\r")[-2:]], ["", ""])

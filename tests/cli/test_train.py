@@ -15,7 +15,7 @@ import sys
 import unittest
 
 import program
-from program import GRAPH, HEAD_KEYS, ROOT, SLOW, Case, without_times
+from program import GRAPH, HEAD_KEYS, ROOT, SLOW, Case, unwrapped, without_times
 
 TRAINING_KEYS = [*(key for key in HEAD_KEYS[:-1] if key not in ("noise", "optimal")), "preset", "updates", "evaluations", "search_s",
                  "interrupted", "note", "policy", "curve", "best"]
@@ -24,7 +24,7 @@ CURVE_KEYS = ["update", "evaluations", "round", "seconds", "greedy", "mean", "be
 
 
 class Train(Case):
-    QUICK = ["-m", "h200x2", "--units", "24", "--start-plans", "no"]
+    QUICK = ["-m", "h200x2", "--units", "24", "--initial-plans", "no"]
 
     def curve(self, path):
         with open(path, newline="") as file:
@@ -36,7 +36,7 @@ class Train(Case):
 
     def test_text(self):
         text = self.done("train", GRAPH, *self.QUICK, "--updates", "3", "-o", "p.stw", "--curve", "c.csv", "--best", "b.json")
-        for word in ("unet on h200x2", "objective time", "preset       default", "updates      3", "course", "from nothing",
+        for word in ("unet on h200x2", "objective time", "preset       default", "updates      3", "course", "without an initial plan",
                      "step time", "lower bound", "p.stw", "c.csv", "b.json", "* plan of the policy", "- best plan so far"):
             self.assertIn(word, text)
         self.assertFalse([line for line in text.splitlines() if line != line.rstrip() or len(line) > 100])
@@ -84,7 +84,8 @@ class Train(Case):
 
     def test_inspect_the_shipped_policy(self):
         shipped = os.path.join(ROOT, "data", "policy", "default.stw")
-        self.assertRegex(self.done("inspect", shipped), r"on many graphs: [\d,]+ of [\d,]+ updates of \d+ problems, [\d,]+ evaluations")
+        self.assertRegex(unwrapped(self.done("inspect", shipped)),
+                         r"on many graphs: [\d,]+ of [\d,]+ updates of \d+ problems, [\d,]+ evaluations")
         report = json.loads(self.done("inspect", shipped, "-f", "json"))
         self.assertEqual((report["training"], report["dimensions"]["identities"]), (None, 0))
         self.assertEqual(list(report["pretraining"]), ["updates", "all_updates", "problems", "evaluations", "seed", "schedules"])
@@ -134,7 +135,7 @@ class Train(Case):
         self.path("p.stw", content[:-9] + b"x" + content[-8:])
         self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "checksum"])
         self.path("p.stw", b"{}")
-        self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "no policy file"])
+        self.fault("train", GRAPH, *self.QUICK, *options, says=["p.stw", "not a policy file"])
 
     @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
     def test_interrupt_and_resume(self):
@@ -327,7 +328,7 @@ class TrainMany(Case):
         self.path("other.stw", b"{}")
         for method in ("go-zero", "go-tune"):
             for policy, words in (("one.stw", ["one.stw", "one graph", "--corpus"]), ("damaged.stw", ["damaged.stw", "checksum"]),
-                                  ("short.stw", ["short.stw"]), ("other.stw", ["other.stw", "no policy file"]),
+                                  ("short.stw", ["short.stw"]), ("other.stw", ["other.stw", "not a policy file"]),
                                   ("nowhere.stw", ["nowhere.stw"]), ("none", ["--policy none"])):
                 with self.subTest(method=method, policy=policy):
                     self.fault("compare", "layered.json", "-m", "h200x2", "--methods", method, "--policy", policy, says=words)

@@ -18,7 +18,7 @@ from program import GRAPH, ROOT, SMALL, Case
 
 SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
-POLICY_OPTIONS = ["learning-rate", "reward", "start-plans", "warm-start"]
+POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "simulate", "export", "inspect", "generate", "machine", "version", "help"]
 OPTIONS = {

@@ -119,7 +119,7 @@ TEST(measured, statistics_of_tensorflow) {
         {"cpu+h200x1",
          stats,
          "of 3 measured times 1 of other devices are passed over: the machine has none of these; 1 of 3 times of the costs name "
-         "no op of the graph: views, constants and what TensorFlow adds are no ops; for the rest, profile this very graph",
+         "no op of the graph: views, constants and what TensorFlow adds are no ops; for the rest, profile this graph",
          {{6, -1, -1}, {-1, 5, -1}},
          NULL},
         {"h200x1",

@@ -1,10 +1,12 @@
-"""The commands of README.md run as they stand there, one after the other in one folder.
+"""The commands of README.md and docs/tutorial.md run as they stand there, one after the other in one folder.
 
     STOWAGE_BIN=build/release/stowage python3 tests/docs/test_commands.py
 
-Searches get few evaluations, so that the test says whether a command works and not how good its plan is. The exit status is the verdict;
-the last line counts what passed and failed."""
+README's searches get few evaluations, so that the test says whether a command works and not how good its plan is. Those of the tutorial run
+as they are, and what it shows is compared with what they print. Blocks in Python run with this interpreter; those that need a package that
+it lacks are skipped. The exit status is the verdict; the last line counts what passed and failed."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -51,6 +53,65 @@ class Commands(unittest.TestCase):
                 self.check(line)
         for made in ("plan.json", "step.json", "plan.csv", "machine.json", "gnmt.json.gz", "policy.stw"):
             self.assertGreater(os.path.getsize(os.path.join(self.folder, made)), 0)
+
+
+PACKAGES = ("torch", "onnx", "jax")  # that blocks of the tutorial may need
+
+
+def blocks_of(name):
+    """(language, text, the output that is shown or None) of every block that runs."""
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        found = re.findall(r"^```(sh|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", file.read(), re.M | re.S)
+    return [(language, text, shown or None) for language, text, shown in found]
+
+
+def matches(shown, printed):
+    """Line by line; a line "..." stands for any number of lines."""
+    pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in shown.splitlines())
+    return re.fullmatch(pattern, printed) is not None
+
+
+class Tutorial(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.symlink(os.path.join(ROOT, "data"), os.path.join(self.folder, "data"))
+        library = os.path.join(os.path.dirname(BINARY), "libstowage.so")
+        self.environment = {**os.environ, "PATH": os.path.dirname(BINARY) + os.pathsep + os.environ["PATH"], "STOWAGE_LIBRARY": library,
+                            "PYTHONPATH": os.path.join(ROOT, "python", "src"), "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1",
+                            "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def lacking(self, text):
+        """Why a block in Python cannot run here; empty if it can."""
+        if os.environ.get("STOWAGE_SLOW_BUILD"):
+            return "Python does not load a sanitized library"
+        return ", ".join(f"no {name}" for name in PACKAGES if re.search(rf"^import {name}$", text, re.M) and not importlib.util.find_spec(name))
+
+    def check(self, language, text, shown):
+        command = ["bash", "-ec", text] if language == "sh" else [sys.executable, "-c", text]
+        result = subprocess.run(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                check=False)
+        self.assertEqual(result.returncode, 0, (text, result.stderr))
+        if shown is not None:
+            self.assertTrue(matches(shown, result.stdout), f"{text}\nshown:\n{shown}\nprinted:\n{result.stdout}")
+
+    def test_tutorial(self):
+        blocks, missing = blocks_of("docs/tutorial.md"), set()
+        self.assertGreaterEqual(len(blocks), 12)
+        self.assertGreaterEqual(sum(shown is not None for _, _, shown in blocks), 9)
+        for language, text, shown in blocks:
+            why = self.lacking(text) if language == "python" else ", ".join(f"no {name}" for name in missing if name in text)
+            with self.subTest(text.splitlines()[0]):
+                if why:
+                    missing.update(re.findall(r"\"([\w.-]+\.(?:onnx|json|gz|json\.gz))\"", text) if language == "python" else [])
+                    self.skipTest(why)
+                self.check(language, text, shown)
+
+    def test_elided_output(self):
+        self.assertTrue(matches("a\n...\nd\n", "a\nb\nc\nd\n"))
+        self.assertTrue(matches("a\n...\n", "a\n"))
+        self.assertFalse(matches("a\n...\nd\n", "a\nb\n"))
+        self.assertFalse(matches("a\nb\n", "a\nc\n"))
 
 
 if __name__ == "__main__":

@@ -468,7 +468,7 @@ class TensorFlowGraphs(Case):
     def test_faults(self):
         graph = self.path("g.json", Drawings.SMALL)
         plan = ["-m", "h200x2", "-p", "spread", "--to", "graphdef", "-o", self.path("out")]
-        self.fault("export", graph, *plan, says="no TensorFlow GraphDef")
+        self.fault("export", graph, *plan, says="not a TensorFlow GraphDef")
         with open(os.path.join(MODELS, "tf_mlp.pb"), "rb") as file:
             result = self.run_stowage("export", "-", *plan, stdin=file)
         self.assertEqual(result.returncode, 2)

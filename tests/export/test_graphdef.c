@@ -346,7 +346,7 @@ TEST(graphdef_faults, another_file_is_refused) {
     check_refused(p, STW_STR(X), "it lacks 'a'");
     check_refused(p, STW_STR(X "node { name: 'a' op: 'Relu' input: 'x' } node { name: 'b' op: 'NoOp' }\n"),
                   "the graph lacks 'b'");
-    check_refused(p, STW_STR("{\"format\": \"opgraph\"}"), "no TensorFlow GraphDef");
+    check_refused(p, STW_STR("{\"format\": \"opgraph\"}"), "not a TensorFlow GraphDef");
     check_refused(p, STW_STR(X "node { name: 'a' op: 'Relu' input: 'x'"), "line 2");
     CHECK(export_from(p, p->path).length > 0);
     close_problem(p);

@@ -251,7 +251,7 @@ TEST(hlo_export, refused) {
         "h200x1");
     set_group(&p, "s", 901);
     set_group(&p, "b", 901);
-    check_invalid(&p, "'s' (call) is a loop, a branch, a call or the like");
+    check_invalid(&p, "'s' (call) is control flow: a loop, a branch or a call");
     set_group(&p, "s", 903);
     set_group(&p, "b", 904);
     set_group(&p, "k", 901);
@@ -268,7 +268,7 @@ TEST(hlo_export, refused) {
     check_refused(&p, "is not the one that the plan's graph was read from");
     p.model = STW_STR("{\"format\":\"opgraph\"}");
     CHECK_EQ_INT(run(&p, "hlo-text"), STW_ERROR_INPUT);
-    CHECK_CONTAINS(p.error.message, "no HLO module");
+    CHECK_CONTAINS(p.error.message, "not an HLO module");
     close_problem(&p);
 }
 

@@ -192,7 +192,7 @@ TEST(hlo_carried, refused) {
         "  ROOT a = f32[8]{0} get-tuple-element(p), index=0\n}\n",
         "h200x2", "'p.2' has no device in the model");
     check_no_graph(MODULE("stowage_device=\"h200:0\",stowage_priority=\"high\"", ""),
-                   "instruction 'a' (negate): its stowage_priority is no number");
+                   "instruction 'a' (negate): its stowage_priority is not a number");
     check_no_graph(MODULE("stowage_device=\"h200:0\",stowage_order=\"-1\"", ""),
-                   "instruction 'a' (negate): its stowage_order is no number from 0 on");
+                   "instruction 'a' (negate): its stowage_order is not a number from 0 on");
 }

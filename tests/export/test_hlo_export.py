@@ -248,7 +248,7 @@ class RoundTrip(unittest.TestCase):
         done = subprocess.run([os.environ["STOWAGE_BIN"], "export", graph, "--machine", "h200x1", "--plan", "single", "--to", "hlo",
                                "-o", self.path("out")], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-        self.assertIn("no HLO module", done.stderr)
+        self.assertIn("not an HLO module", done.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
 
 

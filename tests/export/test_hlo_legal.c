@@ -70,7 +70,7 @@ TEST(hlo_legal, bodies_join_no_group) {
         CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "none", NULL), STW_OK);
         set_group(&p, alone[k], 900);
         set_group(&p, reader[k], 900);
-        check_invalid(&p, "is a loop, a branch, a call or the like");
+        check_invalid(&p, "is control flow: a loop, a branch or a call");
     }
     close_problem(&p);
 }

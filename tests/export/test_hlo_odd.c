@@ -101,7 +101,7 @@ TEST(hlo_odd, shapes_of_fusions) {
                      why);
     check_unreadable(FUSION("f32[8] negate(y)", "  fu = (f32[8], f32[8]) fusion(q), kind=kLoop, calls=f\n"), why);
     check_unreadable(FUSION("(f32[8], f32[8]) tuple(y, x)", "  fu = (f32[8], (f32[8])) fusion(q), kind=kLoop, calls=f\n"), why);
-    check_unreadable(FUSION("f32[8] tuple(y)", ""), "its shape is no tuple");
+    check_unreadable(FUSION("f32[8] tuple(y)", ""), "its shape is not a tuple");
     check_unreadable(FUSION("(f32[8], f32[8]) tuple(y)", ""), "more parts than it has operands");
     check_unreadable(FUSION("f32[8] negate(y)",
                             "  t = (f32[8], f32[8]) tuple(p, q)\n"
@@ -318,7 +318,7 @@ TEST(hlo_odd, no_ids_left) {
         problem p = open_made(&m);
         test_context("case %zu", k);
         if (cases[k].fits) check_reads_back(&p, 2);
-        if (!cases[k].fits) check_refused(&p, "number it anew");
+        if (!cases[k].fits) check_refused(&p, "renumber it");
         test_context("%s", "");
         close_problem(&p);
         stw_arena_destroy(&m.arena);

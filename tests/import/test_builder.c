@@ -240,7 +240,7 @@ TEST(builder, refusals) {
     check_refused(&f, "line 2: node 0 'culprit' (Relu): its input 7 is not there");
     end(&f);
 
-    begin(&f); /* a parameter is no node of a file */
+    begin(&f); /* a parameter is not a node of a file */
     add(&f, STW_NODE_PARAMETER, "culprit", "", -8);
     stw_builder_node(f.b, 0)->at = 3;
     check_refused(&f, "byte 3: parameter 'culprit': dimension 0 of its shape is -8");

@@ -240,7 +240,7 @@ static const struct {
     {"b", "negate", 2, -1, 2, 0, "too few operands"},
     {"b", "negate", 1, 1, 1, 0, "the id 1 stands twice"},
     {"b", "negate", 2, 1, 9, 0, "its root 9 is not in it"},
-    {"b", "get-tuple-element", 2, 1, 2, 0, "its operand is no tuple"},
+    {"b", "get-tuple-element", 2, 1, 2, 0, "its operand is not a tuple"},
     {"b", "parameter", 2, -1, 2, 0, "parameter(0) stands twice"},
     {"b", "fusion", 2, 1, 2, 0, "it calls is missing"},
     {"b", "custom-call", 2, 1, 2, 50, NULL},

@@ -205,7 +205,7 @@ TEST(onnx, a_loop_costs_its_turns) {
         CHECK_EQ_INT(g->flops[loop], 7 * 2 * 64);
         CHECK_EQ_INT(g->moved[loop], 7 * 3 * 64);
         CHECK_EQ_INT(g->op_class[loop], STW_CLASS_CONTROL);
-        if (CHECK(g->apart[loop] != NULL)) CHECK_CONTAINS(g->apart[loop], "is a loop"); /* no kernel has it with others */
+        if (CHECK(g->apart[loop] != NULL)) CHECK_CONTAINS(g->apart[loop], "is control flow"); /* no kernel has it with others */
         CHECK(g->apart[find(g, "y")] == NULL);
         bool reads_w = false; /* through its body */
         for (int64_t k = g->input_start[loop]; k < g->input_start[loop + 1]; k++) reads_w |= g->input[k] == find(g, "w");

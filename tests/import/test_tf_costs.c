@@ -150,7 +150,7 @@ TEST(tf_costs, other_bytes_and_every_prefix) {
     stw_error error = {0};
     if (!CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK)) return;
     CHECK_EQ_INT(stw_tf_costs_read(STW_STR("hello"), &arena, &costs, &error), STW_ERROR_INPUT);
-    CHECK_CONTAINS(error.message, "no RunMetadata, StepStats or CostGraphDef");
+    CHECK_CONTAINS(error.message, "not a RunMetadata, StepStats or CostGraphDef");
     CHECK_EQ_INT(stw_tf_costs_read(STW_STR(""), &arena, &costs, NULL), STW_ERROR_INPUT);
     CHECK_EQ_INT(stw_file_read(DATA "tf_run_metadata.pb", &arena, &bytes, NULL), STW_OK);
     int refused = 0;

@@ -98,6 +98,12 @@ static void write_policy(char *path, change *how) {
 
 /* ---- go-zero ---- */
 
+/* "the policy made 60 plans; ..." */
+static int decodes_of(const stw_candidate *candidate) {
+    const char *made = strstr(candidate->note, "made ");
+    return made != NULL ? atoi(made + strlen("made ")) : 0;
+}
+
 TEST(zero, is_never_worse_than_its_start) {
     const stw_rng seeds = stw_rng_create(901);
     int better = 0;
@@ -117,7 +123,8 @@ TEST(zero, is_never_worse_than_its_start) {
         stw_result *result = run(s->simulator, "go-zero", OPTIONS({"from", path}, {"evaluations", "400"}), NULL);
         const stw_candidate found = candidate_of(result);
         CHECK(found.valid && found.step_s <= s->result.step_s);
-        const int decodes = atoi(found.note); /* a last round of one would not do: it tries moves and then all that helped */
+        /* A last round of one would not do: it tries moves and then all that helped. */
+        const int decodes = decodes_of(&found);
         const double bound_s = stw_result_bounds(result).plan_s; /* where it is met, there is nothing left to try */
         CHECK(decodes == 59 || decodes == 60 || found.value <= bound_s * (1.0 + 1e-9));
         better += found.step_s < s->result.step_s;
@@ -157,10 +164,11 @@ TEST(zero, one_decode_is_one) {
     stw_result *result = run(s->simulator, "go-zero", OPTIONS({"from", path}, {"decodes", "1"}, {"evaluations", "1000"}), NULL);
     const stw_candidate one = candidate_of(result);
     CHECK(one.evaluations >= 3 && one.evaluations <= 3 + 2 * 6); /* priorities: of the start, and of a better plan */
-    CHECK_CONTAINS(one.note, "1 decode in 1 round;");
+    CHECK_CONTAINS(one.note, "made 1 plan;");
     stw_result_destroy(result);
     result = run(s->simulator, "go-zero", OPTIONS({"from", path}, {"decodes", "30"}, {"evaluations", "1000"}), NULL);
-    CHECK(atoi(candidate_of(result).note) == 29 || atoi(candidate_of(result).note) == 30);
+    const stw_candidate many = candidate_of(result);
+    CHECK(decodes_of(&many) == 29 || decodes_of(&many) == 30);
     stw_result_destroy(result);
     unlink(path);
     stw_plan_destroy(start);
@@ -186,6 +194,35 @@ TEST(zero, keeps_to_its_budget) {
 
 /* ---- files ---- */
 
+/* Whether another policy finds other plans, for some seed: it tries one move away from one device, the most promising in its
+ * eyes. */
+static bool decides_otherwise(const small *s, const char *policy) {
+    const stw_simulator *simulator = s->simulator;
+    char from[] = "/tmp/stowage-test-XXXXXX";
+    stw_plan *single = NULL;
+    const int handle = mkstemp(from);
+    CHECK(handle >= 0);
+    close(handle);
+    CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &single, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_write(simulator, single, from, NULL), STW_OK);
+    bool differs = false;
+    for (int seed = 1; seed <= 8 && !differs; seed++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", seed);
+        stw_result *shipped =
+            run(simulator, "go-zero", OPTIONS({"from", from}, {"decodes", "1"}, {"evaluations", "60"}, {"seed", text}), NULL);
+        stw_result *other =
+            run(simulator, "go-zero",
+                OPTIONS({"from", from}, {"decodes", "1"}, {"evaluations", "60"}, {"seed", text}, {"policy", policy}), NULL);
+        differs = candidate_of(shipped).value != candidate_of(other).value;
+        stw_result_destroy(shipped);
+        stw_result_destroy(other);
+    }
+    stw_plan_destroy(single);
+    unlink(from);
+    return differs;
+}
+
 TEST(policy, a_file_serves_like_the_shipped_one_and_its_weights_matter) {
     small *s = open_problem();
     char same[] = "/tmp/stowage-test-XXXXXX", mixed[] = "/tmp/stowage-test-XXXXXX", places[] = "/tmp/stowage-test-XXXXXX";
@@ -194,16 +231,15 @@ TEST(policy, a_file_serves_like_the_shipped_one_and_its_weights_matter) {
     write_policy(places, place_only);
     stw_result *shipped = run(s->simulator, "go-zero", OPTIONS({"evaluations", "400"}), NULL),
                *file = run(s->simulator, "go-zero", OPTIONS({"evaluations", "400"}, {"policy", same}), NULL),
-               *other = run(s->simulator, "go-zero", OPTIONS({"evaluations", "400"}, {"policy", mixed}), NULL),
                *placing = run(s->simulator, "go-zero", OPTIONS({"evaluations", "400"}, {"policy", places}), NULL);
     CHECK_STR(candidate_of(file).note, candidate_of(shipped).note);
     CHECK_NEAR(candidate_of(file).step_s, candidate_of(shipped).step_s, 0.0);
-    CHECK(strcmp(candidate_of(other).note, candidate_of(shipped).note) != 0);
+    CHECK(decides_otherwise(s, mixed));
+    CHECK(!decides_otherwise(s, same));
     CHECK(candidate_of(placing).valid);
-    CHECK_CONTAINS(candidate_of(placing).note, " decodes in ");
+    CHECK_CONTAINS(candidate_of(placing).note, "the policy made ");
     stw_result_destroy(shipped);
     stw_result_destroy(file);
-    stw_result_destroy(other);
     stw_result_destroy(placing);
     unlink(same);
     unlink(mixed);
@@ -256,7 +292,7 @@ TEST(tune, keeps_to_its_updates_and_is_no_worse_than_go_zero) {
                *tuned = run(s->simulator, "go-tune", OPTIONS({"evaluations", "2000"}, {"updates", "3"}), NULL);
     CHECK(candidate_of(tuned).step_s <= candidate_of(zero).step_s);
     CHECK(candidate_of(none).step_s <= candidate_of(zero).step_s);
-    CHECK_CONTAINS(candidate_of(tuned).note, "3 updates on ");
+    CHECK_CONTAINS(candidate_of(tuned).note, "3 updates");
     CHECK(candidate_of(tuned).evaluations < candidate_of(zero).evaluations + 60 + 3 * 17 + 60); /* constants, samples, polish */
     stw_result_destroy(zero);
     stw_result_destroy(none);

@@ -209,7 +209,7 @@ TEST(plan, another_machine) {
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
 
     if (CHECK_EQ_INT(stw_plan_open(path, turned->graph, turned->machine, &plan, &error), STW_OK)) {
-        CHECK_STR(stw_plan_warning(plan), "the plan was made for another machine 'small'; it is evaluated anew");
+        CHECK_STR(stw_plan_warning(plan), "the plan was made for another machine 'small'; it is evaluated again");
         CHECK_EQ_INT(plan->device[0], 2);
         CHECK_EQ_INT(plan->device[1], 1);
         CHECK(plan->order[0] == NULL && plan->order_count[1] == 1 && plan->order_count[2] == 1);

@@ -31,7 +31,7 @@ TEST(config, presets_and_bounds) {
     c.pair_columns = 0;
     c.heads = 7;
     CHECK(stw_policy_config_check(&c, &error) == STW_ERROR_INPUT);
-    CHECK_STR(error.message, "the network's width 128 is no multiple of its heads 7");
+    CHECK_STR(error.message, "the network's width 128 is not a multiple of its heads 7");
 }
 
 /* The largest network that is allowed has room in the table of parameters. */

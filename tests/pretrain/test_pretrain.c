@@ -301,7 +301,7 @@ TEST(pretrain, refuses_what_it_cannot_go_on_from) {
     other.updates = 0;
     other.budget_s = 1.0;
     check_refused(&other, file,
-                  "cannot be resumed: the number of updates was 4, is 0; resume with the same options, or begin anew");
+                  "cannot be resumed: the number of updates was 4, is 0; resume with the same options, or start again");
     other = settings;
     other.config.width = 8;
     check_refused(&other, file, "width");

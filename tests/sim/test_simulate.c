@@ -772,7 +772,7 @@ TEST(invalid, faults_in_the_call) {
     s->plan->device[0] = 0;
     s->plan->priority[1] = (double)NAN;
     CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, &error), STW_ERROR_INPUT);
-    CHECK_CONTAINS(error.message, "node 1 'a' has a priority that is no finite number");
+    CHECK_CONTAINS(error.message, "node 1 'a' has a priority that is not a finite number");
     s->plan->priority[1] = 0.0;
     s->plan->group[1] = -2;
     CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &s->result, &error), STW_ERROR_INPUT);

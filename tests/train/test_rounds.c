@@ -269,7 +269,7 @@ TEST(round, training_goes_on_with_the_same_settings_alone) {
     CHECK_EQ_INT(second->update, 2);
     forget_settings(path);
     CHECK_EQ_INT(stw_trainer_resume(second, path, &error), STW_ERROR_INPUT);
-    CHECK_CONTAINS(error.message, "it does not say its hedge, so another version of stowage wrote it; begin anew");
+    CHECK_CONTAINS(error.message, "it does not say its hedge, so another version of stowage wrote it; start again");
     CHECK(unlink(path) == 0 && rmdir(folder) == 0);
     stw_trainer_destroy(first);
     stw_trainer_destroy(second);

@@ -66,7 +66,7 @@ static void close_bench(bench *b) {
 /* Few units and updates; names and values in turn, up to NULL, come on top. */
 static stw_options *options_of(const char *file, const char *name, ...) {
     static const char *const usual[][2] = {
-        {"updates", "7"}, {"units", "24"}, {"seed", "3"}, {"threads", "2"}, {"start-plans", "no"}};
+        {"updates", "7"}, {"units", "24"}, {"seed", "3"}, {"threads", "2"}, {"initial-plans", "no"}};
     stw_options *options;
     stw_error error = {0};
     va_list list;
@@ -177,8 +177,8 @@ TEST(training, repeats_on_any_number_of_threads_and_follows_the_seed) {
     static const char *const tasks[] = {"placement,schedule", "fusion", "placement,schedule,fusion"};
     for (int k = 0; k < 3; k++) {
         test_context("%s", tasks[k]);
-        const watcher two = train(b, options_of(whole, "start-plans", "yes", "tasks", tasks[k], NULL), -1);
-        const watcher one = train(b, options_of(other, "start-plans", "yes", "tasks", tasks[k], "threads", "1", NULL), -1);
+        const watcher two = train(b, options_of(whole, "initial-plans", "yes", "tasks", tasks[k], NULL), -1);
+        const watcher one = train(b, options_of(other, "initial-plans", "yes", "tasks", tasks[k], "threads", "1", NULL), -1);
         CHECK_EQ_INT(two.count, UPDATES);
         CHECK(two.outcome.valid && !two.interrupted);
         CHECK_NEAR(two.outcome.value, two.best, 0.0);
@@ -214,11 +214,11 @@ static void check_resume(bench *b, const char *name, const char *value) {
     close_bench(b);
 }
 
-TEST(training, goes_on_bit_for_bit) { check_resume(open_bench(1), "start-plans", "yes"); }
+TEST(training, goes_on_bit_for_bit) { check_resume(open_bench(1), "initial-plans", "yes"); }
 TEST(training, goes_on_bit_for_bit_with_preset_paper) { check_resume(open_bench(1), "preset", "paper"); }
 TEST(training, goes_on_bit_for_bit_with_fusion) { check_resume(open_bench(1), "tasks", "fusion"); }
 TEST(training, goes_on_bit_for_bit_with_all_tasks) { check_resume(open_bench(1), "tasks", "placement,schedule,fusion"); }
-TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_bench(), "start-plans", "yes"); }
+TEST(training, goes_on_bit_for_bit_on_a_real_graph) { check_resume(open_real_bench(), "initial-plans", "yes"); }
 
 /* ---- interrupts from another thread ---- */
 
@@ -345,7 +345,7 @@ TEST(training, any_tasks_with_any_preset_and_start) {
         if (k >= 4 * TASKS && k % TASKS >= 3) continue; /* fusion is nothing that a warm start knows of */
         const char *const value[][2] = {{"tasks", tasks[k % TASKS]},
                                         {"preset", preset[k / TASKS % 2]},
-                                        {"start-plans", yes_no[k / (2 * TASKS) % 2]},
+                                        {"initial-plans", yes_no[k / (2 * TASKS) % 2]},
                                         {"warm-start", yes_no[k / (4 * TASKS)]},
                                         {"units", "24"},
                                         {"updates", "2"}};
@@ -353,7 +353,7 @@ TEST(training, any_tasks_with_any_preset_and_start) {
         stw_error error = {0};
         char path[200];
         path_in(b, "whole", path);
-        test_context("%s, %s, start plans %s, warm start %s", value[0][1], value[1][1], value[2][1], value[3][1]);
+        test_context("%s, %s, initial plans %s, warm start %s", value[0][1], value[1][1], value[2][1], value[3][1]);
         CHECK_EQ_INT(stw_options_create(&options, &error), STW_OK);
         for (size_t o = 0; o < sizeof value / sizeof value[0]; o++)
             CHECK_EQ_INT(stw_options_set(options, value[o][0], value[o][1], &error), STW_OK);

@@ -74,7 +74,7 @@ def read_module(data: bytes) -> Module:
                 entry_id = value
         entry = computations.get(entry_id) or next(c for c in computations.values() if c.name == entry_name)
     except (IndexError, StopIteration):
-        raise Error("these bytes are no HLO module that can be read") from None
+        raise Error("these bytes are not an HLO module that can be read") from None
     return Module(name, computations, entry)
 
 

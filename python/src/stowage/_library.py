@@ -342,12 +342,12 @@ def whole(value: Any, bits: int = 32) -> int:
     """A whole number that C can hold: others would lose their upper bits or their fraction without a word."""
     if hasattr(value, "is_integer") and not hasattr(value, "__index__"):  # a float, also numpy's
         if not value.is_integer():
-            raise ValueError(f"{value} is no whole number")
+            raise ValueError(f"{value} is not a whole number")
         value = int(value)
     try:
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"{value!r} is no whole number") from None
+        raise ValueError(f"{value!r} is not a whole number") from None
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise OverflowError(f"{number} is beyond {bits} bits")
     return number

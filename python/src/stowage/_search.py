@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import textwrap
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
@@ -161,7 +162,11 @@ class Result:
         return text + ("; interrupted" if self.interrupted else "")
 
     def __repr__(self) -> str:
-        return f"{_text.plain(self._title)}\n{_text.text_table(self._HEAD, self._rows(), left=(0, 3, 7))}\n{_text.plain(self._summary())}"
+        rows = self._rows()
+        parts = [_text.text_table(self._HEAD[:-1], [row[:-1] for row in rows], left=(0, 3)),
+                 _text.text_notes([(c.method, row[-1]) for c, row in zip(self.candidates, rows)]),
+                 textwrap.fill(_text.plain(self._summary()), _text.WIDTH)]
+        return _text.plain(self._title) + "\n" + "\n\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
         bold = next((k for k, c in enumerate(self.candidates) if c is self.best), -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import textwrap
 from typing import Sequence, Union
 
 _UNITS = {"": 1, "B": 1}
@@ -16,14 +17,14 @@ def parse_bytes(value: Union[int, float, str]) -> int:
     """Bytes from a number or from text such as "4GB" or "512MiB"."""
     size = _bytes_of_text(value) if isinstance(value, str) else int(value)
     if not 0 <= size < 2**63:
-        raise ValueError(f"{value} is no size that a device can have")
+        raise ValueError(f"{value} is not a size that a device can have")
     return size
 
 
 def _bytes_of_text(value: str) -> int:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
     if match is None or match.group(2) not in _UNITS:
-        raise ValueError(f"'{value}' is no size; write 4GB or 512MiB")
+        raise ValueError(f"'{value}' is not a size; write 4GB or 512MiB")
     return int(float(match.group(1)) * _UNITS[match.group(2)])
 
 
@@ -65,6 +66,20 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequenc
     for row in table:
         cells = [cell.ljust(width[k]) if k in left else cell.rjust(width[k]) for k, cell in enumerate(row)]
         lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+WIDTH = 100  # of text for people, as on the command line
+
+
+def text_notes(notes: Sequence[tuple[str, str]]) -> str:
+    """Names with what is said of each, beside them; empty notes are left out."""
+    said = [(plain(name), plain(note)) for name, note in notes if note]
+    room = max((len(name) for name, _ in said), default=0)
+    lines = []
+    for name, note in said:
+        first = f"    {name.ljust(room)}  "
+        lines.append(textwrap.fill(note, WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_long_words=False))
     return "\n".join(lines)
 
 

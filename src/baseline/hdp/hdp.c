@@ -74,7 +74,7 @@ static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
     const stw_plan *best = stw_reinforce_best(h->trainer, &score);
     if (best == NULL) { /* the plan is still what was measured first */
         snprintf(h->search->outcome.note, sizeof h->search->outcome.note,
-                 "everything on one device: the budget ended before the first update");
+                 "everything on one device: the budget ended before the first update; give it more");
         TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
         return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
     }
@@ -82,7 +82,7 @@ static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
     char ending[80] = "";
     if (end == STW_REINFORCE_STALE)
         snprintf(ending, sizeof ending, "; ended after %lld updates without a better plan", (long long)h->settings.patience);
-    snprintf(h->search->outcome.note, sizeof h->search->outcome.note, "%lld updates, %d groups of %d %s%s",
+    snprintf(h->search->outcome.note, sizeof h->search->outcome.note, "%lld updates, %d groups from %d %s%s",
              (long long)stw_reinforce_updates(h->trainer), groups, h->problem.N, h->settings.units > 0 ? "units" : "ops", ending);
     TRY(stw_plan_assign(plan, best, error));
     return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;

@@ -95,7 +95,7 @@ void stw_hdp_log_softmax(int32_t count, double *logits) {
 /* Two products on the backend; softmax, draws and gradient on the host, some rows at a time on all threads, so that there is one
  * (N, G) matrix. */
 
-enum { ROWS = 128 }; /* that a worker has before it */
+enum { ROWS = 128 }; /* that one worker handles at a time */
 
 static int32_t blocks_of(const stw_hdp *hdp) { return (hdp->N + ROWS - 1) / ROWS; }
 

@@ -10,9 +10,9 @@
 typedef struct stw_reinforce_settings {
     uint64_t seed;
     int64_t updates;      /* 0: until the budget is spent */
-    int64_t patience;     /* ends after so many updates without a better plan; 0: never */
+    int64_t patience;     /* ends after this many updates without a better plan; 0: never */
     int32_t samples;      /* K */
-    int32_t units;        /* that ops are put together into beforehand, about so many rows; 0: each op is a row */
+    int32_t units;        /* how many units ops are combined into beforehand, about this many rows; 0: each op is a row */
     int32_t groups;       /* G; 0: as the next two say */
     int32_t per_device;   /* groups per device */
     int32_t most_groups;  /* and no more than that */
@@ -34,7 +34,7 @@ typedef struct stw_reinforce_settings {
 } stw_reinforce_settings;
 
 enum { STW_MANY_DEVICES = 5 };
-/* "default" or "paper", for so many devices. False if unknown. */
+/* "default" or "paper", for this many devices. False if unknown. */
 bool stw_reinforce_preset(const char *name, int32_t devices, stw_reinforce_settings *out);
 /* No more than there are ops. */
 int32_t stw_reinforce_groups(const stw_reinforce_settings *settings, int32_t devices, int32_t ops);

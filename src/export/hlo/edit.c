@@ -8,7 +8,7 @@
 /* Which instruction of the module is which node of the graph. The graph is built again from the module, so the two cannot
  * differ unnoticed. */
 
-/* In a protobuf any bytes may stand as an opcode; files are told from others by them, so those of a module that is written are
+/* In a protobuf any bytes may stand as an opcode; files are recognised by them, so those of a module that is written are
  * words. */
 static stw_status check_opcodes(const stw_hlo_edit *edit) {
     for (int32_t k = 0; k < edit->m->instruction_count; k++) {
@@ -220,7 +220,7 @@ static stw_status apply_plan(stw_export *e, stw_str *out, stw_error *error) {
     stw_hlo_edit edit = {.e = e, .arena = e->arena, .bytes = e->model, .error = error};
     edit.is_text = stw_hlo_text_is(e->model);
     if (!edit.is_text && !stw_hlo_proto_is(e->model)) {
-        return stw_fail(error, STW_ERROR_INPUT, "the graph is no HLO module, so its plan cannot be written as one; see --to");
+        return stw_fail(error, STW_ERROR_INPUT, "the graph is not an HLO module, so its plan cannot be written as one; see --to");
     }
     TRY(edit.is_text ? stw_hlo_text_parse(e->model, e->arena, &edit.m, error)
                      : stw_hlo_proto_parse(e->model, e->arena, &edit.m, error));

@@ -113,7 +113,7 @@ static void find_largest(namer *n) {
 static stw_status next_id(namer *n, int64_t *last, int64_t most, int64_t *out) {
     if (*last >= most) {
         return stw_fail(n->edit->error, STW_ERROR_INPUT,
-                        "the module has ids up to %lld, which leaves none for what is new; number it anew", (long long)*last);
+                        "the module has ids up to %lld, which leaves none for what is new; renumber it", (long long)*last);
     }
     *out = ++*last;
     return STW_OK;

@@ -117,7 +117,7 @@ static int32_t node_at(const stw_onnx_output *x, int64_t at) { /* nodes ascend b
     return low < x->graph.node_count && x->graph.node[low].at == at ? low : -1;
 }
 
-/* The graph has '?' for what is no text. */
+/* The graph has '?' for what is not text. */
 static bool same_text(stw_str in_graph, stw_str in_file) {
     if (in_graph.length != in_file.length) return false;
     for (int64_t k = 0; k < in_graph.length; k++) {
@@ -134,7 +134,7 @@ static bool same_node(const stw_graph *graph, int32_t i, const stw_onnx_node *no
 static stw_status differs(const stw_graph *graph, int32_t i, stw_error *error) {
     return stw_fail(error, STW_ERROR_INPUT,
                     "byte %lld: node '%.*s' (%.*s) of the graph is not there; the model file is not the one that the graph was "
-                    "read from, or it has changed since: read it again and plan anew",
+                    "read from, or it has changed since: read it again and plan again",
                     (long long)graph->at[i], STW_STR_SHOW(graph->node_name[i]), STW_STR_SHOW(graph->op_name[i]));
 }
 

@@ -88,7 +88,7 @@ static void put_track(trace *t, int pid, int32_t tid, stw_str name) {
 /* ---- tasks ---- */
 
 typedef struct {
-    int32_t ops; /* written members; recomputed ones are not told apart by the tasks */
+    int32_t ops; /* written members; tasks do not distinguish recomputed ones */
     int64_t flops;
 } task_work;
 

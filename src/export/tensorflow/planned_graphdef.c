@@ -280,8 +280,9 @@ static stw_status write_planned(writer *w, bool is_text) {
 stw_status stw_export_graphdef(stw_export *e, stw_error *error) {
     const bool is_text = stw_pbtxt_is(e->model);
     if (!is_text && !stw_graphdef_is(e->model)) {
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "the model file is no TensorFlow GraphDef (.pb or .pbtxt); a model is exported to its own format only");
+        return stw_fail(
+            error, STW_ERROR_INPUT,
+            "the model file is not a TensorFlow GraphDef (.pb or .pbtxt); a model is exported to its own format only");
     }
     writer w = {.e = e, .error = error};
     return write_planned(&w, is_text);

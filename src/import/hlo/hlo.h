@@ -172,7 +172,7 @@ stw_status stw_hlo_add_alias(stw_hlo_module *m, const stw_hlo_alias *alias, stw_
 bool stw_hlo_measure_array(const stw_hlo_module *m, stw_hlo_shape *shape, int64_t element_bits);
 /* Makes one shape of `parts` shapes that the caller has collected. */
 stw_status stw_hlo_add_tuple(stw_hlo_module *m, const stw_hlo_shape *parts, int32_t count, stw_hlo_shape *out, stw_error *error);
-/* The type's place in stw_dtype_* and bits; false for what is no type of XLA. */
+/* The type's place in stw_dtype_* and bits; false for what is not a type of XLA. */
 bool stw_hlo_find_type(stw_str name, int16_t *dtype, int64_t *bits);
 stw_hlo_rule stw_hlo_find_rule(const stw_hlo_module *m, stw_str opcode);
 

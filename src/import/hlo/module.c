@@ -104,7 +104,7 @@ bool stw_hlo_are_alike(const stw_hlo_module *m, const stw_hlo_shape *a, const st
 
 static const char *find_part_fault(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     const stw_hlo_shape *whole = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0));
-    if (whole->kind != STW_HLO_PARTS) return "its operand is no tuple";
+    if (whole->kind != STW_HLO_PARTS) return "its operand is not a tuple";
     if (i->number < 0 || i->number >= whole->rank) return "the tuple has no element of that index";
     return stw_hlo_are_alike(m, &m->shape[whole->first + i->number], stw_hlo_shape_of(m, i))
                ? NULL
@@ -114,7 +114,7 @@ static const char *find_part_fault(const stw_hlo_module *m, const stw_hlo_instru
 /* Parts that nobody could ask for need not be named. */
 static const char *find_tuple_fault(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     const stw_hlo_shape *whole = stw_hlo_shape_of(m, i);
-    if (whole->kind != STW_HLO_PARTS) return "its shape is no tuple";
+    if (whole->kind != STW_HLO_PARTS) return "its shape is not a tuple";
     return whole->rank > i->operand.count ? "its shape has more parts than it has operands" : NULL;
 }
 

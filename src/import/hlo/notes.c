@@ -95,10 +95,10 @@ const char *stw_hlo_read_note(const stw_hlo_note *note, stw_carried *out) {
     const stw_str priority = note->value[STW_HLO_NOTE_PRIORITY], place = note->value[STW_HLO_NOTE_ORDER];
     *out = (stw_carried){.device = note->value[STW_HLO_NOTE_DEVICE]};
     if (priority.length > 0 && !stw_str_to_double(priority, &out->priority))
-        return "its stowage_priority is no number; export the plan again";
+        return "its stowage_priority is not a number; export the plan again";
     if (place.length == 0) return NULL;
     if (!stw_str_to_int64(place, &out->place) || out->place < 0 || out->place >= INT32_MAX)
-        return "its stowage_order is no number from 0 on; export the plan again";
+        return "its stowage_order is not a number from 0 on; export the plan again";
     out->place++;
     return NULL;
 }

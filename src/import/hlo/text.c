@@ -226,7 +226,7 @@ stw_status stw_hlo_read_shape(stw_hlo_text *t, int32_t depth, stw_hlo_shape *out
     int64_t bits = 0;
     const bool is_token = stw_str_is(type, "token") || stw_str_is(type, "opaque");
     if (!is_token && !stw_hlo_find_type(type, &out->dtype, &bits)) {
-        return stw_hlo_text_fail(t, start, "a shape is expected, such as f32[8,128]; '%.*s' is no type", STW_STR_SHOW(type));
+        return stw_hlo_text_fail(t, start, "a shape is expected, such as f32[8,128]; '%.*s' is not a type", STW_STR_SHOW(type));
     }
     TRY(stw_hlo_expect(t, "["));
     TRY(read_dimensions(t, out));

@@ -157,7 +157,7 @@ static stw_status text(void *context, int32_t id, stw_str value, stw_error *erro
     if (id == OPERATOR) return refuse_graph(error);
     if (!is_text(value)) {
         return stw_fail(error, STW_ERROR_INPUT,
-                        "a name is no text; this is no RunMetadata, StepStats or CostGraphDef of TensorFlow");
+                        "a name is not text; this is not a RunMetadata, StepStats or CostGraphDef of TensorFlow");
     }
     if (id == NAME) c->open.name = value;
     if (id == DEVICE) c->open.device = value;
@@ -216,7 +216,7 @@ stw_status stw_tf_costs_read(stw_str bytes, stw_arena *arena, stw_tf_costs *out,
     const stw_wanted *as_text = guess_text(bytes), *as_bytes = as_text == NULL ? guess_bytes(bytes) : NULL;
     if (as_text == NULL && stw_graphdef_is(bytes)) return refuse_graph(error);
     if (as_text == NULL && as_bytes == NULL) {
-        return stw_fail(error, STW_ERROR_INPUT, "this is no RunMetadata, StepStats or CostGraphDef of TensorFlow");
+        return stw_fail(error, STW_ERROR_INPUT, "this is not a RunMetadata, StepStats or CostGraphDef of TensorFlow");
     }
     TRY(as_text != NULL ? stw_fields_of_text(bytes, as_text, &receiver, arena, error)
                         : stw_fields_of_bytes(bytes, as_bytes, &receiver, error));

@@ -175,7 +175,7 @@ static stw_status run_branches(call *c) {
     return stw_insides_add_body(&c->graph->library->insides, step, count, true, &c->out->body, c->error);
 }
 
-/* The body, and the condition if there is one, so many times. */
+/* The body, and the condition if there is one, `turns` times. */
 static stw_status take_turns(call *c, int64_t turns, const stw_tf_frame *condition) {
     stw_tf_outcome *out = c->out;
     if (turns < 1) turns = 1;

@@ -99,7 +99,7 @@ static int64_t pooling_flops(const stw_tf_graph *graph, int32_t node) {
     return times(out, size);
 }
 
-/* Passes over each element: mean, variance, scale and shift; maximum, exponential, sum and division; about so many. */
+/* Passes over each element: mean, variance, scale and shift; maximum, exponential, sum and division; an estimate. */
 enum { NORMALIZATION_PASSES = 5 };
 
 static int64_t flops_of(const stw_tf_graph *graph, int32_t node) {

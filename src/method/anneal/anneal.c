@@ -376,12 +376,12 @@ static stw_status create_chains(annealing *a, const stw_starts *starts, stw_aren
 
 static void write_note(stw_search *search, const stw_score *before, const stw_score *after) {
     if (before->reason != STW_VALID) {
-        snprintf(search->outcome.note, sizeof search->outcome.note, "its start did not fit");
+        snprintf(search->outcome.note, sizeof search->outcome.note, "the initial plan did not fit in memory");
         search->outcome.repaired = after->reason == STW_VALID;
         return;
     }
     const double gain = before->value > 0.0 ? 1.0 - after->value / before->value : 0.0;
-    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% below its start", 100.0 * gain);
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%.2f %% better than the initial plan", 100.0 * gain);
 }
 
 /* Where devices stay, the rule for them; else the one for all ops on one device. */

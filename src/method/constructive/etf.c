@@ -250,8 +250,9 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(stw_list_prepare(search, &arena, &p.list, error));
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = &p, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, &best, error));
-    snprintf(search->outcome.note, sizeof search->outcome.note, "parameters with %s, %s", home[variant[best].home],
-             variant[best].queues ? "channels queue" : "channels do not queue");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "each op where it starts first, parameters with %s, %s",
+             home[variant[best].home],
+             variant[best].queues ? "assuming that transfers queue" : "assuming that transfers never queue");
     return STW_OK;
 }
 

@@ -68,14 +68,15 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
 
 static void write_note(const heft *h, const variant *v) {
     stw_search *search = h->search;
-    static const char *const home[] = {"their first reader", "their update", "their largest reader", "the anchor"};
-    const char *queues = v->queues ? "channels queue" : "channels do not queue";
+    static const char *const home[] = {"their first reader", "their update", "their largest reader", "that plan"};
+    const char *queues = v->queues ? "assuming that transfers queue" : "assuming that transfers never queue";
     if (v->anchor < 0) {
-        snprintf(search->outcome.note, sizeof search->outcome.note, "parameters with %s, %s", home[v->home], queues);
+        snprintf(search->outcome.note, sizeof search->outcome.note, "each op where it ends first, parameters with %s, %s",
+                 home[v->home], queues);
     } else {
         const stw_str name = h->starts.plan[v->anchor]->method;
-        snprintf(search->outcome.note, sizeof search->outcome.note, "anchored to %.*s, glue %g, %s", STW_STR_SHOW(name), v->glue,
-                 queues);
+        snprintf(search->outcome.note, sizeof search->outcome.note,
+                 "%.*s's plan, ops elsewhere if they end %g mean op times sooner, %s", STW_STR_SHOW(name), v->glue, queues);
     }
 }
 

@@ -36,7 +36,8 @@ static stw_status build(void *context, int32_t variant, stw_plan *plan, stw_aren
 }
 
 static stw_status reorder(stw_search *search, const stw_plan *const *placement, int32_t count, stw_plan *plan, stw_error *error) {
-    static const char *const kind[] = {"its own order", "topological order", "the order that was there"};
+    static const char *const kind[] = {"in an order made for little memory", "in topological order",
+                                       "in the order of the initial plan"};
     stw_arena arena = search->arena;
     stw_sequences sequences;
     stw_lean_order order;
@@ -54,7 +55,8 @@ static stw_status reorder(stw_search *search, const stw_plan *const *placement, 
     search->arena = before;
     if (status != STW_OK) return status;
     const bool least = best % KINDS == BY_ORDER && p.is_least[best / KINDS];
-    snprintf(search->outcome.note, sizeof search->outcome.note, "%s%s", kind[best % KINDS], least ? "; no order takes less" : "");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%s%s", kind[best % KINDS],
+             least ? "; no order of this placement needs less" : "");
     return STW_OK;
 }
 

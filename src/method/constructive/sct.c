@@ -283,8 +283,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(prepare(s, &arena, error));
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = s, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, NULL, error));
-    snprintf(search->outcome.note, sizeof search->outcome.note, "linear program over %d units and %d edges%s", s->units->count,
-             s->edge_count, s->finished ? "" : ", stopped early");
+    snprintf(search->outcome.note, sizeof search->outcome.note, "a linear program chose what stays together, over %d units%s",
+             s->units->count, s->finished ? "" : "; the budget ended before it was solved");
     return STW_OK;
 }
 

@@ -15,7 +15,7 @@ enum { AVERSIONS = 4, UNIT_GLUES = 3, PLAN_GLUES = 5, GRID = AVERSIONS * UNIT_GL
 static const double a0[AVERSIONS] = {-1, 2, 1, 0}, a1[UNIT_GLUES] = {-2, 2, 0}, a2[PLAN_GLUES] = {6, 4, 2, 0, -3};
 
 typedef struct {
-    int32_t around; /* a start plan; -1: the best so far */
+    int32_t around; /* an initial plan; -1: the best so far */
     bool as_run;    /* ops in the order in which that plan runs them, else by upward rank */
     bool insertion, channel_gaps;
     stw_home home;
@@ -108,8 +108,10 @@ static void write_note(const steer *s, int32_t variant) {
     const int32_t k = s->best != NULL ? variant - 1 : variant;
     if (k < 0) return; /* nothing new */
     snprintf(s->search->outcome.note, sizeof s->search->outcome.note,
-             "around %.*s: aversion e^%g, unit glue e^%g, plan glue e^%g", STW_STR_SHOW(name), a0[k % AVERSIONS],
-             a1[k / (AVERSIONS * PLAN_GLUES)], a2[k / AVERSIONS % PLAN_GLUES]);
+             "from %.*s: transfers count %.3g times; to stay together an op may end %.2g, to stay where it was %.2g mean op "
+             "times later",
+             STW_STR_SHOW(name), exp(a0[k % AVERSIONS]), exp(a1[k / (AVERSIONS * PLAN_GLUES)]),
+             exp(a2[k / AVERSIONS % PLAN_GLUES]));
 }
 
 /* Leaves the best in `plan`. s->best: a plan for use here, a copy since rounds write to `plan`. */
@@ -118,7 +120,7 @@ static stw_status run_rounds(steer *s, stw_plan *plan, stw_plan *kept, stw_arena
     s->best = starts > 0 ? kept : NULL;
     if (s->best != NULL) {
         TRY(stw_plan_assign(kept, s->starts.plan[0], error));
-        snprintf(s->search->outcome.note, sizeof s->search->outcome.note, "as %.*s has it",
+        snprintf(s->search->outcome.note, sizeof s->search->outcome.note, "nothing better than the plan of %.*s",
                  STW_STR_SHOW(s->starts.plan[0]->method));
     }
     for (int32_t r = 0; r < ROUNDS; r++) {

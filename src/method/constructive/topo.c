@@ -88,7 +88,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     int32_t best = 0;
     const stw_variants variants = {.count = VARIANTS, .build = build, .context = &p, .own_rule = STW_RULE_UPWARD_RANK};
     TRY(stw_search_variants(search, &variants, plan, &best, error));
-    snprintf(search->outcome.note, sizeof search->outcome.note, "shares of %s", share_name[best]);
+    snprintf(search->outcome.note, sizeof search->outcome.note, "in topological order, the same %s on every device",
+             share_name[best]);
     return STW_OK;
 }
 

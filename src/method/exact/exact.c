@@ -108,7 +108,7 @@ stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps,
     return STW_OK;
 }
 
-/* Something to beat: the best start plan, and everything on one device. */
+/* Something to beat: the best initial plan, and everything on one device. */
 static stw_status judge_simple_plans(stw_exact *x, stw_arena scratch, stw_error *error) {
     int64_t step_ps = 0;
     if (x->search->start_count > 0) TRY(stw_exact_judge(x, x->search->start[0], &step_ps, error));
@@ -325,8 +325,8 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
                         "no plan is valid: all placements and orders were tried (%s nodes); the devices need more memory", nodes);
     }
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was found within the budget (%s nodes)", nodes);
-    snprintf(search->outcome.note, sizeof search->outcome.note, "%s, %s nodes",
-             search->outcome.proved ? "proved optimal" : "not proved", nodes);
+    snprintf(search->outcome.note, sizeof search->outcome.note, "%s after %s search nodes",
+             search->outcome.proved ? "proved optimal" : "not proved optimal: the budget ended", nodes);
     return STW_OK;
 }
 

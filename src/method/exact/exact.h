@@ -20,7 +20,7 @@ enum {
     STW_EXACT_MAX_OPS = 40,
     STW_EXACT_MAX_VALUES = 240,
     STW_EXACT_MAX_READS = 240,
-    STW_EXACT_NODES_PER_EVALUATION = 100 /* so many nodes of the search count as one evaluation of the budget */
+    STW_EXACT_NODES_PER_EVALUATION = 100 /* this many search nodes count as one evaluation of the budget */
 };
 
 #define STW_EXACT_LIMIT_PS STW_MAX_STEP_PS

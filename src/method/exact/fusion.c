@@ -152,8 +152,8 @@ static stw_status try_all(exact_fusion *x, stw_error *error) {
     }
     x->search->outcome.proved = x->proves && set == 1 << x->count;
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "none of %" PRId64 " groupings gave a plan", x->tried);
-    snprintf(x->search->outcome.note, sizeof x->search->outcome.note, "%s of %" PRId64 " groupings%s",
-             set == 1 << x->count ? "the best" : "not all tried", x->tried, x->search->outcome.proved ? ", proved optimal" : "");
+    snprintf(x->search->outcome.note, sizeof x->search->outcome.note, "the best of %s%" PRId64 " ways to fuse%s",
+             set == 1 << x->count ? "all " : "the first ", x->tried, x->search->outcome.proved ? ", proved optimal" : "");
     return STW_OK;
 }
 

@@ -19,15 +19,15 @@ typedef struct {
 static const way ways[] = {
     {true, STW_ITEMS_LAYER, CUT, 1, "stages of layers"},
     {true, STW_ITEMS_LAYER, PACK, 1, "layers packed by time"},
-    {true, STW_ITEMS_NUMBER, DEAL, 1, "layer i on device i mod k"},
+    {true, STW_ITEMS_NUMBER, DEAL, 1, "layers dealt out by number"},
     {true, STW_ITEMS_LAYER_TRACE, CUT, 1, "stages of layers, cut anywhere"},
     {true, STW_ITEMS_LEVEL, CUT, 1, "stages by depth"},
     {true, STW_ITEMS_TRACE, CUT, 1, "stages in the graph's order"},
-    {true, STW_ITEMS_LAYER, DEAL, 1, "layers in turn"},
+    {true, STW_ITEMS_LAYER, DEAL, 1, "layers dealt out in turn"},
     {true, STW_ITEMS_NUMBER, PACK, 1, "layers by number, packed by time"},
     {true, STW_ITEMS_NUMBER, CUT, 1, "stages of layers by number"},
-    {false, STW_ITEMS_LEVEL, CUT, 1, "stages by depth, gradients by their own"},
-    {false, STW_ITEMS_TRACE, CUT, 1, "stages in the graph's order, gradients by their own"},
+    {false, STW_ITEMS_LEVEL, CUT, 1, "stages by depth, gradients placed by themselves"},
+    {false, STW_ITEMS_TRACE, CUT, 1, "stages in the graph's order, gradients placed by themselves"},
     {true, STW_ITEMS_LAYER_TRACE, CUT, 2, "two stages of layers per device, cut anywhere"},
     {true, STW_ITEMS_LEVEL, CUT, 2, "two stages by depth per device"},
     {true, STW_ITEMS_TRACE, CUT, 2, "two stages per device in the graph's order"},
@@ -114,7 +114,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(stw_search_variants(search, &variants, plan, &best, error));
     const variant *v = &e.variant[best];
     snprintf(search->outcome.note, sizeof search->outcome.note, "%s%s", v->way->note,
-             v->aversion > 0.0 ? ", cut where little crosses" : "");
+             v->aversion > 0.0 ? ", cut where little is sent" : "");
     return STW_OK;
 }
 

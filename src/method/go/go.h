@@ -55,11 +55,9 @@ stw_status stw_pretrained_net(const stw_pretrained *policy, stw_backend *backend
 /* ---- without learning (go_zero.c) ---- */
 
 typedef struct stw_zero {
-    int32_t rounds;                 /* that were completed */
-    int64_t decodes;                /* plans that were made */
-    double greedy;                  /* value of the first plan without noise; NAN: it was not valid, or not made */
-    stw_score best;                 /* of the plan that is left */
-    double spread[STW_STEER_KNOBS]; /* of the knobs of the first round over units */
+    int32_t rounds;  /* that were completed */
+    int64_t decodes; /* plans that were made */
+    stw_score best;  /* of the plan that is left */
 } stw_zero;
 
 /* Plans that the policy makes, round after round; leaves the best of them and of the start (or NULL) in `plan`. */

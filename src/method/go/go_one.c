@@ -35,7 +35,7 @@ static stw_status choose_settings(stw_go *g, stw_error *error) {
     return STW_OK;
 }
 
-/* Decisions that start plans play no part in begin from nothing. The head `device` imitates one, if it may. */
+/* Decisions in which initial plans play no part begin from nothing. The head `device` imitates one, if it may. */
 static bool wants_starts(const stw_go *g) {
     if (!g->problem.places) return true;
     return g->config.placement == STW_PLACEMENT_STEER ? g->settings.glue : g->settings.imitations > 0;
@@ -71,22 +71,17 @@ static stw_status train(stw_go *g, stw_error *error) {
 }
 
 static void write_note(const stw_go *g, const stw_score *score) {
-    const stw_curve_row *row = stw_trainer_last_row(g->trainer);
     const long long updates = (long long)stw_trainer_updates(g->trainer);
+    const char *plural = updates == 1 ? "" : "s";
     char *note = g->search->outcome.note;
     const size_t size = sizeof g->search->outcome.note;
-    const bool compares = g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0;
-    if (compares && row->greedy > 0.0) { /* it is 0 before an update of this run, and no number where the plan was not valid */
-        snprintf(note, size,
-                 "%lld updates on %d units; %.1f %% below the plan it began with; the last greedy plan is at %.3f of it", updates,
-                 g->problem.M, 100.0 * (1.0 - score->value / g->first.value), row->greedy / g->first.value);
-    } else if (compares) {
-        snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,
+    if (updates == 0) {
+        snprintf(note, size, "the budget ended before the first update; give it more");
+    } else if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
+        snprintf(note, size, "%lld update%s; %.2f %% better than the initial plan", updates, plural,
                  100.0 * (1.0 - score->value / g->first.value));
-    } else if (g->has_first) {
-        snprintf(note, size, "%lld updates on %d units", updates, g->problem.M);
     } else {
-        snprintf(note, size, "%lld updates on %d units, from nothing", updates, g->problem.M);
+        snprintf(note, size, "%lld update%s%s", updates, plural, g->has_first ? "" : ", without an initial plan");
     }
 }
 

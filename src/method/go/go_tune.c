@@ -38,11 +38,14 @@ static void write_note(const stw_go *g, const stw_score *score) {
     char *note = g->search->outcome.note;
     const size_t size = sizeof g->search->outcome.note;
     const long long updates = (long long)stw_trainer_updates(g->trainer);
-    if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
-        snprintf(note, size, "%lld updates on %d units; %.1f %% below the plan it began with", updates, g->problem.M,
+    const char *plural = updates == 1 ? "" : "s";
+    if (updates == 0) {
+        snprintf(note, size, "the budget ended before the first update; give it more");
+    } else if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
+        snprintf(note, size, "%lld update%s; %.2f %% better than the initial plan", updates, plural,
                  100.0 * (1.0 - score->value / g->first.value));
     } else {
-        snprintf(note, size, "%lld updates on %d units", updates, g->problem.M);
+        snprintf(note, size, "%lld update%s", updates, plural);
     }
 }
 

@@ -59,15 +59,12 @@ static stw_status decode_one(stw_go *g, bool steers, stw_plan *plan, stw_zero *o
     if (!steers) {
         TRY(stw_trainer_screen(g->trainer, PROPOSALS, 1, &tried, error));
         out->rounds = tried > 0;
-        stw_trainer_spread(g->trainer, out->spread);
         return take_best(g, plan, out, error);
     }
     const stw_status status = stw_trainer_greedy(g->trainer, plan, &score, error);
     if (status == STW_ERROR_CANCELLED) return take_best(g, plan, out, error); /* the time is up */
     if (status != STW_OK) return status;
     out->rounds = 1;
-    stw_trainer_spread(g->trainer, out->spread);
-    out->greedy = score.reason == STW_VALID ? score.value : NAN;
     if (stw_trainer_best(g->trainer, &out->best) != NULL && !stw_score_is_better(&score, &out->best))
         return take_best(g, plan, out, error);
     out->best = score;
@@ -79,9 +76,7 @@ static stw_status sample(stw_go *g, int32_t rounds, stw_zero *out, bool *over, s
         TRY(stw_trainer_step(g->trainer, over, error));
         stw_search_tick(g->search);
         if (*over) break;
-        if (out->rounds++ > 0) continue;
-        if (g->settings.hedge < 1.0) out->greedy = stw_trainer_last_row(g->trainer)->greedy;
-        stw_trainer_spread(g->trainer, out->spread);
+        out->rounds++;
     }
     return STW_OK;
 }
@@ -97,7 +92,6 @@ static stw_status move(stw_go *g, int32_t left, stw_zero *out, stw_error *error)
         if (room < tries) tries = room;
         if (tries < 1) break;
         TRY(stw_trainer_screen(g->trainer, PROPOSALS, (int32_t)tries, &tried, error));
-        stw_trainer_spread(g->trainer, out->spread);
         stw_search_tick(g->search);
         empty = tried > 0 ? 0 : empty + 1;
         if (empty == EMPTY_ROUNDS) break;
@@ -137,7 +131,7 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
                            stw_error *error) {
     stw_backend *backend = NULL;
     stw_net *net = NULL;
-    *out = (stw_zero){.greedy = NAN};
+    *out = (stw_zero){0};
     TRY(stw_backend_cpu(g->search->pool, &backend, error));
     stw_status status = stw_pretrained_net(policy, backend, g->search->arena, &net, error);
     if (status == STW_OK) status = decode(g, policy, net, start, plan, out, error);
@@ -154,22 +148,16 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
 static void write_note(const stw_go *g, const stw_zero *z) {
     char *note = g->search->outcome.note;
     const size_t size = sizeof g->search->outcome.note;
-    const double first = g->first.value;
+    const bool compares = g->has_first && g->first.reason == STW_VALID && g->first.value > 0.0;
+    const char *plural = z->decodes == 1 ? "" : "s";
     if (z->rounds == 0) {
-        snprintf(note, size, "the budget ended before a round of plans was made");
-        return;
+        snprintf(note, size, "the budget ended before the policy had made a plan; give it more");
+    } else if (compares) { /* bench/transfer_rows.py reads this */
+        snprintf(note, size, "the policy made %lld plan%s; %.2f %% better than the initial plan", (long long)z->decodes, plural,
+                 100.0 * (1.0 - z->best.value / g->first.value));
+    } else {
+        snprintf(note, size, "the policy made %lld plan%s", (long long)z->decodes, plural);
     }
-    int length = snprintf(note, size, "%lld decode%s in %d round%s", (long long)z->decodes, z->decodes == 1 ? "" : "s", z->rounds,
-                          z->rounds == 1 ? "" : "s");
-    const bool compares = g->has_first && g->first.reason == STW_VALID && first > 0.0;
-    if (compares && z->greedy > 0.0)
-        length += snprintf(note + length, size - (size_t)length, "; the greedy plan is at %.3f", z->greedy / first);
-    if (compares)
-        length += snprintf(note + length, size - (size_t)length, "; the best is at %.3f of the plan it began with",
-                           z->best.value / first);
-    if (g->problem.places && length > 0 && (size_t)length < size)
-        snprintf(note + length, size - (size_t)length, "; over units, knobs vary by %.2g, %.2g, %.2g, %.2g", z->spread[0],
-                 z->spread[1], z->spread[2], z->spread[3]);
 }
 
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {

@@ -22,7 +22,7 @@ static stw_status check_columns(const stw_policy_config *c, stw_error *error) {
     for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) {
         if (number[k].stated != number[k].known)
             return stw_fail(error, STW_ERROR_INPUT,
-                            "was made for other features than this program's: %s is %d there and %d here; train it anew",
+                            "was made for other features than this program's: %s is %d there and %d here; train it again",
                             number[k].name, number[k].stated, number[k].known);
     }
     return STW_OK;

@@ -362,13 +362,11 @@ static stw_status prepare(context *c, const stw_search *search, stw_arena *arena
 }
 
 static void write_note(const variant *var, char *note, size_t room) {
-    static const char *const shape[] = {"star", "share", "path"}, *const way[] = {"recursive", "at once", "volume"};
     const setting *how = var->setting;
-    char glue[40] = "";
-    if (how->glue > 0.0) snprintf(glue, sizeof glue, ", glue %.2f", how->glue);
-    snprintf(note, room, "%d parts, %s, %s%s, imbalance %.2f, windows %d, latency x %.1f, exponent %.1f%s", var->parts,
-             way[how->algorithm], shape[how->shape], how->size == COARSE ? ", coarse" : "", how->imbalance, how->windows,
-             how->latency, how->exponent, glue);
+    char windows[80] = "";
+    if (how->windows > 1) snprintf(windows, sizeof windows, " in each of %d stretches of the step", how->windows);
+    snprintf(note, room, "%d parts with little between them, at most %.3g %% more work on one device than on average%s",
+             var->parts, 100.0 * (how->imbalance - 1.0), windows);
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
