@@ -85,7 +85,8 @@ TEST(budget, the_cheapest_good_method_runs_first) {
         if (result != NULL && CHECK_EQ_INT(result->count, 2)) {
             check_result(p.simulator, result);
             CHECK_STR(result->entry[0]->candidate.method, "single");
-            CHECK_STR(result->entry[0]->outcome.note, k % 2 == 0 ? "" : "nothing fused: the budget is too short for it; give it more");
+            CHECK_STR(result->entry[0]->outcome.note,
+                      k % 2 == 0 ? "" : "nothing fused: the budget is too short for it; give it more");
             CHECK_STR(result->entry[1]->candidate.method, method[k / 2]);
             CHECK(!stw_result_is_optimal(result));
             CHECK(result->bounds.plan_s == 0.0 && result->noise.draws == 0);
