@@ -374,6 +374,39 @@ TEST(machine, every_field_is_read_in_any_order) {
     stw_machine_destroy(machine);
 }
 
+TEST(machine, links_may_charge_and_have_rates_by_size) {
+    stw_machine *machine = parse(HEAD A_AND_B
+                                 ",\"links\":[{\"from\":\"a\",\"to\":\"b\",\"latency_us\":1,\"receive_us\":2.5,"
+                                 "\"bandwidth_bytes_per_s\":[[65536,8e9],[1048576,2.1e10]],\"send_us\":0.5},"
+                                 "{\"from\":\"b\",\"to\":\"a\",\"latency_us\":1,\"bandwidth_bytes_per_s\":1e9}]}");
+    if (machine == NULL) return;
+    const stw_link *link = stw_machine_link(machine, 0, 1), *back = stw_machine_link(machine, 1, 0);
+    CHECK_NEAR(link->send_us, 0.5, 0.0);
+    CHECK_NEAR(link->receive_us, 2.5, 0.0);
+    CHECK_EQ_INT(link->rate_count, 2);
+    CHECK_NEAR(link->rates[0].bytes, 65536.0, 0.0);
+    CHECK_NEAR(link->rates[0].rate, 8e9, 0.0);
+    CHECK_NEAR(link->bandwidth, 2.1e10, 0.0); /* of large transfers */
+    CHECK(machine->charges && back->rates == NULL);
+    CHECK_NEAR(back->send_us + back->receive_us, 0.0, 0.0);
+    CHECK_EQ_INT(machine->remark.length, 0);
+    check_round_trip(machine);
+    stw_machine_destroy(machine);
+}
+
+TEST(machine, unknown_keys_of_a_link_are_remarked_on) {
+    stw_machine *machine = parse(HEAD A_AND_B
+                                 ",\"links\":[{\"from\":\"a\",\"to\":\"b\",\"latency_us\":1,"
+                                 "\"bandwidth_bytes_per_s\":1e9,\"send_uss\":3,\"x\":[1]}]}");
+    if (machine == NULL) return;
+    CHECK(!machine->charges);
+    CHECK_STR(
+        machine->remark.p,
+        "machine: links[0] 'a' -> 'b' has the key 'send_uss', which is not known and counts for nothing; there are from, to, "
+        "bandwidth_bytes_per_s, latency_us, send_us, receive_us, bus");
+    stw_machine_destroy(machine);
+}
+
 TEST(machine, names_may_hold_anything_printable_or_not) {
     stw_machine *machine =
         parse(HEAD
@@ -581,6 +614,32 @@ static const struct {
     {LINK(FROM_A_TO_B "\"latency_us\":-1"),
      "line 2, column 44: links[0] 'a' -> 'b': latency_us is -1; give 0 or more (at most 2e12)"},
     {LINK(FROM_A_TO_B "\"latency_us\":\"1us\""), "line 2, column 44: links[0] 'a' -> 'b': latency_us must be a number"},
+    {LINK(FROM_A_TO_B REST ",\"send_us\":-1"),
+     "line 2, column 84: links[0] 'a' -> 'b': send_us is -1; give 0 or more (at most 2e12)"},
+    {LINK(FROM_A_TO_B REST ",\"receive_us\":1e999"),
+     "line 2, column 87: links[0] 'a' -> 'b': receive_us is 1e999; give 0 or more (at most 2e12)"},
+    {LINK(FROM_A_TO_B REST ",\"send_us\":3e12"),
+     "line 2, column 84: links[0] 'a' -> 'b': send_us is 3e12; give 0 or more (at most 2e12)"},
+    {LINK(FROM_A_TO_B REST ",\"receive_us\":null"), "line 2, column 87: links[0] 'a' -> 'b': receive_us must be a number"},
+    {LINK(FROM_A_TO_B REST ",\"send_us\":1,\"send_us\":1"),
+     "line 2, column 96: links[0] 'a' -> 'b': \"send_us\" is given twice; keep one"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[]"),
+     "line 2, column 57: links[0] 'a' -> 'b': bandwidth_bytes_per_s is empty; give at least one point"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[1e9]"),
+     "line 2, column 56: links[0] 'a' -> 'b': a point of bandwidth_bytes_per_s must be an array"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[1]]"),
+     "line 2, column 56: links[0] 'a' -> 'b': a point of bandwidth_bytes_per_s is [bytes, bytes per second]"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[1,2,3]]"),
+     "line 2, column 56: links[0] 'a' -> 'b': a point of bandwidth_bytes_per_s is [bytes, bytes per second]"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[0,1e9]]"),
+     "line 2, column 57: links[0] 'a' -> 'b': a size in bandwidth_bytes_per_s is 0; give a number above 0 (1e-100 to 1e100)"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[1,-1e9]]"),
+     "line 2, column 59: links[0] 'a' -> 'b': a rate in bandwidth_bytes_per_s is -1e9; give a number above 0 (1e-100 to 1e100)"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[64,1e9],[64,2e9]]"),
+     "line 2, column 65: links[0] 'a' -> 'b': bandwidth_bytes_per_s has 64 bytes behind 64; give its sizes in ascending order"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[64,1e9],[128,4e9]]"),
+     "line 2, column 65: links[0] 'a' -> 'b': bandwidth_bytes_per_s has 128 bytes take less time than 64; lower its rate, or "
+     "leave the point out"},
     {LINK(FROM_A_TO_B REST ",\"bus\":\"\""), "line 2, column 80: links[0] 'a' -> 'b': bus is empty; give at least one character"},
     {LINK(FROM_A_TO_B REST ",\"bus\":7"), "line 2, column 80: links[0] 'a' -> 'b': bus must be a string"},
     {HEAD A_AND_B ",\"x\":[[[[1,]]]]}", "line 1, column 109: nothing follows this ','"},
@@ -722,6 +781,13 @@ TEST(machine, equal_means_equal_evaluations) {
     DIFFERS(b->device[3].fuses_epilogue[STW_CLASS_MATMUL], true);
     DIFFERS(b->link[1].bandwidth, 9.0);
     DIFFERS(b->link[1].latency_us, 9.0);
+    DIFFERS(b->link[1].send_us, 9.0);
+    DIFFERS(b->link[1].receive_us, 9.0);
+    static const stw_rate some[] = {{64.0, 1e9}}, others[] = {{64.0, 2e9}};
+    a->link[1].rates = b->link[1].rates = some;
+    a->link[1].rate_count = b->link[1].rate_count = 1;
+    DIFFERS(b->link[1].rates, others);
+    DIFFERS(b->link[1].rate_count, 0);
     DIFFERS(b->link[1].channel, 9);
 #undef DIFFERS
     stw_machine_destroy(a);
