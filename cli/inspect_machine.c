@@ -39,7 +39,7 @@ static void show_devices(const stw_machine *machine, stw_arena arena) {
 }
 
 static bool same_link(const stw_link *a, const stw_link *b) {
-    return a->bandwidth == b->bandwidth && a->latency_us == b->latency_us && a->bus == b->bus;
+    return stw_link_equal(a, b) && a->bus == b->bus;
 }
 
 /* The one link that every ordered pair has, or NULL if they differ or some pair has none. */

@@ -56,6 +56,10 @@ static inline const stw_link *stw_machine_link(const stw_machine *machine, int32
     return &machine->link[(int64_t)from * machine->device_count + to];
 }
 
+/* What a transfer costs beside its bytes: the latency, and its charges at both ends. For estimates; the simulator keeps them
+ * apart. */
+static inline double stw_link_fixed_us(const stw_link *link) { return link->latency_us + link->send_us + link->receive_us; }
+
 /* The device description of a kind that we know ("h200", "cpu8"), for times measured on a kind that the machine lacks; false
  * if unknown. Strings are literals. */
 bool stw_device_of_kind(stw_str kind, stw_device *out);
