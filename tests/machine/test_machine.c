@@ -67,8 +67,8 @@ static void check_link(const stw_machine *machine, int32_t from, int32_t to, dou
  */
 
 TEST(machine, families_are_listed) {
-    static const char *const expected[] = {"p100xN",      "v100xN",      "a100xN",     "h100xN",  "h200xN",
-                                           "h200xN-pcie", "h200xN-host", "cpu+h200xN", "KINDxA+B"};
+    static const char *const expected[] = {"p100xN",      "v100xN",      "a100xN",     "h100xN",   "h200xN",
+                                           "h200xN-pcie", "h200xN-host", "cpu+h200xN", "KINDxA+B", "NAME-charged"};
     const int32_t count = (int32_t)(sizeof expected / sizeof expected[0]);
     const char *name, *description;
     for (int32_t i = 0; i < count; i++) {
@@ -231,6 +231,43 @@ TEST(machine, two_hosts) {
     stw_machine_destroy(machine);
 }
 
+TEST(machine, charged_is_the_same_with_charges) {
+    static const char *const names[] = {"h200x4", "p100x2", "h200x2-pcie", "h200x2-host", "cpu+h200x2", "v100x1+2"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s-charged", names[k]);
+        stw_machine *plain = open_machine(names[k]), *charged = open_machine(name);
+        if (plain == NULL || charged == NULL) return;
+        CHECK(charged->charges && !plain->charges && !stw_machine_equal(plain, charged));
+        CHECK_STR(stw_machine_name(charged), name);
+        check_round_trip(charged);
+        for (int32_t i = 0; i < charged->device_count * charged->device_count; i++) {
+            if (charged->link[i].bandwidth <= 0.0) continue;
+            CHECK_NEAR(charged->link[i].send_us, 0.2, 0.0);
+            CHECK_NEAR(charged->link[i].receive_us, 2.8, 0.0);
+            charged->link[i].send_us = charged->link[i].receive_us = 0.0;
+        }
+        CHECK(stw_machine_equal(plain, charged));
+        stw_machine_destroy(plain);
+        stw_machine_destroy(charged);
+    }
+}
+
+/* Tables of version 0.1 are of these files, and so are those that are compared with them. */
+TEST(machine, those_of_the_first_version_stay_what_they_were) {
+    static const char *const names[] = {"p100x2",      "p100x4",      "p100x8",      "v100x4",      "a100x4",     "h100x4",
+                                        "h200x1",      "h200x2",      "h200x4",      "h200x8",      "h200x2+2",   "h200x4+4",
+                                        "h200x2-pcie", "h200x4-pcie", "h200x8-pcie", "h200x4-host", "cpu+h200x1", "cpu+h200x2"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/data/machines/0.1/%s.json", STW_SOURCE_DIR, names[k]);
+        stw_machine *now = open_machine(names[k]), *then = open_machine(path);
+        if (CHECK(now != NULL && then != NULL)) CHECK(stw_machine_equal(now, then));
+        stw_machine_destroy(now);
+        stw_machine_destroy(then);
+    }
+}
+
 TEST(machine, names_that_are_not_built_in) {
     static const char *const names[] = {"",
                                         "h200",
@@ -268,10 +305,11 @@ TEST(machine, names_that_are_not_built_in) {
     stw_error error = {0};
     stw_machine *machine;
     CHECK_EQ_INT(stw_machine_open("h300x4", &machine, &error), STW_ERROR_INPUT);
-    CHECK_STR(error.message,
-              "'h300x4' is neither a file nor a built-in machine; built in are p100xN, v100xN, a100xN, h100xN, h200xN, "
-              "h200xN-pcie, h200xN-host, cpu+h200xN, KINDxA+B (1 to 64 devices in all); describe any other in a file "
-              "(docs/formats/machine.md) and give its path");
+    CHECK_STR(
+        error.message,
+        "'h300x4' is neither a file nor a built-in machine; built in are p100xN, v100xN, a100xN, h100xN, h200xN, "
+        "h200xN-pcie, h200xN-host, cpu+h200xN, KINDxA+B, NAME-charged (1 to 64 devices in all); describe any other in a file "
+        "(docs/formats/machine.md) and give its path");
 }
 
 /* latency + bytes / bandwidth with the least sum of squared relative errors, as builtin.c says. */
