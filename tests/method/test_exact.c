@@ -158,7 +158,7 @@ static outcome run_exact(const small *s, const char *evaluations) {
 
 /* ---- random problems ---- */
 
-typedef enum { AS_IT_IS, TIGHT, CUT, SUDDEN } twist;
+typedef enum { AS_IT_IS, TIGHT, CUT, SUDDEN, CHARGED, CHARGED_AND_TIGHT, CHARGED_AND_SUDDEN } twist;
 
 static void take_times(stw_rng *rng, small *s) {
     for (int32_t i = 0; i < s->graph->N; i++) {
@@ -173,14 +173,28 @@ static void take_times(stw_rng *rng, small *s) {
 }
 
 /* Tight: memory between a fifth and all of what one device would need for everything, unlike for the devices at times. Cut: some
- * links are missing. Sudden: half of everything takes no time, so that much happens within one instant. */
+ * links are missing. Sudden: half of everything takes no time, so that much happens within one instant. Charged: most links take
+ * time from the devices; those of half of the machines are alike, so that devices may be exchanged. */
+static void add_charges(stw_rng *rng, stw_machine *machine) {
+    static const double us[] = {0.0, 0.5, 1.0, 2.0, 3.0};
+    const bool same = stw_rng_below(rng, 2) == 0;
+    double send_us = 1.0, receive_us = 2.0;
+    for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
+        if (machine->link[k].bandwidth <= 0.0) continue;
+        if (!same) send_us = us[stw_rng_below(rng, 5)], receive_us = us[stw_rng_below(rng, 5)];
+        machine->link[k].send_us = send_us;
+        machine->link[k].receive_us = receive_us;
+    }
+    machine->charges = true;
+}
+
 static void change(stw_rng *rng, small *s, twist how) {
     stw_machine *machine = s->machine;
     const int32_t D = machine->device_count;
     const int64_t all = s->result.worst_peak_bytes;
     const bool same = stw_rng_below(rng, 2) == 0;
     int64_t bytes = 0;
-    for (int32_t d = 0; how == TIGHT && d < D; d++) {
+    for (int32_t d = 0; (how == TIGHT || how == CHARGED_AND_TIGHT) && d < D; d++) {
         if (d == 0 || !same) bytes = all / 5 + stw_rng_below(rng, all - all / 5 + 1);
         machine->device[d].memory_bytes = bytes > 0 ? bytes : 1;
     }
@@ -189,7 +203,8 @@ static void change(stw_rng *rng, small *s, twist how) {
         machine->link[k].bandwidth = 0.0;
         machine->complete = false;
     }
-    if (how == SUDDEN) take_times(rng, s);
+    if (how == SUDDEN || how == CHARGED_AND_SUDDEN) take_times(rng, s);
+    if (how >= CHARGED) add_charges(rng, machine);
 }
 
 static small *open_problem(stw_rng *rng, int number, twist how) {
@@ -276,6 +291,21 @@ TEST(exact, equals_it_when_links_are_missing) {
 TEST(exact, equals_it_when_much_takes_no_time) {
     const tally sum = check_problems(304, test_cases(300), SUDDEN);
     CHECK(sum.tried > test_cases(100) && sum.without == 0);
+}
+
+TEST(exact, equals_it_with_charges) {
+    const tally sum = check_problems(305, test_cases(1000), CHARGED);
+    CHECK(sum.tried > test_cases(500) && sum.without == 0);
+}
+
+TEST(exact, equals_it_with_charges_when_memory_is_tight) {
+    const tally sum = check_problems(306, test_cases(600), CHARGED_AND_TIGHT);
+    CHECK(sum.tried > test_cases(300) && sum.without > test_cases(20));
+}
+
+TEST(exact, equals_it_with_charges_when_much_takes_no_time) {
+    const tally sum = check_problems(307, test_cases(400), CHARGED_AND_SUDDEN);
+    CHECK(sum.tried > test_cases(200) && sum.without == 0);
 }
 
 /* ---- by hand ---- */
