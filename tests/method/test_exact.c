@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/exact/exact.h"
 #include "method/method.h"
 #include "support/random.h"
 #include "test.h"
@@ -309,6 +310,39 @@ TEST(exact, equals_it_with_charges_when_much_takes_no_time) {
 }
 
 /* ---- by hand ---- */
+
+static void check_times(stw_exact *x, const double expected_us[3]) {
+    stw_arena arena;
+    stw_exact_model model;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_exact_build(x, &arena, &model, NULL), STW_OK);
+    for (int32_t t = 0; t < 3; t++) CHECK_NEAR((double)model.activity[t].ps / 1e6, expected_us[t], 0.0);
+    stw_arena_destroy(&arena);
+}
+
+TEST(exact, bounds_with_charges_that_are_settled) {
+    /* a on d0 is read by b and c. While b is open, c on d1 does not pay to receive: b may come there and take that over. */
+    const char *charged = ",'send_us':1,'receive_us':2";
+    char links[400];
+    snprintf(links, sizeof links,
+             "{'from':'d0','to':'d1','bandwidth_bytes_per_s':1e6,'latency_us':0%s},"
+             "{'from':'d1','to':'d0','bandwidth_bytes_per_s':1e6,'latency_us':0%s},",
+             charged, charged);
+    small *s = small_open((small_text){
+        .nodes = OP(0, "a", "[]", 1, 5) OP(1, "b", "[0]", 1, 6) OP(2, "c", "[0]", 1, 7), .device_count = 2, .links = links});
+    int32_t device[] = {0, -1, 1}, order[] = {0, 1, 2};
+    stw_exact x = {.s = s->simulator, .tasks = &s->simulator->unfused, .device = device, .task_order = order, .roomy = true};
+    check_times(&x, (double[]){6, 6, 7});
+    device[1] = 0; /* nobody else can: c pays */
+    check_times(&x, (double[]){6, 6, 9});
+    device[1] = 1; /* b does, and c no more */
+    check_times(&x, (double[]){6, 8, 7});
+    device[1] = 1, device[2] = -1; /* the smaller id is placed: it will not change */
+    check_times(&x, (double[]){6, 8, 7});
+    device[0] = -1; /* where it comes from is open: nobody pays */
+    check_times(&x, (double[]){5, 6, 7});
+    small_close(s);
+}
 
 TEST(exact, by_hand) {
     /* a and b at the same time; c reads both, one of them from the other device for 1 us. On one device: 9. */
