@@ -103,7 +103,10 @@ static void put_charge(trace *t, int32_t k, int64_t charge) {
     begin_event(t);
     fprintf(t->file, "{\"ph\":\"X\",\"name\":\"charges\",\"cat\":\"charge\",\"pid\":%d,\"tid\":%d", DEVICES_PID,
             device_tid(t->timeline->device[k]));
-    put_span(t, end - charge, end);
+    const int64_t from_ns = to_ns(end - charge),
+                  to = to_ns(end) - 1; /* a nanosecond short: within the task's in any arithmetic */
+    put_time(t, from_ns);
+    put_duration(t, from_ns, to > from_ns ? to : from_ns);
     fprintf(t->file, ",\"args\":{\"of\":%d,\"start_ps\":%" PRId64 ",\"end_ps\":%" PRId64 "}}", t->timeline->tasks->task_node[k],
             end - charge, end);
 }
