@@ -38,9 +38,7 @@ static void show_devices(const stw_machine *machine, stw_arena arena) {
     cli_table_print(&table, stdout);
 }
 
-static bool same_link(const stw_link *a, const stw_link *b) {
-    return a->bandwidth == b->bandwidth && a->latency_us == b->latency_us && a->bus == b->bus;
-}
+static bool same_link(const stw_link *a, const stw_link *b) { return stw_link_equal(a, b) && a->bus == b->bus; }
 
 /* The one link that every ordered pair has, or NULL if they differ or some pair has none. */
 static const stw_link *common_link(const stw_machine *machine) {
@@ -60,8 +58,16 @@ static const stw_link *common_link(const stw_machine *machine) {
 static void add_link(cli_table *table, const stw_machine *machine, const char *from, const char *to, const stw_link *link) {
     cli_table_add(table, CLI_PLAIN, "%s", from);
     cli_table_add(table, CLI_PLAIN, "%s", to);
-    cli_table_add(table, CLI_PLAIN, "%s/s", cli_bytes(link->bandwidth).text);
+    if (link->rates == NULL) {
+        cli_table_add(table, CLI_PLAIN, "%s/s", cli_bytes(link->bandwidth).text);
+    } else { /* of small transfers, and of large ones */
+        cli_table_add(table, CLI_PLAIN, "%s to %s/s", cli_bytes(link->rates[0].rate).text, cli_bytes(link->bandwidth).text);
+    }
     cli_table_add(table, CLI_PLAIN, "%s", cli_time(link->latency_us * 1e-6, 3).text);
+    if (machine->charges) {
+        cli_table_add(table, CLI_PLAIN, "%s", cli_time(link->send_us * 1e-6, 3).text);
+        cli_table_add(table, CLI_PLAIN, "%s", cli_time(link->receive_us * 1e-6, 3).text);
+    }
     if (link->bus >= 0) {
         cli_table_add(table, CLI_PLAIN, "%.*s", STW_STR_SHOW(machine->bus_name[link->bus]));
     } else {
@@ -72,8 +78,11 @@ static void add_link(cli_table *table, const stw_machine *machine, const char *f
 static void show_links(const stw_machine *machine, stw_arena arena) {
     static const cli_column columns[] = {
         {"from", CLI_LEFT}, {"to", CLI_LEFT}, {"bandwidth", CLI_RIGHT}, {"latency", CLI_RIGHT}, {"bus", CLI_LEFT}};
+    static const cli_column charged[] = {{"from", CLI_LEFT},     {"to", CLI_LEFT},    {"bandwidth", CLI_RIGHT},
+                                         {"latency", CLI_RIGHT}, {"send", CLI_RIGHT}, {"receive", CLI_RIGHT},
+                                         {"bus", CLI_LEFT}};
     cli_table table;
-    cli_table_begin(&table, &arena, columns, 5);
+    cli_table_begin(&table, &arena, machine->charges ? charged : columns, machine->charges ? 7 : 5);
     const stw_link *common = common_link(machine);
     int32_t links = 0;
     if (common != NULL) add_link(&table, machine, "every device", "every other", common);

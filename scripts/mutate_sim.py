@@ -37,6 +37,8 @@ TIMEOUT_S = 30
 
 ENGINE = "src/sim/engine.c"
 QUEUES = "src/sim/queues.h"
+CHARGES = "src/sim/charges.c"
+CHARGES_H = "src/sim/charges.h"
 SIMULATE = "src/sim/simulate.c"
 TASKS = "src/plan/tasks.c"
 MEMBERSHIP = "src/plan/membership.c"
@@ -86,12 +88,47 @@ FAULTS = [
      ("    if (e->machine->queues) e->channel_running[channel] = t;", "    e->channel_running[channel] = t;"),
      ("        while (!e->machine->queues && e->channel_queue[channel] >= 0);", "        while (false);")),
     ("a transfer without bytes takes no time", MODEL,
-     ("    return round_ps(link->latency_us * 1e6 + (double)bytes",
-      "    return bytes == 0 ? 0 : round_ps(link->latency_us * 1e6 + (double)bytes")),
+     ("    return round_ps(link->latency_us * 1e6 + transfer_s",
+      "    return bytes == 0 ? 0 : round_ps(link->latency_us * 1e6 + transfer_s")),
+    ("up to the first point of a table, the last rate", MODEL,
+     ("    if (k == 0) return bytes / rates[0].rate;", "    if (k == 0) return bytes / link->bandwidth;")),
+    ("beyond the last point of a table, the first rate", MODEL,
+     ("    if (k == link->rate_count) return bytes / link->bandwidth;",
+      "    if (k == link->rate_count) return bytes / rates[0].rate;")),
+    ("between two points of a table, the rate of the next", MODEL,
+     ("    return below + (bytes - rates[k - 1].bytes) * ((above - below) / (rates[k].bytes - rates[k - 1].bytes));",
+      "    (void)below, (void)above;\n    return bytes / rates[k].rate;")),
     ("halves are rounded down", MODEL, ("(ps - (double)whole >= 0.5)", "(ps - (double)whole > 0.5)")),
     ("a step of exactly 2^62 ps is too long", ENGINE,
      ("    if (duration > STW_MAX_STEP_PS - e->now) e->overflow = true;",
       "    if (duration >= STW_MAX_STEP_PS - e->now) e->overflow = true;")),
+    # charges
+    ("who sends pays nothing", CHARGES,
+     ("    if (sender >= 0) c->charge[sender] = stw_add_ps(c->charge[sender], send);\n", "    (void)sender, (void)send;\n")),
+    ("who receives pays nothing", CHARGES,
+     ("    c->charge[receiver] = stw_add_ps(c->charge[receiver], receive);\n", "    (void)receiver, (void)receive;\n")),
+    ("the two charges are exchanged", CHARGES,
+     ("stw_cost_us_to_ps(link->send_us)", "stw_cost_us_to_ps(link->receive_us)"),
+     ("receive = stw_scale_ps(c->options, stw_cost_us_to_ps(link->receive_us)",
+      "receive = stw_scale_ps(c->options, stw_cost_us_to_ps(link->send_us)")),
+    ("the largest id receives", CHARGES, ("|| task < receiver[d])", "|| task > receiver[d])")),
+    ("the reader of the first view receives", CHARGES, (" || task < receiver[d])", ")")),
+    ("a task pays for one of the transfers that it sends", CHARGES,
+     ("c->charge[sender] = stw_add_ps(c->charge[sender], send);", "c->charge[sender] = send;")),
+    ("a task pays for one of the transfers that it receives", CHARGES,
+     ("c->charge[receiver] = stw_add_ps(c->charge[receiver], receive);", "c->charge[receiver] = receive;")),
+    ("the link back charges", CHARGES,
+     ("stw_machine_link(c->machine, from, to);", "stw_machine_link(c->machine, to, from);")),
+    ("parameters charge nobody", CHARGES, ("value] & STW_VALUE_EVERYWHERE) continue;", "value] & (STW_VALUE_EVERYWHERE | STW_VALUE_RESIDENT)) continue;")),
+    ("inputs and constants charge too", CHARGES, ("value] & STW_VALUE_EVERYWHERE) continue;", "value] & 0) continue;")),
+    ("values without bytes charge nothing", CHARGES,
+     ("value] & STW_VALUE_EVERYWHERE) continue;", "value] & STW_VALUE_EVERYWHERE || tasks->value_bytes[value] == 0) continue;")),
+    ("a task without a duration pays nothing", ENGINE,
+     ("    if (e->charge != NULL) {\n        duration =", "    if (e->charge != NULL && duration > 0) {\n        duration =")),
+    ("charges are not busy time", ENGINE,
+     ("    e->busy[device] += end - e->now;", "    e->busy[device] += end - e->now - (e->charge != NULL && !e->overflow ? e->charge[task] : 0);")),
+    ("charges that last too long start over", CHARGES_H,
+     ("return b > STW_MAX_STEP_PS - a ? INT64_MAX : a + b;", "return (int64_t)(((uint64_t)a + (uint64_t)b) & ((1ULL << 62) - 1));")),
     # views
     ("the bytes of views are not capped", ENGINE,
      ("    e->dest_bytes[device] = part >= whole - e->dest_bytes[device] ? whole : e->dest_bytes[device] + part;",

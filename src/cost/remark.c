@@ -161,9 +161,13 @@ static stw_str warn_of_partitions(const stw_costs *costs, stw_arena *arena) {
         parts.p, parts.length > 0 ? ", " : "", collectives, collectives == 1 ? "" : "s");
 }
 
+static stw_str warn_of_machine(const stw_costs *costs, stw_arena *arena) {
+    return costs->machine->remark.length == 0 ? (stw_str){0} : stw_str_copy(arena, costs->machine->remark);
+}
+
 /* All that there may be to warn of; to add something, add a row. A row gives one line, or nothing. */
 static stw_str (*const warnings[])(const stw_costs *costs, stw_arena *arena) = {
-    warn_of_costs, warn_of_open_sizes, warn_of_unknown, warn_of_loops, warn_of_partitions,
+    warn_of_machine, warn_of_costs, warn_of_open_sizes, warn_of_unknown, warn_of_loops, warn_of_partitions,
 };
 enum { WARNINGS = sizeof warnings / sizeof warnings[0] };
 

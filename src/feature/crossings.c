@@ -10,7 +10,7 @@ static void find_mean_link(const stw_machine *machine, stw_crossings *out) {
         for (int32_t to = 0; to < machine->device_count; to++) {
             const stw_link *link = stw_machine_link(machine, from, to);
             if (from == to || link->bandwidth <= 0.0) continue;
-            out->latency_us += link->latency_us;
+            out->latency_us += stw_link_fixed_us(link);
             out->us_per_byte += 1e6 / link->bandwidth;
             count++;
         }

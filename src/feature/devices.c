@@ -17,7 +17,7 @@ static device_links links_of(const stw_machine *machine, int32_t device) {
         sum.in += pair[1]->bandwidth;
         for (int k = 0; k < 2; k++) {
             if (pair[k]->bandwidth <= 0.0) continue;
-            sum.latency_us += pair[k]->latency_us;
+            sum.latency_us += stw_link_fixed_us(pair[k]);
             count++;
         }
     }

@@ -21,7 +21,7 @@ static stw_status read_links(const stw_machine *machine, stw_arena *arena, stw_f
     for (int32_t k = 0; k < D * D; k++) {
         if (k / D == k % D) continue;
         const bool linked = machine->link[k].bandwidth > 0.0;
-        latency[k] = linked ? 1e6 * machine->link[k].latency_us : INFINITY;
+        latency[k] = linked ? 1e6 * stw_link_fixed_us(&machine->link[k]) : INFINITY;
         per_byte[k] = linked ? 1e12 / machine->link[k].bandwidth : 0.0;
     }
     *out = (stw_feature_links){D, latency, per_byte};

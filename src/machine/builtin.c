@@ -1,7 +1,8 @@
 /* Machines that need no file. A name says it all:
  *
  *     KINDxN  h200xN-pcie  h200xN-host  cpu+h200xN  KINDxA+B        (KIND: the rows of kinds.def with a link)
- */
+ *
+ * and each of them with "-charged" behind it: the same, with what transfers take from the devices themselves. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,11 @@ static const link_speed nic = {50e9, 20.0};  /* one 400 Gb/s adapter per host */
 static const link_speed host_to_device = {55.2e9, 14.0};
 static const link_speed device_to_host = {55.1e9, 13.0};
 
+/* What a transfer takes from the two devices, measured on an H200 cut into two groups of SMs (bench/charges.py,
+ * docs/results/charges.md): an event that another group waits for, and that wait with a copy of 256 bytes behind it. For devices
+ * that are GPUs of their own, and for other kinds, they are assumed. */
+static const double charged_send_us = 0.2, charged_receive_us = 2.8;
+
 typedef struct kind_link {
     const char *kind, *family;
     double bandwidth; /* bytes/s between two of them; 0: no machine of this kind alone */
@@ -41,6 +47,7 @@ static const struct {
     {"h200xN-host", "N H200 that copy through the host; all share one bus of 55.1 GB/s, 27 us"},
     {"cpu+h200xN", "eight threads of the host and N H200; about 55 GB/s and 14 us between host and device"},
     {"KINDxA+B", "two hosts with A and B devices (h200x2+2); 50 GB/s and 20 us between them, shared per direction"},
+    {"MACHINE-charged", "any of the others; a transfer also takes 0.2 us from who sends and 2.8 us from who receives"},
 };
 
 bool stw_machine_list(int32_t index, const char **name, const char **description) {
@@ -65,6 +72,7 @@ typedef struct machine_layout { /* what a name says */
     bool cpu;              /* device 0 is the host's processor */
     int32_t first, second; /* devices of the two hosts; second is 0 without a second host */
     fabric fabric;
+    bool charged;
 } machine_layout;
 
 static bool take(stw_str *rest, const char *text) {
@@ -108,6 +116,7 @@ static bool read_name(stw_str name, machine_layout *out) {
     } else if (h200 && take(&name, "-host")) {
         out->fabric = HOST;
     }
+    out->charged = take(&name, "-charged");
     return name.length == 0 && out->cpu + out->first + out->second <= STW_MAX_DEVICES;
 }
 
@@ -152,6 +161,7 @@ static stw_status add_links(stw_machine *machine, const machine_layout *layout, 
             const link_speed speed = speed_between(layout, from, to, &bus);
             stw_link *link = &machine->link[(int64_t)from * machine->device_count + to];
             *link = (stw_link){.bandwidth = speed.bandwidth, .latency_us = speed.latency_us, .bus = -1};
+            if (layout->charged) link->send_us = charged_send_us, link->receive_us = charged_receive_us;
             if (bus != NULL) TRY(stw_machine_bus(machine, stw_str_of(bus), &link->bus, error));
         }
     }

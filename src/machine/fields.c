@@ -1,7 +1,10 @@
 #include "machine/fields.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/escape.h"
 
 bool stw_field_fail(stw_machine_reader *r, const char *at, const char *format, ...) {
     char message[300];
@@ -22,12 +25,26 @@ bool stw_field_want(stw_machine_reader *r, const char *key, stw_json_type type) 
     return stw_field_fail(r, NULL, "%s must be %s", key, names[type]);
 }
 
+/* Once for a machine: the others are likely to be the same in other links. */
+static void remark_on_key(stw_machine_reader *r, stw_str key, const char *const *keys, int32_t count) {
+    char list[200] = "", text[600];
+    size_t length = 0;
+    for (int32_t i = 0; i < count && length < sizeof list; i++) {
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i == 0 ? "" : ", ", keys[i]);
+    }
+    snprintf(text, sizeof text, "machine: %s has the key '%.*s', which is not known and counts for nothing; there are %s",
+             r->subject, key.length < 60 ? (int)key.length : 60, key.p, list);
+    stw_escape_text(text, sizeof text);
+    r->machine->remark = stw_str_copy(&r->machine->arena, stw_str_of(text));
+}
+
 int32_t stw_field_next(stw_machine_reader *r, const char *const *keys, int32_t count, uint32_t *seen) {
     stw_str key;
     while (stw_json_key(r->json, &key)) {
         int32_t i = 0;
         while (i < count && !stw_str_is(key, keys[i])) i++;
         if (i == count) {
+            if (r->warns && r->machine->remark.length == 0) remark_on_key(r, key, keys, count);
             stw_json_skip(r->json, NULL);
         } else if ((*seen >> i & 1) != 0) {
             stw_field_fail(r, NULL, "\"%s\" is given twice; keep one", keys[i]);

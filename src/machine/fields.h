@@ -9,6 +9,7 @@ typedef struct stw_machine_reader {
     stw_json *json;
     stw_machine *machine; /* being filled; keeps the strings; NULL while the head is read */
     char subject[200];    /* what messages speak of: "devices[2] 'h200:2'" */
+    bool warns;           /* the machine gets a remark on keys that are not known; else they are skipped */
 } stw_machine_reader;
 
 /* Fails at `at`, or where the reader is if that is NULL. Always false. */

@@ -82,6 +82,15 @@ static void number_cost_classes(stw_machine *machine) {
     }
 }
 
+bool stw_link_equal(const stw_link *a, const stw_link *b) {
+    if (a->bandwidth != b->bandwidth || a->latency_us != b->latency_us || a->rate_count != b->rate_count) return false;
+    if (a->send_us != b->send_us || a->receive_us != b->receive_us) return false;
+    for (int32_t k = 0; k < a->rate_count; k++) {
+        if (a->rates[k].bytes != b->rates[k].bytes || a->rates[k].rate != b->rates[k].rate) return false;
+    }
+    return true;
+}
+
 /* In the order of the link matrix, so that the numbers say which links share a channel and nothing else. Without queues buses
  * have no meaning and every link is its own. */
 static stw_status number_channels(stw_machine *machine, stw_arena scratch, stw_error *error) {
@@ -90,6 +99,7 @@ static stw_status number_channels(stw_machine *machine, stw_arena scratch, stw_e
     for (int32_t b = 0; b < machine->bus_count; b++) bus_channel[b] = -1;
     machine->channel_count = 0;
     machine->complete = true;
+    machine->charges = false;
     for (int32_t from = 0; from < machine->device_count; from++) {
         for (int32_t to = 0; to < machine->device_count; to++) {
             stw_link *link = &machine->link[(int64_t)from * machine->device_count + to];
@@ -98,6 +108,7 @@ static stw_status number_channels(stw_machine *machine, stw_arena scratch, stw_e
                 if (from != to) machine->complete = false;
                 continue;
             }
+            machine->charges |= link->send_us > 0.0 || link->receive_us > 0.0;
             int32_t *shared = machine->queues && link->bus >= 0 ? &bus_channel[link->bus] : NULL;
             link->channel = shared != NULL && *shared >= 0 ? *shared : machine->channel_count++;
             if (shared != NULL) *shared = link->channel;
@@ -120,7 +131,7 @@ bool stw_machine_equal(const stw_machine *a, const stw_machine *b) {
     const int64_t pairs = (int64_t)a->device_count * a->device_count;
     for (int64_t i = 0; i < pairs; i++) { /* equal channels: the same links share, whatever their buses are called */
         const stw_link *x = &a->link[i], *y = &b->link[i];
-        if (x->bandwidth != y->bandwidth || x->latency_us != y->latency_us || x->channel != y->channel) return false;
+        if (!stw_link_equal(x, y) || x->channel != y->channel) return false;
     }
     return true;
 }

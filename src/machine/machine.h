@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "graph/ops.h"
 
-enum { STW_MAX_DEVICES = 64 };
+enum { STW_MAX_DEVICES = 64, STW_MAX_RATES = 64 };
 
 typedef struct stw_device {
     stw_str name;
@@ -20,9 +20,16 @@ typedef struct stw_device {
     int32_t cost_class; /* devices with equal cost_class take equal times; numbered from 0 */
 } stw_device;
 
+typedef struct stw_rate { /* a transfer of this many bytes has this rate, in bytes per second */
+    double bytes, rate;
+} stw_rate;
+
 typedef struct stw_link {
-    double bandwidth; /* bytes per second; 0: there is no link */
+    double bandwidth; /* bytes per second, of large transfers where it differs by size; 0: there is no link */
     double latency_us;
+    double send_us, receive_us; /* charges: what a transfer takes from the devices at its two ends */
+    const stw_rate *rates;      /* (rate_count) by ascending size; NULL: `bandwidth` for all sizes */
+    int32_t rate_count;
     int32_t channel; /* what it queues on: its own, or its bus's; numbered from 0 */
     int32_t bus;     /* index of bus_name, or -1 */
 } stw_link;
@@ -39,13 +46,19 @@ struct stw_machine {
     int32_t *class_device; /* (cost_class_count) one device of each class */
     int32_t bus_count;
     stw_str *bus_name;
-    bool complete; /* every ordered pair has a link */
-    int32_t host;  /* transfers between other devices are staged through its memory; -1: none is */
+    bool complete;  /* every ordered pair has a link */
+    bool charges;   /* some link charges something */
+    int32_t host;   /* transfers between other devices are staged through its memory; -1: none is */
+    stw_str remark; /* on the file, for the user: keys of links that nobody knows; or empty */
 };
 
 static inline const stw_link *stw_machine_link(const stw_machine *machine, int32_t from, int32_t to) {
     return &machine->link[(int64_t)from * machine->device_count + to];
 }
+
+/* What a transfer costs beside its bytes: the latency, and its charges at both ends. For estimates; the simulator keeps them
+ * apart. */
+static inline double stw_link_fixed_us(const stw_link *link) { return link->latency_us + link->send_us + link->receive_us; }
 
 /* The device description of a kind that we know ("h200", "cpu8"), for times measured on a kind that the machine lacks; false
  * if unknown. Strings are literals. */
@@ -60,6 +73,8 @@ stw_status stw_machine_read(stw_json *json, stw_machine **out, stw_error *error)
 void stw_machine_write(const stw_machine *machine, stw_json_writer *writer);
 /* Equal in everything that matters to an evaluation (not the name of the machine). */
 bool stw_machine_equal(const stw_machine *a, const stw_machine *b);
+/* Two links over which everything takes and charges the same; channels are left aside. */
+bool stw_link_equal(const stw_link *a, const stw_link *b);
 
 /* Making one: create, fill in devices and links, finish. */
 /* `device_count` (1 to STW_MAX_DEVICES) blank devices, no links, contention queue. */

@@ -1,5 +1,7 @@
 /* Reads machine files. Keys come in any order and links name devices, so there are two passes: the first checks the head and
  * remembers where `devices` and `links` begin, the second reads them there. */
+#include <string.h>
+
 #include "machine/fields.h"
 #include "machine/machine.h"
 
@@ -145,8 +147,68 @@ static int32_t read_end(stw_machine_reader *r, const char *key) {
     return -1;
 }
 
-enum { FROM, TO, LINK_BANDWIDTH, LATENCY, BUS, LINK_KEY_COUNT };
-static const char *const link_keys[LINK_KEY_COUNT] = {"from", "to", "bandwidth_bytes_per_s", "latency_us", "bus"};
+enum { FROM, TO, LINK_BANDWIDTH, LATENCY, SEND, RECEIVE, BUS, LINK_KEY_COUNT };
+static const char *const link_keys[LINK_KEY_COUNT] = {"from",       "to", "bandwidth_bytes_per_s", "latency_us", "send_us",
+                                                      "receive_us", "bus"};
+
+/* [bytes, bytes per second]; `before` is the point before it, or NULL. */
+static bool read_rate(stw_machine_reader *r, const stw_rate *before, stw_rate *out) {
+    static const char *const what[] = {"a size in bandwidth_bytes_per_s", "a rate in bandwidth_bytes_per_s"};
+    double *const value[] = {&out->bytes, &out->rate};
+    if (!stw_field_want(r, "a point of bandwidth_bytes_per_s", STW_JSON_ARRAY)) return false;
+    const char *at = r->json->cursor;
+    int32_t count = 0;
+    if (!stw_json_array(r->json)) return false;
+    for (; stw_json_item(r->json); count++) {
+        if (count >= 2) {
+            stw_json_skip(r->json, NULL);
+        } else if (!stw_field_number(r, what[count], STW_ABOVE_ZERO, value[count])) {
+            return false;
+        }
+    }
+    if (r->json->failed) return false;
+    if (count != 2) {
+        return stw_field_fail(r, at, "a point of bandwidth_bytes_per_s is [bytes, bytes per second]");
+    }
+    if (before == NULL) return true;
+    if (!(out->bytes > before->bytes)) {
+        return stw_field_fail(r, at, "bandwidth_bytes_per_s has %.10g bytes behind %.10g; give its sizes in ascending order",
+                              out->bytes, before->bytes);
+    }
+    if (out->bytes / out->rate < before->bytes / before->rate) {
+        return stw_field_fail(r, at,
+                              "bandwidth_bytes_per_s has %.10g bytes take less time than %.10g; lower its rate, or leave "
+                              "the point out",
+                              out->bytes, before->bytes);
+    }
+    return true;
+}
+
+/* A number, or a table by size. */
+static bool read_bandwidth(stw_machine_reader *r, stw_link *link) {
+    if (stw_json_peek(r->json) != STW_JSON_ARRAY) {
+        return stw_field_number(r, link_keys[LINK_BANDWIDTH], STW_ABOVE_ZERO, &link->bandwidth);
+    }
+    stw_rate rates[STW_MAX_RATES];
+    int32_t count = 0;
+    if (!stw_json_array(r->json)) return false;
+    while (stw_json_item(r->json)) {
+        if (count == STW_MAX_RATES) {
+            return stw_field_fail(r, NULL, "bandwidth_bytes_per_s has more than %d points; leave some out", STW_MAX_RATES);
+        }
+        if (!read_rate(r, count == 0 ? NULL : &rates[count - 1], &rates[count])) return false;
+        count++;
+    }
+    if (r->json->failed) return false;
+    if (count == 0) return stw_field_fail(r, NULL, "bandwidth_bytes_per_s is empty; give at least one point");
+    stw_rate *copy = STW_NEW(&r->machine->arena, stw_rate, count);
+    if (copy == NULL) return stw_field_fail(r, NULL, "out of memory for bandwidth_bytes_per_s");
+    memcpy(copy, rates, (size_t)count * sizeof *copy);
+    link->rates = copy;
+    link->rate_count = count;
+    link->bandwidth = copy[count - 1].rate;
+    return true;
+}
 
 static void name_link(stw_machine_reader *r, int32_t index, const int32_t end[2]) {
     const stw_str from = r->machine->device[end[FROM]].name, to = r->machine->device[end[TO]].name;
@@ -163,6 +225,7 @@ static bool read_link(stw_machine_reader *r, int32_t index, stw_error *error) {
     stw_str bus = {0};
     stw_link link = {.bus = -1, .channel = -1};
     if (!stw_json_object(r->json)) return false;
+    r->warns = true;
     for (int32_t key; (key = stw_field_next(r, link_keys, LINK_KEY_COUNT, &seen)) >= 0;) {
         switch (key) {
             case FROM:
@@ -170,11 +233,14 @@ static bool read_link(stw_machine_reader *r, int32_t index, stw_error *error) {
                 end[key] = read_end(r, link_keys[key]);
                 if (end[FROM] >= 0 && end[TO] >= 0) name_link(r, index, end);
                 break;
-            case LINK_BANDWIDTH: stw_field_number(r, link_keys[key], STW_ABOVE_ZERO, &link.bandwidth); break;
+            case LINK_BANDWIDTH: read_bandwidth(r, &link); break;
             case LATENCY: stw_field_number(r, link_keys[key], STW_ZERO_OR_MORE, &link.latency_us); break;
+            case SEND: stw_field_number(r, link_keys[key], STW_ZERO_OR_MORE, &link.send_us); break;
+            case RECEIVE: stw_field_number(r, link_keys[key], STW_ZERO_OR_MORE, &link.receive_us); break;
             default: stw_field_text(r, "bus", false, &bus); break;
         }
     }
+    r->warns = false;
     if (r->json->failed) return false;
     const uint32_t needed = 1u << FROM | 1u << TO | 1u << LINK_BANDWIDTH | 1u << LATENCY;
     if (!stw_field_check(r, at, link_keys, needed, seen, "every link has one")) return false;

@@ -52,13 +52,31 @@ static void write_device(const stw_device *device, stw_json_writer *writer) {
     stw_json_end_object(writer);
 }
 
+static void write_rates(const stw_link *link, stw_json_writer *writer) {
+    stw_json_write_key(writer, "bandwidth_bytes_per_s");
+    stw_json_begin_array(writer);
+    for (int32_t k = 0; k < link->rate_count; k++) {
+        stw_json_begin_array(writer);
+        stw_json_write_double(writer, link->rates[k].bytes);
+        stw_json_write_double(writer, link->rates[k].rate);
+        stw_json_end_array(writer);
+    }
+    stw_json_end_array(writer);
+}
+
 static void write_link(const stw_machine *machine, int32_t from, int32_t to, stw_json_writer *writer) {
     const stw_link *link = stw_machine_link(machine, from, to);
     stw_json_begin_object(writer);
     stw_json_field_string(writer, "from", machine->device[from].name);
     stw_json_field_string(writer, "to", machine->device[to].name);
-    stw_json_field_double(writer, "bandwidth_bytes_per_s", link->bandwidth);
+    if (link->rates == NULL) {
+        stw_json_field_double(writer, "bandwidth_bytes_per_s", link->bandwidth);
+    } else {
+        write_rates(link, writer);
+    }
     stw_json_field_double(writer, "latency_us", link->latency_us);
+    if (link->send_us > 0.0) stw_json_field_double(writer, "send_us", link->send_us);
+    if (link->receive_us > 0.0) stw_json_field_double(writer, "receive_us", link->receive_us);
     if (link->bus >= 0) stw_json_field_string(writer, "bus", machine->bus_name[link->bus]);
     stw_json_end_object(writer);
 }

@@ -25,7 +25,7 @@ static void find_links(const stw_costs *costs, stw_device_set *set) {
         for (int32_t b = 0; b < set->count; b++) {
             const stw_link *link = stw_machine_link(costs->machine, set->device[a], set->device[b]);
             if (a == b || link->bandwidth <= 0.0) continue;
-            set->latency_us += link->latency_us;
+            set->latency_us += stw_link_fixed_us(link);
             set->us_per_byte += 1e6 / link->bandwidth;
             links++;
         }

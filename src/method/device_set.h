@@ -8,7 +8,7 @@ typedef struct stw_device_set {
     int32_t count;                   /* at least 1 */
     int32_t device[STW_MAX_DEVICES]; /* ascending */
     double speed[STW_MAX_DEVICES];   /* share of the whole graph's work per microsecond; by place in the set */
-    double latency_us, us_per_byte;  /* means over the links within the set; 0 without links */
+    double latency_us, us_per_byte;  /* means over the links within the set, charges included; 0 without links */
 } stw_device_set;
 
 enum { STW_MAX_DEVICE_SETS = 3 };

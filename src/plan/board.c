@@ -94,7 +94,10 @@ static void look_at_read(stw_board *b, const stw_board_read *read, bool alone, i
         if (ready < 0.0 || !is_there(b, read, d)) {
             /* A further piece travels with the first: it pays no latency of its own. */
             const double us = (ready < 0.0 ? base->latency[links + d] : 0.0) + read->bytes * base->us_per_byte[links + d];
-            double begin = value->ready;
+            const bool charges = base->send_us != NULL && ready < 0.0;
+            const double send_us = charges && base->tasks->value_task[read->value] >= 0 ? base->send_us[links + d] : 0.0;
+            const double receive_us = charges ? base->receive_us[links + d] : 0.0;
+            double begin = value->ready + send_us;
             if (b->rules.queues) {
                 const int32_t c = base->channel[links + d];
                 const int64_t look = b->look_count * STW_MAX_DEVICES + d;
@@ -106,7 +109,8 @@ static void look_at_read(stw_board *b, const stw_board_read *read, bool alone, i
                 }
             }
             ready = begin + us;
-            b->comm[d] += us;
+            b->comm[d] += us + send_us + receive_us;
+            b->charge[d] += receive_us;
             b->need[d] += read->bytes;
         }
         if (ready > b->ready[d]) b->ready[d] = ready;
@@ -140,7 +144,7 @@ void stw_board_look(stw_board *b, int32_t task, int32_t first, int32_t last) {
         waited = stw_larger(waited, b->task_end[base->wait[w]]);
     for (int32_t d = first; d <= last; d++) {
         b->ready[d] = waited;
-        b->comm[d] = b->need[d] = 0.0;
+        b->comm[d] = b->charge[d] = b->need[d] = 0.0;
     }
     b->look_count++;
     const int32_t from = base->read_start[task], to = base->read_start[task + 1];
@@ -162,8 +166,8 @@ static void bind_atom(stw_board *b, int32_t atom, int32_t device) {
     b->held[device] += b->base->atom_bytes[atom];
 }
 
-/* Brings one value to the device; returns when it is there. */
-static double fetch(stw_board *b, const stw_board_read *read, int32_t device) {
+/* Brings one value to the device; returns when it is there. *charge: what receiving it adds to the reader. */
+static double fetch(stw_board *b, const stw_board_read *read, int32_t device, double *charge) {
     const stw_board_base *base = b->base;
     const stw_board_value *value = &b->value[read->value];
     double *there = &b->arrival[(int64_t)read->value * base->D + device];
@@ -171,9 +175,15 @@ static double fetch(stw_board *b, const stw_board_read *read, int32_t device) {
     const int64_t link = (int64_t)value->device * base->D + device;
     const bool linked = base->latency[link] < STW_FAR_US; /* if not, the plan is invalid anyway */
     const double us = linked ? (*there < 0.0 ? base->latency[link] : 0.0) + read->bytes * base->us_per_byte[link] : 0.0;
-    double end = value->ready + us;
-    if (b->rules.queues && linked)
-        end = stw_calendar_take(&b->channel[base->channel[link]], b->rules.channel_gaps, value->ready, us);
+    double begin = value->ready;
+    if (base->send_us != NULL && linked && *there < 0.0) {
+        const double send_us = base->tasks->value_task[read->value] >= 0 ? base->send_us[link] : 0.0;
+        *charge += base->receive_us[link];
+        begin += send_us;
+        if (send_us > 0.0) stw_calendar_take(&b->device[value->device], b->rules.insertion, value->ready, send_us);
+    }
+    double end = begin + us;
+    if (b->rules.queues && linked) end = stw_calendar_take(&b->channel[base->channel[link]], b->rules.channel_gaps, begin, us);
     b->held[device] += read->bytes;
     const int32_t row = base->piece_row[read->value];
     if (row >= 0) b->there[(int64_t)row * base->D + device] |= read->pieces;
@@ -225,7 +235,7 @@ static void publish(stw_board *b, int32_t task, int32_t device, double end) {
 
 void stw_board_place(stw_board *b, int32_t task, int32_t device) {
     const stw_board_base *base = b->base;
-    double ready = 0.0;
+    double ready = 0.0, charge = 0.0;
     bind_atom(b, base->atom[base->tasks->task_node[task]], device);
     for (int32_t w = base->wait_start[task]; w < base->wait_start[task + 1]; w++)
         ready = stw_larger(ready, b->task_end[base->wait[w]]);
@@ -236,9 +246,10 @@ void stw_board_place(stw_board *b, int32_t task, int32_t device) {
             bind_atom(b, base->atom[base->tasks->value_node[read->value]], device);
             home = home_of(b, read->value);
         }
-        if (home >= 0) ready = stw_larger(ready, fetch(b, read, device));
+        if (home >= 0) ready = stw_larger(ready, fetch(b, read, device, &charge));
     }
-    const double end = stw_calendar_take(&b->device[device], b->rules.insertion, ready, stw_board_us(base, task, device));
+    const double us = stw_board_us(base, task, device) + charge;
+    const double end = stw_calendar_take(&b->device[device], b->rules.insertion, ready, us);
     b->task_device[task] = device;
     b->task_end[task] = end;
     b->end_us = stw_larger(b->end_us, end);

@@ -2,7 +2,9 @@
  *
  * The base holds what does not change from pass to pass and is shared by threads. A board is one pass: look at a task, choose a
  * device, place it there. Its clock is close to the simulator's (copies are made once per device, channels may queue, views are
- * charged their own bytes) but goes by the order of placing instead of priorities. Times in microseconds. */
+ * counted by their own bytes) but goes by the order of placing instead of priorities. Charges: the first reader that is placed
+ * pays to receive; who sends has been placed by then, so that its device is taken for a while once more. Times in microseconds.
+ */
 #ifndef STW_PLAN_BOARD_H
 #define STW_PLAN_BOARD_H
 
@@ -41,6 +43,7 @@ typedef struct stw_board_base { /* T tasks, V values, D devices, C cost classes 
     double *atom_bytes;            /* (atoms) of parameters and buffers */
     bool *atom_has_op;             /* (atoms) */
     double *latency, *us_per_byte; /* (D, D) a pair without link has STW_FAR_US */
+    double *send_us, *receive_us;  /* (D, D) what a transfer charges the devices at its ends; NULL: none does */
     int32_t *channel;              /* (D, D) 0 where there is none */
     int32_t cost_class[STW_MAX_DEVICES];
 } stw_board_base;
@@ -85,9 +88,10 @@ typedef struct stw_board {
     int64_t look_count;
 
     /* What the last look found, for the devices that it was asked for. */
-    double ready[STW_MAX_DEVICES]; /* when all inputs are there; at least STW_FAR_US where a link is missing */
-    double comm[STW_MAX_DEVICES];  /* latency + bytes / bandwidth of the inputs that are not there yet */
-    double need[STW_MAX_DEVICES];  /* bytes that the device would hold more (with `memory`) */
+    double ready[STW_MAX_DEVICES];  /* when all inputs are there; at least STW_FAR_US where a link is missing */
+    double comm[STW_MAX_DEVICES];   /* latency + charges + bytes / bandwidth of the inputs that are not there yet */
+    double charge[STW_MAX_DEVICES]; /* what receiving them adds to the task; 0 where no link charges anything */
+    double need[STW_MAX_DEVICES];   /* bytes that the device would hold more (with `memory`) */
 } stw_board;
 
 /* An empty board; its arrays come from the arena. */
@@ -107,6 +111,10 @@ void stw_board_place(stw_board *board, int32_t task, int32_t device);
 
 static inline double stw_board_us(const stw_board_base *base, int32_t task, int32_t device) {
     return base->us[(int64_t)task * base->C + base->cost_class[device]];
+}
+/* What the task would take on a device by the last look: its own time, and what it pays to receive its inputs. */
+static inline double stw_board_whole_us(const stw_board *board, int32_t task, int32_t device) {
+    return stw_board_us(board->base, task, device) + board->charge[device];
 }
 /* Bytes that a device lacks for what the last look says. */
 static inline double stw_board_lacks(const stw_board *board, int32_t device) {

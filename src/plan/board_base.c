@@ -149,10 +149,14 @@ static stw_status build_times(stw_board_base *base, stw_arena *arena, stw_error 
     for (int32_t t = 0; t < tasks->T; t++) {
         for (int32_t c = 0; c < base->C; c++) base->us[(int64_t)t * base->C + c] = base->costs->us[c][tasks->task_node[t]];
     }
-    const int64_t pairs = (int64_t)base->D * base->D;
+    const int64_t pairs = (int64_t)base->D * base->D, charging = machine->charges ? pairs : 0;
     STW_TRY_NEW(arena, base->latency, pairs, error);
     STW_TRY_NEW(arena, base->us_per_byte, pairs, error);
     STW_TRY_NEW(arena, base->channel, pairs, error);
+    if (charging > 0) {
+        STW_TRY_NEW(arena, base->send_us, charging, error);
+        STW_TRY_NEW(arena, base->receive_us, charging, error);
+    }
     for (int64_t k = 0; k < pairs; k++) {
         const stw_link *link = &machine->link[k];
         if (k / base->D == k % base->D) continue;
@@ -160,6 +164,7 @@ static stw_status build_times(stw_board_base *base, stw_arena *arena, stw_error 
         base->latency[k] = linked ? link->latency_us : STW_FAR_US;
         base->us_per_byte[k] = linked ? 1e6 / link->bandwidth : 0.0;
         base->channel[k] = linked ? link->channel : 0;
+        if (charging > 0) base->send_us[k] = link->send_us, base->receive_us[k] = link->receive_us;
     }
     return STW_OK;
 }

@@ -34,7 +34,7 @@ static void mean_links(paths *p) {
         for (int32_t to = 0; to < D; to++) {
             const stw_link *link = stw_machine_link(machine, from, to);
             if (from == to || link->bandwidth <= 0.0) continue;
-            p->mean_latency += link->latency_us;
+            p->mean_latency += stw_link_fixed_us(link);
             p->mean_us_per_byte += 1e6 / link->bandwidth;
             count++;
         }
@@ -53,7 +53,7 @@ static double task_us(const paths *p, int32_t task) {
     return sum / machine->device_count;
 }
 
-/* From the end of a value's producer to the moment when a reader has it. */
+/* From the end of a value's producer to the moment when a reader has it, with what both ends pay for it. */
 static double transfer_us(const paths *p, int32_t value, const stw_task_use *use) {
     const int64_t whole = p->tasks->value_bytes[value];
     const int64_t part = use->view < 0 ? whole : p->costs->graph->bytes[use->view];
@@ -62,7 +62,7 @@ static double transfer_us(const paths *p, int32_t value, const stw_task_use *use
     const int32_t from = p->device[p->tasks->value_node[value]], to = p->device[p->tasks->task_node[use->task]];
     if (from == to) return 0.0;
     const stw_link *link = stw_machine_link(p->costs->machine, from, to);
-    return link->bandwidth > 0.0 ? link->latency_us + bytes / link->bandwidth * 1e6 : 0.0;
+    return link->bandwidth > 0.0 ? stw_link_fixed_us(link) + bytes / link->bandwidth * 1e6 : 0.0;
 }
 
 /* Longest time from the start of each task to the end of all, itself included. */

@@ -49,6 +49,7 @@ static double sending_us(const pass *p, int32_t task, int32_t device) {
         for (uint64_t left = p->readers_at[v] & ~(1ull << device); left != 0; left &= left - 1) {
             const int to = __builtin_ctzll(left);
             us += base->latency[links + to] + base->sent_bytes[v] * base->us_per_byte[links + to];
+            if (base->send_us != NULL) us += base->send_us[links + to] + base->receive_us[links + to];
         }
     }
     return us;
@@ -75,7 +76,7 @@ static int32_t choose(pass *p, int32_t task) {
     for (int32_t k = 0; k < base->D; k++) {
         const int32_t d = p->devices[k];
         if (!(p->allowed >> d & 1u)) continue;
-        const double us = stw_board_us(base, task, d);
+        const double us = stw_board_whole_us(&p->board, task, d);
         double cost = stw_board_start(&p->board, d, p->board.ready[d], us) + us + aversion * p->board.comm[d];
         if (p->readers_at != NULL && aversion > 0.0) cost += aversion * sending_us(p, task, d);
         if (unit_at >= 0 && d != unit_at) cost += unit_glue;

@@ -1,6 +1,7 @@
 #include "sim/backward.h"
 
 #include "plan/plan.h"
+#include "sim/charges.h"
 #include "sim/queues.h"
 
 typedef struct {
@@ -15,6 +16,7 @@ typedef struct {
     const int32_t *device;   /* (N) */
     const int64_t *start_ps; /* (T) forward */
     int64_t now;
+    int64_t *charge;       /* (T) or NULL: none */
     int32_t *pending;      /* (T) */
     int64_t *end;          /* (T) */
     int32_t *slot_sending; /* (U) the copy that a use reads, or -1: the value itself */
@@ -37,7 +39,8 @@ static void start_device(backward *b, int32_t d) {
     if (b->running[d] >= 0 || stw_ready_is_empty(&b->ready[d])) return;
     const int32_t t = stw_ready_pop(&b->ready[d]);
     b->running[d] = t;
-    b->end[t] = after(b->now, b->tasks->duration_ps[b->s->machine->device[d].cost_class][t]);
+    const int64_t duration = b->tasks->duration_ps[b->s->machine->device[d].cost_class][t];
+    b->end[t] = after(b->now, b->charge == NULL ? duration : stw_add_ps(duration, b->charge[t]));
     stw_ending_push(b->ending, &b->ending_count, (stw_ending){b->end[t], d});
 }
 
@@ -149,6 +152,15 @@ static void list_sendings(backward *b) {
     }
 }
 
+static stw_status charge_tasks(backward *b, stw_arena *arena, stw_error *error) {
+    int32_t *device;
+    STW_TRY_NEW(arena, b->charge, b->tasks->T, error);
+    STW_TRY_NEW(arena, device, b->tasks->T, error);
+    for (int32_t t = 0; t < b->tasks->T; t++) device[t] = b->device[b->tasks->task_node[t]];
+    stw_charge_tasks(b->s->machine, b->tasks, device, b->device, NULL, b->charge);
+    return STW_OK;
+}
+
 static stw_status allocate(backward *b, stw_arena *arena, stw_error *error) {
     const stw_tasks *tasks = b->tasks;
     const stw_machine *machine = b->s->machine;
@@ -176,6 +188,7 @@ stw_status stw_backward_priorities(const stw_simulator *s, stw_plan *plan, const
     backward b = {.s = s, .tasks = tasks, .device = plan->device, .start_ps = start_ps};
     TRY(allocate(&b, &scratch, error));
     list_sendings(&b);
+    if (s->machine->charges) TRY(charge_tasks(&b, &scratch, error));
     for (int32_t t = 0; t < tasks->T; t++) b.pending[t] += tasks->waiter_start[t + 1] - tasks->waiter_start[t] + 1;
     for (int32_t t = 0; t < tasks->T; t++) fulfil(&b, t);
     run(&b);

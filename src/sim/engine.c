@@ -5,6 +5,7 @@
  * count. */
 #include <string.h>
 
+#include "sim/charges.h"
 #include "sim/queues.h"
 #include "sim/sim.h"
 
@@ -26,6 +27,7 @@ typedef struct {
     task_state *state;                        /* (T) */
     const double *priority;                   /* (T) */
     const int64_t *duration[STW_MAX_DEVICES]; /* (D)(T) by device */
+    int64_t *charge;                          /* (T) what transfers add to it; NULL where no link charges anything */
     int64_t *start, *end;                     /* (T) */
     int32_t finished;
     int64_t step;
@@ -40,6 +42,7 @@ typedef struct {
     int64_t held[STW_MAX_DEVICES];    /* bytes now */
     uint64_t grown;                   /* bit per device: held more at some point of this instant */
     int64_t peak[STW_MAX_DEVICES], peak_time[STW_MAX_DEVICES], busy[STW_MAX_DEVICES];
+    int64_t charged[STW_MAX_DEVICES]; /* the part of `busy` that transfers took */
 
     /* Holds: the V values at home, then copies. */
     int32_t *hold_users; /* (V + U) */
@@ -129,15 +132,6 @@ static void try_channel(engine *e, int32_t channel) {
     e->channel_try[e->try_count++] = channel;
 }
 
-/* By the factors of a noise trial (driver/noise.c). */
-static void scale_transfer(engine *e, int32_t t, int32_t channel) {
-    const double *by_producer = e->options->transfer_factor, *by_channel = e->options->channel_factor;
-    double ps = (double)e->transfer_duration[t];
-    if (by_producer != NULL) ps *= by_producer[e->transfer[t].producer];
-    if (by_channel != NULL) ps *= by_channel[channel];
-    e->transfer_duration[t] = ps < (double)STW_MAX_STEP_PS ? (int64_t)(ps + 0.5) : INT64_MAX;
-}
-
 /* Every transfer passes a channel's queue; with contention `none` the channel is never busy. */
 static void queue_transfer(engine *e, int32_t value, int32_t from, int32_t to, double priority) {
     const stw_link *link = stw_machine_link(e->machine, from, to);
@@ -148,8 +142,8 @@ static void queue_transfer(engine *e, int32_t value, int32_t from, int32_t to, d
     e->transfer[t] = (stw_transfer){e->tasks->value_node[value], from, to, e->dest_bytes[to], e->now, 0, 0};
     e->transfer_value[t] = value;
     e->transfer_hold[t] = hold;
-    e->transfer_duration[t] = stw_cost_transfer_ps(link, e->dest_bytes[to]);
-    if (e->options->transfer_factor != NULL || e->options->channel_factor != NULL) scale_transfer(e, t, link->channel);
+    e->transfer_duration[t] =
+        stw_scale_ps(e->options, stw_cost_transfer_ps(link, e->dest_bytes[to]), e->transfer[t].producer, link->channel);
     e->waiting[t] = (stw_waiting){priority, e->now, value, to, -1, -1};
     e->channel_queue[link->channel] = stw_waiting_join(e->waiting, e->channel_queue[link->channel], t);
     try_channel(e, link->channel);
@@ -245,7 +239,12 @@ static int64_t end_of(engine *e, int64_t duration) {
 
 static void start_task(engine *e, int32_t device, int32_t task) {
     const stw_tasks *tasks = e->tasks;
-    const int64_t end = end_of(e, e->duration[device][task]);
+    int64_t duration = e->duration[device][task];
+    if (e->charge != NULL) {
+        duration = stw_add_ps(duration, e->charge[task]);
+        e->charged[device] = stw_add_ps(e->charged[device], e->charge[task]);
+    }
+    const int64_t end = end_of(e, duration);
     e->running[device] = task;
     e->start[task] = e->now;
     e->end[task] = end;
@@ -394,6 +393,7 @@ static bool allocate(engine *e, stw_arena *arena) {
     e->channel_marked = STW_NEW(arena, bool, channels);
     e->ending = STW_NEW_DIRTY(arena, stw_ending, e->D + U);
     e->ready[0].heap = STW_NEW_DIRTY(arena, stw_ready, T + 1);
+    if (e->machine->charges && (e->charge = STW_NEW_DIRTY(arena, int64_t, T)) == NULL) return false;
     if (e->ready[0].heap == NULL) return false; /* the last one: if it fits, so did all before it */
     if (e->options->duration_ps != NULL && !load_given_durations(e, arena)) return false;
     if (e->options->record_memory) e->timeline->change = STW_NEW_DIRTY(arena, stw_memory_change, 2 * (T + V + U));
@@ -424,9 +424,12 @@ static stw_status keep_timeline(const engine *e, stw_arena *arena, stw_error *er
     STW_TRY_NEW(arena, timeline->peak_bytes, e->D, error);
     STW_TRY_NEW(arena, timeline->peak_ps, e->D, error);
     STW_TRY_NEW(arena, timeline->busy_ps, e->D, error);
+    STW_TRY_NEW(arena, timeline->charged_ps, e->D, error);
     memcpy(timeline->peak_bytes, e->peak, size);
     memcpy(timeline->peak_ps, e->peak_time, size);
     memcpy(timeline->busy_ps, e->busy, size);
+    memcpy(timeline->charged_ps, e->charged, size);
+    timeline->charge_ps = e->charge;
     timeline->start_ps = e->start;
     timeline->end_ps = e->end;
     timeline->transfer = e->transfer;
@@ -485,6 +488,8 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     timeline->change_count = 0;
     if (!allocate(&e, arena)) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for %d tasks", e.tasks->T);
     load(&e, input->task_device);
+    if (e.charge != NULL)
+        stw_charge_tasks(input->machine, input->tasks, input->task_device, input->plan->device, input->options, e.charge);
     begin(&e, input->plan);
     run(&e);
     *out = (stw_engine_result){.step_ps = e.step,

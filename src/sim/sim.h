@@ -4,6 +4,7 @@
  * simulator.c     what is computed once; the tasks that a plan makes
  * engine.c        the event loop
  * queues.h        its three priority queues
+ * charges.c       what transfers take of the devices' own time
  * bounds.c        heads, tails and work: what no times can beat
  * load.c          the load of each device
  * memory_bound.c  what no order of the tasks can do without
@@ -51,6 +52,8 @@ typedef struct stw_timeline {
     int64_t *peak_bytes;  /* (D) */
     int64_t *peak_ps;     /* (D) when the peak is first reached */
     int64_t *busy_ps;     /* (D) */
+    int64_t *charge_ps;   /* (T) what transfers take of each task's time, the last part of it; NULL: nothing */
+    int64_t *charged_ps;  /* (D) the same by device */
     int64_t change_count; /* memory changes in order of time, if they were asked for */
     stw_memory_change *change;
 } stw_timeline;
@@ -65,7 +68,7 @@ struct stw_workspace {
 
 typedef struct stw_run_options {
     const int64_t *duration_ps;    /* (N) by task id, in place of the costs; or NULL */
-    const double *transfer_factor; /* (N) by producer: what a transfer's time is multiplied with; or NULL */
+    const double *transfer_factor; /* (N) by producer: what a transfer's time and its charges are multiplied with; or NULL */
     const double *channel_factor;  /* (channels) the same by what it queues on; or NULL */
     int64_t stop_ps;               /* a step that takes longer is of no interest: the run ends there, invalid; 0: no limit */
     bool record_memory;            /* fill timeline.change */

@@ -39,6 +39,10 @@ static int64_t machine_key(const stw_simulator *s) {
     for (int64_t d = 0; d < D; d++) hash = mix(mix(hash, (double)m->device[d].memory_bytes), m->device[d].cost_class);
     for (int64_t k = 0; k < D * D; k++) {
         hash = mix(mix(hash, m->link[k].bandwidth), m->link[k].latency_us);
+        if (m->charges) hash = mix(mix(hash, m->link[k].send_us), m->link[k].receive_us);
+        for (int32_t r = 0; r < m->link[k].rate_count; r++) {
+            hash = mix(mix(hash, m->link[k].rates[r].bytes), m->link[k].rates[r].rate);
+        }
         hash = mix(hash, m->link[k].channel);
     }
     for (int32_t c = 0; c < m->cost_class_count; c++)

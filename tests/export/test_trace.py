@@ -56,9 +56,11 @@ class Trace:
         self.meta = {kind: {(e["pid"], e["tid"]): e["args"][field] for e in self.events if e["ph"] == "M" and e["name"] == kind}
                      for kind, field in METADATA.items()}
         self.pid = {name: pid for (pid, _), name in self.meta["process_name"].items()}
-        self.slices, self.counters, self.arrows = {}, {}, {}
+        self.slices, self.counters, self.arrows, self.charges = {}, {}, {}, []
         for event in self.events:
-            if event["ph"] == "X":
+            if event["ph"] == "X" and event["cat"] == "charge":  # within the slice of its task
+                self.charges.append(event)
+            elif event["ph"] == "X":
                 self.slices.setdefault((event["pid"], event["tid"]), []).append(event)
             elif event["ph"] == "C":
                 self.counters.setdefault(event["name"], []).append(event)
@@ -119,6 +121,7 @@ class Case(unittest.TestCase):
         self.check_memory(trace, report)
         self.check_links(trace, report)
         self.check_arrows(trace)
+        self.check_charges(trace)
         return trace, report
 
     def check_format(self, trace):
@@ -229,6 +232,19 @@ class Case(unittest.TestCase):
             self.assertEqual(len(into), len(set(into)))
 
 
+    def check_charges(self, trace):
+        """Each is the end of its task's slice, on the same track, and begins no earlier in any viewer."""
+        tasks = {e["args"]["id"]: e for _, slices in trace.tracks("devices") for e in slices}
+        self.assertEqual(len(trace.charges), len({e["args"]["of"] for e in trace.charges}))
+        for event in trace.charges:
+            task = tasks[event["args"]["of"]]
+            self.assertEqual((event["pid"], event["tid"]), (task["pid"], task["tid"]))
+            self.assertEqual(event["args"]["end_ps"], task["args"]["end_ps"])
+            self.assertGreaterEqual(event["args"]["start_ps"], task["args"]["start_ps"])
+            self.assertGreaterEqual(event["ts"], task["ts"])
+            self.assertLessEqual(float(event["ts"]) + float(event["dur"]), float(task["ts"]) + float(task["dur"]))
+
+
 class Machines(Case):
     def machine(self, name, **changes):
         content = json.loads(self.run_stowage("machine", name).stdout)
@@ -255,6 +271,16 @@ class Machines(Case):
         for machine in ("cpu+h200x2", "h200x3-host", "h200x2+2", "h200x16"):
             with self.subTest(machine=machine):
                 self.simulate(os.path.join(DATA, "graphs", "unet.json.gz"), "-m", machine, "-p", "spread")
+
+    def test_charges(self):
+        """0.2 us to send and 2.8 us to receive, as often as something is sent; parameters have nobody who sends them."""
+        trace, report = self.simulate(GRAPH, "-m", "h200x4-charged", "-p", "spread")
+        charged = sum(e["args"]["end_ps"] - e["args"]["start_ps"] for e in trace.charges)
+        sent = [e for _, slices in trace.tracks("links") for e in slices]
+        by_ops = [e for e in sent if "label" not in e["args"]]
+        self.assertGreater(len(by_ops), 0)
+        self.assertEqual(charged, 2800000 * len(sent) + 200000 * len(by_ops))
+        self.assertEqual(self.simulate(GRAPH, "-m", "h200x4", "-p", "spread")[0].charges, [])
 
     def test_one_device(self):
         for arguments in (("-m", "h200x1", "-p", "spread"), ("-m", "h200x3", "-p", "single")):

@@ -67,8 +67,8 @@ static void check_link(const stw_machine *machine, int32_t from, int32_t to, dou
  */
 
 TEST(machine, families_are_listed) {
-    static const char *const expected[] = {"p100xN",      "v100xN",      "a100xN",     "h100xN",  "h200xN",
-                                           "h200xN-pcie", "h200xN-host", "cpu+h200xN", "KINDxA+B"};
+    static const char *const expected[] = {"p100xN",      "v100xN",      "a100xN",     "h100xN",   "h200xN",
+                                           "h200xN-pcie", "h200xN-host", "cpu+h200xN", "KINDxA+B", "MACHINE-charged"};
     const int32_t count = (int32_t)(sizeof expected / sizeof expected[0]);
     const char *name, *description;
     for (int32_t i = 0; i < count; i++) {
@@ -231,6 +231,43 @@ TEST(machine, two_hosts) {
     stw_machine_destroy(machine);
 }
 
+TEST(machine, charged_is_the_same_with_charges) {
+    static const char *const names[] = {"h200x4", "p100x2", "h200x2-pcie", "h200x2-host", "cpu+h200x2", "v100x1+2"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s-charged", names[k]);
+        stw_machine *plain = open_machine(names[k]), *charged = open_machine(name);
+        if (plain == NULL || charged == NULL) return;
+        CHECK(charged->charges && !plain->charges && !stw_machine_equal(plain, charged));
+        CHECK_STR(stw_machine_name(charged), name);
+        check_round_trip(charged);
+        for (int32_t i = 0; i < charged->device_count * charged->device_count; i++) {
+            if (charged->link[i].bandwidth <= 0.0) continue;
+            CHECK_NEAR(charged->link[i].send_us, 0.2, 0.0);
+            CHECK_NEAR(charged->link[i].receive_us, 2.8, 0.0);
+            charged->link[i].send_us = charged->link[i].receive_us = 0.0;
+        }
+        CHECK(stw_machine_equal(plain, charged));
+        stw_machine_destroy(plain);
+        stw_machine_destroy(charged);
+    }
+}
+
+/* Tables of version 0.1 are of these files, and so are those that are compared with them. */
+TEST(machine, those_of_the_first_version_stay_what_they_were) {
+    static const char *const names[] = {"p100x2",      "p100x4",      "p100x8",      "v100x4",      "a100x4",     "h100x4",
+                                        "h200x1",      "h200x2",      "h200x4",      "h200x8",      "h200x2+2",   "h200x4+4",
+                                        "h200x2-pcie", "h200x4-pcie", "h200x8-pcie", "h200x4-host", "cpu+h200x1", "cpu+h200x2"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/data/machines/0.1/%s.json", STW_SOURCE_DIR, names[k]);
+        stw_machine *now = open_machine(names[k]), *then = open_machine(path);
+        if (CHECK(now != NULL && then != NULL)) CHECK(stw_machine_equal(now, then));
+        stw_machine_destroy(now);
+        stw_machine_destroy(then);
+    }
+}
+
 TEST(machine, names_that_are_not_built_in) {
     static const char *const names[] = {"",
                                         "h200",
@@ -268,10 +305,11 @@ TEST(machine, names_that_are_not_built_in) {
     stw_error error = {0};
     stw_machine *machine;
     CHECK_EQ_INT(stw_machine_open("h300x4", &machine, &error), STW_ERROR_INPUT);
-    CHECK_STR(error.message,
-              "'h300x4' is neither a file nor a built-in machine; built in are p100xN, v100xN, a100xN, h100xN, h200xN, "
-              "h200xN-pcie, h200xN-host, cpu+h200xN, KINDxA+B (1 to 64 devices in all); describe any other in a file "
-              "(docs/formats/machine.md) and give its path");
+    CHECK_STR(
+        error.message,
+        "'h300x4' is neither a file nor a built-in machine; built in are p100xN, v100xN, a100xN, h100xN, h200xN, "
+        "h200xN-pcie, h200xN-host, cpu+h200xN, KINDxA+B, MACHINE-charged (1 to 64 devices in all); describe any other in a file "
+        "(docs/formats/machine.md) and give its path");
 }
 
 /* latency + bytes / bandwidth with the least sum of squared relative errors, as builtin.c says. */
@@ -371,6 +409,39 @@ TEST(machine, every_field_is_read_in_any_order) {
     check_link(machine, 0, 1, 0.0, 0.0, "");
     CHECK_EQ_INT(stw_machine_link(machine, 0, 1)->channel, -1);
     check_round_trip(machine);
+    stw_machine_destroy(machine);
+}
+
+TEST(machine, links_may_charge_and_have_rates_by_size) {
+    stw_machine *machine = parse(HEAD A_AND_B
+                                 ",\"links\":[{\"from\":\"a\",\"to\":\"b\",\"latency_us\":1,\"receive_us\":2.5,"
+                                 "\"bandwidth_bytes_per_s\":[[65536,8e9],[1048576,2.1e10]],\"send_us\":0.5},"
+                                 "{\"from\":\"b\",\"to\":\"a\",\"latency_us\":1,\"bandwidth_bytes_per_s\":1e9}]}");
+    if (machine == NULL) return;
+    const stw_link *link = stw_machine_link(machine, 0, 1), *back = stw_machine_link(machine, 1, 0);
+    CHECK_NEAR(link->send_us, 0.5, 0.0);
+    CHECK_NEAR(link->receive_us, 2.5, 0.0);
+    CHECK_EQ_INT(link->rate_count, 2);
+    CHECK_NEAR(link->rates[0].bytes, 65536.0, 0.0);
+    CHECK_NEAR(link->rates[0].rate, 8e9, 0.0);
+    CHECK_NEAR(link->bandwidth, 2.1e10, 0.0); /* of large transfers */
+    CHECK(machine->charges && back->rates == NULL);
+    CHECK_NEAR(back->send_us + back->receive_us, 0.0, 0.0);
+    CHECK_EQ_INT(machine->remark.length, 0);
+    check_round_trip(machine);
+    stw_machine_destroy(machine);
+}
+
+TEST(machine, unknown_keys_of_a_link_are_remarked_on) {
+    stw_machine *machine = parse(HEAD A_AND_B
+                                 ",\"links\":[{\"from\":\"a\",\"to\":\"b\",\"latency_us\":1,"
+                                 "\"bandwidth_bytes_per_s\":1e9,\"send_uss\":3,\"x\":[1]}]}");
+    if (machine == NULL) return;
+    CHECK(!machine->charges);
+    CHECK_STR(
+        machine->remark.p,
+        "machine: links[0] 'a' -> 'b' has the key 'send_uss', which is not known and counts for nothing; there are from, to, "
+        "bandwidth_bytes_per_s, latency_us, send_us, receive_us, bus");
     stw_machine_destroy(machine);
 }
 
@@ -581,6 +652,32 @@ static const struct {
     {LINK(FROM_A_TO_B "\"latency_us\":-1"),
      "line 2, column 44: links[0] 'a' -> 'b': latency_us is -1; give 0 or more (at most 2e12)"},
     {LINK(FROM_A_TO_B "\"latency_us\":\"1us\""), "line 2, column 44: links[0] 'a' -> 'b': latency_us must be a number"},
+    {LINK(FROM_A_TO_B REST ",\"send_us\":-1"),
+     "line 2, column 84: links[0] 'a' -> 'b': send_us is -1; give 0 or more (at most 2e12)"},
+    {LINK(FROM_A_TO_B REST ",\"receive_us\":1e999"),
+     "line 2, column 87: links[0] 'a' -> 'b': receive_us is 1e999; give 0 or more (at most 2e12)"},
+    {LINK(FROM_A_TO_B REST ",\"send_us\":3e12"),
+     "line 2, column 84: links[0] 'a' -> 'b': send_us is 3e12; give 0 or more (at most 2e12)"},
+    {LINK(FROM_A_TO_B REST ",\"receive_us\":null"), "line 2, column 87: links[0] 'a' -> 'b': receive_us must be a number"},
+    {LINK(FROM_A_TO_B REST ",\"send_us\":1,\"send_us\":1"),
+     "line 2, column 96: links[0] 'a' -> 'b': \"send_us\" is given twice; keep one"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[]"),
+     "line 2, column 57: links[0] 'a' -> 'b': bandwidth_bytes_per_s is empty; give at least one point"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[1e9]"),
+     "line 2, column 56: links[0] 'a' -> 'b': a point of bandwidth_bytes_per_s must be an array"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[1]]"),
+     "line 2, column 56: links[0] 'a' -> 'b': a point of bandwidth_bytes_per_s is [bytes, bytes per second]"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[1,2,3]]"),
+     "line 2, column 56: links[0] 'a' -> 'b': a point of bandwidth_bytes_per_s is [bytes, bytes per second]"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[0,1e9]]"),
+     "line 2, column 57: links[0] 'a' -> 'b': a size in bandwidth_bytes_per_s is 0; give a number above 0 (1e-100 to 1e100)"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[1,-1e9]]"),
+     "line 2, column 59: links[0] 'a' -> 'b': a rate in bandwidth_bytes_per_s is -1e9; give a number above 0 (1e-100 to 1e100)"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[64,1e9],[64,2e9]]"),
+     "line 2, column 65: links[0] 'a' -> 'b': bandwidth_bytes_per_s has 64 bytes behind 64; give its sizes in ascending order"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[[64,1e9],[128,4e9]]"),
+     "line 2, column 65: links[0] 'a' -> 'b': bandwidth_bytes_per_s has 128 bytes take less time than 64; lower its rate, or "
+     "leave the point out"},
     {LINK(FROM_A_TO_B REST ",\"bus\":\"\""), "line 2, column 80: links[0] 'a' -> 'b': bus is empty; give at least one character"},
     {LINK(FROM_A_TO_B REST ",\"bus\":7"), "line 2, column 80: links[0] 'a' -> 'b': bus must be a string"},
     {HEAD A_AND_B ",\"x\":[[[[1,]]]]}", "line 1, column 109: nothing follows this ','"},
@@ -722,6 +819,13 @@ TEST(machine, equal_means_equal_evaluations) {
     DIFFERS(b->device[3].fuses_epilogue[STW_CLASS_MATMUL], true);
     DIFFERS(b->link[1].bandwidth, 9.0);
     DIFFERS(b->link[1].latency_us, 9.0);
+    DIFFERS(b->link[1].send_us, 9.0);
+    DIFFERS(b->link[1].receive_us, 9.0);
+    static const stw_rate some[] = {{64.0, 1e9}}, others[] = {{64.0, 2e9}};
+    a->link[1].rates = b->link[1].rates = some;
+    a->link[1].rate_count = b->link[1].rate_count = 1;
+    DIFFERS(b->link[1].rates, others);
+    DIFFERS(b->link[1].rate_count, 0);
     DIFFERS(b->link[1].channel, 9);
 #undef DIFFERS
     stw_machine_destroy(a);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/exact/exact.h"
 #include "method/method.h"
 #include "support/random.h"
 #include "test.h"
@@ -158,7 +159,7 @@ static outcome run_exact(const small *s, const char *evaluations) {
 
 /* ---- random problems ---- */
 
-typedef enum { AS_IT_IS, TIGHT, CUT, SUDDEN } twist;
+typedef enum { AS_IT_IS, TIGHT, CUT, SUDDEN, CHARGED, CHARGED_AND_TIGHT, CHARGED_AND_SUDDEN } twist;
 
 static void take_times(stw_rng *rng, small *s) {
     for (int32_t i = 0; i < s->graph->N; i++) {
@@ -173,14 +174,28 @@ static void take_times(stw_rng *rng, small *s) {
 }
 
 /* Tight: memory between a fifth and all of what one device would need for everything, unlike for the devices at times. Cut: some
- * links are missing. Sudden: half of everything takes no time, so that much happens within one instant. */
+ * links are missing. Sudden: half of everything takes no time, so that much happens within one instant. Charged: most links take
+ * time from the devices; those of half of the machines are alike, so that devices may be exchanged. */
+static void add_charges(stw_rng *rng, stw_machine *machine) {
+    static const double us[] = {0.0, 0.5, 1.0, 2.0, 3.0};
+    const bool same = stw_rng_below(rng, 2) == 0;
+    double send_us = 1.0, receive_us = 2.0;
+    for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
+        if (machine->link[k].bandwidth <= 0.0) continue;
+        if (!same) send_us = us[stw_rng_below(rng, 5)], receive_us = us[stw_rng_below(rng, 5)];
+        machine->link[k].send_us = send_us;
+        machine->link[k].receive_us = receive_us;
+    }
+    machine->charges = true;
+}
+
 static void change(stw_rng *rng, small *s, twist how) {
     stw_machine *machine = s->machine;
     const int32_t D = machine->device_count;
     const int64_t all = s->result.worst_peak_bytes;
     const bool same = stw_rng_below(rng, 2) == 0;
     int64_t bytes = 0;
-    for (int32_t d = 0; how == TIGHT && d < D; d++) {
+    for (int32_t d = 0; (how == TIGHT || how == CHARGED_AND_TIGHT) && d < D; d++) {
         if (d == 0 || !same) bytes = all / 5 + stw_rng_below(rng, all - all / 5 + 1);
         machine->device[d].memory_bytes = bytes > 0 ? bytes : 1;
     }
@@ -189,7 +204,8 @@ static void change(stw_rng *rng, small *s, twist how) {
         machine->link[k].bandwidth = 0.0;
         machine->complete = false;
     }
-    if (how == SUDDEN) take_times(rng, s);
+    if (how == SUDDEN || how == CHARGED_AND_SUDDEN) take_times(rng, s);
+    if (how >= CHARGED) add_charges(rng, machine);
 }
 
 static small *open_problem(stw_rng *rng, int number, twist how) {
@@ -278,7 +294,55 @@ TEST(exact, equals_it_when_much_takes_no_time) {
     CHECK(sum.tried > test_cases(100) && sum.without == 0);
 }
 
+TEST(exact, equals_it_with_charges) {
+    const tally sum = check_problems(305, test_cases(1000), CHARGED);
+    CHECK(sum.tried > test_cases(500) && sum.without == 0);
+}
+
+TEST(exact, equals_it_with_charges_when_memory_is_tight) {
+    const tally sum = check_problems(306, test_cases(600), CHARGED_AND_TIGHT);
+    CHECK(sum.tried > test_cases(300) && sum.without > test_cases(20));
+}
+
+TEST(exact, equals_it_with_charges_when_much_takes_no_time) {
+    const tally sum = check_problems(307, test_cases(400), CHARGED_AND_SUDDEN);
+    CHECK(sum.tried > test_cases(200) && sum.without == 0);
+}
+
 /* ---- by hand ---- */
+
+static void check_times(stw_exact *x, const double expected_us[3]) {
+    stw_arena arena;
+    stw_exact_model model;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_exact_build(x, &arena, &model, NULL), STW_OK);
+    for (int32_t t = 0; t < 3; t++) CHECK_NEAR((double)model.activity[t].ps / 1e6, expected_us[t], 0.0);
+    stw_arena_destroy(&arena);
+}
+
+TEST(exact, bounds_with_charges_that_are_settled) {
+    /* a on d0 is read by b and c. While b is open, c on d1 does not pay to receive: b may come there and take that over. */
+    const char *charged = ",'send_us':1,'receive_us':2";
+    char links[400];
+    snprintf(links, sizeof links,
+             "{'from':'d0','to':'d1','bandwidth_bytes_per_s':1e6,'latency_us':0%s},"
+             "{'from':'d1','to':'d0','bandwidth_bytes_per_s':1e6,'latency_us':0%s},",
+             charged, charged);
+    small *s = small_open((small_text){
+        .nodes = OP(0, "a", "[]", 1, 5) OP(1, "b", "[0]", 1, 6) OP(2, "c", "[0]", 1, 7), .device_count = 2, .links = links});
+    int32_t device[] = {0, -1, 1}, order[] = {0, 1, 2};
+    stw_exact x = {.s = s->simulator, .tasks = &s->simulator->unfused, .device = device, .task_order = order, .roomy = true};
+    check_times(&x, (double[]){6, 6, 7});
+    device[1] = 0; /* nobody else can: c pays */
+    check_times(&x, (double[]){6, 6, 9});
+    device[1] = 1; /* b does, and c no more */
+    check_times(&x, (double[]){6, 8, 7});
+    device[1] = 1, device[2] = -1; /* the smaller id is placed: it will not change */
+    check_times(&x, (double[]){6, 8, 7});
+    device[0] = -1; /* where it comes from is open: nobody pays */
+    check_times(&x, (double[]){5, 6, 7});
+    small_close(s);
+}
 
 TEST(exact, by_hand) {
     /* a and b at the same time; c reads both, one of them from the other device for 1 us. On one device: 9. */

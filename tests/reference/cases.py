@@ -24,6 +24,7 @@ SHAPES = ([], [1], [3], [8], [2, 5], [16], [4, 6], [7, 7], [32], [3, 4, 5], [100
 BANDWIDTHS = (1e12, 1e12, 1e12, 4e12, 2e13, 1e14, 2.5e11, 3e12 / 7, 1.7e12, 999999999999.9, 10 ** 12)
 # 1e-6 us is a picosecond; the halves show how halves are rounded.
 LATENCIES = (0, 0, 0, 0.0, 1e-6, 3e-6, 5e-6, 2.5e-6, 0.5e-6, 1.5e-6, 1e-5, 0.0001)
+CHARGES = (0, 1e-6, 2e-6, 3e-6, 7e-6, 0.5e-6, 1.5e-6, 2.5e-6, 2e-5, 0.0001)
 # An odd number of picoseconds above 2^52: adding 0.5 to it in doubles gives the next even one.
 ODD_LATENCY = 5000000000.000001
 
@@ -235,6 +236,7 @@ def random_links(rng, count):
     links = []
     slow = rng.choice(BANDWIDTHS)
     alike = rng.random() < 0.4
+    charging = rng.choice((0, 0.5, 0.8, 1))  # the share of links that charge something
     for source in range(count):
         for destination in range(count):
             if source == destination:
@@ -242,6 +244,7 @@ def random_links(rng, count):
             link = {"from": f"dev{source}", "to": f"dev{destination}",
                     "bandwidth_bytes_per_s": slow if alike else rng.choice(BANDWIDTHS),
                     "latency_us": rng.choice(LATENCIES) if rng.random() < 0.995 else ODD_LATENCY}
+            add_charges(rng, link, charging)
             bus = {"none": None, "all": "host", "sender": f"bus{source}",
                    "mixed": rng.choice((None, "busA", "busA", "busB"))}[style]
             if bus is not None:
@@ -249,6 +252,19 @@ def random_links(rng, count):
             links.append(link)
     rng.shuffle(links)
     return links
+
+
+def add_charges(rng, link, share):
+    """What a link takes from its two devices, and now and then a table of bandwidths in place of one."""
+    if rng.random() < share:
+        for key in rng.choice((("send_us",), ("receive_us",), ("send_us", "receive_us"), ("send_us", "receive_us"))):
+            link[key] = rng.choice(CHARGES)
+    if rng.random() < 0.15:
+        sizes = sorted(rng.sample((1, 8, 64, 100, 1000, 4096, 100000), rng.randint(1, 4)))
+        seconds = sorted(size / link["bandwidth_bytes_per_s"] * rng.choice((0.5, 1, 1, 3, 10)) for size in sizes)
+        points = [[size, size / time] for size, time in zip(sizes, seconds)]
+        if all(a[0] / a[1] <= b[0] / b[1] for a, b in zip(points, points[1:])):  # the division may have rounded them apart
+            link["bandwidth_bytes_per_s"] = points
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -726,13 +742,17 @@ def spoil_order(rng, case):
 
 
 def spoil_overflow(rng, case):
-    """Long tasks around the limit, or a link so slow that the transfer alone does not fit into 64 bits."""
+    """Long tasks around the limit, a link so slow that the transfer alone does not fit into 64 bits, or charges whose sum does not."""
     tasks = legal_tasks(case)
     if tasks is None or not tasks.by_id:
         return False
     if rng.random() < 0.2 and case["machine"]["links"]:
         for link in case["machine"]["links"]:
             link["bandwidth_bytes_per_s"] = rng.choice((1e-6, 1e-4))
+        return True
+    if rng.random() < 0.2 and case["machine"]["links"]:
+        for link in case["machine"]["links"]:
+            link[rng.choice(("send_us", "receive_us"))] = rng.choice((1e12, 2e12))
         return True
     for i in rng.sample(sorted(tasks.by_id), min(len(tasks.by_id), rng.randint(1, 4))):
         case["duration_ps"][i] = rng.choice((2 ** 60, 2 ** 61, 2 ** 62, 2 ** 62 - 1024, 2 ** 62 + 1024))

@@ -7,7 +7,8 @@ page. Nothing here is shared with, or taken from, the C code.
 
 `graph`, `machine` and `plan` are parsed JSON files; `duration_ps[i]` is the duration of the task whose id is node i (the
 other entries are ignored). The result has `valid`, `reason` and, unless the reason forbids it, `step_ps`, `ops`
-([id, start, end]), `transfers` ([producer, destination, bytes, start, end]) and `peak_bytes` (one per device).
+([id, start, end]), `transfers` ([producer, destination, bytes, start, end]), `peak_bytes`, `busy_ps` and `charged_ps` (one
+per device).
 """
 
 import heapq
@@ -64,9 +65,21 @@ def llround(x):
 
 def transfer_ps(link, size):
     """Rule 1: rounded once, in doubles, in this order of operations."""
-    latency = float(link["latency_us"])
-    bandwidth = float(link["bandwidth_bytes_per_s"])
-    return llround(latency * 1e6 + float(size) / bandwidth * 1e12)
+    return llround(float(link["latency_us"]) * 1e6 + transfer_s(link["bandwidth_bytes_per_s"], float(size)) * 1e12)
+
+
+def transfer_s(bandwidth, size):
+    """"Bandwidth over sizes": one rate, or points (size, rate) between which time is linear."""
+    if not isinstance(bandwidth, list):
+        return size / float(bandwidth)
+    points = [(float(bytes_), float(rate)) for bytes_, rate in bandwidth]
+    if size <= points[0][0]:
+        return size / points[0][1]
+    for (less, rate_of_less), (more, rate_of_more) in zip(points, points[1:]):
+        if size <= more:
+            before, after = less / rate_of_less, more / rate_of_more
+            return before + (size - less) * ((after - before) / (more - less))
+    return size / points[-1][1]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -177,6 +190,7 @@ class Task:
         self.reads = defaultdict(set)  # external value -> nodes through which it is read
         self.waits = set()  # ids of tasks that must have finished
         self.outputs = set()  # values that exist in memory once it has started
+        self.charge = 0  # picoseconds that transfers add to its duration
         self.start = self.end = self.ready = None
 
 
@@ -382,6 +396,17 @@ def find_links(machine, transfers):
             transfer.channel = pair if bus is None else ("bus", bus)
 
 
+def charge_tasks(tasks, transfers):
+    """"Charges": each transfer adds to the task that wrote its value and to the smallest task that reads it where it goes."""
+    for transfer in transfers.values():
+        writer = tasks.writer(transfer.value)
+        if writer is not None:
+            writer.charge += llround(float(transfer.link.get("send_us", 0)) * 1e6)
+        receiver = min(task.id for task in tasks.by_id.values()
+                       if task.device == transfer.destination and transfer.value in task.reads)
+        tasks.by_id[receiver].charge += llround(float(transfer.link.get("receive_us", 0)) * 1e6)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The step
 # ---------------------------------------------------------------------------------------------------------------------
@@ -521,7 +546,7 @@ class Run:
         if self.queue_left[task.device] is not None:
             self.queue_left[task.device].pop(0)
         self.device_busy[task.device] = True
-        task.start, task.end = now, now + self.duration_ps[task.id]
+        task.start, task.end = now, now + self.duration_ps[task.id] + task.charge
         heapq.heappush(self.running, (task.end, "task", (task.id,)))
 
     def _start_transfer(self, transfer, now):
@@ -622,6 +647,7 @@ def evaluate_or_raise(graph, machine, plan, duration_ps):
     transfers = find_transfers(graph, tasks)
     find_links(machine, transfers)
     check_order(machine, tasks, plan.get("order"))
+    charge_tasks(tasks, transfers)
 
     Run(graph, machine, tasks, transfers, plan.get("order"), duration_ps).play()
     if any(task.end is None for task in tasks.by_id.values()):
@@ -640,8 +666,17 @@ def evaluate_or_raise(graph, machine, plan, duration_ps):
         "ops": sorted([task.id, task.start, task.end] for task in tasks.by_id.values()),
         "transfers": [[t.value, t.destination, t.bytes, t.start, t.end] for _, t in sorted(transfers.items())],
         "peak_bytes": peak,
+        "busy_ps": sum_by_device(machine, tasks, lambda task: task.end - task.start),
+        "charged_ps": sum_by_device(machine, tasks, lambda task: task.charge),
     }
     return Evaluation(result, tasks, transfers, holdings)
+
+
+def sum_by_device(machine, tasks, what):
+    sums = [0] * len(machine["devices"])
+    for task in tasks.by_id.values():
+        sums[task.device] += what(task)
+    return sums
 
 
 def simulate(graph, machine, plan, duration_ps):

@@ -6,7 +6,8 @@
 The program reads one case per line from its standard input,
     {"case":k,"graph":{..},"machine":{..},"plan":{..},"duration_ps":[..]}
 and writes one line per case to its standard output, in the same order,
-    {"case":k,"valid":..,"reason":..,"step_ps":..,"ops":..,"transfers":..,"peak_bytes":..}
+    {"case":k,"valid":..,"reason":..,"step_ps":..,"ops":..,"transfers":..,"peak_bytes":..,
+     "busy_ps":..,"charged_ps":..}
 where everything after `reason` is left out if the reason is neither null nor "memory". See refsim.py for the fields.
 """
 
@@ -23,7 +24,7 @@ from collections import Counter, defaultdict
 import cases
 import refsim
 
-FIELDS = ("valid", "reason", "step_ps", "ops", "transfers", "peak_bytes")
+FIELDS = ("valid", "reason", "step_ps", "ops", "transfers", "peak_bytes", "busy_ps", "charged_ps")
 REASONS = ("colocation", "groups", "links", "order", "overflow", "memory")
 REAL_GRAPHS = ("rnnlm-2", "wavenet-2x9")
 CASE_KEYS = ("graph", "machine", "plan", "duration_ps")
@@ -78,6 +79,10 @@ def has_groups_and_recomputation(case, evaluation):
     return sizes[-1] > 0 and any(size >= 2 for number, size in sizes.items() if number != -1)
 
 
+def has_charges(case, evaluation):
+    return any(evaluation.result.get("charged_ps", []))
+
+
 PROPERTIES = {
     "queued transfers": has_queued_transfer,
     "peaks set by copies": has_peak_of_copies,
@@ -85,6 +90,7 @@ PROPERTIES = {
     "unlike devices": has_unlike_devices,
     "strict orders": has_strict_order,
     "groups and recomputation": has_groups_and_recomputation,
+    "charges": has_charges,
 }
 
 

@@ -86,6 +86,10 @@ static void write_timeline(stw_json_writer *w, const stw_timeline *timeline, int
     stw_json_end_array(w);
     stw_json_write_key(w, "peak_bytes");
     write_list(w, timeline->peak_bytes, devices);
+    stw_json_write_key(w, "busy_ps");
+    write_list(w, timeline->busy_ps, devices);
+    stw_json_write_key(w, "charged_ps");
+    write_list(w, timeline->charged_ps, devices);
 }
 
 static void write_result(const test_case *c, const stw_evaluation *result, const stw_workspace *workspace, int32_t devices) {

@@ -97,6 +97,20 @@ static int64_t add_up(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
+/* What transfers take of a task's time: a slice within the task's own, at its end. */
+static void put_charge(trace *t, int32_t k, int64_t charge) {
+    const int64_t end = t->timeline->end_ps[k];
+    begin_event(t);
+    fprintf(t->file, "{\"ph\":\"X\",\"name\":\"charges\",\"cat\":\"charge\",\"pid\":%d,\"tid\":%d", DEVICES_PID,
+            device_tid(t->timeline->device[k]));
+    const int64_t from_ns = to_ns(end - charge),
+                  to = to_ns(end) - 1; /* a nanosecond short: within the task's in any arithmetic */
+    put_time(t, from_ns);
+    put_duration(t, from_ns, to > from_ns ? to : from_ns);
+    fprintf(t->file, ",\"args\":{\"of\":%d,\"start_ps\":%" PRId64 ",\"end_ps\":%" PRId64 "}}", t->timeline->tasks->task_node[k],
+            end - charge, end);
+}
+
 static void put_task(trace *t, int32_t k, task_work work) {
     const stw_tasks *tasks = t->timeline->tasks;
     const stw_graph *graph = t->s->graph;
@@ -130,7 +144,11 @@ static stw_status put_tasks(trace *t, stw_arena scratch, stw_error *error) {
         work[k].ops++;
         work[k].flops = add_up(work[k].flops, graph->flops[i]);
     }
-    for (int32_t k = 0; k < tasks->T; k++) put_task(t, k, work[k]);
+    for (int32_t k = 0; k < tasks->T; k++) {
+        const int64_t charge = t->timeline->charge_ps == NULL ? 0 : t->timeline->charge_ps[k];
+        put_task(t, k, work[k]);
+        if (charge > 0) put_charge(t, k, charge);
+    }
     return STW_OK;
 }
 

@@ -30,7 +30,7 @@ static stw_link mean_link(const stw_machine *machine) {
     int32_t links = 0;
     for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
         if (machine->link[k].bandwidth <= 0.0) continue;
-        latency_us += machine->link[k].latency_us;
+        latency_us += stw_link_fixed_us(&machine->link[k]);
         us_per_byte += 1e6 / machine->link[k].bandwidth;
         links++;
     }

@@ -17,11 +17,13 @@ typedef struct stw_balance_edge {
     int32_t producer;
     int32_t reader, reader_count; /* first place in reader_atom, and how many: distinct, without the producer */
     double bytes;                 /* sum over its values */
-    double transfers;             /* number of its values: each costs a latency */
+    double transfers;             /* number of its values: each costs a latency, and charges who receives it */
+    double sends;                 /* number of those that a task writes, which is charged for sending them */
 } stw_balance_edge;
 
 typedef struct stw_balance_hop { /* us = bytes x us_per_byte + transfers x latency_us */
     double us_per_byte, latency_us;
+    double send_us, receive_us; /* charges, beside those */
     bool possible;
 } stw_balance_hop;
 

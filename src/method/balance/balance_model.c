@@ -97,6 +97,7 @@ static void add_edge(edge_list *list, const stw_graph *graph, int32_t value, int
     if (view >= 0 && graph->bytes[view] < bytes) bytes = graph->bytes[view];
     stw_balance_edge *edge = &list->edge[list->count];
     *edge = (stw_balance_edge){.producer = producer, .reader = list->places, .bytes = (double)bytes, .transfers = 1.0};
+    edge->sends = graph->kind[value] == STW_NODE_OP;
     for (int64_t r = first; r < last; r++) {
         const int32_t atom = m->atom_of[graph->reader[r].node];
         if (atom == producer || list->mark[atom] == list->count + 1) continue;
@@ -146,6 +147,7 @@ static stw_status merge_edges(edge_list *list, stw_arena scratch, stw_error *err
         if (same >= 0) {
             list->edge[same].bytes += list->edge[e].bytes;
             list->edge[same].transfers += list->edge[e].transfers;
+            list->edge[same].sends += list->edge[e].sends;
         } else {
             list->edge[kept] = list->edge[e];
             TRY(stw_index_add(&index, hash, kept++, error));
@@ -201,7 +203,7 @@ static stw_status build_edges(const stw_graph *graph, stw_arena *arena, stw_bala
 
 static stw_balance_hop hop_of(const stw_link *link) {
     if (link->bandwidth <= 0.0) return (stw_balance_hop){0};
-    return (stw_balance_hop){1e6 / link->bandwidth, link->latency_us, true};
+    return (stw_balance_hop){1e6 / link->bandwidth, link->latency_us, link->send_us, link->receive_us, true};
 }
 
 /* The fastest hop between a device and any other, for estimates that do not know the other end yet. */
@@ -255,6 +257,8 @@ static void pay_arrival(stw_balance_state *s, const stw_balance_edge *edge, int3
     const stw_balance_model *m = s->model;
     const stw_balance_hop *link = &m->link[from * m->D + to];
     if (!link->possible) s->broken += sign > 0.0 ? 1 : -1;
+    s->load[from] += sign * edge->sends * link->send_us; /* those of the direct link, also with a host */
+    s->load[to] += sign * edge->transfers * link->receive_us;
     if (m->host >= 0) {
         s->load[to] += sign * stw_balance_hop_us(&m->down[to], edge);
         return;

@@ -57,7 +57,8 @@ typedef struct {
 /* ---- becoming ready ---- */
 
 static void offer(etf *e, int32_t task, int32_t device) {
-    push(&e->later[device], (entry){e->board.ready[device], task});
+    push(&e->later[device],
+         (entry){e->board.ready[device] + e->board.charge[device], task}); /* what it receives, it pays for first */
     e->options[task]++;
 }
 

@@ -50,7 +50,7 @@ static void mean_link(const stw_machine *machine, double *latency, double *us_pe
     for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
         const stw_link *link = &machine->link[k];
         if (k / machine->device_count == k % machine->device_count || link->bandwidth <= 0.0) continue;
-        *latency += link->latency_us;
+        *latency += stw_link_fixed_us(link);
         *us_per_byte += 1e6 / link->bandwidth;
         count++;
     }

@@ -87,6 +87,37 @@ static void add_transfers(builder *b, int32_t value) {
     }
 }
 
+/* ---- charges ---- */
+
+static void charge(builder *b, int32_t task, double us) {
+    stw_activity *activity = &b->m->activity[task];
+    activity->ps = stw_exact_add(activity->ps, stw_cost_us_to_ps(us));
+    if (activity->ps > STW_EXACT_LIMIT_PS) activity->ps = STW_EXACT_LIMIT_PS;
+}
+
+/* What no completion can take back: every transfer that there is charges its sender. It charges its receiver only where no reader
+ * with a smaller id is open, since that one would take the charge over if it came to the same device. */
+static void charge_value(builder *b, int32_t value) {
+    const stw_tasks *tasks = b->tasks;
+    const int32_t producer = tasks->value_task[value], home = b->x->device[tasks->value_node[value]];
+    int32_t first_open = INT32_MAX;
+    for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+        const int32_t task = tasks->use[u].task;
+        if (b->task_device[task] < 0 && task < first_open) first_open = task;
+    }
+    for (int32_t k = b->transfer_first[value]; k < b->transfer_first[value + 1]; k++) {
+        const int32_t to = b->m->activity[k].to;
+        const stw_link *link = stw_machine_link(b->x->s->machine, home, to);
+        int32_t receiver = INT32_MAX;
+        for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+            const int32_t task = tasks->use[u].task;
+            if (b->task_device[task] == to && task < receiver) receiver = task;
+        }
+        if (producer >= 0) charge(b, producer, link->send_us);
+        if (receiver < first_open) charge(b, receiver, link->receive_us);
+    }
+}
+
 /* ---- precedence ---- */
 
 /* What precedes a precedes b, and so does a. */
@@ -224,6 +255,7 @@ stw_status stw_exact_build(const stw_exact *x, stw_arena *arena, stw_exact_model
     for (int32_t v = 0; v < tasks->V; v++) add_transfers(&b, v);
     b.transfer_first[tasks->V] = out->A;
     if (out->impossible) return STW_OK;
+    for (int32_t v = 0; x->s->machine->charges && v < tasks->V; v++) charge_value(&b, v);
     out->W = (out->A + 63) / 64;
     STW_TRY_NEW(arena, out->before, (int64_t)out->A * out->W, error);
     STW_TRY_NEW(arena, out->after, (int64_t)out->A * out->W, error);

@@ -23,7 +23,7 @@ static const stw_link *swapped_link(const swap *s, int32_t from, int32_t to) {
 
 static bool links_are_alike(const swap *s, int32_t from, int32_t to) {
     const stw_link *own = stw_machine_link(s->machine, from, to), *other = swapped_link(s, from, to);
-    return own->bandwidth == other->bandwidth && own->latency_us == other->latency_us;
+    return stw_link_equal(own, other);
 }
 
 /* Two links share a channel exactly if the swapped ones do. Only links of a and b move, so only pairs with one of them count. */

@@ -47,7 +47,7 @@ static double cost_between(const stw_machine *machine, const traffic *t, const i
     if (t->count[k] == 0.0) return 0.0;
     const stw_link *link = stw_machine_link(machine, device[p], device[q]);
     if (link->bandwidth <= 0.0) return no_link_us;
-    return t->count[k] * link->latency_us + t->bytes[k] / link->bandwidth * 1e6;
+    return t->count[k] * stw_link_fixed_us(link) + t->bytes[k] / link->bandwidth * 1e6;
 }
 
 /* All that parts a and b exchange with anybody. */
@@ -67,7 +67,7 @@ static bool links_are_alike(const stw_machine *machine) {
             const stw_link *link = stw_machine_link(machine, a, b);
             if (a == b) continue;
             if (first == NULL) first = link;
-            if (link->bandwidth != first->bandwidth || link->latency_us != first->latency_us) return false;
+            if (!stw_link_equal(link, first)) return false;
         }
     }
     return true;
