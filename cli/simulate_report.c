@@ -80,11 +80,11 @@ static void print_facts(const cli_simulation *s, stw_arena arena) {
 static void print_devices(const cli_simulation *s, stw_arena arena) {
     static const cli_column columns[] = {{"device", CLI_LEFT},       {"busy", CLI_RIGHT}, {"idle", CLI_RIGHT},
                                          {"utilisation", CLI_RIGHT}, {"", CLI_LEFT},      {"peak memory", CLI_RIGHT},
-                                         {"of", CLI_RIGHT},          {"used", CLI_RIGHT}};
+                                         {"of", CLI_RIGHT},          {"used", CLI_RIGHT}, {"charged", CLI_RIGHT}};
     const stw_machine *machine = s->machine;
     const double scale = stw_graph_size_scale(s->graph);
     cli_table table;
-    cli_table_begin(&table, &arena, columns, 8);
+    cli_table_begin(&table, &arena, columns, machine->charges ? 9 : 8); /* charged: busy with transfers */
     for (int32_t d = 0; d < machine->device_count; d++) {
         const int64_t busy = s->result.busy_ps[d], step = s->result.step_ps;
         const int64_t peak = s->result.peak_bytes[d], memory = machine->device[d].memory_bytes;
@@ -98,6 +98,7 @@ static void print_devices(const cli_simulation *s, stw_arena arena) {
         cli_table_add(&table, peak > memory ? CLI_RED : CLI_PLAIN, "%s", cli_bytes((double)peak / scale).text);
         cli_table_add(&table, CLI_PLAIN, "%s", limited ? cli_bytes((double)memory / scale).text : "no limit");
         cli_table_add(&table, CLI_PLAIN, "%s", memory > 0 && limited ? cli_percent((double)peak / (double)memory).text : "-");
+        if (machine->charges) cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(s->result.charged_ps[d]), 3).text);
     }
     printf("\n");
     cli_table_print(&table, stdout);
@@ -150,6 +151,7 @@ static void write_devices(const cli_simulation *s, stw_json_writer *writer) {
         stw_json_begin_object(writer);
         cli_field_text(writer, "name", machine->device[d].name);
         cli_field_double(writer, "busy_s", s->has_step ? seconds(s->result.busy_ps[d]) : NAN);
+        if (s->machine->charges) cli_field_double(writer, "charged_s", s->has_step ? seconds(s->result.charged_ps[d]) : NAN);
         cli_field_double(writer, "idle_s", s->has_step ? seconds(s->result.step_ps - s->result.busy_ps[d]) : NAN);
         cli_field_bytes(writer, "peak_bytes", s->has_step ? s->result.peak_bytes[d] : -1);
         stw_json_end_object(writer);

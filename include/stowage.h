@@ -222,7 +222,8 @@ typedef struct stw_evaluation {
     int64_t transfer_bytes;
     int64_t worst_peak_bytes;  /* largest peak of a device */
     const int64_t *peak_bytes; /* (devices), NULL when there is no step; lives in the workspace until its next run */
-    const int64_t *busy_ps;    /* (devices); likewise */
+    const int64_t *busy_ps;    /* (devices) time at work, charges included; likewise */
+    const int64_t *charged_ps; /* (devices) the part of it that transfers take (docs/simulator.md, charges); likewise */
     const char *message;       /* the reason in words, or ""; likewise */
 } stw_evaluation;
 

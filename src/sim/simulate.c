@@ -194,6 +194,7 @@ static void fill_numbers(const evaluation *v, const stw_timeline *timeline, int6
     out->transfer_count = timeline->transfer_count;
     out->peak_bytes = timeline->peak_bytes;
     out->busy_ps = timeline->busy_ps;
+    out->charged_ps = timeline->charged_ps;
     for (int32_t k = 0; k < timeline->transfer_count; k++) out->transfer_bytes += timeline->transfer[k].bytes;
     for (int32_t d = 0; d < v->s->machine->device_count; d++) {
         if (timeline->peak_bytes[d] > out->worst_peak_bytes) out->worst_peak_bytes = timeline->peak_bytes[d];

@@ -39,6 +39,14 @@ class Simulate(Case):
         self.assertLessEqual(report["lower_bound_fusion_s"], report["step_s"])
         self.assertTrue(0 < report["measured_share"] <= 1)
 
+    def test_charges(self):
+        """Fields and columns of charges are there where a link charges something."""
+        report = self.report(GRAPH, "-m", "h200x2-charged", "-p", "spread")
+        self.assertEqual(list(report["devices"][0]), ["name", "busy_s", "charged_s", "idle_s", "peak_bytes"])
+        self.assertGreater(sum(device["charged_s"] for device in report["devices"]), 0)
+        self.assertIn("charged", self.done("simulate", GRAPH, "-m", "h200x2-charged", "-p", "spread"))
+        self.assertNotIn("charged", self.done("simulate", GRAPH, "-m", "h200x2", "-p", "spread"))
+
     def test_single_sends_nothing(self):
         report = self.report(GRAPH, "-m", "h200x2", "-p", "single")
         self.assertEqual(report["links"], [])

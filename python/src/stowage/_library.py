@@ -62,6 +62,7 @@ class CEvaluation(Structure):
         ("worst_peak_bytes", c_int64),
         ("peak_bytes", POINTER(c_int64)),
         ("busy_ps", POINTER(c_int64)),
+        ("charged_ps", POINTER(c_int64)),
         ("message", c_char_p),
     ]
 

@@ -30,6 +30,7 @@ class Evaluation:
     peak: tuple[int, ...]  #: largest use of memory per device; empty without a step
     memory: tuple[int, ...]  #: what each device has
     busy: tuple[float, ...]  #: time at work per device; empty without a step
+    charged: tuple[float, ...]  #: the part of it that transfers take, where links charge something
     transfers: int
     transfer_bytes: int
     lower_bound: Optional[float]  #: what no plan with these groups can beat; None without a step
@@ -152,6 +153,7 @@ class Simulator:
             peak=tuple(e.peak_bytes[k] for k in range(count)),
             memory=tuple(d.memory for d in devices),
             busy=tuple(1e-12 * e.busy_ps[k] for k in range(count)),
+            charged=tuple(1e-12 * e.charged_ps[k] for k in range(count)),
             transfers=e.transfer_count,
             transfer_bytes=e.transfer_bytes,
             lower_bound=bounds.plan_s if has_step else None,
