@@ -123,11 +123,11 @@ TEST(hdp, options_are_honoured) {
     small *s = small_open((small_text){.nodes = FORK, .device_count = 2});
     stw_options *options = options_of("1000", "1", "2");
     CHECK_EQ_INT(stw_options_set(options, "updates", "3", NULL), STW_OK);
-    check_note(s, options, "3 updates", "2 groups of 4 units");
+    check_note(s, options, "3 updates", "2 groups from 4 units");
     options = options_of("1000", "1", NULL);
     CHECK_EQ_INT(stw_options_set(options, "preset", "paper", NULL), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "updates", "2", NULL), STW_OK);
-    check_note(s, options, "2 updates", "4 groups of 4 ops"); /* no more than ops */
+    check_note(s, options, "2 updates", "4 groups from 4 ops"); /* no more than ops */
     options = options_of("1000", "1", NULL);
     CHECK_EQ_INT(stw_options_set(options, "units", "2", NULL), STW_OK);
     CHECK_EQ_INT(stw_options_set(options, "updates", "1", NULL), STW_OK);

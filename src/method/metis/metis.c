@@ -363,10 +363,15 @@ static stw_status prepare(context *c, const stw_search *search, stw_arena *arena
 
 static void write_note(const variant *var, char *note, size_t room) {
     const setting *how = var->setting;
-    char windows[80] = "";
-    if (how->windows > 1) snprintf(windows, sizeof windows, " in each of %d stretches of the step", how->windows);
-    snprintf(note, room, "%d parts with little between them, at most %.3g %% more work on one device than on average%s",
-             var->parts, 100.0 * (how->imbalance - 1.0), windows);
+    const double more = 100.0 * (how->imbalance - 1.0);
+    if (how->windows > 1) {
+        snprintf(note, room,
+                 "%d parts with little between them, at most %.3g %% above even work in each of %d stretches of the step",
+                 var->parts, more, how->windows);
+    } else {
+        snprintf(note, room, "%d parts with little between them, at most %.3g %% more work on one device than on average",
+                 var->parts, more);
+    }
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
