@@ -11,8 +11,8 @@ static const char *const kind_name[STW_NODE_KIND_COUNT] = {
 const char *stw_node_kind_name(uint8_t kind) { return kind_name[kind]; }
 
 stw_node_kind stw_node_source_find(stw_str name) {
-    for (uint8_t kind = 0; kind < STW_NODE_KIND_COUNT; kind++) {
-        if (stw_node_is_source(kind) && stw_str_is(name, kind_name[kind])) return (stw_node_kind)kind;
+    for (int kind = 0; kind < STW_NODE_KIND_COUNT; kind++) {
+        if (stw_node_is_source((uint8_t)kind) && stw_str_is(name, kind_name[kind])) return (stw_node_kind)kind;
     }
     return STW_NODE_OP;
 }

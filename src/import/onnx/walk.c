@@ -23,7 +23,7 @@ struct stw_onnx_table {
 
 stw_status stw_onnx_table_create(stw_arena *arena, stw_onnx_table **out, stw_error *error) {
     STW_TRY_NEW(arena, *out, 1, error);
-    TRY(stw_names_create(arena, 2 * ROW_COUNT, &(*out)->row, error));
+    TRY(stw_names_create(arena, (int64_t)2 * ROW_COUNT, &(*out)->row, error));
     for (int32_t row = 0; row < ROW_COUNT; row++) {
         for (const char *c = rows[row].names; *c != '\0';) {
             const char *start = c;
