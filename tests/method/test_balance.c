@@ -172,6 +172,11 @@ TEST(balance, sums_agree_with_the_simulator) {
     for (int round = 0; round < 20; round++) {
         small *s = random_open(&rng, (random_shape){.nodes = 40, .device_count = 4, .plain = true, .unlike = true});
         s->machine->host = round % 5 - 1;
+        s->machine->charges = round % 2 == 1;
+        for (int32_t k = 0; s->machine->charges && k < 16; k++) {
+            s->machine->link[k].send_us = (double)stw_rng_below(&rng, 3);
+            s->machine->link[k].receive_us = (double)stw_rng_below(&rng, 4);
+        }
         stw_arena arena;
         stw_error error;
         stw_balance_model model;

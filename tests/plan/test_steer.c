@@ -73,6 +73,27 @@ TEST(steer, heft_by_hand) {
     bench_close(&b);
 }
 
+#define CHARGED \
+    LINK_WITH("d0", "d1", 1e6, 0, ",'send_us':1,'receive_us':2") LINK_WITH("d1", "d0", 1e6, 0, ",'send_us':1,'receive_us':2")
+
+TEST(steer, charges_count_when_a_device_is_chosen) {
+    /* What pays without charges does not with them: c would be on d1 from 4 on, and take 5. */
+    bench b = bench_of(small_open((small_text){.nodes = FORK_JOIN, .device_count = 2, .links = CHARGED}));
+    CHECK_NEAR(steer(&b, (stw_steer_input){.insertion = true, .queues = true}), 9.0, 1e-9);
+    check_devices(&b, "0000");
+    /* us     0 1 2 3 4 5 6 7 8 9 10 11      as the simulator has it: the sender pays at once
+     * d0     a a A b b b B
+     * d1     . . . . c c c C C d D  D       the scheduler's own clock has b at 2 and both payments behind it: the end is the same
+     */
+    const int32_t there[] = {0, 0, 1, 1};
+    const stw_steer_input kept = {
+        .insertion = true, .queues = true, .plan_glue = constant(&b, 2, STW_GLUE_FIXED), .glued = there};
+    CHECK_NEAR(steer(&b, kept), 12.0, 1e-9);
+    check_devices(&b, "0011");
+    CHECK_STR(b.s->timeline, "d0: a[0,3) b[3,7)\nd1: c[4,9) d[9,12)\nd0>d1: a[3,4) b[7,8)\n");
+    bench_close(&b);
+}
+
 /* Glue that would keep an op where another plan has it means nothing without such a plan. */
 TEST(steer, glue_of_any_size_without_another_plan) {
     bench b = bench_of(small_open((small_text){.nodes = FORK_JOIN, .device_count = 2}));

@@ -42,6 +42,19 @@ TEST(backward, a_chain_has_what_remains) {
     small_close(s);
 }
 
+TEST(backward, charges_lengthen_both_ends) {
+    const char *charged = LINK_WITH("d0", "d1", 1e6, 0, ",'send_us':1,'receive_us':2");
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 3, 2) OP(1, "b", "[0]", 5, 4) OP(2, "c", "[1]", 1, 1),
+                                       .device_count = 2,
+                                       .links = charged,
+                                       .device = "[0,1,1]"});
+    apply(s);
+    CHECK_NEAR(priority_of(s, "c"), 1.0, 1e-12);
+    CHECK_NEAR(priority_of(s, "b"), 7.0, 1e-12);
+    CHECK_NEAR(priority_of(s, "a"), 13.0, 1e-12); /* 3 bytes are sent */
+    small_close(s);
+}
+
 TEST(backward, what_began_last_runs_first) {
     small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[]", 1, 3), .priority = "[1,2]"});
     CHECK_STR(s->timeline, "d0: b[0,3) a[3,5)\n");
