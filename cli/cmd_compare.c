@@ -1,7 +1,7 @@
 /* `stowage compare`: each method by itself, for every graph on every machine. */
 #include <string.h>
 
-#include "method/method.h"
+#include "method/starts.h"
 #include "search.h"
 
 enum { MAX_METHODS = 64 };
@@ -25,14 +25,12 @@ typedef struct comparison {
 
 /* ---- what is asked for ---- */
 
-/* Without --methods: all that build plans for this objective, and optimize. Chance is no method. */
+/* Without --methods: those that build plans for this objective and these tasks, and optimize. */
 static stw_status list_methods(comparison *c, stw_error *error) {
     const stw_method *method;
     STW_TRY_NEW(&c->arena, c->method, MAX_METHODS, error);
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL && c->method_count + 1 < MAX_METHODS; k++) {
-        const bool elsewhere = (method->traits & STW_METHOD_THROUGHPUT_ONLY) && c->settings.objective != STW_OBJECTIVE_THROUGHPUT;
-        if (method->kind != STW_METHOD_CONSTRUCTIVE || (method->traits & STW_METHOD_NAMED_ONLY) || elsewhere) continue;
-        c->method[c->method_count++] = method->name;
+        if (stw_method_serves(method, c->settings.objective, c->settings.tasks)) c->method[c->method_count++] = method->name;
     }
     c->method[c->method_count++] = "optimize";
     return STW_OK;
