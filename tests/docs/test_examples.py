@@ -28,6 +28,7 @@ WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 AROUND = """#include <stdio.h>
 #include <stdlib.h>
 #include <stowage.h>
+#include <string.h>
 static int block(const char *path, stw_graph *graph, stw_machine *machine, stw_costs *costs, stw_simulator *simulator,
                  stw_options *options, stw_result *result, stw_plan *mine, const void *model, size_t model_size) {
     stw_error error;
@@ -93,7 +94,8 @@ class Documents(unittest.TestCase):
     def test_code_at_the_head_of_the_header(self):
         comment = (ROOT / "include" / "stowage.h").read_text().split("*/")[0]
         code = "\n".join(re.findall(r"^ \*     (.*)$", comment, re.M))
-        text = f"#include <stdio.h>\n#include <stowage.h>\nint main(void) {{\n{code}\nreturn 0;\n}}\n"
+        text = f"#include <stdio.h>\n#include <stowage.h>
+#include <string.h>\nint main(void) {{\n{code}\nreturn 0;\n}}\n"
         self.build(text, str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-o", "program")
         result = subprocess.run([self.folder / "program"], cwd=ROOT / "data" / "graphs", capture_output=True, text=True, check=False)
         self.assertRegex(result.stdout, r"^\S+ is on device [0-3]; a step takes \d+\.\d{3} ms\n$")

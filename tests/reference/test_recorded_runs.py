@@ -28,6 +28,8 @@ TABLE = (
     ("in company", 6, 0, 0, 0.132, 0.43, 0.84, 0.49),
     ("in company", 2, 1, 3, 0.088, 0.21, 0.94, 0.87),
     ("in company", 4, 2, 2, 0.088, 0.205, 0.94, 0.93),
+    ("in company", 0.8, 0.2, 2.8, 0.101, 0.233, 0.94, 0.81),
+    ("in company", 3, 0.2, 2.8, 0.096, 0.232, 0.91, 0.81),
 )
 EXACT = ((2, 1, 3), (4, 2, 2))  # latency, send, receive: compared with the sketch
 
