@@ -94,8 +94,7 @@ class Documents(unittest.TestCase):
     def test_code_at_the_head_of_the_header(self):
         comment = (ROOT / "include" / "stowage.h").read_text().split("*/")[0]
         code = "\n".join(re.findall(r"^ \*     (.*)$", comment, re.M))
-        text = f"#include <stdio.h>\n#include <stowage.h>
-#include <string.h>\nint main(void) {{\n{code}\nreturn 0;\n}}\n"
+        text = f"#include <stdio.h>\n#include <stowage.h>\nint main(void) {{\n{code}\nreturn 0;\n}}\n"
         self.build(text, str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-o", "program")
         result = subprocess.run([self.folder / "program"], cwd=ROOT / "data" / "graphs", capture_output=True, text=True, check=False)
         self.assertRegex(result.stdout, r"^\S+ is on device [0-3]; a step takes \d+\.\d{3} ms\n$")
