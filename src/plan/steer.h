@@ -5,10 +5,10 @@
  *                         + plan_glue(o) x [d is not where the other plan has o]
  *
  * start: when the device and all inputs are there. comm: latency + charges + bytes / bandwidth of the inputs (parameters
- * included) that are not yet on d. All zero: HEFT. Infinite aversion keeps everything on one device; infinite plan glue
- * reproduces the other plan. With an outlook, the cost of sending an op's outputs to its readers in the other plan counts too, so
- * that an op does not move towards its inputs and away from all its readers. The result is judged by the simulator, not by this
- * clock. */
+ * included) that are not yet on d. All zero: HEFT. Glue is in microseconds. A very large aversion keeps everything on one device;
+ * a very large plan glue reproduces the other plan. With an outlook, the cost of sending an op's outputs to its readers in the
+ * other plan counts too, so that an op does not move towards its inputs and away from all its readers. The result is judged by
+ * the simulator, not by this clock. */
 #ifndef STW_PLAN_STEER_H
 #define STW_PLAN_STEER_H
 
