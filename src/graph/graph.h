@@ -224,10 +224,10 @@ extern const char stw_dtype_list[]; /* for messages */
 /* Makes room for the "as read" half of `count` nodes; lists of unknown length (shape, input, control, output, us) come later. */
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error);
 
-/* The derived half, each step in a file of its own; construct.h takes them all. */
-stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error);       /* edges.c: root, read, reader, kept */
-stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error);       /* waits.c: control edges, holds and update waits */
-stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error); /* topological.c */
+/* The derived half (derive.c, fingerprint.c), step by step; construct.h takes them all. */
+stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error); /* root, read, reader, kept */
+stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error); /* control edges, holds and update waits */
+stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error);
 stw_status stw_graph_build_fingerprint(stw_graph *graph, stw_error *error); /* fingerprint.c */
 
 #endif

@@ -15,7 +15,6 @@
 #include "plan/plan.h"
 #include "plan/rules.h"
 #include "search/budget.h"
-#include "sim/complete.h"
 #include "sim/score.h"
 
 /* How the methods go-* and hdp train. What is unset is as the preset says. */

@@ -1,7 +1,7 @@
 /* The simulator: (graph, machine, plan) -> timeline. docs/simulator.md states what it computes, rule by rule.
  *
  * simulate.c      one evaluation: is the plan valid, what does the loop say
- * simulator.c     what is computed once; the tasks that a plan makes
+ * simulator.c     what is computed once; the tasks that a plan makes; where nodes go that must be with others
  * engine.c        the event loop
  * queues.h        its three priority queues
  * charges.c       what transfers take of the devices' own time
@@ -10,8 +10,7 @@
  * memory_bound.c  what no order of the tasks can do without
  * lower_bounds.c  the bounds that stand beside every result
  * score.c         what an evaluation is worth, by the objective
- * op_times.c      when each op ran, groups or not
- * complete.c      where nodes go that must be with others */
+ * op_times.c      when each op ran, groups or not */
 #ifndef STW_SIM_SIM_H
 #define STW_SIM_SIM_H
 
@@ -87,6 +86,12 @@ double stw_workspace_largest_load_s(const stw_workspace *workspace);
 
 /* The transfers of the last run; returns their number. */
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out);
+
+/* Completes the devices: what must be together goes where the smallest op of it is, and views follow their root. */
+void stw_plan_join(const stw_simulator *simulator, stw_plan *plan);
+/* The same, and parameters and buffers that are free go to their smallest reader; what nobody reads, and what is on every
+ * device anyway, to device 0. */
+void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan);
 
 /* Refuses entries that no simulation could make sense of: devices out of range, priorities that are not numbers, groups below
  * -1. Only what is used is looked at. Everything below takes plans that have passed. */

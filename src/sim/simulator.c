@@ -5,6 +5,7 @@
 
 #include "base/union_find.h"
 #include "graph/units.h"
+#include "plan/plan.h"
 
 static int32_t smallest_reader(const stw_graph *graph, int32_t node) {
     int32_t least = -1;
@@ -142,4 +143,16 @@ stw_status stw_simulator_check(const stw_simulator *s, const stw_plan *plan, stw
             TRY(check_entry(s, plan, s->unfused.value_node[value], error));
     }
     return STW_OK;
+}
+
+/* ---- what a method need not decide ---- */
+
+void stw_plan_join(const stw_simulator *simulator, stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = plan->device[simulator->together[i]];
+}
+
+void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        plan->device[i] = simulator->follows[i] < 0 ? 0 : plan->device[simulator->follows[i]];
+    }
 }

@@ -5,7 +5,6 @@
 
 #include "plan/plan.h"
 #include "plan/rules.h"
-#include "sim/complete.h"
 
 /* ---- the initial fusion priorities ---- */
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/complete.h"
 #include "train/trainer_state.h"
 
 /* ---- another plan ---- */
@@ -92,7 +91,7 @@ stw_status stw_moves_find(const stw_problem *p, const stw_plan *plan, const int3
     return STW_OK;
 }
 
-/* Puts units on a device; views and parameters follow when the plan is joined (sim/complete.h). */
+/* Puts units on a device; views and parameters follow when the plan is joined (sim/sim.h). */
 static void put_units(const stw_problem *p, const int32_t *unit, int32_t count, int32_t device, stw_plan *plan) {
     for (int32_t k = 0; k < count; k++) {
         for (int32_t m = p->units.start[unit[k]]; m < p->units.start[unit[k] + 1]; m++) plan->device[p->units.member[m]] = device;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "plan/fuse.h"
-#include "sim/complete.h"
 #include "support/random.h"
 #include "test.h"
 

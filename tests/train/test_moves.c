@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include <stdatomic.h>
 
-#include "sim/complete.h"
 #include "train/bench.h"
 #include "train/moves.h"
 

@@ -4,7 +4,6 @@
 
 #include "plan/plan.h"
 #include "plan/rules.h"
-#include "sim/complete.h"
 
 /* ---- what the placer sees of a group ---- */
 
