@@ -136,9 +136,7 @@ cli_text cli_percent(double share);                  /* 0.5: "50.0 %" */
 cli_text cli_bar(double share);                      /* "#####....." */
 
 /* field.c: one key and its value in a JSON object */
-void cli_field_int(stw_json_writer *writer, const char *key, int64_t value);
 void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /* negative: null */
-void cli_field_double(stw_json_writer *writer, const char *key, double value); /* NaN: null */
 void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
 
 void cli_field_texts(stw_json_writer *writer, const char *key, const char *const *value, int32_t count);

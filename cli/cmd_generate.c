@@ -38,7 +38,7 @@ static void list_json(void) {
         stw_json_begin_object(&json);
         for (int p = 0; p < STW_PARAMETER_COUNT; p++) {
             if (family->takes[p].meaning == NULL) continue;
-            cli_field_int(&json, stw_parameter_name((stw_parameter)p), family->takes[p].standard);
+            stw_json_field_int64(&json, stw_parameter_name((stw_parameter)p), family->takes[p].standard);
         }
         stw_json_end_object(&json);
         stw_json_end_object(&json);
@@ -83,9 +83,9 @@ static void show_result(const cli_call *call, const stw_generated *made) {
     stw_json_writer_init(&json, stdout);
     stw_json_begin_object(&json);
     cli_field_text(&json, "name", made->name);
-    cli_field_int(&json, "ops", ops);
-    cli_field_int(&json, "parameter_bytes", bytes);
-    cli_field_double(&json, "flops", flops);
+    stw_json_field_int64(&json, "ops", ops);
+    stw_json_field_int64(&json, "parameter_bytes", bytes);
+    stw_json_field_double(&json, "flops", flops);
     stw_json_end_object(&json);
     printf("\n");
 }

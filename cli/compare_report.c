@@ -166,11 +166,11 @@ static void print_json(const cli_comparison *c) {
         cli_field_text(&writer, "graph", stw_str_of(row->graph));
         cli_field_text(&writer, "machine", stw_str_of(row->machine));
         cli_field_text(&writer, "objective", stw_str_of(stw_objective_name[c->settings->objective]));
-        cli_field_double(&writer, "lower_bound_s", row->bounds.plan_s);
-        cli_field_double(&writer, "lower_bound_fusion_s", row->bounds.fusion_s);
-        cli_field_double(&writer, "lower_bound_load_s", row->bounds.load_s);
+        stw_json_field_double(&writer, "lower_bound_s", row->bounds.plan_s);
+        stw_json_field_double(&writer, "lower_bound_fusion_s", row->bounds.fusion_s);
+        stw_json_field_double(&writer, "lower_bound_load_s", row->bounds.load_s);
         cli_field_bytes(&writer, "lower_bound_bytes", row->bounds.peak_bytes);
-        cli_field_double(&writer, "measured_share", row->measured_share);
+        stw_json_field_double(&writer, "measured_share", row->measured_share);
         cli_field_texts(&writer, "warnings", row->warning, row->warning_count);
         stw_json_write_key(&writer, "methods");
         stw_json_begin_array(&writer);

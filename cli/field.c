@@ -1,10 +1,5 @@
 #include "cli.h"
 
-void cli_field_int(stw_json_writer *writer, const char *key, int64_t value) {
-    stw_json_write_key(writer, key);
-    stw_json_write_int64(writer, value);
-}
-
 void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value) {
     stw_json_write_key(writer, key);
     if (value < 0) {
@@ -12,11 +7,6 @@ void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value) {
     } else {
         stw_json_write_int64(writer, value);
     }
-}
-
-void cli_field_double(stw_json_writer *writer, const char *key, double value) {
-    stw_json_write_key(writer, key);
-    stw_json_write_double(writer, value);
 }
 
 void cli_field_text(stw_json_writer *writer, const char *key, stw_str value) {

@@ -222,8 +222,8 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     for (int32_t k = 0; k < s->graph->kind_count; k++) {
         stw_json_begin_object(writer);
         cli_field_text(writer, "kind", s->measured[k].name);
-        cli_field_double(writer, "total_s", s->measured[k].total_s);
-        cli_field_int(writer, "unmeasured_ops", s->measured[k].unmeasured);
+        stw_json_field_double(writer, "total_s", s->measured[k].total_s);
+        stw_json_field_int64(writer, "unmeasured_ops", s->measured[k].unmeasured);
         stw_json_end_object(writer);
     }
     stw_json_end_array(writer);
@@ -233,9 +233,9 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
         if (s->op_class[c].ops == 0) continue;
         stw_json_begin_object(writer);
         cli_field_text(writer, "class", stw_str_of(stw_op_class_name((stw_op_class)c)));
-        cli_field_int(writer, "ops", s->op_class[c].ops);
-        cli_field_double(writer, "flops", s->op_class[c].flops);
-        cli_field_double(writer, "time_s", s->op_class[c].time_s);
+        stw_json_field_int64(writer, "ops", s->op_class[c].ops);
+        stw_json_field_double(writer, "flops", s->op_class[c].flops);
+        stw_json_field_double(writer, "time_s", s->op_class[c].time_s);
         stw_json_end_object(writer);
     }
     stw_json_end_array(writer);
@@ -244,7 +244,7 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     for (int32_t i = 0; i < s->unknown_count; i++) {
         stw_json_begin_object(writer);
         cli_field_text(writer, "op", s->unknown[i].name);
-        cli_field_int(writer, "ops", s->unknown[i].count);
+        stw_json_field_int64(writer, "ops", s->unknown[i].count);
         stw_json_end_object(writer);
     }
     stw_json_end_array(writer);
@@ -259,19 +259,19 @@ static void print_json(const summary *s, stw_arena arena) {
     cli_field_text(&writer, "name", graph->name);
     cli_field_text(&writer, "family", graph->family);
     cli_field_text(&writer, "fingerprint", stw_str_of(graph->fingerprint));
-    cli_field_int(&writer, "nodes", graph->N);
-    for (int32_t k = 0; k < NODE_KINDS; k++) cli_field_int(&writer, kind_name[k], s->nodes[k]);
-    cli_field_int(&writer, "ops_without_shape", s->unsized);
-    cli_field_int(&writer, "ops_empty", s->empty);
-    cli_field_int(&writer, "loops_without_count", graph->open_loops);
-    cli_field_int(&writer, "edges", graph->input_start[graph->N]);
-    cli_field_int(&writer, "control_edges", graph->control_start[graph->N]);
-    cli_field_int(&writer, "updates", s->updates);
-    cli_field_int(&writer, "outputs", graph->output_count);
-    cli_field_int(&writer, "parameter_bytes", s->bytes[STW_NODE_PARAMETER]);
-    cli_field_int(&writer, "buffer_bytes", s->bytes[STW_NODE_BUFFER]);
-    cli_field_int(&writer, "input_bytes", s->bytes[STW_NODE_INPUT]);
-    cli_field_double(&writer, "flops", s->flops);
+    stw_json_field_int64(&writer, "nodes", graph->N);
+    for (int32_t k = 0; k < NODE_KINDS; k++) stw_json_field_int64(&writer, kind_name[k], s->nodes[k]);
+    stw_json_field_int64(&writer, "ops_without_shape", s->unsized);
+    stw_json_field_int64(&writer, "ops_empty", s->empty);
+    stw_json_field_int64(&writer, "loops_without_count", graph->open_loops);
+    stw_json_field_int64(&writer, "edges", graph->input_start[graph->N]);
+    stw_json_field_int64(&writer, "control_edges", graph->control_start[graph->N]);
+    stw_json_field_int64(&writer, "updates", s->updates);
+    stw_json_field_int64(&writer, "outputs", graph->output_count);
+    stw_json_field_int64(&writer, "parameter_bytes", s->bytes[STW_NODE_PARAMETER]);
+    stw_json_field_int64(&writer, "buffer_bytes", s->bytes[STW_NODE_BUFFER]);
+    stw_json_field_int64(&writer, "input_bytes", s->bytes[STW_NODE_INPUT]);
+    stw_json_field_double(&writer, "flops", s->flops);
     write_lists(s, &writer);
     cli_write_open_inputs(s->reading, &writer, arena);
     stw_json_end_object(&writer);

@@ -182,26 +182,26 @@ static void print_json(const plan_head *head) {
         stw_json_write_null(&writer);
     }
     cli_field_text(&writer, "objective", head->objective);
-    cli_field_double(&writer, "value", head->value);
-    cli_field_double(&writer, "step_s", head->step_s);
+    stw_json_field_double(&writer, "value", head->value);
+    stw_json_field_double(&writer, "step_s", head->step_s);
     stw_json_write_key(&writer, "valid");
     if (head->has_valid) {
         stw_json_write_bool(&writer, head->valid);
     } else {
         stw_json_write_null(&writer);
     }
-    cli_field_double(&writer, "lower_bound_s", head->lower_bound_s);
-    cli_field_double(&writer, "lower_bound_fusion_s", head->lower_bound_fusion_s);
-    cli_field_double(&writer, "measured_share", head->measured_share);
-    cli_field_int(&writer, "nodes", head->nodes);
-    cli_field_double(&writer, "ops_written", head->written >= 0 ? (double)head->written : NAN);
-    cli_field_double(&writer, "kernels", head->written >= 0 ? (double)head->kernels : NAN);
+    stw_json_field_double(&writer, "lower_bound_s", head->lower_bound_s);
+    stw_json_field_double(&writer, "lower_bound_fusion_s", head->lower_bound_fusion_s);
+    stw_json_field_double(&writer, "measured_share", head->measured_share);
+    stw_json_field_int64(&writer, "nodes", head->nodes);
+    stw_json_field_double(&writer, "ops_written", head->written >= 0 ? (double)head->written : NAN);
+    stw_json_field_double(&writer, "kernels", head->written >= 0 ? (double)head->kernels : NAN);
     stw_json_write_key(&writer, "devices");
     stw_json_begin_array(&writer);
     for (int32_t d = 0; d < head->device_count; d++) {
         stw_json_begin_object(&writer);
         cli_field_text(&writer, "name", head->machine != NULL ? head->machine->device[d].name : (stw_str){0});
-        cli_field_int(&writer, "nodes", head->on_device[d]);
+        stw_json_field_int64(&writer, "nodes", head->on_device[d]);
         stw_json_end_object(&writer);
     }
     stw_json_end_array(&writer);

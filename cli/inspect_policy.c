@@ -160,7 +160,8 @@ static void write_dimensions(stw_json_writer *w, policy_head *head) {
     int32_t *value;
     stw_json_write_key(w, "dimensions");
     stw_json_begin_object(w);
-    for (int32_t k = 0; (name = stw_policy_config_field(k, &head->config, &value)) != NULL; k++) cli_field_int(w, name, *value);
+    for (int32_t k = 0; (name = stw_policy_config_field(k, &head->config, &value)) != NULL; k++)
+        stw_json_field_int64(w, name, *value);
     stw_json_end_object(w);
 }
 
@@ -171,11 +172,11 @@ static void write_training(stw_json_writer *w, const policy_head *head) {
         return;
     }
     stw_json_begin_object(w);
-    cli_field_int(w, "updates", head->updates);
-    cli_field_int(w, "evaluations", head->evaluations);
-    cli_field_int(w, "round", head->round);
+    stw_json_field_int64(w, "updates", head->updates);
+    stw_json_field_int64(w, "evaluations", head->evaluations);
+    stw_json_field_int64(w, "round", head->round);
     cli_field_text(w, "fingerprint", head->graph[0] == '\0' ? (stw_str){0} : stw_str_of(head->graph));
-    cli_field_double(w, "best_step_s", head->best_step_s);
+    stw_json_field_double(w, "best_step_s", head->best_step_s);
     stw_json_end_object(w);
 }
 
@@ -186,11 +187,11 @@ static void write_pretraining(stw_json_writer *w, const policy_head *head) {
         return;
     }
     stw_json_begin_object(w);
-    cli_field_int(w, "updates", head->updates);
-    cli_field_int(w, "all_updates", head->all_updates);
-    cli_field_int(w, "problems", head->problems);
-    cli_field_int(w, "evaluations", head->evaluations);
-    cli_field_int(w, "seed", head->seed);
+    stw_json_field_int64(w, "updates", head->updates);
+    stw_json_field_int64(w, "all_updates", head->all_updates);
+    stw_json_field_int64(w, "problems", head->problems);
+    stw_json_field_int64(w, "evaluations", head->evaluations);
+    stw_json_field_int64(w, "seed", head->seed);
     stw_json_write_key(w, "schedules");
     stw_json_write_bool(w, head->schedules != 0);
     stw_json_end_object(w);
@@ -205,8 +206,8 @@ static void write_tensors(stw_json_writer *w, const policy_head *head) {
         stw_json_begin_object(w);
         cli_field_text(w, "name", stw_str_of(tensor->name));
         cli_field_text(w, "type", stw_str_of(stw_tensor_type_name(tensor->type)));
-        cli_field_int(w, "rows", tensor->rows);
-        cli_field_int(w, "columns", tensor->cols);
+        stw_json_field_int64(w, "rows", tensor->rows);
+        stw_json_field_int64(w, "columns", tensor->cols);
         stw_json_end_object(w);
     }
     stw_json_end_array(w);
@@ -217,9 +218,9 @@ static void print_json(policy_head *head) {
     stw_json_writer_init(&w, stdout);
     stw_json_begin_object(&w);
     cli_field_text(&w, "format", STW_STR("policy"));
-    cli_field_int(&w, "version", STW_TENSOR_VERSION);
-    cli_field_int(&w, "bytes", head->bytes);
-    cli_field_int(&w, "parameters", head->parameters);
+    stw_json_field_int64(&w, "version", STW_TENSOR_VERSION);
+    stw_json_field_int64(&w, "bytes", head->bytes);
+    stw_json_field_int64(&w, "parameters", head->parameters);
     cli_field_text(&w, "placement_head", stw_str_of(placement_word(head)));
     cli_field_text(&w, "schedule_head", stw_str_of(schedule_word(head)));
     write_dimensions(&w, head);

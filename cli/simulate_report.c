@@ -150,9 +150,9 @@ static void write_devices(const cli_simulation *s, stw_json_writer *writer) {
     for (int32_t d = 0; d < machine->device_count; d++) {
         stw_json_begin_object(writer);
         cli_field_text(writer, "name", machine->device[d].name);
-        cli_field_double(writer, "busy_s", s->has_step ? seconds(s->result.busy_ps[d]) : NAN);
-        if (s->machine->charges) cli_field_double(writer, "charged_s", s->has_step ? seconds(s->result.charged_ps[d]) : NAN);
-        cli_field_double(writer, "idle_s", s->has_step ? seconds(s->result.step_ps - s->result.busy_ps[d]) : NAN);
+        stw_json_field_double(writer, "busy_s", s->has_step ? seconds(s->result.busy_ps[d]) : NAN);
+        if (s->machine->charges) stw_json_field_double(writer, "charged_s", s->has_step ? seconds(s->result.charged_ps[d]) : NAN);
+        stw_json_field_double(writer, "idle_s", s->has_step ? seconds(s->result.step_ps - s->result.busy_ps[d]) : NAN);
         cli_field_bytes(writer, "peak_bytes", s->has_step ? s->result.peak_bytes[d] : -1);
         stw_json_end_object(writer);
     }
@@ -170,9 +170,9 @@ static stw_status write_links(const cli_simulation *s, stw_arena arena, stw_json
         stw_json_begin_object(writer);
         cli_field_text(writer, "from", machine->device[traffic[l].from].name);
         cli_field_text(writer, "to", machine->device[traffic[l].to].name);
-        cli_field_int(writer, "transfers", traffic[l].transfers);
-        cli_field_int(writer, "bytes", traffic[l].bytes);
-        cli_field_double(writer, "busy_s", traffic[l].busy_ps / 1e12);
+        stw_json_field_int64(writer, "transfers", traffic[l].transfers);
+        stw_json_field_int64(writer, "bytes", traffic[l].bytes);
+        stw_json_field_double(writer, "busy_s", traffic[l].busy_ps / 1e12);
         stw_json_end_object(writer);
     }
     stw_json_end_array(writer);
@@ -194,16 +194,16 @@ stw_status cli_report_json(const cli_simulation *s, stw_arena arena, stw_error *
     stw_json_begin_object(&writer);
     cli_field_text(&writer, "graph", s->graph->name);
     cli_field_text(&writer, "machine", s->machine->name);
-    cli_field_double(&writer, "step_s", s->has_step ? s->result.step_s : NAN);
+    stw_json_field_double(&writer, "step_s", s->has_step ? s->result.step_s : NAN);
     stw_json_write_key(&writer, "valid");
     stw_json_write_bool(&writer, valid);
     cli_field_text(&writer, "reason", valid ? (stw_str){0} : stw_str_of(s->result.message));
     write_peaks(s, &writer);
-    cli_field_double(&writer, "lower_bound_s", s->bounds.plan_s);
-    cli_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);
-    cli_field_double(&writer, "lower_bound_load_s", s->bounds.load_s);
+    stw_json_field_double(&writer, "lower_bound_s", s->bounds.plan_s);
+    stw_json_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);
+    stw_json_field_double(&writer, "lower_bound_load_s", s->bounds.load_s);
     cli_field_bytes(&writer, "lower_bound_bytes", s->bounds.peak_bytes);
-    cli_field_double(&writer, "measured_share", s->measured_share);
+    stw_json_field_double(&writer, "measured_share", s->measured_share);
     stw_json_write_key(&writer, "warnings");
     stw_json_begin_array(&writer);
     const char *warning;

@@ -261,16 +261,16 @@ static void report(const job *j, double seconds) {
         stw_json_writer_init(&json, stdout);
         stw_json_begin_object(&json);
         cli_field_text(&json, "policy", stw_str_of(j->policy));
-        cli_field_int(&json, "updates", stw_pretrain_updates(j->pretrain));
-        cli_field_int(&json, "processes", stw_comm_size(j->comm));
-        cli_field_double(&json, "seconds", seconds);
-        cli_field_double(&json, "updates_per_s", updates / fmax(seconds, 1e-9));
-        cli_field_int(&json, "bytes_sent", stw_comm_traffic(j->comm));
+        stw_json_field_int64(&json, "updates", stw_pretrain_updates(j->pretrain));
+        stw_json_field_int64(&json, "processes", stw_comm_size(j->comm));
+        stw_json_field_double(&json, "seconds", seconds);
+        stw_json_field_double(&json, "updates_per_s", updates / fmax(seconds, 1e-9));
+        stw_json_field_int64(&json, "bytes_sent", stw_comm_traffic(j->comm));
         if (isfinite(j->unseen.validation_greedy)) {
-            cli_field_double(&json, "unseen_greedy", j->unseen.validation_greedy);
-            cli_field_double(&json, "unseen_best", j->unseen.validation_best);
-            cli_field_double(&json, "unseen_constants", j->unseen.validation_constants);
-            cli_field_double(&json, "unseen_moves", j->unseen.validation_moves);
+            stw_json_field_double(&json, "unseen_greedy", j->unseen.validation_greedy);
+            stw_json_field_double(&json, "unseen_best", j->unseen.validation_best);
+            stw_json_field_double(&json, "unseen_constants", j->unseen.validation_constants);
+            stw_json_field_double(&json, "unseen_moves", j->unseen.validation_moves);
         }
         stw_json_end_object(&json);
         printf("\n");

@@ -82,7 +82,7 @@ static stw_str text_or_null(const char *text) { return text == NULL ? (stw_str){
 /* Keys as in the head of a plan file. */
 static void write_head(stw_json_writer *w, const cli_training *t) {
     cli_field_text(w, "format", STW_STR("training"));
-    cli_field_int(w, "version", 1);
+    stw_json_field_int64(w, "version", 1);
     stw_json_write_key(w, "graph");
     stw_json_begin_object(w);
     cli_field_text(w, "name", stw_str_of(t->row->graph));
@@ -93,20 +93,20 @@ static void write_head(stw_json_writer *w, const cli_training *t) {
     stw_json_write_key(w, "tasks");
     stw_tasks_write(t->settings->tasks, w);
     cli_field_text(w, "method", t->row->best < 0 ? (stw_str){0} : stw_str_of(candidate_of(t)->method));
-    cli_field_int(w, "seed", (int64_t)t->settings->seed);
+    stw_json_field_int64(w, "seed", (int64_t)t->settings->seed);
     cli_field_text(w, "objective", stw_str_of(stw_objective_name[t->settings->objective]));
 }
 
 static void write_numbers(stw_json_writer *w, const cli_training *t) {
     const stw_candidate *best = candidate_of(t);
-    cli_field_double(w, "value", best->value);
-    cli_field_double(w, "step_s", best->step_s);
+    stw_json_field_double(w, "value", best->value);
+    stw_json_field_double(w, "step_s", best->step_s);
     write_flag(w, "valid", best->valid);
-    cli_field_double(w, "lower_bound_s", t->row->bounds.plan_s);
-    cli_field_double(w, "lower_bound_fusion_s", t->row->bounds.fusion_s);
-    cli_field_double(w, "lower_bound_load_s", t->row->bounds.load_s);
+    stw_json_field_double(w, "lower_bound_s", t->row->bounds.plan_s);
+    stw_json_field_double(w, "lower_bound_fusion_s", t->row->bounds.fusion_s);
+    stw_json_field_double(w, "lower_bound_load_s", t->row->bounds.load_s);
     cli_field_bytes(w, "lower_bound_bytes", t->row->bounds.peak_bytes);
-    cli_field_double(w, "measured_share", t->row->measured_share);
+    stw_json_field_double(w, "measured_share", t->row->measured_share);
     stw_json_write_key(w, "peak_bytes");
     stw_json_begin_array(w);
     for (int32_t d = 0; best->peak_bytes != NULL && d < t->row->device_count; d++) stw_json_write_int64(w, best->peak_bytes[d]);
@@ -121,9 +121,9 @@ void cli_write_training(const cli_training *t) {
     write_head(&w, t);
     write_numbers(&w, t);
     cli_field_text(&w, "preset", stw_str_of(preset_of(t)));
-    cli_field_int(&w, "updates", t->updates);
-    cli_field_int(&w, "evaluations", candidate_of(t)->evaluations);
-    cli_field_double(&w, "search_s", candidate_of(t)->search_s);
+    stw_json_field_int64(&w, "updates", t->updates);
+    stw_json_field_int64(&w, "evaluations", candidate_of(t)->evaluations);
+    stw_json_field_double(&w, "search_s", candidate_of(t)->search_s);
     write_flag(&w, "interrupted", t->row->interrupted);
     cli_field_text(&w, "note", stw_str_of(candidate_of(t)->note));
     cli_field_text(&w, "policy", text_or_null(t->policy));
