@@ -61,7 +61,7 @@ static void add_link(cli_table *table, const stw_machine *machine, const char *f
     if (link->rates == NULL) {
         cli_table_add(table, CLI_PLAIN, "%s/s", cli_bytes(link->bandwidth).text);
     } else { /* of small transfers, and of large ones */
-        cli_table_add(table, CLI_PLAIN, "%s to %s/s", cli_bytes(link->rates[0].rate).text, cli_bytes(link->bandwidth).text);
+        cli_table_add(table, CLI_PLAIN, "%s/s to %s/s", cli_bytes(link->rates[0].rate).text, cli_bytes(link->bandwidth).text);
     }
     cli_table_add(table, CLI_PLAIN, "%s", cli_time(link->latency_us * 1e-6, 3).text);
     if (machine->charges) {

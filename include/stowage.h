@@ -148,7 +148,8 @@ STW_API void stw_costs_destroy(stw_costs *costs);
 /* Microseconds of one op on one device; 0 for views and sources. */
 STW_API double stw_costs_op_us(const stw_costs *costs, int32_t node, int32_t device);
 /* The i-th thing that the user should know before trusting times and memory, or NULL past the last: measured times that match no
- * op, always first; sizes that the model leaves open; unknown operators; a program that is already partitioned. */
+ * op, always first; keys of the machine file that nobody knows; sizes that the model leaves open; unknown operators; a program
+ * that is already partitioned. */
 STW_API const char *stw_costs_warning(const stw_costs *costs, int32_t index);
 
 /* ---- The plan: the decisions ------------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ struct stw_costs {
 double stw_cost_compute_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops);
 double stw_cost_model_us(const stw_device *device, stw_op_class op_class, int32_t dtype, double flops, double bytes);
 
-/* error.c: how far times may be off, |known / true - 1| in the mean (docs/cost-model.md). Of an op: */
+/* cost_error.c: how far times may be off, |known / true - 1| in the mean (docs/cost-model.md). Of an op: */
 double stw_cost_error(const stw_costs *costs, int32_t cost_class, int32_t node);
 extern const double stw_cost_error_of_groups; /* beside what their members are off by */
 extern const double stw_cost_error_of_links;

@@ -124,7 +124,8 @@ static double transfer_s(const stw_link *link, double bytes) {
     if (k == 0) return bytes / rates[0].rate;
     if (k == link->rate_count) return bytes / link->bandwidth;
     const double below = rates[k - 1].bytes / rates[k - 1].rate, above = rates[k].bytes / rates[k].rate;
-    return below + (bytes - rates[k - 1].bytes) * ((above - below) / (rates[k].bytes - rates[k - 1].bytes));
+    const double between = below + (bytes - rates[k - 1].bytes) * ((above - below) / (rates[k].bytes - rates[k - 1].bytes));
+    return between < above ? between : above; /* rounding could take it past, and more bytes must not take less time */
 }
 
 int64_t stw_cost_transfer_ps(const stw_link *link, int64_t bytes) {

@@ -167,7 +167,7 @@ static stw_str warn_of_machine(const stw_costs *costs, stw_arena *arena) {
 
 /* All that there may be to warn of; to add something, add a row. A row gives one line, or nothing. */
 static stw_str (*const warnings[])(const stw_costs *costs, stw_arena *arena) = {
-    warn_of_machine, warn_of_costs, warn_of_open_sizes, warn_of_unknown, warn_of_loops, warn_of_partitions,
+    warn_of_costs, warn_of_machine, warn_of_open_sizes, warn_of_unknown, warn_of_loops, warn_of_partitions,
 };
 enum { WARNINGS = sizeof warnings / sizeof warnings[0] };
 

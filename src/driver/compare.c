@@ -23,7 +23,7 @@ static stw_status add_best_of(stw_runner *r, stw_result *inner, stw_result *resu
         entry->plan = best->plan;
         best->plan = NULL;
         entry->outcome.repaired = best->outcome.repaired;
-        snprintf(entry->outcome.note, sizeof entry->outcome.note, "%s%s%.100s", best->candidate.method,
+        snprintf(entry->outcome.note, sizeof entry->outcome.note, "%.30s%s%.190s", best->candidate.method,
                  best->outcome.note[0] != '\0' ? ": " : "", best->outcome.note);
     } else {
         snprintf(entry->reason, sizeof entry->reason, "%.500s", inner->lacking);

@@ -108,7 +108,7 @@ stw_budget stw_runner_share(const stw_runner *runner, double share);
 int32_t stw_runner_rule(const stw_runner *runner);
 
 /* Runs a method within `budget` and adds its entry to the result. `rule`: stw_rule or -1; a schedule that is not ours
- * to decide stays topological. Start plans: those in the result, best first, if `starts` is set. A method that can make no plan
+ * to decide stays topological. Initial plans: those in the result, best first, if `starts` is set. A method that can make no plan
  * gets an entry that says why. One that runs out of memory does so too, with the best plan that it had found, if any: others may
  * need less. */
 stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,

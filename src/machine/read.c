@@ -186,7 +186,11 @@ static bool read_rate(stw_machine_reader *r, const stw_rate *before, stw_rate *o
 
 /* A number, or a table by size. */
 static bool read_bandwidth(stw_machine_reader *r, stw_link *link) {
-    if (stw_json_peek(r->json) != STW_JSON_ARRAY) {
+    const stw_json_type type = stw_json_peek(r->json);
+    if (type == STW_JSON_OBJECT || type == STW_JSON_STRING) {
+        return stw_field_fail(r, NULL, "bandwidth_bytes_per_s must be a number, or an array of points [bytes, bytes per second]");
+    }
+    if (type != STW_JSON_ARRAY) {
         return stw_field_number(r, link_keys[LINK_BANDWIDTH], STW_ABOVE_ZERO, &link->bandwidth);
     }
     stw_rate rates[STW_MAX_RATES];

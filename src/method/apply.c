@@ -77,8 +77,6 @@ static void relay_watch(relay *t, stw_search *inner) {
     inner->watch_context = t;
 }
 
-/* ---- methods on groups ---- */
-
 /* ---- what was given ---- */
 
 /* What is not among the tasks is as in the plan that was given. A strict order is for its devices: if they may change, its

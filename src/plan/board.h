@@ -102,7 +102,7 @@ stw_status stw_board_create(const stw_board_base *base, const stw_board_rules *r
 static inline int32_t stw_board_bound(const stw_board *board, int32_t task) {
     return board->atom_device[board->base->atom[board->base->tasks->task_node[task]]];
 }
-/* Fills ready, comm and need for the devices from `first` to `last`. Everything that the task needs must be placed. */
+/* Fills ready, comm, charge and need for the devices from `first` to `last`. Everything that the task needs must be placed. */
 void stw_board_look(stw_board *board, int32_t task, int32_t first, int32_t last);
 /* When a device could start something that is ready at this time and takes so long. */
 double stw_board_start(const stw_board *board, int32_t device, double ready, double us);

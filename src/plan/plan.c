@@ -101,6 +101,7 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
     if (count > plan->graph->N) {
         return stw_fail(error, STW_ERROR_INPUT, "an order of %d entries; the graph has %d nodes", count, plan->graph->N);
     }
+    if (count > 0) STW_NEED(tasks);
     plan->order[device] = NULL;
     plan->order_count[device] = 0;
     if (count < 0) return STW_OK;
@@ -111,7 +112,7 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
         plan->order_room[device] = (int32_t)room;
     }
     plan->order[device] = plan->order_memory[device];
-    if (count > 0) memcpy(plan->order[device], tasks, (size_t)count * sizeof *tasks);
+    if (count > 0) memmove(plan->order[device], tasks, (size_t)count * sizeof *tasks); /* it may be the plan's own */
     plan->order_count[device] = count;
     return STW_OK;
 }

@@ -39,7 +39,7 @@ typedef struct stw_policy_settings {
 typedef struct stw_outcome { /* what a method says of its plan */
     bool repaired;           /* it did not fit at first */
     bool proved;             /* no plan is better; of a method that makes none: no plan is valid */
-    char note[160];          /* how it was found, for people; or empty */
+    char note[224];          /* how it was found, for people; or empty */
 } stw_outcome;
 
 typedef struct stw_fusing stw_fusing; /* fusing.h */

@@ -117,7 +117,7 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     const int64_t N = t->problem->simulator->graph->N;
     stw_arena scratch = t->round_index < 0 ? t->arena : t->round_arena;
     stw_tensor_file file = {0};
-    STW_TRY_NEW(&scratch, file.tensor, 3 * STW_MAX_PARAMETERS + EXTRA, error);
+    STW_TRY_NEW(&scratch, file.tensor, 3 * STW_MAX_PARAMETERS + EXTRA + STW_MOST_KEPT + PROBLEM_KEPT, error);
     TRY(stw_net_save(t->net, true, &scratch, &file, error));
     stw_kept kept[STW_MOST_KEPT + PROBLEM_KEPT];
     stw_kept_add(kept, keep_all(t, kept), &file);

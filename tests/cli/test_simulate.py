@@ -47,6 +47,19 @@ class Simulate(Case):
         self.assertIn("charged", self.done("simulate", GRAPH, "-m", "h200x2-charged", "-p", "spread"))
         self.assertNotIn("charged", self.done("simulate", GRAPH, "-m", "h200x2", "-p", "spread"))
 
+    def test_unknown_keys_of_a_link(self):
+        """A key that nobody knows is warned of wherever the machine is shown or used."""
+        machine = json.loads(self.done("machine", "h200x2-charged"))
+        machine["links"][0]["send_uss"] = 3
+        path = os.path.join(self.folder, "machine.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(machine, file)
+        for command in (["machine", path], ["inspect", path], ["simulate", GRAPH, "-m", path, "-p", "single"]):
+            with self.subTest(command=command[0]):
+                result = self.run_stowage(*command)
+                self.assertEqual(result.returncode, 0)
+                self.assertIn("has the key 'send_uss', which is not known", result.stderr.decode().replace("\n", " "))
+
     def test_single_sends_nothing(self):
         report = self.report(GRAPH, "-m", "h200x2", "-p", "single")
         self.assertEqual(report["links"], [])

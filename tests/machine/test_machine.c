@@ -661,6 +661,9 @@ static const struct {
     {LINK(FROM_A_TO_B REST ",\"receive_us\":null"), "line 2, column 87: links[0] 'a' -> 'b': receive_us must be a number"},
     {LINK(FROM_A_TO_B REST ",\"send_us\":1,\"send_us\":1"),
      "line 2, column 96: links[0] 'a' -> 'b': \"send_us\" is given twice; keep one"},
+    {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":{}"),
+     "line 2, column 55: links[0] 'a' -> 'b': bandwidth_bytes_per_s must be a number, or an array of points [bytes, bytes per "
+     "second]"},
     {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[]"),
      "line 2, column 57: links[0] 'a' -> 'b': bandwidth_bytes_per_s is empty; give at least one point"},
     {LINK(FROM_A_TO_B "\"bandwidth_bytes_per_s\":[1e9]"),

@@ -78,7 +78,7 @@ def transfer_s(bandwidth, size):
     for (less, rate_of_less), (more, rate_of_more) in zip(points, points[1:]):
         if size <= more:
             before, after = less / rate_of_less, more / rate_of_more
-            return before + (size - less) * ((after - before) / (more - less))
+            return min(before + (size - less) * ((after - before) / (more - less)), after)
     return size / points[-1][1]
 
 

@@ -67,8 +67,6 @@ static void find_alike(const stw_machine *machine, int32_t alike[STW_MAX_DEVICES
     }
 }
 
-/* ---- the search ---- */
-
 /* ---- budget and incumbent ---- */
 
 bool stw_exact_count(stw_exact *x) {
