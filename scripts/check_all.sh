@@ -31,11 +31,12 @@ long_random() {
     done
 }
 trace_viewer() {
-    local trace
+    local trace machine status=0
     trace=$(mktemp --suffix=.json)
-    build/release/stowage simulate data/graphs/rnnlm-2.json.gz --machine h200x4 --plan spread --trace "$trace" >/dev/null &&
-        python3 tests/export/trace_in_chromium.py "$trace"
-    local status=$?
+    for machine in h200x4 h200x4-charged; do
+        build/release/stowage simulate data/graphs/rnnlm-2.json.gz --machine "$machine" --plan spread --trace "$trace" >/dev/null &&
+            python3 tests/export/trace_in_chromium.py "$trace" || status=1
+    done
     rm -f "$trace"
     return $status
 }
