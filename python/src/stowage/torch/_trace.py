@@ -1,42 +1,33 @@
-"""Graphs from PyTorch modules.
-
-    import stowage, stowage.torch
-    graph = stowage.torch.trace(module, example_input)          # forward, backward, SGD update
-    result = stowage.optimize(graph, "h200x4")
-
-Needs torch 2.1 or newer. The module is traced with fake tensors: nothing is computed, however large it is.
-"""
+"""Graphs from PyTorch modules. A module is traced with fake tensors: nothing is computed, however large it is."""
 from __future__ import annotations
 
 import contextlib
 import csv
 import os
 import re
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
 
-try:
-    import torch
-    from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
-    from torch.utils import flop_counter
-except ImportError as _error:
-    raise ImportError(f"stowage.torch needs PyTorch 2.1 or newer (pip install torch): {_error}") from None
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import flop_counter
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from ._files import whole_file
-from ._graph import Graph
-from ._library import Error
-from ._torch_measure import Clock, device_kind
-
-__all__ = ["costs_of", "trace"]
+from .._files import whole_file
+from .._graph import Graph
+from .._library import Error
+from ._times import Clock, device_kind
 
 _DTYPE = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int64": "s64", "int32": "s32", "int16": "s16",
     "int8": "s8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "complex64": "c64", "complex128": "c128",
     "bool": "pred", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2",
 }  # fmt: skip
+RATE = 0.01  # of the traced update
 _FREE = {"_unsafe_view"}  # aliases in fact, though their schema does not say so
 _REDUCES = {"sum", "mean", "amax", "amin", "max", "min", "prod", "var", "std", "var_mean", "norm", "linalg_vector_norm", "argmax",
             "argmin", "any", "all", "logsumexp", "nll_loss_forward"}  # fmt: skip
+# Write their running statistics, arguments 3 and 4, when argument 5 says that they train; their schemas do not tell.
+_TRACKS_STATISTICS = {"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"}
 _MOVES = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 
 
@@ -58,8 +49,8 @@ def trace(module: torch.nn.Module, *args: Any, train: bool = True, measure: bool
     """
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
-    step = _Step(module, args, kwargs, train, loss)
-    nodes = _Nodes(step)
+    step = Step(module, args, kwargs, train, loss)
+    nodes = Nodes(step)
     file = nodes.opgraph(name or type(module).__name__)
     if measure:
         _measure(nodes, kind)
@@ -84,7 +75,16 @@ def costs_of(opgraph: dict[str, Any], path: Union[str, "os.PathLike[str]"]) -> N
 # ---- the trace ----
 
 
-class _Step:
+class Update(NamedTuple):
+    """The fx nodes of one parameter's update: new = parameter - scaled, scaled = rate * gradient."""
+
+    parameter: str  # its path in the module
+    gradient: Any
+    scaled: Any
+    new: Any
+
+
+class Step:
     """The traced step: an fx graph, and what its placeholders and its outputs are."""
 
     def __init__(self, module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, loss: Optional[Callable[..., Any]]) -> None:
@@ -105,12 +105,13 @@ class _Step:
             if not train:
                 with torch.no_grad():
                     out = torch.func.functional_call(module, state, inner_args, inner_kwargs)
-                return [t for t in tree_flatten(_plain(out))[0] if isinstance(t, torch.Tensor)], []
-            value = _loss(torch.func.functional_call(module, state, inner_args, inner_kwargs), loss)
+                leaves, self.output_spec = tree_flatten(_plain(out))
+                return leaves, []
+            value = loss_of(torch.func.functional_call(module, state, inner_args, inner_kwargs), loss)
             trained = [state[n] for n in self.trained]
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
             with torch.no_grad():
-                return [value], [None if g is None else p - 0.01 * g for p, g in zip(trained, gradients)]
+                return [value], [None if g is None else p - RATE * g for p, g in zip(trained, gradients)]
 
         inputs = [flat[k].detach() for k in self.tensors]
         try:
@@ -138,8 +139,17 @@ class _Step:
         """The fx nodes of the outputs (training: the loss alone) and of the new parameters, None where there is none."""
         out = next(n for n in self.graph.nodes if n.op == "output").args[0]
         flat = list(tree_flatten(out)[0])  # None is a leaf
-        count = len(flat) - len(self.trained)
+        count = len(flat) - len(self.trained)  # of what the module returns, numbers and None included
         return flat[:count], flat[count:]
+
+    def updates(self) -> list[Update]:
+        """What the traced step does with each gradient: p - rate * g."""
+        found = []
+        for name, new in zip(self.trained, self.outputs()[1]):
+            if new is not None:
+                scaled = new.args[1]
+                found.append(Update(name, gradient=scaled.args[0], scaled=scaled, new=new))
+        return found
 
 
 @contextlib.contextmanager
@@ -167,7 +177,7 @@ def _plain(out: Any) -> Any:
     return dict(out) if hasattr(out, "items") else out
 
 
-def _loss(out: Any, given: Optional[Callable[..., Any]]) -> torch.Tensor:
+def loss_of(out: Any, given: Optional[Callable[..., Any]]) -> torch.Tensor:
     if given is not None:
         value = given(out)
     elif isinstance(getattr(out, "loss", None), torch.Tensor):
@@ -189,8 +199,8 @@ def _identifier(name: str) -> str:
 # ---- from fx nodes to the nodes of an opgraph ----
 
 
-class _Nodes:
-    def __init__(self, step: _Step) -> None:
+class Nodes:
+    def __init__(self, step: Step) -> None:
         self.step = step
         self.nodes: list[dict[str, Any]] = []
         self.id: dict[Any, int] = {}  # fx node -> id
@@ -199,6 +209,7 @@ class _Nodes:
         self._source: dict[Any, int] = {}  # storage -> parameter or buffer
         self._writer: dict[Any, int] = {}  # storage -> the op that wrote it last
         self._readers: dict[Any, set[int]] = {}  # storage -> ops that read it since
+        self.stale: list[tuple[int, int]] = []  # (op that wrote in place, op that then reads it by an older name)
         live = self._live()
         sources = iter(step.sources())
         for n in step.graph.nodes:
@@ -235,7 +246,7 @@ class _Nodes:
 
     def _add_constant(self, n: Any) -> None:
         value = n.meta.get("val")
-        value = value if value is not None else _attribute(self.step.module, n.target)
+        value = value if value is not None else attribute(self.step.module, n.target)
         if isinstance(value, torch.Tensor):
             self._add(n, name=n.name, op="constant", inputs=[], **_tensor(value), bytes=_bytes(value))
 
@@ -255,11 +266,25 @@ class _Nodes:
         k = self._add(n, **node, flops=_flops(n, op, values))
         self.fx[k] = n
         self._order_writes(n, k)
+        self._keep_statistics(n, k)
+
+    def _keep_statistics(self, n: Any, k: int) -> None:
+        """Batch norm runs where the buffers are that it writes. (They are not what it `updates`: its output has memory of its own.)"""
+        written = [self.id[m] for m in _statistics(n) if m in self.id]
+        if written:
+            self.nodes[k]["colocate"] = written[0]
+        for buffer in written[1:]:
+            self.nodes[buffer]["colocate"] = written[0]
 
     def _alias_of(self, n: Any, first: int) -> Any:
         storage = self._storage[first]
         several = _op_name(n.target) == "getitem" and not self.nodes[first].get("view")
         return (storage, n.args[1]) if several else storage  # each result of an op is a storage of its own
+
+    def _root(self, k: int) -> int:
+        while self.nodes[k].get("view"):
+            k = self.nodes[k]["inputs"][0]
+        return k
 
     def _order_writes(self, n: Any, k: int) -> None:
         """Readers before and after a write in place keep their places. What reads the writer itself needs nothing more."""
@@ -269,6 +294,8 @@ class _Nodes:
             storage = self._storage[i]
             if storage in self._writer:
                 control.add(self._writer[storage])
+                if self._root(i) != self._writer[storage]:
+                    self.stale.append((self._writer[storage], k))
             if storage in written:
                 control |= self._readers.get(storage, set())
             self._readers.setdefault(storage, set()).add(k)
@@ -316,7 +343,7 @@ def _bytes(value: torch.Tensor) -> int:
     return int(value.numel()) * value.element_size()
 
 
-def _attribute(module: Any, path: str) -> Any:
+def attribute(module: Any, path: str) -> Any:
     for part in path.split("."):
         module = getattr(module, part)
     return module
@@ -349,6 +376,13 @@ def _written(n: Any) -> list[Any]:
             value = n.args[k] if k < len(n.args) else n.kwargs.get(a.name)
             found += [m for m in tree_flatten(value)[0] if isinstance(m, torch.fx.Node)]
     return found
+
+
+def _statistics(n: Any) -> list[Any]:
+    """The fx nodes of running statistics that the call writes without its schema saying so."""
+    if _op_name(n.target) not in _TRACKS_STATISTICS or len(n.args) < 6 or not n.args[5]:
+        return []
+    return [m for m in n.args[3:5] if isinstance(m, torch.fx.Node)]
 
 
 def _returns_several(target: Any) -> bool:
@@ -394,7 +428,7 @@ def _flops(n: Any, op: str, values: list[torch.Tensor]) -> int:
     return int(max(read, default=0) if op in _REDUCES else max((v.numel() for v in values), default=0))
 
 
-def _measure(nodes: _Nodes, kind: Optional[str]) -> None:
+def _measure(nodes: Nodes, kind: Optional[str]) -> None:
     clock = Clock()
     for k, n in nodes.fx.items():
         us = clock.microseconds(n)

@@ -1,0 +1,17 @@
+"""PyTorch modules: their graphs, and plans that run.
+
+    import stowage, stowage.torch
+    graph = stowage.torch.trace(module, example_input)          # forward, backward, SGD update
+    result = stowage.optimize(graph, "h200x4")
+
+Needs torch 2.1 or newer.
+"""
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as _error:
+    raise ImportError(f"stowage.torch needs PyTorch 2.1 or newer (pip install torch): {_error}") from None
+
+from ._place import Placed, place
+from ._trace import costs_of, trace
+
+__all__ = ["Placed", "costs_of", "place", "trace"]

@@ -1,0 +1,155 @@
+"""The devices that a plan runs on, by name: "cuda:0", "cuda:0/sm:64" (64 of a GPU's multiprocessors), "cpu:0-3" (a thread on these
+cores)."""
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence, Union
+
+import torch
+
+from .._library import Error
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a device's name says."""
+
+    name: str
+    gpu: Optional[int] = None
+    sms: int = 0  #: of the GPU; 0: all
+    cores: tuple[int, ...] = ()
+
+    @property
+    def torch(self) -> torch.device:
+        return torch.device("cpu") if self.gpu is None else torch.device("cuda", self.gpu)
+
+
+def parse(name: str) -> Spec:
+    gpu = re.fullmatch(r"cuda(?::(\d+))?(?:/sm:(\d+))?", name)
+    if gpu:
+        if gpu[2] is not None and int(gpu[2]) == 0:
+            raise Error(f"'{name}' has no multiprocessors; give it 8 or more")
+        return Spec(name, gpu=int(gpu[1] or 0), sms=int(gpu[2] or 0))
+    cpu = re.fullmatch(r"cpu:(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", name)
+    if cpu is None:
+        raise Error(f"'{name}' is no device; write 'cuda:0', 'cuda:0/sm:64' (a share of a GPU) or 'cpu:0-3' (cores)")
+    cores: list[int] = []
+    for part in cpu[1].split(","):
+        first, _, last = part.partition("-")
+        cores += range(int(first), int(last or first) + 1)
+    return Spec(name, cores=tuple(dict.fromkeys(cores)))
+
+
+def parse_all(names: Sequence[str]) -> list[Spec]:
+    """The devices, all of one sort and all there."""
+    specs = [parse(name) for name in names]
+    if not specs:
+        raise Error("no device is given")
+    kinds = {spec.gpu is None for spec in specs}
+    if len(kinds) > 1:
+        raise Error("a plan over CPUs and GPUs together cannot be run yet; name devices of one sort")
+    if specs[0].gpu is None:
+        _check_cores(specs)
+    else:
+        _check_gpus(specs)
+    return specs
+
+
+def _check_cores(specs: Sequence[Spec]) -> None:
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    for spec in specs:
+        absent = [core for core in spec.cores if core not in allowed]
+        if absent:
+            raise Error(f"'{spec.name}' names core {absent[0]}; this process may use {_ranges(sorted(allowed))}")
+
+
+def _ranges(cores: list[int]) -> str:
+    parts: list[list[int]] = []
+    for core in cores:
+        if parts and core == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], core]
+        else:
+            parts.append([core])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def _check_gpus(specs: Sequence[Spec]) -> None:
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    for spec in specs:
+        if spec.gpu >= count:  # type: ignore[operator]
+            raise Error(f"'{spec.name}' is not there: PyTorch sees {count} CUDA devices")
+    for gpu in {spec.gpu for spec in specs}:
+        here = [spec for spec in specs if spec.gpu == gpu]
+        total = torch.cuda.get_device_properties(gpu).multi_processor_count
+        if len(here) > 1 and any(spec.sms == 0 for spec in here):
+            raise Error(f"'{here[0].name}' and '{here[1].name}' overlap; give each a share, such as 'cuda:{gpu}/sm:{total // len(here) // 8 * 8}'")
+        if sum(spec.sms for spec in here) > total:
+            raise Error(f"{' + '.join(str(s.sms) for s in here)} multiprocessors are asked of GPU {gpu}, which has {total}")
+
+
+# ---- shares of a GPU ----
+
+
+def _driver() -> Any:
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise Error("shares of a GPU need the package cuda-bindings (pip install cuda-bindings)") from None
+    return driver
+
+
+def _ask(result: tuple) -> Any:
+    if int(result[0]) != 0:
+        raise Error(f"the CUDA driver refused a share of the GPU: {result[0]}")
+    return result[1] if len(result) == 2 else result[1:]
+
+
+class Partition:
+    """Streams on disjoint groups of one GPU's multiprocessors (green contexts). Kernels stay on their group, also when a CUDA
+    graph that was captured on these streams is replayed."""
+
+    def __init__(self, gpu: int, sms: Sequence[int], streams_each: int = 1) -> None:
+        driver = _driver()
+        torch.zeros(1, device=f"cuda:{gpu}")  # the driver is initialised
+        device = _ask(driver.cuDeviceGet(gpu))
+        rest = _ask(driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
+        self.contexts, self.sms = [], []
+        self.streams: list[list[Any]] = [[] for _ in sms]  # of each group, streams_each
+        for size in dict.fromkeys(sms):
+            wanted = [k for k, asked in enumerate(sms) if asked == size]
+            groups, count, rest = _ask(driver.cuDevSmResourceSplitByCount(len(wanted), rest, 0, size))
+            if count < len(wanted):
+                raise Error(f"GPU {gpu} has no {len(wanted)} groups of {size} multiprocessors left; ask for fewer, in steps of 8")
+            for k, group in zip(wanted, groups):
+                flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+                context = _ask(driver.cuGreenCtxCreate(_ask(driver.cuDevResourceGenerateDesc([group], 1)), device, flags))
+                self.contexts.append(context)
+                self.sms.append(group.sm.smCount)
+                for _ in range(streams_each):
+                    raw = _ask(driver.cuGreenCtxStreamCreate(context, driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0))
+                    self.streams[k].append(torch.cuda.ExternalStream(int(raw), device=gpu))
+
+
+_partitions: dict[Any, Partition] = {}  # the driver keeps contexts as long as the process lives; so do we, and use them again
+
+
+def streams_of(specs: Sequence[Spec], each: int = 1) -> list[list[Any]]:
+    """`each` streams for every device."""
+    found: list[list[Any]] = [[] for _ in specs]
+    for gpu in dict.fromkeys(spec.gpu for spec in specs):
+        here = [k for k, spec in enumerate(specs) if spec.gpu == gpu]
+        sms = tuple(specs[k].sms for k in here)
+        if sms == (0,):
+            found[here[0]] = [torch.cuda.Stream(gpu) for _ in range(each)]
+            continue
+        key = (gpu, sms, each)
+        if key not in _partitions:
+            _partitions[key] = Partition(gpu, sms, each)  # type: ignore[arg-type]
+        for k, streams in zip(here, _partitions[key].streams):
+            found[k] = streams
+    return found
+
+
+Names = Union[str, Sequence[str]]

@@ -1,0 +1,200 @@
+"""Runs a program on CUDA devices: a stream for each, events between them, the whole step as one CUDA graph."""
+from __future__ import annotations
+
+import contextlib
+import statistics
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+import torch
+from torch.utils._pytree import tree_map
+
+from .._library import Error
+from ._devices import Spec, streams_of
+from ._program import Program, Task, Transfer, substitute
+
+Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's function and arguments, fx nodes for values
+
+
+class Streams:
+    """One step on streams. ``sources`` has what is there before it: (fx node, device) -> tensor.
+
+    Values go by reference where both devices share a memory and ``copies`` is off; else the receiver copies them. A value that
+    another device reads stays until the step has ended, since its own stream cannot tell when that has read it; all others are
+    dropped behind their last reader.
+    """
+
+    def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], copies: bool,
+                 written: Sequence[torch.Tensor], captured: bool = True) -> None:  # fmt: skip
+        self.program, self.specs, self.call, self.sources = program, specs, call, sources
+        self.copies = copies
+        self.streams = [s[0] for s in streams_of(specs)]
+        self.gpus = {spec.gpu for spec in specs}
+        if captured and len(self.gpus) > 1:
+            raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
+        self.values: dict[Any, Any] = {}  # outputs of the step by fx node
+        self.graph: Optional[torch.cuda.CUDAGraph] = None
+        self._waited_for = {k for task in program.tasks for k in task.waits}
+        self._read_elsewhere = {transfer.node for transfer in program.transfers}
+        self.dependencies = 0  # between devices, as issued
+        with _restored(written):  # a first run loads kernels and makes handles, which a capture must not
+            self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
+            self._synchronize()
+        if captured:
+            self._capture()
+
+    def run(self) -> None:
+        """Enqueues one step on the current stream."""
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            self._issue(torch.cuda.current_stream(self.specs[0].gpu))
+
+    def times(self, runs: int) -> list[float]:
+        """Seconds of each of so many steps."""
+        found = []
+        self._synchronize()
+        for _ in range(runs):
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            self.run()
+            end.record()
+            end.synchronize()
+            found.append(1e-3 * begin.elapsed_time(end))
+        return found
+
+    def close(self) -> None:
+        self._synchronize()
+        self.graph = None
+        self.values = {}
+
+    # ---- issuing ----
+
+    def _capture(self) -> None:
+        self._synchronize()
+        self.values = {}
+        self.graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(self.graph, stream=self.streams[0]):
+                self._issue(self.streams[0])
+        except RuntimeError as error:
+            self.graph = None
+            raise Error(f"the step cannot be captured into a CUDA graph: {_first_line(error)}; captured=False runs it op by op") from error
+
+    def _issue(self, caller: Any) -> None:
+        """The step on all streams, which begin behind the caller's and end before it goes on."""
+        self._local: list[dict[Any, Any]] = [{} for _ in self.specs]
+        self._done: dict[int, Any] = {}  # task -> event
+        self._copied: dict[Transfer, Any] = {}  # -> event
+        self._kept: list[Any] = []
+        self._reached = [[-1] * len(self.specs) for _ in self.specs]  # [device][other]: up to which task it has waited for the other
+        self._place = {task.id: k for k, task in enumerate(self.program.tasks)}
+        self.dependencies = 0
+        self._begin = torch.cuda.Event()
+        self._begin.record(caller)
+        for stream in self.streams:
+            if stream != caller:
+                stream.wait_event(self._begin)
+        with torch.no_grad():
+            for task in self.program.tasks:
+                self._issue_task(task)
+        for stream in self.streams:
+            if stream != caller:
+                end = torch.cuda.Event()
+                end.record(stream)
+                caller.wait_event(end)
+        outputs = {self.program._fx(k) for k in self.program.nodes.output}
+        self.values = {n: values[n] for values in self._local for n in outputs if n in values}
+        self._local, self._done, self._copied, self._kept = [], {}, {}, []
+
+    def _issue_task(self, task: Task) -> None:
+        stream, local = self.streams[task.device], self._local[task.device]
+        with torch.cuda.stream(stream):
+            for k in task.waits:
+                self._wait(task.device, k)
+            for transfer in task.copied if self.copies else ():
+                if transfer in self._copied:
+                    stream.wait_event(self._copied[transfer])
+            for transfer in task.receives:
+                local[transfer.node] = self._receive(transfer)
+            for n in task.views:
+                local[n] = n.target(*self._real(n.args, task.device), **self._real(n.kwargs, task.device))
+            function, args, kwargs = self.call(task)
+            local[task.node] = function(*self._real(args, task.device), **self._real(kwargs, task.device))
+            if task.sends or task.id in self._waited_for:
+                self._done[task.id] = torch.cuda.Event()
+                self._done[task.id].record(stream)
+        for n in task.frees:
+            value = local.pop(n, None)
+            if n in self._read_elsewhere:
+                self._kept.append(value)
+
+    def _receive(self, transfer: Transfer) -> Any:
+        if transfer.producer is not None:
+            self._wait(transfer.target, transfer.producer)
+        value = self._value(transfer.node, transfer.source)
+        if not self._is_copied(transfer):
+            return value
+        device = self.specs[transfer.target].torch
+        copy = tree_map(lambda t: t.to(device, non_blocking=True, copy=True) if isinstance(t, torch.Tensor) else t, value)
+        if transfer.producer is None:  # a parameter, which its update must not overwrite before
+            self._copied[transfer] = torch.cuda.Event()
+            self._copied[transfer].record(self.streams[transfer.target])
+        return copy
+
+    def _is_copied(self, transfer: Transfer) -> bool:
+        return self.copies or self.specs[transfer.source].gpu != self.specs[transfer.target].gpu
+
+    def _wait(self, device: int, task: int) -> None:
+        """One device waits for a task of another, unless it has waited for a later one of that already."""
+        other = self.program.by_id[task].device
+        if self._reached[device][other] >= self._place[task]:
+            return
+        self._reached[device][other] = self._place[task]
+        self.dependencies += 1
+        self.streams[device].wait_event(self._done[task])
+
+    def _real(self, args: Any, device: int) -> Any:
+        return substitute(args, lambda m: self._value(m, device) if isinstance(m, torch.fx.Node) else m)
+
+    def _value(self, n: Any, device: int) -> Any:
+        local = self._local[device]
+        if n in local:
+            return local[n]
+        if (n, device) in self.sources:
+            return self.sources[n, device]
+        # a view that its device has dropped, or never made, and another reads
+        return n.target(*self._real(n.args, device), **self._real(n.kwargs, device))
+
+    def _synchronize(self) -> None:
+        for gpu in self.gpus:
+            torch.cuda.synchronize(gpu)
+
+
+def median_us(run: Callable[[], Any], repeats: int) -> float:
+    """Of what is enqueued on the current stream."""
+    found = []
+    for _ in range(repeats):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        found.append(1e3 * begin.elapsed_time(end))
+    return statistics.median(found)
+
+
+@contextlib.contextmanager
+def _restored(written: Sequence[torch.Tensor]) -> Iterator[None]:
+    """What a trial run overwrites is as before behind it."""
+    kept = [t.detach().clone() for t in written]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, before in zip(written, kept):
+                tensor.copy_(before)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0] or type(error).__name__

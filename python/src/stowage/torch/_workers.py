@@ -1,0 +1,259 @@
+"""Runs a program on CPU devices: a thread for each, pinned to its cores, that calls its ops one after the other. Values go by
+reference: all devices share the memory. A device's part of the program is written out as one straight function, since with small
+ops an interpreter of tasks would take as long as the ops."""
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from typing import Any, Callable, Optional, Sequence
+
+import torch
+
+from .._library import Error
+from ._devices import Spec
+from ._program import Program, Task, substitute
+from ._trace import attribute
+
+Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]
+
+
+class _Worker(threading.Thread):
+    """A thread on the cores of one device, which runs what it is given."""
+
+    def __init__(self, spec: Spec, over: "queue.SimpleQueue[_Worker]") -> None:
+        super().__init__(name=f"stowage {spec.name}", daemon=True)
+        self.spec = spec
+        self._over = over  # where it says that it is through
+        self.work: Optional[Callable[[], Any]] = None
+        self.result: Any = None
+        self.error: Optional[BaseException] = None
+        self.began = self.ended = 0.0
+        self._go = threading.Lock()
+        self._go.acquire()
+        self.start()
+
+    def begin(self, work: Optional[Callable[[], Any]]) -> None:
+        self.work = work
+        self._go.release()
+
+    def run(self) -> None:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(threading.get_native_id(), self.spec.cores)
+        torch.set_num_threads(len(self.spec.cores))  # of this thread, where PyTorch computes with OpenMP
+        with torch.no_grad():
+            while True:
+                self._go.acquire()
+                if self.work is None:
+                    return
+                self.error = self.result = None
+                self.began = time.perf_counter()
+                try:
+                    self.result = self.work()
+                except BaseException as error:  # noqa: B036  told to the caller
+                    self.error = error
+                self.ended = time.perf_counter()
+                self._over.put(self)
+
+
+class Workers:
+    """One step on pinned threads. ``sources`` as in Streams."""
+
+    def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], timed: bool = False) -> None:
+        self.program, self.specs = program, specs
+        self.values: dict[Any, Any] = {}
+        self.seconds: list[float] = []  # of each task, in the order of `timed_tasks`, after a timed run
+        self._over: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._workers = [_Worker(spec, self._over) for spec in specs]
+        self._locks: list[threading.Lock] = []
+        writer = _Writer(program, call, sources, timed, self._locks)
+        self.timed_tasks = [task.id for d in range(len(specs)) for task in program.of(d)]
+        self._functions = [writer.function(d) for d in range(len(specs))]
+
+    def run(self) -> None:
+        """One step; returns when all devices are through."""
+        if not self._workers:
+            raise Error("the step was closed")
+        for worker, function in zip(self._workers, self._functions):
+            worker.begin(function)
+        self._join()
+        failed = next((w for w in self._workers if w.error is not None), None)
+        if failed is not None:
+            self._reset()
+            raise Error(f"the step failed on {failed.spec.name}: {str(failed.error).splitlines()[0] if str(failed.error) else failed.error!r}") from failed.error
+        self.values = {n: value for w in self._workers for n, value in w.result[0].items()}
+        self.seconds = [s for w in self._workers for s in w.result[1]]
+
+    def times(self, runs: int) -> list[float]:
+        """Seconds of each of so many steps, from the first device's begin to the last one's end."""
+        found = []
+        for _ in range(runs):
+            self.run()
+            found.append(max(w.ended for w in self._workers) - min(w.began for w in self._workers))
+        return found
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.begin(None)
+        for worker in self._workers:
+            worker.join()
+        self._workers = []
+        self.values = {}
+
+    def _join(self) -> None:
+        """Until all are through, whatever the user says meanwhile: a step that is left half done would spoil the next one."""
+        left, interrupt = len(self._workers), None
+        while left > 0:
+            try:
+                worker = self._over.get()
+            except KeyboardInterrupt as error:
+                interrupt = error
+                continue
+            left -= 1
+            if worker.error is not None:  # nobody may wait for what will never come
+                for lock in self._locks:
+                    _open(lock)
+        if interrupt is not None:
+            raise interrupt
+
+    def _reset(self) -> None:
+        """After a failure: every lock is closed again."""
+        for lock in self._locks:
+            lock.acquire(blocking=False)
+
+
+def _open(lock: threading.Lock) -> None:
+    try:
+        lock.release()
+    except RuntimeError:  # it is open
+        pass
+
+
+class _Writer:
+    """Writes the function of each device: lines of Python over names v12 (the value of node 12), f12 (its function) and l3 (a lock
+    that is open once a value is there)."""
+
+    def __init__(self, program: Program, call: Call, sources: dict[tuple[Any, int], Any], timed: bool, locks: list[Any]) -> None:
+        self.program, self.call, self.sources, self.timed = program, call, sources, timed
+        self.names: dict[str, Any] = {"now": time.perf_counter, "box": {}}
+        self._locks = locks
+        self._arrival: dict[Any, int] = {}  # transfer, or (task, device that waits for it) -> lock
+        for task in program.tasks:
+            for transfer in task.receives:
+                if transfer.producer is not None:
+                    self._add_lock(transfer)
+            for k in task.waits:
+                self._add_lock((k, task.id))
+        self._waiting: dict[int, list[int]] = {}  # task -> locks of those that wait for it
+        for task in program.tasks:
+            for k in task.waits:
+                self._waiting.setdefault(k, []).append(self._arrival[k, task.id])
+
+    def _add_lock(self, key: Any) -> None:
+        lock = threading.Lock()
+        lock.acquire()
+        self._arrival[key] = len(self._locks)
+        self.names[f"l{len(self._locks)}"] = lock
+        self._locks.append(lock)
+
+    def function(self, device: int) -> Callable[[], Any]:
+        tasks = self.program.of(device)
+        names = dict(self.names)
+        lines = ["def run():", "    times = []"]
+        for k, value in self._sources_of(tasks, device):
+            names[f"s{k}"] = value
+            lines.append(f"    v{k} = s{k}")
+        for task in tasks:
+            lines += ["    " + line for line in self._task(task, names)]
+        outputs = [self.program._fx(k) for k in self.program.nodes.output]
+        mine = [n for n in outputs if self._made_here(n, tasks)]
+        names.update({f"n{self.program.nodes.id[n]}": n for n in mine})
+        lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times")
+        exec(compile("\n".join(lines), f"<the part of device {device}>", "exec"), names)  # lines of our own making
+        return names["run"]
+
+    def _made_here(self, n: Any, tasks: list[Task]) -> bool:
+        return any(task.node is n or n in task.views for task in tasks)
+
+    def _sources_of(self, tasks: list[Task], device: int) -> list[tuple[int, Any]]:
+        """What is there before the step: inputs and constants, and parameters wherever they are read."""
+        found = {}
+        for task in tasks:
+            for transfer in task.receives:
+                if transfer.producer is None:
+                    found[transfer.node] = None
+            for n in [task.node, *task.views]:
+                for m in n.all_input_nodes:
+                    if (m, device) in self.sources:
+                        found[m] = None
+        return [(self.program.nodes.id[n], self._source(n, device)) for n in found]
+
+    def _source(self, n: Any, device: int) -> Any:
+        """A source, or a view of one that was sent instead of it."""
+        if (n, device) in self.sources:
+            return self.sources[n, device]
+        if n.op != "call_function":
+            return self.sources[n, self.program.home[self.program.nodes.id[n]]]
+        real = lambda m: self._source(m, device) if isinstance(m, torch.fx.Node) else m  # noqa: E731
+        return n.target(*substitute(n.args, real), **substitute(n.kwargs, real))
+
+    def _task(self, task: Task, names: dict[str, Any]) -> list[str]:
+        ids = self.program.nodes.id
+        lines = []
+        for k in task.waits:
+            lines.append(f"l{self._arrival[k, task.id]}.acquire()")
+        for transfer in task.receives:
+            if transfer.producer is not None:
+                lock = self._arrival[transfer]
+                lines.append(f"l{lock}.acquire(); v{ids[transfer.node]} = box.pop({lock})")
+        if self.timed:
+            lines.append("began = now()")
+        for n in task.views:
+            names[f"f{ids[n]}"] = n.target
+            lines.append(f"v{ids[n]} = f{ids[n]}({self._arguments(ids[n], n.args, n.kwargs, names)})")
+        function, args, kwargs = self.call(task)
+        names[f"f{task.id}"] = function
+        lines.append(f"v{task.id} = f{task.id}({self._arguments(task.id, args, kwargs, names)})")
+        for transfer in task.sends:
+            lock = self._arrival[transfer]
+            lines.append(f"box[{lock}] = {self._expression(transfer.node, transfer.producer, names)}; l{lock}.release()")
+        lines += [f"l{lock}.release()" for lock in self._waiting.get(task.id, ())]
+        if task.frees:
+            lines.append("del " + ", ".join(f"v{ids[n]}" for n in task.frees))
+        if self.timed:
+            lines.append("times.append(now() - began)")
+        return lines
+
+    def _expression(self, n: Any, producer: Optional[int], names: dict[str, Any]) -> str:
+        """The value to send; a view of what was just made is made for the receiver."""
+        k = self.program.nodes.id[n]
+        if k == producer or n.op != "call_function":
+            return f"v{k}"
+        names[f"f{k}"] = n.target
+        inner = {m: self._expression(m, producer, names) for m in n.all_input_nodes if m in self.program.nodes.id}
+        return f"f{k}({self._arguments(k, n.args, n.kwargs, names, inner)})"
+
+    def _arguments(self, k: int, args: tuple, kwargs: dict, names: dict[str, Any], inner: Optional[dict[Any, str]] = None) -> str:
+        """Arguments as text. What has no plain spelling becomes a name."""
+        def spell(value: Any) -> str:
+            if isinstance(value, torch.fx.Node):
+                if inner is not None and value in inner:
+                    return inner[value]
+                if value not in self.program.nodes.id:  # an attribute that is no tensor
+                    return constant(attribute(self.program.nodes.step.module, value.target))
+                return f"v{self.program.nodes.id[value]}"
+            if isinstance(value, (list, tuple)):
+                inside = ", ".join(spell(v) for v in value)
+                return f"[{inside}]" if isinstance(value, list) else f"({inside},)" if value else "()"
+            if value is None or isinstance(value, (bool, int, str)):
+                return repr(value)
+            return constant(value)
+
+        def constant(value: Any) -> str:
+            name = f"c{k}_{sum(key.startswith(f'c{k}_') for key in names)}"
+            names[name] = value
+            return name
+
+        return ", ".join([*(spell(a) for a in args), *(f"{key}={spell(a)}" for key, a in kwargs.items())])
+
