@@ -11,7 +11,8 @@ try:
 except ImportError as _error:
     raise ImportError(f"stowage.torch needs PyTorch 2.1 or newer (pip install torch): {_error}") from None
 
+from ._calibrate import Calibration, calibrate
 from ._place import Placed, place
 from ._trace import costs_of, trace
 
-__all__ = ["Placed", "costs_of", "place", "trace"]
+__all__ = ["Calibration", "Placed", "calibrate", "costs_of", "place", "trace"]

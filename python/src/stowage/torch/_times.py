@@ -1,4 +1,4 @@
-"""Times of single ops, each run by itself on tensors of the traced shapes."""
+"""Times of single ops, each run by itself on tensors of the traced shapes; or beside the same op on the other devices."""
 from __future__ import annotations
 
 import operator
@@ -35,7 +35,7 @@ class Clock:
 
     def microseconds(self, n: Any) -> Optional[float]:
         """Median time of the call of an fx node, or None if it cannot be run by itself."""
-        key = (n.target, repr(torch.fx.node.map_arg((n.args, n.kwargs), _signature)))
+        key = signature(n)
         if key not in self._known:
             try:
                 self._known[key] = self._run(n)
@@ -47,21 +47,30 @@ class Clock:
     def _run(self, n: Any) -> float:
         if "rnn" in str(n.target):
             raise RuntimeError("its workspace is opaque, so it cannot be run on made-up tensors")
-        rows, random = _index_bound(n), _random_state(n)
-        args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda m: random[m] if m in random else _real(m.meta["val"], rows))
-        tensor = next((t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)), None)
-        made = n.meta.get("val")
-        device = tensor.device if tensor is not None else getattr(made, "device", torch.device("cpu"))
+        run, device, random = made_up(n)
         self.device = device if self.device is None or device.type != "cpu" else self.device
         with torch.no_grad():
-            if device.type == "cuda":
-                return _time_cuda(lambda: n.target(*args, **kwargs), capture=not random)
-            return _time_host(lambda: n.target(*args, **kwargs))
+            return _time_cuda(run, capture=not random) if device.type == "cuda" else _time_host(run)
 
     def warn(self) -> None:
         if self._failed:
             name, reason = next(iter(self._failed.items()))
             warnings.warn(f"{len(self._failed)} operators could not be measured and are modelled, such as {name}: {reason}", stacklevel=4)
+
+
+def made_up(n: Any) -> tuple[Callable[[], Any], torch.device, bool]:
+    """The call of an fx node on made-up tensors, where it runs, and whether it draws random numbers."""
+    rows, random = _index_bound(n), _random_state(n)
+    args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda m: random[m] if m in random else _real(m.meta["val"], rows))
+    tensor = next((t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)), None)
+    made = n.meta.get("val")
+    device = tensor.device if tensor is not None else getattr(made, "device", torch.device("cpu"))
+    return lambda: n.target(*args, **kwargs), device, bool(random)
+
+
+def signature(n: Any) -> Any:
+    """Calls with equal ones take equal times."""
+    return n.target, repr(torch.fx.node.map_arg((n.args, n.kwargs), _signature))
 
 
 def _signature(m: Any) -> Any:

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Plans run for real: training steps on several devices, measured beside what was predicted.
+
+    python3 bench/run.py --devices cuda:0/sm:64,cuda:0/sm:64 [--models lstm,towers] [--budget 4s] [--store run.jsonl] [--deadline 540]
+    python3 bench/run.py --table --store run.jsonl
+
+For each model: its ops are timed on the devices, alone and in company, plans are made for the machine that was calibrated from small
+benchmarks, and each of them is run. A line of JSON for each row goes to --store, and what stands there is not run again; a row that does
+not fit before the deadline is left for the next call. --whole adds the whole GPU: the module as it is, and compiled.
+"""
+import argparse
+import gzip
+import json
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+
+import stowage
+import stowage.torch
+from run_models import MODELS, SMALL
+from runs import append, lines_of
+
+METHODS = ("single", "spread", "topo", "random", "expert", "metis", "heft", "etf", "steer")
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def made(model, gpu):
+    torch.manual_seed(0)
+    module, args = (MODELS if gpu else SMALL)[model]()
+    place = "cuda" if gpu else "cpu"
+    return module.to(place), tuple(a.to(place) for a in args)
+
+
+def plans_for(simulator, options):
+    plans = {name: simulator.run(name) for name in METHODS}
+    plans["optimize"] = stowage.optimize(simulator, budget=options.budget, tasks="placement,schedule").plan
+    return plans
+
+
+def measure_row(model, devices, machine, options):
+    gpu = devices[0].startswith("cuda")
+    module, args = made(model, gpu)
+    began = time.monotonic()
+    found = stowage.torch.calibrate(devices, module, *args, copies=options.copies, machine=machine)
+    timed = time.monotonic()
+    simulator = stowage.Simulator(found.graph, machine)
+    plans = plans_for(simulator, options)
+    planned = time.monotonic()
+    rows, raw = [], []
+    for name, plan in plans.items():
+        expected, static = found.predict(plan), plan.evaluate()
+        with stowage.torch.place(module, *args, plan=plan, devices=devices, update="sgd", rate=0.0, copies=options.copies) as step:
+            measured = step.seconds(options.runs)
+            order = [[task.id for task in step.program.of(d)] for d in range(len(devices))]
+            count = sum(1 for _ in step.program.transfers)
+            dependencies = getattr(step.runner, "dependencies", count)
+        rows.append({"plan": name, "predicted_us": 1e6 * expected.step, "static_us": 1e6 * static.step, "measured_us": 1e6 * measured,
+                     "transfers": count, "dependencies": dependencies})  # fmt: skip
+        raw.append({"plan": name, "device": list(plan.device), "order": order, "measured_us": 1e6 * measured})
+        say(f"{model} {len(devices)} {name}: predicted {1e6 * expected.step:.0f} (static {1e6 * static.step:.0f}), measured {1e6 * measured:.0f} us, "
+            f"{count} transfers, {dependencies} dependencies")  # fmt: skip
+    ops = [k for k in found.alone]
+    record = {"model": model, "devices": devices, "copies": options.copies, "ops": len(ops), "torch": torch.__version__, "plans": rows,
+              "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began, "planning_s": planned - timed,
+              "running_s": time.monotonic() - planned}  # fmt: skip
+    if options.raw:
+        with gzip.open(options.raw / f"{model}-{len(devices)}{'-copies' if options.copies else ''}.json.gz", "wt") as file:
+            json.dump({"file": found.file, "alone": found.alone, "company": found.company, "machine": machine, "runs": raw}, file)
+    return record
+
+
+def whole(model):
+    """The step by itself on the whole GPU: as it is, and compiled; microseconds."""
+    module, args = made(model, True)
+
+    def step(run):
+        loss = run(*args)
+        loss = loss if loss.numel() == 1 else loss.pow(2).mean()
+        loss.backward()
+        with torch.no_grad():
+            for p in module.parameters():
+                if p.grad is not None:
+                    p -= 0.0 * p.grad
+                    p.grad = None
+
+    found = {}
+    for name, run in (("eager", module), ("compiled", torch.compile(module))):
+        for _ in range(3):
+            step(run)
+        times = []
+        for _ in range(20):
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize()
+            begin.record()
+            step(run)
+            end.record()
+            end.synchronize()
+            times.append(1e3 * begin.elapsed_time(end))
+        found[name] = statistics.median(times)
+    return {"model": model, "whole": found}
+
+
+def tau(pairs):
+    """Kendall's, over pairs whose measured times differ by more than 2 %."""
+    agree = count = 0
+    for k, (p, m) in enumerate(pairs):
+        for q, n in pairs[:k]:
+            if max(m, n) > 1.02 * min(m, n):
+                count += 1
+                agree += 1 if (p - q) * (m - n) > 0 else -1
+    return agree / count if count else 1.0
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(int(share * len(values)), len(values) - 1)]
+
+
+def print_table(records, key):
+    print(f"| step, devices | ops | transfers of optimize | one device | best other plan | `optimize` | over the best | median error | tau |")
+    print("| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
+    errors, taus, gains = [], [], []
+    for r in records:
+        plans = {p["plan"]: p for p in r["plans"]}
+        row = [abs(p["measured_us"] / p[key] - 1) for p in r["plans"]]
+        pairs = [(p[key], p["measured_us"]) for p in r["plans"]]
+        best = min((p for p in r["plans"] if p["plan"] != "optimize"), key=lambda p: p["measured_us"])
+        own = plans["optimize"]
+        errors += row
+        taus.append(tau(pairs))
+        gains.append(own["measured_us"] / best["measured_us"])
+        print(f"| {r['model']}, {len(r['devices'])} | {r['ops']} | {own['transfers']} | {plans['single']['measured_us']:.0f} | {best['measured_us']:.0f} "
+              f"({best['plan']}) | {own['measured_us']:.0f} | {gains[-1]:.3f} | {100 * statistics.median(row):.1f} % | {taus[-1]:.2f} |")  # fmt: skip
+    if records:
+        print(f"\n{len(records)} rows, {len(errors)} plans: |measured / predicted - 1| {100 * statistics.median(errors):.1f} % in the median, "
+              f"{100 * quantile(errors, 0.9):.1f} % at the 90th percentile; tau {statistics.median(taus):.2f} in the median row, "
+              f"{min(taus):.2f} at least; optimize over the best other plan {statistics.geometric_mean(gains):.3f}.")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--devices", default="cuda:0/sm:64,cuda:0/sm:64", help="separated by blanks or commas behind ':64'")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--budget", default="4s")
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--copies", action="store_true")
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
+    parser.add_argument("--raw", type=pathlib.Path, help="folder for times of ops and plans")
+    parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which no row is begun")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    began = time.monotonic()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    stored = [json.loads(line) for line in lines_of(options.store)]
+    if options.table:
+        for title, key in (("Predicted by how busy the others are", "predicted_us"), ("Predicted with all ops in company", "static_us")):
+            print(f"\n{title}\n")
+            print_table([r for r in stored if "plans" in r], key)
+        return 0
+    devices = options.devices.split(",")
+    machine = None
+    longest = 0.0
+    for model in options.models.split(","):
+        if time.monotonic() - began + longest > options.deadline:
+            say(f"{model} is left for the next call")
+            continue
+        begin = time.monotonic()
+        try:
+            if options.whole:
+                record = whole(model)
+            else:
+                if any(r.get("model") == model and r.get("devices") == devices and r.get("copies") == options.copies for r in stored):
+                    continue
+                machine = machine or stowage.torch.calibrate(devices, copies=options.copies).machine
+                record = measure_row(model, devices, machine, options)
+                record["machine"] = machine
+            append(options.store, record)
+        except (stowage.Error, RuntimeError) as error:
+            say(f"{model}: {str(error).splitlines()[0]}")
+        longest = max(longest, time.monotonic() - begin)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

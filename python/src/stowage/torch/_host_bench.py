@@ -1,0 +1,110 @@
+"""Small benchmarks of CPU devices: threads on cores of their own, which share the memory.
+
+Times of ops are taken in place, in a step that runs on one device: calls by themselves find their data in other caches and are off
+by up to 1.8 times. In company the same step runs on all devices at once.
+"""
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from typing import Any, Sequence
+
+import torch
+
+from .._graph import Graph
+from .._plan import Plan
+from ._devices import Spec
+from ._trace import Nodes
+
+_REPEATS = 15
+
+
+def machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
+    """The machine file of these devices."""
+    measured = {len(spec.cores): _device(spec) for spec in specs}
+    memory = _memory_bytes() // len(specs)
+    devices = [{"name": f"{k}:{spec.name}", "kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]}
+               for k, spec in enumerate(specs)]  # fmt: skip
+    latency, send, receive = _dependency(specs) if len(specs) > 1 else (0.0, 0.0, 0.0)
+    link = {"bandwidth_bytes_per_s": 1e15, "latency_us": round(latency, 3), "send_us": round(send, 3), "receive_us": round(receive, 3)}
+    links = [{"from": a["name"], "to": b["name"], **link} for a in devices for b in devices if a is not b]
+    return {"format": "machine", "version": 1, "name": name, "contention": "queue", "devices": devices, "links": links}
+
+
+def _memory_bytes() -> int:
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+
+
+def _on(spec: Spec, work: Any) -> Any:
+    """What `work` returns on a thread of the device."""
+    from ._workers import on_device
+
+    return on_device(spec, work)
+
+
+def _device(spec: Spec) -> dict[str, Any]:
+    def work() -> dict[str, Any]:
+        one = torch.zeros(1)
+        launch = _median_us(lambda: one.add_(1), 200)
+        a = torch.randn(512, 512)
+        rate = 2 * 512**3 / (1e-6 * _median_us(lambda: a @ a, 15))
+        big = torch.empty(1 << 26, dtype=torch.uint8)
+        target = torch.empty_like(big)
+        bandwidth = 2 * big.numel() / (1e-6 * _median_us(lambda: target.copy_(big), 7))
+        return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
+                "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
+
+    return _on(spec, work)
+
+
+def _median_us(run: Any, repeats: int) -> float:
+    run()
+    found = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run()
+        found.append(1e6 * (time.perf_counter() - begin))
+    return statistics.median(found)
+
+
+def _dependency(specs: Sequence[Spec]) -> tuple[float, float, float]:
+    """Latency, and what a dependency takes from its sender and its receiver: microseconds. Two threads hand a lock to and fro; a
+    release and an acquire that need not wait are timed by themselves."""
+    there, back = threading.Lock(), threading.Lock()
+    there.acquire()
+    back.acquire()
+    rounds = 200
+
+    def answer() -> None:
+        for _ in range(rounds + 1):
+            there.acquire()
+            back.release()
+
+    def ask() -> float:
+        there.release()
+        back.acquire()
+        begin = time.perf_counter()
+        for _ in range(rounds):
+            there.release()
+            back.acquire()
+        return 1e6 * (time.perf_counter() - begin) / (2 * rounds)
+
+    other = threading.Thread(target=lambda: _on(specs[1], answer), daemon=True)
+    other.start()
+    hop = _on(specs[0], ask)
+    other.join()
+    free = threading.Lock()
+    free.acquire()
+    send = _on(specs[0], lambda: _median_us(lambda: (free.release(), free.acquire()), 500)) / 2
+    return max(hop - 2 * send, 0.0), send, send
+
+
+def times(nodes: Nodes, specs: Sequence[Spec], module: Any, args: tuple, kwargs: dict) -> tuple[dict[int, float], dict[int, float]]:
+    """Microseconds of each op in place: in a step on one device, and in the same step on all of them at once."""
+    from ._place import in_place
+
+    alone = in_place(module, args, kwargs, nodes, specs[:1], _REPEATS)
+    company = in_place(module, args, kwargs, nodes, specs, _REPEATS) if len(specs) > 1 else alone
+    return alone, {k: max(us, alone[k]) for k, us in company.items()}
