@@ -166,8 +166,12 @@ def _difference(graph: Any, reference: Any) -> float:
 
 def _captured(streams: Sequence[Any], work: Sequence[Any]) -> Any:
     """A CUDA graph of what is put on these streams, each list of work on its own."""
-    graph = torch.cuda.CUDAGraph()
+    for stream, do in zip(streams, work):  # kernels are loaded and handles made before the capture
+        if do is not None:
+            with torch.cuda.stream(stream):
+                do()
     torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=streams[0]):
         for stream in streams[1:]:
             _wait(stream, streams[0])
@@ -217,10 +221,6 @@ def _op(n: Any, streams: Sequence[Any]) -> tuple[float, float]:
     try:
         runs = [made_up(n)[0] for _ in streams]
         with torch.no_grad():
-            for run, stream in zip(runs, streams):
-                with torch.cuda.stream(stream):
-                    run()
-            torch.cuda.synchronize()
             rows = [_repeated(run) for run in runs]
             alone = _replay_us(_captured(streams[:1], rows[:1]), 5) / _RUNS
             together = _replay_us(_captured(streams, rows), 5) / _RUNS if len(streams) > 1 else alone

@@ -34,7 +34,6 @@ class Streams:
         self.values: dict[Any, Any] = {}  # outputs of the step by fx node
         self.graph: Optional[torch.cuda.CUDAGraph] = None
         self._waited_for = {k for task in program.tasks for k in task.waits}
-        self._read_elsewhere = {transfer.node for transfer in program.transfers}
         self.dependencies = 0  # between devices, as issued
         with _restored(written):  # a first run loads kernels and makes handles, which a capture must not
             self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
@@ -85,7 +84,7 @@ class Streams:
         self._local: list[dict[Any, Any]] = [{} for _ in self.specs]
         self._done: dict[int, Any] = {}  # task -> event
         self._copied: dict[Transfer, Any] = {}  # -> event
-        self._kept: list[Any] = []
+        self._sent: dict[Transfer, Any] = {}  # values that others read, until the step is issued
         self._reached = [[-1] * len(self.specs) for _ in self.specs]  # [device][other]: up to which task it has waited for the other
         self._place = {task.id: k for k, task in enumerate(self.program.tasks)}
         self.dependencies = 0
@@ -104,7 +103,7 @@ class Streams:
                 caller.wait_event(end)
         outputs = {self.program._fx(k) for k in self.program.nodes.output}
         self.values = {n: values[n] for values in self._local for n in outputs if n in values}
-        self._local, self._done, self._copied, self._kept = [], {}, {}, []
+        self._local, self._done, self._copied, self._sent = [], {}, {}, {}
 
     def _issue_task(self, task: Task) -> None:
         stream, local = self.streams[task.device], self._local[task.device]
@@ -123,15 +122,17 @@ class Streams:
             if task.sends or task.id in self._waited_for:
                 self._done[task.id] = torch.cuda.Event()
                 self._done[task.id].record(stream)
+            for transfer in task.sends:
+                self._sent[transfer] = self._value(transfer.node, task.device)
         for n in task.frees:
-            value = local.pop(n, None)
-            if n in self._read_elsewhere:
-                self._kept.append(value)
+            local.pop(n, None)
 
     def _receive(self, transfer: Transfer) -> Any:
-        if transfer.producer is not None:
+        if transfer.producer is None:
+            value = self._value(transfer.node, transfer.source)
+        else:
             self._wait(transfer.target, transfer.producer)
-        value = self._value(transfer.node, transfer.source)
+            value = self._sent[transfer]
         if not self._is_copied(transfer):
             return value
         device = self.specs[transfer.target].torch
