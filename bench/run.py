@@ -65,10 +65,19 @@ def measure_row(model, devices, machine, options):
         raw.append({"plan": name, "device": list(plan.device), "order": order, "measured_us": 1e6 * measured})
         say(f"{model} {len(devices)} {name}: predicted {1e6 * expected.step:.0f} (static {1e6 * static.step:.0f}), measured {1e6 * measured:.0f} us, "
             f"{count} transfers, {dependencies} dependencies")  # fmt: skip
-    ops = [k for k in found.alone]
+    ops = list(found.alone)
+    if options.tune:
+        began = time.monotonic()
+        tuned = stowage.torch.tune(module, *args, devices=devices, runs=options.tune, budget=options.budget, copies=options.copies,
+                                   calibration=found, progress=say)  # fmt: skip
+        counts = [n for n in (1, 5, 10, 25, 50) if n <= len(tuned.runs)]
+        extra = {"tuned_us": 1e6 * tuned.seconds, "after_us": {n: 1e6 * tuned.after(n) for n in counts}, "tuned_runs": len(tuned.runs),
+                 "tuning_s": time.monotonic() - began, "belief": [tuned.belief.charges, tuned.belief.company]}  # fmt: skip
+    else:
+        extra = {}
     record = {"model": model, "devices": devices, "copies": options.copies, "ops": len(ops), "torch": torch.__version__, "plans": rows,
               "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began, "planning_s": planned - timed,
-              "running_s": time.monotonic() - planned}  # fmt: skip
+              "running_s": time.monotonic() - planned, **extra}  # fmt: skip
     if options.raw:
         with gzip.open(options.raw / f"{model}-{len(devices)}{'-copies' if options.copies else ''}.json.gz", "wt") as file:
             json.dump({"file": found.file, "alone": found.alone, "company": found.company, "machine": machine, "runs": raw}, file)
@@ -145,11 +154,12 @@ def print_table(records, key):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", default="cuda:0/sm:64,cuda:0/sm:64", help="separated by blanks or commas behind ':64'")
+    parser.add_argument("--devices", default="cuda:0/sm:64,cuda:0/sm:64", help="separated by commas")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--budget", default="4s")
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--copies", action="store_true")
+    parser.add_argument("--tune", type=int, default=0, help="runs for stowage.torch.tune, beside the plans")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
     parser.add_argument("--raw", type=pathlib.Path, help="folder for times of ops and plans")

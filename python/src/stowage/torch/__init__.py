@@ -14,5 +14,6 @@ except ImportError as _error:
 from ._calibrate import Calibration, calibrate
 from ._place import Placed, place
 from ._trace import costs_of, trace
+from ._tune import Tuned, tune
 
-__all__ = ["Calibration", "Placed", "calibrate", "costs_of", "place", "trace"]
+__all__ = ["Calibration", "Placed", "Tuned", "calibrate", "costs_of", "place", "trace", "tune"]

@@ -4,10 +4,10 @@ Only small benchmarks are run, none of them a plan: what is predicted of plans i
 """
 from __future__ import annotations
 
+import bisect
+import csv
+import io
 import json
-import statistics
-import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Sequence
 
@@ -21,7 +21,6 @@ from .._plan import Path, Plan
 from .._simulate import Evaluation, Simulator
 from . import _cuda_bench, _host_bench
 from ._devices import Spec, parse_all
-from ._times import device_kind
 from ._trace import Nodes, Step
 
 Progress = Optional[Callable[[str], None]]
@@ -54,24 +53,21 @@ class Calibration:
 
     def predict(self, plan: Plan, rounds: int = 4) -> Evaluation:
         """What a plan is expected to take. An op is as slow as in company only while the others work: its time lies between alone and
-        company by the share of the step in which they do, which a first simulation tells."""
-        busy = [1.0] * len(self.devices)
-        kinds = [f"{d['kind']} {k}" for k, d in enumerate(self.machine["devices"])]
-        machine = {**self.machine, "devices": [{**d, "kind": kind} for d, kind in zip(self.machine["devices"], kinds)]}
+        company by the share of it during which they do, as the simulation before tells."""
+        times, evaluation = self.company, None
         for _ in range(rounds):
-            graph = self._graph([self._between(_of_others(busy, k)) for k in range(len(busy))], kinds)
-            simulator = Simulator(graph, machine)
-            moved = Plan(graph, simulator.machine, device=plan.device, priority=plan.priority)
-            for d in range(len(busy)):
-                moved.set_order(d, plan.order(d))
-            evaluation = simulator.simulate(moved)
+            graph = self._graph([times] * len(self.devices), [d["kind"] for d in self.machine["devices"]])
+            simulator = Simulator(graph, self.machine)
+            same = Plan(graph, simulator.machine, device=plan.device, priority=plan.priority)
+            for d in range(len(self.devices)):
+                same.set_order(d, plan.order(d))
+            evaluation = simulator.simulate(same)
             if evaluation.step is None:
-                return evaluation
-            busy = [b / evaluation.step if evaluation.step else 0.0 for b in evaluation.busy]
+                break
+            shares = _shares_in_company(_timeline(same), len(self.devices))
+            times = {k: us + shares.get(k, 0.0) * (self.company[k] - us) for k, us in self.alone.items()}
+        assert evaluation is not None
         return evaluation
-
-    def _between(self, share: float) -> dict[int, float]:
-        return {k: us + share * (self.company[k] - us) for k, us in self.alone.items()}
 
     def _graph(self, times: Sequence[dict[int, float]], kinds: Sequence[str]) -> Graph:
         if self.file is None:
@@ -82,9 +78,34 @@ class Calibration:
         return Graph.parse({**self.file, "nodes": nodes}, "the calibrated step")
 
 
-def _of_others(busy: Sequence[float], device: int) -> float:
-    others = [b for k, b in enumerate(busy) if k != device]
-    return sum(others) / len(others) if others else 0.0
+def _timeline(plan: Plan) -> list[tuple[int, int, float, float]]:
+    """(node, device, start, end) of every task, by start."""
+    index = {device.name: k for k, device in enumerate(plan.machine.devices)}
+    rows = csv.DictReader(io.StringIO(plan.export_bytes("csv").decode()))
+    found = [(int(r["node"]), index[r["device"]], float(r["start_us"]), float(r["end_us"])) for r in rows if r["start_us"]]
+    return sorted(found, key=lambda f: f[2])
+
+
+def _shares_in_company(timeline: list[tuple[int, int, float, float]], count: int) -> dict[int, float]:
+    """Of each task: the share of its time during which the other devices work, in their mean."""
+    begins: list[list[float]] = [[] for _ in range(count)]
+    ends: list[list[float]] = [[] for _ in range(count)]
+    worked: list[list[float]] = [[0.0] for _ in range(count)]  # before the k-th task of a device
+    for _, device, begin, end in timeline:
+        begins[device].append(begin)
+        ends[device].append(end)
+        worked[device].append(worked[device][-1] + end - begin)
+
+    def busy_until(device: int, when: float) -> float:
+        k = bisect.bisect_right(begins[device], when)
+        return worked[device][k] - (max(ends[device][k - 1] - when, 0.0) if k > 0 else 0.0)
+
+    shares = {}
+    for node, device, begin, end in timeline:
+        if end > begin and count > 1:
+            others = [busy_until(d, end) - busy_until(d, begin) for d in range(count) if d != device]
+            shares[node] = sum(others) / len(others) / (end - begin)
+    return shares
 
 
 def calibrate(devices: Sequence[str], module: Optional[torch.nn.Module] = None, *args: Any, train: bool = True,

@@ -9,15 +9,22 @@ known length, every row beside its own reference and in turn with it:
 """
 from __future__ import annotations
 
+import bisect
+import contextlib
+import json
+import os
 import statistics
-from typing import Any, Callable, Sequence
+import tempfile
+import warnings
+from typing import Any, Callable, Optional, Sequence
 
 import torch
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from .._library import Error
 from ._devices import Spec, streams_of
 from ._times import device_kind, made_up, signature
-from ._trace import Nodes
+from ._trace import Nodes, attribute
 
 _KERNELS = 100
 _LONG, _SHORT = 20000, 2000  # cycles: about 10 us and 1 us
@@ -27,9 +34,9 @@ _SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24)  # bytes
 
 def machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
     """The machine file of these devices."""
-    streams = [s[0] for s in streams_of(specs)]
+    streams = streams_of(specs, 2)
     kinds = {spec: _kind(spec) for spec in specs}
-    measured = {kinds[spec]: _device(spec, stream) for spec, stream in zip(specs, streams)}
+    measured = {kinds[spec]: _device(spec, own[0]) for spec, own in zip(specs, streams)}
     devices = []
     for k, spec in enumerate(specs):
         sharing = sum(other.gpu == spec.gpu for other in specs)
@@ -87,31 +94,29 @@ def _row_us(stream: Any, run: Callable[[], Any], count: int) -> float:
 # ---- what goes between two ----
 
 
-def _link(source: Any, target: Any, spec: Spec, copied: bool) -> dict[str, Any]:
-    streams = [source, target]
-    alone_source = _captured(streams, [lambda: _pairs(source, target, None), None])
-    alone_target = _captured(streams, [lambda: _pairs(target, source, None), None])
-    send = _difference(_captured(streams, [lambda: _pairs(source, target, source), None]), alone_source)
-    link: dict[str, Any] = {}
-    place = spec.torch
-    if not copied:
-        receive = _difference(_captured(streams, [lambda: _pairs(target, source, source), None]), alone_target)
-        latency = _difference(_captured(streams, [lambda: _turns(streams, False), None]), _captured(streams, [lambda: _turns(streams, True), None]))
-        # a value that is not moved takes no time by its size
-        link = {"bandwidth_bytes_per_s": 1e15, "latency_us": max(latency - send - receive, 0.0)}
-    else:
-        found = []
-        for size in _SIZES:
-            value = torch.zeros(size, dtype=torch.uint8, device=place)
-            copy = torch.empty_like(value)
-            graph = _captured(streams, [lambda: _pairs(target, source, source, lambda: copy.copy_(value)), None])
-            found.append(max(_difference(graph, alone_target), 0.01))
-        receive = found[0]
-        rises = [max(us - receive, 0.01 * (k + 1)) for k, us in enumerate(found)]
-        table = [[size, size / (1e-6 * us)] for size, us in zip(_SIZES, _ascending(rises))]
-        latency = _difference(_captured(streams, [lambda: _turns(streams, False), None]), _captured(streams, [lambda: _turns(streams, True), None]))
-        link = {"bandwidth_bytes_per_s": table, "latency_us": max(latency - send, 0.0)}
-    return {**link, "latency_us": round(link["latency_us"], 3), "send_us": round(max(send, 0.0), 3), "receive_us": round(max(receive, 0.0), 3)}
+def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool) -> dict[str, Any]:
+    """Of two devices, each with its stream and the stream on which it copies what it receives."""
+    first, second = source[0], target[0]
+    streams = [first, second]
+    alone = _captured(streams, [lambda: _pairs(first, second, None), None])
+    send = _difference(_captured(streams, [lambda: _pairs(first, second, first), None]), alone)
+    alone = _captured(streams, [lambda: _pairs(second, first, None), None])
+    receive = _difference(_captured(streams, [lambda: _pairs(second, first, first), None]), alone)
+    together = _captured(streams, [lambda: _turns(streams, None, None), None])
+    turns = _difference(_captured(streams, [lambda: _turns(streams, streams, None), None]), together)
+    send, receive = max(send, 0.0), max(receive, 0.0)
+    link: dict[str, Any] = {"send_us": round(send, 3), "receive_us": round(receive, 3)}
+    if not copied:  # what is not moved takes no time by its size
+        return {"bandwidth_bytes_per_s": 1e15, "latency_us": round(max(turns - send - receive, 0.0), 3), **link}
+    found = []
+    for size in _SIZES:
+        value = torch.zeros(size, dtype=torch.uint8, device=spec.torch)
+        kept = torch.empty_like(value)
+        row = lambda: _turns(streams, [source[1], target[1]], lambda: kept.copy_(value))  # noqa: E731
+        found.append(_difference(_captured(streams, [row, None]), together))
+    latency = max(found[0] - send - receive, 0.0)
+    table = [[size, size / (1e-6 * us)] for size, us in zip(_SIZES, _ascending([max(us - found[0], 0.01) for us in found]))]
+    return {"bandwidth_bytes_per_s": table, "latency_us": round(latency, 3), **link}
 
 
 def _ascending(values: Sequence[float]) -> list[float]:
@@ -148,11 +153,18 @@ def _pairs(at_hand: Any, other: Any, waited_for: Any, before: Callable[[], Any] 
             _kernel(other, _SHORT)
 
 
-def _turns(streams: Sequence[Any], together: bool) -> None:
+def _turns(streams: Sequence[Any], between: Optional[Sequence[Any]], copy: Optional[Callable[[], Any]]) -> None:
+    """Short kernels, all on one stream, or by turns on two; `between` them the value is copied on these streams."""
     for k in range(_KERNELS):
-        stream = streams[0] if together else streams[k % 2]
-        if not together and k > 0:
-            _wait(stream, streams[(k + 1) % 2])
+        stream = streams[0] if between is None else streams[k % 2]
+        if between is not None and k > 0:
+            before = streams[(k + 1) % 2]
+            if copy is not None:
+                _wait(between[k % 2], before)
+                with torch.cuda.stream(between[k % 2]):
+                    copy()
+                before = between[k % 2]
+            _wait(stream, before)
         _kernel(stream, _SHORT)
 
 
@@ -201,32 +213,152 @@ def _replay_us(graph: Any, times: int) -> float:
 
 # ---- ops ----
 
-_RUNS = 10  # of an op in one graph
+_STEPS = 5  # that are recorded
 
 
 def times(nodes: Nodes, specs: Sequence[Spec], module: Any, args: tuple, kwargs: dict) -> tuple[dict[int, float], dict[int, float]]:
-    """Microseconds of each op, with the other devices idle and with the same op on all of them."""
-    streams = [s[0] for s in streams_of(specs)]
+    """Microseconds of each op in place: in a step on one device with the others idle, and in the same step on all devices at once, each
+    with a module of its own. By themselves, over and over on the same tensors, ops find everything in the cache."""
+    streams = [s[0] for s in streams_of(specs, 2)]
+    steps = [_Whole(nodes, module, spec) for spec in specs]
+    try:
+        kernels = _kernels_of(nodes, steps[0], streams[0])
+        alone = _in_place(nodes, kernels, streams[:1], steps[:1])
+        company = _in_place(nodes, kernels, streams, steps) if len(specs) > 1 else alone
+    except Error as error:
+        warnings.warn(f"{error}; ops are timed by themselves, where caches flatter them", stacklevel=2)
+        alone, company = _one_by_one(nodes, streams)
+    return alone, {k: max(us, alone[k]) for k, us in company.items()}
+
+
+class _Whole:
+    """A whole step on one device: its ops one after the other, as traced, on tensors of its own."""
+
+    def __init__(self, nodes: Nodes, module: Any, spec: Spec) -> None:
+        self.nodes = nodes
+        self.sources: dict[Any, Any] = {}
+        step = nodes.step
+        state = [*step.parameters.values(), *step.buffers.values()]
+        for k, n in enumerate(n for n in step.graph.nodes if n.op == "placeholder"):
+            value = state[k].detach() if k < len(state) else step.inputs[k - len(state)]
+            self.sources[n] = value.to(spec.torch, copy=True)
+        for n in step.graph.nodes:
+            if n.op == "get_attr":
+                self.sources[n] = attribute(step.module, n.target)
+        rate = torch.zeros((), device=spec.torch)
+        self.calls: dict[Any, Callable[..., Any]] = {}  # updates, as they run
+        for update in step.updates() if step.train else ():
+            self.calls[update.scaled] = lambda g, _, rate=rate: torch.mul(g, rate)
+            self.calls[update.new] = lambda p, change: p.sub_(change)
+        self.last: dict[Any, list[Any]] = {}  # fx node -> what is read there for the last time
+        seen: set[Any] = set()
+        for n in reversed(step.graph.nodes):
+            for m in n.all_input_nodes:
+                if m not in seen and m.op == "call_function":
+                    seen.add(m)
+                    self.last.setdefault(n, []).append(m)
+
+    def run(self, around: Callable[[int], Any] = lambda k: contextlib.nullcontext()) -> None:
+        values = dict(self.sources)
+        with torch.no_grad():
+            for n in self.nodes.step.graph.nodes:
+                if n.op != "call_function" or n not in self.nodes.id:
+                    continue
+                args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), values.__getitem__)
+                with around(self.nodes.id[n]):
+                    values[n] = self.calls.get(n, n.target)(*args, **kwargs)
+                for m in self.last.get(n, ()):
+                    values.pop(m, None)
+
+
+def _kernels_of(nodes: Nodes, step: _Whole, stream: Any) -> list[int]:
+    """Which op each kernel of a step belongs to, in their order on the device."""
+    with torch.cuda.stream(stream):
+        step.run()
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+            step.run(lambda k: record_function(f"stowage op {k}"))
+            torch.cuda.synchronize()
+    events = _events(recorded)
+    ranges = sorted((e["ts"], e["ts"] + e["dur"], int(e["name"].split()[-1])) for e in events
+                    if e.get("cat") == "user_annotation" and e["name"].startswith("stowage op "))  # fmt: skip
+    begins = [r[0] for r in ranges]
+    op_of: dict[int, int] = {}  # by correlation of a launch with what it launched
+    for e in events:
+        if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {}):
+            at = bisect.bisect_right(begins, e["ts"]) - 1
+            if at >= 0 and e["ts"] <= ranges[at][1]:
+                op_of[e["args"]["correlation"]] = ranges[at][2]
+    found = [(e["ts"], op_of.get(e["args"].get("correlation"))) for e in events if e.get("cat") in _ON_DEVICE]
+    return [op for _, op in sorted(found, key=lambda f: f[0]) if op is not None]
+
+
+_ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def _events(recorded: Any) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        recorded.export_chrome_trace(path)
+        with open(path, encoding="utf-8") as file:
+            return [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+
+
+def _in_place(nodes: Nodes, kernels: list[int], streams: Sequence[Any], steps: Sequence[_Whole]) -> dict[int, float]:
+    """Of each op: the time of its kernels, and for each of them an equal share of the gaps. Recording lengthens the gaps, so these come
+    from a step that is not recorded."""
+    graph = _captured(streams, [step.run for step in steps])
+    whole = _replay_us(graph, 15)
+    found: list[list[float]] = []  # of each recorded step of each device, the times of its kernels
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        for _ in range(_STEPS):
+            graph.replay()
+            torch.cuda.synchronize()
+    by_stream: dict[Any, list[tuple[float, float]]] = {}
+    for e in _events(recorded):
+        if e.get("cat") in _ON_DEVICE:
+            by_stream.setdefault((e["args"].get("context"), e["args"].get("stream")), []).append((e["ts"], e["dur"]))
+    for events in by_stream.values():
+        events.sort()
+        count = len(kernels)
+        if len(events) % count == 0:
+            found += [[dur for _, dur in events[k : k + count]] for k in range(0, len(events), count)]
+    if not found:
+        seen = sorted(len(events) for events in by_stream.values())
+        raise Error(f"the kernels of a step could not be told apart: {len(kernels)} are launched, {seen} were recorded in {_STEPS} steps")
+    durations = [statistics.median(times) for times in zip(*found)]
+    gap = max((whole - sum(durations)) / len(durations), 0.0)
+    times = dict.fromkeys(nodes.fx, 0.0)
+    for op, us in zip(kernels, durations):
+        times[op] = times.get(op, 0.0) + us + gap
+    return {k: us for k, us in times.items() if k in nodes.fx}
+
+
+# ---- ops by themselves, where the profiler does not tell ----
+
+_RUNS = 10  # of an op in one graph
+
+
+def _one_by_one(nodes: Nodes, streams: Sequence[Any]) -> tuple[dict[int, float], dict[int, float]]:
     known: dict[Any, tuple[float, float]] = {}
     alone, company = {}, {}
     for k, n in nodes.fx.items():
         key = signature(n)
         if key not in known:
-            known[key] = _op(n, streams)
+            known[key] = _by_itself(n, streams)
         alone[k], company[k] = known[key]
     return alone, company
 
 
-def _op(n: Any, streams: Sequence[Any]) -> tuple[float, float]:
+def _by_itself(n: Any, streams: Sequence[Any]) -> tuple[float, float]:
+    """Microseconds of an op with the other devices idle, and with the same op on all of them."""
     try:
-        runs = [made_up(n)[0] for _ in streams]
         with torch.no_grad():
-            rows = [_repeated(run) for run in runs]
+            rows = [_repeated(made_up(n)[0]) for _ in streams]
             alone = _replay_us(_captured(streams[:1], rows[:1]), 5) / _RUNS
-            together = _replay_us(_captured(streams, rows), 5) / _RUNS if len(streams) > 1 else alone
+            return alone, _replay_us(_captured(streams, rows), 5) / _RUNS if len(streams) > 1 else alone
     except RuntimeError as error:
         raise Error(f"{n.target} cannot be timed on these devices: {str(error).splitlines()[0]}") from error
-    return alone, max(alone, together)
 
 
 def _repeated(run: Callable[[], Any]) -> Callable[[], None]:

@@ -18,16 +18,17 @@ Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's func
 class Streams:
     """One step on streams. ``sources`` has what is there before it: (fx node, device) -> tensor.
 
-    Values go by reference where both devices share a memory and ``copies`` is off; else the receiver copies them. A value that
-    another device reads stays until the step has ended, since its own stream cannot tell when that has read it; all others are
-    dropped behind their last reader.
+    Values go by reference where both devices share a memory and ``copies`` is off; else they are copied, on a second stream of the
+    receiver, which goes on with other work meanwhile. A value that another device reads stays until the step has ended, since its
+    own stream cannot tell when that has read it; all others are dropped behind their last reader.
     """
 
     def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], copies: bool,
                  written: Sequence[torch.Tensor], captured: bool = True) -> None:  # fmt: skip
         self.program, self.specs, self.call, self.sources = program, specs, call, sources
         self.copies = copies
-        self.streams = [s[0] for s in streams_of(specs)]
+        both = streams_of(specs, 2)
+        self.streams, self.copiers = [s[0] for s in both], [s[1] for s in both]
         self.gpus = {spec.gpu for spec in specs}
         if captured and len(self.gpus) > 1:
             raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
@@ -85,6 +86,7 @@ class Streams:
         self._done: dict[int, Any] = {}  # task -> event
         self._copied: dict[Transfer, Any] = {}  # -> event
         self._sent: dict[Transfer, Any] = {}  # values that others read, until the step is issued
+        self._kept: list[Any] = []
         self._reached = [[-1] * len(self.specs) for _ in self.specs]  # [device][other]: up to which task it has waited for the other
         self._place = {task.id: k for k, task in enumerate(self.program.tasks)}
         self.dependencies = 0
@@ -96,14 +98,14 @@ class Streams:
         with torch.no_grad():
             for task in self.program.tasks:
                 self._issue_task(task)
-        for stream in self.streams:
+        for stream in self.streams:  # copies have ended before who reads them
             if stream != caller:
                 end = torch.cuda.Event()
                 end.record(stream)
                 caller.wait_event(end)
         outputs = {self.program._fx(k) for k in self.program.nodes.output}
         self.values = {n: values[n] for values in self._local for n in outputs if n in values}
-        self._local, self._done, self._copied, self._sent = [], {}, {}, {}
+        self._local, self._done, self._copied, self._sent, self._kept = [], {}, {}, {}, []
 
     def _issue_task(self, task: Task) -> None:
         stream, local = self.streams[task.device], self._local[task.device]
@@ -128,18 +130,29 @@ class Streams:
             local.pop(n, None)
 
     def _receive(self, transfer: Transfer) -> Any:
+        if self._is_copied(transfer):
+            return self._copy(transfer)
+        if transfer.producer is None:
+            return self._value(transfer.node, transfer.source)
+        self._wait(transfer.target, transfer.producer)
+        return self._sent[transfer]
+
+    def _copy(self, transfer: Transfer) -> Any:
+        """The value in the receiver's memory. Copies begin when the value is there, whatever the receiver does then."""
+        device, stream = self.specs[transfer.target].torch, self.copiers[transfer.target]
         if transfer.producer is None:
             value = self._value(transfer.node, transfer.source)
+            stream.wait_event(self._begin)
         else:
-            self._wait(transfer.target, transfer.producer)
             value = self._sent[transfer]
-        if not self._is_copied(transfer):
-            return value
-        device = self.specs[transfer.target].torch
-        copy = tree_map(lambda t: t.to(device, non_blocking=True, copy=True) if isinstance(t, torch.Tensor) else t, value)
-        if transfer.producer is None:  # a parameter, which its update must not overwrite before
-            self._copied[transfer] = torch.cuda.Event()
-            self._copied[transfer].record(self.streams[transfer.target])
+            stream.wait_event(self._done[transfer.producer])
+        with torch.cuda.stream(stream):
+            copy = tree_map(lambda t: t.to(device, non_blocking=True, copy=True) if isinstance(t, torch.Tensor) else t, value)
+        arrived = self._copied[transfer] = torch.cuda.Event()
+        arrived.record(stream)
+        self.streams[transfer.target].wait_event(arrived)
+        self.dependencies += 1
+        self._kept.append(copy)  # its memory is the copying stream's, which does not know who reads it
         return copy
 
     def _is_copied(self, transfer: Transfer) -> bool:

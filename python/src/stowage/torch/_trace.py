@@ -113,7 +113,7 @@ class Step:
             with torch.no_grad():
                 return [value], [None if g is None else p - RATE * g for p, g in zip(trained, gradients)]
 
-        inputs = [flat[k].detach() for k in self.tensors]
+        inputs = self.inputs = [flat[k].detach() for k in self.tensors]
         try:
             with _recurrent_steps(module):
                 traced = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
