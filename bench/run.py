@@ -37,10 +37,22 @@ def made(model, gpu):
     return module.to(place), tuple(a.to(place) for a in args)
 
 
-def plans_for(simulator, options):
+def plans_for(found, options):
+    simulator = stowage.Simulator(found.graph, found.machine)
     plans = {name: simulator.run(name) for name in METHODS}
-    plans["optimize"] = stowage.optimize(simulator, budget=options.budget, tasks="placement,schedule").plan
+    plans["optimize"] = found.optimize(options.budget)
+    for name in options.by_file.split(",") if options.by_file else ():
+        plans[f"{name}, file order"] = in_file_order(plans[name], simulator)
     return plans
+
+
+def in_file_order(plan, simulator):
+    """The same placement, every device in the order of the trace."""
+    same = plan.copy()
+    ops = [node.id for node in simulator.graph.ops]
+    for d in range(len(plan.machine)):
+        same.set_order(d, [k for k in ops if plan.device[k] == d])
+    return same
 
 
 def measure_row(model, devices, machine, options):
@@ -49,8 +61,7 @@ def measure_row(model, devices, machine, options):
     began = time.monotonic()
     found = stowage.torch.calibrate(devices, module, *args, copies=options.copies, machine=machine)
     timed = time.monotonic()
-    simulator = stowage.Simulator(found.graph, machine)
-    plans = plans_for(simulator, options)
+    plans = plans_for(found, options)
     planned = time.monotonic()
     rows, raw = [], []
     for name, plan in plans.items():
@@ -139,7 +150,7 @@ def print_table(records, key):
         plans = {p["plan"]: p for p in r["plans"]}
         row = [abs(p["measured_us"] / p[key] - 1) for p in r["plans"]]
         pairs = [(p[key], p["measured_us"]) for p in r["plans"]]
-        best = min((p for p in r["plans"] if p["plan"] != "optimize"), key=lambda p: p["measured_us"])
+        best = min((p for p in r["plans"] if p["plan"] != "optimize" and "," not in p["plan"]), key=lambda p: p["measured_us"])
         own = plans["optimize"]
         errors += row
         taus.append(tau(pairs))
@@ -159,6 +170,7 @@ def main():
     parser.add_argument("--budget", default="4s")
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--copies", action="store_true")
+    parser.add_argument("--by-file", default="", help="plans that are also run with every device in the order of the trace")
     parser.add_argument("--tune", type=int, default=0, help="runs for stowage.torch.tune, beside the plans")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))

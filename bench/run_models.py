@@ -217,7 +217,7 @@ MODELS = {
     "resnet": lambda: (Resnet(), images(16, 128)),
     "unet": lambda: (Unet(), (torch.randn(4, 3, 128, 128),)),
     "wavenet": lambda: (Wavenet(), (torch.randn(8, 1, 2048),)),
-    "moe": lambda: (Moe(), (torch.randn(1024, 768),)),
+    "moe": lambda: (Moe(4, 4, 1024), (torch.randn(512, 1024),)),  # with 1024 x 768 a kernel refuses to start on a share of the SMs
     "towers": lambda: (Towers(), (torch.randn(512, 1024),)),
 }
 # The same kinds for CPU devices of one or a few cores each: a step of some tens of milliseconds.

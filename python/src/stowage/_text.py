@@ -28,6 +28,16 @@ def _bytes_of_text(value: str) -> int:
     return int(float(match.group(1)) * _UNITS[match.group(2)])
 
 
+def parse_seconds(value: Union[int, float, str]) -> float:
+    """Seconds from a number or from text such as "500ms" or "2min"."""
+    if not isinstance(value, str):
+        return float(value)
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|h)\s*", value)
+    if match is None:
+        raise ValueError(f"'{value}' is not a time; write 500ms, 10s or 2min")
+    return float(match.group(1)) * {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}[match.group(2)]
+
+
 def _scaled(value: float, units: Sequence[str]) -> str:
     for unit in units:
         if abs(value) < 999.5 or unit == units[-1]:

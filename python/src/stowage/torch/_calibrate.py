@@ -8,8 +8,9 @@ import bisect
 import csv
 import io
 import json
+import math
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
@@ -18,7 +19,9 @@ from .._graph import Graph
 from .._library import Error
 from .._machine import Machine
 from .._plan import Path, Plan
+from .._search import optimize
 from .._simulate import Evaluation, Simulator
+from .._text import parse_seconds
 from . import _cuda_bench, _host_bench
 from ._devices import Spec, parse_all
 from ._trace import Nodes, Step
@@ -54,20 +57,42 @@ class Calibration:
     def predict(self, plan: Plan, rounds: int = 4) -> Evaluation:
         """What a plan is expected to take. An op is as slow as in company only while the others work: its time lies between alone and
         company by the share of it during which they do, as the simulation before tells."""
-        times, evaluation = self.company, None
+        return self._settle(plan, rounds)[0]
+
+    def optimize(self, budget: Union[str, float] = "10s", rounds: int = 3, **options: Any) -> Plan:
+        """The plan that is expected to take least. Its first search takes all ops for as slow as in company; those that follow begin with
+        the best plan so far and with the times that ops have in it."""
+        seconds = parse_seconds(budget) / rounds
+        tasks = {"tasks": "placement,schedule", **options}
+        times, best, least = self.company, None, math.inf
         for _ in range(rounds):
-            graph = self._graph([times] * len(self.devices), [d["kind"] for d in self.machine["devices"]])
-            simulator = Simulator(graph, self.machine)
-            same = Plan(graph, simulator.machine, device=plan.device, priority=plan.priority)
-            for d in range(len(self.devices)):
-                same.set_order(d, plan.order(d))
+            simulator = self._simulator(times)
+            start = copy_onto(best, simulator) if best is not None else None
+            found = optimize(simulator, budget=seconds, start=start, **tasks).plan
+            plans = [found] if best is not None else [found, *(simulator.run(name) for name in _BUILDERS)]
+            for plan in plans:
+                evaluation, settled = self._settle(plan, 4)
+                if evaluation.step is not None and evaluation.valid and evaluation.step < least:
+                    best, least, times = plan, evaluation.step, settled
+        if best is None:
+            raise Error("no plan was found that fits the devices")
+        return copy_onto(best, self._simulator(self.company))
+
+    def _settle(self, plan: Plan, rounds: int) -> tuple[Evaluation, dict[int, float]]:
+        """The evaluation, and the times of ops that belong to it."""
+        times = self.company
+        for k in range(rounds):
+            simulator = self._simulator(times)
+            same = copy_onto(plan, simulator)
             evaluation = simulator.simulate(same)
-            if evaluation.step is None:
+            if evaluation.step is None or k == rounds - 1:
                 break
             shares = _shares_in_company(_timeline(same), len(self.devices))
             times = {k: us + shares.get(k, 0.0) * (self.company[k] - us) for k, us in self.alone.items()}
-        assert evaluation is not None
-        return evaluation
+        return evaluation, times
+
+    def _simulator(self, times: dict[int, float]) -> Simulator:
+        return Simulator(self._graph([times] * len(self.devices), [d["kind"] for d in self.machine["devices"]]), self.machine)
 
     def _graph(self, times: Sequence[dict[int, float]], kinds: Sequence[str]) -> Graph:
         if self.file is None:
@@ -76,6 +101,18 @@ class Calibration:
         for k in self.alone:
             nodes[k]["us"] = {kind: round(us[k], 4) for kind, us in zip(kinds, times)}
         return Graph.parse({**self.file, "nodes": nodes}, "the calibrated step")
+
+
+_BUILDERS = ("single", "expert", "metis", "heft", "steer")
+
+
+def copy_onto(plan: Plan, simulator: Simulator) -> Plan:
+    """The same decisions for a simulator of the same graph with other times."""
+    same = Plan(simulator.graph, simulator.machine, device=plan.device, priority=plan.priority)
+    for d in range(len(simulator.machine)):
+        same.set_order(d, plan.order(d))
+    same._simulator = simulator
+    return same
 
 
 def _timeline(plan: Plan) -> list[tuple[int, int, float, float]]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import difflib
 import json
 import os
 import statistics
 import tempfile
 import warnings
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -222,7 +223,7 @@ def times(nodes: Nodes, specs: Sequence[Spec], module: Any, args: tuple, kwargs:
     streams = [s[0] for s in streams_of(specs, 2)]
     steps = [_Whole(nodes, module, spec) for spec in specs]
     try:
-        kernels = _kernels_of(nodes, steps[0], streams[0])
+        kernels = _kernels_of(steps[0], streams[0])
         alone = _in_place(nodes, kernels, streams[:1], steps[:1])
         company = _in_place(nodes, kernels, streams, steps) if len(specs) > 1 else alone
     except Error as error:
@@ -271,8 +272,14 @@ class _Whole:
                     values.pop(m, None)
 
 
-def _kernels_of(nodes: Nodes, step: _Whole, stream: Any) -> list[int]:
-    """Which op each kernel of a step belongs to, in their order on the device."""
+class _Kernel(NamedTuple):
+    op: int  # node id
+    name: str
+    us: float  # launched one by one
+
+
+def _kernels_of(step: _Whole, stream: Any) -> list[_Kernel]:
+    """The kernels of a step in their order on the device, with the ops that launch them."""
     with torch.cuda.stream(stream):
         step.run()
         torch.cuda.synchronize()
@@ -289,8 +296,8 @@ def _kernels_of(nodes: Nodes, step: _Whole, stream: Any) -> list[int]:
             at = bisect.bisect_right(begins, e["ts"]) - 1
             if at >= 0 and e["ts"] <= ranges[at][1]:
                 op_of[e["args"]["correlation"]] = ranges[at][2]
-    found = [(e["ts"], op_of.get(e["args"].get("correlation"))) for e in events if e.get("cat") in _ON_DEVICE]
-    return [op for _, op in sorted(found, key=lambda f: f[0]) if op is not None]
+    on_device = sorted((e for e in events if e.get("cat") in _ON_DEVICE), key=lambda e: e["ts"])
+    return [_Kernel(op_of[e["args"]["correlation"]], e["name"], e["dur"]) for e in on_device if e["args"].get("correlation") in op_of]
 
 
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -304,34 +311,47 @@ def _events(recorded: Any) -> list[dict[str, Any]]:
             return [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
 
 
-def _in_place(nodes: Nodes, kernels: list[int], streams: Sequence[Any], steps: Sequence[_Whole]) -> dict[int, float]:
+def _in_place(nodes: Nodes, kernels: list[_Kernel], streams: Sequence[Any], steps: Sequence[_Whole]) -> dict[int, float]:
     """Of each op: the time of its kernels, and for each of them an equal share of the gaps. Recording lengthens the gaps, so these come
     from a step that is not recorded."""
     graph = _captured(streams, [step.run for step in steps])
     whole = _replay_us(graph, 15)
-    found: list[list[float]] = []  # of each recorded step of each device, the times of its kernels
-    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        for _ in range(_STEPS):
+    times: list[list[float]] = [[] for _ in kernels]
+    for _ in range(_STEPS):
+        with profile(activities=[ProfilerActivity.CUDA]) as recorded:
             graph.replay()
             torch.cuda.synchronize()
-    by_stream: dict[Any, list[tuple[float, float]]] = {}
-    for e in _events(recorded):
-        if e.get("cat") in _ON_DEVICE:
-            by_stream.setdefault((e["args"].get("context"), e["args"].get("stream")), []).append((e["ts"], e["dur"]))
-    for events in by_stream.values():
-        events.sort()
-        count = len(kernels)
-        if len(events) % count == 0:
-            found += [[dur for _, dur in events[k : k + count]] for k in range(0, len(events), count)]
-    if not found:
-        seen = sorted(len(events) for events in by_stream.values())
-        raise Error(f"the kernels of a step could not be told apart: {len(kernels)} are launched, {seen} were recorded in {_STEPS} steps")
-    durations = [statistics.median(times) for times in zip(*found)]
+        by_stream: dict[Any, list[Any]] = {}
+        for e in _events(recorded):
+            if e.get("cat") in _ON_DEVICE:
+                by_stream.setdefault((e["args"].get("context"), e["args"].get("stream")), []).append(e)
+        for events in by_stream.values():
+            _match(kernels, sorted(events, key=lambda e: e["ts"]), times)
+    missed = sum(not found for found in times)
+    if missed > _MOST_MISSED * len(kernels):
+        raise Error(f"{missed} of the {len(kernels)} kernels of a step were not recorded")
+    durations = [statistics.median(found) if found else kernel.us for kernel, found in zip(kernels, times)]
     gap = max((whole - sum(durations)) / len(durations), 0.0)
-    times = dict.fromkeys(nodes.fx, 0.0)
-    for op, us in zip(kernels, durations):
-        times[op] = times.get(op, 0.0) + us + gap
-    return {k: us for k, us in times.items() if k in nodes.fx}
+    each = dict.fromkeys(nodes.fx, 0.0)
+    for kernel, us in zip(kernels, durations):
+        if kernel.op in each:
+            each[kernel.op] += us + gap
+    return each
+
+
+_MOST_MISSED = 0.1  # of the kernels; the recorder may lose some
+
+
+def _match(kernels: list[_Kernel], events: list[Any], times: list[list[float]]) -> None:
+    """Adds what one device recorded in one step to the times of its kernels, which are told by their order and names."""
+    a, b = [kernel.name for kernel in kernels], [e["name"] for e in events]
+    if a == b:
+        blocks = [(0, 0, len(a))]
+    else:
+        blocks = list(difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
+    for i, j, size in blocks:
+        for k in range(size):
+            times[i + k].append(events[j + k]["dur"])
 
 
 # ---- ops by themselves, where the profiler does not tell ----

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 import torch
@@ -182,20 +181,6 @@ class Streams:
     def _synchronize(self) -> None:
         for gpu in self.gpus:
             torch.cuda.synchronize(gpu)
-
-
-def median_us(run: Callable[[], Any], repeats: int) -> float:
-    """Of what is enqueued on the current stream."""
-    found = []
-    for _ in range(repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        found.append(1e3 * begin.elapsed_time(end))
-    return statistics.median(found)
 
 
 @contextlib.contextmanager

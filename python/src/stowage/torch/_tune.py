@@ -12,7 +12,7 @@ from .._library import Error
 from .._plan import Plan
 from .._search import optimize
 from .._simulate import Simulator
-from ._calibrate import Calibration, calibrate
+from ._calibrate import Calibration, calibrate, copy_onto
 from ._place import place
 
 _BUILDERS = ("single", "expert", "metis", "heft", "steer")  # one device is always among what is run
@@ -87,7 +87,7 @@ class _Tuning:
     def result(self) -> Tuned:
         for name in _BUILDERS:
             self._try(name, self._simulator(self.belief).run(name))
-        self._search(self.belief, None)
+        self._try("search", self.calibration.optimize(self.budget))
         k = 0
         while len(self.runs) < self.limit and k < 4 * self.limit:
             if k % 4 == 0:
@@ -117,7 +117,7 @@ class _Tuning:
     def _search(self, belief: Belief, start: Optional[Run]) -> None:
         self.seed += 1
         simulator = self._simulator(belief)
-        given = _on(start.plan, simulator) if start is not None else None
+        given = copy_onto(start.plan, simulator) if start is not None else None
         found = optimize(simulator, budget=self.budget, tasks="placement,schedule", seed=self.seed, start=given)
         self._try(f"search, charges {belief.charges:.2g}, company {belief.company:.2g}{', from the best' if start else ''}", found.plan)
 
@@ -170,10 +170,3 @@ class _Tuning:
 
         return min(options, key=spread)
 
-
-def _on(plan: Plan, simulator: Simulator) -> Plan:
-    """The same decisions for a simulator with other times."""
-    same = Plan(simulator.graph, simulator.machine, device=plan.device, priority=plan.priority)
-    for d in range(len(simulator.machine)):
-        same.set_order(d, plan.order(d))
-    return same
