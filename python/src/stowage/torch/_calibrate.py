@@ -170,5 +170,5 @@ def calibrate(devices: Sequence[str], module: Optional[torch.nn.Module] = None, 
         nodes = Nodes(step)
         found.file = nodes.opgraph(type(module).__name__)
         say(f"timing {len(nodes.fx)} ops of {type(module).__name__}")
-        found.alone, found.company = bench.times(nodes, specs, module, args, kwargs)
+        found.alone, found.company = bench.times(nodes, specs)
     return found

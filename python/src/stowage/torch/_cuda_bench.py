@@ -24,8 +24,9 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from .._library import Error
 from ._devices import Spec, streams_of
+from ._program import Calls, Task, own_sources
 from ._times import device_kind, made_up, signature
-from ._trace import Nodes, attribute
+from ._trace import Nodes
 
 _KERNELS = 100
 _LONG, _SHORT = 20000, 2000  # cycles: about 10 us and 1 us
@@ -217,11 +218,11 @@ def _replay_us(graph: Any, times: int) -> float:
 _STEPS = 5  # that are recorded
 
 
-def times(nodes: Nodes, specs: Sequence[Spec], module: Any, args: tuple, kwargs: dict) -> tuple[dict[int, float], dict[int, float]]:
+def times(nodes: Nodes, specs: Sequence[Spec]) -> tuple[dict[int, float], dict[int, float]]:
     """Microseconds of each op in place: in a step on one device with the others idle, and in the same step on all devices at once, each
     with a module of its own. By themselves, over and over on the same tensors, ops find everything in the cache."""
     streams = [s[0] for s in streams_of(specs, 2)]
-    steps = [_Whole(nodes, module, spec) for spec in specs]
+    steps = [_Whole(nodes, spec) for spec in specs]
     try:
         kernels = _kernels_of(steps[0], streams[0])
         alone = _in_place(nodes, kernels, streams[:1], steps[:1])
@@ -235,22 +236,11 @@ def times(nodes: Nodes, specs: Sequence[Spec], module: Any, args: tuple, kwargs:
 class _Whole:
     """A whole step on one device: its ops one after the other, as traced, on tensors of its own."""
 
-    def __init__(self, nodes: Nodes, module: Any, spec: Spec) -> None:
+    def __init__(self, nodes: Nodes, spec: Spec) -> None:
         self.nodes = nodes
-        self.sources: dict[Any, Any] = {}
         step = nodes.step
-        state = [*step.parameters.values(), *step.buffers.values()]
-        for k, n in enumerate(n for n in step.graph.nodes if n.op == "placeholder"):
-            value = state[k].detach() if k < len(state) else step.inputs[k - len(state)]
-            self.sources[n] = value.to(spec.torch, copy=True)
-        for n in step.graph.nodes:
-            if n.op == "get_attr":
-                self.sources[n] = attribute(step.module, n.target)
-        rate = torch.zeros((), device=spec.torch)
-        self.calls: dict[Any, Callable[..., Any]] = {}  # updates, as they run
-        for update in step.updates() if step.train else ():
-            self.calls[update.scaled] = lambda g, _, rate=rate: torch.mul(g, rate)
-            self.calls[update.new] = lambda p, change: p.sub_(change)
+        self.sources = own_sources(step, spec.torch)
+        self.calls = Calls(step, [spec.torch], updates=True, rate=0.0)
         self.last: dict[Any, list[Any]] = {}  # fx node -> what is read there for the last time
         seen: set[Any] = set()
         for n in reversed(step.graph.nodes):
@@ -265,9 +255,10 @@ class _Whole:
             for n in self.nodes.step.graph.nodes:
                 if n.op != "call_function" or n not in self.nodes.id:
                     continue
-                args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), values.__getitem__)
+                function, args, kwargs = self.calls(Task(self.nodes.id[n], n, 0))
+                args, kwargs = torch.fx.node.map_arg((args, kwargs), values.__getitem__)
                 with around(self.nodes.id[n]):
-                    values[n] = self.calls.get(n, n.target)(*args, **kwargs)
+                    values[n] = function(*args, **kwargs)
                 for m in self.last.get(n, ()):
                     values.pop(m, None)
 

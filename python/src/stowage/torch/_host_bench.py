@@ -15,9 +15,11 @@ import torch
 from .._graph import Graph
 from .._plan import Plan
 from ._devices import Spec
+from ._program import Calls, Program, own_sources
 from ._trace import Nodes
+from ._workers import Workers, on_device
 
-_REPEATS = 15
+_WARM, _REPEATS = 4, 15  # steps
 
 
 def machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
@@ -37,13 +39,6 @@ def _memory_bytes() -> int:
         return 1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
 
 
-def _on(spec: Spec, work: Any) -> Any:
-    """What `work` returns on a thread of the device."""
-    from ._workers import on_device
-
-    return on_device(spec, work)
-
-
 def _device(spec: Spec) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         one = torch.zeros(1)
@@ -56,7 +51,7 @@ def _device(spec: Spec) -> dict[str, Any]:
         return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
                 "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
 
-    return _on(spec, work)
+    return on_device(spec, work)
 
 
 def _median_us(run: Any, repeats: int) -> float:
@@ -91,20 +86,47 @@ def _dependency(specs: Sequence[Spec]) -> tuple[float, float, float]:
             back.acquire()
         return 1e6 * (time.perf_counter() - begin) / (2 * rounds)
 
-    other = threading.Thread(target=lambda: _on(specs[1], answer), daemon=True)
+    other = threading.Thread(target=lambda: on_device(specs[1], answer), daemon=True)
     other.start()
-    hop = _on(specs[0], ask)
+    hop = on_device(specs[0], ask)
     other.join()
     free = threading.Lock()
     free.acquire()
-    send = _on(specs[0], lambda: _median_us(lambda: (free.release(), free.acquire()), 500)) / 2
+    send = on_device(specs[0], lambda: _median_us(lambda: (free.release(), free.acquire()), 500)) / 2
     return max(hop - 2 * send, 0.0), send, send
 
 
-def times(nodes: Nodes, specs: Sequence[Spec], module: Any, args: tuple, kwargs: dict) -> tuple[dict[int, float], dict[int, float]]:
-    """Microseconds of each op in place: in a step on one device, and in the same step on all of them at once."""
-    from ._place import in_place
-
-    alone = in_place(module, args, kwargs, nodes, specs[:1], _REPEATS)
-    company = in_place(module, args, kwargs, nodes, specs, _REPEATS) if len(specs) > 1 else alone
+def times(nodes: Nodes, specs: Sequence[Spec]) -> tuple[dict[int, float], dict[int, float]]:
+    """Microseconds of each op in place: in a step on one device, and in the same step on all of them at once, each on data of its own."""
+    steps = [_whole(nodes, spec) for spec in specs]
+    try:
+        alone = _in_place(steps[:1])
+        company = _in_place(steps) if len(steps) > 1 else alone
+    finally:
+        for step in steps:
+            step.close()
     return alone, {k: max(us, alone[k]) for k, us in company.items()}
+
+
+def _whole(nodes: Nodes, spec: Spec) -> Workers:
+    """A whole step on one device, in the order of the trace."""
+    file = nodes.opgraph("step")
+    graph = Graph.parse(file, "the traced step")
+    one = {"name": spec.name, "kind": "cpu1", "memory_bytes": 1 << 50, "launch_us": 1.0, "flops_per_s": {"f32": 1e11},
+           "bandwidth_bytes_per_s": 1e10, "efficiency": {}}  # fmt: skip
+    plan = Plan(graph, {"format": "machine", "version": 1, "name": "one", "devices": [one], "links": []})
+    plan.set_order(0, list(nodes.fx))
+    sources = {(n, 0): value for n, value in own_sources(nodes.step, spec.torch).items()}
+    return Workers(Program(nodes, plan), [spec], Calls(nodes.step, [spec.torch], updates=True, rate=0.0), sources, timed=True)
+
+
+def _in_place(steps: Sequence[Workers]) -> dict[int, float]:
+    found: list[list[float]] = []
+    for k in range(_WARM + _REPEATS):
+        for step in steps:
+            step.begin()
+        for step in steps:
+            step.end()
+            if k >= _WARM:
+                found.append(step.seconds)
+    return {op: 1e6 * statistics.median(times) for op, times in zip(steps[0].timed_tasks, zip(*found))}

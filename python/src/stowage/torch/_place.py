@@ -12,9 +12,9 @@ from .._graph import Graph
 from .._library import Error
 from .._plan import Path, Plan
 from ._devices import Spec, parse_all
-from ._program import Program, Task, substitute
+from ._program import Calls, Program
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step, Update, attribute
+from ._trace import RATE, Nodes, Step, attribute
 from ._workers import Workers
 
 
@@ -47,8 +47,8 @@ class Placed:
     """What :func:`place` returns."""
 
     def __init__(self, module: torch.nn.Module, args: tuple, kwargs: dict, plan: Union[Plan, Path], devices: Sequence[str], train: bool,
-                 loss: Optional[Callable[..., Any]], update: Optional[str], rate: float, copies: bool, captured: bool,
-                 timed: bool = False) -> None:  # fmt: skip
+                 loss: Optional[Callable[..., Any]], update: Optional[str], rate: float, copies: bool,
+                 captured: bool) -> None:  # fmt: skip
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
         if update not in (None, "sgd"):
@@ -65,14 +65,12 @@ class Placed:
         self._move_state()
         self._flat, self._spec = tree_flatten((args, kwargs))
         self._inputs = self._static_inputs(step)
-        self._rates = {spec.torch: torch.tensor(float(rate), device=spec.torch) for spec in self.specs}
-        self._updates = {u.new: u for u in step.updates()} if train else {}
-        self._scaled = {u.scaled for u in self._updates.values()}
+        self._calls = Calls(step, [spec.torch for spec in self.specs], update is not None, rate)
         sources = self._sources(step)
         if self.specs[0].gpu is None:
-            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._call, sources, timed)
+            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources)
         else:
-            self.runner = Streams(self.program, self.specs, self._call, sources, copies, self._written(), captured)
+            self.runner = Streams(self.program, self.specs, self._calls, sources, copies, self._written(), captured)
         self._output_spec = None if train else step.output_spec
 
     # ---- what users call ----
@@ -85,18 +83,18 @@ class Placed:
         if not self.train:
             return tree_unflatten([values.get(n, n) if isinstance(n, torch.fx.Node) else n for n in outputs], self._output_spec)
         if self._update is None:
-            for update in self._updates.values():
-                self._parameter(update.parameter).grad = values[update.new]
+            for update in self._calls.updates.values():
+                self.nodes.step.parameters[update.parameter].grad = values[update.new]
         return values[outputs[0]]
 
     @property
     def rate(self) -> float:
         """Of the update "sgd"."""
-        return float(next(iter(self._rates.values())))
+        return float(next(iter(self._calls.rates.values())))
 
     @rate.setter
     def rate(self, value: float) -> None:
-        for tensor in self._rates.values():
+        for tensor in self._calls.rates.values():
             tensor.fill_(float(value))
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,9 +121,6 @@ class Placed:
         return f"<{type(self.module).__name__} on {', '.join(self.devices)}: {len(self.program.tasks)} ops, {count} transfers>"
 
     # ---- what is there before a step ----
-
-    def _parameter(self, path: str) -> torch.nn.Parameter:
-        return self.nodes.step.parameters[path]
 
     def _move_state(self) -> None:
         """Parameters and buffers to their devices, as the module's own."""
@@ -182,34 +177,6 @@ class Placed:
             for tensor in self._inputs[step.tensors.index(k)].values():
                 if tensor.data_ptr() != given.data_ptr():
                     tensor.copy_(given, non_blocking=True)
-
-    # ---- what an op does ----
-
-    def _call(self, task: Task) -> tuple[Callable[..., Any], tuple, dict]:
-        n = task.node
-        device = self.specs[task.device].torch
-        args = substitute(n.args, lambda a: device if isinstance(a, torch.device) else a)
-        kwargs = substitute(dict(n.kwargs), lambda a: device if isinstance(a, torch.device) else a)
-        if n in self._scaled:
-            return (torch.mul, (args[0], self._rates[device]), {}) if self._update else (_same, (args[0],), {})
-        if n in self._updates:
-            return (_subtract, args, {}) if self._update else (_dense, (args[0], args[1]), {})
-        return n.target, args, kwargs
-
-
-def _same(value: torch.Tensor) -> torch.Tensor:
-    return value
-
-
-def _subtract(parameter: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
-    return parameter.sub_(change)
-
-
-def _dense(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """A gradient that is no view of something else, laid out like its parameter where it can be."""
-    if gradient._base is None and gradient.stride() == parameter.stride() and gradient.storage_offset() == 0:
-        return gradient
-    return torch.empty_like(parameter).copy_(gradient)
 
 
 def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Plan:

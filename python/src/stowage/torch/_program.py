@@ -9,14 +9,14 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 import torch
 from torch.utils._pytree import tree_flatten
 
 from .._library import Error
 from .._plan import Plan
-from ._trace import Nodes
+from ._trace import Nodes, Step, attribute
 
 
 @dataclass(frozen=True)
@@ -224,3 +224,53 @@ def substitute(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {key: substitute(v, change) for key, v in value.items()}
     return change(value)
+
+
+# ---- what an op does ----
+
+
+class Calls:
+    """The function and the arguments of a task. Those of the traced update are others: a step that ``updates`` writes parameters in place,
+    by a rate that is a tensor; one that does not leaves the gradient."""
+
+    def __init__(self, step: Step, devices: Sequence[torch.device], updates: bool, rate: float) -> None:
+        self._devices, self._writes = devices, updates
+        self.rates = {device: torch.tensor(float(rate), device=device) for device in devices}
+        self.updates = {update.new: update for update in step.updates()} if step.train else {}
+        self._scaled = {update.scaled for update in self.updates.values()}
+
+    def __call__(self, task: Task) -> tuple[Callable[..., Any], tuple, dict]:
+        n, device = task.node, self._devices[task.device]
+        args = substitute(n.args, lambda a: device if isinstance(a, torch.device) else a)
+        kwargs = substitute(dict(n.kwargs), lambda a: device if isinstance(a, torch.device) else a)
+        if n in self._scaled:
+            return (torch.mul, (args[0], self.rates[device]), {}) if self._writes else (_same, (args[0],), {})
+        if n in self.updates:
+            return (_subtract if self._writes else _dense, args, {})
+        return n.target, args, kwargs
+
+
+def _same(value: torch.Tensor) -> torch.Tensor:
+    return value
+
+
+def _subtract(parameter: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+    return parameter.sub_(change)
+
+
+def _dense(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """A gradient that is no view of something else, laid out like its parameter."""
+    if gradient._base is None and gradient.stride() == parameter.stride() and gradient.storage_offset() == 0:
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
+
+
+def own_sources(step: Step, device: torch.device) -> dict[Any, Any]:
+    """Copies of what is there before a step, for one device alone: parameters, buffers, inputs, constants."""
+    values = [*step.parameters.values(), *step.buffers.values(), *step.inputs]
+    found = {n: value.detach().to(device, copy=True) for n, value in zip((n for n in step.graph.nodes if n.op == "placeholder"), values)}
+    for n in step.graph.nodes:
+        if n.op == "get_attr":
+            value = attribute(step.module, n.target)
+            found[n] = value.to(device) if isinstance(value, torch.Tensor) else value
+    return found

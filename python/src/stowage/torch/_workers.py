@@ -73,15 +73,22 @@ class Workers:
 
     def run(self) -> None:
         """One step; returns when all devices are through."""
+        self.begin()
+        self.end()
+
+    def begin(self) -> None:
         if not self._workers:
             raise Error("the step was closed")
         for worker, function in zip(self._workers, self._functions):
             worker.begin(function)
+
+    def end(self) -> None:
         self._join()
         failed = next((w for w in self._workers if w.error is not None), None)
         if failed is not None:
             self._reset()
-            raise Error(f"the step failed on {failed.spec.name}: {str(failed.error).splitlines()[0] if str(failed.error) else failed.error!r}") from failed.error
+            said = str(failed.error).split("\n")[0] or repr(failed.error)
+            raise Error(f"the step failed on {failed.spec.name}: {said}") from failed.error
         self.values = {n: value for w in self._workers for n, value in w.result[0].items()}
         self.seconds = [s for w in self._workers for s in w.result[1]]
 
@@ -121,6 +128,19 @@ class Workers:
         """After a failure: every lock is closed again."""
         for lock in self._locks:
             lock.acquire(blocking=False)
+
+
+def on_device(spec: Spec, work: Callable[[], Any]) -> Any:
+    """What a function returns that runs on a device's thread."""
+    over: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    worker = _Worker(spec, over)
+    worker.begin(work)
+    over.get()
+    worker.begin(None)
+    worker.join()
+    if worker.error is not None:
+        raise worker.error
+    return worker.result
 
 
 def _open(lock: threading.Lock) -> None:
