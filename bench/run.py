@@ -142,25 +142,54 @@ def quantile(values, share):
     return values[min(int(share * len(values)), len(values) - 1)]
 
 
-def print_table(records, key):
-    print(f"| step, devices | ops | transfers of optimize | one device | best other plan | `optimize` | over the best | median error | tau |")
-    print("| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
-    errors, taus, gains = [], [], []
+def is_method(plan):
+    return "," not in plan["plan"]  # not the same placement in another order
+
+
+def print_rows(records):
+    print("| step, devices | ops | one device | best other plan | `optimize` | over it | transfers | error, median | largest | tau |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for r in records:
-        plans = {p["plan"]: p for p in r["plans"]}
-        row = [abs(p["measured_us"] / p[key] - 1) for p in r["plans"]]
-        pairs = [(p[key], p["measured_us"]) for p in r["plans"]]
-        best = min((p for p in r["plans"] if p["plan"] != "optimize" and "," not in p["plan"]), key=lambda p: p["measured_us"])
-        own = plans["optimize"]
-        errors += row
-        taus.append(tau(pairs))
-        gains.append(own["measured_us"] / best["measured_us"])
-        print(f"| {r['model']}, {len(r['devices'])} | {r['ops']} | {own['transfers']} | {plans['single']['measured_us']:.0f} | {best['measured_us']:.0f} "
-              f"({best['plan']}) | {own['measured_us']:.0f} | {gains[-1]:.3f} | {100 * statistics.median(row):.1f} % | {taus[-1]:.2f} |")  # fmt: skip
-    if records:
-        print(f"\n{len(records)} rows, {len(errors)} plans: |measured / predicted - 1| {100 * statistics.median(errors):.1f} % in the median, "
-              f"{100 * quantile(errors, 0.9):.1f} % at the 90th percentile; tau {statistics.median(taus):.2f} in the median row, "
-              f"{min(taus):.2f} at least; optimize over the best other plan {statistics.geometric_mean(gains):.3f}.")  # fmt: skip
+        plans = [p for p in r["plans"] if is_method(p)]
+        named = {p["plan"]: p for p in plans}
+        errors = [abs(p["measured_us"] / p["predicted_us"] - 1) for p in plans]
+        best = min((p for p in plans if p["plan"] != "optimize"), key=lambda p: p["measured_us"])
+        own = named["optimize"]
+        print(f"| {r['model']}, {len(r['devices'])} | {r['ops']} | {named['single']['measured_us']:.0f} | {best['measured_us']:.0f} ({best['plan']}) "
+              f"| {own['measured_us']:.0f} | {own['measured_us'] / best['measured_us']:.3f} | {own['transfers']} | {100 * statistics.median(errors):.1f} % "
+              f"| {100 * max(errors):.1f} % | {tau([(p['predicted_us'], p['measured_us']) for p in plans]):.2f} |")  # fmt: skip
+
+
+def print_summary(records):
+    print("\n| devices | plans | times of ops | error, median | 90th percentile | tau, median row | least | `optimize` over the best other |")
+    print("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+    for count in sorted({len(r["devices"]) for r in records}):
+        rows = [[p for p in r["plans"] if is_method(p)] for r in records if len(r["devices"]) == count]
+        gains = [next(p["measured_us"] for p in row if p["plan"] == "optimize") / min(p["measured_us"] for p in row if p["plan"] != "optimize")
+                 for row in rows]  # fmt: skip
+        for name, key in (("by who works beside them", "predicted_us"), ("all in company", "static_us")):
+            errors = [abs(p["measured_us"] / p[key] - 1) for row in rows for p in row]
+            taus = [tau([(p[key], p["measured_us"]) for p in row]) for row in rows]
+            print(f"| {count} | {len(errors)} | {name} | {100 * statistics.median(errors):.1f} % | {100 * quantile(errors, 0.9):.1f} % "
+                  f"| {statistics.median(taus):.2f} | {min(taus):.2f} | {statistics.geometric_mean(gains):.3f} |")  # fmt: skip
+
+
+def print_tables(stored):
+    rows = [r for r in stored if "plans" in r]
+    print_rows(rows)
+    print_summary(rows)
+    tuned = [r for r in rows if "tuned_us" in r]
+    if tuned:
+        print("\n| tuned by running | after 1 run | 5 | 10 | 25 | `optimize` | one device |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for r in tuned:
+        named = {p["plan"]: p["measured_us"] for p in r["plans"]}
+        after = [f"{r['after_us'][n]:.0f}" if n in r["after_us"] else "-" for n in ("1", "5", "10", "25")]
+        print(f"| {r['model']}, {len(r['devices'])} | {' | '.join(after)} | {named['optimize']:.0f} | {named['single']:.0f} |")
+    whole = [r for r in stored if "whole" in r]
+    if whole:
+        print("\n| the whole GPU | eager | compiled |\n| --- | ---: | ---: |")
+    for r in whole:
+        print(f"| {r['model']} | {r['whole']['eager']:.0f} | {r['whole']['compiled']:.0f} |")
 
 
 def main():
@@ -182,9 +211,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     stored = [json.loads(line) for line in lines_of(options.store)]
     if options.table:
-        for title, key in (("Predicted by how busy the others are", "predicted_us"), ("Predicted with all ops in company", "static_us")):
-            print(f"\n{title}\n")
-            print_table([r for r in stored if "plans" in r], key)
+        print_tables(stored)
         return 0
     devices = options.devices.split(",")
     machine = None

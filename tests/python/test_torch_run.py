@@ -1,0 +1,459 @@
+#!/usr/bin/env python3
+"""Plans that run: stowage.torch.place, calibrate and tune, on CPU devices; and the order in which streams are given their work, on streams
+that only keep count of what happens before what.
+
+    STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_torch_run.py [names of tests]
+"""
+import contextlib
+import copy
+import os
+import sys
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from counting import run_tests  # noqa: E402
+from python_package import torch_lacks  # noqa: E402
+
+import stowage  # noqa: E402
+
+if not torch_lacks():
+    import torch
+    from torch import nn
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten
+
+    import stowage.torch
+    from stowage.torch import _calibrate, _devices, _place, _streams, _tune
+    from stowage.torch._program import Calls
+    from torch_modules import MODULES, Lstm
+
+TWO = ["cpu:0", "cpu:0"]  # two devices on one core: what is computed does not depend on where, and every machine has one
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+PLANS = ("single", "spread", "random", "etf")
+
+
+def plan_for(module, args, method="etf", devices=2, **options):
+    graph = stowage.torch.trace(module, *args, **options)
+    return stowage.Simulator(graph, f"h200x{devices}").run(method)
+
+
+if not torch_lacks():
+
+    class WritesOver(nn.Module):
+        """What a view shows changes behind it."""
+
+        def forward(self, x):
+            y = x * 2
+            part = y[:2]
+            y.add_(3)
+            return (part * 5).sum()
+
+
+def written_elsewhere(module, x):
+    """The plan that has the write in place on the second device."""
+    graph = stowage.torch.trace(module, x, train=False)
+    plan = stowage.Plan(graph, "h200x2")
+    plan.device = [1 if node.op == "add_" else 0 for node in graph.nodes]
+    return plan
+
+
+def loss_of(module, args):
+    out = module(*args)
+    return out if out.numel() == 1 else out.pow(2).mean()
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Run(unittest.TestCase):
+    def check(self, name, method, devices=TWO, update=None, **options):
+        """Three steps with other data each time equal those of the module by itself."""
+        torch.manual_seed(0)
+        module, args = MODULES[name]()
+        alone = copy.deepcopy(module)
+        plan = plan_for(module, args, method, len(devices))
+        with stowage.torch.place(module, *args, plan=plan, devices=devices, update=update, rate=0.05, **options) as step:
+            for _ in range(3):
+                args = MODULES[name]()[1]
+                for parameter in alone.parameters():
+                    parameter.grad = None
+                expected = loss_of(alone, args)
+                expected.backward()
+                torch.testing.assert_close(step(*args), expected.detach(), **TOLERANCE)
+                for (label, a), b in zip(alone.named_parameters(), module.parameters()):
+                    if update is not None and a.grad is not None:
+                        a.data -= 0.05 * a.grad
+                        torch.testing.assert_close(b.data, a.data, msg=lambda text: f"{name} {method} {label}: {text}", **TOLERANCE)
+                    elif update is None:
+                        self.assertEqual(a.grad is None, b.grad is None, label)
+                        if a.grad is not None:
+                            torch.testing.assert_close(b.grad, a.grad, msg=lambda text: f"{name} {method} {label}: {text}", **TOLERANCE)
+                for (label, a), b in zip(alone.named_buffers(), module.buffers()):
+                    torch.testing.assert_close(b, a, msg=lambda text: f"{name} {method} {label}: {text}", **TOLERANCE)
+        return step
+
+    def test_losses_gradients_and_buffers_equal_those_of_the_module(self):
+        for name in MODULES:
+            for method in PLANS:
+                with self.subTest(name, method=method):
+                    self.check(name, method)
+
+    def test_updates_in_place_equal_plain_sgd(self):
+        for name in MODULES:
+            with self.subTest(name):
+                self.check(name, "random", update="sgd")
+                self.check(name, "spread", devices=["cpu:0"] * 3, update="sgd")
+
+    def test_an_optimizer_of_torch_goes_on_working(self):
+        torch.manual_seed(0)
+        module, args = MODULES["lstm"]()
+        alone = copy.deepcopy(module)
+        optimizers = [torch.optim.Adam(m.parameters(), 0.01) for m in (module, alone)]
+        with stowage.torch.place(module, *args, plan=plan_for(module, args), devices=TWO) as step:
+            for _ in range(3):
+                optimizers[1].zero_grad()
+                loss_of(alone, args).backward()
+                optimizers[0].zero_grad()
+                step(*args)
+                for optimizer in optimizers:
+                    optimizer.step()
+            state = step.state_dict()
+        for name, value in alone.state_dict().items():
+            torch.testing.assert_close(state[name], value, **TOLERANCE)
+
+    def test_the_rate_is_an_argument(self):
+        torch.manual_seed(0)
+        module, args = MODULES["conv"]()
+        before = [p.detach().clone() for p in module.parameters()]
+        with stowage.torch.place(module, *args, plan=plan_for(module, args), devices=TWO, update="sgd", rate=0.0) as step:
+            step(*args)
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, module.parameters())))
+            step.rate = 0.5
+            self.assertEqual(step.rate, 0.5)
+            step(*args)
+            self.assertFalse(all(torch.equal(a, b) for a, b in zip(before, module.parameters())))
+
+    def test_inference_returns_what_the_module_returns(self):
+        class Several(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(6, 5), nn.Linear(6, 4)
+
+            def forward(self, x, *, scale):
+                return {"a": self.a(x) * scale, "both": (self.b(x), x.sum()), "none": None}
+
+        module, x = Several(), torch.randn(3, 6)
+        plan = plan_for(module, (x,), "random", train=False, scale=2.0)
+        with stowage.torch.place(module, x, plan=plan, devices=TWO, train=False, scale=2.0) as step:
+            x = torch.randn(3, 6)
+            expected, found = module(x, scale=2.0), step(x, scale=2.0)
+            torch.testing.assert_close(found["a"], expected["a"].detach())
+            torch.testing.assert_close(found["both"], tuple(t.detach() for t in expected["both"]))
+            self.assertIsNone(found["none"])
+            with self.assertRaisesRegex(stowage.Error, "argument 1 is 3.0 and was 2.0"):
+                step(x, scale=3.0)
+
+    def test_dropout_and_autocast_run(self):
+        class Both(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(16, 16), nn.Linear(16, 4)
+
+            def forward(self, x):
+                with torch.autocast("cpu", torch.bfloat16):
+                    return self.b(nn.functional.dropout(self.a(x), 0.5)).float().pow(2).mean()
+
+        module, x = Both(), torch.randn(8, 16)
+        with stowage.torch.place(module, x, plan=plan_for(module, (x,), "spread"), devices=TWO) as step:
+            losses = {float(step(x)) for _ in range(6)}
+        self.assertGreater(len(losses), 1)  # it draws anew
+        self.assertTrue(all(p.grad is not None and p.grad.isfinite().all() for p in module.parameters()))
+
+    def test_every_device_keeps_the_order_of_the_plan(self):
+        ran = []
+
+        class Noted(Calls):
+            def __call__(self, task):
+                function, args, kwargs = super().__call__(task)
+                return lambda *a, **k: (ran.append(task.id), function(*a, **k))[1], args, kwargs
+
+        module, args = MODULES["lstm"]()
+        graph = stowage.torch.trace(module, *args)
+        simulator = stowage.Simulator(graph, "h200x2")
+        plan = simulator.run("etf")
+        ops = [node.id for node in graph.ops]
+        orders = [[k for k in ops if plan.device[k] == d] for d in (0, 1)]  # of the trace, which etf does not keep
+        for d, order in enumerate(orders):
+            plan.set_order(d, order)
+        with mock.patch.object(_place, "Calls", Noted), stowage.torch.place(module, *args, plan=plan, devices=TWO) as step:
+            step(*args)
+        for order in orders:
+            self.assertEqual([k for k in ran if k in set(order)], order)
+
+    def test_a_failing_op_is_told_and_the_next_step_runs(self):
+        broken = [True]
+
+        class Failing(Calls):
+            def __call__(self, task):
+                function, args, kwargs = super().__call__(task)
+
+                def run(*a, **k):
+                    if broken[0] and task.id == last:
+                        raise ValueError("no such luck")
+                    return function(*a, **k)
+
+                return run, args, kwargs
+
+        module, args = MODULES["lstm"]()
+        plan = plan_for(module, args, "random")
+        last = [node.id for node in plan.graph.ops][40]
+        with mock.patch.object(_place, "Calls", Failing), stowage.torch.place(module, *args, plan=plan, devices=TWO) as step:
+            with self.assertRaisesRegex(stowage.Error, "failed on cpu:0: no such luck"):
+                step(*args)
+            broken[0] = False
+            torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
+
+    def test_what_cannot_run_is_refused_in_one_line(self):
+        module, args = MODULES["lstm"]()
+        plan = plan_for(module, args)
+        other = plan_for(*MODULES["conv"]())
+        fused = stowage.optimize(plan.graph, "h200x2", evaluations=20, tasks="fusion").plan
+        cases = {
+            "another graph": dict(plan=other, devices=TWO),
+            "the plan is for 2 devices .h200x2., and 3 are given": dict(plan=plan, devices=["cpu:0"] * 3),
+            "fuses ops": dict(plan=fused, devices=TWO if len(fused.machine) == 2 else ["cpu:0"]),
+            "'gpu:0' is no device": dict(plan=plan, devices=["gpu:0", "cpu:0"]),
+            "names core 4000": dict(plan=plan, devices=["cpu:0", "cpu:4000"]),
+            "PyTorch sees": dict(plan=plan, devices=["cuda:63", "cuda:63"]),
+            "CPUs and GPUs together": dict(plan=plan, devices=["cuda:0", "cpu:0"]),
+            "no device is given": dict(plan=plan, devices=[]),
+        }
+        for said, options in cases.items():
+            with self.subTest(said), self.assertRaisesRegex(stowage.Error, said) as caught:
+                stowage.torch.place(module, *args, **options)
+            self.assertNotIn("\n", str(caught.exception))
+        with stowage.torch.place(module, *args, plan=plan, devices=TWO) as step:
+            with self.assertRaisesRegex(stowage.Error, r"argument 0 is \(4, 9, 24\).*place it again"):
+                step(torch.randn(4, 9, 24))
+            with self.assertRaisesRegex(stowage.Error, "other arguments"):
+                step(*args, *args)
+        with self.assertRaisesRegex(stowage.Error, "closed"):
+            step(*args)
+
+    def test_values_that_are_written_over_are_not_read_from_copies(self):
+        module, x = WritesOver(), torch.randn(4)
+        plan = written_elsewhere(module, x)
+        with stowage.torch.place(module, x, plan=plan, devices=TWO, train=False) as step:  # by reference it holds
+            x = torch.randn(4)
+            torch.testing.assert_close(step(x), module(x))
+
+
+class Clocked:
+    """A stream that knows what has happened before its next kernel: a count per stream."""
+
+    made = []
+
+    def __init__(self):
+        self.index = len(Clocked.made)
+        Clocked.made.append(self)
+        self.clock = [0] * 32
+
+    def wait_event(self, event):
+        self.clock = [max(a, b) for a, b in zip(self.clock, event.clock)]
+
+
+class ClockedEvent:
+    def __init__(self, **_):
+        self.clock = None
+
+    def record(self, stream):
+        self.clock = list(stream.clock)
+
+
+if not torch_lacks():
+
+    class Races(TorchDispatchMode):
+        """Every kernel runs at once, but must have been told to wait for who wrote what it reads."""
+
+        def __init__(self, current):
+            super().__init__()
+            self.current, self.writer, self.kept = current, {}, []
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            stream = self.current[-1]
+            for tensor in tensors((args, kwargs)):
+                other, count = self.writer.get(tensor.untyped_storage()._cdata, (stream.index, 0))
+                if stream.clock[other] < count:
+                    raise AssertionError(f"{function} on stream {stream.index} does not wait for stream {other}")
+            out = function(*args, **(kwargs or {}))
+            stream.clock[stream.index] += 1
+            written = {id(t) for t in tensors((args, kwargs))}
+            for tensor in tensors(out):
+                if id(tensor) not in written and not is_alias(function):
+                    self.writer[tensor.untyped_storage()._cdata] = (stream.index, stream.clock[stream.index])
+                    self.kept.append(tensor)  # so that no address is used twice
+            return out
+
+    def tensors(value):
+        return [t for t in tree_flatten(value)[0] if isinstance(t, torch.Tensor)]
+
+    def is_alias(function):
+        return "_unsafe_view" in str(function) or any(r.alias_info is not None for r in function._schema.returns)
+
+
+@contextlib.contextmanager
+def clocked_streams(count):
+    """Streams of the CPU's memory in place of CUDA's."""
+    Clocked.made = []
+    current = [Clocked()]
+    streams = [[Clocked(), Clocked()] for _ in range(count)]
+
+    @contextlib.contextmanager
+    def use(stream):
+        current.append(stream)
+        yield
+        current.pop()
+
+    patches = [
+        mock.patch.object(torch.cuda, "Event", ClockedEvent), mock.patch.object(torch.cuda, "stream", use),
+        mock.patch.object(torch.cuda, "current_stream", lambda *_: current[-1]), mock.patch.object(torch.cuda, "synchronize", lambda *_: None),
+        mock.patch.object(_streams, "streams_of", lambda specs, each: streams),
+        mock.patch.object(_place, "parse_all", lambda names: [_devices.Spec(name, gpu=0) for name in names]),
+        mock.patch.object(_devices.Spec, "torch", torch.device("cpu")),
+    ]  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
+        stack.enter_context(Races(current))
+        yield
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Streams(Run):
+    """The same steps issued to streams: what is read on one and written on another is waited for."""
+
+    def check(self, name, method, devices=TWO, update=None):
+        for copies in (False, True):
+            with clocked_streams(len(devices)):
+                super().check(name, method, ["cuda:0"] * len(devices), update, copies=copies, captured=False)
+
+    def test_losses_gradients_and_buffers_equal_those_of_the_module(self):
+        for name in MODULES:
+            with self.subTest(name):
+                self.check(name, "random")
+
+    def test_updates_in_place_equal_plain_sgd(self):
+        for name in MODULES:
+            with self.subTest(name):
+                self.check(name, "spread", update="sgd")
+
+    def test_a_missing_wait_is_noticed(self):
+        with mock.patch.object(Clocked, "wait_event", lambda self, event: None):
+            with self.assertRaisesRegex((AssertionError, stowage.Error), "does not wait"):
+                self.check("lstm", "random")
+
+    def test_values_that_are_written_over_are_not_read_from_copies(self):
+        module, x = WritesOver(), torch.randn(4)
+        plan = written_elsewhere(module, x)
+        with clocked_streams(2), self.assertRaisesRegex(stowage.Error, "add_ writes in place what .* reads on another device"):
+            stowage.torch.place(module, x, plan=plan, devices=["cuda:0"] * 2, train=False, copies=True, captured=False)
+
+    # what has nothing to do with streams
+    test_an_optimizer_of_torch_goes_on_working = test_the_rate_is_an_argument = test_inference_returns_what_the_module_returns = None
+    test_dropout_and_autocast_run = test_every_device_keeps_the_order_of_the_plan = test_what_cannot_run_is_refused_in_one_line = None
+    test_a_failing_op_is_told_and_the_next_step_runs = None
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Devices(unittest.TestCase):
+    def test_names(self):
+        parse = _devices.parse
+        self.assertEqual((parse("cuda").gpu, parse("cuda:3").gpu, parse("cuda:1/sm:64").sms), (0, 3, 64))
+        self.assertEqual(parse("cpu:0-2,5").cores, (0, 1, 2, 5))
+        for name in ("cpu", "cpu:", "cpu:a", "cuda:0/sm:0", "cuda:-1", "tpu:0", "cpu:0-"):
+            with self.subTest(name), self.assertRaises(stowage.Error):
+                parse(name)
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Predictions(unittest.TestCase):
+    #   device 0   |a a a a|   |b b|
+    #   device 1       |c c c c|   |d|        a share of a: 2 of 4, of c: 2 of 4, of b: 0, of d: 0
+    TIMELINE = [(0, 0, 0.0, 4.0), (2, 1, 2.0, 6.0), (1, 0, 6.0, 8.0), (3, 1, 8.0, 9.0)]
+
+    def test_shares_of_company_by_hand(self):
+        self.assertEqual(_calibrate._shares_in_company(self.TIMELINE, 2), {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
+        # a third device that works from 0 to 4: the mean over both others
+        found = _calibrate._shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), 3)
+        self.assertEqual(found, {0: 0.75, 2: 0.5, 1: 0.0, 3: 0.0, 4: 0.75})
+
+    def calibrated(self, company=1.5):
+        module, args = MODULES["lstm"]()
+        step = stowage.torch._trace.Step(module, args, {}, True, None)
+        nodes = stowage.torch._trace.Nodes(step)
+        device = {"kind": "part", "memory_bytes": 1 << 40, "launch_us": 1.0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12, "efficiency": {}}
+        link = {"bandwidth_bytes_per_s": 1e15, "latency_us": 0.5, "send_us": 0.2, "receive_us": 0.8}
+        machine = {"format": "machine", "version": 1, "name": "two", "devices": [{"name": n, **device} for n in "ab"],
+                   "links": [{"from": a, "to": b, **link} for a, b in ("ab", "ba")]}  # fmt: skip
+        alone = {k: 5.0 + k % 7 for k in nodes.fx}
+        return stowage.torch.Calibration(machine, ["a", "b"], alone, {k: company * us for k, us in alone.items()}, nodes.opgraph("step"))
+
+    def test_one_device_is_alone_and_equal_times_are_equal(self):
+        found = self.calibrated()
+        single = stowage.Simulator(found.graph, found.machine).run("single")
+        self.assertAlmostEqual(found.predict(single).step, 1e-6 * sum(found.alone.values()), delta=1e-9)
+        same = self.calibrated(company=1.0)
+        plan = stowage.Simulator(same.graph, same.machine).run("etf")
+        self.assertAlmostEqual(same.predict(plan).step, plan.evaluate().step, delta=1e-12)
+
+    def test_the_plan_that_is_chosen_is_expected_to_take_least(self):
+        found = self.calibrated()
+        simulator = stowage.Simulator(found.graph, found.machine)
+        plan = found.optimize(0.6)
+        least = found.predict(plan).step
+        for method in ("single", "expert", "metis", "heft", "steer"):
+            self.assertLessEqual(least, found.predict(simulator.run(method)).step * (1 + 1e-12), method)
+
+    def test_beliefs_follow_what_is_measured(self):
+        found = self.calibrated()
+        said = []
+        tuning = _tune._Tuning(found, None, 14, 0.1, said.append, seed=1)
+        truth = _tune.Belief(charges=3.0, company=0.5)
+        tuning.measure = lambda plan: tuning._predicted(plan, truth)
+        result = tuning.result()
+        self.assertLessEqual(len(result.runs), 14)
+        self.assertEqual(len(said), len(result.runs))
+        self.assertLessEqual(result.seconds, result.single)
+        self.assertEqual(result.seconds, min(run.measured for run in result.runs))
+        self.assertLess(result.belief.company, 1.0)
+        self.assertEqual([result.after(n) for n in (1, 5)], [result.runs[0].measured, min(r.measured for r in result.runs[:5])])
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Measuring(unittest.TestCase):
+    def test_cpu_devices_are_calibrated_and_a_plan_for_them_runs(self):
+        module, args = MODULES["conv"]()
+        before = [p.detach().clone() for p in module.parameters()]
+        found = stowage.torch.calibrate(TWO, module, *args)
+        self.assertEqual([d["kind"] for d in found.machine["devices"]], ["cpu1", "cpu1"])
+        self.assertGreater(found.machine["links"][0]["latency_us"] + found.machine["links"][0]["receive_us"], 0)
+        self.assertTrue(all(us > 0 for us in found.alone.values()))
+        self.assertTrue(all(found.company[k] >= us for k, us in found.alone.items()))
+        self.assertEqual(set(found.alone), {node.id for node in found.graph.ops})
+        self.assertEqual(found.graph.fingerprint, stowage.torch.trace(module, *args).fingerprint)
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, module.parameters())))
+        with stowage.torch.place(module, *args, plan=found.optimize(0.3), devices=TWO) as step:
+            torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
+            self.assertGreater(step.seconds(2, warm=1), 0)
+
+    def test_tuning_is_never_slower_than_one_device(self):
+        module, args = MODULES["conv"]()
+        result = stowage.torch.tune(module, *args, devices=TWO, runs=4, budget=0.1)
+        self.assertEqual(len(result.runs), 4)
+        self.assertEqual(result.runs[0].name, "single")
+        self.assertLessEqual(result.seconds, result.single)
+        with stowage.torch.place(module, *args, plan=result.plan, devices=TWO) as step:
+            torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
+
+
+if __name__ == "__main__":
+    run_tests()
