@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "policy/tensor.h"
+#include "policy/checkpoint.h"
 #include "train/trainer.h"
 
 typedef struct policy_head {

@@ -54,22 +54,6 @@ static bool fail(reader *r, const char *at, const char *format, ...) {
     return stw_json_fail(&r->json, "%s", text);
 }
 
-/* ---- which format is it ---- */
-
-bool stw_dnnpart_is(stw_str text, stw_arena scratch) {
-    stw_json json;
-    stw_error ignored; /* the reader that gets it reports what is no JSON */
-    stw_str key;
-    stw_json_init(&json, text, &scratch, &ignored);
-    if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json)) return false;
-    while (stw_json_key(&json, &key)) {
-        if (stw_str_is(key, "format")) return false;
-        if (stw_str_is(key, "maxFPGAs") || stw_str_is(key, "maxSizePerFPGA")) return true;
-        if (!stw_json_skip(&json, NULL)) return false;
-    }
-    return false;
-}
-
 /* ---- values ---- */
 
 /* "supportedOnFpga" is true, false, 1 or 0. */
