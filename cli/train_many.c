@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "pretrain/pretrain.h"
 #include "search.h"
-#include "train_many.h"
 
 static const double SAVE_S = 60.0; /* between checkpoints */
 

@@ -1,5 +1,7 @@
 #include "method/go/go.h"
 
+#include <stdio.h>
+
 static const double START_SHARE = 0.1; /* of the budget, for initial plans where none are given */
 
 /* ---- the problem ---- */
@@ -43,6 +45,23 @@ stw_status stw_go_measure_start(stw_go *g, stw_error *error) {
 }
 
 /* ---- the end ---- */
+
+void stw_go_write_note(const stw_go *g, const char *without) {
+    char *note = g->search->outcome.note;
+    const size_t size = sizeof g->search->outcome.note;
+    const long long updates = (long long)stw_trainer_updates(g->trainer);
+    const char *plural = updates == 1 ? "" : "s";
+    stw_score score = {0};
+    if (stw_trainer_best(g->trainer, &score) == NULL) return;
+    if (updates == 0) {
+        snprintf(note, size, "the budget ended before the first update; give it more");
+    } else if (g->has_first && g->first.reason == STW_VALID && score.reason == STW_VALID && g->first.value > 0.0) {
+        snprintf(note, size, "%lld update%s; %.2f %% better than the initial plan", updates, plural,
+                 100.0 * (1.0 - score.value / g->first.value));
+    } else {
+        snprintf(note, size, "%lld update%s%s", updates, plural, g->has_first ? "" : without);
+    }
+}
 
 stw_status stw_go_take_best(stw_go *g, stw_plan *plan, stw_error *error) {
     stw_score score = {0};

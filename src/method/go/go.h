@@ -30,6 +30,9 @@ stw_status stw_go_prepare(stw_go *go, stw_arena *arena, stw_error *error);
 stw_status stw_go_open_starts(stw_go *go, stw_error *error);
 /* What the best of them is worth, if there is one. */
 stw_status stw_go_measure_start(stw_go *go, stw_error *error);
+/* The note of a training: its updates, and what they came to against the initial plan. `without`: what is said where there was
+ * none. */
+void stw_go_write_note(const stw_go *go, const char *without);
 /* The trainer's best plan, made to fit if it lacks memory. */
 stw_status stw_go_take_best(stw_go *go, stw_plan *plan, stw_error *error);
 
