@@ -154,6 +154,7 @@ stw_status cli_show_plan(const cli_call *call, stw_str text, const char *label, 
 bool cli_is_policy(stw_str text); /* by its first bytes */
 stw_status cli_show_policy(const cli_call *call, stw_str text, const char *label, stw_error *error);
 stw_status cli_show_features(const cli_call *call, stw_error *error); /* of the graph that the operand names */
+/* Both warn of what the reader of its file had to say. */
 void cli_show_machine(const stw_machine *machine, stw_arena *arena);
 void cli_write_machine_json(const stw_machine *machine, FILE *file);
 

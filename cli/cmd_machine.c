@@ -85,7 +85,6 @@ int cmd_machine(const cli_call *call) {
     }
     stw_machine *machine;
     if (stw_machine_open(call->operand[0], &machine, &error) != STW_OK) return cli_fault(&error);
-    if (machine->remark.length > 0) cli_warn(machine->remark.p);
     const stw_status status = show_machine(call, machine, &error);
     stw_machine_destroy(machine);
     return status == STW_OK ? CLI_DONE : cli_fault(&error);

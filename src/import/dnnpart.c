@@ -156,7 +156,7 @@ static bool read_nodes(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 nodes");
     r->node = STW_NEW(&r->scratch, file_node, count);
-    if (r->node == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (r->node == NULL) return stw_json_lacks_memory(&r->json, "nodes");
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
         file_node beyond; /* where the first pass stopped at an error, this one meets it too */
@@ -200,7 +200,7 @@ static bool read_edges(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 edges");
     r->edge = STW_NEW(&r->scratch, file_edge, count);
-    if (r->edge == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (r->edge == NULL) return stw_json_lacks_memory(&r->json, "edges");
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
         file_edge beyond;
@@ -505,7 +505,7 @@ static stw_status build(reader *r, stw_graph *graph, stw_error *error) {
     int32_t *order;
     TRY(list_sources(r, &r->scratch, &s, error));
     TRY(order_nodes(r, &s, &order, error));
-    if (!choose_scale(r, &scale)) return STW_ERROR_INPUT;
+    if (!choose_scale(r, &scale)) return stw_json_status(&r->json);
     builder b = {.r = r, .graph = graph, .scale = &scale, .dtype = stw_dtype_find(STW_STR("u8"))};
     TRY(make_room(&b, error));
     for (int64_t k = 0; k < r->node_count; k++) TRY(add_record(&b, order[k], &s, error));
@@ -524,7 +524,7 @@ static stw_status read_all(reader *r, stw_graph *graph, stw_error *error) {
         STW_TRY_NEW(&r->scratch, entry, r->node_count, error);
         if (sort_ids(r, entry)) resolve_edges(r, entry);
     }
-    if (r->json.failed) return STW_ERROR_INPUT;
+    if (r->json.failed) return stw_json_status(&r->json);
     TRY(stw_json_finish(&r->json));
     return build(r, graph, error);
 }

@@ -427,7 +427,7 @@ TEST(machine, links_may_charge_and_have_rates_by_size) {
     CHECK_NEAR(link->bandwidth, 2.1e10, 0.0); /* of large transfers */
     CHECK(machine->charges && back->rates == NULL);
     CHECK_NEAR(back->send_us + back->receive_us, 0.0, 0.0);
-    CHECK_EQ_INT(machine->remark.length, 0);
+    CHECK(stw_machine_warning(machine) == NULL);
     check_round_trip(machine);
     stw_machine_destroy(machine);
 }
@@ -439,7 +439,7 @@ TEST(machine, unknown_keys_of_a_link_are_remarked_on) {
     if (machine == NULL) return;
     CHECK(!machine->charges);
     CHECK_STR(
-        machine->remark.p,
+        stw_machine_warning(machine),
         "machine: links[0] 'a' -> 'b' has the key 'send_uss', which is not known and counts for nothing; there are from, to, "
         "bandwidth_bytes_per_s, latency_us, send_us, receive_us, bus");
     stw_machine_destroy(machine);
