@@ -139,7 +139,6 @@ cli_text cli_bar(double share);                      /* "#####....." */
 
 /* report.c: one key and its value in a JSON object */
 void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /* negative: null */
-void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
 void cli_field_texts(stw_json_writer *writer, const char *key, const char *const *value, int32_t count);
 
 /* interrupt.c: main's first call; ends what holds signals while libraries are loaded */

@@ -180,9 +180,9 @@ static void print_json(const comparison *c) {
         const cli_row *row = &c->row[r];
         stw_json_newline(&writer);
         stw_json_begin_object(&writer);
-        cli_field_text(&writer, "graph", stw_str_of(row->graph));
-        cli_field_text(&writer, "machine", stw_str_of(row->machine));
-        cli_field_text(&writer, "objective", stw_str_of(stw_objective_name[c->settings.objective]));
+        stw_json_field_text(&writer, "graph", stw_str_of(row->graph));
+        stw_json_field_text(&writer, "machine", stw_str_of(row->machine));
+        stw_json_field_text(&writer, "objective", stw_str_of(stw_objective_name[c->settings.objective]));
         stw_json_field_double(&writer, "lower_bound_s", row->bounds.plan_s);
         stw_json_field_double(&writer, "lower_bound_fusion_s", row->bounds.fusion_s);
         stw_json_field_double(&writer, "lower_bound_load_s", row->bounds.load_s);

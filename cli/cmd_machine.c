@@ -24,8 +24,8 @@ static void list_json(void) {
     const char *name, *description;
     for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         stw_json_begin_object(&writer);
-        cli_field_text(&writer, "name", stw_str_of(name));
-        cli_field_text(&writer, "description", stw_str_of(description));
+        stw_json_field_text(&writer, "name", stw_str_of(name));
+        stw_json_field_text(&writer, "description", stw_str_of(description));
         stw_json_end_object(&writer);
     }
     stw_json_end_array(&writer);

@@ -173,7 +173,7 @@ static void write_devices(const simulation *s, stw_json_writer *writer) {
     stw_json_begin_array(writer);
     for (int32_t d = 0; d < machine->device_count; d++) {
         stw_json_begin_object(writer);
-        cli_field_text(writer, "name", machine->device[d].name);
+        stw_json_field_text(writer, "name", machine->device[d].name);
         stw_json_field_double(writer, "busy_s", s->has_step ? seconds(s->result.busy_ps[d]) : NAN);
         if (s->machine->charges) stw_json_field_double(writer, "charged_s", s->has_step ? seconds(s->result.charged_ps[d]) : NAN);
         stw_json_field_double(writer, "idle_s", s->has_step ? seconds(s->result.step_ps - s->result.busy_ps[d]) : NAN);
@@ -192,8 +192,8 @@ static stw_status write_links(const simulation *s, stw_arena arena, stw_json_wri
     stw_json_begin_array(writer);
     for (int32_t l = 0; l < count; l++) {
         stw_json_begin_object(writer);
-        cli_field_text(writer, "from", machine->device[traffic[l].from].name);
-        cli_field_text(writer, "to", machine->device[traffic[l].to].name);
+        stw_json_field_text(writer, "from", machine->device[traffic[l].from].name);
+        stw_json_field_text(writer, "to", machine->device[traffic[l].to].name);
         stw_json_field_int64(writer, "transfers", traffic[l].transfers);
         stw_json_field_int64(writer, "bytes", traffic[l].bytes);
         stw_json_field_double(writer, "busy_s", traffic[l].busy_ps / 1e12);
@@ -216,12 +216,12 @@ static stw_status report_json(const simulation *s, stw_arena arena, stw_error *e
     stw_json_writer writer;
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_object(&writer);
-    cli_field_text(&writer, "graph", s->graph->name);
-    cli_field_text(&writer, "machine", s->machine->name);
+    stw_json_field_text(&writer, "graph", s->graph->name);
+    stw_json_field_text(&writer, "machine", s->machine->name);
     stw_json_field_double(&writer, "step_s", s->has_step ? s->result.step_s : NAN);
     stw_json_write_key(&writer, "valid");
     stw_json_write_bool(&writer, valid);
-    cli_field_text(&writer, "reason", valid ? (stw_str){0} : stw_str_of(s->result.message));
+    stw_json_field_text(&writer, "reason", valid ? (stw_str){0} : stw_str_of(s->result.message));
     write_peaks(s, &writer);
     stw_json_field_double(&writer, "lower_bound_s", s->bounds.plan_s);
     stw_json_field_double(&writer, "lower_bound_fusion_s", s->bounds.fusion_s);

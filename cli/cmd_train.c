@@ -82,20 +82,20 @@ static stw_str text_or_null(const char *text) { return text == NULL ? (stw_str){
 
 /* Keys as in the head of a plan file. */
 static void write_head(stw_json_writer *w, const training *t) {
-    cli_field_text(w, "format", STW_STR("training"));
+    stw_json_field_text(w, "format", STW_STR("training"));
     stw_json_field_int64(w, "version", 1);
     stw_json_write_key(w, "graph");
     stw_json_begin_object(w);
-    cli_field_text(w, "name", stw_str_of(t->row->graph));
-    cli_field_text(w, "fingerprint", stw_str_of(stw_graph_fingerprint(t->graph)));
+    stw_json_field_text(w, "name", stw_str_of(t->row->graph));
+    stw_json_field_text(w, "fingerprint", stw_str_of(stw_graph_fingerprint(t->graph)));
     stw_json_end_object(w);
     stw_json_write_key(w, "machine");
     stw_machine_write(t->machine, w);
     stw_json_write_key(w, "tasks");
     stw_tasks_write(t->settings->tasks, w);
-    cli_field_text(w, "method", t->row->best < 0 ? (stw_str){0} : stw_str_of(candidate_of(t)->method));
+    stw_json_field_text(w, "method", t->row->best < 0 ? (stw_str){0} : stw_str_of(candidate_of(t)->method));
     stw_json_field_int64(w, "seed", (int64_t)t->settings->seed);
-    cli_field_text(w, "objective", stw_str_of(stw_objective_name[t->settings->objective]));
+    stw_json_field_text(w, "objective", stw_str_of(stw_objective_name[t->settings->objective]));
 }
 
 static void write_numbers(stw_json_writer *w, const training *t) {
@@ -121,15 +121,15 @@ static void write_training(const training *t) {
     stw_json_begin_object(&w);
     write_head(&w, t);
     write_numbers(&w, t);
-    cli_field_text(&w, "preset", stw_str_of(preset_of(t)));
+    stw_json_field_text(&w, "preset", stw_str_of(preset_of(t)));
     stw_json_field_int64(&w, "updates", t->updates);
     stw_json_field_int64(&w, "evaluations", candidate_of(t)->evaluations);
     stw_json_field_double(&w, "search_s", candidate_of(t)->search_s);
     stw_json_field_bool(&w, "interrupted", t->row->interrupted);
-    cli_field_text(&w, "note", stw_str_of(candidate_of(t)->note));
-    cli_field_text(&w, "policy", text_or_null(t->policy));
-    cli_field_text(&w, "curve", text_or_null(t->curve_file));
-    cli_field_text(&w, "best", text_or_null(t->best_file));
+    stw_json_field_text(&w, "note", stw_str_of(candidate_of(t)->note));
+    stw_json_field_text(&w, "policy", text_or_null(t->policy));
+    stw_json_field_text(&w, "curve", text_or_null(t->curve_file));
+    stw_json_field_text(&w, "best", text_or_null(t->best_file));
     stw_json_end_object(&w);
     printf("\n");
 }

@@ -100,7 +100,7 @@ static void write_open_inputs(const stw_read_options *reading, stw_json_writer *
     for (int64_t k = 0; k < reading->input_count; k++) {
         if (!reading->input[k].is_open) continue;
         stw_json_begin_object(writer);
-        cli_field_text(writer, "name", reading->input[k].name);
+        stw_json_field_text(writer, "name", reading->input[k].name);
         write_shape(&reading->input[k], writer);
         stw_json_end_object(writer);
     }
@@ -333,7 +333,7 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     stw_json_begin_array(writer);
     for (int32_t k = 0; k < s->graph->kind_count; k++) {
         stw_json_begin_object(writer);
-        cli_field_text(writer, "kind", s->measured[k].name);
+        stw_json_field_text(writer, "kind", s->measured[k].name);
         stw_json_field_double(writer, "total_s", s->measured[k].total_s);
         stw_json_field_int64(writer, "unmeasured_ops", s->measured[k].unmeasured);
         stw_json_end_object(writer);
@@ -344,7 +344,7 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     for (int32_t c = 0; c < STW_CLASS_COUNT; c++) {
         if (s->op_class[c].ops == 0) continue;
         stw_json_begin_object(writer);
-        cli_field_text(writer, "class", stw_str_of(stw_op_class_name((stw_op_class)c)));
+        stw_json_field_text(writer, "class", stw_str_of(stw_op_class_name((stw_op_class)c)));
         stw_json_field_int64(writer, "ops", s->op_class[c].ops);
         stw_json_field_double(writer, "flops", s->op_class[c].flops);
         stw_json_field_double(writer, "time_s", s->op_class[c].time_s);
@@ -355,7 +355,7 @@ static void write_lists(const summary *s, stw_json_writer *writer) {
     stw_json_begin_array(writer);
     for (int32_t i = 0; i < s->unknown_count; i++) {
         stw_json_begin_object(writer);
-        cli_field_text(writer, "op", s->unknown[i].name);
+        stw_json_field_text(writer, "op", s->unknown[i].name);
         stw_json_field_int64(writer, "ops", s->unknown[i].count);
         stw_json_end_object(writer);
     }
@@ -367,10 +367,10 @@ static void print_json(const summary *s, stw_arena arena) {
     stw_json_writer writer;
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_object(&writer);
-    cli_field_text(&writer, "format", STW_STR("opgraph"));
-    cli_field_text(&writer, "name", graph->name);
-    cli_field_text(&writer, "family", graph->family);
-    cli_field_text(&writer, "fingerprint", stw_str_of(graph->fingerprint));
+    stw_json_field_text(&writer, "format", STW_STR("opgraph"));
+    stw_json_field_text(&writer, "name", graph->name);
+    stw_json_field_text(&writer, "family", graph->family);
+    stw_json_field_text(&writer, "fingerprint", stw_str_of(graph->fingerprint));
     stw_json_field_int64(&writer, "nodes", graph->N);
     for (int32_t k = 0; k < NODE_KINDS; k++) stw_json_field_int64(&writer, kind_name[k], s->nodes[k]);
     stw_json_field_int64(&writer, "ops_without_shape", s->unsized);

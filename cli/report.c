@@ -42,15 +42,6 @@ void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value) {
     }
 }
 
-void cli_field_text(stw_json_writer *writer, const char *key, stw_str value) {
-    stw_json_write_key(writer, key);
-    if (value.p == NULL) {
-        stw_json_write_null(writer);
-    } else {
-        stw_json_write_string(writer, value);
-    }
-}
-
 void cli_field_texts(stw_json_writer *writer, const char *key, const char *const *value, int32_t count) {
     stw_json_write_key(writer, key);
     stw_json_begin_array(writer);

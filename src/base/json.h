@@ -85,6 +85,7 @@ void stw_json_write_bool(stw_json_writer *writer, bool value);
 void stw_json_write_null(stw_json_writer *writer);
 /* The same behind a key. */
 void stw_json_field_string(stw_json_writer *writer, const char *key, stw_str value);
+void stw_json_field_text(stw_json_writer *writer, const char *key, stw_str value); /* p NULL: null */
 void stw_json_field_int64(stw_json_writer *writer, const char *key, int64_t value);
 void stw_json_field_double(stw_json_writer *writer, const char *key, double value);
 void stw_json_field_bool(stw_json_writer *writer, const char *key, bool value);
