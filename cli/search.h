@@ -72,7 +72,7 @@ void cli_curve_cut(cli_curve *curve, int64_t update);           /* leaves the ro
 stw_status cli_curve_read(cli_curve *curve, const char *path, stw_error *error);
 stw_status cli_curve_write(const cli_curve *curve, const char *path, stw_error *error);
 
-/* plot.c: two curves in characters; where they meet, the second is seen */
+/* Two curves in characters; where they meet, the second is seen */
 typedef struct cli_plot {
     stw_objective objective;
     struct cli_series {

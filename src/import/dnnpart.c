@@ -7,9 +7,9 @@
 
 #include "base/index.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "graph/construct.h"
 #include "import/import.h"
-#include "import/inputs_first.h"
 #include "machine/machine.h"
 
 typedef struct {
