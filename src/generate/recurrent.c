@@ -2,12 +2,8 @@
 #include "generate/generate.h"
 #include "generate/step.h"
 
-typedef struct {
-    stw_tensor h, c;
-} lstm_state;
-
 /* An LSTM cell as PyTorch programs write it: one linear map for all gates, then element by element. */
-static lstm_state run_lstm(stw_step *step, stw_tensor x, lstm_state state, stw_linear gates) {
+stw_lstm_state stw_step_lstm(stw_step *step, stw_tensor x, stw_lstm_state state, stw_linear gates) {
     const stw_tensor both[] = {x, state.h};
     stw_tensor gate[4] = {0}; /* input, forget, output, candidate */
     stw_step_split(step, stw_step_linear(step, stw_step_cat(step, both, 2, 1), gates), 1, 4, gate);
@@ -15,7 +11,7 @@ static lstm_state run_lstm(stw_step *step, stw_tensor x, lstm_state state, stw_l
     const stw_tensor in = stw_step_sigmoid(step, gate[0]);
     const stw_tensor added = stw_step_mul(step, in, stw_step_tanh(step, gate[3]));
     const stw_tensor c = stw_step_add(step, kept, added), out = stw_step_sigmoid(step, gate[2]);
-    return (lstm_state){.h = stw_step_mul(step, out, stw_step_tanh(step, c)), .c = c};
+    return (stw_lstm_state){.h = stw_step_mul(step, out, stw_step_tanh(step, c)), .c = c};
 }
 
 /* ---- rnnlm: a language model of LSTM layers ---- */
@@ -26,7 +22,7 @@ stw_tensor stw_build_rnnlm(stw_step *step, const int64_t *value) {
     const stw_tensor table = stw_step_parameter(step, STW_SHAPE(value[STW_VOCABULARY], width), "emb.weight");
     const stw_tensor embedded = stw_step_embedding(step, table, ids);
     stw_linear *gates = STW_NEW(stw_step_arena(step), stw_linear, layers);
-    lstm_state *state = STW_NEW(stw_step_arena(step), lstm_state, layers);
+    stw_lstm_state *state = STW_NEW(stw_step_arena(step), stw_lstm_state, layers);
     stw_tensor *logits = STW_NEW(stw_step_arena(step), stw_tensor, steps);
     if (gates == NULL || state == NULL || logits == NULL) {
         stw_step_fail(step, "out of memory");
@@ -42,7 +38,7 @@ stw_tensor stw_build_rnnlm(stw_step *step, const int64_t *value) {
     for (int64_t s = 0; s < steps && !stw_step_failed(step); s++) {
         stw_tensor x = stw_step_select(step, embedded, 1, s);
         for (int64_t l = 0; l < layers && !stw_step_failed(step); l++) {
-            state[l] = run_lstm(step, x, state[l], gates[l]);
+            state[l] = stw_step_lstm(step, x, state[l], gates[l]);
             x = state[l].h;
         }
         logits[s] = stw_step_linear(step, x, out);
@@ -57,7 +53,7 @@ stw_tensor stw_build_rnnlm(stw_step *step, const int64_t *value) {
 typedef struct {
     stw_step *step;
     const int64_t *value;
-    lstm_state zero;
+    stw_lstm_state zero;
     stw_tensor *encoded; /* (steps) */
 } translation;
 
@@ -74,10 +70,10 @@ static void encode_both_ways(translation *m, stw_tensor source) {
     const stw_linear backward = stw_linear_create(step, 2 * width, 4 * width, true, "enc_bwd.gates");
     const stw_linear bridge = stw_linear_create(step, 2 * width, width, true, "bridge");
     stw_tensor *ahead = list_of(step, steps), *back = list_of(step, steps);
-    lstm_state one = m->zero, other = m->zero;
+    stw_lstm_state one = m->zero, other = m->zero;
     for (int64_t s = 0; s < steps && !stw_step_failed(step); s++) {
-        one = run_lstm(step, stw_step_select(step, source, 1, s), one, forward);
-        other = run_lstm(step, stw_step_select(step, source, 1, steps - 1 - s), other, backward);
+        one = stw_step_lstm(step, stw_step_select(step, source, 1, s), one, forward);
+        other = stw_step_lstm(step, stw_step_select(step, source, 1, steps - 1 - s), other, backward);
         ahead[s] = one.h;
         back[steps - 1 - s] = other.h;
     }
@@ -93,9 +89,9 @@ static void encode_further(translation *m) {
     for (int64_t l = 0; l + 1 < m->value[STW_LAYERS] && !stw_step_failed(step); l++) {
         const stw_linear gates =
             stw_linear_create(step, 2 * width, 4 * width, true, stw_step_label(step, "enc.%d.gates", (int)l));
-        lstm_state state = m->zero;
+        stw_lstm_state state = m->zero;
         for (int64_t s = 0; s < m->value[STW_STEPS] && !stw_step_failed(step); s++) {
-            state = run_lstm(step, m->encoded[s], state, gates);
+            state = stw_step_lstm(step, m->encoded[s], state, gates);
             m->encoded[s] = stw_step_add(step, state.h, m->encoded[s]);
         }
     }
@@ -119,7 +115,7 @@ static stw_tensor decode(translation *m, stw_tensor target, const attention *a) 
     stw_step *step = m->step;
     const int64_t width = m->value[STW_WIDTH], layers = m->value[STW_LAYERS], steps = m->value[STW_STEPS];
     stw_linear *gates = STW_NEW(stw_step_arena(step), stw_linear, layers);
-    lstm_state *state = STW_NEW(stw_step_arena(step), lstm_state, layers);
+    stw_lstm_state *state = STW_NEW(stw_step_arena(step), stw_lstm_state, layers);
     stw_tensor *logits = list_of(step, steps), context = m->encoded[0];
     if (gates == NULL || state == NULL) stw_step_fail(step, "out of memory");
     for (int64_t l = 0; l < layers && !stw_step_failed(step); l++) {
@@ -130,11 +126,11 @@ static stw_tensor decode(translation *m, stw_tensor target, const attention *a) 
     const stw_linear out = stw_linear_create(step, width, m->value[STW_VOCABULARY], true, "out");
     for (int64_t s = 0; s < steps && !stw_step_failed(step); s++) {
         const stw_tensor seen[] = {stw_step_select(step, target, 1, s), context};
-        state[0] = run_lstm(step, stw_step_cat(step, seen, 2, 1), state[0], gates[0]);
+        state[0] = stw_step_lstm(step, stw_step_cat(step, seen, 2, 1), state[0], gates[0]);
         stw_tensor x = state[0].h;
         context = attend(step, a, x);
         for (int64_t l = 1; l < layers && !stw_step_failed(step); l++) {
-            state[l] = run_lstm(step, x, state[l], gates[l]);
+            state[l] = stw_step_lstm(step, x, state[l], gates[l]);
             x = stw_step_add(step, state[l].h, x);
         }
         logits[s] = stw_step_linear(step, x, out);

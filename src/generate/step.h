@@ -135,4 +135,11 @@ stw_tensor stw_step_upsample(stw_step *step, stw_tensor x, int64_t channels, int
 stw_tensor stw_step_max_pool(stw_step *step, stw_tensor x, stw_window window);
 stw_tensor stw_step_average_pool(stw_step *step, stw_tensor x, stw_window window);
 
+/* recurrent.c */
+typedef struct stw_lstm_state {
+    stw_tensor h, c;
+} stw_lstm_state;
+/* One step of an LSTM cell whose gates are one linear map of (input, h). */
+stw_lstm_state stw_step_lstm(stw_step *step, stw_tensor x, stw_lstm_state state, stw_linear gates);
+
 #endif
