@@ -63,7 +63,7 @@ static stw_str remark_of(const stw_graph *graph, const stw_read_options *options
                           (long long)count, count == 1 ? "" : "s", example);
 }
 
-/* ---- files ---- */
+/* ---- which format is it ---- */
 
 /* Formats of models, each known by what its reader finds in the bytes. */
 static const struct {
@@ -131,6 +131,8 @@ static stw_status read_any(stw_str text, stw_arena scratch, stw_read_options *op
     if (k < MODELS) return models[k].read_fixed(text, out, error);
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
+
+/* ---- files ---- */
 
 static stw_status load(const stw_graph_source *source, const stw_file_limits *limits, stw_arena *arena, stw_str *out,
                        stw_error *error) {
