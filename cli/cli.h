@@ -118,6 +118,8 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) S
 /* A name from a file as the next cell. Tables in Markdown are pasted into spreadsheets: it begins with an apostrophe where these
  * would take it for a formula. */
 void cli_table_add_name(cli_table *table, cli_style style, const char *name);
+/* A name and what it is: the two cells of a row. */
+void cli_table_add_line(cli_table *table, const char *name, const char *text);
 /* Indented by two spaces, no wider than CLI_WIDTH. */
 void cli_table_print(const cli_table *table, FILE *file);
 void cli_table_print_markdown(const cli_table *table, FILE *file);
@@ -135,10 +137,8 @@ cli_text cli_count(int64_t count);                   /* "12,345" */
 cli_text cli_percent(double share);                  /* 0.5: "50.0 %" */
 cli_text cli_bar(double share);                      /* "#####....." */
 
-/* field.c: one key and its value in a JSON object */
+/* report.c: one key and its value in a JSON object */
 void cli_field_bytes(stw_json_writer *writer, const char *key, int64_t value); /* negative: null */
-void cli_field_text(stw_json_writer *writer, const char *key, stw_str value);  /* p NULL: null */
-
 void cli_field_texts(stw_json_writer *writer, const char *key, const char *const *value, int32_t count);
 
 /* interrupt.c: main's first call; ends what holds signals while libraries are loaded */
@@ -153,6 +153,7 @@ stw_status cli_show_plan(const cli_call *call, stw_str text, const char *label, 
 bool cli_is_policy(stw_str text); /* by its first bytes */
 stw_status cli_show_policy(const cli_call *call, stw_str text, const char *label, stw_error *error);
 stw_status cli_show_features(const cli_call *call, stw_error *error); /* of the graph that the operand names */
+/* Both warn of what the reader of its file had to say. */
 void cli_show_machine(const stw_machine *machine, stw_arena *arena);
 void cli_write_machine_json(const stw_machine *machine, FILE *file);
 

@@ -32,8 +32,8 @@ static void list_json(void) {
     for (int32_t k = 0; stw_family_at(k) != NULL; k++) {
         const stw_family *family = stw_family_at(k);
         stw_json_begin_object(&json);
-        cli_field_text(&json, "family", stw_str_of(family->name));
-        cli_field_text(&json, "description", stw_str_of(family->description));
+        stw_json_field_text(&json, "family", stw_str_of(family->name));
+        stw_json_field_text(&json, "description", stw_str_of(family->description));
         stw_json_write_key(&json, "parameters");
         stw_json_begin_object(&json);
         for (int p = 0; p < STW_PARAMETER_COUNT; p++) {
@@ -82,7 +82,7 @@ static void show_result(const cli_call *call, const stw_generated *made) {
     stw_json_writer json;
     stw_json_writer_init(&json, stdout);
     stw_json_begin_object(&json);
-    cli_field_text(&json, "name", made->name);
+    stw_json_field_text(&json, "name", made->name);
     stw_json_field_int64(&json, "ops", ops);
     stw_json_field_int64(&json, "parameter_bytes", bytes);
     stw_json_field_double(&json, "flops", flops);

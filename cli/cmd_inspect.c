@@ -25,7 +25,6 @@ static stw_status find_format(stw_str text, stw_arena *arena, stw_str *out, stw_
 /* Shows the machine and gives it back. */
 static void show_machine(const cli_call *call, stw_machine *machine) {
     stw_arena scratch = call->arena;
-    if (machine->remark.length > 0) cli_warn(machine->remark.p);
     if (cli_wants_json(call)) {
         cli_write_machine_json(machine, stdout);
     } else {

@@ -24,8 +24,8 @@ static void list_json(void) {
     const char *name, *description;
     for (int32_t i = 0; stw_machine_list(i, &name, &description); i++) {
         stw_json_begin_object(&writer);
-        cli_field_text(&writer, "name", stw_str_of(name));
-        cli_field_text(&writer, "description", stw_str_of(description));
+        stw_json_field_text(&writer, "name", stw_str_of(name));
+        stw_json_field_text(&writer, "description", stw_str_of(description));
         stw_json_end_object(&writer);
     }
     stw_json_end_array(&writer);
@@ -85,7 +85,6 @@ int cmd_machine(const cli_call *call) {
     }
     stw_machine *machine;
     if (stw_machine_open(call->operand[0], &machine, &error) != STW_OK) return cli_fault(&error);
-    if (machine->remark.length > 0) cli_warn(machine->remark.p);
     const stw_status status = show_machine(call, machine, &error);
     stw_machine_destroy(machine);
     return status == STW_OK ? CLI_DONE : cli_fault(&error);

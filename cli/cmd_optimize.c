@@ -1,5 +1,188 @@
 /* `stowage optimize`: the best plan within a budget. */
+#include <math.h>
+#include <string.h>
+
 #include "search.h"
+
+typedef struct outcome {
+    const cli_row *row;
+    const stw_settings *settings;
+    stw_noise noise;
+    bool optimal;
+    const char *output, *trace; /* files that were written, or NULL */
+} outcome;
+
+/* ---- the report: the candidates, then the winner beside the default and beside what no plan can beat ---- */
+
+/* What the default is, in words. */
+static const char *describe_default(const outcome *o) {
+    static const char unfused[] = "nothing fused";
+    const stw_candidate *standard = &o->row->candidate[0];
+    if (strcmp(standard->method, "given") == 0) return "the plan that was given";
+    const bool none = o->settings->fusion == 0; /* the rule `none` */
+    if (!(o->settings->tasks & STW_TASK_FUSION) || none) return "single, topological order";
+    return strncmp(standard->note, unfused, strlen(unfused)) == 0 ? "single, topological order, nothing fused"
+                                                                  : "single, topological order, fusion by rule";
+}
+
+static void add_default(cli_table *table, const outcome *o) {
+    const stw_candidate *standard = &o->row->candidate[0];
+    const stw_objective objective = o->settings->objective;
+    cli_table_add(table, CLI_PLAIN, "default");
+    if (!standard->valid) {
+        cli_table_add(table, CLI_RED, "not valid; %s", standard->reason);
+    } else {
+        cli_table_add(table, CLI_PLAIN, "%s (%s)", cli_row_value(o->row, objective, standard->value, 5).text,
+                      describe_default(o));
+    }
+}
+
+/* Each ratio with its definition: the two are easily taken for each other. */
+static void add_ratios(cli_table *table, const outcome *o) {
+    const stw_candidate *best = &o->row->candidate[o->row->best], *standard = &o->row->candidate[0];
+    if (!standard->valid || best->value <= 0.0 || standard->value <= 0.0) return;
+    const bool is_time = o->settings->objective != STW_OBJECTIVE_MEMORY;
+    if (is_time) {
+        cli_table_add(table, CLI_PLAIN, "speed-up");
+        cli_table_add(table, CLI_PLAIN, "%.3f (speed-up = t_ref / t, the default being t_ref%s)", standard->value / best->value,
+                      o->settings->objective == STW_OBJECTIVE_THROUGHPUT ? "; t: the largest load" : "");
+    }
+    cli_table_add(table, CLI_PLAIN, "reduction");
+    cli_table_add(table, CLI_PLAIN, "%s (reduction = 1 - %s)", cli_percent(1.0 - best->value / standard->value).text,
+                  is_time ? "t / t_ref" : "peak / peak of the default");
+}
+
+/* A bound of nothing is none: where everything may be fused away, or nothing takes time. */
+static void add_bound(cli_table *table, const char *name, const char *what, double bound_s, double seconds) {
+    if (bound_s <= 0.0) return;
+    cli_table_add(table, CLI_PLAIN, "%s", name);
+    cli_table_add(table, CLI_PLAIN, "%s; the %s is %s above it", cli_time(bound_s, 5).text, what,
+                  cli_percent(seconds / bound_s - 1.0).text);
+}
+
+/* Of the objective; of the step beside, unless that is the objective. */
+static void add_bounds(cli_table *table, const outcome *o) {
+    const stw_candidate *best = &o->row->candidate[o->row->best];
+    const stw_bounds *bounds = &o->row->bounds;
+    const stw_objective objective = o->settings->objective;
+    if (objective == STW_OBJECTIVE_MEMORY && bounds->peak_bytes > 0) {
+        cli_table_add(table, CLI_PLAIN, "lower bound");
+        cli_table_add(table, CLI_PLAIN, "%s; the peak is %s above it", cli_row_bytes(o->row, (double)bounds->peak_bytes).text,
+                      cli_percent(best->value / (double)bounds->peak_bytes - 1.0).text);
+    }
+    if (objective == STW_OBJECTIVE_THROUGHPUT) {
+        add_bound(table, "lower bound", "load", bounds->load_s, best->value);
+        add_bound(table, "  with any fusion", "load", bounds->load_fusion_s, best->value);
+    }
+    add_bound(table, objective == STW_OBJECTIVE_TIME ? "lower bound" : "bound of the step", "step", bounds->plan_s, best->step_s);
+    add_bound(table, "  with any fusion", "step", bounds->fusion_s, best->step_s);
+    if (bounds->plan_s > 0.0 && bounds->fusion_s <= 0.0 && (o->settings->tasks & STW_TASK_FUSION) != 0) {
+        cli_table_add(table, CLI_PLAIN, "  with any fusion"); /* else the line above would seem to hold for it */
+        cli_table_add(table, CLI_PLAIN, "not known");
+    }
+}
+
+/* The best valid candidate before this one, or NULL. */
+static const stw_candidate *best_before(const cli_row *row, int32_t index) {
+    const stw_candidate *best = NULL;
+    for (int32_t k = 0; k < index; k++) {
+        const stw_candidate *c = &row->candidate[k];
+        if (c->valid && (best == NULL || c->value < best->value)) best = c;
+    }
+    return best;
+}
+
+/* Whether learning was worth its time. */
+static void add_policy(cli_table *table, const outcome *o) {
+    const stw_objective objective = o->settings->objective;
+    for (int32_t k = 1; k < o->row->candidate_count; k++) {
+        const stw_candidate *policy = &o->row->candidate[k], *before = best_before(o->row, k);
+        if (strncmp(policy->method, "go-", 3) != 0 || before == NULL) continue;
+        char in_time[80] = "";
+        if (!o->row->repeats) snprintf(in_time, sizeof in_time, " in %s", cli_time(policy->search_s, 2).text);
+        cli_table_add(table, CLI_PLAIN, "policy");
+        if (policy->valid && policy->value < before->value) {
+            const double gain = 1.0 - policy->value / before->value;
+            cli_table_add(table, CLI_PLAIN, "%s improved the best plan by %s%.2f %% (%s -> %s)%s", policy->method,
+                          gain < 1e-4 ? "less than " : "", 100.0 * fmax(gain, 1e-4),
+                          cli_row_value(o->row, objective, before->value, 4).text,
+                          cli_row_value(o->row, objective, policy->value, 4).text, in_time);
+        } else {
+            cli_table_add(table, CLI_PLAIN, "%s did not improve on %s (%s)%s", policy->method, before->method,
+                          cli_row_value(o->row, objective, before->value, 4).text, in_time);
+        }
+    }
+}
+
+/* " with times off by 5 % where measured, 31 % where modelled" */
+static void tell_errors(const stw_noise *noise, char *out, size_t size) {
+    const struct {
+        double error;
+        const char *where;
+    } part[] = {{noise->measured_error, "where measured"},
+                {noise->carried_error, "where carried over from another kind"},
+                {noise->modelled_error, "where modelled"},
+                {noise->fused_error, "where fused"}};
+    size_t length = 0;
+    out[0] = '\0';
+    for (size_t k = 0; k < sizeof part / sizeof part[0] && length < size; k++) {
+        if (isnan(part[k].error)) continue;
+        length += (size_t)snprintf(out + length, size - length, "%s%.0f %% %s", length > 0 ? ", " : " with times off by ",
+                                   100.0 * part[k].error, part[k].where);
+    }
+}
+
+static void add_confidence(cli_table *table, const outcome *o) {
+    if (o->optimal) cli_table_add_line(table, "proved", "optimal: no plan is better");
+    if (o->noise.draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
+        char errors[200];
+        tell_errors(&o->noise, errors, sizeof errors);
+        cli_table_add(table, CLI_PLAIN, "noise");
+        cli_table_add(table, CLI_PLAIN, "ahead of the default in %d of %d draws%s", o->noise.ahead, o->noise.draws, errors);
+    }
+    cli_table_add(table, CLI_PLAIN, "measured");
+    cli_table_add(table, CLI_PLAIN, "%s of the work", cli_percent(o->row->measured_share).text);
+}
+
+static void print_winner(const outcome *o, stw_arena arena) {
+    static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_LEFT}};
+    const stw_candidate *best = &o->row->candidate[o->row->best];
+    const stw_objective objective = o->settings->objective;
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 2);
+    cli_table_add(&table, CLI_PLAIN, "%s", cli_words[objective].quantity);
+    cli_table_add(&table, CLI_BOLD, "%s by %s", cli_row_value(o->row, objective, best->value, 5).text, best->method);
+    add_default(&table, o);
+    add_ratios(&table, o);
+    if (objective != STW_OBJECTIVE_TIME) cli_table_add_line(&table, "step time", cli_time(best->step_s, 5).text);
+    add_bounds(&table, o);
+    add_policy(&table, o);
+    add_confidence(&table, o);
+    if (o->output != NULL) cli_table_add_line(&table, "plan", o->output);
+    if (o->trace != NULL) cli_table_add_line(&table, "trace", o->trace);
+    cli_table_print(&table, stdout);
+}
+
+static void print_how_to_repeat(const outcome *o) {
+    if (o->settings->budget_s == 0.0) return;
+    int64_t evaluations = 0;
+    for (int32_t k = 0; k < o->row->candidate_count; k++) evaluations += o->row->candidate[k].evaluations;
+    printf("\n  A budget of time does not repeat exactly. This much work does: --evaluations %lld --seed %llu\n",
+           (long long)evaluations, (unsigned long long)o->settings->seed);
+}
+
+static void report_outcome(const outcome *o, stw_arena arena) {
+    cli_heading("%s on %s: objective %s, budget %s%s", o->row->graph, o->row->machine, stw_objective_name[o->settings->objective],
+                cli_budget(o->settings).text, o->row->interrupted ? "; interrupted, the best so far" : "");
+    cli_print_candidates(o->row, o->settings->objective, true, CLI_TEXT, arena);
+    if (o->row->best >= 0) {
+        printf("\n");
+        print_winner(o, arena);
+    }
+    print_how_to_repeat(o);
+}
+
+/* ---- the command ---- */
 
 typedef struct job {
     const cli_call *call;
@@ -48,13 +231,13 @@ static stw_status write_files(const job *j, stw_error *error) {
 }
 
 static void print_text(const job *j) {
-    cli_outcome outcome = {.row = &j->row,
-                           .settings = &j->settings,
-                           .optimal = stw_result_is_optimal(j->result),
-                           .noise = stw_result_noise(j->result),
-                           .output = j->output,
-                           .trace = j->trace};
-    cli_report_outcome(&outcome, j->arena);
+    const outcome o = {.row = &j->row,
+                       .settings = &j->settings,
+                       .optimal = stw_result_is_optimal(j->result),
+                       .noise = stw_result_noise(j->result),
+                       .output = j->output,
+                       .trace = j->trace};
+    report_outcome(&o, j->arena);
 }
 
 static stw_status print_report(const job *j, stw_error *error) {

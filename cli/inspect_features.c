@@ -153,12 +153,12 @@ static void print_json(const shown *s) {
     stw_json_writer writer;
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_object(&writer);
-    cli_field_text(&writer, "graph", s->graph->name);
-    cli_field_text(&writer, "machine", s->machine->name);
+    stw_json_field_text(&writer, "graph", s->graph->name);
+    stw_json_field_text(&writer, "machine", s->machine->name);
     stw_json_field_int64(&writer, "version", STW_FEATURE_VERSION);
     stw_json_field_int64(&writer, "units", f->M);
     stw_json_field_int64(&writer, "devices", f->D);
-    cli_field_text(&writer, "plan", stw_str_of(plan_method));
+    stw_json_field_text(&writer, "plan", stw_str_of(plan_method));
     write_set(&writer, "unit", STW_FEATURES_UNIT, f->unit, f->M, 0);
     write_set(&writer, "feedback", STW_FEATURES_FEEDBACK, s->feedback, f->M, 0);
     write_set(&writer, "device", STW_FEATURES_DEVICE, f->device, f->D, 0);

@@ -3,8 +3,14 @@
 
 enum { MAX_LINK_ROWS = 32 };
 
+static void warn_of(const stw_machine *machine) {
+    const char *warning = stw_machine_warning(machine);
+    if (warning != NULL) cli_warn(warning);
+}
+
 void cli_write_machine_json(const stw_machine *machine, FILE *file) {
     stw_json_writer writer;
+    warn_of(machine);
     stw_json_writer_init(&writer, file);
     stw_machine_write(machine, &writer);
     fputc('\n', file);
@@ -104,6 +110,7 @@ static void show_links(const stw_machine *machine, stw_arena arena) {
 }
 
 void cli_show_machine(const stw_machine *machine, stw_arena *arena) {
+    warn_of(machine);
     cli_heading("machine %.*s: %d device%s, contention %s", STW_STR_SHOW(machine->name), machine->device_count,
                 machine->device_count == 1 ? "" : "s", machine->queues ? "queue" : "none");
     printf("\n");

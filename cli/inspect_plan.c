@@ -170,18 +170,18 @@ static void print_json(const plan_head *head) {
     stw_json_writer writer;
     stw_json_writer_init(&writer, stdout);
     stw_json_begin_object(&writer);
-    cli_field_text(&writer, "format", STW_STR("plan"));
-    cli_field_text(&writer, "graph", head->graph_name);
-    cli_field_text(&writer, "fingerprint", head->fingerprint);
-    cli_field_text(&writer, "machine", head->machine != NULL ? head->machine->name : (stw_str){0});
-    cli_field_text(&writer, "method", head->method);
+    stw_json_field_text(&writer, "format", STW_STR("plan"));
+    stw_json_field_text(&writer, "graph", head->graph_name);
+    stw_json_field_text(&writer, "fingerprint", head->fingerprint);
+    stw_json_field_text(&writer, "machine", head->machine != NULL ? head->machine->name : (stw_str){0});
+    stw_json_field_text(&writer, "method", head->method);
     stw_json_write_key(&writer, "seed");
     if (head->has_seed) {
         stw_json_write_int64(&writer, head->seed);
     } else {
         stw_json_write_null(&writer);
     }
-    cli_field_text(&writer, "objective", head->objective);
+    stw_json_field_text(&writer, "objective", head->objective);
     stw_json_field_double(&writer, "value", head->value);
     stw_json_field_double(&writer, "step_s", head->step_s);
     stw_json_write_key(&writer, "valid");
@@ -200,7 +200,7 @@ static void print_json(const plan_head *head) {
     stw_json_begin_array(&writer);
     for (int32_t d = 0; d < head->device_count; d++) {
         stw_json_begin_object(&writer);
-        cli_field_text(&writer, "name", head->machine != NULL ? head->machine->device[d].name : (stw_str){0});
+        stw_json_field_text(&writer, "name", head->machine != NULL ? head->machine->device[d].name : (stw_str){0});
         stw_json_field_int64(&writer, "nodes", head->on_device[d]);
         stw_json_end_object(&writer);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "policy/tensor.h"
+#include "policy/checkpoint.h"
 #include "train/trainer.h"
 
 typedef struct policy_head {
@@ -175,7 +175,7 @@ static void write_training(stw_json_writer *w, const policy_head *head) {
     stw_json_field_int64(w, "updates", head->updates);
     stw_json_field_int64(w, "evaluations", head->evaluations);
     stw_json_field_int64(w, "round", head->round);
-    cli_field_text(w, "fingerprint", head->graph[0] == '\0' ? (stw_str){0} : stw_str_of(head->graph));
+    stw_json_field_text(w, "fingerprint", head->graph[0] == '\0' ? (stw_str){0} : stw_str_of(head->graph));
     stw_json_field_double(w, "best_step_s", head->best_step_s);
     stw_json_end_object(w);
 }
@@ -204,8 +204,8 @@ static void write_tensors(stw_json_writer *w, const policy_head *head) {
         const stw_tensor *tensor = &head->file.tensor[k];
         stw_json_newline(w);
         stw_json_begin_object(w);
-        cli_field_text(w, "name", stw_str_of(tensor->name));
-        cli_field_text(w, "type", stw_str_of(stw_tensor_type_name(tensor->type)));
+        stw_json_field_text(w, "name", stw_str_of(tensor->name));
+        stw_json_field_text(w, "type", stw_str_of(stw_tensor_type_name(tensor->type)));
         stw_json_field_int64(w, "rows", tensor->rows);
         stw_json_field_int64(w, "columns", tensor->cols);
         stw_json_end_object(w);
@@ -217,12 +217,12 @@ static void print_json(policy_head *head) {
     stw_json_writer w;
     stw_json_writer_init(&w, stdout);
     stw_json_begin_object(&w);
-    cli_field_text(&w, "format", STW_STR("policy"));
+    stw_json_field_text(&w, "format", STW_STR("policy"));
     stw_json_field_int64(&w, "version", STW_TENSOR_VERSION);
     stw_json_field_int64(&w, "bytes", head->bytes);
     stw_json_field_int64(&w, "parameters", head->parameters);
-    cli_field_text(&w, "placement_head", stw_str_of(placement_word(head)));
-    cli_field_text(&w, "schedule_head", stw_str_of(schedule_word(head)));
+    stw_json_field_text(&w, "placement_head", stw_str_of(placement_word(head)));
+    stw_json_field_text(&w, "schedule_head", stw_str_of(schedule_word(head)));
     write_dimensions(&w, head);
     write_training(&w, head);
     write_pretraining(&w, head);

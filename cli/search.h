@@ -32,6 +32,13 @@ stw_status cli_row_create(const stw_session *session, const stw_result *result, 
 stw_status cli_session_open(const cli_call *call, const char *graph, stw_session **out, stw_error *error);
 bool cli_is_dash(const char *path);
 int64_t cli_candidate_peak(const cli_row *row, const stw_candidate *candidate); /* the largest of a device; -1: none */
+/* What a value of each objective is, in words. */
+typedef struct cli_objective_words {
+    const char *quantity; /* "step time" */
+    const char *in_full;
+    const char *ratio; /* by which methods are compared over several graphs */
+} cli_objective_words;
+extern const cli_objective_words cli_words[STW_OBJECTIVE_COUNT];
 /* A value of the objective: a time or bytes; "-" if there is none. */
 cli_text cli_value(stw_objective objective, double value, int digits);
 /* The same in the unit of the graph's file. */
@@ -47,32 +54,11 @@ void cli_warn_of_memory(const cli_row *row, const char *what);
 /* The exit status of a search; without a valid plan, says what lacks. */
 int cli_search_status(const cli_row *row);
 
-/* candidate_table.c: a row's candidates, one per line, the best in bold; `first_is_default` adds the speed-up over it. */
+/* candidates.c: a row's candidates, one per line, the best in bold; `first_is_default` adds the speed-up over it. */
 void cli_print_candidates(const cli_row *row, stw_objective objective, bool first_is_default, cli_format format, stw_arena arena);
-
-/* candidate_csv.c: the same for programs. */
+/* The same for programs. */
 void cli_print_csv_head(void);
 void cli_print_csv_row(const cli_row *row, stw_objective objective);
-
-/* optimize_report.c */
-typedef struct cli_outcome { /* of one optimize */
-    const cli_row *row;
-    const stw_settings *settings;
-    stw_noise noise;
-    bool optimal;
-    const char *output, *trace; /* files that were written, or NULL */
-} cli_outcome;
-void cli_report_outcome(const cli_outcome *outcome, stw_arena arena);
-
-/* compare_report.c */
-typedef struct cli_comparison {
-    const stw_settings *settings;
-    const char *const *method; /* (method_count) as asked for */
-    int32_t method_count;
-    const cli_row *row;
-    int32_t row_count;
-} cli_comparison;
-void cli_report_comparison(const cli_comparison *comparison, cli_format format, stw_arena arena);
 
 /* train_curve.c: the learning curve, in order of the updates */
 typedef struct cli_curve {
@@ -86,7 +72,7 @@ void cli_curve_cut(cli_curve *curve, int64_t update);           /* leaves the ro
 stw_status cli_curve_read(cli_curve *curve, const char *path, stw_error *error);
 stw_status cli_curve_write(const cli_curve *curve, const char *path, stw_error *error);
 
-/* plot.c: two curves in characters; where they meet, the second is seen */
+/* Two curves in characters; where they meet, the second is seen */
 typedef struct cli_plot {
     stw_objective objective;
     struct cli_series {
@@ -100,18 +86,8 @@ typedef struct cli_plot {
 } cli_plot;
 void cli_plot_print(const cli_plot *plot, FILE *file); /* nothing if there is no value */
 
-/* train_report.c */
-typedef struct cli_training { /* of one policy; the row has one candidate */
-    const cli_row *row;
-    const stw_settings *settings;
-    const stw_graph *graph;
-    const stw_machine *machine;
-    const cli_curve *curve;
-    int64_t updates;
-    const char *policy, *curve_file, *best_file; /* files that were written, or NULL */
-} cli_training;
-void cli_report_training(const cli_training *training, stw_arena arena);
-void cli_write_training(const cli_training *training); /* JSON */
+/* train_many.c: one policy for many graphs, what `stowage train` does with --corpus; returns the exit status */
+int cli_train_many(const cli_call *call);
 
 /* progress.c: a line on standard error, if that is a terminal. */
 typedef struct cli_progress {

@@ -85,6 +85,12 @@ stw_status cli_row_create(const stw_session *session, const stw_result *result, 
 
 /* ---- words ---- */
 
+const cli_objective_words cli_words[STW_OBJECTIVE_COUNT] = {
+    [STW_OBJECTIVE_TIME] = {"step time", "step time t", "t / lower bound"},
+    [STW_OBJECTIVE_MEMORY] = {"largest peak", "largest peak of memory", "peak / lower bound"},
+    [STW_OBJECTIVE_THROUGHPUT] = {"largest load", "largest load of a device", "load / best of the row"},
+};
+
 int64_t cli_candidate_peak(const cli_row *row, const stw_candidate *candidate) {
     int64_t most = -1;
     for (int32_t d = 0; candidate->peak_bytes != NULL && d < row->device_count; d++) {

@@ -57,6 +57,11 @@ void cli_table_add(cli_table *table, cli_style style, const char *format, ...) {
     table->cell_count++;
 }
 
+void cli_table_add_line(cli_table *table, const char *name, const char *text) {
+    cli_table_add(table, CLI_PLAIN, "%s", name);
+    cli_table_add(table, CLI_PLAIN, "%s", text);
+}
+
 void cli_table_add_name(cli_table *table, cli_style style, const char *name) {
     const int32_t before = table->cell_count;
     cli_table_add(table, style, "%s", name);

@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "pretrain/pretrain.h"
 #include "search.h"
-#include "train_many.h"
 
 static const double SAVE_S = 60.0; /* between checkpoints */
 
@@ -260,7 +259,7 @@ static void report(const job *j, double seconds) {
         stw_json_writer json;
         stw_json_writer_init(&json, stdout);
         stw_json_begin_object(&json);
-        cli_field_text(&json, "policy", stw_str_of(j->policy));
+        stw_json_field_text(&json, "policy", stw_str_of(j->policy));
         stw_json_field_int64(&json, "updates", stw_pretrain_updates(j->pretrain));
         stw_json_field_int64(&json, "processes", stw_comm_size(j->comm));
         stw_json_field_double(&json, "seconds", seconds);

@@ -129,6 +129,8 @@ STW_API const stw_machine *stw_graph_machine(const stw_graph *graph);
 /* The i-th family of built-in machines ("h200xN") and what it is; false past the last. */
 STW_API bool stw_machine_list(int32_t index, const char **name, const char **description);
 STW_API const char *stw_machine_name(const stw_machine *machine);
+/* What the reader of its file has to say: a key that nobody knows; else NULL. */
+STW_API const char *stw_machine_warning(const stw_machine *machine);
 STW_API int32_t stw_machine_device_count(const stw_machine *machine);
 STW_API const char *stw_machine_device_name(const stw_machine *machine, int32_t device);
 STW_API int64_t stw_machine_device_memory(const stw_machine *machine, int32_t device);

@@ -4,11 +4,10 @@
 The folders are the pipeline; what a folder may include is the table below. It also refuses printing to stdout and exiting in
 src/, and a copy of a name that only one folder may use (mpi.h, cuda_runtime.h).
 """
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from faults import ROOT, tell
 
 # folder -> folders whose headers it may include, besides its own and include/stowage.h
 ALLOWED = {
@@ -71,11 +70,7 @@ def faults_of(path):
 def main():
     files = sorted(path for pattern in ("*.c", "*.h") for path in (ROOT / "src").rglob(pattern))
     faults = [(path, number, text) for path in files for number, text in faults_of(path)]
-    for path, number, text in faults:
-        print(f"{path.relative_to(ROOT)}:{number}: {text}")
-    if not faults:
-        print(f"{len(files)} files: includes point one way")
-    return 1 if faults else 0
+    return tell(faults, len(files), "includes point one way")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from faults import ROOT, tell
+
 ENDINGS = r"(?:c|h|cpp|def|py|sh|md)"
 IN_DOCUMENT = re.compile(r"`([\w./*-]+\." + ENDINGS + r")`")
 IN_COMMENT = re.compile(r"(?<![\w./*\"<-])((?:[\w*-]+/)*[\w*-]+\.(?:c|h|def|md))\b(?!\")")
@@ -55,9 +56,8 @@ def main():
     for path in read:
         for number, name in names_in(path, (ROOT / path).read_text(encoding="utf-8")):
             if not exists(name, path, files, base_names):
-                faults.append(f"{path}:{number}: there is no {name}")
-    print("\n".join(faults) if faults else f"{len(read)} files: what they name exists")
-    return 1 if faults else 0
+                faults.append((ROOT / path, number, f"there is no {name}"))
+    return tell(faults, len(read), "what they name exists")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,10 @@ tests/support/). What stands in include/stowage.h is for others, and exempt.
 
 It reads the sources, not a build: what is compiled only with MPI, METIS or the like counts as well.
 """
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from faults import ROOT, tell
 
 # Only tests call these, and they must be where they are.
 FOR_TESTS = {
@@ -66,12 +65,7 @@ def main():
     product = read(("src", "cli"), ("*.c", "*.cpp", "*.h", "*.def", "*.inc"))
     others = read(("tests", "fuzz", "bench"), ("*.c", "*.h"))
     public = set(NAME.findall((ROOT / "include/stowage.h").read_text()))
-    faults = sorted(faults_of(product, others, public))
-    for path, line, text in faults:
-        print(f"{path.relative_to(ROOT)}:{line}: {text}")
-    if not faults:
-        print(f"{len(product)} files: what they hand to others is used")
-    return 1 if faults else 0
+    return tell(list(faults_of(product, others, public)), len(product), "what they hand to others is used")
 
 
 if __name__ == "__main__":

@@ -39,13 +39,12 @@ ENGINE = "src/sim/engine.c"
 QUEUES = "src/sim/queues.h"
 CHARGES = "src/sim/charges.c"
 CHARGES_H = "src/sim/charges.h"
-SIMULATE = "src/sim/simulate.c"
+SIMULATOR = "src/sim/simulator.c"
 TASKS = "src/plan/tasks.c"
 MEMBERSHIP = "src/plan/membership.c"
 MODEL = "src/cost/model.c"
 WAITS = "src/graph/derive.c"
 MACHINE = "src/machine/machine.c"
-LOWER_BOUNDS = "src/sim/lower_bounds.c"
 BOUNDS = "src/sim/bounds.c"
 
 # (what is wrong, file, (text, replacement), ...)
@@ -73,10 +72,10 @@ FAULTS = [
       "            if (next == e->order_count[d]) continue;\n"
       "            e->state[e->order[d][next]].pending = 1 << 30;\n"
       "            e->order_next[d]++;\n")),
-    ("a link must go both ways", SIMULATE,
+    ("a link must go both ways", SIMULATOR,
      ("stw_machine_link(v->s->machine, from, to)->bandwidth > 0.0",
       "stw_machine_link(v->s->machine, from, to)->bandwidth * stw_machine_link(v->s->machine, to, from)->bandwidth > 0.0")),
-    ("too long a step hides orders that cannot be kept", SIMULATE,
+    ("too long a step hides orders that cannot be kept", SIMULATOR,
      ("    if (result.unfinished > 0) {", "    if (result.unfinished > 0 && !result.overflow) {")),
     ("a parameter's priority is ignored", ENGINE,
      ("place_resident(e, value, plan->device[node], plan->priority[node]);", "place_resident(e, value, plan->device[node], 0.0);")),
@@ -164,9 +163,9 @@ FAULTS = [
     ("the peak is taken within an instant", ENGINE,
      ("    e->grown |= 1ULL << device;\n",
       "    if (e->held[device] > e->peak[device]) e->peak[device] = e->held[device];\n")),
-    ("a device that is exactly full is too full", SIMULATE, ("    int64_t most = 0;", "    int64_t most = -1;")),
+    ("a device that is exactly full is too full", SIMULATOR, ("    int64_t most = 0;", "    int64_t most = -1;")),
     # groups
-    ("the priority of a group is the smallest of its members", SIMULATE,
+    ("the priority of a group is the smallest of its members", SIMULATOR,
      ("if (t >= 0 && plan->priority[i] > v->priority[t])", "if (t >= 0 && plan->priority[i] < v->priority[t])")),
     ("the inputs of a recomputed op are not read", TASKS,
      ("            if (!inside) out[count++]", "            if (!inside && b->m->task_of[op] >= 0) out[count++]")),
@@ -186,31 +185,31 @@ FAULTS = [
 # The same, for the lower bounds. Those that make a bound too low are found only where a test knows it exactly.
 BOUND_FAULTS = [
     # with the groups free
-    ("the ratio of time to modelled time is taken for 1", LOWER_BOUNDS,
+    ("the ratio of time to modelled time is taken for 1", BOUNDS,
      ("    const double rho = smallest_ratio(costs, c, &p), ", "    const double rho = 1.0, ")),
-    ("the largest ratio of time to modelled time", LOWER_BOUNDS,
+    ("the largest ratio of time to modelled time", BOUNDS,
      ("    double least = DBL_MAX;", "    double least = 0.0;"), ("least = fmin(least,", "least = fmax(least,")),
-    ("the worst efficiency", LOWER_BOUNDS,
+    ("the worst efficiency", BOUNDS,
      ("    double best = 0.0;", "    double best = 1.0;"), ("best = fmax(best,", "best = fmin(best,")),
-    ("the efficiency of leaders does not count", LOWER_BOUNDS,
+    ("the efficiency of leaders does not count", BOUNDS,
      ("        if (may_fuse(p, (uint8_t)c)) best", "        if (stw_op_class_fuses((stw_op_class)c)) best")),
-    ("every output crosses the border", LOWER_BOUNDS, ("    if (written) bytes +=", "    bytes +=")),
-    ("what an update writes does not cross the border", LOWER_BOUNDS,
+    ("every output crosses the border", BOUNDS, ("    if (written) bytes +=", "    bytes +=")),
+    ("what an update writes does not cross the border", BOUNDS,
      ("graph->kept[i] || graph->updates[i] >= 0;", "graph->kept[i];")),
-    ("what is read by ops that never fuse does not cross the border", LOWER_BOUNDS,
+    ("what is read by ops that never fuse does not cross the border", BOUNDS,
      ("i + 1] && !written; r++)", "i + 1] && false; r++)")),
-    ("all that is read crosses the border", LOWER_BOUNDS,
+    ("all that is read crosses the border", BOUNDS,
      ("        if (graph->kind[producer] != STW_NODE_OP ||", "        if (true ||")),
-    ("each reader of a value reads it for itself", LOWER_BOUNDS, (" / reader_ops[producer];", ";")),
-    ("one who reads a value twice is two readers", LOWER_BOUNDS,
+    ("each reader of a value reads it for itself", BOUNDS, (" / reader_ops[producer];", ";")),
+    ("one who reads a value twice is two readers", BOUNDS,
      (" += e == graph->read_start[i] || graph->read[e].node != graph->read[e - 1].node;", " += 1;")),
-    ("the sum of arithmetic and traffic", LOWER_BOUNDS,
+    ("the sum of arithmetic and traffic", BOUNDS,
      ("((1.0 - mix) * costs->compute_us[c][i] + mix * traffic_us)", "(costs->compute_us[c][i] + traffic_us)")),
-    ("the mean of arithmetic and traffic is not tried", LOWER_BOUNDS,
+    ("the mean of arithmetic and traffic is not tried", BOUNDS,
      ("half <= 2; half++", "half <= 2; half += 2")),
-    ("arithmetic is not tried", LOWER_BOUNDS, ("    for (int half = 0; half", "    for (int half = 1; half")),
-    ("traffic is not tried", LOWER_BOUNDS, ("half <= 2; half++", "half <= 1; half++")),
-    ("an op that never fuses counts as if it did", LOWER_BOUNDS,
+    ("arithmetic is not tried", BOUNDS, ("    for (int half = 0; half", "    for (int half = 1; half")),
+    ("traffic is not tried", BOUNDS, ("half <= 2; half++", "half <= 1; half++")),
+    ("an op that never fuses counts as if it did", BOUNDS,
      ("        if (!may_fuse(&p, graph->op_class[i]) || graph->apart[i] != NULL) continue;\n", "")),
     # heads, tails, work
     ("prices are not divided by the number of devices", BOUNDS,

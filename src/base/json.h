@@ -27,8 +27,8 @@ typedef struct stw_json {
     stw_arena *strings; /* strings with escapes are decoded here; others are views into the text */
     stw_error *error;
     int32_t depth;
-    uint64_t has_item; /* bit per level (level 1: bit 0): an item was read, so a comma must come next */
-    bool failed;
+    uint64_t has_item;            /* bit per level (level 1: bit 0): an item was read, so a comma must come next */
+    bool failed, short_of_memory; /* the first error; it is that memory ran out, whatever the text says */
 } stw_json;
 
 void stw_json_init(stw_json *json, stw_str text, stw_arena *strings, stw_error *error);
@@ -54,10 +54,14 @@ bool stw_json_skip(stw_json *json, stw_str *raw);
  * the end, since the reading that follows meets it again and reports it. */
 int64_t stw_json_count_items(const stw_json *json, stw_arena scratch);
 
-/* STW_OK if all was well and nothing but white space is left. */
+/* STW_OK, or what the first error is: of the input, or of memory. */
+stw_status stw_json_status(const stw_json *json);
+/* The same at the end, where nothing but white space may be left. */
 stw_status stw_json_finish(stw_json *json);
 /* Records "line L, column C: ..." unless an earlier error stands. Always returns false. */
 bool stw_json_fail(stw_json *json, const char *format, ...) STW_PRINTF(2, 3);
+/* The same for memory that ran out for something. */
+bool stw_json_lacks_memory(stw_json *json, const char *what);
 
 /* The writer. Output goes to a FILE; the caller checks ferror() once at the end. */
 typedef struct stw_json_writer {
@@ -81,6 +85,7 @@ void stw_json_write_bool(stw_json_writer *writer, bool value);
 void stw_json_write_null(stw_json_writer *writer);
 /* The same behind a key. */
 void stw_json_field_string(stw_json_writer *writer, const char *key, stw_str value);
+void stw_json_field_text(stw_json_writer *writer, const char *key, stw_str value); /* p NULL: null */
 void stw_json_field_int64(stw_json_writer *writer, const char *key, int64_t value);
 void stw_json_field_double(stw_json_writer *writer, const char *key, double value);
 void stw_json_field_bool(stw_json_writer *writer, const char *key, bool value);

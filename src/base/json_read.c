@@ -23,8 +23,18 @@ bool stw_json_fail(stw_json *json, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    stw_fail(json->error, STW_ERROR_INPUT, "line %lld, column %lld: %s", (long long)line, (long long)column, message);
+    stw_fail(json->error, stw_json_status(json), "line %lld, column %lld: %s", (long long)line, (long long)column, message);
     return false;
+}
+
+bool stw_json_lacks_memory(stw_json *json, const char *what) {
+    if (json->failed) return false;
+    json->short_of_memory = true;
+    return stw_json_fail(json, "out of memory for %s", what);
+}
+
+stw_status stw_json_status(const stw_json *json) {
+    return !json->failed ? STW_OK : json->short_of_memory ? STW_ERROR_MEMORY : STW_ERROR_INPUT;
 }
 
 static void skip_space(stw_json *json) {
@@ -189,7 +199,7 @@ static char *read_escape(stw_json *json, char *out) {
 /* A string with escapes: the decoded text is never longer than the written one. */
 static bool read_escaped_string(stw_json *json, const char *start, const char *closing, stw_str *out) {
     char *text = STW_NEW(json->strings, char, (int64_t)(closing - start) + 1);
-    if (text == NULL) return stw_json_fail(json, "out of memory for a string");
+    if (text == NULL) return stw_json_lacks_memory(json, "a string");
     char *next = text;
     json->cursor = start;
     while (json->cursor < closing) {
@@ -344,10 +354,10 @@ bool stw_json_skip(stw_json *json, stw_str *raw) {
 }
 
 stw_status stw_json_finish(stw_json *json) {
-    if (json->failed) return STW_ERROR_INPUT;
+    if (json->failed) return stw_json_status(json);
     skip_space(json);
     if (json->cursor != json->end) stw_json_fail(json, "text after the end of the JSON value; remove it");
-    return json->failed ? STW_ERROR_INPUT : STW_OK;
+    return stw_json_status(json);
 }
 
 int64_t stw_json_count_items(const stw_json *json, stw_arena scratch) {

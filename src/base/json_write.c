@@ -131,6 +131,15 @@ void stw_json_field_string(stw_json_writer *writer, const char *key, stw_str val
     stw_json_write_string(writer, value);
 }
 
+void stw_json_field_text(stw_json_writer *writer, const char *key, stw_str value) {
+    stw_json_write_key(writer, key);
+    if (value.p == NULL) {
+        stw_json_write_null(writer);
+    } else {
+        stw_json_write_string(writer, value);
+    }
+}
+
 void stw_json_field_int64(stw_json_writer *writer, const char *key, int64_t value) {
     stw_json_write_key(writer, key);
     stw_json_write_int64(writer, value);

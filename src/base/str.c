@@ -184,3 +184,13 @@ int stw_utf8_length(const char *c, const char *end) {
     if ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f)) return 0;
     return length;
 }
+
+void stw_show_position(stw_str text, int64_t at, char out[STW_POSITION_SIZE]) {
+    long long line = 1;
+    for (int64_t k = 0; k < at && k < text.length; k++) line += text.p[k] == '\n';
+    if (text.length > 0) {
+        snprintf(out, STW_POSITION_SIZE, "line %lld", line);
+    } else {
+        snprintf(out, STW_POSITION_SIZE, "byte %lld", (long long)at);
+    }
+}

@@ -43,4 +43,8 @@ bool stw_str_to_bytes(stw_str s, int64_t *out);
 /* "10s", "500ms", "2min", "1h"; without a unit: seconds. More than 0, at most 1e9 s. */
 bool stw_str_to_seconds(stw_str s, double *out);
 
+enum { STW_POSITION_SIZE = 40 };
+/* Where something stands in a file, for messages: "line 7" of a text; "byte 1234" where `text` is empty: the file is bytes. */
+void stw_show_position(stw_str text, int64_t at, char out[STW_POSITION_SIZE]);
+
 #endif

@@ -333,9 +333,10 @@ static bool has_entry(const stw_result *result, const char *method) {
 }
 
 static void make_name_unique(const stw_result *result, stw_entry *entry) {
-    const char *method = entry->candidate.method;
+    char method[31]; /* a copy: it may be an earlier name of this kind */
+    snprintf(method, sizeof method, "%.30s", entry->candidate.method);
     for (int run = 2; has_entry(result, entry->candidate.method); run++) {
-        snprintf(entry->again, sizeof entry->again, "%.30s-%d", method, run);
+        snprintf(entry->again, sizeof entry->again, "%s-%d", method, run);
         entry->candidate.method = entry->again;
     }
 }

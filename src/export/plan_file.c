@@ -7,16 +7,6 @@
 #include "base/file.h"
 #include "plan/membership.h"
 
-/* p NULL: null */
-static void write_key_text(stw_json_writer *w, const char *key, stw_str value) {
-    stw_json_write_key(w, key);
-    if (value.p == NULL) {
-        stw_json_write_null(w);
-    } else {
-        stw_json_write_string(w, value);
-    }
-}
-
 /* ---- the head ---- */
 
 /* Group numbers are free, so a plan is fused when it has fewer groups than ops. */
@@ -26,18 +16,18 @@ static bool is_fused(const stw_plan *plan, const stw_membership *groups) {
 
 static void write_names(stw_json_writer *w, const stw_plan_head *head, const stw_membership *groups) {
     const stw_graph *graph = head->simulator->graph;
-    write_key_text(w, "format", STW_STR("plan"));
+    stw_json_field_text(w, "format", STW_STR("plan"));
     stw_json_field_int64(w, "version", 1);
     stw_json_write_key(w, "graph");
     stw_json_begin_object(w);
-    write_key_text(w, "name", graph->name);
-    write_key_text(w, "fingerprint", stw_str_of(graph->fingerprint));
+    stw_json_field_text(w, "name", graph->name);
+    stw_json_field_text(w, "fingerprint", stw_str_of(graph->fingerprint));
     stw_json_end_object(w);
     stw_json_write_key(w, "machine");
     stw_machine_write(head->simulator->machine, w);
     stw_json_write_key(w, "tasks");
     stw_tasks_write(head->tasks | (is_fused(head->plan, groups) ? STW_TASK_FUSION : 0u), w);
-    write_key_text(w, "method", head->plan == NULL ? (stw_str){0} : head->plan->method);
+    stw_json_field_text(w, "method", head->plan == NULL ? (stw_str){0} : head->plan->method);
     stw_json_field_int64(w, "seed", head->seed);
 }
 
@@ -64,17 +54,17 @@ static void write_found(stw_json_writer *w, const stw_candidate *candidate) {
 
 void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int32_t device_count, bool timed) {
     stw_json_begin_object(w);
-    write_key_text(w, "method", stw_str_of(candidate->method));
+    stw_json_field_text(w, "method", stw_str_of(candidate->method));
     stw_json_field_double(w, "step_s", candidate->step_s);
     stw_json_field_double(w, "value", candidate->value);
     stw_json_field_bool(w, "valid", candidate->valid);
-    write_key_text(w, "reason", candidate->reason == NULL ? (stw_str){0} : stw_str_of(candidate->reason));
+    stw_json_field_text(w, "reason", candidate->reason == NULL ? (stw_str){0} : stw_str_of(candidate->reason));
     write_peaks(w, candidate->peak_bytes, device_count);
     if (timed) stw_json_field_double(w, "search_s", candidate->search_s);
     stw_json_field_int64(w, "evaluations", candidate->evaluations);
     stw_json_field_int64(w, "seed", candidate->seed);
     if (timed) {
-        write_key_text(w, "note", stw_str_of(candidate->note));
+        stw_json_field_text(w, "note", stw_str_of(candidate->note));
         write_found(w, candidate);
     }
     stw_json_end_object(w);
@@ -106,7 +96,7 @@ static void write_warnings(stw_json_writer *w, const stw_costs *costs) {
 
 static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     const int32_t D = head->simulator->machine->device_count;
-    write_key_text(w, "objective", stw_str_of(stw_objective_name[head->objective]));
+    stw_json_field_text(w, "objective", stw_str_of(stw_objective_name[head->objective]));
     stw_json_field_double(w, "value", head->outcome.value);
     stw_json_field_double(w, "step_s", head->outcome.step_s);
     stw_json_field_bool(w, "valid", head->outcome.valid);

@@ -6,19 +6,19 @@
 #include "feature/feature.h"
 
 static const char *const unit_columns[] = {
-#define STW_UNIT_COLUMN(identifier, name, help) name,
+#define STW_UNIT_COLUMN(identifier, name) name,
 #include "feature/columns.def"
 };
 static const char *const feedback_columns[] = {
-#define STW_FEEDBACK_COLUMN(identifier, name, help) name,
+#define STW_FEEDBACK_COLUMN(identifier, name) name,
 #include "feature/columns.def"
 };
 static const char *const device_columns[] = {
-#define STW_DEVICE_COLUMN(identifier, name, help) name,
+#define STW_DEVICE_COLUMN(identifier, name) name,
 #include "feature/columns.def"
 };
 static const char *const pair_columns[] = {
-#define STW_PAIR_COLUMN(identifier, name, help) name,
+#define STW_PAIR_COLUMN(identifier, name) name,
 #include "feature/columns.def"
 };
 

@@ -6,22 +6,22 @@
 #include <math.h>
 
 enum {
-#define STW_UNIT_COLUMN(identifier, name, help) STW_UNIT_##identifier,
+#define STW_UNIT_COLUMN(identifier, name) STW_UNIT_##identifier,
 #include "feature/columns.def"
     STW_UNIT_COLUMNS
 };
 enum {
-#define STW_FEEDBACK_COLUMN(identifier, name, help) STW_FEEDBACK_##identifier,
+#define STW_FEEDBACK_COLUMN(identifier, name) STW_FEEDBACK_##identifier,
 #include "feature/columns.def"
     STW_FEEDBACK_COLUMNS
 };
 enum {
-#define STW_DEVICE_COLUMN(identifier, name, help) STW_DEVICE_##identifier,
+#define STW_DEVICE_COLUMN(identifier, name) STW_DEVICE_##identifier,
 #include "feature/columns.def"
     STW_DEVICE_COLUMNS
 };
 enum {
-#define STW_PAIR_COLUMN(identifier, name, help) STW_PAIR_##identifier,
+#define STW_PAIR_COLUMN(identifier, name) STW_PAIR_##identifier,
 #include "feature/columns.def"
     STW_PAIR_COLUMNS
 };

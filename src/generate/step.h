@@ -135,7 +135,7 @@ stw_tensor stw_step_upsample(stw_step *step, stw_tensor x, int64_t channels, int
 stw_tensor stw_step_max_pool(stw_step *step, stw_tensor x, stw_window window);
 stw_tensor stw_step_average_pool(stw_step *step, stw_tensor x, stw_window window);
 
-/* recurrent.c: what the recurrent families share */
+/* recurrent.c */
 typedef struct stw_lstm_state {
     stw_tensor h, c;
 } stw_lstm_state;

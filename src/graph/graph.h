@@ -214,7 +214,7 @@ extern const char stw_apart_control[]; /* for `apart`: of class control, or with
  * take for "never" (STW_FAR_US and the like). */
 #define STW_GRAPH_MAX_US 2e12
 
-/* Data types; those without a name here follow in dtype.c. */
+/* Data types; those without a name here follow in graph.c. */
 enum { STW_DTYPE_NONE, STW_DTYPE_F32, STW_DTYPE_F16, STW_DTYPE_BF16, STW_DTYPE_F64 };
 int32_t stw_dtype_find(stw_str name); /* -1 if unknown */
 const char *stw_dtype_name(int32_t dtype);
@@ -224,10 +224,10 @@ extern const char stw_dtype_list[]; /* for messages */
 /* Makes room for the "as read" half of `count` nodes; lists of unknown length (shape, input, control, output, us) come later. */
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error);
 
-/* The derived half (derive.c, fingerprint.c), step by step; construct.h takes them all. */
+/* The derived half (derive.c), step by step; construct.h takes them all. */
 stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error); /* root, read, reader, kept */
 stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error); /* control edges, holds and update waits */
 stw_status stw_graph_build_topological(stw_graph *graph, stw_error *error);
-stw_status stw_graph_build_fingerprint(stw_graph *graph, stw_error *error); /* fingerprint.c */
+stw_status stw_graph_build_fingerprint(stw_graph *graph, stw_error *error);
 
 #endif

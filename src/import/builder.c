@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+#include "base/str.h"
 #include "base/vector.h"
 #include "import/builder.h"
-#include "import/inputs_first.h"
-#include "import/position.h"
 
 typedef struct link_list { /* (node, from) pairs as they were added */
     stw_vector node, from;

@@ -7,9 +7,9 @@
 
 #include "base/index.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "graph/construct.h"
 #include "import/import.h"
-#include "import/inputs_first.h"
 #include "machine/machine.h"
 
 typedef struct {
@@ -52,22 +52,6 @@ static bool fail(reader *r, const char *at, const char *format, ...) {
     va_end(arguments);
     r->json.cursor = at;
     return stw_json_fail(&r->json, "%s", text);
-}
-
-/* ---- which format is it ---- */
-
-bool stw_dnnpart_is(stw_str text, stw_arena scratch) {
-    stw_json json;
-    stw_error ignored; /* the reader that gets it reports what is no JSON */
-    stw_str key;
-    stw_json_init(&json, text, &scratch, &ignored);
-    if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json)) return false;
-    while (stw_json_key(&json, &key)) {
-        if (stw_str_is(key, "format")) return false;
-        if (stw_str_is(key, "maxFPGAs") || stw_str_is(key, "maxSizePerFPGA")) return true;
-        if (!stw_json_skip(&json, NULL)) return false;
-    }
-    return false;
 }
 
 /* ---- values ---- */
@@ -172,7 +156,7 @@ static bool read_nodes(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 nodes");
     r->node = STW_NEW(&r->scratch, file_node, count);
-    if (r->node == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (r->node == NULL) return stw_json_lacks_memory(&r->json, "nodes");
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
         file_node beyond; /* where the first pass stopped at an error, this one meets it too */
@@ -216,7 +200,7 @@ static bool read_edges(reader *r) {
     const int64_t count = stw_json_count_items(&r->json, r->scratch);
     if (count >= INT32_MAX / 2) return stw_json_fail(&r->json, "more than 2^30 edges");
     r->edge = STW_NEW(&r->scratch, file_edge, count);
-    if (r->edge == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (r->edge == NULL) return stw_json_lacks_memory(&r->json, "edges");
     if (!stw_json_array(&r->json)) return false;
     while (stw_json_item(&r->json)) {
         file_edge beyond;
@@ -521,7 +505,7 @@ static stw_status build(reader *r, stw_graph *graph, stw_error *error) {
     int32_t *order;
     TRY(list_sources(r, &r->scratch, &s, error));
     TRY(order_nodes(r, &s, &order, error));
-    if (!choose_scale(r, &scale)) return STW_ERROR_INPUT;
+    if (!choose_scale(r, &scale)) return stw_json_status(&r->json);
     builder b = {.r = r, .graph = graph, .scale = &scale, .dtype = stw_dtype_find(STW_STR("u8"))};
     TRY(make_room(&b, error));
     for (int64_t k = 0; k < r->node_count; k++) TRY(add_record(&b, order[k], &s, error));
@@ -540,7 +524,7 @@ static stw_status read_all(reader *r, stw_graph *graph, stw_error *error) {
         STW_TRY_NEW(&r->scratch, entry, r->node_count, error);
         if (sort_ids(r, entry)) resolve_edges(r, entry);
     }
-    if (r->json.failed) return STW_ERROR_INPUT;
+    if (r->json.failed) return stw_json_status(&r->json);
     TRY(stw_json_finish(&r->json));
     return build(r, graph, error);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "import/import.h"
 
 /* ---- open sizes ---- */
@@ -62,9 +63,9 @@ static stw_str remark_of(const stw_graph *graph, const stw_read_options *options
                           (long long)count, count == 1 ? "" : "s", example);
 }
 
-/* ---- files ---- */
+/* ---- which format is it ---- */
 
-/* Formats that are known by their bytes; the rest is JSON. */
+/* Formats of models, each known by what its reader finds in the bytes. */
 static const struct {
     bool (*is)(stw_str bytes);
     stw_status (*read)(stw_str bytes, stw_read_options *options, stw_graph **out, stw_error *error);
@@ -76,10 +77,26 @@ static const struct {
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 
+/* No format but JSON begins with a brace: in protobuf that is a group, which none of the readers takes. (White space tells
+ * nothing, since a GraphDef begins with a line feed.) */
 static int find_model(stw_str bytes) {
-    int k = 0;
+    int k = stw_str_starts(bytes, "{") ? MODELS : 0;
     while (k < MODELS && !models[k].is(bytes)) k++;
     return k;
+}
+
+bool stw_dnnpart_is(stw_str text, stw_arena scratch) {
+    stw_json json;
+    stw_error ignored; /* the reader that gets it reports what is no JSON */
+    stw_str key;
+    stw_json_init(&json, text, &scratch, &ignored);
+    if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json)) return false;
+    while (stw_json_key(&json, &key)) {
+        if (stw_str_is(key, "format")) return false;
+        if (stw_str_is(key, "maxFPGAs") || stw_str_is(key, "maxSizePerFPGA")) return true;
+        if (!stw_json_skip(&json, NULL)) return false;
+    }
+    return false;
 }
 
 bool stw_model_is(stw_str bytes) { return find_model(bytes) < MODELS; }
@@ -114,6 +131,8 @@ static stw_status read_any(stw_str text, stw_arena scratch, stw_read_options *op
     if (k < MODELS) return models[k].read_fixed(text, out, error);
     return stw_dnnpart_is(text, scratch) ? stw_dnnpart_read(text, out, error) : stw_opgraph_read(text, out, error);
 }
+
+/* ---- files ---- */
 
 static stw_status load(const stw_graph_source *source, const stw_file_limits *limits, stw_arena *arena, stw_str *out,
                        stw_error *error) {

@@ -72,7 +72,7 @@ static int node_key_bit(stw_str key) {
     return 0;
 }
 
-static bool out_of_memory(reader *r) { return stw_json_fail(&r->json, "out of memory"); }
+static bool out_of_memory(reader *r) { return stw_json_lacks_memory(&r->json, "the graph"); }
 
 static bool read_string(reader *r, stw_str *out) {
     stw_str text;
@@ -112,7 +112,7 @@ static bool read_times(reader *r, int32_t i) {
         double *column;
         stw_error why;
         if (stw_construct_times(&r->constructor, kind, &column, &why) != STW_OK)
-            return stw_json_fail(&r->json, "%s", why.message);
+            return why.status == STW_ERROR_MEMORY ? out_of_memory(r) : stw_json_fail(&r->json, "%s", why.message);
         column[i] = us;
     }
     return !r->json.failed;
@@ -244,7 +244,7 @@ static bool put_node(reader *r, const char *start, const node_values *v) {
                                  .colocate = (int32_t)v->colocate};
     stw_error why;
     if (stw_construct_node(&r->constructor, &v->raw, &links, &why) == STW_OK) return true;
-    return node_fail(r, start, v->raw.name, "%s", why.message);
+    return why.status == STW_ERROR_MEMORY ? out_of_memory(r) : node_fail(r, start, v->raw.name, "%s", why.message);
 }
 
 /* Reads node i at the cursor, checks it and puts it into the graph; false after an error. */

@@ -75,7 +75,7 @@ bool stw_field_text(stw_machine_reader *r, const char *key, bool may_be_empty, s
         return stw_field_fail(r, at, "%s contains the character \\u0000; remove it", key);
     }
     *out = stw_str_copy(&r->machine->arena, text);
-    return out->p != NULL || stw_field_fail(r, at, "out of memory for %s", key);
+    return out->p != NULL || stw_json_lacks_memory(r->json, key);
 }
 
 bool stw_field_choice(stw_machine_reader *r, const char *key, const char *first, const char *second, bool *is_first) {

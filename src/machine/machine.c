@@ -201,6 +201,11 @@ const char *stw_machine_name(const stw_machine *machine) {
     return machine->name.p;
 }
 
+const char *stw_machine_warning(const stw_machine *machine) {
+    STW_NEED(machine);
+    return machine->remark.length > 0 ? machine->remark.p : NULL;
+}
+
 int32_t stw_machine_device_count(const stw_machine *machine) {
     STW_NEED(machine);
     return machine->device_count;

@@ -206,7 +206,7 @@ static bool read_bandwidth(stw_machine_reader *r, stw_link *link) {
     if (r->json->failed) return false;
     if (count == 0) return stw_field_fail(r, NULL, "bandwidth_bytes_per_s is empty; give at least one point");
     stw_rate *copy = STW_NEW(&r->machine->arena, stw_rate, count);
-    if (copy == NULL) return stw_field_fail(r, NULL, "out of memory for bandwidth_bytes_per_s");
+    if (copy == NULL) return stw_json_lacks_memory(r->json, link_keys[LINK_BANDWIDTH]);
     memcpy(copy, rates, (size_t)count * sizeof *copy);
     link->rates = copy;
     link->rate_count = count;
@@ -350,14 +350,14 @@ stw_status stw_machine_read(stw_json *json, stw_machine **out, stw_error *error)
     *out = NULL;
     stw_machine_reader r = {.json = json};
     machine_head head;
-    if (!read_head(&r, &head)) return STW_ERROR_INPUT;
+    if (!read_head(&r, &head)) return stw_json_status(json);
     const stw_json after = *json;
     int32_t count;
-    if (!count_devices(&r, &head, &count)) return STW_ERROR_INPUT;
+    if (!count_devices(&r, &head, &count)) return stw_json_status(json);
     TRY(stw_machine_create(count, &r.machine, error));
     r.machine->queues = head.queues;
     const bool read = read_sections(&r, &head, error);
-    stw_status status = json->failed ? STW_ERROR_INPUT : STW_ERROR_MEMORY;
+    stw_status status = json->failed ? stw_json_status(json) : STW_ERROR_MEMORY;
     if (read) status = stw_machine_finish(r.machine, error);
     if (status != STW_OK) {
         stw_machine_destroy(r.machine);

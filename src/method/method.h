@@ -1,4 +1,4 @@
-/* Methods: anything that makes a plan. One file each, one table (method.c). */
+/* Methods: anything that makes a plan. One file each; the table and what runs them are method.c. */
 #ifndef STW_METHOD_METHOD_H
 #define STW_METHOD_METHOD_H
 

@@ -91,7 +91,7 @@ static bool full_list(reader *r, const char *list, int64_t count) {
 static bool read_ints(reader *r, const char *name, int64_t least, int64_t **out) {
     int64_t i = 0;
     *out = STW_NEW(&r->scratch, int64_t, r->graph->N);
-    if (*out == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (*out == NULL) return stw_json_lacks_memory(&r->json, "a list of the plan");
     if (!stw_json_array(&r->json)) return false;
     for (; stw_json_item(&r->json); i++) {
         if (!in_list(r, name, i) || !stw_json_int64(&r->json, &(*out)[i])) return false;
@@ -106,7 +106,7 @@ static bool read_ints(reader *r, const char *name, int64_t least, int64_t **out)
 static bool read_priorities(reader *r) {
     int64_t i = 0;
     r->priority = STW_NEW(&r->scratch, double, r->graph->N);
-    if (r->priority == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (r->priority == NULL) return stw_json_lacks_memory(&r->json, "a list of the plan");
     if (!stw_json_array(&r->json)) return false;
     for (; stw_json_item(&r->json); i++) {
         if (!in_list(r, "priority", i) || !stw_json_double(&r->json, &r->priority[i])) return false;
@@ -118,7 +118,7 @@ static bool read_priorities(reader *r) {
 static bool read_order(reader *r, int64_t d) {
     if (stw_json_peek(&r->json) == STW_JSON_NULL) return stw_json_null(&r->json);
     int64_t *list = STW_NEW(&r->scratch, int64_t, r->graph->N);
-    if (list == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (list == NULL) return stw_json_lacks_memory(&r->json, "an order");
     int64_t count = 0;
     if (!stw_json_array(&r->json)) return false;
     for (; stw_json_item(&r->json); count++) {
@@ -135,7 +135,7 @@ static bool read_orders(reader *r) {
     r->order_count = 0;
     r->order = STW_NEW(&r->scratch, int64_t *, STW_MAX_DEVICES);
     r->order_length = STW_NEW(&r->scratch, int64_t, STW_MAX_DEVICES);
-    if (r->order_length == NULL) return stw_json_fail(&r->json, "out of memory");
+    if (r->order_length == NULL) return stw_json_lacks_memory(&r->json, "the orders");
     if (stw_json_peek(&r->json) == STW_JSON_NULL) return stw_json_null(&r->json);
     if (!stw_json_array(&r->json)) return false;
     for (; stw_json_item(&r->json); r->order_count++) {

@@ -9,10 +9,13 @@
 #include "base/str.h"
 #include "policy/policy.h"
 
+#define STW_TENSOR_MAGIC "STWPOLCY"
+enum { STW_TENSOR_MAGIC_BYTES = 8, STW_TENSOR_VERSION = 1, STW_TENSOR_MOST_DIMENSIONS = 64, STW_TENSOR_MOST_NAME = 63 };
+
 typedef enum stw_tensor_type { STW_TENSOR_F32, STW_TENSOR_F64, STW_TENSOR_I32, STW_TENSOR_I64 } stw_tensor_type;
 
 typedef struct stw_tensor {
-    char name[64];
+    char name[STW_TENSOR_MOST_NAME + 1];
     stw_tensor_type type;
     int64_t rows, cols;
     const void *data; /* host */
@@ -21,12 +24,15 @@ typedef struct stw_tensor {
 typedef struct stw_tensor_file {
     int32_t dimension_count;
     struct {
-        char name[64];
+        char name[STW_TENSOR_MOST_NAME + 1];
         int64_t value;
-    } dimension[64];
+    } dimension[STW_TENSOR_MOST_DIMENSIONS];
     int32_t count;
     stw_tensor *tensor; /* (count) */
 } stw_tensor_file;
+
+const char *stw_tensor_type_name(stw_tensor_type type);
+int64_t stw_tensor_bytes(const stw_tensor *tensor);
 
 /* Written aside and renamed. */
 stw_status stw_tensor_file_write(const stw_tensor_file *file, const char *path, stw_error *error);

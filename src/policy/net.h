@@ -28,7 +28,7 @@ struct stw_net {
     /* The heads; those that the config does not name are not declared. */
     stw_linear_layer steer, nudge, class_, fusion;
     stw_linear_layer steer_own, fusion_own;                     /* x0 -> knobs: what a row is, beside what it sees */
-    stw_linear_layer steer_common, nudge_common, fusion_common; /* of the graph: what all rows have in common (spread.c) */
+    stw_linear_layer steer_common, nudge_common, fusion_common; /* of the graph: what all rows have in common (heads.c) */
     stw_linear_layer query[2], device[2];                       /* -> score_width -> score_width */
 };
 
@@ -105,12 +105,6 @@ stw_status stw_next_task_forward(stw_pass *pass, const stw_task_kept *before, st
                                  stw_tape *tape, stw_error *error);
 stw_status stw_next_task_backward(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_h,
                                   void *d_before, stw_error *error);
-/* action.c: what the decisions of `before` add to x, (rows of the task, width). Backward: from d_x to the layers, and d_device.
- */
-stw_status stw_action_forward(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
-                              stw_tape *tape, void *x, stw_error *error);
-stw_status stw_action_backward(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_x,
-                               stw_error *error);
 
 /* The heads, from h to `out`. Backward: d_out on the backend, overwritten; d_h is added to, by the schedule written. */
 stw_status stw_fusion_head_forward(stw_pass *pass, stw_error *error);
@@ -123,8 +117,8 @@ stw_status stw_schedule_head_backward(stw_pass *pass, void *d_out, void *d_h, st
 stw_status stw_fusion_on_host(stw_pass *pass, double *out, stw_error *error);
 stw_status stw_placement_on_host(stw_pass *pass, double *out, stw_error *error);
 stw_status stw_schedule_on_host(stw_pass *pass, double *out, stw_error *error);
-/* spread.c: raw: (sequences * M, dims) on the backend, out: the same on the host. Backward: from d_out on the host; takes d_raw
- * from the tape of the backward pass and adds to d_graph. */
+/* The spread of real numbers, raw: (sequences * M, dims) on the backend, out: the same on the host. Backward: from d_out on the
+ * host; takes d_raw from the tape of the backward pass and adds to d_graph. */
 stw_status stw_spread_forward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,
                               double *out, stw_error *error);
 stw_status stw_spread_backward(stw_pass *pass, const stw_linear_layer *layer, const void *raw, int32_t sequences, int32_t dims,

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "policy/checkpoint.h"
 #include "policy/net.h"
-#include "policy/tensor.h"
 
 typedef struct {
     const char *name;

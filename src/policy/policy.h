@@ -17,7 +17,7 @@
  *   h_1  = block(norm(h_f W_x + h_f + action(a_f) W_a))  placement: K samples of a_f, so (K * M, width)
  *   and each of them goes on to one sample of the schedule
  *
- *   spread(z), of a head that gives real numbers; per dimension, over the M rows of a sequence (spread.c):
+ *   spread(z), of a head that gives real numbers; per dimension, over the M rows of a sequence (heads.c):
  *   z    = h W, of placement and fusion h W + x0 W_own (M, dims), no bias; what a row sees, and what it is
  *   n    = (z - mean z) / deviation of z               0 where all rows are equal
  *   s, l = halves of C g + c                           (dims) each; both start as 0

@@ -1,6 +1,153 @@
 /* The tasks: one recurrent attention block with shared weights, run once per task. */
 #include "policy/net.h"
 
+/* How the decisions of a task reach the next one: embedded, then through W_a (`task.action`). */
+
+/* ---- decisions that are real numbers: knobs of the placement, nudges of fusion ---- */
+
+/* Both layers are linear, so that one takes their place, with the weights W_a A and W_a a, where A and a are those of the layer
+ * that embeds. */
+static stw_status add_reals(stw_pass *pass, const stw_linear_layer *layer, stw_task_kept *task, const double *action,
+                            stw_tape *tape, void *x, stw_error *error) {
+    const stw_net *net = pass->net;
+    stw_backend *b = net->backend;
+    const int32_t rows = task->sequences * pass->input.M, width = net->config.width, dims = layer->in;
+    stw_action_kept *kept = &task->action;
+    void *outer = stw_parameter_value(&net->p, net->task_action.weight), *inner = stw_parameter_value(&net->p, layer->weight);
+    TRY(stw_tape_reals(tape, (int64_t)rows * dims, &kept->reals, error));
+    TRY(stw_tape_reals(tape, (int64_t)width * dims, &kept->weight, error));
+    TRY(stw_tape_reals(tape, width, &kept->bias, error));
+    stw_reals_in(b, kept->reals, action, (int64_t)rows * dims, pass->scratch);
+    b->linear_back(b, width, dims, width, inner, inner, NULL, false, outer, false, kept->weight, NULL, NULL);
+    b->linear(b, 1, width, width, stw_parameter_value(&net->p, layer->bias), outer, NULL, false, false, kept->bias);
+    b->linear(b, rows, dims, width, kept->reals, kept->weight, kept->bias, true, false, x);
+    return STW_OK;
+}
+
+static stw_status reals_back(stw_pass *pass, const stw_linear_layer *layer, const stw_task_kept *task, void *d_x,
+                             stw_error *error) {
+    stw_net *net = pass->net;
+    stw_backend *b = net->backend;
+    const int32_t rows = task->sequences * pass->input.M, width = net->config.width, dims = layer->in;
+    const stw_action_kept *kept = &task->action;
+    void *outer = stw_parameter_value(&net->p, net->task_action.weight), *inner = stw_parameter_value(&net->p, layer->weight);
+    void *d_outer = stw_parameter_gradient(&net->p, net->task_action.weight);
+    void *d_weight = NULL, *d_bias = NULL;
+    TRY(stw_tape_zeros(b, pass->layer_tape, (int64_t)width * dims, &d_weight, error));
+    TRY(stw_tape_zeros(b, pass->layer_tape, width, &d_bias, error));
+    b->linear_back(b, rows, dims, width, kept->reals, kept->weight, NULL, false, d_x, false, NULL, d_weight, d_bias);
+    b->linear(b, width, dims, width, d_weight, inner, NULL, true, false, d_outer);
+    b->linear_back(b, width, dims, width, d_weight, inner, NULL, false, outer, false, NULL,
+                   stw_parameter_gradient(&net->p, layer->weight), NULL);
+    b->linear_back(b, 1, width, width, stw_parameter_value(&net->p, layer->bias), outer, NULL, false, d_bias, true,
+                   stw_parameter_gradient(&net->p, layer->bias), d_outer, NULL);
+    return STW_OK;
+}
+
+/* ---- decisions that are choices: devices, classes of fusion ---- */
+
+static stw_status hold_choices(stw_pass *pass, stw_task_kept *task, const double *action, const char *what, int32_t choices,
+                               stw_tape *tape, stw_error *error) {
+    stw_backend *b = pass->net->backend;
+    stw_arena scratch = pass->scratch;
+    const int64_t rows = (int64_t)task->sequences * pass->input.M;
+    int32_t *choice = NULL;
+    STW_TRY_NEW(&scratch, choice, rows, error);
+    for (int64_t r = 0; r < rows; r++) {
+        if (!(action[r] >= 0.0 && action[r] < choices))
+            return stw_fail(error, STW_ERROR_INPUT, "sample %d, row %d: %s %g; there are %d", (int)(r / pass->input.M),
+                            (int)(r % pass->input.M), what, action[r], choices);
+        choice[r] = (int32_t)action[r];
+    }
+    TRY(stw_tape_indices(tape, rows, &task->action.choice, error));
+    b->copy_in(b, task->action.choice, choice, rows * (int64_t)sizeof *choice);
+    return STW_OK;
+}
+
+/* The layers are linear, so they run once per choice, embedded: (choices, width), and rows take their choice's result. */
+static stw_status add_choices(stw_pass *pass, stw_task_kept *task, int32_t choices, stw_tape *tape, void *x, stw_error *error) {
+    const stw_net *net = pass->net;
+    stw_backend *b = net->backend;
+    const int32_t rows = task->sequences * pass->input.M, width = net->config.width;
+    void *taken = NULL;
+    TRY(stw_tape_reals(tape, (int64_t)choices * width, &task->action.terms, error));
+    stw_tape_reset(pass->layer_tape);
+    TRY(stw_tape_reals(pass->layer_tape, (int64_t)rows * width, &taken, error));
+    stw_linear_forward(&net->task_action, &net->p, choices, task->action.embedded, false, task->action.terms);
+    b->embed(b, rows, width, task->action.terms, task->action.choice, taken);
+    b->add_scaled(b, (int64_t)rows * width, 1.0, taken, x);
+    return STW_OK;
+}
+
+/* d_embedded: (choices, width), added to if `add`. */
+static stw_status choices_back(stw_pass *pass, const stw_task_kept *task, int32_t choices, const void *d_x, bool add,
+                               void *d_embedded, stw_error *error) {
+    stw_net *net = pass->net;
+    stw_backend *b = net->backend;
+    const int32_t rows = task->sequences * pass->input.M, width = net->config.width;
+    void *d_terms = NULL;
+    TRY(stw_tape_zeros(b, pass->layer_tape, (int64_t)choices * width, &d_terms, error));
+    b->embed_back(b, rows, width, choices, task->action.choice, d_x, d_terms);
+    stw_linear_backward(&net->task_action, &net->p, choices, task->action.embedded, NULL, d_terms, add, d_embedded);
+    return STW_OK;
+}
+
+static stw_status add_devices(stw_pass *pass, stw_task_kept *task, const double *action, stw_tape *tape, void *x,
+                              stw_error *error) {
+    const stw_net *net = pass->net;
+    const int32_t D = pass->input.D;
+    TRY(hold_choices(pass, task, action, "device", D, tape, error));
+    TRY(stw_tape_reals(tape, (int64_t)D * net->config.width, &task->action.embedded, error));
+    stw_linear_forward(&net->action, &net->p, D, pass->device, false, task->action.embedded);
+    return add_choices(pass, task, D, tape, x, error);
+}
+
+static stw_status devices_back(stw_pass *pass, const stw_task_kept *task, const void *d_x, stw_error *error) {
+    stw_net *net = pass->net;
+    const int32_t D = pass->input.D;
+    void *d_embedded = NULL;
+    TRY(stw_tape_reals(pass->layer_tape, (int64_t)D * net->config.width, &d_embedded, error));
+    TRY(choices_back(pass, task, D, d_x, false, d_embedded, error));
+    stw_linear_backward(&net->action, &net->p, D, pass->device, NULL, d_embedded, true, pass->d_device);
+    return STW_OK;
+}
+
+static stw_status add_classes(stw_pass *pass, stw_task_kept *task, const double *action, stw_tape *tape, void *x,
+                              stw_error *error) {
+    const stw_net *net = pass->net;
+    TRY(hold_choices(pass, task, action, "fusion class", net->config.fusion_classes, tape, error));
+    task->action.embedded = stw_parameter_value(&net->p, net->fusion_table);
+    return add_choices(pass, task, net->config.fusion_classes, tape, x, error);
+}
+
+/* ---- decisions of either kind ---- */
+
+/* What the decisions of `before` add to x, (rows of the task, width). */
+static stw_status add_action(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
+                             stw_tape *tape, void *x, stw_error *error) {
+    const stw_net *net = pass->net;
+    const bool of_fusion = before == &pass->fusion;
+    if (of_fusion && net->config.fusion == STW_FUSION_HEAD_CLASS) return add_classes(pass, task, action, tape, x, error);
+    if (of_fusion) return add_reals(pass, &net->fusion_action, task, action, tape, x, error);
+    if (net->config.placement == STW_PLACEMENT_DEVICE) return add_devices(pass, task, action, tape, x, error);
+    return add_reals(pass, &net->action, task, action, tape, x, error);
+}
+
+/* From d_x to the layers, and d_device. */
+static stw_status action_back(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_x,
+                              stw_error *error) {
+    const stw_net *net = pass->net;
+    const bool of_fusion = before == &pass->fusion;
+    if (of_fusion && net->config.fusion == STW_FUSION_HEAD_CLASS)
+        return choices_back(pass, task, net->config.fusion_classes, d_x, true, stw_parameter_gradient(&net->p, net->fusion_table),
+                            error);
+    if (of_fusion) return reals_back(pass, &net->fusion_action, task, d_x, error);
+    if (net->config.placement == STW_PLACEMENT_DEVICE) return devices_back(pass, task, d_x, error);
+    return reals_back(pass, &net->action, task, d_x, error);
+}
+
+/* ---- the block ---- */
+
 static int32_t rows_of(const stw_pass *pass, const stw_task_kept *task) { return task->sequences * pass->input.M; }
 
 static stw_status allocate(stw_pass *pass, stw_task_kept *task, stw_tape *tape, stw_error *error) {
@@ -87,7 +234,7 @@ stw_status stw_next_task_forward(stw_pass *pass, const stw_task_kept *before, st
                                  stw_tape *tape, stw_error *error) {
     TRY(allocate(pass, task, tape, error));
     TRY(carry_over(pass, before, task, tape, error));
-    TRY(stw_action_forward(pass, before, task, action, tape, task->x, error));
+    TRY(add_action(pass, before, task, action, tape, task->x, error));
     return run_block(pass, task, NULL, tape, error);
 }
 
@@ -95,6 +242,6 @@ stw_status stw_next_task_backward(stw_pass *pass, const stw_task_kept *before, c
                                   void *d_before, stw_error *error) {
     void *d_z = NULL;
     TRY(block_back(pass, task, d_h, &d_z, error));
-    TRY(stw_action_backward(pass, before, task, d_z, error));
+    TRY(action_back(pass, before, task, d_z, error));
     return carry_back(pass, before, task, d_z, d_before, error);
 }

@@ -318,6 +318,9 @@ static stw_status check_owner(const stw_pretrain *p, const stw_tensor_file *file
     if (!stw_tensor_file_dimension(file, "adam_step", &step))
         return stw_fail(error, STW_ERROR_INPUT, "has the network alone, and no state to go on from; start again");
     TRY(stw_kept_check(kept, keep_all(p, kept), file, error));
+    if (evaluations < 0)
+        return stw_fail(error, STW_ERROR_INPUT, "says that %lld evaluations were made; the file is damaged, start again",
+                        (long long)evaluations);
     if (update < 0 || update > updates || (update % p->settings.visits != 0 && update != updates))
         return stw_fail(error, STW_ERROR_INPUT, "ends after %lld updates, where nothing can go on", (long long)update);
     if (!stw_tensor_file_dimension(file, "pretrain.corpus", &corpus) || corpus != corpus_key(p))

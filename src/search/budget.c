@@ -5,12 +5,15 @@
 /* The whole itself from 1 on: it may be too large for a double. */
 static int64_t round_down(int64_t left, double share) { return share < 1.0 ? (int64_t)(share * (double)left) : left; }
 
+/* Never more than all of it. */
 static int64_t share_of(int64_t left, double share, stw_share_rounding rounding) {
+    if (left == 0 || share >= 1.0) return left;
+    const int64_t down = round_down(left, share);
     switch (rounding) {
-        case STW_SHARE_UP: return (int64_t)ceil(share * (double)left);
-        case STW_SHARE_ONE_MORE: return 1 + round_down(left, share);
-        case STW_SHARE_BESIDE_ONE: return 1 + round_down(left > 0 ? left - 1 : 0, share);
-        default: return round_down(left, share);
+        case STW_SHARE_UP: return down + (share * (double)left > (double)down && down < left);
+        case STW_SHARE_ONE_MORE: return down + (down < left);
+        case STW_SHARE_BESIDE_ONE: return 1 + round_down(left - 1, share);
+        default: return down;
     }
 }
 

@@ -22,7 +22,7 @@ typedef struct stw_budget { /* 0: no such limit */
     stw_moment began; /* of a share: progress counts from here */
 } stw_budget;
 
-/* Evaluations are whole. Of `left` of them a share is: */
+/* Evaluations are whole. Of `left` of them a share is, at most all of them: */
 typedef enum stw_share_rounding {
     STW_SHARE_DOWN,       /* rounded down; may be none */
     STW_SHARE_UP,         /* rounded up */

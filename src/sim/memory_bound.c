@@ -143,6 +143,119 @@ static int64_t largest_of_block(const problem *p, const int32_t *block, int32_t 
     return largest;
 }
 
+/* ---- sets of tasks ---- */
+
+/* On one device: whatever the order, one of a set of tasks is the first to run. While it runs, all others of the set are still to
+ * come, which leaves less choice than the task alone has. So the least cut (see memory_cut.c) of the cheapest task to run first
+ * is a bound; so is that of the cheapest to run last. Sums of gradients are the example: each sum could wait until all others
+ * are done, but one cannot. */
+
+enum { MAX_SETS = 12, MAX_FIRST = 48 /* tasks of a set that may be the first */ };
+
+typedef struct {
+    const problem *p;
+    int64_t *work;  /* steps that may be taken; falls */
+    bool first;     /* the first of a set, else the last */
+    int64_t *need;  /* (T) bytes that a task reads and writes */
+    int32_t *stage; /* (T) for the cut */
+    int32_t *queue; /* (T) */
+    int32_t candidate[MAX_FIRST];
+} sets;
+
+static void find_need(sets *q) {
+    const stw_sequences *s = &q->p->s;
+    for (int32_t t = 0; t < s->T; t++) {
+        q->need[t] = 0;
+        for (int32_t r = s->read_start[t]; r < s->read_start[t + 1]; r++) q->need[t] += s->bytes[s->read[r]];
+    }
+    for (int32_t v = 0; v < s->V; v++) {
+        if (s->writer[v] >= 0) q->need[s->writer[v]] += s->bytes[v];
+    }
+}
+
+static bool is_in(const sets *q, int32_t task, int64_t least) { return q->p->lasts[task] && q->need[task] >= least; }
+
+/* Marks in `stage` what must run after (for the last of a set: before) the tasks of the set, `but` left out, and these. */
+static void mark_rest(const sets *q, int64_t least, int32_t but) {
+    const stw_sequences *s = &q->p->s;
+    const int32_t *start = q->first ? s->after_start : s->before_start, *item = q->first ? s->after : s->before;
+    const int32_t rest = q->first ? 1 : 0, free = 1 - rest;
+    int32_t count = 0;
+    for (int32_t t = 0; t < s->T; t++) {
+        const bool in = t != but && is_in(q, t, least);
+        q->stage[t] = in ? rest : free;
+        if (in) q->queue[count++] = t;
+    }
+    for (int32_t k = 0; k < count; k++) {
+        for (int32_t i = start[q->queue[k]]; i < start[q->queue[k] + 1]; i++) {
+            if (q->stage[item[i]] == rest) continue;
+            q->stage[item[i]] = rest;
+            q->queue[count++] = item[i];
+        }
+    }
+}
+
+/* Those that no other of the set must precede (or follow); -1 if they are too many. Uses `stage`. */
+static int32_t list_candidates(sets *q, int64_t least) {
+    const stw_sequences *s = &q->p->s;
+    const int32_t *start = q->first ? s->before_start : s->after_start, *item = q->first ? s->before : s->after;
+    int32_t count = 0;
+    for (int32_t k = 0; k < s->T; k++) { /* stage: 1 if some of the set comes before it, or is it */
+        const int32_t t = q->p->order[q->first ? k : s->T - 1 - k];
+        int32_t behind = 0;
+        for (int32_t i = start[t]; i < start[t + 1]; i++) behind |= q->stage[item[i]];
+        q->stage[t] = behind;
+        if (behind || !is_in(q, t, least)) continue;
+        q->stage[t] = 1;
+        if (count == MAX_FIRST) return -1;
+        q->candidate[count++] = t;
+    }
+    return count;
+}
+
+static stw_status try_set(sets *q, int64_t least, stw_arena scratch, int64_t *bytes, stw_error *error) {
+    int64_t cheapest = INT64_MAX;
+    const int32_t count = list_candidates(q, least);
+    for (int32_t k = 0; k < count && cheapest > *bytes; k++) {
+        stw_cut cut = {.bytes = q->p->s.bytes, .stage = q->stage, .work = q->work};
+        mark_rest(q, least, q->candidate[k]);
+        TRY(stw_cut_find(&q->p->s, q->candidate[k], &cut, scratch, error));
+        if (cut.held < cheapest) cheapest = cut.held;
+    }
+    if (count > 0 && cheapest > *bytes) *bytes = cheapest;
+    return STW_OK;
+}
+
+static int by_falling_bytes(const void *left, const void *right) {
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a > b ? -1 : a < b;
+}
+
+/* Raises *bytes (parameters and buffers left out) to what sets of tasks show. */
+static stw_status raise_by_sets(const problem *p, int64_t *work, stw_arena scratch, int64_t *bytes, stw_error *error) {
+    const int32_t T = p->s.T;
+    sets q = {.p = p, .work = work};
+    int64_t *sorted;
+    STW_TRY_NEW(&scratch, q.need, T, error);
+    STW_TRY_NEW(&scratch, q.stage, T, error);
+    STW_TRY_NEW(&scratch, q.queue, T, error);
+    STW_TRY_NEW(&scratch, sorted, T, error);
+    find_need(&q);
+    for (int32_t t = 0; t < T; t++) sorted[t] = q.need[t];
+    qsort(sorted, (size_t)T, sizeof *sorted, by_falling_bytes);
+    for (int32_t k = 0, count = 0; k<T && * work> 0 && count < MAX_SETS; k++) {
+        if (sorted[k] == 0 || (k + 1 < T && sorted[k + 1] == sorted[k])) continue;
+        count++;
+        for (int first = 0; first < 2; first++) {
+            q.first = first == 1;
+            TRY(try_set(&q, sorted[k], scratch, bytes, error));
+        }
+    }
+    return STW_OK;
+}
+
+/* ---- the largest ---- */
+
 typedef struct {
     int64_t held;
     int32_t task;
@@ -158,10 +271,7 @@ static int by_falling_held(const void *left, const void *right) {
 static stw_status raise_by_cuts(const problem *p, const ranked *rank, int32_t count, stw_arena scratch, int64_t *bytes,
                                 stw_error *error) {
     int64_t work = MAX_CUT_WORK;
-    if (p->D == 1 && count > 0 && rank[0].held > *bytes) {
-        const stw_bound_sets sets = {.s = &p->s, .lasts = p->lasts, .order = p->order, .work = &work};
-        TRY(stw_bound_by_sets(&sets, scratch, bytes, error));
-    }
+    if (p->D == 1 && count > 0 && rank[0].held > *bytes) TRY(raise_by_sets(p, &work, scratch, bytes, error));
     for (int32_t k = 0; k < count && rank[k].held > *bytes && work > 0; k++) {
         stw_cut cut = {.bytes = p->least_bytes, .work = &work};
         TRY(stw_cut_find(&p->s, rank[k].task, &cut, scratch, error));

@@ -1,15 +1,12 @@
 /* The simulator: (graph, machine, plan) -> timeline. docs/simulator.md states what it computes, rule by rule.
  *
- * simulate.c      one evaluation: is the plan valid, what does the loop say
- * simulator.c     what is computed once; the tasks that a plan makes; where nodes go that must be with others
+ * simulator.c     what is computed once; the tasks that a plan makes; one evaluation: is the plan valid, what does the loop say
  * engine.c        the event loop
  * queues.h        its three priority queues
  * charges.c       what transfers take of the devices' own time
- * bounds.c        heads, tails and work: what no times can beat
- * load.c          the load of each device
+ * bounds.c        the bounds that stand beside every result: heads, tails and work
  * memory_bound.c  what no order of the tasks can do without
- * lower_bounds.c  the bounds that stand beside every result
- * score.c         what an evaluation is worth, by the objective
+ * score.c         what an evaluation is worth, by the objective; the load of each device
  * op_times.c      when each op ran, groups or not */
 #ifndef STW_SIM_SIM_H
 #define STW_SIM_SIM_H
@@ -77,7 +74,7 @@ typedef struct stw_run_options {
 stw_status stw_simulator_run(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error);
 
-/* load.c: the load of each device in the last run, (D) picoseconds: its ops and the transfers that it sends and receives. On a
+/* score.c: the load of each device in the last run, (D) picoseconds: its ops and the transfers that it sends and receives. On a
  * machine with a host, each end pays its own hop to or from the host, a value leaves its device once, and the host's load counts
  * no transfers. */
 void stw_workspace_loads_ps(const stw_workspace *workspace, int64_t *load);
@@ -96,8 +93,6 @@ void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan);
 /* Refuses entries that no simulation could make sense of: devices out of range, priorities that are not numbers, groups below
  * -1. Only what is used is looked at. Everything below takes plans that have passed. */
 stw_status stw_simulator_check(const stw_simulator *simulator, const stw_plan *plan, stw_error *error);
-/* The first part of it: the plan is for the simulator's graph and machine. */
-stw_status stw_simulator_check_owner(const stw_simulator *simulator, const stw_plan *plan, stw_error *error);
 /* The tasks that a plan makes, built in the arena or borrowed from the simulator; `reason` tells if its groups are illegal. */
 stw_status stw_simulator_tasks(const stw_simulator *simulator, const stw_plan *plan, stw_arena *arena, stw_tasks *room,
                                const stw_tasks **out, stw_str *reason, stw_error *error);

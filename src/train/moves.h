@@ -1,5 +1,5 @@
 /* Moves: groups of units that go to another device together, as a round proposes them. The network sees what each would mean
- * (feature/proposal.c) and says how promising it is; that is learnt from moves that were tried, one by one, as a yes or no. A
+ * (feature/pair.c) and says how promising it is; that is learnt from moves that were tried, one by one, as a yes or no. A
  * plan is made of the round's plan by moving; nothing else in it changes. */
 #ifndef STW_TRAIN_MOVES_H
 #define STW_TRAIN_MOVES_H

@@ -417,6 +417,58 @@ TEST(faults, onnx) {
     stw_arena_destroy(&arena);
 }
 
+/* JSON: what fails for want of memory is no fault of the file. */
+static stw_status check_memory_alone(stw_status status, const stw_error *error) {
+    if (status != STW_OK) CHECK_EQ_INT(status, STW_ERROR_MEMORY);
+    if (status != STW_OK) CHECK_EQ_INT(error->status, STW_ERROR_MEMORY);
+    return status;
+}
+
+static stw_status run_machine(const void *context, stw_error *error) {
+    const char *text = context;
+    stw_machine *machine = NULL;
+    const stw_status status = stw_machine_parse(text, strlen(text), "machine", &machine, error);
+    stw_machine_destroy(machine);
+    return check_memory_alone(status, error);
+}
+
+TEST(faults, machine) {
+    open_folder();
+    sweep(run_machine,
+          "{\"format\":\"machine\",\"version\":1,\"name\":\"m\\u0041\",\"devices\":[{\"name\":\"a\",\"kind\":\"h200\"},"
+          "{\"name\":\"b\",\"kind\":\"h200\"}],\"links\":[{\"from\":\"a\",\"to\":\"b\",\"latency_us\":1,\"bus\":\"x\","
+          "\"bandwidth_bytes_per_s\":[[1000,1e9],[1000000,2e9]]}]}",
+          1000);
+    close_folder();
+}
+
+static stw_status run_plan_file(const void *context, stw_error *error) {
+    const char *text =
+        "{\"format\":\"plan\",\"version\":1,\"device\":[0,0,1],\"priority\":[3,2,1],\"group\":[-1,1,2],"
+        "\"order\":[[1],[2]]}";
+    stw_graph *graph = NULL;
+    stw_machine *machine = NULL;
+    stw_plan *plan = NULL;
+    stw_status status = stw_graph_parse(context, strlen(context), "graph", NULL, &graph, error);
+    if (status == STW_OK) status = stw_machine_open("h200x2", &machine, error);
+    if (status == STW_OK) status = stw_plan_parse(text, strlen(text), "plan", graph, machine, &plan, error);
+    stw_plan_destroy(plan);
+    stw_machine_destroy(machine);
+    stw_graph_destroy(graph);
+    return check_memory_alone(status, error);
+}
+
+TEST(faults, graph_and_plan) {
+    open_folder();
+    sweep(run_plan_file,
+          "{\"format\":\"opgraph\",\"version\":1,\"name\":\"g\",\"outputs\":[2],\"nodes\":["
+          "{\"id\":0,\"name\":\"x\",\"op\":\"input\",\"inputs\":[],\"dtype\":\"f32\",\"shape\":[8]},"
+          "{\"id\":1,\"name\":\"y\",\"op\":\"relu\",\"inputs\":[0],\"dtype\":\"f32\",\"shape\":[8]},"
+          "{\"id\":2,\"name\":\"z\",\"op\":\"relu\",\"inputs\":[1],\"dtype\":\"f32\",\"shape\":[8]}]}",
+          1000);
+    close_folder();
+}
+
 /* ---- graphs that are made, and a policy for many ---- */
 
 static stw_status run_generate(const void *context, stw_error *error) {

@@ -172,7 +172,7 @@ TEST(budget, shares_of_evaluations_by_hand) {
                {0.5, STW_SHARE_BESIDE_ONE, 4}, {0.1, STW_SHARE_DOWN, 0},       {0.1, STW_SHARE_UP, 1},
                {0.1, STW_SHARE_ONE_MORE, 1},   {0.1, STW_SHARE_BESIDE_ONE, 1}, {0.9, STW_SHARE_ONE_MORE, 7},
                {0.9, STW_SHARE_BESIDE_ONE, 6}, {1.0, STW_SHARE_DOWN, 7},       {1.0, STW_SHARE_UP, 7},
-               {1.0, STW_SHARE_ONE_MORE, 8},   {1.0, STW_SHARE_BESIDE_ONE, 7}};
+               {1.0, STW_SHARE_ONE_MORE, 7},   {1.0, STW_SHARE_BESIDE_ONE, 7}, {1.5, STW_SHARE_UP, 7}};
     const stw_budget whole = {.evaluations = 10};
     const stw_moment now = {5.0, 3};
     for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
@@ -183,7 +183,12 @@ TEST(budget, shares_of_evaluations_by_hand) {
     }
     test_context("%s", "");
     const stw_budget two = {.evaluations = 2};
-    CHECK_EQ_INT(stw_budget_share(&two, (stw_moment){0}, 0.4, STW_SHARE_DOWN).evaluations, 1); /* 0 would be no limit */
+    CHECK_EQ_INT(stw_budget_share(&two, (stw_moment){0}, 0.4, STW_SHARE_DOWN).evaluations, 1);         /* 0 would be no limit */
+    for (stw_share_rounding rounding = STW_SHARE_DOWN; rounding <= STW_SHARE_BESIDE_ONE; rounding++) { /* of none there is none */
+        CHECK_EQ_INT(stw_budget_share(&whole, (stw_moment){.evaluations = 10}, 0.5, rounding).evaluations, 10);
+        const stw_budget all = stw_budget_share(&(stw_budget){.evaluations = INT64_MAX}, (stw_moment){0}, 1.0, rounding);
+        CHECK(all.evaluations == INT64_MAX);
+    }
     const stw_budget endless = {0}, most = {.evaluations = INT64_MAX};
     CHECK_EQ_INT(stw_budget_share(&endless, now, 0.5, STW_SHARE_UP).evaluations, 0);
     CHECK_EQ_INT(stw_budget_evaluations_left(&endless, 7), INT64_MAX);

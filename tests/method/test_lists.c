@@ -50,12 +50,39 @@ static bool run_with(small *s, const char *method, stw_settings settings, const 
     return made;
 }
 
+static void add_named(stw_runner *runner, const char *method, bool is_again, stw_result *result, const char *becomes) {
+    stw_entry *entry = NULL;
+    CHECK_EQ_INT(stw_entry_create(method, &entry, NULL), STW_OK);
+    if (is_again) { /* the name of an entry may be one that was made unique before */
+        snprintf(entry->again, sizeof entry->again, "%s", method);
+        entry->candidate.method = entry->again;
+    }
+    CHECK_EQ_INT(stw_runner_add(runner, entry, result, NULL), STW_OK);
+    CHECK_STR(entry->candidate.method, becomes);
+}
+
 static stw_settings plain(void) {
     stw_settings settings;
     CHECK_EQ_INT(stw_settings_read(NULL, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &settings, NULL), STW_OK);
     settings.threads = 1;
     settings.budget_s = 0.0;
     return settings;
+}
+
+TEST(lists, no_two_entries_have_one_name) {
+    small *s = small_open((small_text){.nodes = OP(0, "a", "[]", 1, 2), .device_count = 1});
+    const stw_settings settings = plain();
+    stw_runner *runner = NULL;
+    stw_result result = {.simulator = s->simulator, .best = -1};
+    CHECK_EQ_INT(stw_runner_create(s->simulator, &settings, NULL, &runner, NULL), STW_OK);
+    add_named(runner, "lean", false, &result, "lean");
+    add_named(runner, "lean", false, &result, "lean-2");
+    add_named(runner, "lean", false, &result, "lean-3");
+    add_named(runner, "lean", true, &result, "lean-4");
+    add_named(runner, "lean-2", true, &result, "lean-2-2");
+    stw_runner_destroy(runner);
+    for (int32_t k = 0; k < result.count; k++) stw_entry_destroy(result.entry[k]);
+    small_close(s);
 }
 
 static bool run_method(small *s, const char *method) { return run_with(s, method, plain(), NULL, NULL); }

@@ -1,4 +1,4 @@
-/* policy/spread.c: the means have the shift and the gain that the graph says, its gradients are right up to the bounds of the
+/* policy/heads.c: the means have the shift and the gain that the graph says, its gradients are right up to the bounds of the
  * gain, and rows that are alike do no harm. */
 #include <math.h>
 #include <string.h>

@@ -307,6 +307,11 @@ TEST(pretrain, refuses_what_it_cannot_go_on_from) {
     check_refused(&other, file, "width");
     check_refused(&settings, bare, "no state");
 
+    b.pretrain->evaluations = -1; /* such a file is whole, checksum and all, and says what cannot be */
+    content absurd = saved(&b, true);
+    check_refused(&settings, absurd, "says that -1 evaluations were made; the file is damaged, start again");
+    free(absurd.bytes);
+
     content part = {file.bytes, file.count / 2};
     check_refused(&settings, part, "");
     part.count = file.count - 1;

@@ -4,18 +4,10 @@
 #include <math.h>
 
 #include "sim/charges.h"
-#include "support/small.h"
-#include "test.h"
+#include "support/drawn.h"
 
 #define CHARGED(from, to) LINK_WITH(from, to, 1e6, 0, ",'send_us':1,'receive_us':2")
 #define BOTH_WAYS         CHARGED("d0", "d1") CHARGED("d1", "d0")
-
-static void check_step(const small *s, double step_us, const char *timeline) {
-    CHECK_STR(s->result.message, "");
-    CHECK_EQ_INT(s->result.reason, STW_VALID);
-    CHECK_NEAR(s->result.step_s * 1e6, step_us, 1e-9 * step_us);
-    CHECK_STR(s->timeline, timeline);
-}
 
 static void check_charged(const small *s, double first_us, double second_us) {
     CHECK_EQ_INT(s->workspace->timeline.charged_ps[0], llround(first_us * 1e6));
@@ -56,14 +48,10 @@ TEST(charges, the_smallest_reader_receives_whoever_reads_first) {
                        .links = BOTH_WAYS,
                        .device = "[0,1,1]",
                        .priority = "[0,0,1]"};
-    small *s = small_open(text);
-    check_step(s, 7, "d0: a[0,2)\nd1: y[3,4) x[4,7)\nd0>d1: a[2,3)\n");
-    small_close(s);
+    check_drawn(text, 7, "d0: a[0,2)\nd1: y[3,4) x[4,7)\nd0>d1: a[2,3)\n");
     text.priority = NULL;
     text.order = "[null,[2,1]]";
-    s = small_open(text);
-    check_step(s, 7, "d0: a[0,2)\nd1: y[3,4) x[4,7)\nd0>d1: a[2,3)\n");
-    small_close(s);
+    check_drawn(text, 7, "d0: a[0,2)\nd1: y[3,4) x[4,7)\nd0>d1: a[2,3)\n");
 }
 
 TEST(charges, a_view_is_read_through_to_its_root) {
@@ -102,10 +90,10 @@ TEST(charges, nothing_to_do_and_nothing_to_send_pay_in_full) {
     /* us     0 1 2
      * d0     A             takes no time, and its value no bytes
      * d1     . C C */
-    small *s = small_open((small_text){
-        .nodes = OP(0, "a", "[]", 0, 0) OP(1, "c", "[0]", 0, 0), .device_count = 2, .links = BOTH_WAYS, .device = "[0,1]"});
-    check_step(s, 3, "d0: a[0,1)\nd1: c[1,3)\nd0>d1: a[1,1)\n");
-    small_close(s);
+    check_drawn(
+        (small_text){
+            .nodes = OP(0, "a", "[]", 0, 0) OP(1, "c", "[0]", 0, 0), .device_count = 2, .links = BOTH_WAYS, .device = "[0,1]"},
+        3, "d0: a[0,1)\nd1: c[1,3)\nd0>d1: a[1,1)\n");
 }
 
 TEST(charges, sources_charge_the_receiver_only_and_waits_nobody) {
@@ -128,13 +116,12 @@ TEST(charges, an_update_pays_like_others) {
      * d1     g G
      * d1>d0  . . g
      * d0     . . . u U U        u writes the parameter p in place */
-    small *s = small_open((small_text){
-        .nodes = SOURCE(0, "p", "parameter", 3) OP(1, "g", "[]", 1, 1) OP_WITH(2, "u", "[0,1]", 3, 1, ",'updates':0"),
-        .device_count = 2,
-        .links = BOTH_WAYS,
-        .device = "[0,1,0]"});
-    check_step(s, 6, "d0: u[3,6)\nd1: g[0,2)\nd1>d0: g[2,3)\n");
-    small_close(s);
+    check_drawn((small_text){.nodes = SOURCE(0, "p", "parameter", 3) OP(1, "g", "[]", 1, 1)
+                                 OP_WITH(2, "u", "[0,1]", 3, 1, ",'updates':0"),
+                             .device_count = 2,
+                             .links = BOTH_WAYS,
+                             .device = "[0,1,0]"},
+                6, "d0: u[3,6)\nd1: g[0,2)\nd1>d0: g[2,3)\n");
 }
 
 TEST(charges, a_group_is_one_task_and_pays_for_what_leaves_it) {

@@ -6,15 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/small.h"
-#include "test.h"
-
-static void check_step(const small *s, double step_us, const char *timeline) {
-    CHECK_STR(s->result.message, "");
-    CHECK_EQ_INT(s->result.reason, STW_VALID);
-    CHECK_NEAR(s->result.step_s * 1e6, step_us, 1e-9 * step_us);
-    CHECK_STR(s->timeline, timeline);
-}
+#include "support/drawn.h"
 
 static void check_peaks(const small *s, int64_t first, int64_t second) {
     CHECK_EQ_INT(s->result.peak_bytes[0], first);
@@ -72,24 +64,21 @@ TEST(simulate, device_takes_priority_then_ready_time_then_id) {
      * d1  z
      * d0  e e d c a b     all but d are ready at 0; e outranks all; d, ready at 1, outranks c; c outranks a and b of priority 0,
      *                     of which a, ready at 0 like b, has the smaller id */
-    small *s =
-        small_open((small_text){.nodes = OP(0, "z", "[]", 0, 1) OP(1, "a", "[]", 0, 1) OP(2, "b", "[]", 0, 1)
-                                    OP(3, "c", "[]", 0, 1) OP_WITH(4, "d", "[]", 0, 1, ",'control':[0]") OP(5, "e", "[]", 0, 2),
-                                .device_count = 2,
-                                .device = "[1,0,0,0,0,0]",
-                                .priority = "[0,0,0,0.5,1,2]"});
-    check_step(s, 6, "d0: e[0,2) d[2,3) c[3,4) a[4,5) b[5,6)\nd1: z[0,1)\n");
-    small_close(s);
+    check_drawn((small_text){.nodes = OP(0, "z", "[]", 0, 1) OP(1, "a", "[]", 0, 1) OP(2, "b", "[]", 0, 1) OP(3, "c", "[]", 0, 1)
+                                 OP_WITH(4, "d", "[]", 0, 1, ",'control':[0]") OP(5, "e", "[]", 0, 2),
+                             .device_count = 2,
+                             .device = "[1,0,0,0,0,0]",
+                             .priority = "[0,0,0,0.5,1,2]"},
+                6, "d0: e[0,2) d[2,3) c[3,4) a[4,5) b[5,6)\nd1: z[0,1)\n");
     /* us  0 1 2 3
      * d1  z z
      * d0  f f b a         a waits for z, b and f are ready at 0: at 2, b has been ready for longer, a has the smaller id */
-    s = small_open((small_text){.nodes = OP(0, "z", "[]", 0, 2) OP_WITH(1, "a", "[]", 0, 1, ",'control':[0]")
-                                    OP(2, "b", "[]", 0, 1) OP(3, "f", "[]", 0, 2),
-                                .device_count = 2,
-                                .device = "[1,0,0,0]",
-                                .priority = "[0,0,0,7]"});
-    check_step(s, 4, "d0: f[0,2) b[2,3) a[3,4)\nd1: z[0,2)\n");
-    small_close(s);
+    check_drawn((small_text){.nodes = OP(0, "z", "[]", 0, 2) OP_WITH(1, "a", "[]", 0, 1, ",'control':[0]") OP(2, "b", "[]", 0, 1)
+                                 OP(3, "f", "[]", 0, 2),
+                             .device_count = 2,
+                             .device = "[1,0,0,0]",
+                             .priority = "[0,0,0,7]"},
+                4, "d0: f[0,2) b[2,3) a[3,4)\nd1: z[0,2)\n");
 }
 
 TEST(simulate, queued_channel_goes_by_priority) {
@@ -103,18 +92,14 @@ TEST(simulate, queued_channel_goes_by_priority) {
                        .device = "[0,0,0,1,1,1]",
                        .priority = "[0,1,2,0,0,0]",
                        .order = "[[0,1,2],null]"};
-    small *s = small_open(text);
-    check_step(s, 11, "d0: a[0,1) b[1,2) c[2,3)\nd1: x[5,6) z[8,9) y[10,11)\nd0>d1: a[1,5) c[5,8) b[8,10)\n");
-    small_close(s);
+    check_drawn(text, 11, "d0: a[0,1) b[1,2) c[2,3)\nd1: x[5,6) z[8,9) y[10,11)\nd0>d1: a[1,5) c[5,8) b[8,10)\n");
     /* us     0 1 2 3 4 5 6 7 8 9 10
      * d0     a c b
      * d0>d1  . a a a a c c c b b      alike in priority: c was ready first, though b has the smaller id
      * d1     . . . . . x . . z . y    */
     text.priority = NULL;
     text.order = "[[0,2,1],null]";
-    s = small_open(text);
-    check_step(s, 11, "d0: a[0,1) c[1,2) b[2,3)\nd1: x[5,6) z[8,9) y[10,11)\nd0>d1: a[1,5) c[5,8) b[8,10)\n");
-    small_close(s);
+    check_drawn(text, 11, "d0: a[0,1) c[1,2) b[2,3)\nd1: x[5,6) z[8,9) y[10,11)\nd0>d1: a[1,5) c[5,8) b[8,10)\n");
 }
 
 TEST(simulate, all_that_ends_at_an_instant_ends_before_anything_starts) {
@@ -126,13 +111,9 @@ TEST(simulate, all_that_ends_at_an_instant_ends_before_anything_starts) {
                        .device_count = 2,
                        .device = "[1,0,0,0]",
                        .priority = "[0,9,5,0]"};
-    small *s = small_open(text);
-    check_step(s, 4, "d0: f[0,2) b[2,3) c[3,4)\nd1: z[0,2)\n");
-    small_close(s);
+    check_drawn(text, 4, "d0: f[0,2) b[2,3) c[3,4)\nd1: z[0,2)\n");
     text.device = "[0,1,1,1]";
-    s = small_open(text);
-    check_step(s, 4, "d0: z[0,2)\nd1: f[0,2) b[2,3) c[3,4)\n");
-    small_close(s);
+    check_drawn(text, 4, "d0: z[0,2)\nd1: f[0,2) b[2,3) c[3,4)\n");
 }
 
 TEST(simulate, channels_of_the_two_directions_are_two) {
@@ -141,12 +122,11 @@ TEST(simulate, channels_of_the_two_directions_are_two) {
      * d0>d1  . a a a
      * d1>d0  . b b b
      * d1     b . . . x    */
-    small *s = small_open(
+    check_drawn(
         (small_text){.nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0]", 0, 1) OP(3, "y", "[1]", 0, 1),
                      .device_count = 2,
-                     .device = "[0,1,1,0]"});
-    check_step(s, 5, "d0: a[0,1) y[4,5)\nd1: b[0,1) x[4,5)\nd0>d1: a[1,4)\nd1>d0: b[1,4)\n");
-    small_close(s);
+                     .device = "[0,1,1,0]"},
+        5, "d0: a[0,1) y[4,5)\nd1: b[0,1) x[4,5)\nd0>d1: a[1,4)\nd1>d0: b[1,4)\n");
 }
 
 #define BUS ",'bus':'b'"
@@ -166,9 +146,7 @@ TEST(simulate, shared_bus) {
      * d0>d1  . a a                    all three wait at 1: a goes before b (its id is smaller), and to d1 before d2
      * d0>d2  . . . a a
      * d1>d0  . . . . . b b b          a pair of its own, but the same bus */
-    small *s = small_open(bus_text);
-    check_step(s, 9, "d0: a[0,1) z[8,9)\nd1: b[0,1) y[3,4)\nd2: x[5,6)\nd0>d1: a[1,3)\nd0>d2: a[3,5)\nd1>d0: b[5,8)\n");
-    small_close(s);
+    check_drawn(bus_text, 9, "d0: a[0,1) z[8,9)\nd1: b[0,1) y[3,4)\nd2: x[5,6)\nd0>d1: a[1,3)\nd0>d2: a[3,5)\nd1>d0: b[5,8)\n");
 }
 
 TEST(simulate, contention_none) {
@@ -181,20 +159,17 @@ TEST(simulate, contention_none) {
      * d1>d0  . b b b                  the same with contention none: the bus has no meaning */
     small_text text = bus_text;
     text.contention = "none";
-    small *s = small_open(text);
-    check_step(s, 5, "d0: a[0,1) z[4,5)\nd1: b[0,1) y[3,4)\nd2: x[3,4)\nd0>d1: a[1,3)\nd0>d2: a[1,3)\nd1>d0: b[1,4)\n");
-    small_close(s);
+    check_drawn(text, 5, "d0: a[0,1) z[4,5)\nd1: b[0,1) y[3,4)\nd2: x[3,4)\nd0>d1: a[1,3)\nd0>d2: a[1,3)\nd1>d0: b[1,4)\n");
     /* us     0 1 2 3 4
      * d0     a b
      * d0>d1  . a a a
      *        . . b b b                two at a time on one pair
      * d1     . . . . . x              */
-    s = small_open((small_text){.nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0,1]", 0, 1),
-                                .device_count = 2,
-                                .contention = "none",
-                                .device = "[0,0,1]"});
-    check_step(s, 6, "d0: a[0,1) b[1,2)\nd1: x[5,6)\nd0>d1: a[1,4) b[2,5)\n");
-    small_close(s);
+    check_drawn((small_text){.nodes = OP(0, "a", "[]", 3, 1) OP(1, "b", "[]", 3, 1) OP(2, "x", "[0,1]", 0, 1),
+                             .device_count = 2,
+                             .contention = "none",
+                             .device = "[0,0,1]"},
+                6, "d0: a[0,1) b[1,2)\nd1: x[5,6)\nd0>d1: a[1,4) b[2,5)\n");
 }
 
 TEST(simulate, zero_durations_in_rounds) {
@@ -273,9 +248,7 @@ TEST(simulate, parameters_are_sent_from_time_0) {
     check_peaks(s, 5, 11); /* q's copy (2) over [0,3), p's (3) over [2,6), the input (9) over [0,1): 11, 2, 5, 3 */
     small_close(s);
     text.priority = NULL; /* now by id: p p p q q */
-    s = small_open(text);
-    check_step(s, 6, "d1: i[0,1) x[3,4) y[5,6)\nd0>d1: p[0,3) q[3,5)\n");
-    small_close(s);
+    check_drawn(text, 6, "d1: i[0,1) x[3,4) y[5,6)\nd0>d1: p[0,3) q[3,5)\n");
 }
 
 TEST(simulate, update_waits_for_readers) {
@@ -283,13 +256,12 @@ TEST(simulate, update_waits_for_readers) {
      * d0     r . . . . . u     u waits for r, and for x on d1, which reads p too
      * d0>d1  p p p
      * d1     . . . x x x       */
-    small *s = small_open((small_text){.nodes = SOURCE(0, "p", "parameter", 3) OP(1, "r", "[0]", 0, 1)
-                                           OP_WITH(2, "u", "[0]", 3, 1, ",'updates':0") OP(3, "x", "[0]", 0, 3),
-                                       .device_count = 2,
-                                       .device = "[0,0,0,1]",
-                                       .priority = "[0,0,9,0]"});
-    check_step(s, 7, "d0: r[0,1) u[6,7)\nd1: x[3,6)\nd0>d1: p[0,3)\n");
-    small_close(s);
+    check_drawn((small_text){.nodes = SOURCE(0, "p", "parameter", 3) OP(1, "r", "[0]", 0, 1)
+                                 OP_WITH(2, "u", "[0]", 3, 1, ",'updates':0") OP(3, "x", "[0]", 0, 3),
+                             .device_count = 2,
+                             .device = "[0,0,0,1]",
+                             .priority = "[0,0,9,0]"},
+                7, "d0: r[0,1) u[6,7)\nd1: x[3,6)\nd0>d1: p[0,3)\n");
 }
 
 TEST(simulate, update_waits_for_copies) {
@@ -349,17 +321,13 @@ TEST(simulate, orders_that_cannot_proceed) {
                        .device_count = 2,
                        .device = "[0,1,1,0]",
                        .order = "[[3,0],null]"};
-    small *s = small_open(text);
-    check_step(s, 4, "d0: d[1,2) a[2,3)\nd1: c[0,1) b[3,4)\n");
-    small_close(s);
+    check_drawn(text, 4, "d0: d[1,2) a[2,3)\nd1: c[0,1) b[3,4)\n");
     text.order = "[[3,0],[1,2]]";
-    s = small_open(text);
+    small *s = small_open(text);
     check_invalid(s, STW_INVALID_ORDER, "d0 waits for ever for op 3 'd'");
     small_close(s);
     text.order = "[null,[1,2]]"; /* d1 alone is free to proceed: a, then b, then c; d at the end */
-    s = small_open(text);
-    check_step(s, 4, "d0: a[0,1) d[3,4)\nd1: b[1,2) c[2,3)\n");
-    small_close(s);
+    check_drawn(text, 4, "d0: a[0,1) d[3,4)\nd1: b[1,2) c[2,3)\n");
     text = (small_text){.nodes = OP(0, "first", "[]", 0, 1) OP(1, "then", "[0]", 0, 1), .order = "[[1,0]]"};
     s = small_open(text); /* against a data edge, on one device */
     check_invalid(s, STW_INVALID_ORDER, "d0 waits for ever for op 1 'then'");
@@ -393,9 +361,7 @@ TEST(simulate, orders_that_are_no_permutation) {
      * d0  c a
      * d1  b     */
     text.order = "[[3,0],[2]]";
-    small *s = small_open(text);
-    check_step(s, 2, "d0: c[0,1) a[1,2)\nd1: b[0,1)\n");
-    small_close(s);
+    check_drawn(text, 2, "d0: c[0,1) a[1,2)\nd1: b[0,1)\n");
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------- */
@@ -744,14 +710,12 @@ TEST(invalid, colocation_of_any_node) {
                            OP_WITH(3, "b", "[]", 0, 1, ",'colocate':0"),
                        .device_count = 2,
                        .device = "[0,0,0,1]"};
-    small *s = small_open(text);
-    check_step(s, 1, "d0: a[0,1)\nd1: b[0,1)\n");
-    small_close(s);
+    check_drawn(text, 1, "d0: a[0,1)\nd1: b[0,1)\n");
     /* us  0 1
      * d0  a b   b shall be with v, which stands for a wherever the plan puts it */
     text.nodes =
         SOURCE(0, "in", "input", 1) OP(1, "a", "[]", 0, 1) VIEW(2, "v", 1, 0) OP_WITH(3, "b", "[]", 0, 1, ",'colocate':2");
-    s = small_open(text);
+    small *s = small_open(text);
     check_invalid(s, STW_INVALID_COLOCATION, "colocation: node 3 'b' is on d1, but must be with node 1 'a' on d0");
     s->plan->device[3] = 0;
     s->plan->device[2] = 1;

@@ -183,6 +183,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_machine_destroy": (None, [_P]),
     "stw_machine_list": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
     "stw_machine_name": (c_char_p, [_P]),
+    "stw_machine_warning": (c_char_p, [_P]),
     "stw_machine_device_count": (c_int32, [_P]),
     "stw_machine_device_name": (c_char_p, [_P, c_int32]),
     "stw_machine_device_memory": (c_int64, [_P, c_int32]),

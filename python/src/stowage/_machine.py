@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
 from . import _text
-from ._library import Handle, call, create, library, named_list, path_bytes, text
+from ._library import Handle, call, create, library, named_list, path_bytes, text, warn
 
 Bytes = Union[int, float, str]
 _MOST_BYTES = 1 << 56  # that a device may have
@@ -31,9 +31,15 @@ class Machine:
     """
 
     _scale = 1.0  # what its memory is divided by to be bytes: that of the graph for which it was made (Graph._size_scale)
+    _told = False  # its warning was given when it was opened
 
     def __init__(self, source: Union[str, "os.PathLike[str]", Mapping[str, Any], Handle], memory: Optional[Bytes] = None) -> None:
         self._handle = source if isinstance(source, Handle) else _open(source)
+        #: what the reader of its file has to say, such as a key that nobody knows; or ""
+        self.warning = text(library.stw_machine_warning(self._handle.pointer))
+        if self.warning and not isinstance(source, Handle):
+            warn(self.warning)
+            self._told = True
         if memory is not None:
             self._handle = self.with_memory(memory)._handle
 
@@ -59,7 +65,7 @@ class Machine:
         size = _text.parse_bytes(memory)
         handle = _open(self._described())  # another object: simulators may use this one
         call("stw_machine_set_memory", handle.pointer, size)
-        return Machine(handle)
+        return Machine(handle)._opened_as(self)
 
     def _in_unit(self, scale: float) -> Machine:
         """The machine with its memory as a graph of this scale counts it."""
@@ -68,10 +74,15 @@ class Machine:
         described = self._described()
         for device in described["devices"]:
             device["memory_bytes"] = min(int(device["memory_bytes"] * (scale / self._scale)), _MOST_BYTES)
-        return Machine(described)._counted_in(scale)
+        return Machine(described)._opened_as(self)._counted_in(scale)
 
     def _counted_in(self, scale: float) -> Machine:
         self._scale = scale
+        return self
+
+    def _opened_as(self, other: Machine) -> Machine:
+        """What was said of the other holds for this copy: what nobody knows is not copied."""
+        self.warning, self._told = other.warning, other._told
         return self
 
     def _described(self) -> dict[str, Any]:

@@ -93,17 +93,20 @@ class Simulator:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before trusting times and memory: measured times that match no op, sizes that the model leaves open, unknown operators, a program
-        that is already partitioned."""
+        """What to know before trusting times and memory: measured times that match no op, keys of the machine that nobody
+        knows, sizes that the model leaves open, unknown operators, a program that is already partitioned."""
         found: list[str] = []
         while (line := library.stw_costs_warning(self._costs.pointer, len(found))) is not None:
             found.append(text(line))
+        if self.machine.warning and self.machine.warning not in found:
+            found.append(self.machine.warning)
         return tuple(found)
 
     def _tell(self) -> None:
-        """The warnings, once."""
+        """The warnings, once; that of the machine is given where it is opened."""
         for line in () if self._told else self.warnings:
-            warn(line)
+            if line != self.machine.warning or not self.machine._told:
+                warn(line)
         self._told = True
 
     def op_seconds(self, node: int, device: int = 0) -> float:

@@ -99,20 +99,18 @@ static void run_all(stw_backend *b, work *w) {
     stw_cpu_run(b, shared ? w->K : 1, run_task, w);
 }
 
+static work work_of(int32_t K, int32_t items, int32_t width, int32_t depth, const void *key, const void *query, const void *v,
+                    const void *value) {
+    return (work){.K = K, .items = items, .width = width, .depth = depth, .key = key, .query = query, .v = v, .value = value};
+}
+
 static void point(stw_backend *b, int32_t K, int32_t items, int32_t width, int32_t depth, const void *key, const void *query,
                   const void *v, const void *value, void *y, void *weight) {
     stw_arena scratch = stw_cpu_of(b)->scratch;
-    work w = {.K = K,
-              .items = items,
-              .width = width,
-              .depth = depth,
-              .key = key,
-              .query = query,
-              .v = v,
-              .value = value,
-              .y = y,
-              .weight = weight,
-              .terms = stw_cpu_reals(&scratch, (int64_t)K * width)};
+    work w = work_of(K, items, width, depth, key, query, v, value);
+    w.y = y;
+    w.weight = weight;
+    w.terms = stw_cpu_reals(&scratch, (int64_t)K * width);
     run_all(b, &w);
 }
 
@@ -120,21 +118,14 @@ static void point_back(stw_backend *b, int32_t K, int32_t items, int32_t width, 
                        const void *v, const void *value, const void *weight, const void *d_y, void *d_key, void *d_query,
                        void *d_v, void *d_value) {
     stw_arena scratch = stw_cpu_of(b)->scratch;
-    work w = {.K = K,
-              .items = items,
-              .width = width,
-              .depth = depth,
-              .key = key,
-              .query = query,
-              .v = v,
-              .value = value,
-              .kept = weight,
-              .d_y = d_y,
-              .d_key = d_key,
-              .d_query = d_query,
-              .d_value = d_value,
-              .d_weight = stw_cpu_reals(&scratch, (int64_t)K * items),
-              .d_v = stw_cpu_reals(&scratch, (int64_t)K * width)};
+    work w = work_of(K, items, width, depth, key, query, v, value);
+    w.kept = weight;
+    w.d_y = d_y;
+    w.d_key = d_key;
+    w.d_query = d_query;
+    w.d_value = d_value;
+    w.d_weight = stw_cpu_reals(&scratch, (int64_t)K * items);
+    w.d_v = stw_cpu_reals(&scratch, (int64_t)K * width);
     run_all(b, &w);
     stw_cpu_add_parts(b, width, K, w.d_v, d_v);
 }

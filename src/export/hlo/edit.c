@@ -1,6 +1,6 @@
 /* Plans into HLO modules: reads the module again, applies the plan, writes it as it came. */
 #include "export/hlo/edit.h"
-#include "export/hlo/hlo_fields.h"
+#include "import/hlo/hlo_fields.h"
 #include "import/import.h"
 
 /* ---- which instruction is which node ---- */

@@ -1,7 +1,7 @@
 /* Names and ids of all that is new, and which computations nobody calls any more. Copies keep their name where the original is
  * gone, so that members can be found again in the fused computations. */
 #include "export/hlo/edit.h"
-#include "export/hlo/hlo_fields.h"
+#include "import/hlo/hlo_fields.h"
 
 typedef struct namer {
     stw_hlo_edit *edit;

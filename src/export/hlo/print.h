@@ -6,8 +6,8 @@
 #ifndef STW_EXPORT_HLO_PRINT_H
 #define STW_EXPORT_HLO_PRINT_H
 
-#include "export/hlo/hlo_fields.h"
 #include "export/hlo/write_text.h"
+#include "import/hlo/hlo_fields.h"
 
 typedef struct stw_hlo_printer {
     stw_hlo_out out;

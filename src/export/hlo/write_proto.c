@@ -1,6 +1,6 @@
 /* Writes a module as HloModuleProto. */
 #include "export/hlo/edit.h"
-#include "export/hlo/hlo_fields.h"
+#include "import/hlo/hlo_fields.h"
 
 /* ---- the schedule ---- */
 

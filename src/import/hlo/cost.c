@@ -50,7 +50,7 @@ static void find_needed(const stw_hlo_module *m, const stw_hlo_computation *body
 /* ---- costs ---- */
 
 /* Called computations come first in a module, so that one pass is enough. The sums over fusions, loops, branches and calls are
- * what reports and features show; their time goes by what is inside (kernel_parts.c, entry.c). */
+ * what reports and features show; their time goes by what is inside (kernel_flow.c, entry.c). */
 
 typedef struct {
     int64_t flops, moved;

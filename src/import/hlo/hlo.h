@@ -227,7 +227,7 @@ typedef struct stw_hlo_cost {
 typedef struct stw_hlo_costs stw_hlo_costs;
 stw_status stw_hlo_costs_create(const stw_hlo_module *m, stw_arena *arena, stw_hlo_costs **out, stw_error *error);
 stw_hlo_cost stw_hlo_cost_of(const stw_hlo_costs *costs, int32_t instruction);
-/* kernel_parts.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes.
+/* kernel_flow.c: the ops of the computation that a fusion calls become the next of the fused kernels. `b` knows their classes.
  */
 stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs, const stw_builder *b,
                              const stw_hlo_instruction *fusion, stw_arena scratch, stw_insides *insides, stw_error *error);

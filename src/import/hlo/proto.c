@@ -63,7 +63,7 @@ static stw_status read_tuple(stw_hlo_proto *p, stw_pb message, int32_t depth, st
     stw_hlo_shape few[FEW], *parts = few;
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         stw_pb inner;
-        if (f.number != 4 || !stw_pb_enter(&message, &f, &inner)) continue;
+        if (f.number != HLO_SHAPE_PARTS || !stw_pb_enter(&message, &f, &inner)) continue;
         if (count == room) {
             stw_hlo_shape *more;
             STW_TRY_NEW(p->module->arena, more, 2 * (int64_t)room, p->error);
@@ -83,7 +83,7 @@ static stw_status read_array(stw_hlo_proto *p, stw_pb message, const char *at, c
     stw_hlo_range list;
     stw_pb layout;
     int64_t bits = 8;
-    TRY(stw_hlo_proto_numbers(p, message, 3, &list));
+    TRY(stw_hlo_proto_numbers(p, message, HLO_SHAPE_DIMENSIONS, &list));
     if (list.count > STW_HLO_MAX_RANK) {
         stw_pb_fail(&p->file, at, "a shape of more than %d dimensions", STW_HLO_MAX_RANK);
         return STW_ERROR_INPUT;
@@ -98,8 +98,8 @@ static stw_status read_array(stw_hlo_proto *p, stw_pb message, const char *at, c
         stw_pb_fail(&p->file, at, "the shape holds more than 2^56 bytes");
         return STW_ERROR_INPUT;
     }
-    if (!find_message(message, 5, &layout)) return stw_hlo_proto_state(p);
-    TRY(stw_hlo_proto_numbers(p, layout, 1, &list));
+    if (!find_message(message, HLO_SHAPE_LAYOUT, &layout)) return stw_hlo_proto_state(p);
+    TRY(stw_hlo_proto_numbers(p, layout, HLO_LAYOUT_MINOR_TO_MAJOR, &list));
     out->has_layout = list.count == out->rank;
     return STW_OK;
 }
@@ -109,17 +109,16 @@ static stw_status read_shape(stw_hlo_proto *p, stw_pb message, const char *at, i
     for (stw_pb scan = message;;) {
         stw_pb_field f;
         if (!stw_pb_next(&scan, &f)) break;
-        if (f.number == 2) stw_pb_int(&scan, &f, &type);
+        if (f.number == HLO_SHAPE_TYPE) stw_pb_int(&scan, &f, &type);
     }
     TRY(stw_hlo_proto_state(p));
     if (depth >= STW_HLO_MAX_DEPTH) {
         stw_pb_fail(&p->file, at, "tuples nested more than %d deep", STW_HLO_MAX_DEPTH);
         return STW_ERROR_INPUT;
     }
-    enum { TUPLE = 13, OPAQUE = 14, TOKEN = 17 };
     *out = (stw_hlo_shape){.kind = STW_HLO_ARRAY};
-    if (type == TUPLE) return read_tuple(p, message, depth, out);
-    if (type == OPAQUE || type == TOKEN) {
+    if (type == HLO_TYPE_TUPLE) return read_tuple(p, message, depth, out);
+    if (type == HLO_TYPE_OPAQUE || type == HLO_TYPE_TOKEN) {
         *out = (stw_hlo_shape){.kind = STW_HLO_TOKEN, .dtype = STW_UNKNOWN, .leaves = 1, .first = p->module->number_count};
         return STW_OK;
     }
@@ -137,7 +136,7 @@ static stw_status read_window(stw_hlo_proto *p, stw_pb window, int64_t field, st
     for (stw_pb_field f; stw_pb_next(&window, &f);) {
         stw_pb dimension;
         int64_t number = 1;
-        if (f.number != 1 || !stw_pb_enter(&window, &f, &dimension)) continue;
+        if (f.number != HLO_WINDOW_DIMENSION || !stw_pb_enter(&window, &f, &dimension)) continue;
         for (stw_pb_field g; stw_pb_next(&dimension, &g);) {
             if (g.number == field) stw_pb_int(&dimension, &g, &number);
         }
@@ -149,22 +148,23 @@ static stw_status read_window(stw_hlo_proto *p, stw_pb window, int64_t field, st
 
 static stw_status read_numbers(stw_hlo_proto *p, stw_pb message, stw_hlo_instruction *i) {
     stw_pb part, inner;
-    if (i->rule == STW_HLO_TRANSPOSE || i->rule == STW_HLO_REDUCE) TRY(stw_hlo_proto_numbers(p, message, 14, &i->dimensions));
-    if (find_message(message, 15, &part)) {
-        TRY(read_window(p, part, 1, &i->window));
-        TRY(read_window(p, part, 6, &i->dilation));
+    if (i->rule == STW_HLO_TRANSPOSE || i->rule == STW_HLO_REDUCE)
+        TRY(stw_hlo_proto_numbers(p, message, HLO_DIMENSIONS, &i->dimensions));
+    if (find_message(message, HLO_WINDOW, &part)) {
+        TRY(read_window(p, part, HLO_WINDOW_SIZE, &i->window));
+        TRY(read_window(p, part, HLO_WINDOW_BASE_DILATION, &i->dilation));
     }
-    if (find_message(message, 16, &part)) {
+    if (find_message(message, HLO_CONVOLUTION_NUMBERS, &part)) {
         int64_t output = 0;
         for (stw_pb_field f; stw_pb_next(&part, &f);) {
-            if (f.number == 4) stw_pb_int(&part, &f, &output);
+            if (f.number == HLO_CONVOLUTION_KERNEL_OUTPUT) stw_pb_int(&part, &f, &output);
         }
         if (output >= 0 && output < INT16_MAX) i->kernel_output = (int16_t)output;
     }
-    const bool ragged = find_message(message, 90, &inner) && find_message(inner, 1, &part);
-    if (ragged || find_message(message, 30, &part)) {
-        TRY(stw_hlo_proto_numbers(p, part, 1, &i->contracting));
-        TRY(stw_hlo_proto_numbers(p, part, 3, &i->batch));
+    const bool ragged = find_message(message, HLO_RAGGED_DOT_NUMBERS, &inner) && find_message(inner, HLO_RAGGED_DOT, &part);
+    if (ragged || find_message(message, HLO_DOT_NUMBERS, &part)) {
+        TRY(stw_hlo_proto_numbers(p, part, HLO_DOT_LEFT_CONTRACTING, &i->contracting));
+        TRY(stw_hlo_proto_numbers(p, part, HLO_DOT_LEFT_BATCH, &i->batch));
     }
     return stw_hlo_proto_state(p);
 }
@@ -183,10 +183,10 @@ static void read_note(stw_pb frontend, stw_hlo_note *note) {
     for (stw_pb_field f; stw_pb_next(&frontend, &f);) {
         stw_pb entry;
         stw_str key = {0}, value = {0};
-        if (f.number != 1 || !stw_pb_enter(&frontend, &f, &entry)) continue;
+        if (f.number != HLO_FRONTEND_MAP || !stw_pb_enter(&frontend, &f, &entry)) continue;
         for (stw_pb_field g; stw_pb_next(&entry, &g);) {
-            if (g.number == 1) stw_pb_string(&entry, &g, &key);
-            if (g.number == 2) stw_pb_string(&entry, &g, &value);
+            if (g.number == HLO_MAP_KEY) stw_pb_string(&entry, &g, &key);
+            if (g.number == HLO_MAP_VALUE) stw_pb_string(&entry, &g, &value);
         }
         const int which = stw_hlo_find_note(key);
         if (which < STW_HLO_NOTES) note->value[which] = value;
@@ -198,27 +198,27 @@ static stw_status read_fields(stw_hlo_proto *p, stw_pb message, stw_hlo_instruct
         stw_pb inner;
         stw_str text = {0};
         switch (f.number) {
-            case 1: stw_pb_string(&message, &f, &i->name); break;
-            case 2: stw_pb_string(&message, &f, &i->opcode); break;
-            case 7:
+            case HLO_NAME: stw_pb_string(&message, &f, &i->name); break;
+            case HLO_OPCODE: stw_pb_string(&message, &f, &i->opcode); break;
+            case HLO_METADATA:
                 if (!stw_pb_enter(&message, &f, &inner)) break;
                 for (stw_pb_field g; stw_pb_next(&inner, &g);) {
-                    if (g.number == 2) stw_pb_string(&inner, &g, &i->op_name);
+                    if (g.number == HLO_METADATA_OP_NAME) stw_pb_string(&inner, &g, &i->op_name);
                 }
                 break;
-            case 8: stw_pb_enter(&message, &f, literal); break;
-            case 9:
-            case 13: stw_pb_int(&message, &f, &i->number); break;
-            case 11: stw_pb_string(&message, &f, &i->kind); break;
-            case 28: stw_pb_string(&message, &f, &i->target); break;
-            case 35: stw_pb_int(&message, &f, id); break;
-            case 43: stw_pb_string(&message, &f, &i->config); break;
-            case 68:
+            case HLO_LITERAL: stw_pb_enter(&message, &f, literal); break;
+            case HLO_PARAMETER_NUMBER:
+            case HLO_TUPLE_INDEX: stw_pb_int(&message, &f, &i->number); break;
+            case HLO_FUSION_KIND: stw_pb_string(&message, &f, &i->kind); break;
+            case HLO_CALL_TARGET: stw_pb_string(&message, &f, &i->target); break;
+            case HLO_ID: stw_pb_int(&message, &f, id); break;
+            case HLO_BACKEND_CONFIG: stw_pb_string(&message, &f, &i->config); break;
+            case HLO_FRONTEND:
                 if (stw_pb_enter(&message, &f, &inner)) read_note(inner, &i->note);
                 break;
-            case 65: i->has_effect = f.type == STW_PB_VARINT && f.value != 0; break;
-            case 74: i->aliases = true; break;
-            case 63:
+            case HLO_CALL_HAS_SIDE_EFFECT: i->has_effect = f.type == STW_PB_VARINT && f.value != 0; break;
+            case HLO_OUTPUT_ALIASING: i->aliases = true; break;
+            case HLO_COMPARISON_DIRECTION:
                 if (stw_pb_string(&message, &f, &text)) i->direction = (uint8_t)stw_hlo_find_direction(text);
                 break;
             default: break;
@@ -258,9 +258,9 @@ static stw_status resolve(stw_hlo_proto *p, stw_hlo_range list, int32_t scope, c
 }
 
 static stw_status read_references(stw_hlo_proto *p, stw_pb message, const char *at, stw_hlo_instruction *i) {
-    TRY(stw_hlo_proto_numbers(p, message, 36, &i->operand));
-    TRY(stw_hlo_proto_numbers(p, message, 37, &i->control));
-    TRY(stw_hlo_proto_numbers(p, message, 38, &i->called));
+    TRY(stw_hlo_proto_numbers(p, message, HLO_OPERANDS, &i->operand));
+    TRY(stw_hlo_proto_numbers(p, message, HLO_CONTROLS, &i->control));
+    TRY(stw_hlo_proto_numbers(p, message, HLO_CALLED, &i->called));
     TRY(resolve(p, i->operand, p->scope, at, i));
     TRY(resolve(p, i->control, p->scope, at, i));
     return resolve(p, i->called, -1, at, i);
@@ -275,7 +275,7 @@ static stw_status read_instruction(stw_hlo_proto *p, stw_pb message, stw_str byt
     i.at = stw_pb_offset(&p->file, at);
     TRY(read_fields(p, message, &i, &id, &literal));
     i.rule = (uint8_t)stw_hlo_find_rule(m, i.opcode);
-    if (!find_message(message, 3, &inner)) {
+    if (!find_message(message, HLO_SHAPE, &inner)) {
         stw_pb_fail(&p->file, at, "instruction '%.*s' has no shape", STW_STR_SHOW(i.name));
         return STW_ERROR_INPUT;
     }
@@ -354,21 +354,21 @@ static stw_status reorder(stw_hlo_proto *p, stw_hlo_range ids, const char *at) {
     return STW_OK;
 }
 
-/* sequences (1): a map from computation ids (1) to instruction_ids (2: 1). */
+/* A map from computation ids to instruction_ids. */
 static stw_status take_schedule(stw_hlo_proto *p, stw_pb schedule) {
     const stw_hlo_computation *entry = &p->module->computation[p->module->entry];
     for (stw_pb_field f; stw_pb_next(&schedule, &f);) {
         stw_pb sequence, ids = {0};
         int64_t id = 0;
-        if (f.number != 1 || !stw_pb_enter(&schedule, &f, &sequence)) continue;
+        if (f.number != HLO_SCHEDULE_SEQUENCE || !stw_pb_enter(&schedule, &f, &sequence)) continue;
         for (stw_pb_field g; stw_pb_next(&sequence, &g);) {
-            if (g.number == 1) stw_pb_int(&sequence, &g, &id);
-            if (g.number == 2) stw_pb_enter(&sequence, &g, &ids);
+            if (g.number == HLO_MAP_KEY) stw_pb_int(&sequence, &g, &id);
+            if (g.number == HLO_MAP_VALUE) stw_pb_enter(&sequence, &g, &ids);
         }
         TRY(stw_hlo_proto_state(p));
         if (id != entry->id || ids.file == NULL) continue;
         stw_hlo_range list = {0};
-        TRY(stw_hlo_proto_numbers(p, ids, 1, &list));
+        TRY(stw_hlo_proto_numbers(p, ids, HLO_SEQUENCE_ID, &list));
         return reorder(p, list, f.at);
     }
     return stw_hlo_proto_state(p);
@@ -384,17 +384,17 @@ static bool is_opcode(stw_str text) {
     return letters;
 }
 
-/* A computation has instructions (2), and these have an opcode (2) and a shape (3). */
+/* A computation has instructions, and these have an opcode and a shape. */
 static bool is_computation(stw_pb message) {
     stw_pb instruction;
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
-        if (f.number == 1 && f.type != STW_PB_BYTES) return false;
-        if (f.number != 2) continue;
+        if (f.number == HLO_COMPUTATION_NAME && f.type != STW_PB_BYTES) return false;
+        if (f.number != HLO_COMPUTATION_INSTRUCTION) continue;
         if (f.type != STW_PB_BYTES || !stw_pb_enter(&message, &f, &instruction)) return false;
         bool opcode = false, shape = false;
         for (stw_pb_field g; stw_pb_next(&instruction, &g);) {
-            if (g.number == 2) opcode = g.type == STW_PB_BYTES && is_opcode(g.bytes);
-            if (g.number == 3) shape = g.type == STW_PB_BYTES;
+            if (g.number == HLO_OPCODE) opcode = g.type == STW_PB_BYTES && is_opcode(g.bytes);
+            if (g.number == HLO_SHAPE) shape = g.type == STW_PB_BYTES;
         }
         return opcode && shape && !instruction.file->failed;
     }
@@ -406,7 +406,7 @@ static bool is_module(stw_pb message) {
     stw_pb computation;
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         if (f.number <= 2 && f.type != STW_PB_BYTES) return false;
-        if (f.number != 3) continue;
+        if (f.number != HLO_MODULE_COMPUTATION) continue;
         return f.type == STW_PB_BYTES && stw_pb_enter(&message, &f, &computation) && is_computation(computation);
     }
     return false;
@@ -421,7 +421,7 @@ static bool find_module(stw_str bytes, stw_str *out) {
     if (is_module(message)) return true;
     message = stw_pb_message(&again);
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
-        if (f.number != 1 || f.type != STW_PB_BYTES) continue;
+        if (f.number != HLO_PROTO_MODULE || f.type != STW_PB_BYTES) continue;
         stw_pb_file inner = stw_pb_open(bytes, &ignored);
         *out = f.bytes;
         return is_module(stw_pb_range(&inner, f.bytes, 1));
@@ -446,12 +446,12 @@ static stw_status read_computation(stw_hlo_proto *p, stw_pb message, const char 
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         stw_pb inner;
         switch (f.number) {
-            case 1: stw_pb_string(&message, &f, &c.name); break;
-            case 2:
+            case HLO_COMPUTATION_NAME: stw_pb_string(&message, &f, &c.name); break;
+            case HLO_COMPUTATION_INSTRUCTION:
                 if (stw_pb_enter(&message, &f, &inner)) TRY(read_instruction(p, inner, f.bytes, f.at));
                 break;
-            case 5: stw_pb_int(&message, &f, &c.id); break;
-            case 6: has_root = stw_pb_int(&message, &f, &root); break;
+            case HLO_COMPUTATION_ID: stw_pb_int(&message, &f, &c.id); break;
+            case HLO_COMPUTATION_ROOT: has_root = stw_pb_int(&message, &f, &root); break;
             default: break;
         }
     }
@@ -473,11 +473,11 @@ static stw_status read_aliases(stw_hlo_proto *p, stw_pb message) {
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         stw_pb entry;
         stw_hlo_alias alias = {.parameter = 0};
-        if (f.number != 1 || !stw_pb_enter(&message, &f, &entry)) continue;
-        TRY(stw_hlo_proto_numbers(p, entry, 1, &alias.output));
-        TRY(stw_hlo_proto_numbers(p, entry, 3, &alias.parameter_part));
+        if (f.number != HLO_ALIASES_ENTRY || !stw_pb_enter(&message, &f, &entry)) continue;
+        TRY(stw_hlo_proto_numbers(p, entry, HLO_ALIAS_OUTPUT_PATH, &alias.output));
+        TRY(stw_hlo_proto_numbers(p, entry, HLO_ALIAS_PATH, &alias.parameter_part));
         for (stw_pb_field g; stw_pb_next(&entry, &g);) {
-            if (g.number == 2) stw_pb_int(&entry, &g, &alias.parameter);
+            if (g.number == HLO_ALIAS_NUMBER) stw_pb_int(&entry, &g, &alias.parameter);
         }
         TRY(stw_hlo_add_alias(p->module, &alias, p->error));
     }
@@ -492,19 +492,19 @@ static stw_status read_module(stw_hlo_proto *p, stw_pb message) {
     for (stw_pb_field f; stw_pb_next(&message, &f);) {
         stw_pb inner;
         switch (f.number) {
-            case 1: stw_pb_string(&message, &f, &m->name); break;
-            case 3:
+            case HLO_MODULE_NAME: stw_pb_string(&message, &f, &m->name); break;
+            case HLO_MODULE_COMPUTATION:
                 if (stw_pb_enter(&message, &f, &inner)) TRY(read_computation(p, inner, f.at));
                 break;
-            case 6: has_entry = stw_pb_int(&message, &f, &entry); break;
-            case 7: m->is_scheduled = stw_pb_enter(&message, &f, &schedule); break;
-            case 8:
+            case HLO_MODULE_ENTRY_ID: has_entry = stw_pb_int(&message, &f, &entry); break;
+            case HLO_MODULE_SCHEDULE: m->is_scheduled = stw_pb_enter(&message, &f, &schedule); break;
+            case HLO_MODULE_ALIASES:
                 if (stw_pb_enter(&message, &f, &inner)) TRY(read_aliases(p, inner));
                 break;
-            case 15: /* the assignment of devices: replicas (1) x partitions (2) */
+            case HLO_MODULE_ASSIGNMENT:
                 if (!stw_pb_enter(&message, &f, &inner)) break;
                 for (stw_pb_field g; stw_pb_next(&inner, &g);) {
-                    if (g.number == 2) stw_pb_int(&inner, &g, &m->partitions);
+                    if (g.number == HLO_ASSIGNMENT_PARTITIONS) stw_pb_int(&inner, &g, &m->partitions);
                 }
                 break;
             default: break;

@@ -6,6 +6,7 @@
 #define STW_IMPORT_HLO_PROTO_H
 
 #include "import/hlo/hlo.h"
+#include "import/hlo/hlo_fields.h"
 #include "import/wire/pbwire.h"
 
 typedef struct stw_hlo_proto {

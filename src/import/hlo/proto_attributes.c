@@ -1,5 +1,4 @@
-/* What the fields of an HloInstructionProto mean, in the common form (meaning.h). Field numbers as in xla/service/hlo.proto
- * and xla/xla_data.proto. */
+/* What the fields of an HloInstructionProto mean, in the common form (meaning.h). */
 #include "import/hlo/meaning.h"
 #include "import/hlo/proto.h"
 
@@ -30,7 +29,7 @@ static int64_t number_of(stw_pb message, int64_t field) {
     return number;
 }
 
-/* One message for each dimension, in field 1 or in `field` itself: `count` numbers of each, in fields 1 to count. */
+/* One message for each dimension, in `field`: `count` numbers of each, in the fields of `order`. */
 static stw_status mean_rows(stw_hlo_proto *p, stw_pb message, int64_t field, const int64_t *order, int count,
                             const int64_t *usual, const char *common, stw_hlo_meaning *w) {
     stw_hlo_module *m = p->module;
@@ -49,9 +48,11 @@ static stw_status mean_rows(stw_hlo_proto *p, stw_pb message, int64_t field, con
 }
 
 static stw_status mean_window(stw_hlo_proto *p, stw_pb window, stw_hlo_meaning *w) {
-    /* size, stride, padding_low, padding_high, window_dilation, base_dilation, window_reversal */
-    static const int64_t order[] = {1, 2, 3, 4, 5, 6, 7}, usual[] = {0, 1, 0, 0, 1, 1, 0};
-    return mean_rows(p, window, 1, order, STW_HLO_WINDOW_NUMBERS, usual, "window", w);
+    static const int64_t order[] = {HLO_WINDOW_SIZE,         HLO_WINDOW_STRIDE,   HLO_WINDOW_PADDING_LOW,
+                                    HLO_WINDOW_PADDING_HIGH, HLO_WINDOW_DILATION, HLO_WINDOW_BASE_DILATION,
+                                    HLO_WINDOW_REVERSAL};
+    static const int64_t usual[] = {0, 1, 0, 0, 1, 1, 0};
+    return mean_rows(p, window, HLO_WINDOW_DIMENSION, order, STW_HLO_WINDOW_NUMBERS, usual, "window", w);
 }
 
 /* Letters at the places that a message names: "b01f". */
@@ -74,7 +75,10 @@ static int64_t put_letters(stw_pb message, const int64_t fields[3], const char l
 
 /* ConvolutionDimensionNumbers as text has them: "b01f_01io->b01f". */
 static void mean_labels(stw_pb message, stw_hlo_meaning *w) {
-    static const int64_t input[] = {7, 8, 11}, kernel[] = {3, 4, 6}, output[] = {9, 10, 12};
+    static const int64_t input[] = {HLO_CONVOLUTION_INPUT_BATCH, HLO_CONVOLUTION_INPUT_FEATURE, HLO_CONVOLUTION_INPUT_SPATIAL};
+    static const int64_t kernel[] = {HLO_CONVOLUTION_KERNEL_INPUT, HLO_CONVOLUTION_KERNEL_OUTPUT, HLO_CONVOLUTION_KERNEL_SPATIAL};
+    static const int64_t output[] = {HLO_CONVOLUTION_OUTPUT_BATCH, HLO_CONVOLUTION_OUTPUT_FEATURE,
+                                     HLO_CONVOLUTION_OUTPUT_SPATIAL};
     char text[100];
     int64_t length = put_letters(message, input, "bf", text);
     text[length++] = '_';
@@ -86,26 +90,32 @@ static void mean_labels(stw_pb message, stw_hlo_meaning *w) {
 }
 
 static stw_status mean_message(stw_hlo_proto *p, stw_pb inner, int64_t field, stw_hlo_meaning *w) {
-    static const named_field dot[] = {
-        {3, "lhs_batch_dims"}, {1, "lhs_contracting_dims"}, {4, "rhs_batch_dims"}, {2, "rhs_contracting_dims"}};
-    static const named_field gather[] = {{1, "offset_dims"},
-                                         {2, "collapsed_slice_dims"},
-                                         {3, "start_index_map"},
-                                         {5, "operand_batching_dims"},
-                                         {6, "start_indices_batching_dims"}};
-    static const named_field scatter[] = {{1, "update_window_dims"},
-                                          {2, "inserted_window_dims"},
-                                          {3, "scatter_dims_to_operand_dims"},
-                                          {5, "input_batching_dims"},
-                                          {6, "scatter_indices_batching_dims"}};
-    static const int64_t order[] = {1, 2, 3}, zeros[] = {0, 0, 0};
+    static const named_field dot[] = {{HLO_DOT_LEFT_BATCH, "lhs_batch_dims"},
+                                      {HLO_DOT_LEFT_CONTRACTING, "lhs_contracting_dims"},
+                                      {HLO_DOT_RIGHT_BATCH, "rhs_batch_dims"},
+                                      {HLO_DOT_RIGHT_CONTRACTING, "rhs_contracting_dims"}};
+    static const named_field gather[] = {{HLO_GATHER_OFFSET, "offset_dims"},
+                                         {HLO_GATHER_COLLAPSED, "collapsed_slice_dims"},
+                                         {HLO_GATHER_START_MAP, "start_index_map"},
+                                         {HLO_GATHER_OPERAND_BATCH, "operand_batching_dims"},
+                                         {HLO_GATHER_INDEX_BATCH, "start_indices_batching_dims"}};
+    static const named_field scatter[] = {{HLO_SCATTER_WINDOW, "update_window_dims"},
+                                          {HLO_SCATTER_INSERTED, "inserted_window_dims"},
+                                          {HLO_SCATTER_MAP, "scatter_dims_to_operand_dims"},
+                                          {HLO_SCATTER_INPUT_BATCH, "input_batching_dims"},
+                                          {HLO_SCATTER_INDEX_BATCH, "scatter_indices_batching_dims"}};
+    static const int64_t order[] = {HLO_PADDING_LOW, HLO_PADDING_HIGH, HLO_PADDING_INTERIOR}, zeros[] = {0, 0, 0};
     switch (field) {
-        case 15: return mean_window(p, inner, w);
-        case 16: mean_labels(inner, w); return stw_hlo_proto_state(p);
-        case 21: return mean_rows(p, inner, 1, order, 3, zeros, "padding", w);
-        case 30: return mean_fields(p, inner, dot, 4, w);
-        case 33: stw_hlo_mean_number(w, "index_vector_dim", number_of(inner, 4), 0); return mean_fields(p, inner, gather, 5, w);
-        case 48: stw_hlo_mean_number(w, "index_vector_dim", number_of(inner, 4), 0); return mean_fields(p, inner, scatter, 5, w);
+        case HLO_WINDOW: return mean_window(p, inner, w);
+        case HLO_CONVOLUTION_NUMBERS: mean_labels(inner, w); return stw_hlo_proto_state(p);
+        case HLO_PADDING: return mean_rows(p, inner, HLO_PADDING_DIMENSION, order, 3, zeros, "padding", w);
+        case HLO_DOT_NUMBERS: return mean_fields(p, inner, dot, 4, w);
+        case HLO_GATHER_NUMBERS:
+            stw_hlo_mean_number(w, "index_vector_dim", number_of(inner, HLO_GATHER_VECTOR), 0);
+            return mean_fields(p, inner, gather, 5, w);
+        case HLO_SCATTER_NUMBERS:
+            stw_hlo_mean_number(w, "index_vector_dim", number_of(inner, HLO_SCATTER_VECTOR), 0);
+            return mean_fields(p, inner, scatter, 5, w);
         default: return STW_OK;
     }
 }
@@ -115,25 +125,25 @@ static void mean_scalar(stw_pb *message, const stw_pb_field *f, stw_hlo_meaning 
     stw_str text = {0};
     int64_t number = 0;
     switch (f->number) {
-        case 11:
+        case HLO_FUSION_KIND:
             if (stw_pb_string(message, f, &text)) stw_hlo_mean_text(w, "kind", text);
             break;
-        case 63:
+        case HLO_COMPARISON_DIRECTION:
             if (stw_pb_string(message, f, &text)) stw_hlo_mean_text(w, "direction", text);
             break;
-        case 18:
+        case HLO_EXPONENT_BITS:
             if (stw_pb_int(message, f, &number)) stw_hlo_mean_number(w, "exponent_bits", number, 0);
             break;
-        case 19:
+        case HLO_MANTISSA_BITS:
             if (stw_pb_int(message, f, &number)) stw_hlo_mean_number(w, "mantissa_bits", number, 0);
             break;
-        case 25:
+        case HLO_FEATURE_INDEX:
             if (stw_pb_int(message, f, &number)) stw_hlo_mean_number(w, "feature_index", number, 0);
             break;
-        case 50:
+        case HLO_FEATURE_GROUP_COUNT:
             if (stw_pb_int(message, f, &number)) stw_hlo_mean_number(w, "feature_group_count", number, 1);
             break;
-        case 58:
+        case HLO_BATCH_GROUP_COUNT:
             if (stw_pb_int(message, f, &number)) stw_hlo_mean_number(w, "batch_group_count", number, 1);
             break;
         default: break;
@@ -141,28 +151,32 @@ static void mean_scalar(stw_pb *message, const stw_pb_field *f, stw_hlo_meaning 
 }
 
 stw_status stw_hlo_proto_mean(stw_hlo_proto *p, stw_pb message, stw_hlo_instruction *i) {
-    static const named_field lists[] = {{14, "dimensions"}, {20, "dynamic_slice_sizes"}, {32, "fft_length"}, {34, "slice_sizes"}};
-    static const int64_t slice[] = {1, 2, 3}, usual_slice[] = {0, 0, 1};
+    static const named_field lists[] = {{HLO_DIMENSIONS, "dimensions"},
+                                        {HLO_DYNAMIC_SLICE_SIZES, "dynamic_slice_sizes"},
+                                        {HLO_FFT_LENGTH, "fft_length"},
+                                        {HLO_GATHER_SLICE_SIZES, "slice_sizes"}};
+    static const int64_t slice[] = {HLO_SLICE_START, HLO_SLICE_LIMIT, HLO_SLICE_STRIDE}, usual_slice[] = {0, 0, 1};
     stw_hlo_meaning w = {.arena = p->module->arena};
     bool has_slice = false, has_list = false;
     stw_pb walk = message;
     for (stw_pb_field f; stw_pb_next(&walk, &f);) {
         stw_pb inner;
-        const bool is_message =
-            f.number == 15 || f.number == 16 || f.number == 21 || f.number == 30 || f.number == 33 || f.number == 48;
-        has_slice |= f.number == 17;
-        has_list |= f.number == 14 || f.number == 20 || f.number == 32 || f.number == 34;
+        const bool is_message = f.number == HLO_WINDOW || f.number == HLO_CONVOLUTION_NUMBERS || f.number == HLO_PADDING ||
+                                f.number == HLO_DOT_NUMBERS || f.number == HLO_GATHER_NUMBERS || f.number == HLO_SCATTER_NUMBERS;
+        has_slice |= f.number == HLO_SLICE_DIMENSIONS;
+        has_list |= f.number == HLO_DIMENSIONS || f.number == HLO_DYNAMIC_SLICE_SIZES || f.number == HLO_FFT_LENGTH ||
+                    f.number == HLO_GATHER_SLICE_SIZES;
         if (is_message && stw_pb_enter(&walk, &f, &inner)) TRY(mean_message(p, inner, f.number, &w));
-        if (f.number == 90 && stw_pb_enter(&walk, &f, &inner)) { /* of a ragged dot: its dot's numbers are field 1 */
+        if (f.number == HLO_RAGGED_DOT_NUMBERS && stw_pb_enter(&walk, &f, &inner)) {
             stw_pb dot;
             for (stw_pb_field g; stw_pb_next(&inner, &g);) {
-                if (g.number == 1 && stw_pb_enter(&inner, &g, &dot)) TRY(mean_message(p, dot, 30, &w));
+                if (g.number == HLO_RAGGED_DOT && stw_pb_enter(&inner, &g, &dot)) TRY(mean_message(p, dot, HLO_DOT_NUMBERS, &w));
             }
         }
         mean_scalar(&walk, &f, &w);
     }
     if (has_list) TRY(mean_fields(p, message, lists, 4, &w));
-    if (has_slice) TRY(mean_rows(p, message, 17, slice, 3, usual_slice, "slice", &w));
+    if (has_slice) TRY(mean_rows(p, message, HLO_SLICE_DIMENSIONS, slice, 3, usual_slice, "slice", &w));
     TRY(stw_hlo_proto_state(p));
     return stw_hlo_mean_end(&w, i, p->error);
 }

@@ -2,8 +2,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/str.h"
 #include "graph/kernel.h"
-#include "import/position.h"
 #include "import/tensorflow/function.h"
 
 enum {

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "import/import.h"
-#include "import/position.h"
 #include "import/tensorflow/graphdef.h"
 #include "import/wire/pbfields.h"
 

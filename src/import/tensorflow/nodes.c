@@ -1,6 +1,6 @@
 /* A TensorFlow graph into nodes, with their work. */
+#include "base/str.h"
 #include "import/builder.h"
-#include "import/position.h"
 #include "import/tensorflow/function.h"
 #include "import/tensorflow/infer.h"
 

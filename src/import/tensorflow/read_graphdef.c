@@ -48,8 +48,6 @@ stw_status stw_saved_model_refuse(stw_str bytes, stw_read_options *options, stw_
 
 /* ---- GraphDef ---- */
 
-/* Files of TensorFlow graphs: is it one, and the whole way from bytes or text to the graph. */
-
 typedef stw_status read_model(stw_str, stw_tf_model *, stw_error *);
 
 static stw_status read_model_in(read_model *read, stw_str bytes, stw_read_options *options, stw_arena *arena, stw_arena scratch,

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "import/position.h"
+#include "base/str.h"
 #include "import/tensorflow/function.h"
 #include "import/tensorflow/graphdef.h"
 

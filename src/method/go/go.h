@@ -30,10 +30,13 @@ stw_status stw_go_prepare(stw_go *go, stw_arena *arena, stw_error *error);
 stw_status stw_go_open_starts(stw_go *go, stw_error *error);
 /* What the best of them is worth, if there is one. */
 stw_status stw_go_measure_start(stw_go *go, stw_error *error);
+/* The note of a training: its updates, and what they came to against the initial plan. `without`: what is said where there was
+ * none. */
+void stw_go_write_note(const stw_go *go, const char *without);
 /* The trainer's best plan, made to fit if it lacks memory. */
 stw_status stw_go_take_best(stw_go *go, stw_plan *plan, stw_error *error);
 
-/* ---- the pre-trained policy (pretrained.c) ---- */
+/* ---- the pre-trained policy ---- */
 
 typedef struct stw_pretrained {
     const char *label; /* for messages */
@@ -43,7 +46,7 @@ typedef struct stw_pretrained {
     bool reinforced; /* it has learnt to steer; else it knows of moves alone */
 } stw_pretrained;
 
-/* The same for a file that was asked for, before anything is searched; nothing is kept of it. */
+/* Reads and checks a file that was asked for, before anything is searched; nothing is kept of it. */
 stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *error);
 /* Runs a method that goes by a pre-trained policy: `work` leaves its plan; everything it needs is there. */
 typedef stw_status stw_go_work(stw_go *go, const stw_pretrained *policy, stw_plan *plan, stw_error *error);

@@ -1,6 +1,4 @@
 /* `go-one`: the policy network, trained on this graph alone for as long as the budget lasts. */
-#include <stdio.h>
-
 #include "method/go/go.h"
 #include "search/fusing.h"
 
@@ -70,21 +68,6 @@ static stw_status train(stw_go *g, stw_error *error) {
     return save(g, error);
 }
 
-static void write_note(const stw_go *g, const stw_score *score) {
-    const long long updates = (long long)stw_trainer_updates(g->trainer);
-    const char *plural = updates == 1 ? "" : "s";
-    char *note = g->search->outcome.note;
-    const size_t size = sizeof g->search->outcome.note;
-    if (updates == 0) {
-        snprintf(note, size, "the budget ended before the first update; give it more");
-    } else if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
-        snprintf(note, size, "%lld update%s; %.2f %% better than the initial plan", updates, plural,
-                 100.0 * (1.0 - score->value / g->first.value));
-    } else {
-        snprintf(note, size, "%lld update%s%s", updates, plural, g->has_first ? "" : ", without an initial plan");
-    }
-}
-
 /* Plans built from nothing, for as long as they are about as good as the one that others made: what is far from that plan is out
  * of reach once decisions are relative to it. Leaves the best in `plan` if it is better. */
 static stw_status try_from_nothing(stw_go *g, stw_plan *plan, stw_score *score, stw_error *error) {
@@ -125,8 +108,7 @@ static stw_status run_trainer(stw_go *g, stw_plan *plan, stw_error *error) {
     }
     TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(train(g, error));
-    stw_score score = {0};
-    if (stw_trainer_best(g->trainer, &score) != NULL) write_note(g, &score);
+    stw_go_write_note(g, ", without an initial plan");
     return stw_go_take_best(g, plan, error);
 }
 

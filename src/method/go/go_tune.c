@@ -1,8 +1,5 @@
 /* `go-tune`: what `go-zero` does, then the same network is trained on this graph for some updates. Its units get vectors of their
  * own, which begin as 0. */
-#include <math.h>
-#include <stdio.h>
-
 #include "method/go/go.h"
 
 enum { UPDATES = 50, PATIENCE = 15, WARM_UP = 5 };
@@ -34,21 +31,6 @@ static stw_status train(stw_go *g, int64_t updates, stw_error *error) {
     return STW_OK;
 }
 
-static void write_note(const stw_go *g, const stw_score *score) {
-    char *note = g->search->outcome.note;
-    const size_t size = sizeof g->search->outcome.note;
-    const long long updates = (long long)stw_trainer_updates(g->trainer);
-    const char *plural = updates == 1 ? "" : "s";
-    if (updates == 0) {
-        snprintf(note, size, "the budget ended before the first update; give it more");
-    } else if (g->has_first && g->first.reason == STW_VALID && score->reason == STW_VALID && g->first.value > 0.0) {
-        snprintf(note, size, "%lld update%s; %.2f %% better than the initial plan", updates, plural,
-                 100.0 * (1.0 - score->value / g->first.value));
-    } else {
-        snprintf(note, size, "%lld update%s", updates, plural);
-    }
-}
-
 /* In `optimize` go-zero ran before, and its plan is among the initial ones. */
 static bool has_zero(const stw_search *search) {
     for (int32_t k = 0; k < search->start_count; k++) {
@@ -74,8 +56,7 @@ static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *
     TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
     TRY(train(g, wanted > 0 ? wanted : UPDATES, error));
-    stw_score score = {0};
-    if (stw_trainer_best(g->trainer, &score) != NULL) write_note(g, &score);
+    stw_go_write_note(g, "");
     return stw_go_take_best(g, plan, error);
 }
 

@@ -1,18 +1,8 @@
-/* The parts that features are made of, a file each. Private to feature/. */
-#ifndef STW_FEATURE_PARTS_H
-#define STW_FEATURE_PARTS_H
+/* What the two matrices of the feedback share (feedback.c, pair.c). Private to feature/. */
+#ifndef STW_FEATURE_FEEDBACK_H
+#define STW_FEATURE_FEEDBACK_H
 
 #include "feature/feature.h"
-
-/* devices.c: the matrix of devices, and sums over them. */
-typedef struct stw_device_sums {
-    double least_us, most_us; /* all work on the fastest device and on the slowest */
-    double memory, parameter_bytes;
-} stw_device_sums;
-void stw_features_devices(stw_features *features, stw_device_sums *out);
-
-/* operators.c: the bucket of each unit. */
-stw_status stw_features_operators(stw_features *features, stw_arena scratch, stw_error *error);
 
 /* Links as the feedback needs them: picoseconds from the end of a producer to the moment when the value is there. */
 typedef struct stw_feature_links {
@@ -25,7 +15,6 @@ static inline double stw_feature_transfer_ps(const stw_feature_links *links, int
     return links->latency_ps[k] + bytes * links->ps_per_byte[k];
 }
 
-/* What the two matrices of the feedback share. */
 typedef struct stw_feedback {
     const stw_features *features;
     const stw_feedback_input *input;
@@ -35,10 +24,6 @@ typedef struct stw_feedback {
     double *start;        /* (M) mean start of each unit, picoseconds */
 } stw_feedback;
 
-/* timing.c: start, wait, slack, ...: the columns that go by the clock. */
-stw_status stw_feedback_timing(stw_feedback *feedback, double *matrix, stw_arena scratch, stw_error *error);
-/* traffic.c: what units receive and send. */
-stw_status stw_feedback_traffic(const stw_feedback *feedback, double *matrix, stw_arena scratch, stw_error *error);
 /* pair.c */
 stw_status stw_feedback_pairs(const stw_feedback *feedback, double *matrix, stw_arena scratch, stw_error *error);
 

@@ -1,14 +1,17 @@
 /* Numbers of protobuf fields, as in xla/service/hlo.proto and xla/xla_data.proto: HLO_<message>_<field>. */
-#ifndef STW_EXPORT_HLO_HLO_FIELDS_H
-#define STW_EXPORT_HLO_HLO_FIELDS_H
+#ifndef STW_IMPORT_HLO_HLO_FIELDS_H
+#define STW_IMPORT_HLO_HLO_FIELDS_H
 
 enum { HLO_PROTO_MODULE = 1 };
 
 enum {
+    HLO_MODULE_NAME = 1,
     HLO_MODULE_COMPUTATION = 3,
     HLO_MODULE_PROGRAM_SHAPE = 4,
+    HLO_MODULE_ENTRY_ID = 6,
     HLO_MODULE_SCHEDULE = 7,
     HLO_MODULE_ALIASES = 8,
+    HLO_MODULE_ASSIGNMENT = 15,
     HLO_MODULE_DONORS = 18
 };
 
@@ -21,6 +24,8 @@ enum {
     HLO_COMPUTATION_IS_FUSION = 7,
     HLO_COMPUTATION_THREAD = 8
 };
+
+enum { HLO_ASSIGNMENT_REPLICAS = 1, HLO_ASSIGNMENT_PARTITIONS = 2 }; /* of devices: so many times so many */
 
 enum { HLO_PROGRAM_PARAMETER = 1, HLO_PROGRAM_RESULT = 2, HLO_PROGRAM_PARAMETER_NAME = 3 };
 
