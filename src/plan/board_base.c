@@ -157,6 +157,7 @@ static stw_status build_times(stw_board_base *base, stw_arena *arena, stw_error 
         STW_TRY_NEW(arena, base->send_us, charging, error);
         STW_TRY_NEW(arena, base->receive_us, charging, error);
     }
+    base->tabled = machine->tabled ? machine->link : NULL;
     for (int64_t k = 0; k < pairs; k++) {
         const stw_link *link = &machine->link[k];
         if (k / base->D == k % base->D) continue;
