@@ -2,11 +2,12 @@
 """What it is worth that a method sees charges: each method on a machine with charges, and on the same without; both plans are then
 judged with charges.
 
-    python3 bench/charged_methods.py [--evaluations 1000] [--jobs N] [--stowage build/release/stowage] [--store F] [--table]
+    python3 bench/charged_methods.py [--evaluations 1000] [--jobs N] [--stowage build/release/stowage] [--store F] [--methods LIST] [--table]
 
 Placement and schedule, a thread for each run, a budget of evaluations: every run repeats exactly. `optimize` runs last of the
 row; the others are those that build plans, and `anneal`. A line of JSON for each run goes to --store, and what stands there is not run
-again; the table in Markdown is printed at the end.
+again; the table in Markdown is printed at the end, once every run of it is there. With --methods only these are run, one after the other as
+they are named.
 """
 import argparse
 import concurrent.futures
@@ -88,10 +89,14 @@ def main():
     parser.add_argument("--evaluations", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("charged_methods.jsonl"))
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=list(reversed(METHODS)), help="separated by commas; default: all")
     parser.add_argument("--table", action="store_true", help="run nothing; print what stands in the store")
     options = parser.parse_args()
     found = {key(record): record for record in map(json.loads, lines_of(options.store))}
-    wanted = [(graph, machine, method, sees) for method in reversed(METHODS) for graph, machine in rows() for sees in (True, False)
+    unknown = [method for method in options.methods if method not in METHODS]
+    if unknown:
+        parser.error(f"--methods: {', '.join(unknown)}: not one of {', '.join(METHODS)}")
+    wanted = [(graph, machine, method, sees) for method in options.methods for graph, machine in rows() for sees in (True, False)
               if (graph, machine, method, sees, options.evaluations) not in found]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         jobs = [] if options.table else [pool.submit(run, options, *what) for what in wanted]
@@ -100,6 +105,11 @@ def main():
             found[key(record)] = record
             append(options.store, record)
             print(f"{record['graph']} {record['machine']} {record['method']}: {1e3 * record['step_s']:.3f} ms", file=sys.stderr)
+    missing = [what for what in ((*row, method, sees, options.evaluations) for row in rows() for method in METHODS for sees in (True, False))
+               if what not in found]
+    if missing:
+        print(f"{len(missing)} runs are missing for the table, among them {missing[0]}", file=sys.stderr)
+        return 1
     print_table(found, options.evaluations)
     return 0
 

@@ -115,19 +115,6 @@ static int64_t round_ps(double ps) {
 
 int64_t stw_cost_us_to_ps(double us) { return round_ps(us * 1e6); }
 
-/* By the link's table of rates, if it has one: time is linear between two of its points. */
-static double transfer_s(const stw_link *link, double bytes) {
-    if (link->rates == NULL) return bytes / link->bandwidth;
-    const stw_rate *rates = link->rates;
-    int32_t k = 0;
-    while (k < link->rate_count && rates[k].bytes < bytes) k++;
-    if (k == 0) return bytes / rates[0].rate;
-    if (k == link->rate_count) return bytes / link->bandwidth;
-    const double below = rates[k - 1].bytes / rates[k - 1].rate, above = rates[k].bytes / rates[k].rate;
-    const double between = below + (bytes - rates[k - 1].bytes) * ((above - below) / (rates[k].bytes - rates[k - 1].bytes));
-    return between < above ? between : above; /* rounding could take it past, and more bytes must not take less time */
-}
-
 int64_t stw_cost_transfer_ps(const stw_link *link, int64_t bytes) {
-    return round_ps(link->latency_us * 1e6 + transfer_s(link, (double)bytes) * 1e12);
+    return round_ps(link->latency_us * 1e6 + stw_link_bytes_s(link, (double)bytes) * 1e12);
 }

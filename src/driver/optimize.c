@@ -16,6 +16,7 @@ static const double METHOD_SHARE = 0.35;      /* of what is left of that, for on
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 enum { EXACT_OPS = 20 };                      /* more than that is seldom proved in the time that people wait */
 
+static const double TIDY_SHARE = 0.15;       /* of the search, for dropping transfers, where they take of the devices' own time */
 static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by then are left out */
 
 /* What takes longer than these shares of a budget of time waits until there is a plan. */
@@ -357,6 +358,16 @@ static double end_of_search(const stw_runner *r, const stw_result *result) {
     return 1.0 - fmin(0.1, 100.0 * evaluation_s / r->threads / r->settings.budget_s);
 }
 
+/* Searches by chance leave transfers that bring nothing; with charges each of them costs, so what is left is tidied in the end.
+ */
+static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error) {
+    const bool tidies = may_place(r) && r->simulator->machine->charges && r->settings.objective != STW_OBJECTIVE_MEMORY;
+    const double end = end_of_search(r, result);
+    TRY(run_kind(r, result, STW_METHOD_SEARCH, tidies ? (1.0 - TIDY_SHARE) * end : end, error));
+    if (!tidies || result->best < 0 || is_spent(r, end) || meets_bound(r, result)) return STW_OK;
+    return stw_runner_tidy(r, end, result, error);
+}
+
 /* The first bounds are for the groups of the default; these are for those of the plan. */
 static stw_status bound_groups(stw_runner *r, stw_result *result, stw_error *error) {
     stw_bounds bounds;
@@ -396,9 +407,9 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     const stw_policy_settings *wish = &r->settings.policy;
     const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
     if (!result->optimal && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
-    if (!result->optimal) TRY(run_kind(r, result, STW_METHOD_SEARCH, end_of_search(r, result), error));
+    if (!result->optimal) TRY(search_on(r, result, error));
     if (meets_bound(r, result)) result->optimal = true;
-    if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, result, error));
+    if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, 1.0, result, error));
     TRY(bound_groups(r, result, error));
     if (result->best < 0) stw_runner_say_what_lacks(r, result);
     return STW_OK;

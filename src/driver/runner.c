@@ -378,16 +378,28 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
     return STW_OK;
 }
 
-stw_status stw_runner_tidy(stw_runner *r, stw_result *result, stw_error *error) {
+/* A better value is told; an equal one of the better kind needs no words. */
+static void tell_tidied(stw_runner *r, stw_entry *entry, double before) {
+    if (!entry->candidate.valid || entry->score.value >= before) return;
+    stw_trail_add(&entry->trail, (stw_found){entry->candidate.search_s, entry->candidate.evaluations, entry->score.value});
+    entry->candidate.found = entry->trail.found;
+    entry->candidate.found_count = entry->trail.count;
+    on_found(r, entry->plan, &entry->score);
+}
+
+stw_status stw_runner_tidy(stw_runner *r, double until, stw_result *result, stw_error *error) {
     stw_entry *best = result->entry[result->best];
+    const double before = best->score.value;
     if (best == result->entry[0]) return STW_OK; /* what others are compared with stays as it is */
-    stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, 1.0));
+    stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, until));
     const double began_s = stw_runner_now_s(r);
     TRY(stw_search_tidy(&search, best->plan, error));
     best->candidate.search_s += stw_runner_now_s(r) - began_s;
     best->candidate.evaluations += (int64_t)atomic_load(&search.evaluations);
     r->evaluations += (int64_t)atomic_load(&search.evaluations);
-    return judge_entry(r, best, error);
+    TRY(judge_entry(r, best, error));
+    tell_tidied(r, best, before);
+    return STW_OK;
 }
 
 stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *error) {

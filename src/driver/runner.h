@@ -116,8 +116,9 @@ stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t 
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */
 stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *result, stw_error *error);
 
-/* Drops transfers of the best plan that bring nothing: for a plan that is as good as can be. */
-stw_status stw_runner_tidy(stw_runner *runner, stw_result *result, stw_error *error);
+/* Drops transfers of the best plan that bring nothing, until this share of the budget is spent: for a plan that is as good as can
+ * be, or where transfers charge. */
+stw_status stw_runner_tidy(stw_runner *runner, double until, stw_result *result, stw_error *error);
 
 /* Adds the best plan with groups for its devices; those that it has stay if they are better. */
 stw_status stw_runner_regroup(stw_runner *runner, stw_result *result, stw_error *error);

@@ -232,8 +232,8 @@ static void fill_problem(const stw_features *f, const stw_places *p, const devic
     const double parameters = stw_ratio(devices->parameter_bytes, devices->memory), all = stw_ratio(values, devices->memory);
     row[STW_UNIT_DEVICES] = stw_bounded(f->D / 8.0);
     row[STW_UNIT_PER_DEVICE] = 1.0 / f->D;
-    row[STW_UNIT_LOG_LATENCY] = stw_log_scaled(c->latency_us, 5.0);
-    row[STW_UNIT_LOG_BANDWIDTH] = stw_log_scaled(stw_ratio(1e-3, c->us_per_byte), 7.0);
+    row[STW_UNIT_LOG_LATENCY] = stw_log_scaled(c->link.fixed_us, 5.0);
+    row[STW_UNIT_LOG_BANDWIDTH] = stw_log_scaled(stw_ratio(1e-3, c->link.us_per_byte), 7.0);
     row[STW_UNIT_PATH_OF_WORK] = stw_ratio(p->path_us, p->work_us);
     row[STW_UNIT_PATH_OF_SHARE] = stw_log_scaled(stw_ratio(p->path_us * f->D, p->work_us), 2.0);
     row[STW_UNIT_LOG_GRAPH_OPS] = stw_log_scaled(f->costs->graph->op_count, 10.0);

@@ -4,22 +4,6 @@
 
 #include "base/sort.h"
 
-static void find_mean_link(const stw_machine *machine, stw_crossings *out) {
-    int32_t count = 0;
-    for (int32_t from = 0; from < machine->device_count; from++) {
-        for (int32_t to = 0; to < machine->device_count; to++) {
-            const stw_link *link = stw_machine_link(machine, from, to);
-            if (from == to || link->bandwidth <= 0.0) continue;
-            out->latency_us += stw_link_fixed_us(link);
-            out->us_per_byte += 1e6 / link->bandwidth;
-            count++;
-        }
-    }
-    if (count == 0) return;
-    out->latency_us /= count;
-    out->us_per_byte /= count;
-}
-
 typedef struct {
     int32_t *at;   /* (M) the crossing of the value at hand into this unit; below the value's first: none yet */
     int32_t *view; /* (M) the last view of it that was counted; uses are sorted by view */
@@ -70,7 +54,7 @@ stw_status stw_crossings_build(stw_features *f, stw_arena *arena, stw_error *err
         cross(f, v, &r, out);
     }
     out->start[tasks->V] = out->E;
-    find_mean_link(f->costs->machine, out);
+    out->link = stw_machine_mean_link(f->costs->machine);
     f->crossings = out;
     return STW_OK;
 }

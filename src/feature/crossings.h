@@ -5,6 +5,7 @@
 #define STW_FEATURE_CROSSINGS_H
 
 #include "feature/feature.h"
+#include "machine/link_mean.h"
 
 typedef struct stw_crossings {
     int32_t E;
@@ -15,8 +16,7 @@ typedef struct stw_crossings {
     double *bytes;   /* (E) what that unit reads of it: the whole, or the sum of the views, at most the whole */
     int32_t *of_use; /* (U) the crossing that a use belongs to; -1: it stays within its unit */
 
-    /* The mean over the links of the machine; 0 without any. */
-    double latency_us, us_per_byte;
+    stw_link_mean link; /* the mean over the links of the machine */
 } stw_crossings;
 
 /* Bytes that one use reads. */
@@ -28,7 +28,7 @@ static inline double stw_use_bytes(const stw_features *features, int32_t value, 
 
 /* Time on the mean link, in microseconds. */
 static inline double stw_mean_link_us(const stw_crossings *crossings, double bytes) {
-    return crossings->latency_us + bytes * crossings->us_per_byte;
+    return stw_link_mean_us(&crossings->link, bytes);
 }
 
 stw_status stw_crossings_build(stw_features *features, stw_arena *arena, stw_error *error);

@@ -293,7 +293,7 @@ static stw_status read_links(const stw_machine *machine, stw_arena *arena, stw_f
         latency[k] = linked ? 1e6 * stw_link_fixed_us(&machine->link[k]) : INFINITY;
         per_byte[k] = linked ? 1e12 / machine->link[k].bandwidth : 0.0;
     }
-    *out = (stw_feature_links){D, latency, per_byte};
+    *out = (stw_feature_links){D, latency, per_byte, machine->tabled ? machine->link : NULL};
     return STW_OK;
 }
 

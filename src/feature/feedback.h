@@ -8,10 +8,13 @@
 typedef struct stw_feature_links {
     int32_t D;
     const double *latency_ps, *ps_per_byte; /* (D, D) from row to column; 0 on the diagonal; infinite latency: no link */
+    const stw_link *tabled;                 /* (D, D) where some have tables of rates; else NULL */
 } stw_feature_links;
 
 static inline double stw_feature_transfer_ps(const stw_feature_links *links, int32_t from, int32_t to, double bytes) {
     const int64_t k = (int64_t)from * links->D + to;
+    if (links->tabled != NULL && from != to && links->tabled[k].bandwidth > 0.0)
+        return links->latency_ps[k] + 1e6 * stw_link_bytes_us(&links->tabled[k], bytes);
     return links->latency_ps[k] + bytes * links->ps_per_byte[k];
 }
 

@@ -82,6 +82,17 @@ static void number_cost_classes(stw_machine *machine) {
     }
 }
 
+double stw_link_tabled_s(const stw_link *link, double bytes) {
+    const stw_rate *rates = link->rates;
+    int32_t k = 0;
+    while (k < link->rate_count && rates[k].bytes < bytes) k++;
+    if (k == 0) return bytes / rates[0].rate;
+    if (k == link->rate_count) return bytes / link->bandwidth;
+    const double below = rates[k - 1].bytes / rates[k - 1].rate, above = rates[k].bytes / rates[k].rate;
+    const double between = below + (bytes - rates[k - 1].bytes) * ((above - below) / (rates[k].bytes - rates[k - 1].bytes));
+    return between < above ? between : above; /* rounding could take it past, and more bytes must not take less time */
+}
+
 bool stw_link_equal(const stw_link *a, const stw_link *b) {
     if (a->bandwidth != b->bandwidth || a->latency_us != b->latency_us || a->rate_count != b->rate_count) return false;
     if (a->send_us != b->send_us || a->receive_us != b->receive_us) return false;
@@ -99,7 +110,7 @@ static stw_status number_channels(stw_machine *machine, stw_arena scratch, stw_e
     for (int32_t b = 0; b < machine->bus_count; b++) bus_channel[b] = -1;
     machine->channel_count = 0;
     machine->complete = true;
-    machine->charges = false;
+    machine->charges = machine->tabled = false;
     for (int32_t from = 0; from < machine->device_count; from++) {
         for (int32_t to = 0; to < machine->device_count; to++) {
             stw_link *link = &machine->link[(int64_t)from * machine->device_count + to];
@@ -109,6 +120,7 @@ static stw_status number_channels(stw_machine *machine, stw_arena scratch, stw_e
                 continue;
             }
             machine->charges |= link->send_us > 0.0 || link->receive_us > 0.0;
+            machine->tabled |= link->rates != NULL;
             int32_t *shared = machine->queues && link->bus >= 0 ? &bus_channel[link->bus] : NULL;
             link->channel = shared != NULL && *shared >= 0 ? *shared : machine->channel_count++;
             if (shared != NULL) *shared = link->channel;

@@ -48,6 +48,7 @@ struct stw_machine {
     stw_str *bus_name;
     bool complete;  /* every ordered pair has a link */
     bool charges;   /* some link charges something */
+    bool tabled;    /* some link has a table of rates */
     int32_t host;   /* transfers between other devices are staged through its memory; -1: none is */
     stw_str remark; /* on the file, for the user: keys of links that nobody knows; or empty */
 };
@@ -59,6 +60,18 @@ static inline const stw_link *stw_machine_link(const stw_machine *machine, int32
 /* What a transfer costs beside its bytes: the latency, and its charges at both ends. For estimates; the simulator keeps them
  * apart. */
 static inline double stw_link_fixed_us(const stw_link *link) { return link->latency_us + link->send_us + link->receive_us; }
+
+/* What the bytes of a transfer take on a link, by its table of rates if it has one: time is linear between two of its points. The
+ * simulator and every estimate ask here. */
+double stw_link_tabled_s(const stw_link *link, double bytes);
+static inline double stw_link_bytes_s(const stw_link *link, double bytes) {
+    return link->rates == NULL ? bytes / link->bandwidth : stw_link_tabled_s(link, bytes);
+}
+static inline double stw_link_bytes_us(const stw_link *link, double bytes) { return stw_link_bytes_s(link, bytes) * 1e6; }
+/* The same of `count` transfers that have so many bytes together: as if each had the same. */
+static inline double stw_link_sum_us(const stw_link *link, double bytes, double count) {
+    return link->rates == NULL || count <= 0.0 ? stw_link_bytes_us(link, bytes) : count * stw_link_bytes_us(link, bytes / count);
+}
 
 /* The device description of a kind that we know ("h200", "cpu8"), for times measured on a kind that the machine lacks; false
  * if unknown. Strings are literals. */

@@ -19,20 +19,15 @@ static void add_device(stw_device_set *set, int32_t device, double speed) {
 }
 
 static void find_links(const stw_costs *costs, stw_device_set *set) {
-    int32_t links = 0;
-    set->latency_us = set->us_per_byte = 0.0;
+    set->link = (stw_link_mean){0};
     for (int32_t a = 0; a < set->count; a++) {
         for (int32_t b = 0; b < set->count; b++) {
             const stw_link *link = stw_machine_link(costs->machine, set->device[a], set->device[b]);
             if (a == b || link->bandwidth <= 0.0) continue;
-            set->latency_us += stw_link_fixed_us(link);
-            set->us_per_byte += 1e6 / link->bandwidth;
-            links++;
+            stw_link_mean_add(&set->link, link);
         }
     }
-    if (links == 0) return;
-    set->latency_us /= links;
-    set->us_per_byte /= links;
+    if (set->link.count > 0) stw_link_mean_divide(&set->link, set->link.count);
 }
 
 static bool can_talk(const stw_machine *machine, int32_t a, int32_t b) {

@@ -3,12 +3,13 @@
 #define STW_METHOD_DEVICE_SET_H
 
 #include "cost/cost.h"
+#include "machine/link_mean.h"
 
 typedef struct stw_device_set {
     int32_t count;                   /* at least 1 */
     int32_t device[STW_MAX_DEVICES]; /* ascending */
     double speed[STW_MAX_DEVICES];   /* share of the whole graph's work per microsecond; by place in the set */
-    double latency_us, us_per_byte;  /* means over the links within the set, charges included; 0 without links */
+    stw_link_mean link;              /* the mean over the links within the set */
 } stw_device_set;
 
 enum { STW_MAX_DEVICE_SETS = 3 };

@@ -160,6 +160,7 @@ static stw_status build_times(stw_board_base *base, stw_arena *arena, stw_error 
         STW_TRY_NEW(arena, base->send_us, charging, error);
         STW_TRY_NEW(arena, base->receive_us, charging, error);
     }
+    base->tabled = machine->tabled ? machine->link : NULL;
     for (int64_t k = 0; k < pairs; k++) {
         const stw_link *link = &machine->link[k];
         if (k / base->D == k % base->D) continue;
@@ -297,7 +298,7 @@ static void look_at_read(stw_board *b, const stw_board_read *read, bool alone, i
         double ready = row[d];
         if (ready < 0.0 || !is_there(b, read, d)) {
             /* A further piece travels with the first: it pays no latency of its own. */
-            const double us = (ready < 0.0 ? base->latency[links + d] : 0.0) + read->bytes * base->us_per_byte[links + d];
+            const double us = (ready < 0.0 ? base->latency[links + d] : 0.0) + stw_board_bytes_us(base, links + d, read->bytes);
             const bool charges = base->send_us != NULL && ready < 0.0;
             const double send_us = charges && base->tasks->value_task[read->value] >= 0 ? base->send_us[links + d] : 0.0;
             const double receive_us = charges ? base->receive_us[links + d] : 0.0;
@@ -378,7 +379,7 @@ static double fetch(stw_board *b, const stw_board_read *read, int32_t device, do
     if (*there >= 0.0 && is_there(b, read, device)) return *there;
     const int64_t link = (int64_t)value->device * base->D + device;
     const bool linked = base->latency[link] < STW_FAR_US; /* if not, the plan is invalid anyway */
-    const double us = linked ? (*there < 0.0 ? base->latency[link] : 0.0) + read->bytes * base->us_per_byte[link] : 0.0;
+    const double us = linked ? (*there < 0.0 ? base->latency[link] : 0.0) + stw_board_bytes_us(base, link, read->bytes) : 0.0;
     double begin = value->ready;
     if (base->send_us != NULL && linked && *there < 0.0) {
         const double send_us = base->tasks->value_task[read->value] >= 0 ? base->send_us[link] : 0.0;

@@ -43,10 +43,17 @@ typedef struct stw_board_base { /* T tasks, V values, D devices, C cost classes 
     double *atom_bytes;            /* (atoms) of parameters and buffers */
     bool *atom_has_op;             /* (atoms) */
     double *latency, *us_per_byte; /* (D, D) a pair without link has STW_FAR_US */
+    const stw_link *tabled;        /* (D, D) where some have tables of rates; else NULL */
     double *send_us, *receive_us;  /* (D, D) what a transfer charges the devices at its ends; NULL: none does */
     int32_t *channel;              /* (D, D) 0 where there is none */
     int32_t cost_class[STW_MAX_DEVICES];
 } stw_board_base;
+
+/* What the bytes of a transfer take; link: from x D + to. */
+static inline double stw_board_bytes_us(const stw_board_base *base, int64_t link, double bytes) {
+    if (base->tabled != NULL && base->tabled[link].bandwidth > 0.0) return stw_link_bytes_us(&base->tabled[link], bytes);
+    return bytes * base->us_per_byte[link];
+}
 
 #define STW_FAR_US 1e18 /* instead of infinity: stays finite in sums and products */
 

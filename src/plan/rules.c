@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "machine/link_mean.h"
 #include "plan/plan.h"
 
 const char *const stw_rule_name[STW_RULE_COUNT] = {"fifo", "topological", "upward-rank", "critical-path", "depth-first"};
@@ -22,26 +23,14 @@ typedef struct {
     const stw_costs *costs;
     const stw_tasks *tasks;
     const int32_t *device; /* (N), or NULL: nothing is placed yet, and means over devices and links stand in */
-    double mean_latency, mean_us_per_byte;
+    stw_link_mean mean;    /* then: times the chance that two ops are on different devices */
 } paths;
 
-/* Means over the links that there are, times the chance that two ops are on different devices. */
 static void mean_links(paths *p) {
     const stw_machine *machine = p->costs->machine;
     const int32_t D = machine->device_count;
-    int32_t count = 0;
-    for (int32_t from = 0; from < D; from++) {
-        for (int32_t to = 0; to < D; to++) {
-            const stw_link *link = stw_machine_link(machine, from, to);
-            if (from == to || link->bandwidth <= 0.0) continue;
-            p->mean_latency += stw_link_fixed_us(link);
-            p->mean_us_per_byte += 1e6 / link->bandwidth;
-            count++;
-        }
-    }
-    const double chance = count == 0 ? 0.0 : (1.0 - 1.0 / D) / count;
-    p->mean_latency *= chance;
-    p->mean_us_per_byte *= chance;
+    stw_link_mean_add_all(&p->mean, machine);
+    stw_link_mean_multiply(&p->mean, p->mean.count == 0 ? 0.0 : (1.0 - 1.0 / D) / p->mean.count);
 }
 
 static double task_us(const paths *p, int32_t task) {
@@ -58,11 +47,11 @@ static double transfer_us(const paths *p, int32_t value, const stw_task_use *use
     const int64_t whole = p->tasks->value_bytes[value];
     const int64_t part = use->view < 0 ? whole : p->costs->graph->bytes[use->view];
     const double bytes = (double)(part < whole ? part : whole);
-    if (p->device == NULL) return p->mean_latency + bytes * p->mean_us_per_byte;
+    if (p->device == NULL) return stw_link_mean_us(&p->mean, bytes);
     const int32_t from = p->device[p->tasks->value_node[value]], to = p->device[p->tasks->task_node[use->task]];
     if (from == to) return 0.0;
     const stw_link *link = stw_machine_link(p->costs->machine, from, to);
-    return link->bandwidth > 0.0 ? stw_link_fixed_us(link) + bytes / link->bandwidth * 1e6 : 0.0;
+    return link->bandwidth > 0.0 ? stw_link_fixed_us(link) + stw_link_bytes_us(link, bytes) : 0.0;
 }
 
 /* Longest time from the start of each task to the end of all, itself included. */

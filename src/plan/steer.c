@@ -48,7 +48,7 @@ static double sending_us(const pass *p, int32_t task, int32_t device) {
         const int32_t v = base->tasks->output[o];
         for (uint64_t left = p->readers_at[v] & ~(1ull << device); left != 0; left &= left - 1) {
             const int to = __builtin_ctzll(left);
-            us += base->latency[links + to] + base->sent_bytes[v] * base->us_per_byte[links + to];
+            us += base->latency[links + to] + stw_board_bytes_us(base, links + to, base->sent_bytes[v]);
             if (base->send_us != NULL) us += base->send_us[links + to] + base->receive_us[links + to];
         }
     }

@@ -147,7 +147,7 @@ static int32_t part_at(const choice *c, int32_t node) {
 static double transfer_us(const choice *c, int32_t from, int32_t to, int64_t bytes) {
     if (from == to) return 0.0;
     const stw_link *link = stw_machine_link(c->machine, from, to);
-    return link->bandwidth > 0.0 ? stw_link_fixed_us(link) + (double)bytes / link->bandwidth * 1e6 : NO_LINK_US;
+    return link->bandwidth > 0.0 ? stw_link_fixed_us(link) + stw_link_bytes_us(link, (double)bytes) : NO_LINK_US;
 }
 
 /* ---- parts ---- */

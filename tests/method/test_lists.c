@@ -118,6 +118,24 @@ TEST(etf, takes_what_can_start_first) {
     small_close(s);
 }
 
+TEST(etf, an_op_starts_once_it_has_paid) {
+    /* What receives pays 10. d1 is free at 20 and has had a since 3, but c would only begin at 30 there: it waits for d0.
+     *
+     *   d0:  a[0,2) b[2,21) c[21,26)
+     *   d1:  x[0,20) */
+    static const char *const both[] = {"etf", "sct"};
+    for (int k = 0; k < 2; k++) {
+        small *s = small_open((small_text){
+            .nodes = OP(0, "a", "[]", 1, 2) OP(1, "b", "[0]", 1, 19) OP(2, "c", "[0]", 1, 5) OP(3, "x", "[]", 1, 20),
+            .links = LINK_WITH("d0", "d1", 1e6, 0, ",'receive_us':10") LINK_WITH("d1", "d0", 1e6, 0, ",'receive_us':10"),
+            .device_count = 2});
+        test_context("%s", both[k]);
+        if (run_method(s, both[k])) CHECK_NEAR(s->result.step_s, 26e-6, 1e-15);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
 TEST(topo, fills_a_device_up_to_its_share) {
     /* Six ops of 10 bytes on three devices, the largest is 10: 60 / 3 + 10 = 30 bytes a device, three ops. By time (6 us in all):
      * two each. What comes of it is the same step here, a chain; the first of equals is kept. */

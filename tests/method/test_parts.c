@@ -221,7 +221,8 @@ TEST(metis, edges_cost_what_is_sent) {
         double a_b, a_c, b_c;
     } expected[] = {{STW_NET_STAR, 10 + 3, 10 + 8, 0}, {STW_NET_SHARE, 13 / 2.0, 18 / 2.0, 0}, {STW_NET_PATH, 0, 18, 13}};
     for (int k = 0; k < 3; k++) {
-        const stw_edge_cost cost = {10.0, 1.0, 1.0, expected[k].shape};
+        const stw_link_mean link = {.us_per_byte = 1.0};
+        const stw_edge_cost cost = {10.0, &link, 1.0, expected[k].shape};
         stw_part_graph graph;
         double found[3] = {0, 0, 0};
         if (!CHECK_EQ_INT(stw_part_graph_build(s->graph, &levels.level[0], &cost, &arena, &graph, NULL), STW_OK)) break;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine/link_mean.h"
+
 /* Heavy-edge matching, again and again: each cluster is joined with the neighbour with which it exchanges most, for its size. */
 
 static const double MOST_WORK = 4.0; /* of a cluster, as a multiple of the mean that is wanted */
@@ -23,24 +25,6 @@ typedef struct {
 } clusters;
 
 /* ---- edges ---- */
-
-/* A link that stands for all there are; bandwidth 0 if there are none. */
-static stw_link mean_link(const stw_machine *machine) {
-    double latency_us = 0.0, us_per_byte = 0.0;
-    int32_t links = 0;
-    for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
-        if (machine->link[k].bandwidth <= 0.0) continue;
-        latency_us += stw_link_fixed_us(&machine->link[k]);
-        us_per_byte += 1e6 / machine->link[k].bandwidth;
-        links++;
-    }
-    if (links == 0) return (stw_link){0};
-    return (stw_link){.latency_us = latency_us / links, .bandwidth = 1e6 * links / us_per_byte};
-}
-
-static double send_us(const stw_link *link, int64_t bytes) {
-    return link->bandwidth <= 0.0 ? 0.0 : link->latency_us + 1e6 * (double)bytes / link->bandwidth;
-}
 
 static int by_pair(const void *left, const void *right) {
     const edge *x = left, *y = right;
@@ -67,14 +51,15 @@ static void add_edge(clusters *c, int32_t a, int32_t b, double us) {
 
 static stw_status list_edges(const stw_simulator *s, const stw_units *atoms, clusters *c, stw_arena *arena, stw_error *error) {
     const stw_graph *graph = s->graph;
-    const stw_link link = mean_link(s->machine);
+    const stw_link_mean link = stw_machine_mean_link(s->machine);
     STW_TRY_NEW(arena, c->edge, graph->reader_start[graph->N], error);
     for (int32_t i = 0; i < graph->N; i++) {
         if (atoms->of[i] < 0) continue;
         for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1]; r++) {
             const int32_t view = graph->reader[r].view;
             const int64_t whole = graph->bytes[i], part = view < 0 ? whole : graph->bytes[view];
-            add_edge(c, atoms->of[i], atoms->of[graph->reader[r].node], send_us(&link, part < whole ? part : whole));
+            const double bytes = (double)(part < whole ? part : whole);
+            add_edge(c, atoms->of[i], atoms->of[graph->reader[r].node], stw_link_mean_us(&link, bytes));
         }
     }
     merge_edges(c);

@@ -16,7 +16,7 @@
 
 /* The chains at the beginning: their memory, their plans, and the groups that they begin with. */
 
-static const double HEAT = 0.01; /* of the hottest chains, at the beginning */
+static const double HEAT = 0.002; /* of the hottest chains, at the beginning */
 
 static bool has_order(const stw_plan *plan) {
     for (int32_t d = 0; d < plan->machine->device_count; d++) {

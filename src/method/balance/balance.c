@@ -72,8 +72,9 @@ static void shrink_to_nothing(splitter *s, int32_t first, int32_t last) {
 static double load_of(const splitter *s, const piece *p, int32_t d) {
     const stw_balance_hop *up = &s->m->up[d], *down = &s->m->down[d];
     if (p->resident > s->m->memory[d]) return HUGE_VAL;
-    return s->work[d] + p->out_bytes * up->us_per_byte + p->out_transfers * (up->latency_us + up->send_us) +
-           p->in_bytes * down->us_per_byte + p->in_transfers * (down->latency_us + down->receive_us);
+    return s->work[d] + stw_balance_bytes_us(up, p->out_bytes, p->out_transfers) +
+           p->out_transfers * (up->latency_us + up->send_us) + stw_balance_bytes_us(down, p->in_bytes, p->in_transfers) +
+           p->in_transfers * (down->latency_us + down->receive_us);
 }
 
 /* All pieces that begin at place i. */

@@ -23,6 +23,7 @@ typedef struct stw_balance_edge {
 
 typedef struct stw_balance_hop { /* us = bytes x us_per_byte + transfers x latency_us */
     double us_per_byte, latency_us;
+    const stw_link *tabled;     /* its table of rates goes before us_per_byte; NULL: it has none */
     double send_us, receive_us; /* charges, beside those */
     bool possible;
 } stw_balance_hop;
@@ -52,8 +53,11 @@ typedef struct stw_balance_model {
 stw_status stw_balance_model_build(const stw_simulator *simulator, const stw_units *units, stw_arena *arena,
                                    stw_balance_model *out, stw_error *error);
 
+static inline double stw_balance_bytes_us(const stw_balance_hop *hop, double bytes, double transfers) {
+    return hop->tabled != NULL ? stw_link_sum_us(hop->tabled, bytes, transfers) : bytes * hop->us_per_byte;
+}
 static inline double stw_balance_hop_us(const stw_balance_hop *hop, const stw_balance_edge *edge) {
-    return edge->bytes * hop->us_per_byte + edge->transfers * hop->latency_us;
+    return stw_balance_bytes_us(hop, edge->bytes, edge->transfers) + edge->transfers * hop->latency_us;
 }
 
 typedef struct stw_balance_state {

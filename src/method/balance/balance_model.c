@@ -203,7 +203,8 @@ static stw_status build_edges(const stw_graph *graph, stw_arena *arena, stw_bala
 
 static stw_balance_hop hop_of(const stw_link *link) {
     if (link->bandwidth <= 0.0) return (stw_balance_hop){0};
-    return (stw_balance_hop){1e6 / link->bandwidth, link->latency_us, link->send_us, link->receive_us, true};
+    return (stw_balance_hop){1e6 / link->bandwidth, link->latency_us, link->rates != NULL ? link : NULL,
+                             link->send_us,         link->receive_us, true};
 }
 
 /* The fastest hop between a device and any other, for estimates that do not know the other end yet. */

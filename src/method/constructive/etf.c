@@ -3,7 +3,10 @@
  *
  * Each device has two heaps of ops: those whose inputs are there (by rank) and those whose inputs will be there later (by that
  * time). Times only rise while other things are placed, so an entry is looked at again when it is taken, and put back if it is
- * no longer true. */
+ * no longer true.
+ *
+ * Where links charge, an op starts once it has paid for what it receives: among those whose inputs are there, what pays least
+ * comes first, and devices are compared by that start. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,20 +15,26 @@
 #include "search/list.h"
 
 typedef struct {
-    double key; /* smaller first */
+    double key;    /* smaller first: what it pays, or when its inputs are there */
+    double charge; /* what it pays for what it receives */
     int32_t task;
 } entry;
 
 typedef struct {
     entry *item;
     int32_t count;
+    const double *rank; /* (T) among equal keys, higher first; NULL: by number */
 } heap;
 
-static bool is_before(entry a, entry b) { return a.key != b.key ? a.key < b.key : a.task < b.task; }
+static bool is_before(const heap *h, entry a, entry b) {
+    if (a.key != b.key) return a.key < b.key;
+    if (h->rank != NULL && h->rank[a.task] != h->rank[b.task]) return h->rank[a.task] > h->rank[b.task];
+    return a.task < b.task;
+}
 
 static void push(heap *h, entry e) {
     int32_t k = h->count++;
-    for (; k > 0 && is_before(e, h->item[(k - 1) / 2]); k = (k - 1) / 2) h->item[k] = h->item[(k - 1) / 2];
+    for (; k > 0 && is_before(h, e, h->item[(k - 1) / 2]); k = (k - 1) / 2) h->item[k] = h->item[(k - 1) / 2];
     h->item[k] = e;
 }
 
@@ -33,8 +42,8 @@ static entry pop(heap *h) {
     const entry top = h->item[0], last = h->item[--h->count];
     int32_t k = 0;
     for (int32_t child = 1; child < h->count; child = 2 * k + 1) {
-        if (child + 1 < h->count && is_before(h->item[child + 1], h->item[child])) child++;
-        if (!is_before(h->item[child], last)) break;
+        if (child + 1 < h->count && is_before(h, h->item[child + 1], h->item[child])) child++;
+        if (!is_before(h, h->item[child], last)) break;
         h->item[k] = h->item[child];
         k = child;
     }
@@ -57,8 +66,7 @@ typedef struct {
 /* ---- becoming ready ---- */
 
 static void offer(etf *e, int32_t task, int32_t device) {
-    push(&e->later[device],
-         (entry){e->board.ready[device] + e->board.charge[device], task}); /* what it receives, it pays for first */
+    push(&e->later[device], (entry){e->board.ready[device], e->board.charge[device], task});
     e->options[task]++;
 }
 
@@ -100,13 +108,13 @@ static const entry *first_of(etf *e, int32_t device, double *start) {
     heap *now = &e->now[device], *later = &e->later[device];
     const double end = e->board.device[device].end;
     while (later->count > 0 && (later->item[0].key <= end || e->pending[later->item[0].task] < 0)) {
-        const int32_t task = pop(later).task;
-        if (e->pending[task] == 0) push(now, (entry){-e->list->rank[task], task});
+        const entry come = pop(later);
+        if (e->pending[come.task] == 0) push(now, (entry){come.charge, come.charge, come.task});
     }
     while (now->count > 0 && e->pending[now->item[0].task] < 0) pop(now);
     if (now->count == 0 && later->count == 0) return NULL;
     const entry *first = now->count > 0 ? &now->item[0] : &later->item[0];
-    *start = now->count > 0 ? end : first->key;
+    *start = (now->count > 0 ? end : first->key) + first->charge;
     return first;
 }
 
@@ -138,8 +146,8 @@ static choice choose(etf *e) {
         const int32_t bound = stw_board_bound(&e->board, kept);
         if (bound >= 0 && bound != d) continue;
         stw_board_look(&e->board, kept, d, d);
-        if (e->board.ready[d] < STW_FAR_US)
-            consider(e, &best, (choice){kept, d, fmax(e->board.device[d].end, e->board.ready[d]), true});
+        const double ready = fmax(e->board.device[d].end, e->board.ready[d]);
+        if (e->board.ready[d] < STW_FAR_US) consider(e, &best, (choice){kept, d, ready + e->board.charge[d], true});
     }
     return best;
 }
@@ -161,7 +169,7 @@ static void follow(etf *e, choice c) {
         return;
     }
     if (!c.kept && e->board.ready[d] > believed) {
-        push(&e->later[d], (entry){e->board.ready[d], task});
+        push(&e->later[d], (entry){e->board.ready[d], e->board.charge[d], task});
         return;
     }
     const bool lacks = e->list->memory && stw_board_lacks(&e->board, d) > 0.0;
@@ -188,6 +196,7 @@ static stw_status prepare(etf *e, stw_arena *arena, stw_error *error) {
     STW_TRY_NEW(arena, e->urgent, tasks->T, error);
     for (int32_t d = 0; d < base->D; d++) {
         e->kept_for[d] = -1;
+        e->now[d].rank = e->list->rank;
         e->now[d].item = STW_NEW_DIRTY(arena, entry, tasks->T);
         e->later[d].item = STW_NEW_DIRTY(arena, entry, tasks->T);
         if (e->now[d].item == NULL || e->later[d].item == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");

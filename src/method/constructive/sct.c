@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "machine/link_mean.h"
 #include "method/constructive/clp.h"
 #include "method/method.h"
 #include "search/list.h"
@@ -44,20 +45,6 @@ typedef struct {
 
 /* ---- the graph of units ---- */
 
-static void mean_link(const stw_machine *machine, double *latency, double *us_per_byte) {
-    int32_t count = 0;
-    *latency = *us_per_byte = 0.0;
-    for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
-        const stw_link *link = &machine->link[k];
-        if (k / machine->device_count == k % machine->device_count || link->bandwidth <= 0.0) continue;
-        *latency += stw_link_fixed_us(link);
-        *us_per_byte += 1e6 / link->bandwidth;
-        count++;
-    }
-    *latency /= count > 0 ? count : 1;
-    *us_per_byte /= count > 0 ? count : 1;
-}
-
 /* Adds what one task sends to other units. last: (M) the newest edge to a unit; bytes: what each edge carries. Edges that lead
  * back (colocation can make them) are left out: the program would have no solution. */
 static void add_edges(sct *s, int32_t task, int32_t first, int32_t *last, double *bytes) {
@@ -81,9 +68,9 @@ static void add_edges(sct *s, int32_t task, int32_t first, int32_t *last, double
 static stw_status build_edges(sct *s, stw_arena *arena, stw_error *error) {
     const stw_tasks *tasks = s->list.base.tasks;
     const stw_units *units = s->units;
-    double latency, us_per_byte, *bytes;
+    double *bytes;
     int32_t *last;
-    mean_link(s->search->simulator->machine, &latency, &us_per_byte);
+    const stw_link_mean link = stw_machine_mean_link(s->search->simulator->machine);
     STW_TRY_NEW(arena, s->unit_us, units->count, error);
     STW_TRY_NEW(arena, s->edge, tasks->U, error);
     stw_arena scratch = *arena;
@@ -99,7 +86,7 @@ static stw_status build_edges(sct *s, stw_arena *arena, stw_error *error) {
             add_edges(s, task, first, last, bytes);
         }
     }
-    for (int32_t e = 0; e < s->edge_count; e++) s->edge[e].us = latency + bytes[e] * us_per_byte;
+    for (int32_t e = 0; e < s->edge_count; e++) s->edge[e].us = stw_link_mean_us(&link, bytes[e]);
     return STW_OK;
 }
 

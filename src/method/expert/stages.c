@@ -118,7 +118,7 @@ static stw_status sum_crossings(const stw_graph *graph, const stw_device_set *se
             if (item > high) high = item;
         }
         if (low == high) continue;
-        const double us = set->latency_us + (double)graph->bytes[i] * set->us_per_byte;
+        const double us = stw_link_mean_us(&set->link, (double)graph->bytes[i]);
         items->cross_us[low + 1] += us;
         items->cross_us[high + 1] -= us;
     }

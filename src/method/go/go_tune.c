@@ -3,6 +3,7 @@
 #include "method/go/go.h"
 
 enum { UPDATES = 50, PATIENCE = 15, WARM_UP = 5 };
+enum { IDLE = 6 }; /* updates without a better plan, after which a search that goes on has better use for the rest */
 static const double RATE = 1e-3, RATE_END = 2e-4;
 
 static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, stw_error *error) {
@@ -20,13 +21,19 @@ static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, stw_e
     return STW_OK;
 }
 
-/* The course of the training goes by the updates, or by the budget if that ends sooner. */
-static stw_status train(stw_go *g, int64_t updates, stw_error *error) {
+/* The course of the training goes by the updates, or by the budget if that ends sooner. It ends after `idle` updates in a row
+ * that brought no better plan than `known`, and than those before. */
+static stw_status train(stw_go *g, int64_t updates, int64_t idle, stw_score known, stw_error *error) {
     bool over = false;
-    for (int64_t k = 0; k < updates && !over; k++) {
+    int64_t last = 0; /* updates until the last better plan */
+    for (int64_t k = 0; k < updates && !over && k - last < idle; k++) {
+        stw_score best = {0};
         stw_trainer_set_progress(g->trainer, (double)k / (double)updates);
         TRY(stw_trainer_step(g->trainer, &over, error));
         stw_search_tick(g->search);
+        if (stw_trainer_best(g->trainer, &best) == NULL || !stw_score_is_better(&best, &known)) continue;
+        known = best;
+        last = k + 1;
     }
     return STW_OK;
 }
@@ -40,14 +47,15 @@ static bool has_zero(const stw_search *search) {
 }
 
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {
-    const int64_t wanted = stw_go_wish(g->search)->updates;
+    const int64_t wanted = stw_go_wish(g->search)->updates, updates = wanted > 0 ? wanted : UPDATES;
+    const bool goes_on = has_zero(g->search);
     stw_zero zero;
     TRY(stw_go_open_starts(g, error));
     if (!g->problem.places && g->starts.count == 0) return stw_starts_keep_placement(g->search, plan, error);
     TRY(stw_go_measure_start(g, error));
     const stw_plan *start = g->has_first ? g->starts.plan[0] : NULL;
     stw_score begin = g->first;
-    if (!has_zero(g->search)) {
+    if (!goes_on) {
         TRY(stw_zero_decode(g, policy, start, plan, &zero, error));
         start = plan;
         begin = zero.best;
@@ -55,7 +63,7 @@ static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *
     TRY(choose_settings(g, policy, error));
     TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
-    TRY(train(g, wanted > 0 ? wanted : UPDATES, error));
+    TRY(train(g, updates, wanted > 0 || !goes_on ? updates : IDLE, begin, error));
     stw_go_write_note(g, "");
     return stw_go_take_best(g, plan, error);
 }

@@ -47,7 +47,8 @@ static double cost_between(const stw_machine *machine, const traffic *t, const i
     if (t->count[k] == 0.0) return 0.0;
     const stw_link *link = stw_machine_link(machine, device[p], device[q]);
     if (link->bandwidth <= 0.0) return no_link_us;
-    return t->count[k] * stw_link_fixed_us(link) + t->bytes[k] / link->bandwidth * 1e6;
+    const double count = t->count[k], bytes = t->bytes[k];
+    return count * stw_link_fixed_us(link) + stw_link_sum_us(link, bytes, count);
 }
 
 /* All that parts a and b exchange with anybody. */
@@ -292,7 +293,7 @@ static stw_status divide_glued(const vertices *v, const stw_part_call *call, dou
 static stw_status divide(const context *c, const vertices *v, const variant *var, int32_t *part, stw_arena scratch,
                          stw_error *error) {
     const setting *how = var->setting;
-    const stw_edge_cost edge_cost = {how->latency * var->set->latency_us, var->set->us_per_byte, how->exponent, how->shape};
+    const stw_edge_cost edge_cost = {how->latency * var->set->link.fixed_us, &var->set->link, how->exponent, how->shape};
     stw_part_graph graph;
     stw_part_weights weights;
     double share[STW_MAX_DEVICES], speed = 0.0;

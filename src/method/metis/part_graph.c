@@ -55,7 +55,7 @@ static void list_readers(const stw_graph *graph, const stw_units *units, int32_t
 }
 
 static double cost_of(const stw_edge_cost *c, int64_t bytes, int32_t sharers) {
-    return pow((c->latency_us + (double)bytes * c->us_per_byte) / sharers, c->exponent);
+    return pow((c->fixed_us + stw_link_mean_bytes_us(c->link, (double)bytes)) / sharers, c->exponent);
 }
 
 static void add_edges(const stw_edge_cost *c, int32_t unit, const reader_list *list, edge_list *out) {

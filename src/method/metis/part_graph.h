@@ -15,7 +15,8 @@ typedef enum stw_net_shape {
 } stw_net_shape;
 
 typedef struct stw_edge_cost { /* microseconds of a transfer, to a power */
-    double latency_us, us_per_byte;
+    double fixed_us;           /* of a transfer */
+    const stw_link_mean *link; /* what its bytes take */
     double exponent;
     stw_net_shape shape;
 } stw_edge_cost;
