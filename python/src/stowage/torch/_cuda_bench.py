@@ -227,7 +227,7 @@ def times(nodes: Nodes, specs: Sequence[Spec]) -> tuple[dict[int, float], dict[i
         kernels = _kernels_of(steps[0], streams[0])
         alone = _in_place(nodes, kernels, streams[:1], steps[:1])
         company = _in_place(nodes, kernels, streams, steps) if len(specs) > 1 else alone
-    except Error as error:
+    except _NotRecorded as error:
         warnings.warn(f"{error}; ops are timed by themselves, where caches flatter them", stacklevel=2)
         alone, company = _one_by_one(nodes, streams)
     return alone, {k: max(us, alone[k]) for k, us in company.items()}
@@ -237,7 +237,7 @@ class _Whole:
     """A whole step on one device: its ops one after the other, as traced, on tensors of its own."""
 
     def __init__(self, nodes: Nodes, spec: Spec) -> None:
-        self.nodes = nodes
+        self.nodes, self.name = nodes, spec.name
         step = nodes.step
         self.sources = own_sources(step, spec.torch)
         self.calls = Calls(step, [spec.torch], updates=True, rate=0.0)
@@ -258,9 +258,16 @@ class _Whole:
                 function, args, kwargs = self.calls(Task(self.nodes.id[n], n, 0))
                 args, kwargs = torch.fx.node.map_arg((args, kwargs), values.__getitem__)
                 with around(self.nodes.id[n]):
-                    values[n] = function(*args, **kwargs)
+                    try:
+                        values[n] = function(*args, **kwargs)
+                    except RuntimeError as error:  # a kernel that refuses a share of the GPU, say
+                        raise Error(f"{n.name} cannot run on {self.name}: {str(error).splitlines()[0]}") from error
                 for m in self.last.get(n, ()):
                     values.pop(m, None)
+
+
+class _NotRecorded(Exception):
+    """The profiler did not tell the kernels of a step."""
 
 
 class _Kernel(NamedTuple):
@@ -320,7 +327,7 @@ def _in_place(nodes: Nodes, kernels: list[_Kernel], streams: Sequence[Any], step
             _match(kernels, sorted(events, key=lambda e: e["ts"]), times)
     missed = sum(not found for found in times)
     if missed > _MOST_MISSED * len(kernels):
-        raise Error(f"{missed} of the {len(kernels)} kernels of a step were not recorded")
+        raise _NotRecorded(f"{missed} of the {len(kernels)} kernels of a step were not recorded")
     durations = [statistics.median(found) if found else kernel.us for kernel, found in zip(kernels, times)]
     gap = max((whole - sum(durations)) / len(durations), 0.0)
     each = dict.fromkeys(nodes.fx, 0.0)

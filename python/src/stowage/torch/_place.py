@@ -35,6 +35,7 @@ def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices:
     With ``train`` a call returns the loss and leaves the gradients of this step in ``.grad`` (those that were there are replaced);
     with ``update="sgd"`` it also updates the parameters in place, by ``rate`` (``step.rate`` may be set between steps).
     Without ``train`` it returns what the module returns. Inputs must have the shapes, types and other arguments of ``args``.
+    What a call returns and leaves in ``.grad`` is overwritten by the next call; clone what is to be kept.
 
     CUDA devices of one GPU run as one CUDA graph, unless ``captured`` is false. ``copies`` has values copied from device to
     device even where they share a memory, as separate GPUs would. Random ops draw in an order of their own, so that dropout

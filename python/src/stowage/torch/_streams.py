@@ -36,8 +36,10 @@ class Streams:
         self._waited_for = {k for task in program.tasks for k in task.waits}
         self.dependencies = 0  # between devices, as issued
         with _restored(written):  # a first run loads kernels and makes handles, which a capture must not
-            self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
-            self._synchronize()
+            try:
+                self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
+            finally:
+                self._synchronize()
         if captured:
             self._capture()
 
@@ -75,7 +77,7 @@ class Streams:
         try:
             with torch.cuda.graph(self.graph, stream=self.streams[0]):
                 self._issue(self.streams[0])
-        except RuntimeError as error:
+        except (RuntimeError, Error) as error:
             self.graph = None
             raise Error(f"the step cannot be captured into a CUDA graph: {_first_line(error)}; captured=False runs it op by op") from error
 
@@ -119,7 +121,12 @@ class Streams:
             for n in task.views:
                 local[n] = n.target(*self._real(n.args, task.device), **self._real(n.kwargs, task.device))
             function, args, kwargs = self.call(task)
-            local[task.node] = function(*self._real(args, task.device), **self._real(kwargs, task.device))
+            try:
+                local[task.node] = function(*self._real(args, task.device), **self._real(kwargs, task.device))
+            except torch.cuda.OutOfMemoryError as error:
+                raise Error(f"the step does not fit into the memory of {self.specs[task.device].name}: {_first_line(error)}") from error
+            except RuntimeError as error:  # a kernel that refuses a share of the GPU, say
+                raise Error(f"{task.node.name} cannot run on {self.specs[task.device].name}: {_first_line(error)}") from error
             if task.sends or task.id in self._waited_for:
                 self._done[task.id] = torch.cuda.Event()
                 self._done[task.id].record(stream)
