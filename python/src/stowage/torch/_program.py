@@ -51,6 +51,7 @@ class Program:
         rows = _rows(plan)
         self.nodes = nodes
         self.device_count = len(plan.machine)
+        self.fx = {k: n for n, k in nodes.id.items()}  # node id -> fx node
         self.home = _homes(nodes, plan, rows)
         self.tasks = [Task(k, nodes.fx[k], self.home[k]) for k in _order(nodes, rows)]
         self.by_id = {task.id: task for task in self.tasks}
@@ -72,6 +73,11 @@ class Program:
         return [task for task in self.tasks if task.device == device]
 
     # ---- what a node is ----
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the step is for: its results, and the new parameters or their gradients."""
+        return [self.fx[k] for k in self.nodes.output]
 
     def is_view(self, n: Any) -> bool:
         return bool(self.nodes.nodes[self.nodes.id[n]].get("view"))
@@ -159,21 +165,16 @@ class Program:
                 readers.setdefault(self.nodes.id[m], []).append(task)
         for task in self.tasks:
             node = self.nodes.nodes[task.id]
-            first = {self.nodes.id[self.root(self._fx(k))] for k in node.get("control", ())}
+            first = {self.nodes.id[self.root(self.fx[k])] for k in node.get("control", ())}
             if "updates" in node:
                 others = [t for t in readers.get(node["updates"], ()) if place[t.id] < place[task.id] and t.device != task.device]
                 first |= {t.id for t in others}
                 task.copied = [r for t in others for r in t.receives if self.nodes.id[self.root(r.node)] == node["updates"]]
             task.waits = [k for k in sorted(first) if k in self.by_id and self.by_id[k].device != task.device]
 
-    def _fx(self, k: int) -> Any:
-        if not hasattr(self, "_by_node"):
-            self._by_node = {k: n for n, k in self.nodes.id.items()}
-        return self._by_node[k]
-
     def _add_frees(self) -> None:
         """Each device drops a value behind its last use there. Sources stay, and so do the outputs of the step."""
-        kept = {self._fx(k) for k in self.nodes.output}
+        kept = set(self.outputs)
         kept |= {self.root(n) for n in kept}
         last: list[dict[Any, Task]] = [{} for _ in range(self.device_count)]
         for task in self.tasks:

@@ -104,8 +104,7 @@ class Streams:
                 end = torch.cuda.Event()
                 end.record(stream)
                 caller.wait_event(end)
-        outputs = {self.program._fx(k) for k in self.program.nodes.output}
-        self.values = {n: values[n] for values in self._local for n in outputs if n in values}
+        self.values = {n: values[n] for values in self._local for n in self.program.outputs if n in values}
         self._local, self._done, self._copied, self._sent, self._kept = [], {}, {}, {}, []
 
     def _issue_task(self, task: Task) -> None:
@@ -113,8 +112,8 @@ class Streams:
         with torch.cuda.stream(stream):
             for k in task.waits:
                 self._wait(task.device, k)
-            for transfer in task.copied if self.copies else ():
-                if transfer in self._copied:
+            for transfer in task.copied:
+                if transfer in self._copied:  # not by reference
                     stream.wait_event(self._copied[transfer])
             for transfer in task.receives:
                 local[transfer.node] = self._receive(transfer)

@@ -186,8 +186,7 @@ class _Writer:
             lines.append(f"    v{k} = s{k}")
         for task in tasks:
             lines += ["    " + line for line in self._task(task, names)]
-        outputs = [self.program._fx(k) for k in self.program.nodes.output]
-        mine = [n for n in outputs if self._made_here(n, tasks)]
+        mine = [n for n in self.program.outputs if self._made_here(n, tasks)]
         names.update({f"n{self.program.nodes.id[n]}": n for n in mine})
         lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times")
         exec(compile("\n".join(lines), f"<the part of device {device}>", "exec"), names)  # lines of our own making
