@@ -216,12 +216,13 @@ static int calibrate(const cli_call *call, interpreter *child) {
     stw_error error;
     if (make_arguments(call, &arena, argument, &error) != STW_OK) return cli_fault(&error);
     if (ask(call, child, &error) != STW_OK) return cli_fault(&error);
+    if (child->interrupts > 0) return CLI_INTERRUPTED; /* the question was answered all the same */
     const int answer = status_of(child);
     if (answer == CLI_DONE) {
         const int fault = run_child(child, argument);
         if (fault == 0) return status_of(child);
         fail_start(call, child->program, fault, &error);
-    } else if (answer == CLI_FAULT || answer == CLI_INTERRUPTED || WIFSIGNALED(child->status)) {
+    } else if (answer == CLI_FAULT || WIFSIGNALED(child->status)) {
         return answer; /* it has been said */
     } else {
         stw_fail(&error, STW_ERROR_INPUT,

@@ -23,6 +23,9 @@ from python_package import torch_lacks
 FAKE = """#!{python}
 import json, os, signal, sys
 if sys.argv[1] == "-c":
+    if "WAITS" in os.environ:
+        print("ready", file=sys.stderr, flush=True)
+        signal.sigwait([signal.SIGTERM])
     sys.exit(int(os.environ.get("ANSWER", "0")))
 with open(os.environ["RECORD"], "w") as file:
     json.dump([sys.argv[1:], dict(os.environ)], file)
@@ -45,6 +48,14 @@ while True:
 DEVICES = ["--devices", "cpu:0"]
 
 
+def with_signals(*ignored):
+    """For a child that is to begin with these ignored and no others, however the tests were started."""
+    def set_signals():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+    return set_signals
+
+
 class WithFake(Case):
     def fake(self, end="", name="python"):
         path = self.path(name, FAKE.format(python=sys.executable, end=end))
@@ -60,11 +71,11 @@ class WithFake(Case):
         with open(self.record) as file:
             return json.load(file)
 
-    def began(self, *arguments, **more):
+    def began(self, *arguments, ignored=()):
         """A process whose interpreter has said that it is ready."""
         environment = {**os.environ, **self.environment}
         process = subprocess.Popen([program.binary, "calibrate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
-                                   env=environment, start_new_session=True, **more)
+                                   env=environment, start_new_session=True, preexec_fn=with_signals(*ignored))
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
         self.assertEqual(process.stderr.readline(), b"ready\n")
@@ -177,6 +188,13 @@ class Interrupts(WithFake):
                 out, err = process.communicate(timeout=LONGEST_S)
                 self.assertEqual((process.returncode, out.decode(), err), (130, f"{int(number)}\n", b""))
 
+    def test_while_the_interpreter_is_asked(self):
+        self.environment["WAITS"] = "yes"
+        process = self.began("--python", self.fake(), *DEVICES, "-o", "m.json")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.communicate(timeout=LONGEST_S), (b"", b""))
+        self.assertEqual((process.returncode, os.path.exists(self.record)), (130, False))
+
     def test_the_second_ends_it_at_once(self):
         """Two of different kinds: of one kind, what comes twice at once comes once."""
         process = self.began("--python", self.fake(STUBBORN), *DEVICES, "-o", "m.json")
@@ -186,8 +204,7 @@ class Interrupts(WithFake):
         self.assertEqual(process.returncode, 130)
 
     def test_what_the_caller_ignores_stays_ignored(self):
-        process = self.began("--python", self.fake(WAITS), *DEVICES, "-o", "m.json",
-                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process = self.began("--python", self.fake(WAITS), *DEVICES, "-o", "m.json", ignored=[signal.SIGHUP])
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=LONGEST_S)
@@ -335,12 +352,20 @@ class Measured(Case):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             arguments = [program.binary, "calibrate", "--devices", self.one, "-o", "m.json", "--model", "slow.py:make", "--graph", "g.json"]
             process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
-                                       env={**os.environ, **self.environment}, start_new_session=True)
+                                       env={**os.environ, **self.environment}, start_new_session=True, preexec_fn=with_signals())
             before = sorted(os.listdir(self.folder))
             self.assertEqual(process.stderr.readline(), b"begun\n")
             os.killpg(process.pid, number)  # as a terminal does: both get it, and the interpreter a second time from the program
             self.assertEqual(process.communicate(timeout=LONGEST_S), (b"", b""))
             self.assertEqual((process.returncode, sorted(os.listdir(self.folder))), (130, before))
+
+    def test_interrupted_while_it_loads(self):
+        """A signal that comes with the interpreter's first breath waits until it can be handled."""
+        self.path("sitecustomize.py", "import os, signal, sys\nif '-m' in sys.orig_argv:\n    os.kill(os.getpid(), signal.SIGINT)\n")
+        paths = os.pathsep.join([self.folder, self.environment["PYTHONPATH"]])
+        self.done("calibrate", "--devices", self.one, "-o", "m.json", env={**self.environment, "PYTHONPATH": paths}, status=130,
+                  preexec_fn=with_signals())
+        self.assertFalse(os.path.exists(self.path("m.json")))
 
     def test_tables_of_any_machine(self):
         """At most 100 columns, and no name is cut off."""

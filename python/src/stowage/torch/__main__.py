@@ -250,8 +250,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 if __name__ == "__main__":
-    _catch_signals()
     try:
+        _catch_signals()  # one that was held comes here
         _status = main()
     except KeyboardInterrupt:
         _status = _INTERRUPTED
