@@ -1,10 +1,12 @@
 /* `stowage calibrate`: a machine file for one's own devices. Measuring needs the framework, so a Python interpreter does the work
  * (`PYTHON -m stowage.torch`), started with an argument vector and without a shell. Here arguments are checked, what is lacking
  * is said, and signals and the end are passed on. */
-#define _POSIX_C_SOURCE 200809L /* posix_spawnp, sigwait, setenv, strsignal */
+#define _POSIX_C_SOURCE 200809L /* posix_spawnp, sigwait, waitid, setenv, strsignal */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -63,70 +65,92 @@ static stw_status check_arguments(const cli_call *call, stw_error *error) {
 
 typedef struct interpreter {
     const char *program; /* as it is looked up on PATH */
-    sigset_t forwarded;  /* Ctrl-C and its kin, unless our caller ignores them */
-    sigset_t before;     /* the mask of the caller */
-    sigset_t mask;       /* that of the child */
-    int32_t interrupts;  /* how many have come */
-    int status;          /* as waitpid gives it */
+    pid_t pid;
+    pthread_t parent;   /* the thread that waits for signals */
+    atomic_bool ended;  /* and may be waited for */
+    sigset_t forwarded; /* Ctrl-C and its kin, unless our caller ignores them */
+    sigset_t before;    /* the mask of the caller */
+    sigset_t mask;      /* that of the child */
+    int32_t interrupts; /* how many have come */
+    int status;         /* as waitpid gives it */
 } interpreter;
-
-static void on_child(int number) { (void)number; } /* a signal that is ignored could not be waited for */
 
 /* Signals are held and waited for; cli/interrupt.c tells why there are no handlers. The child begins with Ctrl-C and its kin
  * held, and lets them through when it can handle them: an interrupt while it loads its packages would be a page of Python's
  * calls. */
 static void hold_signals(interpreter *child) {
     static const int number[] = {SIGINT, SIGTERM, SIGHUP};
-    const struct sigaction ended = {.sa_handler = on_child};
     struct sigaction current;
-    sigset_t of_child;
+    sigset_t ours;
     sigemptyset(&child->forwarded);
     for (int k = 0; k < 3; k++) {
         const bool ignored = sigaction(number[k], NULL, &current) == 0 && current.sa_handler == SIG_IGN;
         if (!ignored) sigaddset(&child->forwarded, number[k]);
     }
-    sigprocmask(SIG_BLOCK, &child->forwarded, &child->before);
-    sigprocmask(SIG_BLOCK, NULL, &child->mask);
-    sigemptyset(&of_child);
-    sigaddset(&of_child, SIGCHLD);
-    sigaction(SIGCHLD, &ended, NULL);
-    sigprocmask(SIG_BLOCK, &of_child, NULL);
+    pthread_sigmask(SIG_BLOCK, &child->forwarded, &child->before);
+    pthread_sigmask(SIG_BLOCK, NULL, &child->mask);
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGUSR1); /* see await_end */
+    pthread_sigmask(SIG_BLOCK, &ours, NULL);
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a child ended */
 }
 
-static void release_signals(const interpreter *child) { sigprocmask(SIG_SETMASK, &child->before, NULL); }
+static void release_signals(const interpreter *child) {
+    sigset_t mask = child->before;
+    sigaddset(&mask, SIGUSR1); /* one may have come from elsewhere */
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
 
 /* Returns an errno, or 0. */
-static int start(const interpreter *child, const char **argument, pid_t *pid) {
+static int start(interpreter *child, const char **argument) {
     posix_spawnattr_t attributes;
     int fault = posix_spawnattr_init(&attributes);
     if (fault != 0) return fault;
     posix_spawnattr_setsigmask(&attributes, &child->mask);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    fault = posix_spawnp(pid, child->program, NULL, &attributes, (char *const *)(uintptr_t)argument, environ);
+    fault = posix_spawnp(&child->pid, child->program, NULL, &attributes, (char *const *)(uintptr_t)argument, environ);
     posix_spawnattr_destroy(&attributes);
     return fault;
 }
 
-/* To the child's end. The first signal goes on to it, the second ends it at once. Who presses Ctrl-C on a terminal reaches it
- * twice, which stowage.torch knows. */
-static void attend(interpreter *child, pid_t pid) {
+/* A thread that tells by SIGUSR1 of the child's end: SIGCHLD could come to a thread of some library and be lost. The child is
+ * left to be waited for, so that its number is nobody else's as long as signals are sent there. */
+static void *await_end(void *context) {
+    interpreter *child = context;
+    siginfo_t info;
+    while (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+    atomic_store(&child->ended, true);
+    pthread_kill(child->parent, SIGUSR1);
+    return NULL;
+}
+
+/* The first signal goes on to the child, the second ends it at once. Ctrl-C on a terminal reaches it from there as well, which
+ * stowage.torch knows. */
+static void forward_signals(interpreter *child) {
     sigset_t awaited = child->forwarded;
-    sigaddset(&awaited, SIGCHLD);
-    while (waitpid(pid, &child->status, WNOHANG) == 0) {
-        int number = 0;
-        if (sigwait(&awaited, &number) != 0 || number == SIGCHLD) continue;
+    sigaddset(&awaited, SIGUSR1);
+    for (int number = 0; sigwait(&awaited, &number) == 0;) {
+        if (number == SIGUSR1 && atomic_load(&child->ended)) return;
+        if (number == SIGUSR1) continue;
         child->interrupts++;
-        kill(pid, child->interrupts > 1 ? SIGKILL : number);
+        kill(child->pid, child->interrupts > 1 ? SIGKILL : number);
     }
 }
 
-/* `argument` has a place for the program's name in front and NULL at its end. Returns an errno, or 0. */
+/* To its end. `argument` has a place for the program's name in front and NULL at its end. Returns an errno, or 0. */
 static int run_child(interpreter *child, const char **argument) {
-    pid_t pid;
+    pthread_t waiting;
     argument[0] = child->program;
-    const int fault = start(child, argument, &pid);
-    if (fault == 0) attend(child, pid);
-    return fault;
+    child->parent = pthread_self();
+    atomic_store(&child->ended, false);
+    const int fault = start(child, argument);
+    if (fault != 0) return fault;
+    if (pthread_create(&waiting, NULL, await_end, child) == 0) { /* else Ctrl-C reaches it by the terminal alone */
+        forward_signals(child);
+        pthread_join(waiting, NULL);
+    }
+    while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR) continue;
+    return 0;
 }
 
 /* ---- what is lacking, asked before the work ---- */
@@ -234,7 +258,7 @@ static int calibrate(const cli_call *call, interpreter *child) {
 
 int cmd_calibrate(const cli_call *call) {
     stw_error error;
-    interpreter child = {0};
+    interpreter child = {.ended = false};
     if (check_arguments(call, &error) != STW_OK) return cli_fault(&error);
     setenv("PYTHONSAFEPATH", "1", 0);                     /* a torch.py that lies in the folder is not ours to run */
     setenv("TORCH_LOGS", "-torch.utils.flop_counter", 0); /* which has a word about Triton for everybody */

@@ -151,9 +151,9 @@ class Interpreter(WithFake):
         refused("has no package stowage", "pip install", "--python")  # a folder of that name is none
         self.path("stowage/__init__.py", "raise ImportError('libstowage.so is\\nnot there')")
         refused("cannot be loaded", "libstowage.so is not there")
-        if torch_lacks() == "torch is not installed":
-            self.path("stowage/__init__.py", "")
-            refused("has no PyTorch", "pip install torch")
+        self.path("stowage/__init__.py", "")
+        self.path("sitecustomize.py", "import sys\nsys.modules['torch'] = None\n")  # as if it were not installed
+        refused("has no PyTorch", "pip install torch", "--python")
 
     def test_what_is_refused_before_the_interpreter_runs(self):
         path, module = self.fake(), self.path("net.py", "")
@@ -202,6 +202,11 @@ class Interrupts(WithFake):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.communicate(timeout=LONGEST_S), (b"", b""))
         self.assertEqual(process.returncode, 130)
+
+    def test_caller_that_ignores_its_children(self):
+        result = self.run_stowage("calibrate", "--python", self.fake("sys.exit(3)"), *DEVICES, "-o", "m.json", env=self.environment,
+                                  preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual((result.returncode, result.stderr), (3, b""))
 
     def test_what_the_caller_ignores_stays_ignored(self):
         process = self.began("--python", self.fake(WAITS), *DEVICES, "-o", "m.json", ignored=[signal.SIGHUP])
