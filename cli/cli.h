@@ -51,6 +51,7 @@ int cmd_simulate(const cli_call *call);
 int cmd_export(const cli_call *call);
 int cmd_generate(const cli_call *call);
 int cmd_machine(const cli_call *call);
+int cmd_calibrate(const cli_call *call);
 int cmd_help(const cli_call *call);
 int cmd_version(const cli_call *call);
 

@@ -105,7 +105,7 @@ static void print_program_help(void) {
     printf("usage: stowage COMMAND [ARGUMENT...] [OPTION...]\n\n");
     print_wrapped(stw_str_of(cli_description), 0, 0);
     printf("\nCommands:\n");
-    for (int32_t i = 0; i < cli_command_count; i++) print_entry(cli_commands[i].name, cli_commands[i].summary, 8);
+    for (int32_t i = 0; i < cli_command_count; i++) print_entry(cli_commands[i].name, cli_commands[i].summary, 9);
     printf("\nExit status:\n");
     print_entries(cli_exit_statuses, 3);
     printf("\n'stowage help COMMAND' tells more about a command.\n");

@@ -183,6 +183,29 @@ const cli_command cli_commands[] = {
                  "stowage machine h200x4 > mine.json\ta machine file to edit\n"
                  "stowage machine h200x4 --memory 40GB -o small.json\tthe same with less memory\n"
                  "stowage machine mine.json --format text\tits devices and links\n"},
+    {.name = "calibrate",
+     .bit = STW_FOR_CALIBRATE,
+     .run = cmd_calibrate,
+     .summary = "measure your own devices and write a machine file for them",
+     .usage = "calibrate --devices D,D,... -o FILE [OPTION...]",
+     .description =
+         "Runs small benchmarks on the devices (arithmetic, memory, launches, copies and dependencies between them) and writes "
+         "what was measured as a machine file for --machine. With --model and --graph it also traces a step of the model, times "
+         "every op of it with all devices at work, and writes the graph with these times: what 'stowage optimize' needs.\n\n"
+         "A device is a GPU (cuda:0), a share of its multiprocessors (cuda:0/sm:64; needs the package cuda-bindings), or cores "
+         "(cpu:0-3, cpu:0,2), all of one sort. Nothing else should run on them meanwhile.\n\n"
+         "FUNCTION of FILE.py takes no arguments and returns (module, args) or (module, args, kwargs): a torch.nn.Module and "
+         "what it is called with. They are moved to the first device. Among kwargs, loss and train mean what they mean in "
+         "stowage.torch.calibrate. FILE.py is run, so it must be one that you trust.\n\n"
+         "PyTorch measures, in a Python interpreter that has the packages stowage and torch: the one of --python, else of the "
+         "environment variable STOWAGE_PYTHON, else python3, else python. No shell is involved. The exit status is that of the "
+         "interpreter; 1 if a signal ended it. Ctrl-C (or SIGTERM, or SIGHUP) ends it and writes nothing; the exit status is "
+         "130. A second Ctrl-C ends it at once.",
+     .examples = "stowage calibrate --devices cuda:0,cuda:1 -o machine.json\ttwo GPUs\n"
+                 "stowage calibrate --devices cpu:0-3,cpu:4-7 -o machine.json\teight cores as two devices\n"
+                 "stowage calibrate --devices cuda:0/sm:64,cuda:0/sm:64 -o m.json\ttwo shares of a GPU\n"
+                 "stowage calibrate --devices cpu:0,cpu:1 -o m.json --model a.py:f --graph g.json\ta model's step too\n"
+                 "stowage optimize g.json --machine m.json --tasks placement,schedule\tthe plan for them\n"},
     {.name = "version",
      .bit = STW_FOR_VERSION,
      .run = cmd_version,

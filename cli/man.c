@@ -163,7 +163,9 @@ static void print_program_page(void) {
     print_section("EXIT STATUS");
     print_tagged_lines(cli_exit_statuses);
     print_section("ENVIRONMENT");
-    print_tagged_lines("NO_COLOR\tif set and not empty, output is never coloured; colour is used on a terminal only\n");
+    print_tagged_lines(
+        "NO_COLOR\tif set and not empty, output is never coloured; colour is used on a terminal only\n"
+        "STOWAGE_PYTHON\tthe Python interpreter of 'stowage calibrate', where --python names none\n");
     print_examples(
         "stowage inspect gnmt-4.json.gz\twhat a graph holds\n"
         "stowage optimize gnmt-4.json.gz --machine h200x4 -o plan.json\ta plan\n"

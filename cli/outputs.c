@@ -9,7 +9,7 @@
 #include "search.h"
 
 /* Options that name files, of any command. */
-static const char *const written[] = {"output", "trace", "curve", "best"};
+static const char *const written[] = {"output", "trace", "curve", "best", "graph"};
 static const char *const read_first[] = {"costs", "machine", "policy", "corpus", "plan", "from"};
 enum { WRITTEN = sizeof written / sizeof written[0], READ_FIRST = sizeof read_first / sizeof read_first[0] };
 

@@ -80,7 +80,7 @@ class Tables(Case):
     def test_lists(self):
         for command in ("machine", "generate", "help", "version"):
             self.table(command)
-        for command in ("optimize", "compare", "train", "simulate", "export", "inspect", "generate", "machine"):
+        for command in ("optimize", "compare", "train", "simulate", "export", "inspect", "generate", "machine", "calibrate"):
             self.table("help", command)
 
 

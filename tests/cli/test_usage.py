@@ -20,7 +20,7 @@ SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
-COMMANDS = ["optimize", "compare", "train", "simulate", "export", "inspect", "generate", "machine", "version", "help"]
+COMMANDS = ["optimize", "compare", "train", "simulate", "export", "inspect", "generate", "machine", "calibrate", "version", "help"]
 OPTIONS = {
     "optimize": ["machine", "from", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS, "preset",
                  *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OPTIONS],
@@ -35,6 +35,7 @@ OPTIONS = {
     "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "help",
                  "version"],
     "machine": ["memory", "output", "format", "help", "version"],
+    "calibrate": ["devices", "output", "model", "graph", "copies", "python", "format", "help", "version"],
     "version": ["help", "version"],
     "help": ["man", "completion", "help", "version"],
 }
