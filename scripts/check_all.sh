@@ -48,6 +48,7 @@ step "faults put into the simulator are noticed" python3 scripts/mutate_sim.py
 step "threads: unit tests under TSan" tsan
 step "several processes by Open MPI, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^dist/mpi$'
 step "several processes by MPICH" mpich
+step "devices measured, and plans run in several processes, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^(cli/calibrate|python/torch_ranks)$'
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer
 step "20,000 more random cases against the second simulator" long_random

@@ -282,6 +282,7 @@ class Measured(Case):
                 self.assertIn(word, line)
         self.assertEqual(sorted(os.listdir(self.folder)), before)
 
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_machine(self):
         out = self.calibrate("--devices", self.two, "-o", "m.json")
         with open(self.path("m.json")) as file:
@@ -295,6 +296,7 @@ class Measured(Case):
             self.assertIn(word, out)
         self.assertTrue(all(len(line) <= 100 for line in out.splitlines()), out)
 
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_printed_machine(self):
         written = self.calibrate("--devices", self.one, "-o", "-")
         self.assertEqual(len(json.loads(written)["devices"]), 1)
@@ -315,6 +317,7 @@ class Measured(Case):
         report = json.loads(self.done("simulate", "g.json.gz", "-p", "plan.json", "-f", "json"))
         self.assertEqual((report["valid"], report["measured_share"]), (True, 1.0))
 
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_model_with_keywords(self):
         self.calibrate("--devices", self.one, "-o", "m.json", "--model", self.path("net.py") + ":with_loss", "--graph", "g.json", stderr=None)
         with open(self.path("g.json")) as file:
@@ -326,6 +329,7 @@ class Measured(Case):
             ("cuda:4096", ["cuda:4096", "not there"]), ("tpu:0", ["'tpu:0' is no device"]), (f"{self.one},cuda:0", ["one sort"]),
             (f"{self.one},", ["empty entry"]))])
 
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_models_that_are_none(self):
         self.path("net.py", MODEL.replace("print(", "str("))
         self.path("broken.py", "def make(:\n")
@@ -336,6 +340,7 @@ class Measured(Case):
                  "net.py:no_tuple": ["args as a tuple"], "net.py:own_keyword": ["'machine'"], "broken.py:make": ["broken.py", "SyntaxError"]}
         self.all_refused([(["--devices", self.one, "-o", "m.json", "--model", model, "--graph", "g.json"], words) for model, words in lines.items()])
 
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_module_alone(self):
         """python -m stowage.torch, which checks by itself what the program checks."""
         good = ["--devices", self.one, "-o", "m.json"]
@@ -364,6 +369,7 @@ class Measured(Case):
             self.assertEqual(process.communicate(timeout=LONGEST_S), (b"", b""))
             self.assertEqual((process.returncode, sorted(os.listdir(self.folder))), (130, before))
 
+    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_interrupted_while_it_loads(self):
         """A signal that comes with the interpreter's first breath waits until it can be handled."""
         self.path("sitecustomize.py", "import os, signal, sys\nif '-m' in sys.orig_argv:\n    os.kill(os.getpid(), signal.SIGINT)\n")
