@@ -110,6 +110,16 @@ if not LACKS:
         def forward(self, x):
             return {"a": self.a(x).t().sin(), "b": [self.b(x).tanh() > 0, 3]}
 
+    class Averaged(nn.Module):
+        """Writes a buffer twice."""
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, x):
+            return self.mean.mul_(0.9).add_(0.1 * x) + 1
+
     def normed():
         """Batch norm, whose statistics are buffers, and activations in place."""
         return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True),
@@ -385,6 +395,19 @@ class Names(unittest.TestCase):
                 _devices.parse(wrong)
         with self.assertRaisesRegex(stowage.Error, "names a rank"):
             _devices.parse_all([f"cpu:{CORE}@0"])
+
+    def test_writes_in_place_stay_in_one_rank(self):
+        """Of two writes to one buffer the second may be elsewhere only where the memory is the same."""
+        from stowage.torch import _devices, _place, _program, _trace
+
+        nodes = _trace.Nodes(_trace.Step(Averaged(), (torch.randn(4),), {}, False, None))
+        graph = stowage.Graph.parse(nodes.opgraph("averaged"), "a trace")
+        second = next(node["id"] for node in nodes.nodes if node["op"] == "add_")
+        plan = stowage.Plan(graph, "h200x2", device=[int(k >= second) for k in range(len(graph))])
+        program = _program.Program(nodes, plan)
+        _place._check_writes(program, [_devices.parse(f"cpu:{CORE}"), _devices.parse(f"cpu:{CORE}")], copies=False)
+        with self.assertRaisesRegex(stowage.Error, "writes b_mean in place, which is in another memory"):
+            _place._check_writes(program, [_devices.parse(name) for name in TWO], copies=False)
 
     def place(self, devices, **environment):
         """The error of placing a module in this process, with these variables and no others of torchrun."""

@@ -15,7 +15,7 @@ from ._devices import Spec, check_here, parse_ranks
 from ._program import Calls, Program
 from ._ranks import Ranks, are_needed, first_line
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step, attribute
+from ._trace import RATE, Nodes, Step, _written, attribute
 from ._workers import Workers
 
 
@@ -67,7 +67,7 @@ class Placed:
         self._ranks = Ranks(self.specs, timeout) if are_needed(self.specs) else None
         try:
             self._set_up(Step(module, args, kwargs, train, loss), tree_flatten((args, kwargs)), plan, rate, copies, captured)
-        except BaseException as error:
+        except Exception as error:
             if self._ranks is not None:
                 self._ranks.refuse(error)
             raise
@@ -235,10 +235,19 @@ def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Pl
 
 
 def _check_writes(program: Program, specs: Sequence[Spec], copies: bool) -> None:
-    """What is written in place and then read by an older name is one memory; a copy would be behind."""
+    """What is written in place and then read by an older name is one memory; a copy would be behind. Devices that share a memory
+    still have copies of their own of what comes from elsewhere."""
+    memory = [(spec.rank or 0, spec.torch) for spec in specs]
+    for task in program.tasks:
+        for k in (program.nodes._storage[program.nodes.id[m]] for m in _written(task.node) if m in program.nodes.id):
+            source = program.nodes.nodes[k] if isinstance(k, int) else {"op": "one of several results"}
+            if source["op"] in ("parameter", "buffer") and memory[program.home[k]] != memory[task.device]:
+                raise Error(f"{task.node.name} writes {source['name']} in place, which is in another memory by the plan; keep both on one device")
     for writer, reader in program.nodes.stale:
         a, b = program.home[writer], program.home[reader]
-        if a != b and (copies or specs[a].torch != specs[b].torch):
+        roots = {program.root(m) for m in program.nodes.fx[reader].all_input_nodes if m in program.nodes.id}
+        makers = [program.home[program.nodes.id[m]] for m in roots if not program.is_everywhere(m)]
+        if a != b and (copies or any(memory[d] != memory[a] for d in [b, *makers])):
             name = program.nodes.nodes[writer]["name"]
             raise Error(f"{name} writes in place what {program.nodes.nodes[reader]['name']} reads on another device, whose copy would be behind; "
                         "write the module without that, or keep both on one device")  # fmt: skip

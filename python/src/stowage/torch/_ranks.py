@@ -72,8 +72,9 @@ class Message:
 
     def packed(self, value: torch.Tensor) -> torch.Tensor:
         """The value as it travels: without gaps."""
-        if value.shape != self.value.shape or value.dtype != self.value.dtype:
-            raise Error(f"{self.node.name} is {tuple(value.shape)} of {value.dtype} and was {tuple(self.value.shape)} of {self.value.dtype} in the trace")
+        traced = self.value
+        if value.shape != traced.shape or value.dtype != traced.dtype:
+            raise Error(f"{self.node.name} is {tuple(value.shape)} of {value.dtype}; the trace has {tuple(traced.shape)} of {traced.dtype}")
         if value.is_conj() or value.is_neg():  # which only their readers would apply
             value = value.resolve_conj().resolve_neg()
         dense = value.permute(self.axes).contiguous()
@@ -139,22 +140,6 @@ def _axes(n: Any) -> tuple[int, ...]:
             return tuple(range(value.dim()))
         length *= value.shape[k]
     return tuple(axes)
-
-
-def check_writes(program: Program, ranks: Sequence[int]) -> None:
-    """Refuses plans whose writes in place would reach one rank's copy of a value alone."""
-    nodes = program.nodes
-    for task in program.tasks:
-        for m in _written(task.node):
-            source = nodes._storage[nodes.id[m]] if m in nodes.id else None
-            if isinstance(source, int) and nodes.nodes[source]["op"] in ("parameter", "buffer") and ranks[program.home[source]] != ranks[task.device]:
-                raise Error(f"{task.node.name} writes {nodes.nodes[source]['name']} in place, which another rank has; keep both in one rank")
-    for writer, reader in nodes.stale:
-        a, b = program.home[writer], program.home[reader]
-        made = {program.home[nodes.id[program.root(m)]] for m in nodes.fx[reader].all_input_nodes if m in nodes.id and not program.is_everywhere(program.root(m))}
-        if ranks[a] != ranks[b] or (a != b and any(ranks[d] != ranks[a] for d in made)):
-            raise Error(f"{nodes.nodes[writer]['name']} writes in place what {nodes.nodes[reader]['name']} reads on another device, whose copy would be behind; "
-                        "write the module without that, or keep both on one device")  # fmt: skip
 
 
 # ---- the processes ----
@@ -237,7 +222,6 @@ class Ranks:
 
     def carry(self, program: Program, updated: Sequence[Any]) -> None:
         """From now on the messages are those of this program."""
-        check_writes(program, self.of)
         self.messages = messages_of(program, self.of, self.size, updated)
         for m in self.messages:
             if self.is_mine(m.source):
@@ -331,10 +315,11 @@ class Ranks:
     def fail(self, error: BaseException, said: str) -> str:
         """Ends the step on all ranks. Returns the line that says why: of a rank that was lost, what that has left as a note."""
         if not self.failure:
-            said = f"rank {self.rank}: {said}" if not isinstance(error, Lost) else self._note(error.rank) or f"{first_line(error)}; the step has ended on all ranks"
-            self.failure = said
+            self.failure = f"rank {self.rank}: {said}"
+            if isinstance(error, Lost):
+                self.failure = self._note(error.rank) or f"{first_line(error)}; the step has ended on all ranks"
             with contextlib.suppress(RuntimeError):  # the store may be gone with the rank
-                self._notes.set(str(self.rank), said)
+                self._notes.set(str(self.rank), self.failure)
                 self._notes.check([str(self.rank)])  # the answer comes when the note is there
             self._break()
         return self.failure
@@ -418,7 +403,8 @@ def _join_processes(timeout: datetime.timedelta, cuda: bool) -> None:
         raise Error(f"devices of several ranks need as many processes, and {missing[0]} is not set; start them with torchrun")
     address = os.environ["MASTER_ADDR"]
     if address not in _LOOPBACK and "TORCHELASTIC_RUN_ID" not in os.environ:
-        raise Error(f"MASTER_ADDR is {address}, another machine, and torchrun did not set it; call torch.distributed.init_process_group before place if that is meant")
+        raise Error(f"MASTER_ADDR is {address}, another machine, and torchrun did not set it; call torch.distributed.init_process_group "
+                    "before place if that is meant")  # fmt: skip
     with _named_failure("the processes did not find each other"):
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timeout)
 

@@ -52,6 +52,8 @@ class Streams:
 
     def run(self) -> None:
         """Enqueues one step on the current stream."""
+        if self.ranks is not None and self.ranks.failure:
+            raise Error(self.ranks.failure)
         if self.graph is not None:
             self.graph.replay()
         else:

@@ -1,6 +1,7 @@
 """Runs a program on CPU devices: a thread for each, pinned to its cores, that calls its ops one after the other. Values go by
-reference: the devices of a process share the memory; those of other processes have a thread here that takes in what they send. A device's part of the program is written out as one straight function, since with small
-ops an interpreter of tasks would take as long as the ops."""
+reference: the devices of a process share the memory; each device of another process has a thread here that takes in what it sends.
+A device's part of the program is written out as one straight function, since with small ops an interpreter of tasks would take as
+long as the ops."""
 from __future__ import annotations
 
 import functools
