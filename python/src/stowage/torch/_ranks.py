@@ -199,15 +199,13 @@ class Ranks:
                 raise Error(f"rank {other} has another {name} than rank 0; call place with the same module, plan, devices and options on every rank")
 
     def refuse(self, error: BaseException) -> None:
-        """Tells the others that this rank cannot go on, whatever they are doing."""
-        if self.failure:
-            return
+        """Tells the others that this rank cannot go on, unless they know, and leaves them."""
         if self._agreed:
             self.fail(error, first_line(error))
-            return
-        with contextlib.suppress(Error):
-            self._tell(b"\0" + first_line(error).encode()[:_PAYLOAD])
-            self._leave()
+        else:
+            with contextlib.suppress(Error):
+                self._tell(b"\0" + first_line(error).encode()[:_PAYLOAD])
+        self.close()
 
     def _tell(self, payload: bytes) -> list[bytes]:
         """What each rank says, in so many bytes."""
