@@ -419,7 +419,8 @@ class Names(unittest.TestCase):
     def test_values_keep_their_layout(self):
         from stowage.torch import _ranks
 
-        layouts = [torch.empty(3, 4).t(), torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.empty(3, 1, 2), torch.empty(()), torch.empty(0, 3)]
+        image = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
+        layouts = [torch.empty(3, 4).t(), image, torch.empty(3, 1, 2), torch.empty(()), torch.empty(0, 3)]
         gaps = [torch.empty(4, 6)[:, :3], torch.empty(3, 1).expand(3, 4)]
         for traced in [*layouts, *gaps]:
             node = types.SimpleNamespace(meta={"val": traced}, name="n")
