@@ -164,6 +164,20 @@ class Run(unittest.TestCase):
             with self.assertRaisesRegex(stowage.Error, "argument 1 is 3.0 and was 2.0"):
                 step(x, scale=3.0)
 
+    def test_views_that_nobody_reads_are_returned(self):
+        class Shown(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.a(x).unflatten(1, (2, 2)).transpose(1, 2), x.t(), self.a.weight[:2], x
+
+        module, x = Shown(), torch.randn(3, 4)
+        with stowage.torch.place(module, x, plan=plan_for(module, (x,), "random", train=False), devices=TWO, train=False) as step:
+            x = torch.randn(3, 4)
+            torch.testing.assert_close(step(x), tuple(t.detach() for t in module(x)))
+
     def test_dropout_and_autocast_run(self):
         class Both(nn.Module):
             def __init__(self):
@@ -349,7 +363,8 @@ def clocked_streams(count):
         mock.patch.object(torch.cuda, "Event", ClockedEvent), mock.patch.object(torch.cuda, "stream", use),
         mock.patch.object(torch.cuda, "current_stream", lambda *_: current[-1]), mock.patch.object(torch.cuda, "synchronize", synchronize),
         mock.patch.object(_streams, "streams_of", lambda specs, each: streams),
-        mock.patch.object(_place, "parse_all", lambda names: [_devices.Spec(name, gpu=0) for name in names]),
+        mock.patch.object(_place, "parse_ranks", lambda names: [_devices.Spec(name, gpu=0) for name in names]),
+        mock.patch.object(_place, "check_here", lambda specs: None),
         mock.patch.object(_devices.Spec, "torch", torch.device("cpu")),
     ]  # fmt: skip
     with contextlib.ExitStack() as stack:
@@ -410,7 +425,7 @@ class Streams(Run):
     # what has nothing to do with streams
     test_an_optimizer_of_torch_goes_on_working = test_the_rate_is_an_argument = test_inference_returns_what_the_module_returns = None
     test_dropout_and_autocast_run = test_every_device_keeps_the_order_of_the_plan = test_what_cannot_run_is_refused_in_one_line = None
-    test_a_failing_op_is_told_and_the_next_step_runs = None
+    test_a_failing_op_is_told_and_the_next_step_runs = test_views_that_nobody_reads_are_returned = None
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())

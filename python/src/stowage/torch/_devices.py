@@ -1,5 +1,5 @@
 """The devices that a plan runs on, by name: "cuda:0", "cuda:0/sm:64" (64 of a GPU's multiprocessors), "cpu:0-3" (a thread on these
-cores)."""
+cores); "cuda:0@1" is in the process of rank 1."""
 from __future__ import annotations
 
 import os
@@ -20,6 +20,7 @@ class Spec:
     gpu: Optional[int] = None
     sms: int = 0  #: of the GPU; 0: all
     cores: tuple[int, ...] = ()
+    rank: Optional[int] = None  #: of the process that it is in; None: not said
 
     @property
     def torch(self) -> torch.device:
@@ -27,34 +28,48 @@ class Spec:
 
 
 def parse(name: str) -> Spec:
-    gpu = re.fullmatch(r"cuda(?::(\d+))?(?:/sm:(\d+))?", name)
+    at = re.fullmatch(r"(.*)@(\d+)", name)
+    place, rank = (at[1], int(at[2])) if at else (name, None)
+    gpu = re.fullmatch(r"cuda(?::(\d+))?(?:/sm:(\d+))?", place)
     if gpu:
         if gpu[2] is not None and int(gpu[2]) == 0:
             raise Error(f"'{name}' has no multiprocessors; give it 8 or more")
-        return Spec(name, gpu=int(gpu[1] or 0), sms=int(gpu[2] or 0))
-    cpu = re.fullmatch(r"cpu:(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", name)
+        return Spec(name, gpu=int(gpu[1] or 0), sms=int(gpu[2] or 0), rank=rank)
+    cpu = re.fullmatch(r"cpu:(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", place)
     if cpu is None:
-        raise Error(f"'{name}' is no device; write 'cuda:0', 'cuda:0/sm:64' (a share of a GPU) or 'cpu:0-3' (cores)")
+        raise Error(f"'{name}' is no device; write 'cuda:0', 'cuda:0/sm:64' (a share of a GPU) or 'cpu:0-3' (cores), and '@1' behind it for rank 1")
     cores: list[int] = []
     for part in cpu[1].split(","):
         first, _, last = part.partition("-")
         cores += range(int(first), int(last or first) + 1)
-    return Spec(name, cores=tuple(dict.fromkeys(cores)))
+    return Spec(name, cores=tuple(dict.fromkeys(cores)), rank=rank)
 
 
 def parse_all(names: Sequence[str]) -> list[Spec]:
-    """The devices, all of one sort and all there."""
+    """The devices of this process, all of one sort and all there."""
+    specs = parse_ranks(names)
+    for spec in specs:
+        if spec.rank is not None:
+            raise Error(f"'{spec.name}' names a rank, and only place runs devices of several ranks; name devices of this process")
+    check_here(specs)
+    return specs
+
+
+def parse_ranks(names: Sequence[str]) -> list[Spec]:
+    """The devices, all of one sort; :func:`check_here` looks whether they are there."""
     specs = [parse(name) for name in names]
     if not specs:
         raise Error("no device is given")
     kinds = {spec.gpu is None for spec in specs}
     if len(kinds) > 1:
         raise Error("a plan over CPUs and GPUs together cannot be run yet; name devices of one sort")
-    if specs[0].gpu is None:
-        _check_cores(specs)
-    else:
-        _check_gpus(specs)
     return specs
+
+
+def check_here(specs: Sequence[Spec]) -> None:
+    """Devices of this process are there and do not overlap."""
+    _check_cores([spec for spec in specs if spec.gpu is None])
+    _check_gpus([spec for spec in specs if spec.gpu is not None])
 
 
 def _check_cores(specs: Sequence[Spec]) -> None:
@@ -76,7 +91,7 @@ def _ranges(cores: list[int]) -> str:
 
 
 def _check_gpus(specs: Sequence[Spec]) -> None:
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    count = torch.cuda.device_count() if specs and torch.cuda.is_available() else 0
     for spec in specs:
         if spec.gpu >= count:  # type: ignore[operator]
             raise Error(f"'{spec.name}' is not there: PyTorch sees {count} CUDA devices")

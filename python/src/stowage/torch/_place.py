@@ -11,16 +11,17 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from .._graph import Graph
 from .._library import Error
 from .._plan import Path, Plan
-from ._devices import Spec, parse_all
-from ._program import Calls, Program
+from ._devices import Spec, check_here, parse_ranks
+from ._program import Calls, Program, substitute
+from ._ranks import Ranks, are_needed, first_line
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step, attribute
+from ._trace import RATE, Nodes, Step, _written, attribute
 from ._workers import Workers
 
 
 def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices: Sequence[str], train: bool = True,
           loss: Optional[Callable[..., Any]] = None, update: Optional[str] = None, rate: float = RATE, copies: bool = False,
-          captured: bool = True, **kwargs: Any) -> "Placed":  # fmt: skip
+          captured: bool = True, timeout: float = 60.0, **kwargs: Any) -> "Placed":  # fmt: skip
     """The step of a module on real devices, as a plan says: a function that is called like the module.
 
         step = stowage.torch.place(module, x, plan=result.plan, devices=["cuda:0/sm:64", "cuda:0/sm:64"])
@@ -40,8 +41,15 @@ def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices:
     CUDA devices of one GPU run as one CUDA graph, unless ``captured`` is false. ``copies`` has values copied from device to
     device even where they share a memory, as separate GPUs would. Random ops draw in an order of their own, so that dropout
     is another dropout than that of the module by itself.
+
+    Devices of several processes, on one machine or more, have the rank of theirs behind them: ``["cpu:0@0", "cpu:0@1"]``. Every
+    process, started by torchrun, calls ``place`` with the same module, plan and devices, and then the step with the same inputs.
+    Each runs its own devices; values go from rank to rank as bytes of tensors, through torch.distributed (gloo for CPUs, NCCL for
+    GPUs, one in each process; NCCL has never been run here). The loss is returned on every rank. Gradients and updates are on the rank
+    that has the parameter by the plan, and elsewhere ``.grad`` is None; :meth:`Placed.gather` brings the parameters together.
+    When a process fails, is gone, or sends nothing for ``timeout`` seconds, all others raise an error that names it.
     """
-    return Placed(module, args, kwargs, plan, devices, train, loss, update, rate, copies, captured)
+    return Placed(module, args, kwargs, plan, devices, train, loss, update, rate, copies, captured, timeout)
 
 
 class Placed:
@@ -49,44 +57,79 @@ class Placed:
 
     def __init__(self, module: torch.nn.Module, args: tuple, kwargs: dict, plan: Union[Plan, Path], devices: Sequence[str], train: bool,
                  loss: Optional[Callable[..., Any]], update: Optional[str], rate: float, copies: bool,
-                 captured: bool) -> None:  # fmt: skip
+                 captured: bool, timeout: float = 60.0) -> None:  # fmt: skip
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
         if update not in (None, "sgd"):
             raise ValueError(f"update is {update!r}; it may be None (gradients are left in .grad) or 'sgd'")
         self.module, self.devices, self.train = module, [str(d) for d in devices], train
-        self.specs = parse_all(self.devices)
+        self.specs = parse_ranks(self.devices)
         self._update = update
-        step = Step(module, args, kwargs, train, loss)
+        self._ranks = Ranks(self.specs, timeout) if are_needed(self.specs) else None
+        try:
+            self._set_up(Step(module, args, kwargs, train, loss), tree_flatten((args, kwargs)), plan, rate, copies, captured)
+        except Exception as error:
+            if self._ranks is not None:
+                self._ranks.refuse(error)
+            raise
+
+    def _set_up(self, step: Step, given: tuple[list, Any], plan: Union[Plan, Path], rate: float, copies: bool, captured: bool) -> None:
+        module, ranks = self.module, self._ranks
+        self._here = [d for d in range(len(self.specs)) if ranks is None or ranks.is_mine(d)]  # the devices of this process
+        check_here([self.specs[d] for d in self._here])
         self.nodes = Nodes(step)
         self.graph = Graph.parse(self.nodes.opgraph(type(module).__name__), f"the trace of {type(module).__name__}")
         self.plan = _checked(plan, self.graph, self.specs)
         self.program = Program(self.nodes, self.plan)
         _check_writes(self.program, self.specs, copies)
+        self._flat, self._spec = given
+        places = [spec.torch if d in self._here else torch.device("cpu") for d, spec in enumerate(self.specs)]
+        self._calls = Calls(step, places, self._update is not None, rate)
+        if ranks is not None:
+            ranks.carry(self.program, [] if self._update is None else list(self._calls.updates))
+            ranks.agree(str(self.graph.fingerprint), self._decisions(), repr(self.devices), repr((self.train, self._update)))
         self._move_state()
-        self._flat, self._spec = tree_flatten((args, kwargs))
         self._inputs = self._static_inputs(step)
-        self._calls = Calls(step, [spec.torch for spec in self.specs], update is not None, rate)
-        sources = self._sources(step)
+        sources = self._given = self._sources(step)
         if self.specs[0].gpu is None:
-            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources)
+            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources, ranks=ranks)
         else:
-            self.runner = Streams(self.program, self.specs, self._calls, sources, copies, self._written(), captured)
-        self._output_spec = None if train else step.output_spec
+            self.runner = Streams(self.program, self.specs, self._calls, sources, copies, self._written(), captured and ranks is None, ranks)
+        self._output_spec = None if self.train else step.output_spec
+
+    def _decisions(self) -> str:
+        """What ranks must agree on: where everything is, and in what order it runs."""
+        return repr((self.program.home, [task.id for task in self.program.tasks]))
 
     # ---- what users call ----
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._fill(args, kwargs)
+        try:
+            self._fill(args, kwargs)
+        except BaseException as error:
+            if self._ranks is not None:  # the others would wait for our part of the step
+                self._ranks.fail(error, first_line(error))
+            raise
         self.runner.run()
         values = self.runner.values
         outputs, _ = self.nodes.step.outputs()
         if not self.train:
-            return tree_unflatten([values.get(n, n) if isinstance(n, torch.fx.Node) else n for n in outputs], self._output_spec)
+            return tree_unflatten([self._shown(n) for n in outputs], self._output_spec)
         if self._update is None:
             for update in self._calls.updates.values():
-                self.nodes.step.parameters[update.parameter].grad = values[update.new]
+                self.nodes.step.parameters[update.parameter].grad = values.get(update.new)  # None on other ranks
         return values[outputs[0]]
+
+    def _shown(self, n: Any) -> Any:
+        """What the step returns for a node: a value that it made, or something that was there before, or a view of that."""
+        if not isinstance(n, torch.fx.Node):
+            return n
+        if n in self.runner.values:
+            return self.runner.values[n]
+        there = next((value for (m, _), value in self._given.items() if m is n), None)
+        if there is not None:
+            return there
+        return n.target(*substitute(n.args, self._shown), **substitute(dict(n.kwargs), self._shown))
 
     @property
     def rate(self) -> float:
@@ -98,23 +141,33 @@ class Placed:
         for tensor in self._calls.rates.values():
             tensor.fill_(float(value))
 
+    def gather(self) -> None:
+        """Brings the module's parameters and buffers up to date on every rank, from those that have them. All ranks must call it."""
+        if self._ranks is not None:
+            state = [(tensor, self._ranks.of[home]) for tensor, home in self._state()]
+            self._ranks.gather(state)
+
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the module, whose parameters are where the plan has them."""
+        """That of the module, whose parameters are where the plan has them. With several ranks call :meth:`gather` before."""
         return self.module.state_dict(*args, **kwargs)
 
     def seconds(self, runs: int = 20, warm: int = 3) -> float:
-        """What a step takes, in the median of so many. Parameters change as in any step."""
+        """What a step takes, in the median of so many. Parameters change as in any step. All ranks must call it."""
         self.runner.times(warm)
         return statistics.median(self.runner.times(runs))
 
     def close(self) -> None:
-        """Ends the threads, or frees the CUDA graph with its memory."""
+        """Ends the threads, or frees the CUDA graph with its memory. With several ranks it waits until all have come here."""
         self.runner.close()
+        if self._ranks is not None:
+            self._ranks.close()
 
     def __enter__(self) -> "Placed":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if error is not None and self._ranks is not None:
+            self._ranks.fail(error, first_line(error))
         self.close()
 
     def __repr__(self) -> str:
@@ -125,18 +178,21 @@ class Placed:
 
     def _move_state(self) -> None:
         """Parameters and buffers to their devices, as the module's own."""
-        step = self.nodes.step
-        state = {**step.parameters, **step.buffers}
-        placeholders = [n for n in step.graph.nodes if n.op == "placeholder"]
         with torch.no_grad():
-            for (path, tensor), n in zip(state.items(), placeholders):
-                target = self.specs[self.program.home[self.nodes.id[n]]].torch
-                if tensor.device != target:
-                    tensor.data = tensor.data.to(target)
+            for tensor, home in self._state():
+                if home in self._here and tensor.device != self.specs[home].torch:
+                    tensor.data = tensor.data.to(self.specs[home].torch)
+
+    def _state(self) -> list[tuple[torch.Tensor, int]]:
+        """Parameters and buffers, and the device of each."""
+        step = self.nodes.step
+        state = [*step.parameters.values(), *step.buffers.values()]
+        placeholders = [n for n in step.graph.nodes if n.op == "placeholder"]
+        return [(tensor, self.program.home[self.nodes.id[n]]) for tensor, n in zip(state, placeholders)]
 
     def _static_inputs(self, step: Step) -> list[dict[torch.device, torch.Tensor]]:
         """A tensor for each input on each kind of memory, which every call fills."""
-        places = dict.fromkeys(spec.torch for spec in self.specs)
+        places = dict.fromkeys(self.specs[d].torch for d in self._here)
         return [{place: self._flat[k].detach().to(place, copy=True) for place in places} for k in step.tensors]
 
     def _sources(self, step: Step) -> dict[tuple[Any, int], Any]:
@@ -144,16 +200,16 @@ class Placed:
         found: dict[tuple[Any, int], Any] = {}
         placeholders = [n for n in step.graph.nodes if n.op == "placeholder"]
         for k, n in enumerate(placeholders):
-            for d, spec in enumerate(self.specs):
+            for d in self._here:
                 if k >= len(state):
-                    found[n, d] = self._inputs[k - len(state)][spec.torch]
+                    found[n, d] = self._inputs[k - len(state)][self.specs[d].torch]
                 elif self.program.home[self.nodes.id[n]] == d:
                     found[n, d] = state[k].detach()
         for n in step.graph.nodes:
             if n.op == "get_attr":
                 value = attribute(step.module, n.target)
-                for d, spec in enumerate(self.specs):
-                    found[n, d] = value.to(spec.torch) if isinstance(value, torch.Tensor) else value
+                for d in self._here:
+                    found[n, d] = value.to(self.specs[d].torch) if isinstance(value, torch.Tensor) else value
         return found
 
     def _written(self) -> list[torch.Tensor]:
@@ -191,10 +247,19 @@ def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Pl
 
 
 def _check_writes(program: Program, specs: Sequence[Spec], copies: bool) -> None:
-    """What is written in place and then read by an older name is one memory; a copy would be behind."""
+    """What is written in place and then read by an older name is one memory; a copy would be behind. Devices that share a memory
+    still have copies of their own of what comes from elsewhere."""
+    memory = [(spec.rank or 0, spec.torch) for spec in specs]
+    for task in program.tasks:
+        for k in (program.nodes._storage[program.nodes.id[m]] for m in _written(task.node) if m in program.nodes.id):
+            source = program.nodes.nodes[k] if isinstance(k, int) else {"op": "one of several results"}
+            if source["op"] in ("parameter", "buffer") and memory[program.home[k]] != memory[task.device]:
+                raise Error(f"{task.node.name} writes {source['name']} in place, which is in another memory by the plan; keep both on one device")
     for writer, reader in program.nodes.stale:
         a, b = program.home[writer], program.home[reader]
-        if a != b and (copies or specs[a].torch != specs[b].torch):
+        roots = {program.root(m) for m in program.nodes.fx[reader].all_input_nodes if m in program.nodes.id}
+        makers = [program.home[program.nodes.id[m]] for m in roots if not program.is_everywhere(m)]
+        if a != b and (copies or any(memory[d] != memory[a] for d in [b, *makers])):
             name = program.nodes.nodes[writer]["name"]
             raise Error(f"{name} writes in place what {program.nodes.nodes[reader]['name']} reads on another device, whose copy would be behind; "
                         "write the module without that, or keep both on one device")  # fmt: skip

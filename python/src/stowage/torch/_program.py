@@ -40,6 +40,7 @@ class Task:
     views: list[Any] = field(default_factory=list)  #: to be made before the op, in this order
     waits: list[int] = field(default_factory=list)  #: tasks of other devices that must be over, though they send nothing
     copied: list[Transfer] = field(default_factory=list)  #: that must have been copied before it overwrites them
+    results: list[Any] = field(default_factory=list)  #: views of what it makes that the step returns and no task reads
     sends: list[Transfer] = field(default_factory=list)
     frees: list[Any] = field(default_factory=list)  #: values that its device reads no more
 
@@ -62,6 +63,8 @@ class Program:
                 if m in nodes.id:
                     self._bring(m, task)
             self._have[task.device].add(task.node)
+        for n in self.outputs:
+            self._return_view(n)
         self._add_waits()
         self._add_frees()
 
@@ -154,6 +157,16 @@ class Program:
                     self._bring(m, task)
             task.views.append(n)
         have.add(n)
+
+    def _return_view(self, n: Any) -> None:
+        """A view that is returned is made behind the task whose value it shows, unless a task reads it anyway."""
+        root = self.nodes.id[self.root(n)]
+        if root not in self.by_id or any(n in have for have in self._have):
+            return
+        chain = [n]
+        while self._viewed(chain[-1]) is not self.fx[root]:
+            chain.append(self._viewed(chain[-1]))
+        self.by_id[root].results += [m for m in reversed(chain) if m not in self.by_id[root].results]
 
     # ---- what must be over ----
 

@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_map
 from .._library import Error
 from ._devices import Spec, streams_of
 from ._program import Program, Task, Transfer, substitute
+from ._ranks import Message, Ranks
 
 Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's function and arguments, fx nodes for values
 
@@ -20,15 +21,23 @@ class Streams:
     Values go by reference where both devices share a memory and ``copies`` is off; else they are copied, on a second stream of the
     receiver, which goes on with other work meanwhile. A value that another device reads stays until the step has ended, since its
     own stream cannot tell when that has read it; all others are dropped behind their last reader.
+
+    With ``ranks`` it runs the devices of this process alone and talks to the others by NCCL, which carries out what two ranks send each
+    other in the order in which it was asked: both go through all tasks of the program, and ask where the sender's task stands.
+    This part has never been run.
     """
 
     def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], copies: bool,
-                 written: Sequence[torch.Tensor], captured: bool = True) -> None:  # fmt: skip
+                 written: Sequence[torch.Tensor], captured: bool = True, ranks: Optional[Ranks] = None) -> None:  # fmt: skip
         self.program, self.specs, self.call, self.sources = program, specs, call, sources
-        self.copies = copies
-        both = streams_of(specs, 2)
-        self.streams, self.copiers = [s[0] for s in both], [s[1] for s in both]
-        self.gpus = {spec.gpu for spec in specs}
+        self.copies, self.ranks = copies, ranks
+        here = [d for d in range(len(specs)) if self._is_here(d)]
+        both = dict(zip(here, streams_of([specs[d] for d in here], 2)))
+        self.streams, self.copiers = {d: s[0] for d, s in both.items()}, {d: s[1] for d, s in both.items()}
+        self.gpus = {specs[d].gpu for d in here} or {torch.cuda.current_device()}
+        self._coming: dict[Optional[int], list[Message]] = {}  # task of another rank -> what it sends here
+        for message in (m for ms in ranks.receives().values() for m in ms) if ranks is not None else ():
+            self._coming.setdefault(message.producer, []).append(message)
         if captured and len(self.gpus) > 1:
             raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
         self.values: dict[Any, Any] = {}  # outputs of the step by fx node
@@ -45,10 +54,12 @@ class Streams:
 
     def run(self) -> None:
         """Enqueues one step on the current stream."""
+        if self.ranks is not None and self.ranks.failure:
+            raise Error(self.ranks.failure)
         if self.graph is not None:
             self.graph.replay()
         else:
-            self._issue(torch.cuda.current_stream(self.specs[0].gpu))
+            self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
 
     def times(self, runs: int) -> list[float]:
         """Seconds of each of so many steps."""
@@ -88,30 +99,43 @@ class Streams:
         self._copied: dict[Transfer, Any] = {}  # -> event
         self._sent: dict[Transfer, Any] = {}  # values that others read, until the step is issued
         self._kept: list[Any] = []
+        self._posted: dict[Message, tuple[Any, torch.Tensor]] = {}
+        self._message: dict[Transfer, Message] = {}
         self._reached = [[-1] * len(self.specs) for _ in self.specs]  # [device][other]: up to which task it has waited for the other
         self._place = {task.id: k for k, task in enumerate(self.program.tasks)}
         self.dependencies = 0
         self._begin = torch.cuda.Event()
         self._begin.record(caller)
-        for stream in self.streams:
+        for stream in self.streams.values():
             if stream != caller:
                 stream.wait_event(self._begin)
-        with torch.no_grad():
+        with torch.no_grad(), self._told():
+            self._exchange(None, caller)
             for task in self.program.tasks:
-                self._issue_task(task)
-        for stream in self.streams:  # copies have ended before who reads them
+                if self._is_here(task.device):
+                    self._issue_task(task)
+                self._exchange(task, caller)
+                if self._is_here(task.device):
+                    self._drop(task)
+            if self.ranks is not None:
+                with torch.cuda.stream(caller):
+                    self.ranks.settle()
+        for stream in self.streams.values():  # copies have ended before who reads them
             if stream != caller:
                 end = torch.cuda.Event()
                 end.record(stream)
                 caller.wait_event(end)
         self.values = {n: values[n] for values in self._local for n in self.program.outputs if n in values}
+        self.values.update({m.node: self._arrived(m, caller) for m in self._posted if m.is_output})
+        self._posted = {}
         self._local, self._done, self._copied, self._sent, self._kept = [], {}, {}, {}, []
 
     def _issue_task(self, task: Task) -> None:
         stream, local = self.streams[task.device], self._local[task.device]
         with torch.cuda.stream(stream):
             for k in task.waits:
-                self._wait(task.device, k)
+                if self._is_here(self.program.by_id[k].device):
+                    self._wait(task.device, k)
             for transfer in task.copied:
                 if transfer in self._copied:  # not by reference
                     stream.wait_event(self._copied[transfer])
@@ -126,15 +150,60 @@ class Streams:
                 raise Error(f"the step does not fit into the memory of {self.specs[task.device].name}: {_first_line(error)}") from error
             except RuntimeError as error:  # a kernel that refuses a share of the GPU, say
                 raise Error(f"{task.node.name} cannot run on {self.specs[task.device].name}: {_first_line(error)}") from error
+            for n in task.results:
+                local[n] = n.target(*self._real(n.args, task.device), **self._real(n.kwargs, task.device))
             if task.sends or task.id in self._waited_for:
                 self._done[task.id] = torch.cuda.Event()
                 self._done[task.id].record(stream)
             for transfer in task.sends:
-                self._sent[transfer] = self._value(transfer.node, task.device)
+                if self._is_here(transfer.target):
+                    self._sent[transfer] = self._value(transfer.node, task.device)
+
+    def _drop(self, task: Task) -> None:
         for n in task.frees:
-            local.pop(n, None)
+            self._local[task.device].pop(n, None)
+
+    def _exchange(self, task: Optional[Task], caller: Any) -> None:
+        """Asks NCCL for what goes between ranks behind a task, or before the first one."""
+        if self.ranks is None:
+            return
+        producer = task.id if task is not None else None
+        asked = [*self.ranks.sends(producer), *self._coming.get(producer, ())]
+        for message in sorted(asked, key=lambda m: m.tag):
+            if self._is_here(message.source):
+                with torch.cuda.stream(self.streams[message.source]):  # NCCL begins behind it
+                    self.ranks.send(message, self._value(message.node, message.source))
+                continue
+            with torch.cuda.stream(caller):
+                self._posted[message] = self.ranks.post(message)
+            for transfer in message.transfers:
+                self._message[transfer] = message
+
+    def _arrived(self, message: Message, stream: Any) -> torch.Tensor:
+        """What another rank has sent. The stream waits for it, and not we."""
+        work, buffer = self._posted[message]
+        with torch.cuda.stream(stream):
+            if work is not None:
+                work.wait()
+        self._kept.append(buffer)  # its memory is the caller's, which does not know who reads it
+        return message.unpacked(buffer)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """The other ranks hear of a failure here."""
+        try:
+            yield
+        except Exception as error:
+            if self.ranks is None:
+                raise
+            raise Error(self.ranks.fail(error, f"the step failed: {_first_line(error)}")) from error
+
+    def _is_here(self, device: int) -> bool:
+        return self.ranks is None or self.ranks.is_mine(device)
 
     def _receive(self, transfer: Transfer) -> Any:
+        if not self._is_here(transfer.source):
+            return self._arrived(self._message[transfer], self.streams[transfer.target])
         if self._is_copied(transfer):
             return self._copy(transfer)
         if transfer.producer is None:

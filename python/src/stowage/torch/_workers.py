@@ -1,8 +1,10 @@
 """Runs a program on CPU devices: a thread for each, pinned to its cores, that calls its ops one after the other. Values go by
-reference: all devices share the memory. A device's part of the program is written out as one straight function, since with small
-ops an interpreter of tasks would take as long as the ops."""
+reference: the devices of a process share the memory; each device of another process has a thread here that takes in what it sends.
+A device's part of the program is written out as one straight function, since with small ops an interpreter of tasks would take as
+long as the ops."""
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import threading
@@ -13,14 +15,15 @@ import torch
 
 from .._library import Error
 from ._devices import Spec
-from ._program import Program, Task, substitute
+from ._program import Program, Task, Transfer, substitute
+from ._ranks import Ranks
 from ._trace import attribute
 
 Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]
 
 
 class _Worker(threading.Thread):
-    """A thread on the cores of one device, which runs what it is given."""
+    """A thread on the cores of one device, which runs what it is given. A device without cores is not here: its thread only receives."""
 
     def __init__(self, spec: Spec, over: "queue.SimpleQueue[_Worker]") -> None:
         super().__init__(name=f"stowage {spec.name}", daemon=True)
@@ -39,9 +42,10 @@ class _Worker(threading.Thread):
         self._go.release()
 
     def run(self) -> None:
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(threading.get_native_id(), self.spec.cores)
-        torch.set_num_threads(len(self.spec.cores))  # of this thread, where PyTorch computes with OpenMP
+        if self.spec.cores:
+            if hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(threading.get_native_id(), self.spec.cores)
+            torch.set_num_threads(len(self.spec.cores))  # of this thread, where PyTorch computes with OpenMP
         with torch.no_grad():
             while True:
                 self._go.acquire()
@@ -58,18 +62,24 @@ class _Worker(threading.Thread):
 
 
 class Workers:
-    """One step on pinned threads. ``sources`` as in Streams."""
+    """One step on pinned threads. ``sources`` as in Streams. With ``ranks`` it runs the devices of this process alone."""
 
-    def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], timed: bool = False) -> None:
-        self.program, self.specs = program, specs
+    def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], timed: bool = False,
+                 ranks: Optional[Ranks] = None) -> None:  # fmt: skip
+        self.program, self.specs, self._ranks = program, specs, ranks
         self.values: dict[Any, Any] = {}
         self.seconds: list[float] = []  # of each task, in the order of `timed_tasks`, after a timed run
         self._over: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        self._workers = [_Worker(spec, self._over) for spec in specs]
         self._locks: list[threading.Lock] = []
-        writer = _Writer(program, call, sources, timed, self._locks)
-        self.timed_tasks = [task.id for d in range(len(specs)) for task in program.of(d)]
-        self._functions = [writer.function(d) for d in range(len(specs))]
+        self._failure: Optional[tuple[str, BaseException]] = None  # of this step: what came first, and its cause
+        writer = _Writer(program, call, sources, timed, self._locks, ranks)
+        here = [d for d in range(len(specs)) if ranks is None or ranks.is_mine(d)]
+        self.timed_tasks = [task.id for d in here for task in program.of(d)]
+        self._functions = [writer.function(d) for d in here]
+        self._workers = [_Worker(specs[d], self._over) for d in here]
+        for d in ranks.receives() if ranks is not None else ():
+            self._functions.append(writer.receiver(d))
+            self._workers.append(_Worker(Spec(specs[d].name), self._over))
 
     def run(self) -> None:
         """One step; returns when all devices are through."""
@@ -79,16 +89,22 @@ class Workers:
     def begin(self) -> None:
         if not self._workers:
             raise Error("the step was closed")
+        if self._ranks is not None and self._ranks.failure:
+            raise Error(self._ranks.failure)
         for worker, function in zip(self._workers, self._functions):
             worker.begin(function)
 
     def end(self) -> None:
         self._join()
-        failed = next((w for w in self._workers if w.error is not None), None)
-        if failed is not None:
+        if self._ranks is not None and self._failure is None:
+            try:
+                self._ranks.settle()
+            except Error as error:
+                self._stop(str(error), error)
+        if self._failure is not None:
+            (said, error), self._failure = self._failure, None
             self._reset()
-            said = str(failed.error).split("\n")[0] or repr(failed.error)
-            raise Error(f"the step failed on {failed.spec.name}: {said}") from failed.error
+            raise Error(said) from error
         self.values = {n: value for w in self._workers for n, value in w.result[0].items()}
         self.seconds = [s for w in self._workers for s in w.result[1]]
 
@@ -113,16 +129,28 @@ class Workers:
         left, interrupt = len(self._workers), None
         while left > 0:
             try:
-                worker = self._over.get()
+                worker = self._over.get(timeout=None if self._ranks is None else 1)
             except KeyboardInterrupt as error:
                 interrupt = error
                 continue
+            except queue.Empty:
+                late = self._ranks.overdue() if self._ranks is not None else None
+                if late is not None:
+                    self._stop(str(late), late)
+                continue
             left -= 1
-            if worker.error is not None:  # nobody may wait for what will never come
-                for lock in self._locks:
-                    _open(lock)
+            if worker.error is not None:
+                said = str(worker.error).split("\n")[0] or repr(worker.error)
+                self._stop(f"the step failed on {worker.spec.name}: {said}", worker.error)
         if interrupt is not None:
             raise interrupt
+
+    def _stop(self, said: str, error: BaseException) -> None:
+        """Nobody may wait for what will never come. Later failures are consequences of the first."""
+        if self._failure is None:
+            self._failure = (said if self._ranks is None else self._ranks.fail(error, said), error)
+        for lock in self._locks:
+            _open(lock)
 
     def _reset(self) -> None:
         """After a failure: every lock is closed again."""
@@ -154,21 +182,31 @@ class _Writer:
     """Writes the function of each device: lines of Python over names v12 (the value of node 12), f12 (its function) and l3 (a lock
     that is open once a value is there)."""
 
-    def __init__(self, program: Program, call: Call, sources: dict[tuple[Any, int], Any], timed: bool, locks: list[Any]) -> None:
-        self.program, self.call, self.sources, self.timed = program, call, sources, timed
+    def __init__(self, program: Program, call: Call, sources: dict[tuple[Any, int], Any], timed: bool, locks: list[Any],
+                 ranks: Optional[Ranks]) -> None:  # fmt: skip
+        self.program, self.call, self.sources, self.timed, self.ranks = program, call, sources, timed, ranks
         self.names: dict[str, Any] = {"now": time.perf_counter, "box": {}}
         self._locks = locks
         self._arrival: dict[Any, int] = {}  # transfer, or (task, device that waits for it) -> lock
-        for task in program.tasks:
-            for transfer in task.receives:
-                if transfer.producer is not None:
-                    self._add_lock(transfer)
-            for k in task.waits:
-                self._add_lock((k, task.id))
         self._waiting: dict[int, list[int]] = {}  # task -> locks of those that wait for it
-        for task in program.tasks:
-            for k in task.waits:
+        for task in (task for task in program.tasks if self._is_here(task.device)):
+            for transfer in task.receives:
+                if self._comes_later(transfer):
+                    self._add_lock(transfer)
+            for k in self._waits(task):
+                self._add_lock((k, task.id))
                 self._waiting.setdefault(k, []).append(self._arrival[k, task.id])
+
+    def _is_here(self, device: int) -> bool:
+        return self.ranks is None or self.ranks.is_mine(device)
+
+    def _comes_later(self, transfer: Transfer) -> bool:
+        """Whether the value is not there before the step."""
+        return transfer.producer is not None or not self._is_here(transfer.source)
+
+    def _waits(self, task: Task) -> list[int]:
+        """Those of this process; _ranks.py says why no others are needed."""
+        return [k for k in task.waits if self._is_here(self.program.by_id[k].device)]
 
     def _add_lock(self, key: Any) -> None:
         lock = threading.Lock()
@@ -184,6 +222,7 @@ class _Writer:
         for k, value in self._sources_of(tasks, device):
             names[f"s{k}"] = value
             lines.append(f"    v{k} = s{k}")
+        lines += ["    " + line for line in self._messages(None, device, names)]
         for task in tasks:
             lines += ["    " + line for line in self._task(task, names)]
         mine = [n for n in self.program.outputs if self._made_here(n, tasks)]
@@ -192,15 +231,33 @@ class _Writer:
         exec(compile("\n".join(lines), f"<the part of device {device}>", "exec"), names)  # lines of our own making
         return names["run"]
 
+    def receiver(self, device: int) -> Callable[[], Any]:
+        """Takes in what a device of another rank sends, for all who read it here."""
+        ranks, box, locks = self.ranks, self.names["box"], self._locks
+        messages = ranks.receives()[device]  # type: ignore[union-attr]
+        readers = {m: [self._arrival[transfer] for transfer in m.transfers] for m in messages}
+
+        def run() -> Any:
+            outputs = {}
+            for message, value in ranks.arrivals(messages):  # type: ignore[union-attr]
+                for lock in readers[message]:
+                    box[lock] = value
+                    locks[lock].release()
+                if message.is_output:
+                    outputs[message.node] = value
+            return outputs, []
+
+        return run
+
     def _made_here(self, n: Any, tasks: list[Task]) -> bool:
-        return any(task.node is n or n in task.views for task in tasks)
+        return any(task.node is n or n in task.views or n in task.results for task in tasks)
 
     def _sources_of(self, tasks: list[Task], device: int) -> list[tuple[int, Any]]:
         """What is there before the step: inputs and constants, and parameters wherever they are read."""
         found = {}
         for task in tasks:
             for transfer in task.receives:
-                if transfer.producer is None:
+                if not self._comes_later(transfer):
                     found[transfer.node] = None
             for n in [task.node, *task.views]:
                 for m in n.all_input_nodes:
@@ -220,21 +277,21 @@ class _Writer:
     def _task(self, task: Task, names: dict[str, Any]) -> list[str]:
         ids = self.program.nodes.id
         lines = []
-        for k in task.waits:
+        for k in self._waits(task):
             lines.append(f"l{self._arrival[k, task.id]}.acquire()")
         for transfer in task.receives:
-            if transfer.producer is not None:
+            if self._comes_later(transfer):
                 lock = self._arrival[transfer]
                 lines.append(f"l{lock}.acquire(); v{ids[transfer.node]} = box.pop({lock})")
         if self.timed:
             lines.append("began = now()")
-        for n in task.views:
-            names[f"f{ids[n]}"] = n.target
-            lines.append(f"v{ids[n]} = f{ids[n]}({self._arguments(ids[n], n.args, n.kwargs, names)})")
+        lines += [self._view(n, names) for n in task.views]
         function, args, kwargs = self.call(task)
         names[f"f{task.id}"] = function
         lines.append(f"v{task.id} = f{task.id}({self._arguments(task.id, args, kwargs, names)})")
-        for transfer in task.sends:
+        lines += [self._view(n, names) for n in task.results]
+        lines += self._messages(task, task.device, names)  # first: who gets the value here may write it in place
+        for transfer in (t for t in task.sends if self._is_here(t.target)):
             lock = self._arrival[transfer]
             lines.append(f"box[{lock}] = {self._expression(transfer.node, transfer.producer, names)}; l{lock}.release()")
         lines += [f"l{lock}.release()" for lock in self._waiting.get(task.id, ())]
@@ -242,6 +299,26 @@ class _Writer:
             lines.append("del " + ", ".join(f"v{ids[n]}" for n in task.frees))
         if self.timed:
             lines.append("times.append(now() - began)")
+        return lines
+
+    def _view(self, n: Any, names: dict[str, Any]) -> str:
+        k = self.program.nodes.id[n]
+        names[f"f{k}"] = n.target
+        return f"v{k} = f{k}({self._arguments(k, n.args, n.kwargs, names)})"
+
+    def _messages(self, task: Optional[Task], device: int, names: dict[str, Any]) -> list[str]:
+        """What goes to other ranks behind a task, or before the first one."""
+        lines = []
+        for m in self.ranks.sends(task.id if task is not None else None) if self.ranks is not None else ():
+            if m.source != device:
+                continue
+            value = f"v{self.program.nodes.id[m.node]}"
+            if task is None:
+                names[value := f"m{m.tag}"] = self._source(m.node, device)
+            elif m.node not in task.views:
+                value = self._expression(m.node, m.producer, names)
+            names[f"send{m.tag}"] = functools.partial(self.ranks.send, m)  # type: ignore[union-attr]
+            lines.append(f"send{m.tag}({value})")
         return lines
 
     def _expression(self, n: Any, producer: Optional[int], names: dict[str, Any]) -> str:

@@ -1,0 +1,426 @@
+"""Devices in several processes, which torch.distributed calls ranks: what goes from rank to rank, and what happens when one fails.
+
+All ranks trace the same step and derive the same list of messages from it, so that shapes, types and the order of everything on
+the wire are known on both sides: what travels is the bytes of tensors and nothing else. A value goes to a rank once, however many
+devices read it there; within a rank the devices share it as they do without ranks.
+
+A task that must wait for a task of another rank and gets no value from it does so for the sake of a memory that one of them
+writes. The other rank has a copy of its own, so that nothing is left to wait for once the copy is made: a value that is overwritten
+later in the step is copied before it is sent.
+
+A rank that fails leaves a note in the store of the process group and then breaks its connections, which every rank that waits
+for it notices at once; these do the same. A rank without a note was killed.
+
+CPU devices use gloo. GPUs use NCCL, one GPU in each rank: that part has never been run, since no machine with several GPUs was
+at hand.
+"""
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import os
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Iterator, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from .._library import Error
+from ._devices import Spec
+from ._program import Program, Transfer
+from ._trace import _statistics, _written
+
+_WINDOW = 16  # receives that are posted ahead of need, from each device of another rank: their memory is taken when they are posted
+_PAYLOAD = 256  # bytes that each rank says of itself at set-up: four digests, or why it cannot go on
+_BREAK = 2**30  # a tag that no message has
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class Lost(Error):
+    """Another rank does not answer."""
+
+    def __init__(self, rank: int, why: str) -> None:
+        super().__init__(f"rank {rank} is gone ({why})")
+        self.rank = rank
+
+
+# ---- what goes over ----
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A value that one rank has and another reads or returns."""
+
+    tag: int  #: its place in the order that all ranks agree on
+    node: Any
+    source: int  #: device
+    target: int  #: rank
+    producer: Optional[int]  #: the task behind which it is sent; None for parameters and buffers, which go first
+    transfers: tuple[Transfer, ...]  #: those of the program that it carries out
+    is_output: bool  #: the step returns it
+    is_overwritten: bool  #: later in the step, in the sender's memory
+    axes: tuple[int, ...]  #: from the slowest to the fastest in memory, so that a transposed value needs no copy
+
+    @property
+    def value(self) -> torch.Tensor:
+        """As the trace has it: shape, strides and type."""
+        return self.node.meta["val"]
+
+    def packed(self, value: torch.Tensor) -> torch.Tensor:
+        """The value as it travels: without gaps."""
+        traced = self.value
+        if value.shape != traced.shape or value.dtype != traced.dtype:
+            raise Error(f"{self.node.name} is {tuple(value.shape)} of {value.dtype}; the trace has {tuple(traced.shape)} of {traced.dtype}")
+        if value.is_conj() or value.is_neg():  # which only their readers would apply
+            value = value.resolve_conj().resolve_neg()
+        dense = value.permute(self.axes).contiguous()
+        return dense.clone() if self.is_overwritten and dense.data_ptr() == value.data_ptr() else dense
+
+    def buffer(self, device: torch.device) -> torch.Tensor:
+        return torch.empty([self.value.shape[k] for k in self.axes], dtype=self.value.dtype, device=device)
+
+    def unpacked(self, buffer: torch.Tensor) -> torch.Tensor:
+        """With the axes where the trace has them, and its strides."""
+        back = [0] * len(self.axes)
+        for place, axis in enumerate(self.axes):
+            back[axis] = place
+        return buffer.permute(back)
+
+
+def messages_of(program: Program, ranks: Sequence[int], size: int, updated: Sequence[Any]) -> list[Message]:
+    """All messages of a step in the order of the tasks that make them, the same on every rank. ``ranks`` has that of each device,
+    ``updated`` the tasks that write parameters in place though the trace does not say so."""
+    place: dict[Optional[int], int] = {task.id: k for k, task in enumerate(program.tasks)}
+    place[None] = -1
+    wanted: dict[tuple[Any, int], tuple[int, Optional[int], list[Transfer]]] = {}
+    for t in program.transfers:
+        if ranks[t.source] != ranks[t.target]:
+            wanted.setdefault((t.node, ranks[t.target]), (t.source, t.producer, []))[2].append(t)
+    outputs = set()
+    for n in program.nodes.step.outputs()[0]:
+        maker = next((task for task in program.tasks if task.node is n or n in task.views or n in task.results), None)
+        for rank in range(size):
+            if maker is not None and ranks[maker.device] != rank:
+                outputs.add((n, rank))
+                wanted.setdefault((n, rank), (maker.device, maker.id, []))
+    last = _last_writes(program, updated)
+    found = []
+    for tag, ((n, rank), (source, producer, carried)) in enumerate(sorted(wanted.items(), key=lambda item: place[item[1][1]])):
+        storage = program.nodes._storage[program.nodes.id[n]]
+        overwritten = last.get(storage, -2) > place[producer]
+        found.append(Message(tag, n, source, rank, producer, tuple(carried), (n, rank) in outputs, overwritten, _axes(n)))
+    return found
+
+
+def _last_writes(program: Program, updated: Sequence[Any]) -> dict[Any, int]:
+    """Memory -> place of the last task that writes it in place."""
+    ids, storage = program.nodes.id, program.nodes._storage
+    last = {}
+    for k, task in enumerate(program.tasks):
+        written = [ids[m] for m in [*_written(task.node), *_statistics(task.node)] if m in ids]
+        if task.node in updated:
+            written.append(program.nodes.nodes[task.id].get("updates", task.id))
+        for i in written:
+            last[storage[i]] = k
+    return last
+
+
+def _axes(n: Any) -> tuple[int, ...]:
+    value = n.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        raise Error(f"{n.name} is no single tensor and would go from rank to rank; keep it and its readers in one rank")
+    axes = sorted(range(value.dim()), key=lambda k: -value.stride(k))
+    length = 1
+    for k in reversed(axes):
+        if value.shape[k] != 1 and value.stride(k) != length:  # gaps, or the same elements several times
+            return tuple(range(value.dim()))
+        length *= value.shape[k]
+    return tuple(axes)
+
+
+# ---- the processes ----
+
+
+def are_needed(specs: Sequence[Spec]) -> bool:
+    """Whether the devices' names ask for several processes. Rank 0 alone, in a process that nobody else started, is none."""
+    named = [spec.rank for spec in specs if spec.rank is not None]
+    started = dist.is_available() and (dist.is_initialized() or "WORLD_SIZE" in os.environ)
+    return bool(named) and (started or max(named) > 0)
+
+
+class Ranks:
+    """This process among those of a placed step."""
+
+    def __init__(self, specs: Sequence[Spec], timeout: float) -> None:
+        cuda = specs[0].gpu is not None
+        self.timeout = datetime.timedelta(seconds=timeout)
+        _join_processes(self.timeout, cuda)
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.of = [spec.rank or 0 for spec in specs]  #: the rank of each device
+        for spec, rank in zip(specs, self.of):
+            if rank >= self.size:
+                raise Error(f"'{spec.name}' is in rank {rank}, and there are {self.size} processes; start more (torchrun --nproc-per-node)")
+        self.messages: list[Message] = []
+        self._sends: dict[Optional[int], list[Message]] = {}
+        self.failure = ""  #: why the step has ended on all ranks
+        self._agreed = False
+        self._device = torch.device("cpu")
+        self._sent: list[tuple[Any, int, torch.Tensor]] = []
+        self._since: dict[int, tuple[float, int]] = {}  # device of another rank -> when we began to wait for its rank
+        with _named_failure("the processes could not be connected"):
+            self._group = dist.new_group(backend="gloo", timeout=self.timeout)  # our own: tags and timeouts are nobody else's
+            self._wire = self._group
+            if cuda:
+                self._device = _own_gpu(list(zip(specs, self.of)), self.rank)
+                self._wire = dist.new_group(backend="nccl", timeout=self.timeout)
+        self._notes = dist.PrefixStore(f"stowage/{self._group.group_name}", dist.distributed_c10d._get_default_store())
+
+    def is_mine(self, device: int) -> bool:
+        return self.of[device] == self.rank
+
+    def agree(self, graph: str, plan: str, devices: str, options: str) -> None:
+        """All ranks have the same step before them, or all raise the same error."""
+        said = {"graph": graph, "plan": plan, "device list": devices, "set of options (train, update)": options}
+        mine = b"".join(hashlib.sha256(text.encode()).digest() for text in said.values())
+        every = self._tell(b"\1" + mine)
+        for rank, theirs in enumerate(every):
+            if theirs[0] == 0:
+                self._leave()
+                raise Error(f"rank {rank} cannot place the step: {theirs[1:].rstrip(bytes(1)).decode('utf-8', 'replace')}")
+        for k, name in enumerate(said):
+            part = slice(1 + 32 * k, 33 + 32 * k)
+            other = next((rank for rank, theirs in enumerate(every) if theirs[part] != every[0][part]), None)
+            if other is not None:
+                self._leave()
+                raise Error(f"rank {other} has another {name} than rank 0; call place with the same module, plan, devices and options on every rank")
+
+    def refuse(self, error: BaseException) -> None:
+        """Tells the others that this rank cannot go on, unless they know, and leaves them."""
+        if self._agreed:
+            self.fail(error, first_line(error))
+        else:
+            with contextlib.suppress(Error):
+                self._tell(b"\0" + first_line(error).encode()[:_PAYLOAD])
+        self.close()
+
+    def _tell(self, payload: bytes) -> list[bytes]:
+        """What each rank says, in so many bytes."""
+        self._agreed = True
+        mine = torch.tensor(list(payload.ljust(1 + _PAYLOAD, b"\0")), dtype=torch.uint8)
+        every = [torch.empty_like(mine) for _ in range(self.size)]
+        with _named_failure("not all ranks called place, or one is gone"):
+            dist.all_gather(every, mine, group=self._group)
+        return [bytes(t.tolist()) for t in every]
+
+    # ---- messages ----
+
+    def carry(self, program: Program, updated: Sequence[Any]) -> None:
+        """From now on the messages are those of this program."""
+        self.messages = messages_of(program, self.of, self.size, updated)
+        for m in self.messages:
+            if self.is_mine(m.source):
+                self._sends.setdefault(m.producer, []).append(m)
+
+    def sends(self, producer: Optional[int]) -> list[Message]:
+        """What this rank sends behind a task, or before all."""
+        return self._sends.get(producer, [])
+
+    def receives(self) -> dict[int, list[Message]]:
+        """What this rank gets from each device of the others, in the order in which that sends it."""
+        found: dict[int, list[Message]] = {}
+        for m in self.messages:
+            if m.target == self.rank:
+                found.setdefault(m.source, []).append(m)
+        return found
+
+    def send(self, message: Message, value: torch.Tensor) -> None:
+        """Begins to send; :meth:`settle` waits for the end."""
+        self._isend(message.packed(value), message.target, message.tag)
+
+    def post(self, message: Message) -> tuple[Any, torch.Tensor]:
+        """Begins to receive."""
+        buffer = message.buffer(self._device)
+        source = self.of[message.source]
+        with _named_loss(source):
+            return dist.irecv(_bytes(buffer), source, group=self._wire, tag=message.tag) if buffer.numel() else None, buffer
+
+    def arrivals(self, messages: Sequence[Message]) -> Iterator[tuple[Message, torch.Tensor]]:
+        """The messages of one device as they come. Some are posted ahead, so that they need not wait for us."""
+        posted: deque[tuple[Message, Any, torch.Tensor]] = deque()
+        rest = iter(messages)
+        for message in messages:
+            while len(posted) < _WINDOW and (ahead := next(rest, None)) is not None:
+                posted.append((ahead, *self.post(ahead)))
+            _, work, buffer = posted.popleft()
+            source = self.of[message.source]
+            self._since[message.source] = (time.monotonic(), source)
+            if work is not None:
+                with _named_loss(source):
+                    work.wait(2 * self.timeout)  # overdue() is before it, and can still leave a note
+            self._since.pop(message.source)
+            yield message, message.unpacked(buffer)
+
+    def overdue(self) -> Optional[Lost]:
+        """A rank that has let us wait for too long."""
+        for since, rank in list(self._since.values()):
+            if time.monotonic() - since > self.timeout.total_seconds():
+                return Lost(rank, f"it has sent nothing for {self.timeout.total_seconds():g} s")
+        return None
+
+    def settle(self) -> None:
+        """Waits until all that was sent has left its memory."""
+        sent, self._sent = self._sent, []
+        for work, target, _ in sent:
+            with _named_loss(target):
+                work.wait(self.timeout)
+
+    def gather(self, state: Sequence[tuple[torch.Tensor, int]]) -> None:
+        """Brings tensors up to date on every rank: (tensor, the rank that has it)."""
+        if self.failure:
+            raise Error(self.failure)
+        try:
+            for tag, (tensor, owner) in enumerate(state):
+                self._share(tensor, owner, len(self.messages) + tag)
+            self.settle()
+        except Exception as error:
+            raise Error(self.fail(error, first_line(error))) from error
+
+    def _share(self, tensor: torch.Tensor, owner: int, tag: int) -> None:
+        if tensor.numel() == 0:
+            return
+        if owner != self.rank:
+            buffer = torch.empty(tensor.shape, dtype=tensor.dtype, device=self._device)
+            with _named_loss(owner):
+                dist.irecv(_bytes(buffer), owner, group=self._wire, tag=tag).wait(self.timeout)
+            tensor.detach().copy_(buffer)
+            return
+        dense = tensor.detach().contiguous()
+        for rank in range(self.size):
+            if rank != self.rank:
+                self._isend(dense, rank, tag)
+
+    def _isend(self, dense: torch.Tensor, target: int, tag: int) -> None:
+        if dense.numel():
+            with _named_loss(target):
+                self._sent.append((dist.isend(_bytes(dense), target, group=self._wire, tag=tag), target, dense))
+
+    # ---- the end ----
+
+    def fail(self, error: BaseException, said: str) -> str:
+        """Ends the step on all ranks. Returns the line that says why: of a rank that was lost, what that has left as a note."""
+        if not self.failure:
+            self.failure = f"rank {self.rank}: {said}"
+            if isinstance(error, Lost):
+                self.failure = self._note(error.rank) or f"{first_line(error)}; the step has ended on all ranks"
+            with contextlib.suppress(RuntimeError):  # the store may be gone with the rank
+                self._notes.set(str(self.rank), self.failure)
+                self._notes.check([str(self.rank)])  # the answer comes when the note is there
+            self._break()
+        return self.failure
+
+    def _note(self, rank: int) -> str:
+        with contextlib.suppress(RuntimeError):
+            if self._notes.check([str(rank)]):
+                return self._notes.get(str(rank)).decode("utf-8", "replace")
+        return ""
+
+    def _break(self) -> None:
+        """Closes the connections. gloo does so, and wakes all who wait, when a receive runs out of time; to shut the group down
+        does neither."""
+        for rank in range(self.size):
+            if rank != self.rank:
+                with contextlib.suppress(RuntimeError):
+                    dist.irecv(torch.empty(1), rank, group=self._group, tag=_BREAK).wait(datetime.timedelta(milliseconds=1))
+        self._sent = []
+
+    def close(self) -> None:
+        """Waits for the others, who may still have to read what we sent, and leaves the groups."""
+        if not self.failure:
+            self._leave()
+        for group in {id(g): g for g in (self._wire, self._group) if g is not None}.values():
+            dist.destroy_process_group(group)
+        self._wire = self._group = None
+
+    def _leave(self) -> None:
+        self.failure = "the step was closed"
+        with contextlib.suppress(RuntimeError):
+            dist.barrier(group=self._group)
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0] or type(error).__name__
+
+
+def _bytes(dense: torch.Tensor) -> torch.Tensor:
+    return dense.reshape(-1).view(torch.uint8)  # which every backend can send
+
+
+def _reason(error: BaseException) -> str:
+    """Without the file of gloo that it comes from."""
+    return first_line(error).rpartition(".cc:")[2].partition("] ")[2] or first_line(error)
+
+
+@contextlib.contextmanager
+def _named_failure(what: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise Error(f"{what}: {_reason(error)}") from error
+
+
+class _named_loss:
+    """Says which rank it was when an operation with it fails. (A class, since it stands around every message.)"""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if isinstance(error, RuntimeError):
+            raise Lost(self.rank, _reason(error)) from error
+
+
+# ---- how processes find each other ----
+
+
+def _join_processes(timeout: datetime.timedelta, cuda: bool) -> None:
+    """Into the default process group: that which is there, or one as torchrun's environment says."""
+    if not dist.is_available():
+        raise Error("this PyTorch has no torch.distributed, which devices of several ranks need")
+    _listen_on_loopback()
+    if dist.is_initialized():
+        return
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise Error(f"devices of several ranks need as many processes, and {missing[0]} is not set; start them with torchrun")
+    address = os.environ["MASTER_ADDR"]
+    if address not in _LOOPBACK and "TORCHELASTIC_RUN_ID" not in os.environ:
+        raise Error(f"MASTER_ADDR is {address}, another machine, and torchrun did not set it; call torch.distributed.init_process_group "
+                    "before place if that is meant")  # fmt: skip
+    with _named_failure("the processes did not find each other"):
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timeout)
+
+
+def _listen_on_loopback() -> None:
+    """gloo listens on the interface of the machine's name unless told; processes of one machine have no need of that."""
+    alone = "WORLD_SIZE" in os.environ and os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]
+    if "GLOO_SOCKET_IFNAME" not in os.environ and (alone or os.environ.get("MASTER_ADDR") in _LOOPBACK):
+        names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+        if names:
+            os.environ["GLOO_SOCKET_IFNAME"] = names[0]
+
+
+def _own_gpu(devices: Sequence[tuple[Spec, int]], mine: int) -> torch.device:
+    gpus: dict[int, Any] = {}
+    for spec, rank in devices:
+        if gpus.setdefault(rank, spec.gpu) != spec.gpu:
+            raise Error(f"rank {rank} has devices of several GPUs; start a process for each GPU")
+    device = torch.device("cuda", gpus.get(mine, 0))
+    torch.cuda.set_device(device)
+    return device
