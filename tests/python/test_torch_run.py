@@ -252,6 +252,8 @@ class Run(unittest.TestCase):
             "PyTorch sees": dict(plan=plan, devices=["cuda:63", "cuda:63"]),
             "CPUs and GPUs together": dict(plan=plan, devices=["cuda:0", "cpu:0"]),
             "no device is given": dict(plan=plan, devices=[]),
+            "names no core: 3 is above 1": dict(plan=plan, devices=["cpu:0", "cpu:3-1"]),
+            "a list of names": dict(plan=plan, devices="cpu:0"),
         }
         for said, options in cases.items():
             with self.subTest(said), self.assertRaisesRegex(stowage.Error, said) as caught:
@@ -316,6 +318,9 @@ if not torch_lacks():
             for tensor in [] if is_alias(function) else tensors((args, kwargs)):
                 self.readers.setdefault(tensor.untyped_storage()._cdata, {})[stream.index] = stream.clock[stream.index]
                 self.kept.append(tensor)
+            for tensor in overwritten(function, args):
+                self.writer[tensor.untyped_storage()._cdata] = (stream.index, stream.clock[stream.index])
+                self.kept.append(tensor)
             written = {id(t) for t in tensors((args, kwargs))}
             for tensor in tensors(out):
                 if id(tensor) not in written and not is_alias(function):
@@ -364,7 +369,7 @@ def clocked_streams(count):
         mock.patch.object(torch.cuda, "current_stream", lambda *_: current[-1]), mock.patch.object(torch.cuda, "synchronize", synchronize),
         mock.patch.object(_streams, "streams_of", lambda specs, each: streams),
         mock.patch.object(_place, "parse_ranks", lambda names: [_devices.Spec(name, gpu=0) for name in names]),
-        mock.patch.object(_place, "check_here", lambda specs: None),
+        mock.patch.object(_place, "check_here", lambda specs: None), mock.patch.object(torch.cuda, "device", contextlib.nullcontext),
         mock.patch.object(_devices.Spec, "torch", torch.device("cpu")),
     ]  # fmt: skip
     with contextlib.ExitStack() as stack:
@@ -487,8 +492,7 @@ class Predictions(unittest.TestCase):
         result = tuning.result()
         self.assertLessEqual(len(result.runs), 14)
         self.assertEqual(len(said), len(result.runs))
-        self.assertLessEqual(result.seconds, result.single)
-        self.assertEqual(result.seconds, min(run.measured for run in result.runs))
+        self.assertEqual(result.seconds, min(run.measured for run in result.runs))  # nothing is noisy here
         self.assertLess(result.belief.company, 1.0)
         self.assertEqual([result.after(n) for n in (1, 5)], [result.runs[0].measured, min(r.measured for r in result.runs[:5])])
 

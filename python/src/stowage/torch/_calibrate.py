@@ -1,6 +1,7 @@
 """Measures devices: a machine file for them, and what the ops of a module take there, alone and in company.
 
-Only small benchmarks are run, none of them a plan: what is predicted of plans is not fitted on plans.
+Small benchmarks, and the whole step on one device and on all at once; no plan that shares a step among devices is run, so what is
+predicted of those is not fitted on them.
 """
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ class Calibration:
             simulator = self._simulator(times)
             start = copy_onto(best, simulator) if best is not None else None
             found = optimize(simulator, budget=seconds, start=start, **tasks).plan
-            plans = [found] if best is not None else [found, *(simulator.run(name) for name in _BUILDERS)]
+            plans = [found] if best is not None else [found, *(simulator.run(name) for name in BUILDERS)]
             for plan in plans:
                 evaluation, settled = self._settle(plan, 4)
                 if evaluation.step is not None and evaluation.valid and evaluation.step < least:
@@ -103,7 +104,7 @@ class Calibration:
         return Graph.parse({**self.file, "nodes": nodes}, "the calibrated step")
 
 
-_BUILDERS = ("single", "expert", "metis", "heft", "steer")
+BUILDERS = ("single", "expert", "metis", "heft", "steer")
 
 
 def copy_onto(plan: Plan, simulator: Simulator) -> Plan:
@@ -158,6 +159,8 @@ def calibrate(devices: Sequence[str], module: Optional[torch.nn.Module] = None, 
     ``progress`` is called with a line for every part of the work.
     """
     specs = parse_all([str(d) for d in devices])
+    if len({(spec.gpu is None, spec.sms, len(spec.cores)) for spec in specs}) > 1:
+        raise Error("devices of unequal size cannot be calibrated together yet; name shares, or cores, of one size")
     say = progress or (lambda line: None)
     bench = _host_bench if specs[0].gpu is None else _cuda_bench
     if machine is None:

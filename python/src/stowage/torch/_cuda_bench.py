@@ -140,14 +140,12 @@ def _wait(later: Any, first: Any) -> None:
     later.wait_event(event)
 
 
-def _pairs(at_hand: Any, other: Any, waited_for: Any, before: Callable[[], Any] = lambda: None) -> None:
+def _pairs(at_hand: Any, other: Any, waited_for: Any) -> None:
     """A long kernel of the device at hand and a short one of the other, many times; one may wait for the other."""
     for _ in range(_KERNELS):
         if waited_for is other:
             _kernel(other, _SHORT)
             _wait(at_hand, other)
-            with torch.cuda.stream(at_hand):
-                before()
         _kernel(at_hand, _LONG)
         if waited_for is at_hand:
             _wait(other, at_hand)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Optional, Sequence
 
 import torch
 
@@ -41,6 +41,8 @@ def parse(name: str) -> Spec:
     cores: list[int] = []
     for part in cpu[1].split(","):
         first, _, last = part.partition("-")
+        if last and int(last) < int(first):
+            raise Error(f"'{name}' names no core: {first} is above {last}")
         cores += range(int(first), int(last or first) + 1)
     return Spec(name, cores=tuple(dict.fromkeys(cores)), rank=rank)
 
@@ -166,5 +168,3 @@ def streams_of(specs: Sequence[Spec], each: int = 1) -> list[list[Any]]:
             found[k] = streams
     return found
 
-
-Names = Union[str, Sequence[str]]

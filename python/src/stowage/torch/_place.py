@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from .._graph import Graph
 from .._library import Error
 from .._plan import Path, Plan
+from .._search import Result
 from ._devices import Spec, check_here, parse_ranks
 from ._program import Calls, Program, substitute
 from ._ranks import Ranks, are_needed, first_line
@@ -60,8 +61,10 @@ class Placed:
                  captured: bool, timeout: float = 60.0) -> None:  # fmt: skip
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
-        if update not in (None, "sgd"):
-            raise ValueError(f"update is {update!r}; it may be None (gradients are left in .grad) or 'sgd'")
+        if update not in (None, "sgd") or (update is not None and not train):
+            raise ValueError(f"update is {update!r}; it may be None (gradients are left in .grad) or, when training, 'sgd'")
+        if isinstance(devices, str):
+            raise Error(f"devices are a list of names, such as ['{devices}']")
         self.module, self.devices, self.train = module, [str(d) for d in devices], train
         self.specs = parse_ranks(self.devices)
         self._update = update
@@ -88,7 +91,11 @@ class Placed:
         if ranks is not None:
             ranks.carry(self.program, [] if self._update is None else list(self._calls.updates))
             ranks.agree(str(self.graph.fingerprint), self._decisions(), repr(self.devices), repr((self.train, self._update)))
+        if captured and ranks is None and len({spec.gpu for spec in self.specs}) > 1:
+            raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
         self._move_state()
+        self._state = [(owner, name, tensor, tensor.data_ptr()) for m in module.modules() for owner in (m._parameters, m._buffers)
+                       for name, tensor in owner.items() if tensor is not None]  # fmt: skip
         self._inputs = self._static_inputs(step)
         sources = self._given = self._sources(step)
         if self.specs[0].gpu is None:
@@ -218,7 +225,14 @@ class Placed:
         trained = [step.parameters[name] for name in step.trained] if self._update is not None else []
         return [*trained, *step.buffers.values()]
 
+    def _check_state(self) -> None:
+        """The module still has the tensors that the step computes with."""
+        for owner, name, tensor, pointer in self._state:
+            if owner.get(name) is not tensor or tensor.data_ptr() != pointer:
+                raise Error(f"the module's {name} was replaced after the step was placed; place it again")
+
     def _fill(self, args: tuple, kwargs: dict) -> None:
+        self._check_state()
         flat, spec = tree_flatten((args, kwargs))
         if spec != self._spec:
             raise Error("the step was placed for other arguments; place it again for these")
@@ -233,10 +247,13 @@ class Placed:
                 raise Error(f"argument {k} is {said}; the step was placed for {tuple(traced.shape)} of {traced.dtype}: place it again")
             for tensor in self._inputs[step.tensors.index(k)].values():
                 if tensor.data_ptr() != given.data_ptr():
-                    tensor.copy_(given, non_blocking=True)
+                    tensor.copy_(given, non_blocking=tensor.is_cuda)
 
 
 def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Plan:
+    plan = plan.plan if isinstance(plan, Result) else plan
+    if plan is None:
+        raise Error("the search found no plan, so there is none to run")
     if not isinstance(plan, Plan):
         plan = Plan.load(os.fspath(plan), graph)
     if plan.graph.fingerprint != graph.fingerprint:

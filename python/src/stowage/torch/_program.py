@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import operator
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Optional, Sequence
 
@@ -16,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 
 from .._library import Error
 from .._plan import Plan
-from ._trace import Nodes, Step, attribute
+from ._trace import Nodes, Step, attribute, is_view
 
 
 @dataclass(frozen=True)
@@ -249,8 +250,9 @@ class Calls:
 
     def __init__(self, step: Step, devices: Sequence[torch.device], updates: bool, rate: float) -> None:
         self._devices, self._writes = devices, updates
-        self.rates = {device: torch.tensor(float(rate), device=device) for device in devices}
+        self.rates = {device: torch.tensor(float(rate), dtype=torch.float64, device=device) for device in devices}
         self.updates = {update.new: update for update in step.updates()} if step.train else {}
+        self._own = {new for new, update in self.updates.items() if _is_own(update.gradient)}
         self._scaled = {update.scaled for update in self.updates.values()}
 
     def __call__(self, task: Task) -> tuple[Callable[..., Any], tuple, dict]:
@@ -260,7 +262,7 @@ class Calls:
         if n in self._scaled:
             return (torch.mul, (args[0], self.rates[device]), {}) if self._writes else (_same, (args[0],), {})
         if n in self.updates:
-            return (_subtract if self._writes else _dense, args, {})
+            return (_subtract if self._writes else _dense if n in self._own else _copied, args, {})
         return n.target, args, kwargs
 
 
@@ -273,10 +275,24 @@ def _subtract(parameter: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
 
 
 def _dense(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """A gradient that is no view of something else, laid out like its parameter."""
-    if gradient._base is None and gradient.stride() == parameter.stride() and gradient.storage_offset() == 0:
-        return gradient
+    """The gradient laid out like its parameter."""
+    same = gradient.stride() == parameter.stride() and gradient.storage_offset() == 0
+    return gradient if same else _copied(parameter, gradient)
+
+
+def _copied(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(parameter).copy_(gradient)
+
+
+def _is_own(gradient: Any) -> bool:
+    """Nobody else has this memory: an op made it, and nothing but the update reads it. A gradient that two parameters share, or that is a
+    parameter itself, is not; whoever clips one in place would change the other."""
+    n = gradient
+    while n.op == "call_function" and len(n.users) == 1:
+        if n.target is operator.getitem or not is_view(n):
+            return True
+        n = next(m for m in n.all_input_nodes)
+    return False
 
 
 def own_sources(step: Step, device: torch.device) -> dict[Any, Any]:

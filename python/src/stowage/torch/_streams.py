@@ -44,37 +44,44 @@ class Streams:
         self.graph: Optional[torch.cuda.CUDAGraph] = None
         self._waited_for = {k for task in program.tasks for k in task.waits}
         self.dependencies = 0  # between devices, as issued
-        with _restored(written):  # a first run loads kernels and makes handles, which a capture must not
-            try:
-                self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
-            finally:
-                self._synchronize()
-        if captured:
-            self._capture()
+        self._gpu, self._closed = min(self.gpus), False
+        with torch.cuda.device(self._gpu):
+            with restored(written):  # a first run loads kernels and makes handles, which a capture must not
+                try:
+                    self._issue(torch.cuda.current_stream())
+                finally:
+                    self._synchronize()
+            if captured:
+                self._capture()
 
     def run(self) -> None:
-        """Enqueues one step on the current stream."""
+        """Enqueues one step on the current stream of the first GPU."""
+        if self._closed:
+            raise Error("the step was closed")
         if self.ranks is not None and self.ranks.failure:
             raise Error(self.ranks.failure)
-        if self.graph is not None:
-            self.graph.replay()
-        else:
-            self._issue(torch.cuda.current_stream(next(iter(self.gpus))))
+        with torch.cuda.device(self._gpu):
+            if self.graph is not None:
+                self.graph.replay()
+            else:
+                self._issue(torch.cuda.current_stream())
 
     def times(self, runs: int) -> list[float]:
         """Seconds of each of so many steps."""
         found = []
         self._synchronize()
-        for _ in range(runs):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            self.run()
-            end.record()
-            end.synchronize()
-            found.append(1e-3 * begin.elapsed_time(end))
+        with torch.cuda.device(self._gpu):
+            for _ in range(runs):
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                self.run()
+                end.record()
+                end.synchronize()
+                found.append(1e-3 * begin.elapsed_time(end))
         return found
 
     def close(self) -> None:
+        self._closed = True
         self._synchronize()
         self.graph = None
         self.values = {}
@@ -250,7 +257,8 @@ class Streams:
             return local[n]
         if (n, device) in self.sources:
             return self.sources[n, device]
-        # a view that its device has dropped, or never made, and another reads
+        if not self.program.is_view(n):
+            raise Error(f"{n.name} is not on {self.specs[device].name} any more")
         return n.target(*self._real(n.args, device), **self._real(n.kwargs, device))
 
     def _synchronize(self) -> None:
@@ -259,7 +267,7 @@ class Streams:
 
 
 @contextlib.contextmanager
-def _restored(written: Sequence[torch.Tensor]) -> Iterator[None]:
+def restored(written: Sequence[torch.Tensor]) -> Iterator[None]:
     """What a trial run overwrites is as before behind it."""
     kept = [t.detach().clone() for t in written]
     try:

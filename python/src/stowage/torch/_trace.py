@@ -209,7 +209,8 @@ class Nodes:
         self._source: dict[Any, int] = {}  # storage -> parameter or buffer
         self._writer: dict[Any, int] = {}  # storage -> the op that wrote it last
         self._readers: dict[Any, set[int]] = {}  # storage -> ops that read it since
-        self.stale: list[tuple[int, int]] = []  # (op that wrote in place, op that then reads it by an older name)
+        self._tracker: dict[int, int] = {}  # buffer -> the batch norm that wrote it last
+        self.stale: list[tuple[int, int]] = []  # (op that wrote in place, op that then reads it by an older name, or made it if it is returned)
         live = self._live()
         sources = iter(step.sources())
         for n in step.graph.nodes:
@@ -225,7 +226,7 @@ class Nodes:
         """What an output or a write in place depends on."""
         live: set[Any] = set()
         for n in reversed(self.step.graph.nodes):
-            if n.op == "output" or n in live or (n.op == "call_function" and _writes(n.target)):
+            if n.op == "output" or n in live or (n.op == "call_function" and (_writes(n.target) or _statistics(n))):
                 live.add(n)
                 live.update(n.all_input_nodes)
         return live
@@ -254,7 +255,7 @@ class Nodes:
         values = [v for v in tree_flatten(n.meta.get("val"))[0] if isinstance(v, torch.Tensor)]
         if not values and not n.all_input_nodes:
             return
-        op, view = _op_name(n.target), _is_view(n)
+        op, view = _op_name(n.target), is_view(n)
         inputs = [self.id[m] for m in _arguments(n) if m in self.id]
         view = view and bool(inputs)
         node = {"name": n.name, "op": op, "inputs": inputs, **_tensor(values[0] if values else None)}
@@ -271,6 +272,10 @@ class Nodes:
     def _keep_statistics(self, n: Any, k: int) -> None:
         """Batch norm runs where the buffers are that it writes. (They are not what it `updates`: its output has memory of its own.)"""
         written = [self.id[m] for m in _statistics(n) if m in self.id]
+        before = {self._tracker[buffer] for buffer in written if buffer in self._tracker}
+        if before:  # a layer that is called twice
+            self.nodes[k]["control"] = sorted(before | set(self.nodes[k].get("control", ())))
+        self._tracker.update(dict.fromkeys(written, k))
         if written:
             self.nodes[k]["colocate"] = written[0]
         for buffer in written[1:]:
@@ -314,6 +319,10 @@ class Nodes:
         outputs, new = self.step.outputs()
         self.output = [self.id[n] for n in outputs if n in self.id]
         self.loss = self.output[0] if self.step.train and self.output else None
+        for k in self.output:
+            writer, root = self._writer.get(self._storage[k]), self._root(k)
+            if writer is not None and root != writer and root in self.fx:
+                self.stale.append((writer, root))
         names = list(self.step.parameters)
         for label, n in zip(self.step.trained, new):
             if n is None or n not in self.id:  # its gradient is not part of the loss
@@ -390,7 +399,7 @@ def _returns_several(target: Any) -> bool:
     return schema is not None and len(schema.returns) != 1
 
 
-def _is_view(n: Any) -> bool:
+def is_view(n: Any) -> bool:
     name = _op_name(n.target)
     if name == "getitem" or name in _FREE:
         return True

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Sequence, Union
 
@@ -12,12 +13,13 @@ from .._library import Error
 from .._plan import Plan
 from .._search import optimize
 from .._simulate import Simulator
-from ._calibrate import Calibration, calibrate, copy_onto
+from ._calibrate import BUILDERS, Calibration, calibrate, copy_onto
+from ._devices import parse_all
 from ._place import place
+from ._streams import restored
 
-_BUILDERS = ("single", "expert", "metis", "heft", "steer")  # one device is always among what is run
 _STEPS_EACH = 11  # of a plan that is tried
-_FINALISTS = 3  # that are run once more, in turn, before one is chosen
+_FINALISTS, _ROUNDS = 3, 3  # that are run again before one is chosen, and how often
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,11 @@ def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int 
 
     The devices are calibrated first, unless ``calibration`` is given. Then one device, the methods that build plans and the search's
     best plan are run; what they took corrects the belief about charges and company, and the search goes on from the fastest plan,
-    with other seeds and with beliefs around the corrected one, so that the plans differ. ``budget`` is that of one search.
+    with other seeds and with beliefs around the corrected one, so that the plans differ. ``budget`` is that of one search. The
+    module's parameters and buffers are as before when it returns.
     """
+    if len({spec.gpu for spec in parse_all([str(d) for d in devices])}) > 1:
+        raise Error("plans over several GPUs cannot be tuned yet: the module would have to be traced on all of them")
     found = calibration or calibrate(devices, module, *args, train=train, loss=loss, copies=copies, progress=progress, **kwargs)
 
     def measure(plan: Plan) -> float:
@@ -73,7 +78,8 @@ def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int 
         with place(module, *args, plan=plan, devices=devices, train=train, loss=loss, update=update, rate=0.0, copies=copies, **kwargs) as step:
             return step.seconds(_STEPS_EACH)
 
-    return _Tuning(found, measure, runs, budget, progress or (lambda line: None), seed).result()
+    with restored([*module.parameters(), *module.buffers()]):
+        return _Tuning(found, measure, runs, budget, progress or (lambda line: None), seed).result()
 
 
 class _Tuning:
@@ -85,7 +91,7 @@ class _Tuning:
         self._known: set[Any] = set()
 
     def result(self) -> Tuned:
-        for name in _BUILDERS:
+        for name in BUILDERS:  # one device is always among what is run
             self._try(name, self._simulator(self.belief).run(name))
         self._try("search", self.calibration.optimize(self.budget))
         k = 0
@@ -108,8 +114,8 @@ class _Tuning:
         predicted = self._predicted(plan, self.belief)
         try:
             measured = self.measure(plan)
-        except torch.cuda.OutOfMemoryError:
-            self.say(f"{name}: does not fit")
+        except Error as error:  # it does not fit, or a kernel refuses its share of the GPU
+            self.say(f"{name}: {error}")
             return
         self.runs.append(Run(name, plan, predicted, measured))
         self.say(f"run {len(self.runs)}, {name}: predicted {1e3 * predicted:.3f} ms, measured {1e3 * measured:.3f} ms")
@@ -130,13 +136,15 @@ class _Tuning:
         return min(self.runs, key=lambda run: run.measured)
 
     def _chosen(self) -> Tuned:
-        """The fastest few once more, in turn: the least of many noisy times is too small."""
+        """The fastest few and one device once more, in turn, and only that counts: the least of many noisy times is too small."""
         if not self.runs:
             raise Error("no plan could be run")
-        single = next((run.measured for run in self.runs if run.name == "single"), math.inf)
         finalists = sorted(self.runs, key=lambda run: run.measured)[:_FINALISTS]
-        again = [(min(run.measured, self.measure(run.plan)) + run.measured) / 2 for run in finalists]
+        finalists += [run for run in self.runs if run.name == "single" and run not in finalists]
+        rounds = [[self.measure(run.plan) for run in finalists] for _ in range(_ROUNDS)]
+        again = [statistics.median(times) for times in zip(*rounds)]
         k = min(range(len(finalists)), key=again.__getitem__)
+        single = next((again[i] for i, run in enumerate(finalists) if run.name == "single"), math.inf)
         return Tuned(finalists[k].plan, again[k], single, self.runs, self.belief, self.calibration)
 
     # ---- what is believed ----

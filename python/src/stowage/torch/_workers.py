@@ -9,6 +9,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from typing import Any, Callable, Optional, Sequence
 
 import torch
@@ -42,23 +43,31 @@ class _Worker(threading.Thread):
         self._go.release()
 
     def run(self) -> None:
-        if self.spec.cores:
-            if hasattr(os, "sched_setaffinity"):
-                os.sched_setaffinity(threading.get_native_id(), self.spec.cores)
-            torch.set_num_threads(len(self.spec.cores))  # of this thread, where PyTorch computes with OpenMP
+        ready = False
         with torch.no_grad():
             while True:
                 self._go.acquire()
-                if self.work is None:
+                work, self.work = self.work, None
+                if work is None:
                     return
                 self.error = self.result = None
                 self.began = time.perf_counter()
                 try:
-                    self.result = self.work()
+                    if not ready:
+                        self._take_cores()
+                        ready, self.began = True, time.perf_counter()
+                    self.result = work()
                 except BaseException as error:  # noqa: B036  told to the caller
                     self.error = error
                 self.ended = time.perf_counter()
+                del work
                 self._over.put(self)
+
+    def _take_cores(self) -> None:
+        if self.spec.cores:
+            if hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(threading.get_native_id(), self.spec.cores)
+            torch.set_num_threads(len(self.spec.cores))  # of this thread, where PyTorch computes with OpenMP
 
 
 class Workers:
@@ -73,6 +82,7 @@ class Workers:
         self._locks: list[threading.Lock] = []
         self._failure: Optional[tuple[str, BaseException]] = None  # of this step: what came first, and its cause
         writer = _Writer(program, call, sources, timed, self._locks, ranks)
+        self._box = writer.names["box"]  # values between devices
         here = [d for d in range(len(specs)) if ranks is None or ranks.is_mine(d)]
         self.timed_tasks = [task.id for d in here for task in program.of(d)]
         self._functions = [writer.function(d) for d in here]
@@ -80,6 +90,7 @@ class Workers:
         for d in ranks.receives() if ranks is not None else ():
             self._functions.append(writer.receiver(d))
             self._workers.append(_Worker(Spec(specs[d].name), self._over))
+        self._end = weakref.finalize(self, _dismiss, self._workers)  # also where nobody calls close()
 
     def run(self) -> None:
         """One step; returns when all devices are through."""
@@ -91,18 +102,30 @@ class Workers:
             raise Error("the step was closed")
         if self._ranks is not None and self._ranks.failure:
             raise Error(self._ranks.failure)
-        for worker, function in zip(self._workers, self._functions):
-            worker.begin(function)
+        started = 0
+        try:
+            for worker, function in zip(self._workers, self._functions):
+                worker.begin(function)
+                started += 1
+        except BaseException as error:  # an interrupt: those who have begun would wait for the others
+            self._stop("the step was interrupted", error)
+            self._join(started)
+            self._reset()
+            raise
 
     def end(self) -> None:
-        self._join()
+        try:
+            self._join(len(self._workers))
+        except KeyboardInterrupt:
+            self._reset()
+            raise
         if self._ranks is not None and self._failure is None:
             try:
                 self._ranks.settle()
             except Error as error:
                 self._stop(str(error), error)
         if self._failure is not None:
-            (said, error), self._failure = self._failure, None
+            said, error = self._failure
             self._reset()
             raise Error(said) from error
         self.values = {n: value for w in self._workers for n, value in w.result[0].items()}
@@ -117,16 +140,16 @@ class Workers:
         return found
 
     def close(self) -> None:
-        for worker in self._workers:
-            worker.begin(None)
-        for worker in self._workers:
+        workers, self._workers = self._workers, []
+        if self._end.detach() is not None:
+            _dismiss(workers)
+        for worker in workers:
             worker.join()
-        self._workers = []
-        self.values = {}
+        self._functions, self.values = [], {}
 
-    def _join(self) -> None:
-        """Until all are through, whatever the user says meanwhile: a step that is left half done would spoil the next one."""
-        left, interrupt = len(self._workers), None
+    def _join(self, left: int) -> None:
+        """Until so many have finished, whatever the user says meanwhile: a step that is left half done would spoil the next one."""
+        interrupt = None
         while left > 0:
             try:
                 worker = self._over.get(timeout=None if self._ranks is None else 1)
@@ -153,9 +176,16 @@ class Workers:
             _open(lock)
 
     def _reset(self) -> None:
-        """After a failure: every lock is closed again."""
+        """For the next step: every lock is closed, and nothing is on its way."""
+        self._failure = None
+        self._box.clear()
         for lock in self._locks:
             lock.acquire(blocking=False)
+
+
+def _dismiss(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        worker.begin(None)
 
 
 def on_device(spec: Spec, work: Callable[[], Any]) -> Any:
