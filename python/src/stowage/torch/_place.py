@@ -94,8 +94,8 @@ class Placed:
         if captured and ranks is None and len({spec.gpu for spec in self.specs}) > 1:
             raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
         self._move_state()
-        self._state = [(owner, name, tensor, tensor.data_ptr()) for m in module.modules() for owner in (m._parameters, m._buffers)
-                       for name, tensor in owner.items() if tensor is not None]  # fmt: skip
+        self._expected = [(owner, name, tensor, tensor.data_ptr()) for m in module.modules() for owner in (m._parameters, m._buffers)
+                          for name, tensor in owner.items() if tensor is not None]  # fmt: skip
         self._inputs = self._static_inputs(step)
         sources = self._given = self._sources(step)
         if self.specs[0].gpu is None:
@@ -227,7 +227,7 @@ class Placed:
 
     def _check_state(self) -> None:
         """The module still has the tensors that the step computes with."""
-        for owner, name, tensor, pointer in self._state:
+        for owner, name, tensor, pointer in self._expected:
             if owner.get(name) is not tensor or tensor.data_ptr() != pointer:
                 raise Error(f"the module's {name} was replaced after the step was placed; place it again")
 
@@ -270,7 +270,8 @@ def _check_writes(program: Program, specs: Sequence[Spec], copies: bool) -> None
     for task in program.tasks:
         for k in (program.nodes._storage[program.nodes.id[m]] for m in _written(task.node) if m in program.nodes.id):
             source = program.nodes.nodes[k] if isinstance(k, int) else {"op": "one of several results"}
-            if source["op"] in ("parameter", "buffer") and memory[program.home[k]] != memory[task.device]:
+            apart = isinstance(k, int) and program.home[k] != task.device and (copies or memory[program.home[k]] != memory[task.device])
+            if source["op"] in ("parameter", "buffer") and apart:
                 raise Error(f"{task.node.name} writes {source['name']} in place, which is in another memory by the plan; keep both on one device")
     for writer, reader in program.nodes.stale:
         a, b = program.home[writer], program.home[reader]
