@@ -9,6 +9,7 @@ benchmarks, and each of them is run. A line of JSON for each row goes to --store
 not fit before the deadline is left for the next call. --whole adds the whole GPU: the module as it is, and compiled.
 """
 import argparse
+import copy
 import gzip
 import json
 import pathlib
@@ -64,6 +65,7 @@ def measure_row(model, devices, machine, options):
     plans = plans_for(found, options)
     planned = time.monotonic()
     rows, raw = [], []
+    state = copy.deepcopy(module.state_dict())
     for name, plan in plans.items():
         expected, static = found.predict(plan), plan.evaluate()
         with stowage.torch.place(module, *args, plan=plan, devices=devices, update="sgd", rate=0.0, copies=options.copies) as step:
@@ -76,14 +78,15 @@ def measure_row(model, devices, machine, options):
         raw.append({"plan": name, "device": list(plan.device), "order": order, "measured_us": 1e6 * measured})
         say(f"{model} {len(devices)} {name}: predicted {1e6 * expected.step:.0f} (static {1e6 * static.step:.0f}), measured {1e6 * measured:.0f} us, "
             f"{count} transfers, {dependencies} dependencies")  # fmt: skip
+    module.load_state_dict(state)
     ops = list(found.alone)
     if options.tune:
-        began = time.monotonic()
+        tuning = time.monotonic()
         tuned = stowage.torch.tune(module, *args, devices=devices, runs=options.tune, budget=options.budget, copies=options.copies,
                                    calibration=found, progress=say)  # fmt: skip
         counts = [n for n in (1, 5, 10, 25, 50) if n <= len(tuned.runs)]
         extra = {"tuned_us": 1e6 * tuned.seconds, "after_us": {n: 1e6 * tuned.after(n) for n in counts}, "tuned_runs": len(tuned.runs),
-                 "tuning_s": time.monotonic() - began, "belief": [tuned.belief.charges, tuned.belief.company]}  # fmt: skip
+                 "tuning_s": time.monotonic() - tuning, "belief": [tuned.belief.charges, tuned.belief.company]}  # fmt: skip
     else:
         extra = {}
     record = {"model": model, "devices": devices, "copies": options.copies, "ops": len(ops), "torch": torch.__version__, "plans": rows,
@@ -223,6 +226,8 @@ def main():
         begin = time.monotonic()
         try:
             if options.whole:
+                if any(r.get("model") == model and "whole" in r for r in stored):
+                    continue
                 record = whole(model)
             else:
                 if any(r.get("model") == model and r.get("devices") == devices and r.get("copies") == options.copies for r in stored):

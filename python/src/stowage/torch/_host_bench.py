@@ -1,7 +1,6 @@
 """Small benchmarks of CPU devices: threads on cores of their own, which share the memory.
 
-Times of ops are taken in place, in a step that runs on one device: calls by themselves find their data in other caches and are off
-by up to 1.8 times. In company the same step runs on all devices at once.
+Times of ops are taken in place, in a step that runs on one device: calls by themselves find their data in other caches. In company the same step runs on all devices at once.
 """
 from __future__ import annotations
 
