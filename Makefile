@@ -47,6 +47,7 @@ check-style: setup
 	python3 scripts/check_includes.py
 	python3 scripts/check_unused.py
 	python3 scripts/check_paths.py
+	python3 scripts/mutate_sim.py --check
 	python3 scripts/check_ops.py data/graphs/*.json.gz
 	scripts/format.sh --check
 

@@ -87,14 +87,14 @@ FAULTS = [
      ("    if (e->machine->queues) e->channel_running[channel] = t;", "    e->channel_running[channel] = t;"),
      ("        while (!e->machine->queues && e->channel_queue[channel] >= 0);", "        while (false);")),
     ("a transfer without bytes takes no time", MODEL,
-     ("    return round_ps(link->latency_us * 1e6 + transfer_s",
-      "    return bytes == 0 ? 0 : round_ps(link->latency_us * 1e6 + transfer_s")),
-    ("up to the first point of a table, the last rate", MODEL,
+     ("    return round_ps(link->latency_us * 1e6 + stw_link_bytes_s",
+      "    return bytes == 0 ? 0 : round_ps(link->latency_us * 1e6 + stw_link_bytes_s")),
+    ("up to the first point of a table, the last rate", MACHINE,
      ("    if (k == 0) return bytes / rates[0].rate;", "    if (k == 0) return bytes / link->bandwidth;")),
-    ("beyond the last point of a table, the first rate", MODEL,
+    ("beyond the last point of a table, the first rate", MACHINE,
      ("    if (k == link->rate_count) return bytes / link->bandwidth;",
       "    if (k == link->rate_count) return bytes / rates[0].rate;")),
-    ("between two points of a table, the rate of the next", MODEL,
+    ("between two points of a table, the rate of the next", MACHINE,
      ("    return between < above ? between : above;", "    (void)between;\n    return bytes / rates[k].rate;")),
     ("halves are rounded down", MODEL, ("(ps - (double)whole >= 0.5)", "(ps - (double)whole > 0.5)")),
     ("a step of exactly 2^62 ps is too long", ENGINE,
@@ -188,7 +188,8 @@ BOUND_FAULTS = [
     ("the ratio of time to modelled time is taken for 1", BOUNDS,
      ("    const double rho = smallest_ratio(costs, c, &p), ", "    const double rho = 1.0, ")),
     ("the largest ratio of time to modelled time", BOUNDS,
-     ("    double least = DBL_MAX;", "    double least = 0.0;"), ("least = fmin(least,", "least = fmax(least,")),
+     ("    double least = DBL_MAX;\n    for (int32_t k = 0; k < graph->op_count", "    double least = 0.0;\n    for (int32_t k = 0; k < graph->op_count"),
+     ("least = fmin(least,", "least = fmax(least,")),
     ("the worst efficiency", BOUNDS,
      ("    double best = 0.0;", "    double best = 1.0;"), ("best = fmax(best,", "best = fmin(best,")),
     ("the efficiency of leaders does not count", BOUNDS,
@@ -299,13 +300,17 @@ class Tree:
         return overlay / name
 
 
-def apply_fault(tree, overlay, file, replacements):
-    text = (tree / file).read_text()
+def with_fault(text, file, replacements):
     for old, new in replacements:
         count = text.count(old)
         if count != 1:
             raise RuntimeError(f"{file}: this text is there {count} times, not once: {old.strip()[:100]!r}")
         text = text.replace(old, new)
+    return text
+
+
+def apply_fault(tree, overlay, file, replacements):
+    text = with_fault((tree / file).read_text(), file, replacements)
     target = overlay / file
     target.parent.mkdir(parents=True)
     target.write_text(text)
@@ -404,12 +409,27 @@ def run(options):
     return 1 if survived or not chosen + bound else 0
 
 
+def check_texts():
+    """Whether every fault can still be put in: whoever moves code learns it at once, not when the faults are tried."""
+    failed = 0
+    for what, file, *replacements in [*FAULTS, *BOUND_FAULTS]:
+        try:
+            with_fault((ROOT / file).read_text(), file, replacements)
+        except (OSError, RuntimeError) as error:
+            failed += 1
+            print(f"{what}: {error}")
+    print(f"{len(FAULTS) + len(BOUND_FAULTS)} faults: {'their texts are there' if not failed else f'{failed} cannot be put in'}")
+    return 1 if failed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only look whether the texts that faults replace are there")
     parser.add_argument("--cases", type=int, default=2400, help="random cases (2400, as the tests run)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults tried at once (one per core)")
     parser.add_argument("--only", default="", metavar="WORDS", help="only faults whose description contains this")
-    return run(parser.parse_args())
+    options = parser.parse_args()
+    return check_texts() if options.check else run(options)
 
 
 if __name__ == "__main__":
