@@ -20,7 +20,9 @@ from program import LONGEST_S, ROOT, Case
 from python_package import torch_lacks
 
 # Answers the question that comes first, then writes down its arguments and does what END says.
-FAKE = """#!{python}
+# Begun by a shell, since the path of this interpreter may have a blank in it, which a first line cannot have.
+FAKE = """#!/bin/sh
+''''exec "{python}" "$0" "$@" #'''
 import json, os, signal, sys
 if sys.argv[1] == "-c":
     if "WAITS" in os.environ:
