@@ -9,11 +9,8 @@ tests run wherever there is one.
 """
 import copy
 import datetime
-import importlib.metadata
-import importlib.util
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -24,23 +21,13 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 from counting import run_tests  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "python"
-sys.path.insert(0, str(PACKAGE / "src"))
-if "STOWAGE_LIBRARY" in os.environ:
-    os.environ["STOWAGE_LIBRARY"] = os.path.abspath(os.environ["STOWAGE_LIBRARY"])
+from python_package import torch_lacks  # noqa: E402
 
 
 def lacks():
     """Why these tests cannot run here, or ""."""
-    if "LD_PRELOAD" in os.environ:
-        return "torch is not run under a sanitizer"
-    if importlib.util.find_spec("torch") is None:
-        return "torch is not installed"
-    version = importlib.metadata.version("torch")
-    if [int(n) for n in re.findall(r"\d+", version)[:2]] < [2, 1]:
-        return f"torch {version} is older than 2.1"
+    if torch_lacks():
+        return torch_lacks()
     import torch.distributed
 
     gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
