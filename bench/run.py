@@ -6,10 +6,13 @@
 
 For each model: its ops are timed on the devices, alone and in company, plans are made for the machine that was calibrated from small
 benchmarks, and each of them is run. A line of JSON for each row goes to --store, and what stands there is not run again; a row that does
-not fit before the deadline is left for the next call. --whole adds the whole GPU: the module as it is, and compiled.
+not fit before the deadline is left for the next call. --whole times the whole GPU instead: the module
+as it is, compiled, and as one CUDA graph.
 """
 import argparse
+import contextlib
 import copy
+import fcntl
 import gzip
 import json
 import pathlib
@@ -98,35 +101,61 @@ def measure_row(model, devices, machine, options):
     return record
 
 
-def whole(model):
-    """The step by itself on the whole GPU: as it is, and compiled; microseconds."""
+def whole(model, options):
+    """The step on the whole GPU, microseconds: from Python as it is, compiled, compiled into CUDA graphs, and as one CUDA graph of the same
+    ops that a plan runs."""
     module, args = made(model, True)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.0, fused=True)
 
     def step(run):
+        optimizer.zero_grad()
         loss = run(*args)
         loss = loss if loss.numel() == 1 else loss.pow(2).mean()
         loss.backward()
-        with torch.no_grad():
-            for p in module.parameters():
-                if p.grad is not None:
-                    p -= 0.0 * p.grad
-                    p.grad = None
+        optimizer.step()
 
+    def graph():
+        traced = stowage.torch.trace(module, *args)
+        plan = stowage.Simulator(traced, "h200x1").run("single")
+        return stowage.torch.place(module, *args, plan=plan, devices=["cuda:0"], update="sgd", rate=0.0)
+
+    ways = {"eager": lambda: module, "compiled": lambda: torch.compile(module), "graphs": lambda: torch.compile(module, mode="reduce-overhead")}
     found = {}
-    for name, run in (("eager", module), ("compiled", torch.compile(module))):
-        for _ in range(3):
+    for name, make in ways.items():
+        run = make()
+        for _ in range(5):
             step(run)
-        times = []
-        for _ in range(20):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda.synchronize()
-            begin.record()
-            step(run)
-            end.record()
-            end.synchronize()
-            times.append(1e3 * begin.elapsed_time(end))
-        found[name] = statistics.median(times)
-    return {"model": model, "whole": found}
+        with locked(options.lock):
+            found[name] = timed(lambda: step(run))
+        torch._dynamo.reset()
+    optimizer.zero_grad()
+    with locked(options.lock), graph() as placed:
+        found["graph"] = 1e6 * placed.seconds(20)
+    return {"model": model, "whole": found, "torch": torch.__version__}
+
+
+def timed(run):
+    times = []
+    for _ in range(25):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(1e3 * begin.elapsed_time(end))
+    return statistics.median(times[5:])
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Calls that run side by side time one after the other."""
+    if path is None:
+        yield
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def tau(pairs):
@@ -190,9 +219,9 @@ def print_tables(stored):
         print(f"| {r['model']}, {len(r['devices'])} | {' | '.join(after)} | {named['optimize']:.0f} | {named['single']:.0f} |")
     whole = [r for r in stored if "whole" in r]
     if whole:
-        print("\n| the whole GPU | eager | compiled |\n| --- | ---: | ---: |")
+        print("\n| the whole GPU | eager | compiled | compiled, CUDA graphs | one CUDA graph, nothing fused |\n| --- | ---: | ---: | ---: | ---: |")
     for r in whole:
-        print(f"| {r['model']} | {r['whole']['eager']:.0f} | {r['whole']['compiled']:.0f} |")
+        print(f"| {r['model']} | " + " | ".join(f"{r['whole'][key]:.0f}" for key in ("eager", "compiled", "graphs", "graph")) + " |")
 
 
 def main():
@@ -204,7 +233,8 @@ def main():
     parser.add_argument("--copies", action="store_true")
     parser.add_argument("--by-file", default="", help="plans that are also run with every device in the order of the trace")
     parser.add_argument("--tune", type=int, default=0, help="runs for stowage.torch.tune, beside the plans")
-    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--whole", action="store_true", help="the whole GPU instead of plans")
+    parser.add_argument("--lock", type=pathlib.Path, help="a file that calls side by side lock while they time")
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
     parser.add_argument("--raw", type=pathlib.Path, help="folder for times of ops and plans")
     parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which no row is begun")
@@ -228,7 +258,7 @@ def main():
             if options.whole:
                 if any(r.get("model") == model and "whole" in r for r in stored):
                     continue
-                record = whole(model)
+                record = whole(model, options)
             else:
                 if any(r.get("model") == model and r.get("devices") == devices and r.get("copies") == options.copies for r in stored):
                     continue

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of the README: runs `stowage optimize` on many graphs and machines and prints Markdown.
+"""The tables of docs/results.md: runs `stowage optimize` on many graphs and machines and prints Markdown.
 
     bench/tables.py paper            the 14 rows of GO's table, on h200xN and h200xN-pcie, --budget 20s
     bench/tables.py all              every graph in data/graphs on h200x2, h200x4, h200x8, --budget 10s

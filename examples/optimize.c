@@ -1,6 +1,6 @@
 /* The library from C, on one page: open a graph and a machine, search for a plan within a budget, read it, write it.
  *
- *     cc -std=c11 optimize.c -lstowage -o optimize
+ *     cc -std=c11 optimize.c $(pkg-config --cflags --libs stowage) -o optimize
  *     ./optimize rnnlm-2.json.gz h200x2 plan.json trace.json
  *
  * examples/optimize.py does the same. */

@@ -19,8 +19,8 @@
  *
  * Conventions. Every function that can fail returns a stw_status and takes a stw_error (which may be NULL). What comes back
  * through a `**out` belongs to the caller and goes back with the `destroy` of its type; destroying NULL is allowed. Plain `const`
- * pointers that a function returns are borrowed from the object. Times are seconds, sizes are bytes. Text is UTF-8. An `open`
- * reads a file, a `parse` bytes in memory, a `list` gives the i-th name of a kind.
+ * pointers that a function returns are borrowed from the object. Times are seconds unless a name ends in _us (microseconds),
+ * sizes are bytes. Text is UTF-8. An `open` reads a file, a `parse` bytes in memory, a `list` gives the i-th name of a kind.
  *
  * What is passed must be there: handles, names and places for results must not be NULL unless their comment says that they may.
  * Debug builds of the library (without NDEBUG) check that and abort with a message; in others the result is not defined. May be

@@ -2,7 +2,7 @@
  *
  *   none                every op alone
  *   default             greedy: repeatedly makes the merge with the largest estimated saving, as XLA's priority fusion does
- *   reverse-post-order  every legal merge, from the last op to the first: the older rule of compilers
+ *   reverse-post-order  every legal merge, from the last op to the first, as compilers without a cost model do
  *
  * `default` also reports its result as priorities in [-1, 1]: positive for merged ops (the first merge highest), negative for
  * merges that would cost more than they save (the costliest lowest), 0 for ops that could not be merged in the end.

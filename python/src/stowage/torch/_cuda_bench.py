@@ -4,7 +4,8 @@ All of it runs in CUDA graphs, so that nothing but the GPU's own work is timed. 
 known length, every row beside its own reference and in turn with it:
 
     send       a row whose every kernel another device waits for, over one that nobody waits for
-    receive    a row whose every kernel waits for one of another device that ended long before, over one that waits for none
+    receive    a row whose every kernel waits for one of another device that ended long before, over one that waits for none; where values
+               are copied, a row of kernels that fill the device, each waiting for a copy made meanwhile, over one without copies
     latency    kernels that take turns between two devices, over the same kernels on one
 """
 from __future__ import annotations
@@ -106,6 +107,8 @@ def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool
     receive = _difference(_captured(streams, [lambda: _pairs(second, first, first), None]), alone)
     together = _captured(streams, [lambda: _turns(streams, None, None), None])
     turns = _difference(_captured(streams, [lambda: _turns(streams, streams, None), None]), together)
+    if copied:
+        receive = max(receive, _receive_copied(second, target[1], spec))
     send, receive = max(send, 0.0), max(receive, 0.0)
     link: dict[str, Any] = {"send_us": round(send, 3), "receive_us": round(receive, 3)}
     if not copied:  # what is not moved takes no time by its size
@@ -119,6 +122,34 @@ def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool
     latency = max(found[0] - send - receive, 0.0)
     table = [[size, size / (1e-6 * us)] for size, us in zip(_SIZES, _ascending([max(us - found[0], 0.01) for us in found]))]
     return {"bandwidth_bytes_per_s": table, "latency_us": round(latency, 3), **link}
+
+
+def _receive_copied(stream: Any, copier: Any, spec: Spec) -> float:
+    """What a copy takes from the device that receives it and works meanwhile. Copies within a GPU are kernels, too, and take turns with the
+    others; a sleeping kernel would not notice."""
+    value = torch.zeros(_RECEIVED, dtype=torch.uint8, device=spec.torch)
+    kept = torch.empty_like(value)
+    a = torch.randn(1024, 2048, device=spec.torch, dtype=torch.bfloat16)
+    b, c = a.t().contiguous(), torch.empty(1024, 1024, device=spec.torch, dtype=torch.bfloat16)
+
+    def row(copies: bool) -> None:
+        over: list[Any] = [None, None]  # events of the last two kernels: a copy runs beside the last one
+        for _ in range(_KERNELS):
+            if copies and over[0] is not None:
+                copier.wait_event(over[0])
+                with torch.cuda.stream(copier):
+                    kept.copy_(value)
+                _wait(stream, copier)
+            with torch.cuda.stream(stream):
+                torch.mm(a, b, out=c)
+            event = torch.cuda.Event()
+            event.record(stream)
+            over = [over[1], event]
+
+    return _difference(_captured([stream], [lambda: row(True)]), _captured([stream], [lambda: row(False)]))
+
+
+_RECEIVED = 1 << 20  # bytes: an activation of middling size
 
 
 def _ascending(values: Sequence[float]) -> list[float]:

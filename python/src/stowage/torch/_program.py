@@ -1,5 +1,5 @@
-"""From a plan to what each device does: its ops in order, what it receives before them and sends behind them, what it waits for and
-what it no longer needs. Nothing here runs anything: streams, threads and processes carry a program out.
+"""From a plan to what each device does: its ops in the order in which the simulated plan starts them, what it receives before them and
+sends behind them, what it waits for and what it no longer needs. Nothing here runs anything: streams, threads and processes carry a program out.
 
 Values are named by the fx nodes that make them. An op, a parameter or a buffer is on one device; inputs and constants are on all;
 views cost nothing and are made again wherever they are read.

@@ -1,4 +1,4 @@
-"""Times of single ops, each run by itself on tensors of the traced shapes; or beside the same op on the other devices."""
+"""Times of single ops, each run by itself on tensors of the traced shapes: for traces of modules that no device was calibrated for."""
 from __future__ import annotations
 
 import operator
