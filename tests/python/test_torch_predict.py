@@ -137,4 +137,4 @@ class Measuring(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests()
+    sys.exit(run_tests())

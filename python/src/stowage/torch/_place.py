@@ -12,7 +12,8 @@ from .._graph import Graph
 from .._library import Error
 from .._plan import Path, Plan
 from .._search import Result
-from ._devices import Spec, check_here, parse_ranks
+from ._devices import Spec, are_mixed, check_here, parse_ranks
+from ._lanes import Lanes
 from ._program import Calls, Program, substitute
 from ._ranks import Ranks, are_needed, first_line
 from ._streams import Streams
@@ -32,14 +33,15 @@ def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices:
     ``plan`` is one for the graph of ``trace(module, *args, train=train, loss=loss)``, or its file; device k of its machine is
     ``devices[k]``: "cuda:0", "cuda:0/sm:64" (that many of a GPU's multiprocessors; needs cuda-bindings), or "cpu:0-3" (a thread
     on these cores). The module's parameters are moved to where the plan has them, and stay the module's: ``state_dict``
-    and optimizers go on working.
+    and optimizers go on working. A plan over CPUs and GPUs together is one for ``trace(..., portable=True)``.
 
     With ``train`` a call returns the loss and leaves the gradients of this step in ``.grad`` (those that were there are replaced);
     with ``update="sgd"`` it also updates the parameters in place, by ``rate`` (``step.rate`` may be set between steps).
     Without ``train`` it returns what the module returns. Inputs must have the shapes, types and other arguments of ``args``.
     What a call returns and leaves in ``.grad`` is overwritten by the next call; clone what is to be kept.
 
-    CUDA devices of one GPU run as one CUDA graph, unless ``captured`` is false. ``copies`` has values copied from device to
+    CUDA devices of one GPU run as one CUDA graph, unless ``captured`` is false; together with CPUs they are given op by op, each by a
+    thread of its own, and a call returns when all are through. ``copies`` has values copied from device to
     device even where they share a memory, as separate GPUs would. Random ops draw in an order of their own, so that dropout
     is another dropout than that of the module by itself.
 
@@ -68,9 +70,13 @@ class Placed:
         self.module, self.devices, self.train = module, [str(d) for d in devices], train
         self.specs = parse_ranks(self.devices)
         self._update = update
+        self._is_mixed = are_mixed(self.specs)
+        if self._is_mixed and are_needed(self.specs):
+            raise Error("CPUs and GPUs together run in one process; devices of several ranks must be of one sort, since gloo carries "
+                        "what CPUs have and NCCL what GPUs have")  # fmt: skip
         self._ranks = Ranks(self.specs, timeout) if are_needed(self.specs) else None
         try:
-            self._set_up(Step(module, args, kwargs, train, loss), tree_flatten((args, kwargs)), plan, rate, copies, captured)
+            self._set_up(Step(module, args, kwargs, train, loss, self._is_mixed), tree_flatten((args, kwargs)), plan, rate, copies, captured)
         except Exception as error:
             if self._ranks is not None:
                 self._ranks.refuse(error)
@@ -91,15 +97,16 @@ class Placed:
         if ranks is not None:
             ranks.carry(self.program, [] if self._update is None else list(self._calls.updates))
             ranks.agree(str(self.graph.fingerprint), self._decisions(), repr(self.devices), repr((self.train, self._update)))
-        if captured and ranks is None and len({spec.gpu for spec in self.specs}) > 1:
+        if captured and ranks is None and not self._is_mixed and len({spec.gpu for spec in self.specs}) > 1:
             raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
         self._move_state()
         self._expected = [(owner, name, tensor, tensor.data_ptr()) for m in module.modules() for owner in (m._parameters, m._buffers)
                           for name, tensor in owner.items() if tensor is not None]  # fmt: skip
         self._inputs = self._static_inputs(step)
         sources = self._given = self._sources(step)
-        if self.specs[0].gpu is None:
-            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources, ranks=ranks)
+        if self._is_mixed or self.specs[0].gpu is None:
+            lanes = Lanes(self.specs, copies) if self._is_mixed else None
+            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources, ranks=ranks, lanes=lanes)
         else:
             self.runner = Streams(self.program, self.specs, self._calls, sources, copies, self._written(), captured and ranks is None, ranks)
         self._output_spec = None if self.train else step.output_spec
@@ -257,7 +264,8 @@ def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Pl
     if not isinstance(plan, Plan):
         plan = Plan.load(os.fspath(plan), graph)
     if plan.graph.fingerprint != graph.fingerprint:
-        raise Error(f"the plan is of another graph ({plan.graph.name}, {len(plan.graph)} nodes) than the module's step ({len(graph)} nodes)")
+        portable = "; a plan over CPUs and GPUs is one for trace(..., portable=True)" if are_mixed(specs) else ""
+        raise Error(f"the plan is of another graph ({plan.graph.name}, {len(plan.graph)} nodes) than the module's step ({len(graph)} nodes){portable}")
     if len(plan.machine) != len(specs):
         raise Error(f"the plan is for {len(plan.machine)} devices ({plan.machine.name}), and {len(specs)} are given")
     return plan

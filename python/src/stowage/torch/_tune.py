@@ -69,7 +69,7 @@ def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int 
     with other seeds and with beliefs around the corrected one, so that the plans differ. ``budget`` is that of one search. The
     module's parameters and buffers are as before when it returns.
     """
-    if len({spec.gpu for spec in parse_all([str(d) for d in devices])}) > 1:
+    if len({spec.gpu for spec in parse_all([str(d) for d in devices])} - {None}) > 1:
         raise Error("plans over several GPUs cannot be tuned yet: the module would have to be traced on all of them")
     found = calibration or calibrate(devices, module, *args, train=train, loss=loss, copies=copies, progress=progress, **kwargs)
 
