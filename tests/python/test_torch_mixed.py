@@ -20,7 +20,7 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import Clocked, Event, clocked_streams
-    from stowage.torch import _lanes, _place, _program
+    from stowage.torch import _devices, _lanes, _place, _program
     from stowage.torch._program import Calls
     from torch_modules import MODULES, loss_of
     from torch_steps import TOLERANCE, check_steps, plan_for, reads_a_weight_elsewhere
@@ -113,8 +113,9 @@ class Mixed(unittest.TestCase):
         with clocked_streams(), mock.patch.object(_place, "Calls", Failing):
             with stowage.torch.place(module, *args, plan=plan, devices=THREE) as step:
                 for device, name in enumerate(THREE):
-                    for error, said in ((ValueError("no such luck"), f"the step failed on {name}: no such luck"),
-                                        (torch.cuda.OutOfMemoryError("4 GiB asked\nand more"), f"does not fit into the memory of {name}: 4 GiB asked$")):  # fmt: skip
+                    cases = {f"the step failed on {name}: no such luck": ValueError("no such luck"),
+                             f"does not fit into the memory of {name}: 4 GiB asked$": torch.cuda.OutOfMemoryError("4 GiB asked\nand more")}
+                    for said, error in cases.items():
                         broken[0] = ([node.id for node in plan.graph.ops if plan.device[node.id] == device][20], error)
                         with self.assertRaisesRegex(stowage.Error, said) as caught:
                             step(*args)
@@ -160,16 +161,15 @@ class OnGpu(unittest.TestCase):
     TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
 
     def setUp(self):
-        tf32 = mock.patch.object(torch.backends.cudnn, "allow_tf32", False)
-        tf32.start()
-        self.addCleanup(tf32.stop)
+        self.addCleanup(setattr, torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
+        torch.backends.cudnn.allow_tf32 = False
 
-    def check_all(self, devices, **options):
-        for name in MODULES:
+    def check_all(self, devices, names=None, portable=True, **options):
+        for name in names or MODULES:
             for method in ("single", "heft", "random"):
                 for update in (None, "sgd"):
                     with self.subTest(name, method=method, update=update, **options):
-                        check_steps(self, name, method, devices, update, self.TOLERANCE, portable=True, **options)
+                        check_steps(self, name, method, devices, update, self.TOLERANCE, portable=portable, **options)
 
     def test_one_core_and_one_gpu(self):
         self.check_all(["cpu:0", "cuda:0"])
@@ -182,7 +182,30 @@ class OnGpu(unittest.TestCase):
 
     @unittest.skipUnless(has("cuda"), "cuda-bindings is not installed")
     def test_shares_of_unequal_size(self):
-        self.check_all(["cuda:0/sm:32", "cuda:0/sm:64"])
+        self.check_all(["cuda:0/sm:32", "cuda:0/sm:64"], ("lstm", "conv", "partly"), portable=False)  # one traces attention of CPUs
+
+    @unittest.skipUnless(has("cuda"), "cuda-bindings is not installed")
+    def test_devices_of_several_sizes_and_sorts_are_calibrated(self):
+        for devices in (["cpu:0", "cuda:0"], ["cuda:0/sm:32", "cuda:0/sm:64"], ["cpu:0", "cuda:0/sm:32", "cuda:0/sm:64"]):
+            with self.subTest(devices):
+                torch.manual_seed(0)
+                module, args = MODULES["lstm"]()
+                first = _devices.parse(devices[0]).torch
+                module, args = module.to(first), tuple(a.to(first) for a in args)
+                found = stowage.torch.calibrate(devices, module, *args)
+                self.assertEqual(len(found.alone), len(devices))
+                for kind, alone in found.alone.items():
+                    self.assertEqual(set(alone), {node.id for node in found.graph.ops}, kind)
+                    self.assertTrue(all(found.company[kind][k] >= us >= 0 for k, us in alone.items()) and sum(alone.values()) > 0, kind)
+                plan = found.optimize(1.0)
+                with stowage.torch.place(module, *args, plan=plan, devices=devices) as step:
+                    loss = step(*args)
+                    measured, expected = step.seconds(), found.predict(plan).step
+                torch.testing.assert_close(loss.cpu(), loss_of(module.cpu(), [a.cpu() for a in args]).detach(), **self.TOLERANCE)
+                company = {kind: round(sum(found.company[kind].values()) / sum(alone.values()), 3) for kind, alone in found.alone.items()}
+                print(f"{devices}: measured {1e6 * measured:.0f} us, predicted {1e6 * expected:.0f} us; company {company}; links", flush=True)
+                for link in found.machine["links"]:
+                    print("  ", link, flush=True)
 
     def test_what_does_not_fit_is_told_in_one_line(self):
         module, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(4, 8)

@@ -240,7 +240,8 @@ def clocked_streams():
         mock.patch.object(_workers, "threading", made), mock.patch.object(_writer, "threading", made),
         mock.patch.object(_workers, "queue", types.SimpleNamespace(SimpleQueue=line, Empty=queue.Empty)),
         mock.patch.object(_workers._Worker, "run", watched),
-        mock.patch.object(_place, "check_here", lambda specs: None), mock.patch.object(torch.cuda, "device", contextlib.nullcontext),
+        mock.patch.object(_place, "check_here", lambda specs: None), mock.patch.object(_devices, "check_here", lambda specs: None),
+        mock.patch.object(torch.cuda, "device", contextlib.nullcontext),
         mock.patch.object(_devices.Spec, "torch", torch.device("cpu")),
     ]  # fmt: skip
     with contextlib.ExitStack() as stack:

@@ -36,7 +36,8 @@ def check_steps(test, name, method, devices, update=None, tolerance=TOLERANCE, p
     plan = plan_for(module, args, method, len(devices), portable=portable)
 
     def check(found, expected, label):
-        torch.testing.assert_close(found, expected, msg=lambda text: f"{name}, {method} on {devices}, {label}: {text}", check_device=False, **tolerance)
+        said = lambda text: f"{name}, {method} on {devices}, {label}: {text}"  # noqa: E731
+        torch.testing.assert_close(found, expected, msg=said, check_device=False, **tolerance)
 
     with stowage.torch.place(module, *args, plan=plan, devices=devices, update=update, rate=0.05, **options) as step:
         for _ in range(steps):

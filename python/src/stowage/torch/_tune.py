@@ -156,7 +156,8 @@ class _Tuning:
     def _believed(self, belief: Belief) -> Calibration:
         links = [{**link, **{key: link[key] * belief.charges for key in ("send_us", "receive_us") if key in link}}
                  for link in self.calibration.machine["links"]]  # fmt: skip
-        company = {k: us + belief.company * (self.calibration.company[k] - us) for k, us in self.calibration.alone.items()}
+        company = {kind: {k: us + belief.company * (self.calibration.company[kind][k] - us) for k, us in alone.items()}
+                   for kind, alone in self.calibration.alone.items()}  # fmt: skip
         return dataclasses.replace(self.calibration, machine={**self.calibration.machine, "links": links}, company=company)
 
     def _predicted(self, plan: Plan, belief: Belief) -> float:

@@ -147,6 +147,8 @@ class Writer:
             lines.append(f"l{self._arrival[k, task.id]}.acquire(){self._wait(k, task.device)}")
         for transfer in task.receives:
             lines += self._receive(transfer, names)
+        if self.timed and self._is_gpu(task.device):
+            lines.append("stream.synchronize()")  # or a long queue would have us wait for earlier ops
         if self.timed:
             lines.append("began = now()")
         lines += [self._view(n, names) for n in task.views]
