@@ -95,7 +95,7 @@ def run_by_turns(module, args, plans, devices, options):
 
 
 def measure_row(model, devices, machine, options):
-    gpu = devices[0].startswith("cuda")
+    gpu = all(device.startswith("cuda") for device in devices)
     module, args = made(model, gpu)
     began = time.monotonic()
     found = stowage.torch.calibrate(devices, module, *args, copies=options.copies, machine=machine)
@@ -113,7 +113,7 @@ def measure_row(model, devices, machine, options):
         say(f"{model} {len(devices)} {name}: predicted {1e6 * expected.step:.0f} (static {1e6 * static.step:.0f}), measured {1e6 * measured:.0f} us, "
             f"{rows[-1]['transfers']} transfers, {rows[-1]['dependencies']} dependencies")  # fmt: skip
     module.load_state_dict(state)
-    ops = list(found.alone)
+    ops = list(next(iter(found.alone.values())))
     if options.tune:
         tuning = time.monotonic()
         tuned = stowage.torch.tune(module, *args, devices=devices, runs=options.tune, budget=options.budget, copies=options.copies,
@@ -124,12 +124,16 @@ def measure_row(model, devices, machine, options):
     else:
         extra = {}
     record = {"model": model, "devices": devices, "copies": options.copies, "ops": len(ops), "torch": torch.__version__, "plans": rows,
-              "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began, "planning_s": planned - timed,
+              "company": total(found.company) / total(found.alone), "timing_s": timed - began, "planning_s": planned - timed,
               "running_s": time.monotonic() - planned, **extra}  # fmt: skip
     if options.raw:
         with gzip.open(options.raw / f"{model}-{len(devices)}{'-copies' if options.copies else ''}.json.gz", "wt") as file:
             json.dump({"file": found.file, "alone": found.alone, "company": found.company, "machine": machine, "runs": raw}, file)
     return record
+
+
+def total(times):
+    return sum(us for of_kind in times.values() for us in of_kind.values())
 
 
 def whole(model, options):

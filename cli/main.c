@@ -193,7 +193,7 @@ const cli_command cli_commands[] = {
          "what was measured as a machine file for --machine. With --model and --graph it also traces a step of the model, times "
          "every op of it with all devices at work, and writes the graph with these times: what 'stowage optimize' needs.\n\n"
          "A device is a GPU (cuda:0), a share of its multiprocessors (cuda:0/sm:64; needs the package cuda-bindings), or cores "
-         "(cpu:0-3, cpu:0,2), all of one sort. Nothing else should run on them meanwhile.\n\n"
+         "(cpu:0-3, cpu:0,2), of any sizes and sorts. Nothing else should run on them meanwhile.\n\n"
          "FUNCTION of FILE.py takes no arguments and returns (module, args) or (module, args, kwargs): a torch.nn.Module and "
          "what it is called with. They are moved to the first device. Among kwargs, loss and train mean what they mean in "
          "stowage.torch.calibrate. FILE.py is run, so it must be one that you trust.\n\n"

@@ -328,7 +328,7 @@ class Measured(Case):
     def test_devices_that_are_not_there(self):
         self.refused("--devices", "cpu:99999", "-o", "m.json", says=["99999", "may use"])
         self.all_refused([(["--devices", devices, "-o", "m.json"], words) for devices, words in (
-            ("cuda:4096", ["cuda:4096", "not there"]), ("tpu:0", ["'tpu:0' is no device"]), (f"{self.one},cuda:0", ["one sort"]),
+            ("cuda:4096", ["cuda:4096", "not there"]), ("tpu:0", ["'tpu:0' is no device"]), (f"{self.one},cuda:4096", ["'cuda:4096' is not there"]),
             (f"{self.one},", ["empty entry"]))])
 
     @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")

@@ -4,9 +4,11 @@
     STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_torch_predict.py [names of tests]
 """
 import copy
+import dataclasses
 import os
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 from counting import run_tests  # noqa: E402
@@ -18,7 +20,8 @@ if not torch_lacks():
     import torch
 
     import stowage.torch
-    from stowage.torch import _calibrate, _tune
+    from clocked import clocked_streams
+    from stowage.torch import _calibrate, _cuda_bench, _cuda_times, _host_bench, _tune
     from torch_modules import MODULES, loss_of
 
 TWO = ["cpu:0", "cpu:0"]  # two devices on one core, which every machine has
@@ -32,29 +35,54 @@ class Predictions(unittest.TestCase):
     TIMELINE = [(0, 0, 0.0, 4.0), (2, 1, 2.0, 6.0), (1, 0, 6.0, 8.0), (3, 1, 8.0, 9.0)]
 
     def test_shares_of_company_by_hand(self):
-        self.assertEqual(_calibrate._shares_in_company(self.TIMELINE, 2), {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
+        self.assertEqual(_calibrate._shares_in_company(self.TIMELINE, "gg"), {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
+        self.assertEqual(_calibrate._shares_in_company(self.TIMELINE, "gc"), {})
         # a third device that works from 0 to 4: the mean over both others
-        found = _calibrate._shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), 3)
+        found = _calibrate._shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), "ggg")
         self.assertEqual(found, {0: 0.75, 2: 0.5, 1: 0.0, 3: 0.0, 4: 0.75})
+        # of another sort it is no company for the two, and has none itself
+        found = _calibrate._shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), "ggc")
+        self.assertEqual(found, {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
 
-    def calibrated(self, company=1.5):
+    def calibrated(self, company=1.5, kinds=("part", "part"), names=("a", "b"), slower=3.0):
+        """Two devices; those of another kind than the first are so many times slower."""
         module, args = MODULES["lstm"]()
         step = stowage.torch._trace.Step(module, args, {}, True, None)
         nodes = stowage.torch._trace.Nodes(step)
-        device = {"kind": "part", "memory_bytes": 1 << 40, "launch_us": 1.0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12, "efficiency": {}}
+        device = {"memory_bytes": 1 << 40, "launch_us": 1.0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12, "efficiency": {}}
         link = {"bandwidth_bytes_per_s": 1e15, "latency_us": 0.5, "send_us": 0.2, "receive_us": 0.8}
-        machine = {"format": "machine", "version": 1, "name": "two", "devices": [{"name": n, **device} for n in "ab"],
-                   "links": [{"from": a, "to": b, **link} for a, b in ("ab", "ba")]}  # fmt: skip
-        alone = {k: 5.0 + k % 7 for k in nodes.fx}
-        return stowage.torch.Calibration(machine, ["a", "b"], alone, {k: company * us for k, us in alone.items()}, nodes.opgraph("step"))
+        machine = {"format": "machine", "version": 1, "name": "two", "devices": [{"name": n, "kind": k, **device} for n, k in zip(names, kinds)],
+                   "links": [{"from": a, "to": b, **link} for a, b in (names, names[::-1])]}  # fmt: skip
+        alone = {kind: {k: (5.0 + k % 7) * (1.0 if kind == kinds[0] else slower) for k in nodes.fx} for kind in kinds}
+        together = {kind: {k: company * us for k, us in times.items()} for kind, times in alone.items()}
+        return stowage.torch.Calibration(machine, list(names), alone, together, nodes.opgraph("step"))
 
     def test_one_device_is_alone_and_equal_times_are_equal(self):
         found = self.calibrated()
         single = stowage.Simulator(found.graph, found.machine).run("single")
-        self.assertAlmostEqual(found.predict(single).step, 1e-6 * sum(found.alone.values()), delta=1e-9)
+        self.assertAlmostEqual(found.predict(single).step, 1e-6 * sum(found.alone["part"].values()), delta=1e-9)
         same = self.calibrated(company=1.0)
         plan = stowage.Simulator(same.graph, same.machine).run("etf")
         self.assertAlmostEqual(same.predict(plan).step, plan.evaluate().step, delta=1e-12)
+
+    def test_ops_have_the_times_of_the_kind_they_are_placed_on(self):
+        found = self.calibrated(kinds=("large", "small"))
+        plan = stowage.Plan(found.graph, found.machine)
+        for device, kind in enumerate(("large", "small")):
+            plan.device = [device] * len(plan.graph)
+            self.assertAlmostEqual(found.predict(plan).step, 1e-6 * sum(found.alone[kind].values()), delta=1e-9)
+        best = found.optimize(0.3)
+        self.assertLess(sum(best.device[k] == 1 for k in found.alone["small"]), len(found.alone["small"]) / 2)
+
+    def test_devices_of_another_sort_are_no_company(self):
+        plan_of = lambda found: stowage.Simulator(found.graph, found.machine).run("etf")  # noqa: E731
+        mixed = self.calibrated(kinds=("cpu1", "gpu"), names=("cpu:0", "cuda:0"), slower=1.0)
+        plan = plan_of(mixed)
+        self.assertEqual(len(set(plan.device)), 2)
+        alone = dataclasses.replace(mixed, company=mixed.alone)
+        self.assertAlmostEqual(mixed.predict(plan).step, alone.predict(_calibrate.copy_onto(plan, alone._simulator(alone.alone))).step, delta=1e-12)
+        together = self.calibrated(kinds=("cpu1", "cpu2"), names=("cpu:0", "cpu:1-2"), slower=1.0)
+        self.assertGreater(together.predict(plan_of(together)).step, mixed.predict(plan).step * 1.05)
 
     def test_the_plan_that_is_chosen_is_expected_to_take_least(self):
         found = self.calibrated()
@@ -114,14 +142,99 @@ class Measuring(unittest.TestCase):
         found = stowage.torch.calibrate(TWO, module, *args)
         self.assertEqual([d["kind"] for d in found.machine["devices"]], ["cpu1", "cpu1"])
         self.assertGreater(found.machine["links"][0]["latency_us"] + found.machine["links"][0]["receive_us"], 0)
-        self.assertTrue(all(us > 0 for us in found.alone.values()))
-        self.assertTrue(all(found.company[k] >= us for k, us in found.alone.items()))
-        self.assertEqual(set(found.alone), {node.id for node in found.graph.ops})
+        self.check_times(found, ["cpu1"])
         self.assertEqual(found.graph.fingerprint, stowage.torch.trace(module, *args).fingerprint)
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, module.parameters())))
         with stowage.torch.place(module, *args, plan=found.optimize(0.3), devices=TWO) as step:
             torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
             self.assertGreater(step.seconds(2, warm=1), 0)
+
+    def check_times(self, found, kinds):
+        self.assertEqual((list(found.alone), list(found.company)), (kinds, kinds))
+        for kind in kinds:
+            self.assertTrue(all(us > 0 for us in found.alone[kind].values()), kind)
+            self.assertTrue(all(found.company[kind][k] >= us for k, us in found.alone[kind].items()), kind)
+            self.assertEqual(set(found.alone[kind]), {node.id for node in found.graph.ops}, kind)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one core only")
+    def test_devices_of_unequal_size_are_calibrated(self):
+        a, b = sorted(os.sched_getaffinity(0))[:2]
+        devices = [f"cpu:{a}", f"cpu:{a},{b}"]
+        module, args = MODULES["conv"]()
+        found = stowage.torch.calibrate(devices, module, *args)
+        self.assertEqual([d["kind"] for d in found.machine["devices"]], ["cpu1", "cpu2"])
+        self.check_times(found, ["cpu1", "cpu2"])
+        with stowage.torch.place(module, *args, plan=found.optimize(0.3), devices=devices) as step:
+            torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
+        with self.assertRaisesRegex(stowage.Error, "the machine has 2 devices, and 1 are given"):
+            stowage.torch.calibrate(devices[:1], machine=found.machine)
+
+    def test_fast_devices_run_as_often_as_the_slowest_needs(self):
+        class Counted:
+            timed_tasks = [7]
+
+            def __init__(self, seconds):
+                self.begun, self.running, self.seconds = 0, False, [seconds]
+
+            def begin(self):
+                assert not self.running
+                self.begun, self.running = self.begun + 1, True
+
+            def end(self):
+                assert self.running
+                self.running = False
+
+        steps = [Counted(8.0), Counted(2.0), Counted(3.0)]
+        found = _host_bench._in_place(steps, ["slow", "fast", "middle"], [1, 4, 3])
+        runs = _host_bench._WARM + _host_bench._REPEATS
+        self.assertEqual([(step.begun, step.running) for step in steps], [(runs, False), (4 * runs, False), (3 * runs, False)])
+        self.assertEqual(found, {"slow": {7: 8e6}, "fast": {7: 2e6}, "middle": {7: 3e6}})
+
+    def test_cpus_and_gpus_are_calibrated_together(self):
+        measured = {"kind": "gpu", "memory_bytes": 1 << 30, "launch_us": 1.0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12,
+                    "efficiency": {}}  # fmt: skip
+        link = {"bandwidth_bytes_per_s": 1e15, "latency_us": 0.0, "send_us": 0.25, "receive_us": 0.75}
+
+        def times(nodes, specs, kinds):
+            alone = {k: 1e6 if k == min(nodes.fx) else 1e-3 for k in nodes.fx}  # longer, and shorter, than what it takes to issue an op
+            return {kinds[0]: alone}, {kinds[0]: {k: 2 * us for k, us in alone.items()}}
+
+        module, args = MODULES["tied"]()
+        devices = ["cuda:0/sm:64", "cpu:0", "cuda:0/sm:64"]
+        fake = {"devices": lambda specs: [measured] * len(specs), "links": lambda specs, copies: {(0, 1): link, (1, 0): link}}
+        with clocked_streams(), mock.patch.multiple(_cuda_bench, **fake), mock.patch.object(_cuda_times, "times", times):
+            found = stowage.torch.calibrate(devices, module, *args)
+            self.check_times(found, ["cpu1", "gpu"])
+            self.assertEqual([(d["name"], d["kind"]) for d in found.machine["devices"]],
+                             [("0:cuda:0/sm:64", "gpu"), ("1:cpu:0", "cpu1"), ("2:cuda:0/sm:64", "gpu")])  # fmt: skip
+            links = {(row["from"][0], row["to"][0]): row for row in found.machine["links"]}
+            self.assertEqual(len(links), 6)
+            self.assertEqual((links["0", "2"]["receive_us"], links["2", "0"]["receive_us"]), (0.75, 0.75))
+            for pair in (("0", "1"), ("1", "0"), ("1", "2"), ("2", "1")):
+                self.assertGreater(min(links[pair][key] for key in ("latency_us", "send_us", "receive_us")), 0, pair)
+                self.assertEqual(len(links[pair]["bandwidth_bytes_per_s"]), 5)
+            first, *others = found.alone["gpu"].values()
+            self.assertEqual(first, 1e6)
+            self.assertTrue(all(1e-3 < us < 1e6 for us in others))  # what it takes to issue them
+            self.assertEqual(found.graph.fingerprint, stowage.torch.trace(module, *args, portable=True).fingerprint)
+            with stowage.torch.place(module, *args, plan=found.optimize(0.3), devices=devices) as step:
+                torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
+
+    def test_streams_are_told_apart_by_how_long_their_kernels_take(self):
+        kernels = [_cuda_times._Kernel(0, "a", 1.0), _cuda_times._Kernel(1, "b", 1.0)]
+        part = lambda total: _cuda_times._Part({}, total, 0.5)  # noqa: E731
+        small = _cuda_times._Load("small", None, None, kernels, 1, part(8.0))
+        large = _cuda_times._Load("large", None, None, kernels, 2, part(4.0))
+        recorded = lambda stream, names, dur: [{"cat": "kernel", "name": n, "ts": k * dur, "dur": dur, "args": {"stream": stream}}  # noqa: E731
+                                               for k, n in enumerate(names)]  # fmt: skip
+        events = [*recorded(7, "ab", 4.5), *recorded(3, "abab", 2.5), {"cat": "cpu_op", "ts": 0.0}]
+        found = {load.kind: own for load, own in _cuda_times._by_load([large, small], events)}
+        self.assertEqual({kind: len(own) for kind, own in found.items()}, {"small": 2, "large": 4})
+        times = [[], []]
+        _cuda_times._match(large, found["large"], times)
+        self.assertEqual(times, [[2.5, 2.5], [2.5, 2.5]])
+        with self.assertRaisesRegex(_cuda_times._NotRecorded, "1 streams were recorded of 2 devices"):
+            _cuda_times._by_load([large, small], recorded(7, "ab", 4.5))
 
     def test_tuning_leaves_the_module_as_it_was(self):
         module, args = MODULES["conv"]()
@@ -137,4 +250,4 @@ class Measuring(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests()
+    sys.exit(run_tests())

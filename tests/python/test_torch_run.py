@@ -4,7 +4,6 @@ that only keep count of what happens before what.
 
     STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_torch_run.py [names of tests]
 """
-import contextlib
 import copy
 import gc
 import os
@@ -21,22 +20,16 @@ import stowage  # noqa: E402
 if not torch_lacks():
     import torch
     from torch import nn
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_flatten
 
     import stowage.torch
-    from stowage.torch import _devices, _place, _program, _streams
+    from clocked import Clocked, clocked_streams
+    from stowage.torch import _devices, _place, _program
     from stowage.torch._program import Calls
     from torch_modules import MODULES, loss_of
+    from torch_steps import TOLERANCE, check_steps, plan_for, reads_a_weight_elsewhere
 
 TWO = ["cpu:0", "cpu:0"]  # two devices on one core: what is computed does not depend on where, and every machine has one
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 PLANS = ("spread", "random")
-
-
-def plan_for(module, args, method="etf", devices=2, **options):
-    graph = stowage.torch.trace(module, *args, **options)
-    return stowage.Simulator(graph, f"h200x{devices}").run(method)
 
 
 if not torch_lacks():
@@ -59,46 +52,10 @@ def written_elsewhere(module, x):
     return plan
 
 
-def reads_a_weight_elsewhere(module, x):
-    """The plan of two linear layers that has the gradient of the hidden layer, which reads the second weight, on the second device."""
-    graph = stowage.torch.trace(module, x)
-    views = {next(node.id for node in graph.nodes if node.label == "1.weight")}
-    for node in graph.nodes:
-        if node.kind == "view" and set(node.inputs) & views:
-            views.add(node.id)
-    plan = stowage.Plan(graph, "h200x2")
-    plan.device = [1 if node.op == "mm" and set(node.inputs) & views else 0 for node in graph.nodes]
-    assert sum(plan.device) == 1
-    return plan
-
-
 @unittest.skipIf(torch_lacks(), torch_lacks())
 class Run(unittest.TestCase):
     def check(self, name, method, devices=TWO, update=None, **options):
-        """Three steps with other data each time equal those of the module by itself."""
-        torch.manual_seed(0)
-        module, args = MODULES[name]()
-        alone = copy.deepcopy(module)
-        plan = plan_for(module, args, method, len(devices))
-        with stowage.torch.place(module, *args, plan=plan, devices=devices, update=update, rate=0.05, **options) as step:
-            for _ in range(3):
-                args = MODULES[name]()[1]
-                for parameter in alone.parameters():
-                    parameter.grad = None
-                expected = loss_of(alone, args)
-                expected.backward()
-                torch.testing.assert_close(step(*args), expected.detach(), **TOLERANCE)
-                for (label, a), b in zip(alone.named_parameters(), module.parameters()):
-                    if update is not None and a.grad is not None:
-                        a.data -= 0.05 * a.grad
-                        torch.testing.assert_close(b.data, a.data, msg=lambda text: f"{name} {method} {label}: {text}", **TOLERANCE)
-                    elif update is None:
-                        self.assertEqual(a.grad is None, b.grad is None, label)
-                        if a.grad is not None:
-                            torch.testing.assert_close(b.grad, a.grad, msg=lambda text: f"{name} {method} {label}: {text}", **TOLERANCE)
-                for (label, a), b in zip(alone.named_buffers(), module.buffers()):
-                    torch.testing.assert_close(b, a, msg=lambda text: f"{name} {method} {label}: {text}", **TOLERANCE)
-        return step
+        return check_steps(self, name, method, devices, update, **options)
 
     def test_losses_gradients_and_buffers_equal_those_of_the_module(self):
         for name in MODULES:
@@ -309,7 +266,8 @@ class Run(unittest.TestCase):
             "'gpu:0' is no device": dict(plan=plan, devices=["gpu:0", "cpu:0"]),
             "names core 4000": dict(plan=plan, devices=["cpu:0", "cpu:4000"]),
             "PyTorch sees": dict(plan=plan, devices=["cuda:63", "cuda:63"]),
-            "CPUs and GPUs together": dict(plan=plan, devices=["cuda:0", "cpu:0"]),
+            "'cuda:63' is not there": dict(plan=plan, devices=["cuda:63", "cpu:0"]),
+            "CPUs and GPUs together run in one process": dict(plan=plan, devices=["cuda:0@0", "cpu:0@1"]),
             "no device is given": dict(plan=plan, devices=[]),
             "names no core: 3 is above 1": dict(plan=plan, devices=["cpu:0", "cpu:3-1"]),
             "a list of names": dict(plan=plan, devices="cpu:0"),
@@ -334,117 +292,13 @@ class Run(unittest.TestCase):
             torch.testing.assert_close(step(x), module(x))
 
 
-class Clocked:
-    """A stream that knows what has happened before its next kernel: a count per stream."""
-
-    made = []
-
-    def __init__(self):
-        self.index = len(Clocked.made)
-        Clocked.made.append(self)
-        self.clock = [0] * 32
-
-    def wait_event(self, event):
-        self.clock = [max(a, b) for a, b in zip(self.clock, event.clock)]
-
-
-class ClockedEvent:
-    def __init__(self, **_):
-        self.clock = None
-
-    def record(self, stream):
-        self.clock = list(stream.clock)
-
-
-if not torch_lacks():
-
-    class Races(TorchDispatchMode):
-        """Every kernel runs at once, but must have been told to wait for who wrote what it reads."""
-
-        def __init__(self, current):
-            super().__init__()
-            self.current, self.kept = current, []
-            self.writer, self.readers = {}, {}  # of each storage: the stream and its count then; of readers, all streams
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            stream = self.current[-1]
-            for tensor in tensors((args, kwargs)):
-                self.must_follow(stream, function, [self.writer.get(tensor.untyped_storage()._cdata, (stream.index, 0))])
-            for tensor in overwritten(function, args):  # not before others have read it
-                self.must_follow(stream, function, self.readers.get(tensor.untyped_storage()._cdata, {}).items())
-            out = function(*args, **(kwargs or {}))
-            stream.clock[stream.index] += 1
-            for tensor in [] if is_alias(function) else tensors((args, kwargs)):
-                self.readers.setdefault(tensor.untyped_storage()._cdata, {})[stream.index] = stream.clock[stream.index]
-                self.kept.append(tensor)
-            for tensor in overwritten(function, args):
-                self.writer[tensor.untyped_storage()._cdata] = (stream.index, stream.clock[stream.index])
-                self.kept.append(tensor)
-            written = {id(t) for t in tensors((args, kwargs))}
-            for tensor in tensors(out):
-                if id(tensor) not in written and not is_alias(function):
-                    self.writer[tensor.untyped_storage()._cdata] = (stream.index, stream.clock[stream.index])
-                    self.kept.append(tensor)  # so that no address is used twice
-            return out
-
-        def must_follow(self, stream, function, done):
-            for other, count in done:
-                if stream.clock[other] < count:
-                    raise AssertionError(f"{function} on stream {stream.index} does not wait for stream {other}")
-
-    def overwritten(function, args):
-        written = [a for a, s in zip(args, function._schema.arguments) if s.alias_info is not None and s.alias_info.is_write]
-        return tensors(written)
-
-    def tensors(value):
-        return [t for t in tree_flatten(value)[0] if isinstance(t, torch.Tensor)]
-
-    def is_alias(function):
-        return "_unsafe_view" in str(function) or any(r.alias_info is not None for r in function._schema.returns)
-
-
-@contextlib.contextmanager
-def clocked_streams(count):
-    """Streams of the CPU's memory in place of CUDA's."""
-    Clocked.made = []
-    current = [Clocked()]
-    streams = [[Clocked(), Clocked()] for _ in range(count)]
-
-    @contextlib.contextmanager
-    def use(stream):
-        current.append(stream)
-        try:
-            yield
-        finally:
-            current.pop()
-
-    def synchronize(*_):
-        latest = [max(counts) for counts in zip(*(stream.clock for stream in Clocked.made))]
-        for stream in Clocked.made:
-            stream.clock = list(latest)
-
-    patches = [
-        mock.patch.object(torch.cuda, "Event", ClockedEvent), mock.patch.object(torch.cuda, "stream", use),
-        mock.patch.object(torch.cuda, "current_stream", lambda *_: current[-1]), mock.patch.object(torch.cuda, "synchronize", synchronize),
-        mock.patch.object(_streams, "streams_of", lambda specs, each: streams),
-        mock.patch.object(_place, "parse_ranks", lambda names: [_devices.Spec(name, gpu=0) for name in names]),
-        mock.patch.object(_place, "check_here", lambda specs: None), mock.patch.object(torch.cuda, "device", contextlib.nullcontext),
-        mock.patch.object(_devices.Spec, "torch", torch.device("cpu")),
-    ]  # fmt: skip
-    with contextlib.ExitStack() as stack:
-        for patch in patches:
-            stack.enter_context(patch)
-        stack.enter_context(Races(current))
-        yield
-
-
 @unittest.skipIf(torch_lacks(), torch_lacks())
 class Streams(Run):
     """The same steps issued to streams: what is read on one and written on another is waited for."""
 
     def check(self, name, method, devices=TWO, update=None):
         for copies in (False, True):
-            with clocked_streams(len(devices)):
+            with clocked_streams():
                 super().check(name, method, ["cuda:0"] * len(devices), update, copies=copies, captured=False)
 
     def test_losses_gradients_and_buffers_equal_those_of_the_module(self):
@@ -474,16 +328,16 @@ class Streams(Run):
         module, x = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)), torch.randn(4, 6)
         for copies in (False, True):
             options = dict(devices=["cuda:0"] * 2, update="sgd", copies=copies, captured=False)
-            with clocked_streams(2):
+            with clocked_streams():
                 stowage.torch.place(module, x, plan=reads_a_weight_elsewhere(module, x), **options)
-            with clocked_streams(2), mock.patch.object(_program.Program, "_add_waits", forget):
+            with clocked_streams(), mock.patch.object(_program.Program, "_add_waits", forget):
                 with self.assertRaisesRegex(AssertionError, "sub_.* does not wait"):
                     stowage.torch.place(module, x, plan=reads_a_weight_elsewhere(module, x), **options)
 
     def test_values_that_are_written_over_are_not_read_from_copies(self):
         module, x = WritesOver(), torch.randn(4)
         plan = written_elsewhere(module, x)
-        with clocked_streams(2), self.assertRaisesRegex(stowage.Error, "add_ writes in place what .* reads on another device"):
+        with clocked_streams(), self.assertRaisesRegex(stowage.Error, "add_ writes in place what .* reads on another device"):
             stowage.torch.place(module, x, plan=plan, devices=["cuda:0"] * 2, train=False, copies=True, captured=False)
 
     def test_writes_that_copies_would_lose_are_refused(self):
@@ -505,7 +359,7 @@ class Streams(Run):
 
         for module, second in ((Average(), "add_"), (Older(), "add_")):
             x = torch.ones(3)
-            with clocked_streams(2):
+            with clocked_streams():
                 graph = stowage.torch.trace(module, x, train=False)
                 plan = stowage.Plan(graph, "h200x2")
                 plan.device = [1 if node.op == second else 0 for node in graph.nodes]
@@ -514,7 +368,7 @@ class Streams(Run):
 
     def test_a_closed_step_does_not_run(self):
         module, args = MODULES["partly"]()
-        with clocked_streams(2):
+        with clocked_streams():
             step = stowage.torch.place(module, *args, plan=plan_for(module, args), devices=["cuda:0"] * 2, captured=False)
             step.close()
             with self.assertRaisesRegex(stowage.Error, "closed"):
@@ -540,4 +394,4 @@ class Devices(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests()
+    sys.exit(run_tests())

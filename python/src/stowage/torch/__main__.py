@@ -40,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m stowage.torch", allow_abbrev=False, description="Measures devices and writes a machine file for them.")
-    parser.add_argument("--devices", required=True, metavar="D,D,...", help="cuda:0, cuda:0/sm:64 or cpu:0-3, all of one sort")
+    parser.add_argument("--devices", required=True, metavar="D,D,...", help="cuda:0, cuda:0/sm:64 or cpu:0-3, of any sizes and sorts")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the machine file; '-' is standard output")
     parser.add_argument("--model", metavar="FILE.py:FUNCTION", help="FUNCTION() returns (module, args) or (module, args, kwargs)")
     parser.add_argument("--graph", metavar="FILE", help="the step of the model with its times in company")

@@ -23,31 +23,33 @@ from .._plan import Path, Plan
 from .._search import optimize
 from .._simulate import Evaluation, Simulator
 from .._text import parse_seconds
-from . import _cuda_bench, _host_bench
-from ._devices import Spec, parse_all
+from . import _cross_bench, _cuda_bench, _cuda_times, _host_bench
+from ._devices import Spec, are_mixed, parse_all
 from ._trace import Nodes, Step
 
 Progress = Optional[Callable[[str], None]]
+Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
 
 
 @dataclass
 class Calibration:
     """What was measured of some devices, and of the ops of one step on them.
 
-    ``machine`` is a machine file as a dict. The times of ops are microseconds by node id: ``alone``, with the other devices
-    idle, and in ``company``, with the same op on all devices at once; equal where devices share nothing.
+    ``machine`` is a machine file as a dict. The times of ops are microseconds by kind of device (as in the machine) and node id:
+    ``alone``, with the other devices idle, and in ``company``, with the same step on all devices of that sort (CPUs, or GPUs) at
+    once; equal where devices share nothing.
     """
 
     machine: dict[str, Any]
     devices: list[str]
-    alone: dict[int, float]
-    company: dict[int, float]
+    alone: dict[str, dict[int, float]]
+    company: dict[str, dict[int, float]]
     file: Optional[dict[str, Any]] = None  #: the opgraph of the step, without times
 
     @property
     def graph(self) -> Graph:
         """The step with its times in company, which plans should be made for."""
-        return self._graph([self.company] * len(self.devices), [d["kind"] for d in self.machine["devices"]])
+        return self._graph(self.company)
 
     def save(self, path: Path) -> None:
         """Writes the machine file."""
@@ -79,28 +81,30 @@ class Calibration:
             raise Error("no plan was found that fits the devices")
         return copy_onto(best, self._simulator(self.company))
 
-    def _settle(self, plan: Plan, rounds: int) -> tuple[Evaluation, dict[int, float]]:
+    def _settle(self, plan: Plan, rounds: int) -> tuple[Evaluation, Times]:
         """The evaluation, and the times of ops that belong to it."""
         times = self.company
+        sorts = [name.startswith("cpu:") for name in self.devices]
         for k in range(rounds):
             simulator = self._simulator(times)
             same = copy_onto(plan, simulator)
             evaluation = simulator.simulate(same)
             if evaluation.step is None or k == rounds - 1:
                 break
-            shares = _shares_in_company(_timeline(same), len(self.devices))
-            times = {k: us + shares.get(k, 0.0) * (self.company[k] - us) for k, us in self.alone.items()}
+            shares = _shares_in_company(_timeline(same), sorts)
+            times = {kind: {k: us + shares.get(k, 0.0) * (self.company[kind][k] - us) for k, us in alone.items()}
+                     for kind, alone in self.alone.items()}  # fmt: skip
         return evaluation, times
 
-    def _simulator(self, times: dict[int, float]) -> Simulator:
-        return Simulator(self._graph([times] * len(self.devices), [d["kind"] for d in self.machine["devices"]]), self.machine)
+    def _simulator(self, times: Times) -> Simulator:
+        return Simulator(self._graph(times), self.machine)
 
-    def _graph(self, times: Sequence[dict[int, float]], kinds: Sequence[str]) -> Graph:
+    def _graph(self, times: Times) -> Graph:
         if self.file is None:
             raise Error("no module was given when the devices were calibrated, so there is no step to predict")
         nodes = [dict(node) for node in self.file["nodes"]]
-        for k in self.alone:
-            nodes[k]["us"] = {kind: round(us[k], 4) for kind, us in zip(kinds, times)}
+        for k in next(iter(times.values())):
+            nodes[k]["us"] = {kind: round(us[k], 4) for kind, us in times.items()}
         return Graph.parse({**self.file, "nodes": nodes}, "the calibrated step")
 
 
@@ -124,8 +128,10 @@ def _timeline(plan: Plan) -> list[tuple[int, int, float, float]]:
     return sorted(found, key=lambda f: f[2])
 
 
-def _shares_in_company(timeline: list[tuple[int, int, float, float]], count: int) -> dict[int, float]:
-    """Of each task: the share of its time during which the other devices work, in their mean."""
+def _shares_in_company(timeline: list[tuple[int, int, float, float]], sorts: Sequence[Any]) -> dict[int, float]:
+    """Of each task: the share of its time during which the other devices of the same sort work, in their mean. ``sorts`` has that of each
+    device."""
+    count = len(sorts)
     begins: list[list[float]] = [[] for _ in range(count)]
     ends: list[list[float]] = [[] for _ in range(count)]
     worked: list[list[float]] = [[0.0] for _ in range(count)]  # before the k-th task of a device
@@ -140,8 +146,8 @@ def _shares_in_company(timeline: list[tuple[int, int, float, float]], count: int
 
     shares = {}
     for node, device, begin, end in timeline:
-        if end > begin and count > 1:
-            others = [busy_until(d, end) - busy_until(d, begin) for d in range(count) if d != device]
+        others = [busy_until(d, end) - busy_until(d, begin) for d in range(count) if d != device and sorts[d] == sorts[device]]
+        if end > begin and others:
             shares[node] = sum(others) / len(others) / (end - begin)
     return shares
 
@@ -155,23 +161,56 @@ def calibrate(devices: Sequence[str], module: Optional[torch.nn.Module] = None, 
         result = stowage.optimize(found.graph, found.machine, tasks="placement,schedule")
         found.predict(result.plan)
 
-    ``copies`` as for :func:`place`. ``machine`` is one that was measured before, of the same devices: then only the ops are timed.
-    ``progress`` is called with a line for every part of the work.
+    Devices may be of several sizes and sorts. ``copies`` as for :func:`place`. ``machine`` is one that was measured before, of the same
+    devices: then only the ops are timed. ``progress`` is called with a line for every part of the work.
     """
     specs = parse_all([str(d) for d in devices])
-    if len({(spec.gpu is None, spec.sms, len(spec.cores)) for spec in specs}) > 1:
-        raise Error("devices of unequal size cannot be calibrated together yet; name shares, or cores, of one size")
     say = progress or (lambda line: None)
-    bench = _host_bench if specs[0].gpu is None else _cuda_bench
     if machine is None:
         say(f"measuring {', '.join(spec.name for spec in specs)}")
-        machine = bench.machine(specs, copies, name or "+".join(spec.name for spec in specs))
-    Machine(machine)  # what cannot be a machine file is said here
+        machine = _machine(specs, copies, name or "+".join(spec.name for spec in specs))
+    if len(Machine(machine)) != len(specs):  # what cannot be a machine file is said here
+        raise Error(f"the machine has {len(machine['devices'])} devices, and {len(specs)} are given")
     found = Calibration(machine, [spec.name for spec in specs], {}, {})
     if module is not None:
-        step = Step(module, args, kwargs, train, loss)
+        step = Step(module, args, kwargs, train, loss, are_mixed(specs))
         nodes = Nodes(step)
         found.file = nodes.opgraph(type(module).__name__)
         say(f"timing {len(nodes.fx)} ops of {type(module).__name__}")
-        found.alone, found.company = bench.times(nodes, specs)
+        found.alone, found.company = _times(nodes, specs, [device["kind"] for device in machine["devices"]])
     return found
+
+
+def _sorts(specs: Sequence[Spec], of_cpus: Any, of_gpus: Any) -> list[tuple[Any, list[int]]]:
+    """What belongs to each sort of device, and the devices."""
+    cpus, gpus = ([d for d, spec in enumerate(specs) if (spec.gpu is None) == is_cpu] for is_cpu in (True, False))
+    return [(own, here) for own, here in ((of_cpus, cpus), (of_gpus, gpus)) if here]
+
+
+def _machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
+    """The machine file of these devices."""
+    devices: list[dict[str, Any]] = [{}] * len(specs)
+    links: dict[tuple[int, int], dict[str, Any]] = {}
+    for bench, here in _sorts(specs, _host_bench, _cuda_bench):
+        own = [specs[d] for d in here]
+        for d, measured in zip(here, bench.devices(own)):
+            devices[d] = {"name": f"{d}:{specs[d].name}", **measured}
+        links.update({(here[a], here[b]): link for (a, b), link in bench.links(own, copies).items()})
+    if are_mixed(specs):
+        links.update(_cross_bench.links(specs))
+    rows = [{"from": devices[a]["name"], "to": devices[b]["name"], **links[a, b]} for a, b in sorted(links)]
+    return {"format": "machine", "version": 1, "name": name, "contention": "queue", "devices": devices, "links": rows}
+
+
+def _times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Times, Times]:
+    """Alone and in company. What CPUs do beside GPUs, and these beside CPUs, is not measured."""
+    alone: Times = {}
+    company: Times = {}
+    for times_of, here in _sorts(specs, _host_bench.times, _cuda_times.times):
+        for times, found in zip((alone, company), times_of(nodes, [specs[d] for d in here], [kinds[d] for d in here])):
+            times.update(found)
+    if are_mixed(specs):  # GPUs are given op by op, each of which takes the host a while
+        for kind, issued in _cross_bench.issue_times(nodes, specs, kinds).items():
+            for times in (alone, company):
+                times[kind] = {k: max(us, issued[k]) for k, us in times[kind].items()}
+    return alone, company

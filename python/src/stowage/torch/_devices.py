@@ -48,7 +48,7 @@ def parse(name: str) -> Spec:
 
 
 def parse_all(names: Sequence[str]) -> list[Spec]:
-    """The devices of this process, all of one sort and all there."""
+    """The devices of this process, all of them there."""
     specs = parse_ranks(names)
     for spec in specs:
         if spec.rank is not None:
@@ -58,14 +58,16 @@ def parse_all(names: Sequence[str]) -> list[Spec]:
 
 
 def parse_ranks(names: Sequence[str]) -> list[Spec]:
-    """The devices, all of one sort; :func:`check_here` looks whether they are there."""
+    """The devices; :func:`check_here` looks whether they are there."""
     specs = [parse(name) for name in names]
     if not specs:
         raise Error("no device is given")
-    kinds = {spec.gpu is None for spec in specs}
-    if len(kinds) > 1:
-        raise Error("a plan over CPUs and GPUs together cannot be run yet; name devices of one sort")
     return specs
+
+
+def are_mixed(specs: Sequence[Spec]) -> bool:
+    """CPUs and GPUs together."""
+    return len({spec.gpu is None for spec in specs}) > 1
 
 
 def check_here(specs: Sequence[Spec]) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 
 from .._graph import Graph
 from .._plan import Plan
 from ._devices import Spec
+from ._lanes import Lanes
 from ._program import Calls, Program, own_sources
 from ._trace import Nodes
 from ._workers import Workers, on_device
@@ -23,16 +24,20 @@ _WARM, _LEAST, _MOST = 4, 16, 80  # steps
 _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them
 
 
-def machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
-    """The machine file of these devices."""
-    measured = {len(spec.cores): _device(spec) for spec in specs}
+def devices(specs: Sequence[Spec]) -> list[dict[str, Any]]:
+    """What a machine file says of each."""
+    measured = {size: _device(spec) for size, spec in {len(spec.cores): spec for spec in specs}.items()}
     memory = _memory_bytes() // len(specs)
-    devices = [{"name": f"{k}:{spec.name}", "kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]}
-               for k, spec in enumerate(specs)]  # fmt: skip
-    latency, send, receive = _dependency(specs) if len(specs) > 1 else (0.0, 0.0, 0.0)
+    return [{"kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]} for spec in specs]
+
+
+def links(specs: Sequence[Spec], copies: bool) -> dict[tuple[int, int], dict[str, Any]]:
+    """What it says of the link from one to another. Nothing is copied, and threads hand values over alike, whatever cores they have."""
+    if len(specs) < 2:
+        return {}
+    latency, send, receive = dependency(specs[0], specs[1])
     link = {"bandwidth_bytes_per_s": 1e15, "latency_us": round(latency, 3), "send_us": round(send, 3), "receive_us": round(receive, 3)}
-    links = [{"from": a["name"], "to": b["name"], **link} for a in devices for b in devices if a is not b]
-    return {"format": "machine", "version": 1, "name": name, "contention": "queue", "devices": devices, "links": links}
+    return {(a, b): link for a in range(len(specs)) for b in range(len(specs)) if a != b}
 
 
 def _memory_bytes() -> int:
@@ -43,19 +48,19 @@ def _memory_bytes() -> int:
 def _device(spec: Spec) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         one = torch.zeros(1)
-        launch = _median_us(lambda: one.add_(1), 200)
+        launch = median_us(lambda: one.add_(1), 200)
         a = torch.randn(512, 512)
-        rate = 2 * 512**3 / (1e-6 * _median_us(lambda: a @ a, 15))
+        rate = 2 * 512**3 / (1e-6 * median_us(lambda: a @ a, 15))
         big = torch.empty(1 << 26, dtype=torch.uint8)
         target = torch.empty_like(big)
-        bandwidth = 2 * big.numel() / (1e-6 * _median_us(lambda: target.copy_(big), 7))
+        bandwidth = 2 * big.numel() / (1e-6 * median_us(lambda: target.copy_(big), 7))
         return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
                 "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
 
     return on_device(spec, work)
 
 
-def _median_us(run: Any, repeats: int) -> float:
+def median_us(run: Any, repeats: int) -> float:
     run()
     found = []
     for _ in range(repeats):
@@ -65,9 +70,9 @@ def _median_us(run: Any, repeats: int) -> float:
     return statistics.median(found)
 
 
-def _dependency(specs: Sequence[Spec]) -> tuple[float, float, float]:
-    """Latency, and what a dependency takes from its sender and its receiver: microseconds. Two threads hand a lock to and fro; a
-    release and an acquire that need not wait are timed by themselves."""
+def dependency(first: Spec, second: Spec) -> tuple[float, float, float]:
+    """Between the threads of two devices: latency, and what a dependency takes from its sender and its receiver, in microseconds. They
+    hand a lock to and fro; a release and an acquire that need not wait are timed by themselves."""
     there, back = threading.Lock(), threading.Lock()
     there.acquire()
     back.acquire()
@@ -87,54 +92,66 @@ def _dependency(specs: Sequence[Spec]) -> tuple[float, float, float]:
             back.acquire()
         return 1e6 * (time.perf_counter() - begin) / (2 * rounds)
 
-    other = threading.Thread(target=lambda: on_device(specs[1], answer), daemon=True)
+    other = threading.Thread(target=lambda: on_device(second, answer), daemon=True)
     other.start()
-    hop = on_device(specs[0], ask)
+    hop = on_device(first, ask)
     other.join()
     free = threading.Lock()
     free.acquire()
-    send = on_device(specs[0], lambda: _median_us(lambda: (free.release(), free.acquire()), 500)) / 2
+    send = on_device(first, lambda: median_us(lambda: (free.release(), free.acquire()), 500)) / 2
     return max(hop - 2 * send, 0.0), send, send
 
 
-def times(nodes: Nodes, specs: Sequence[Spec]) -> tuple[dict[int, float], dict[int, float]]:
-    """Microseconds of each op in place: in a step on one device, and in the same step on all of them at once, each on data of its own."""
-    steps = [_whole(nodes, spec) for spec in specs]
+def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
+    """Microseconds of each op in place, by kind: in a step on one device, and in the same step on all of them at once, each on data of
+    its own. Small devices have others beside them to the end: large ones run the step again and again meanwhile."""
+    steps = [whole_step(nodes, spec) for spec in specs]
     try:
-        alone = _in_place(steps[:1])
-        company = _in_place(steps) if len(steps) > 1 else alone
+        first = {kind: steps[list(kinds).index(kind)] for kind in kinds}
+        alone = {kind: _in_place([step], [kind], [1])[kind] for kind, step in first.items()}
+        totals = [sum(alone[kind].values()) for kind in kinds]
+        counts = [max(1, round(max(totals) / total)) for total in totals]
+        company = _in_place(steps, kinds, counts) if len(steps) > 1 else alone
     finally:
         for step in steps:
             step.close()
-    return alone, {k: max(us, alone[k]) for k, us in company.items()}
+    return alone, {kind: {k: max(us, alone[kind][k]) for k, us in each.items()} for kind, each in company.items()}
 
 
-def _whole(nodes: Nodes, spec: Spec) -> Workers:
-    """A whole step on one device, in the order of the trace."""
+def whole_step(nodes: Nodes, spec: Spec, lanes: Optional[Lanes] = None) -> Workers:
+    """A whole step on one device, in the order of the trace, whose calls are timed."""
     file = nodes.opgraph("step")
     graph = Graph.parse(file, "the traced step")
-    one = {"name": spec.name, "kind": "cpu1", "memory_bytes": 1 << 50, "launch_us": 1.0, "flops_per_s": {"f32": 1e11},
+    one = {"name": spec.name, "kind": "one", "memory_bytes": 1 << 50, "launch_us": 1.0, "flops_per_s": {"f32": 1e11},
            "bandwidth_bytes_per_s": 1e10, "efficiency": {}}  # fmt: skip
     plan = Plan(graph, {"format": "machine", "version": 1, "name": "one", "devices": [one], "links": []})
     plan.set_order(0, list(nodes.fx))
     sources = {(n, 0): value for n, value in own_sources(nodes.step, spec.torch).items()}
-    return Workers(Program(nodes, plan), [spec], Calls(nodes.step, [spec.torch], updates=True, rate=0.0), sources, timed=True)
+    calls = Calls(nodes.step, [spec.torch], updates=True, rate=0.0)
+    return Workers(Program(nodes, plan), [spec], calls, sources, timed=True, lanes=lanes)
 
 
-def _in_place(steps: Sequence[Workers]) -> dict[int, float]:
-    found: list[tuple[float, list[list[float]]]] = []  # of each repetition: its whole time, and the times of ops on each device
-    began = time.perf_counter()
-    while len(found) < _WARM + _LEAST or (len(found) < _MOST and time.perf_counter() - began < _LONG_ENOUGH):
+def _in_place(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[int]) -> dict[str, dict[int, float]]:
+    """All steps at once, each so many times while the slowest runs once."""
+    found: dict[str, list[tuple[float, list[float]]]] = {kind: [] for kind in kinds}  # of each run: its whole time, and that of each op
+    most, rounds, began = max(counts), 0, time.perf_counter()
+    while rounds < _WARM + _LEAST or (rounds < _MOST and time.perf_counter() - began < _LONG_ENOUGH):
         for step in steps:
             step.begin()
-        for step in steps:
-            step.end()
-        times = [list(step.seconds) for step in steps]
-        found.append((sum(map(sum, times)), times))
-    quiet = [times for _, all_times in quickest(found[_WARM:]) for times in all_times]
-    return {op: 1e6 * statistics.median(times) for op, times in zip(steps[0].timed_tasks, zip(*quiet))}
+        for turn in range(1, most + 1):
+            for step, kind, count in zip(steps, kinds, counts):
+                if turn * count // most > (turn - 1) * count // most:  # one more of its runs is due
+                    step.end()
+                    if rounds >= _WARM:
+                        found[kind].append((sum(step.seconds), list(step.seconds)))
+                    if turn < most:
+                        step.begin()
+        rounds += 1
+    tasks = steps[0].timed_tasks
+    quiet = {kind: [times for _, times in quickest(runs)] for kind, runs in found.items()}
+    return {kind: {op: 1e6 * statistics.median(times) for op, times in zip(tasks, zip(*runs))} for kind, runs in quiet.items()}
 
 
 def quickest(found: Sequence[Any]) -> list[Any]:
-    """The quickest quarter of what was repeated."""
+    """The quickest quarter of what was repeated: times, or pairs that begin with one."""
     return sorted(found, key=lambda f: f[0] if isinstance(f, tuple) else f)[: max(len(found) // 4, 1)]

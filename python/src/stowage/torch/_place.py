@@ -12,11 +12,13 @@ from .._graph import Graph
 from .._library import Error
 from .._plan import Path, Plan
 from .._search import Result
-from ._devices import Spec, check_here, parse_ranks
+from ._devices import Spec, are_mixed, check_here, parse_ranks
+from ._lanes import Lanes
 from ._program import Calls, Program, substitute
 from ._ranks import Ranks, are_needed, first_line
+from ._state import State
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step, _written, attribute
+from ._trace import RATE, Nodes, Step, _written
 from ._workers import Workers
 
 
@@ -32,14 +34,15 @@ def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices:
     ``plan`` is one for the graph of ``trace(module, *args, train=train, loss=loss)``, or its file; device k of its machine is
     ``devices[k]``: "cuda:0", "cuda:0/sm:64" (that many of a GPU's multiprocessors; needs cuda-bindings), or "cpu:0-3" (a thread
     on these cores). The module's parameters are moved to where the plan has them, and stay the module's: ``state_dict``
-    and optimizers go on working.
+    and optimizers go on working. A plan over CPUs and GPUs together is one for ``trace(..., portable=True)``.
 
     With ``train`` a call returns the loss and leaves the gradients of this step in ``.grad`` (those that were there are replaced);
     with ``update="sgd"`` it also updates the parameters in place, by ``rate`` (``step.rate`` may be set between steps).
     Without ``train`` it returns what the module returns. Inputs must have the shapes, types and other arguments of ``args``.
     What a call returns and leaves in ``.grad`` is overwritten by the next call; clone what is to be kept.
 
-    CUDA devices of one GPU run as one CUDA graph, unless ``captured`` is false. ``copies`` has values copied from device to
+    CUDA devices of one GPU run as one CUDA graph, unless ``captured`` is false; together with CPUs they are given op by op, each by a
+    thread of its own, and a call returns when all are through. ``copies`` has values copied from device to
     device even where they share a memory, as separate GPUs would. Random ops draw in an order of their own, so that dropout
     is another dropout than that of the module by itself.
 
@@ -68,9 +71,13 @@ class Placed:
         self.module, self.devices, self.train = module, [str(d) for d in devices], train
         self.specs = parse_ranks(self.devices)
         self._update = update
+        self._is_mixed = are_mixed(self.specs)
+        if self._is_mixed and are_needed(self.specs):
+            raise Error("CPUs and GPUs together run in one process; devices of several ranks must be of one sort, since gloo carries "
+                        "what CPUs have and NCCL what GPUs have")  # fmt: skip
         self._ranks = Ranks(self.specs, timeout) if are_needed(self.specs) else None
         try:
-            self._set_up(Step(module, args, kwargs, train, loss), tree_flatten((args, kwargs)), plan, rate, copies, captured)
+            self._set_up(Step(module, args, kwargs, train, loss, self._is_mixed), tree_flatten((args, kwargs)), plan, rate, copies, captured)
         except Exception as error:
             if self._ranks is not None:
                 self._ranks.refuse(error)
@@ -85,23 +92,21 @@ class Placed:
         self.plan = _checked(plan, self.graph, self.specs)
         self.program = Program(self.nodes, self.plan)
         _check_writes(self.program, self.specs, copies)
-        self._flat, self._spec = given
         places = [spec.torch if d in self._here else torch.device("cpu") for d, spec in enumerate(self.specs)]
         self._calls = Calls(step, places, self._update is not None, rate)
         if ranks is not None:
             ranks.carry(self.program, [] if self._update is None else list(self._calls.updates))
             ranks.agree(str(self.graph.fingerprint), self._decisions(), repr(self.devices), repr((self.train, self._update)))
-        if captured and ranks is None and len({spec.gpu for spec in self.specs}) > 1:
+        if captured and ranks is None and not self._is_mixed and len({spec.gpu for spec in self.specs}) > 1:
             raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
-        self._move_state()
-        self._expected = [(owner, name, tensor, tensor.data_ptr()) for m in module.modules() for owner in (m._parameters, m._buffers)
-                          for name, tensor in owner.items() if tensor is not None]  # fmt: skip
-        self._inputs = self._static_inputs(step)
-        sources = self._given = self._sources(step)
-        if self.specs[0].gpu is None:
-            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources, ranks=ranks)
+        self._state = State(module, self.program, self.specs, self._here, given)
+        sources = self._state.sources
+        if self._is_mixed or self.specs[0].gpu is None:
+            lanes = Lanes(self.specs, copies) if self._is_mixed else None
+            self.runner: Union[Streams, Workers] = Workers(self.program, self.specs, self._calls, sources, ranks=ranks, lanes=lanes)
         else:
-            self.runner = Streams(self.program, self.specs, self._calls, sources, copies, self._written(), captured and ranks is None, ranks)
+            written = self._state.written(self._update is not None)
+            self.runner = Streams(self.program, self.specs, self._calls, sources, copies, written, captured and ranks is None, ranks)
         self._output_spec = None if self.train else step.output_spec
 
     def _decisions(self) -> str:
@@ -112,7 +117,7 @@ class Placed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            self._fill(args, kwargs)
+            self._state.fill(args, kwargs)
         except BaseException as error:
             if self._ranks is not None:  # the others would wait for our part of the step
                 self._ranks.fail(error, first_line(error))
@@ -133,7 +138,7 @@ class Placed:
             return n
         if n in self.runner.values:
             return self.runner.values[n]
-        there = next((value for (m, _), value in self._given.items() if m is n), None)
+        there = next((value for (m, _), value in self._state.sources.items() if m is n), None)
         if there is not None:
             return there
         return n.target(*substitute(n.args, self._shown), **substitute(dict(n.kwargs), self._shown))
@@ -151,7 +156,7 @@ class Placed:
     def gather(self) -> None:
         """Brings the module's parameters and buffers up to date on every rank, from those that have them. All ranks must call it."""
         if self._ranks is not None:
-            state = [(tensor, self._ranks.of[home]) for tensor, home in self._state()]
+            state = [(tensor, self._ranks.of[home]) for tensor, home in self._state.tensors]
             self._ranks.gather(state)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -181,74 +186,6 @@ class Placed:
         count = sum(1 for _ in self.program.transfers)
         return f"<{type(self.module).__name__} on {', '.join(self.devices)}: {len(self.program.tasks)} ops, {count} transfers>"
 
-    # ---- what is there before a step ----
-
-    def _move_state(self) -> None:
-        """Parameters and buffers to their devices, as the module's own."""
-        with torch.no_grad():
-            for tensor, home in self._state():
-                if home in self._here and tensor.device != self.specs[home].torch:
-                    tensor.data = tensor.data.to(self.specs[home].torch)
-
-    def _state(self) -> list[tuple[torch.Tensor, int]]:
-        """Parameters and buffers, and the device of each."""
-        step = self.nodes.step
-        state = [*step.parameters.values(), *step.buffers.values()]
-        placeholders = [n for n in step.graph.nodes if n.op == "placeholder"]
-        return [(tensor, self.program.home[self.nodes.id[n]]) for tensor, n in zip(state, placeholders)]
-
-    def _static_inputs(self, step: Step) -> list[dict[torch.device, torch.Tensor]]:
-        """A tensor for each input on each kind of memory, which every call fills."""
-        places = dict.fromkeys(self.specs[d].torch for d in self._here)
-        return [{place: self._flat[k].detach().to(place, copy=True) for place in places} for k in step.tensors]
-
-    def _sources(self, step: Step) -> dict[tuple[Any, int], Any]:
-        state = [*step.parameters.values(), *step.buffers.values()]
-        found: dict[tuple[Any, int], Any] = {}
-        placeholders = [n for n in step.graph.nodes if n.op == "placeholder"]
-        for k, n in enumerate(placeholders):
-            for d in self._here:
-                if k >= len(state):
-                    found[n, d] = self._inputs[k - len(state)][self.specs[d].torch]
-                elif self.program.home[self.nodes.id[n]] == d:
-                    found[n, d] = state[k].detach()
-        for n in step.graph.nodes:
-            if n.op == "get_attr":
-                value = attribute(step.module, n.target)
-                for d in self._here:
-                    found[n, d] = value.to(self.specs[d].torch) if isinstance(value, torch.Tensor) else value
-        return found
-
-    def _written(self) -> list[torch.Tensor]:
-        """What a step changes: buffers, and with an update the parameters."""
-        step = self.nodes.step
-        trained = [step.parameters[name] for name in step.trained] if self._update is not None else []
-        return [*trained, *step.buffers.values()]
-
-    def _check_state(self) -> None:
-        """The module still has the tensors that the step computes with."""
-        for owner, name, tensor, pointer in self._expected:
-            if owner.get(name) is not tensor or tensor.data_ptr() != pointer:
-                raise Error(f"the module's {name} was replaced after the step was placed; place it again")
-
-    def _fill(self, args: tuple, kwargs: dict) -> None:
-        self._check_state()
-        flat, spec = tree_flatten((args, kwargs))
-        if spec != self._spec:
-            raise Error("the step was placed for other arguments; place it again for these")
-        step = self.nodes.step
-        for k, (given, traced) in enumerate(zip(flat, self._flat)):
-            if k not in step.tensors:
-                if given is not traced and given != traced:
-                    raise Error(f"argument {k} is {given!r} and was {traced!r} when the step was placed; place it again")
-                continue
-            if not isinstance(given, torch.Tensor) or given.shape != traced.shape or given.dtype != traced.dtype:
-                said = f"{tuple(given.shape)} of {given.dtype}" if isinstance(given, torch.Tensor) else type(given).__name__
-                raise Error(f"argument {k} is {said}; the step was placed for {tuple(traced.shape)} of {traced.dtype}: place it again")
-            for tensor in self._inputs[step.tensors.index(k)].values():
-                if tensor.data_ptr() != given.data_ptr():
-                    tensor.copy_(given, non_blocking=tensor.is_cuda)
-
 
 def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Plan:
     plan = plan.plan if isinstance(plan, Result) else plan
@@ -257,7 +194,8 @@ def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Pl
     if not isinstance(plan, Plan):
         plan = Plan.load(os.fspath(plan), graph)
     if plan.graph.fingerprint != graph.fingerprint:
-        raise Error(f"the plan is of another graph ({plan.graph.name}, {len(plan.graph)} nodes) than the module's step ({len(graph)} nodes)")
+        remedy = "; a plan over CPUs and GPUs is one for trace(..., portable=True)" if are_mixed(specs) else ""
+        raise Error(f"the plan is of another graph ({plan.graph.name}, {len(plan.graph)} nodes) than the module's step ({len(graph)} nodes){remedy}")
     if len(plan.machine) != len(specs):
         raise Error(f"the plan is for {len(plan.machine)} devices ({plan.machine.name}), and {len(specs)} are given")
     return plan

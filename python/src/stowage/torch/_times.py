@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Callable, Optional
 
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
 _GPUS = ("h200", "h100", "a100", "v100", "p100")
 _ENOUGH_S = 0.02  # of runs per op
@@ -58,10 +58,13 @@ class Clock:
             warnings.warn(f"{len(self._failed)} operators could not be measured and are modelled, such as {name}: {reason}", stacklevel=4)
 
 
-def made_up(n: Any) -> tuple[Callable[[], Any], torch.device, bool]:
-    """The call of an fx node on made-up tensors, where it runs, and whether it draws random numbers."""
+def made_up(n: Any, place: Optional[torch.device] = None) -> tuple[Callable[[], Any], torch.device, bool]:
+    """The call of an fx node on made-up tensors, where it runs (where it was traced, unless `place` is given), and whether it draws
+    random numbers."""
     rows, random = _index_bound(n), _random_state(n)
     args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda m: random[m] if m in random else _real(m.meta["val"], rows))
+    if place is not None:
+        args, kwargs = tree_map(lambda v: v.to(place) if isinstance(v, torch.Tensor) else place if isinstance(v, torch.device) else v, (args, kwargs))
     tensor = next((t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)), None)
     made = n.meta.get("val")
     device = tensor.device if tensor is not None else getattr(made, "device", torch.device("cpu"))

@@ -8,6 +8,7 @@ import re
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import flop_counter
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -33,7 +34,7 @@ _MOVES = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_stride
 
 def trace(module: torch.nn.Module, *args: Any, train: bool = True, measure: bool = False, loss: Optional[Callable[..., Any]] = None,
           name: Optional[str] = None, kind: Optional[str] = None, costs: Union[str, "os.PathLike[str]", None] = None,
-          **kwargs: Any) -> Graph:  # fmt: skip
+          portable: bool = False, **kwargs: Any) -> Graph:  # fmt: skip
     """The graph of one step of a module called with ``args`` and ``kwargs``.
 
     With ``train`` the step is forward, backward and a plain SGD update of every parameter that requires a gradient; else
@@ -46,10 +47,13 @@ def trace(module: torch.nn.Module, *args: Any, train: bool = True, measure: bool
     ``measure`` runs every op on the device that its tensors are on and adds the times, under ``kind`` (a kind of device as
     in machine files; without it, "h200" and the like from the name of the GPU, "cpu8" for eight threads). ``costs`` also
     writes them to a file for ``costs=`` of :func:`stowage.optimize` and ``--costs``.
+
+    With ``portable`` the step has only ops that CPUs and GPUs both have, which plans over both need: attention as matrix products
+    and a softmax, batch norm without cuDNN. A module with tensors on several devices is always traced so.
     """
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
-    step = Step(module, args, kwargs, train, loss)
+    step = Step(module, args, kwargs, train, loss, portable)
     nodes = Nodes(step)
     file = nodes.opgraph(name or type(module).__name__)
     if measure:
@@ -85,9 +89,10 @@ class Update(NamedTuple):
 
 
 class Step:
-    """The traced step: an fx graph, and what its placeholders and its outputs are."""
+    """The traced step: an fx graph, and what its placeholders and its outputs are. A ``portable`` one is traced as on a CPU."""
 
-    def __init__(self, module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, loss: Optional[Callable[..., Any]]) -> None:
+    def __init__(self, module: torch.nn.Module, args: tuple, kwargs: dict, train: bool, loss: Optional[Callable[..., Any]],
+                 portable: bool = False) -> None:  # fmt: skip
         self.parameters = dict(module.named_parameters())
         self.buffers = dict(module.named_buffers())
         flat, spec = tree_flatten((args, kwargs))
@@ -113,12 +118,12 @@ class Step:
             with torch.no_grad():
                 return [value], [None if g is None else p - RATE * g for p, g in zip(trained, gradients)]
 
-        inputs = self.inputs = [flat[k].detach() for k in self.tensors]
+        self.inputs = [flat[k].detach() for k in self.tensors]
+        given = [list(self.parameters.values()), list(self.buffers.values()), self.inputs]
+        portable = portable or len({tensor.device for tensors in given for tensor in tensors}) > 1
         try:
-            with _recurrent_steps(module):
-                traced = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
-                    list(self.parameters.values()), list(self.buffers.values()), inputs
-                )
+            with _recurrent_steps(module), _plain_attention() if portable else contextlib.nullcontext():
+                traced = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*(_on_cpu(given) if portable else given))
         except (Error, TypeError, ValueError):
             raise
         except Exception as error:  # whatever the module or the tracer raised
@@ -170,6 +175,27 @@ def _recurrent_steps(module: torch.nn.Module) -> Iterator[None]:
         torch._C._set_cudnn_enabled(cudnn)
         for hook in hooks:
             hook.remove()
+
+
+@contextlib.contextmanager
+def _plain_attention() -> Iterator[None]:
+    """Attention is traced as matrix products and a softmax: its fused forms are other ops on a CPU than on a GPU."""
+    sorts = [sort for sort in ("flash", "mem_efficient", "cudnn") if hasattr(torch.backends.cuda, f"enable_{sort}_sdp")]
+    before = {sort: getattr(torch.backends.cuda, f"{sort}_sdp_enabled")() for sort in [*sorts, "math"]}
+    for sort in before:
+        getattr(torch.backends.cuda, f"enable_{sort}_sdp")(sort == "math")
+    try:
+        yield
+    finally:
+        for sort, enabled in before.items():
+            getattr(torch.backends.cuda, f"enable_{sort}_sdp")(enabled)
+
+
+def _on_cpu(given: list[list[torch.Tensor]]) -> list[list[torch.Tensor]]:
+    """Fake tensors like these in the CPU's memory."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return [[torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="cpu", requires_grad=t.requires_grad) for t in tensors]
+                for tensors in given]  # fmt: skip
 
 
 def _plain(out: Any) -> Any:

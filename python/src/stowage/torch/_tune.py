@@ -69,7 +69,7 @@ def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int 
     with other seeds and with beliefs around the corrected one, so that the plans differ. ``budget`` is that of one search. The
     module's parameters and buffers are as before when it returns.
     """
-    if len({spec.gpu for spec in parse_all([str(d) for d in devices])}) > 1:
+    if len({spec.gpu for spec in parse_all([str(d) for d in devices])} - {None}) > 1:
         raise Error("plans over several GPUs cannot be tuned yet: the module would have to be traced on all of them")
     found = calibration or calibrate(devices, module, *args, train=train, loss=loss, copies=copies, progress=progress, **kwargs)
 
@@ -156,7 +156,8 @@ class _Tuning:
     def _believed(self, belief: Belief) -> Calibration:
         links = [{**link, **{key: link[key] * belief.charges for key in ("send_us", "receive_us") if key in link}}
                  for link in self.calibration.machine["links"]]  # fmt: skip
-        company = {k: us + belief.company * (self.calibration.company[k] - us) for k, us in self.calibration.alone.items()}
+        company = {kind: {k: us + belief.company * (self.calibration.company[kind][k] - us) for k, us in alone.items()}
+                   for kind, alone in self.calibration.alone.items()}  # fmt: skip
         return dataclasses.replace(self.calibration, machine={**self.calibration.machine, "links": links}, company=company)
 
     def _predicted(self, plan: Plan, belief: Belief) -> float:

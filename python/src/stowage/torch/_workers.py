@@ -1,10 +1,8 @@
-"""Runs a program on CPU devices: a thread for each, pinned to its cores, that calls its ops one after the other. Values go by
-reference: the devices of a process share the memory; each device of another process has a thread here that takes in what it sends.
-A device's part of the program is written out as one straight function, since with small ops an interpreter of tasks would take as
-long as the ops."""
+"""Runs a program on CPU devices, or on CPUs and GPUs together: a thread for each that calls its ops one after the other. That of a CPU is
+pinned to its cores; that of a GPU issues the ops on a stream (_lanes.py). Values go by reference where devices share a memory; each
+device of another process has a thread here that takes in what it sends."""
 from __future__ import annotations
 
-import functools
 import os
 import queue
 import threading
@@ -16,15 +14,15 @@ import torch
 
 from .._library import Error
 from ._devices import Spec
-from ._program import Program, Task, Transfer, substitute
+from ._lanes import Lanes
+from ._program import Program
 from ._ranks import Ranks
-from ._trace import attribute
-
-Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]
+from ._writer import Call, Writer
 
 
 class _Worker(threading.Thread):
-    """A thread on the cores of one device, which runs what it is given. A device without cores is not here: its thread only receives."""
+    """A thread on the cores of one device, which runs what it is given. A device without cores is a GPU, or not here:
+    then its thread only receives."""
 
     def __init__(self, spec: Spec, over: "queue.SimpleQueue[_Worker]") -> None:
         super().__init__(name=f"stowage {spec.name}", daemon=True)
@@ -71,17 +69,17 @@ class _Worker(threading.Thread):
 
 
 class Workers:
-    """One step on pinned threads. ``sources`` as in Streams. With ``ranks`` it runs the devices of this process alone."""
+    """One step on threads. ``sources`` as in Streams. With ``ranks`` it runs the devices of this process alone; ``lanes`` has its GPUs."""
 
     def __init__(self, program: Program, specs: Sequence[Spec], call: Call, sources: dict[tuple[Any, int], Any], timed: bool = False,
-                 ranks: Optional[Ranks] = None) -> None:  # fmt: skip
-        self.program, self.specs, self._ranks = program, specs, ranks
+                 ranks: Optional[Ranks] = None, lanes: Optional[Lanes] = None) -> None:  # fmt: skip
+        self.program, self.specs, self._ranks, self._lanes = program, specs, ranks, lanes
         self.values: dict[Any, Any] = {}
         self.seconds: list[float] = []  # of each task, in the order of `timed_tasks`, after a timed run
         self._over: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._locks: list[threading.Lock] = []
         self._failure: Optional[tuple[str, BaseException]] = None  # of this step: what came first, and its cause
-        writer = _Writer(program, call, sources, timed, self._locks, ranks)
+        writer = Writer(program, call, sources, timed, self._locks, ranks, lanes)
         self._box = writer.names["box"]  # values between devices
         here = [d for d in range(len(specs)) if ranks is None or ranks.is_mine(d)]
         self.timed_tasks = [task.id for d in here for task in program.of(d)]
@@ -103,6 +101,8 @@ class Workers:
         if self._ranks is not None and self._ranks.failure:
             raise Error(self._ranks.failure)
         started = 0
+        if self._lanes is not None:
+            self._lanes.begin()
         try:
             for worker, function in zip(self._workers, self._functions):
                 worker.begin(function)
@@ -130,6 +130,8 @@ class Workers:
             raise Error(said) from error
         self.values = {n: value for w in self._workers for n, value in w.result[0].items()}
         self.seconds = [s for w in self._workers for s in w.result[1]]
+        if self._lanes is not None:
+            self._lanes.end()
 
     def times(self, runs: int) -> list[float]:
         """Seconds of each of so many steps, from the first device's begin to the last one's end."""
@@ -163,8 +165,7 @@ class Workers:
                 continue
             left -= 1
             if worker.error is not None:
-                said = str(worker.error).split("\n")[0] or repr(worker.error)
-                self._stop(f"the step failed on {worker.spec.name}: {said}", worker.error)
+                self._stop(_told(worker), worker.error)
         if interrupt is not None:
             raise interrupt
 
@@ -179,8 +180,17 @@ class Workers:
         """For the next step: every lock is closed, and nothing is on its way."""
         self._failure = None
         self._box.clear()
+        if self._lanes is not None:
+            self._lanes.end()
         for lock in self._locks:
             lock.acquire(blocking=False)
+
+
+def _told(worker: _Worker) -> str:
+    said = str(worker.error).split("\n")[0] or repr(worker.error)
+    if isinstance(worker.error, torch.cuda.OutOfMemoryError):
+        return f"the step does not fit into the memory of {worker.spec.name}: {said}"
+    return f"the step failed on {worker.spec.name}: {said}"
 
 
 def _dismiss(workers: Sequence[_Worker]) -> None:
@@ -206,180 +216,3 @@ def _open(lock: threading.Lock) -> None:
         lock.release()
     except RuntimeError:  # it is open
         pass
-
-
-class _Writer:
-    """Writes the function of each device: lines of Python over names v12 (the value of node 12), f12 (its function) and l3 (a lock
-    that is open once a value is there)."""
-
-    def __init__(self, program: Program, call: Call, sources: dict[tuple[Any, int], Any], timed: bool, locks: list[Any],
-                 ranks: Optional[Ranks]) -> None:  # fmt: skip
-        self.program, self.call, self.sources, self.timed, self.ranks = program, call, sources, timed, ranks
-        self.names: dict[str, Any] = {"now": time.perf_counter, "box": {}}
-        self._locks = locks
-        self._arrival: dict[Any, int] = {}  # transfer, or (task, device that waits for it) -> lock
-        self._waiting: dict[int, list[int]] = {}  # task -> locks of those that wait for it
-        for task in (task for task in program.tasks if self._is_here(task.device)):
-            for transfer in task.receives:
-                if self._comes_later(transfer):
-                    self._add_lock(transfer)
-            for k in self._waits(task):
-                self._add_lock((k, task.id))
-                self._waiting.setdefault(k, []).append(self._arrival[k, task.id])
-
-    def _is_here(self, device: int) -> bool:
-        return self.ranks is None or self.ranks.is_mine(device)
-
-    def _comes_later(self, transfer: Transfer) -> bool:
-        """Whether the value is not there before the step."""
-        return transfer.producer is not None or not self._is_here(transfer.source)
-
-    def _waits(self, task: Task) -> list[int]:
-        """Those of this process; _ranks.py says why no others are needed."""
-        return [k for k in task.waits if self._is_here(self.program.by_id[k].device)]
-
-    def _add_lock(self, key: Any) -> None:
-        lock = threading.Lock()
-        lock.acquire()
-        self._arrival[key] = len(self._locks)
-        self.names[f"l{len(self._locks)}"] = lock
-        self._locks.append(lock)
-
-    def function(self, device: int) -> Callable[[], Any]:
-        tasks = self.program.of(device)
-        names = dict(self.names)
-        lines = ["def run():", "    times = []"]
-        for k, value in self._sources_of(tasks, device):
-            names[f"s{k}"] = value
-            lines.append(f"    v{k} = s{k}")
-        lines += ["    " + line for line in self._messages(None, device, names)]
-        for task in tasks:
-            lines += ["    " + line for line in self._task(task, names)]
-        mine = [n for n in self.program.outputs if self._made_here(n, tasks)]
-        names.update({f"n{self.program.nodes.id[n]}": n for n in mine})
-        lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times")
-        exec(compile("\n".join(lines), f"<the part of device {device}>", "exec"), names)  # lines of our own making
-        return names["run"]
-
-    def receiver(self, device: int) -> Callable[[], Any]:
-        """Takes in what a device of another rank sends, for all who read it here."""
-        ranks, box, locks = self.ranks, self.names["box"], self._locks
-        messages = ranks.receives()[device]  # type: ignore[union-attr]
-        readers = {m: [self._arrival[transfer] for transfer in m.transfers] for m in messages}
-
-        def run() -> Any:
-            outputs = {}
-            for message, value in ranks.arrivals(messages):  # type: ignore[union-attr]
-                for lock in readers[message]:
-                    box[lock] = value
-                    locks[lock].release()
-                if message.is_output:
-                    outputs[message.node] = value
-            return outputs, []
-
-        return run
-
-    def _made_here(self, n: Any, tasks: list[Task]) -> bool:
-        return any(task.node is n or n in task.views or n in task.results for task in tasks)
-
-    def _sources_of(self, tasks: list[Task], device: int) -> list[tuple[int, Any]]:
-        """What is there before the step: inputs and constants, and parameters wherever they are read."""
-        found = {}
-        for task in tasks:
-            for transfer in task.receives:
-                if not self._comes_later(transfer):
-                    found[transfer.node] = None
-            for n in [task.node, *task.views]:
-                for m in n.all_input_nodes:
-                    if (m, device) in self.sources:
-                        found[m] = None
-        return [(self.program.nodes.id[n], self._source(n, device)) for n in found]
-
-    def _source(self, n: Any, device: int) -> Any:
-        """A source, or a view of one that was sent instead of it."""
-        if (n, device) in self.sources:
-            return self.sources[n, device]
-        if n.op != "call_function":
-            return self.sources[n, self.program.home[self.program.nodes.id[n]]]
-        real = lambda m: self._source(m, device) if isinstance(m, torch.fx.Node) else m  # noqa: E731
-        return n.target(*substitute(n.args, real), **substitute(n.kwargs, real))
-
-    def _task(self, task: Task, names: dict[str, Any]) -> list[str]:
-        ids = self.program.nodes.id
-        lines = []
-        for k in self._waits(task):
-            lines.append(f"l{self._arrival[k, task.id]}.acquire()")
-        for transfer in task.receives:
-            if self._comes_later(transfer):
-                lock = self._arrival[transfer]
-                lines.append(f"l{lock}.acquire(); v{ids[transfer.node]} = box.pop({lock})")
-        if self.timed:
-            lines.append("began = now()")
-        lines += [self._view(n, names) for n in task.views]
-        function, args, kwargs = self.call(task)
-        names[f"f{task.id}"] = function
-        lines.append(f"v{task.id} = f{task.id}({self._arguments(task.id, args, kwargs, names)})")
-        lines += [self._view(n, names) for n in task.results]
-        lines += self._messages(task, task.device, names)  # first: who gets the value here may write it in place
-        for transfer in (t for t in task.sends if self._is_here(t.target)):
-            lock = self._arrival[transfer]
-            lines.append(f"box[{lock}] = {self._expression(transfer.node, transfer.producer, names)}; l{lock}.release()")
-        lines += [f"l{lock}.release()" for lock in self._waiting.get(task.id, ())]
-        if task.frees:
-            lines.append("del " + ", ".join(f"v{ids[n]}" for n in task.frees))
-        if self.timed:
-            lines.append("times.append(now() - began)")
-        return lines
-
-    def _view(self, n: Any, names: dict[str, Any]) -> str:
-        k = self.program.nodes.id[n]
-        names[f"f{k}"] = n.target
-        return f"v{k} = f{k}({self._arguments(k, n.args, n.kwargs, names)})"
-
-    def _messages(self, task: Optional[Task], device: int, names: dict[str, Any]) -> list[str]:
-        """What goes to other ranks behind a task, or before the first one."""
-        lines = []
-        for m in self.ranks.sends(task.id if task is not None else None) if self.ranks is not None else ():
-            if m.source != device:
-                continue
-            value = f"v{self.program.nodes.id[m.node]}"
-            if task is None:
-                names[value := f"m{m.tag}"] = self._source(m.node, device)
-            elif m.node not in task.views:
-                value = self._expression(m.node, m.producer, names)
-            names[f"send{m.tag}"] = functools.partial(self.ranks.send, m)  # type: ignore[union-attr]
-            lines.append(f"send{m.tag}({value})")
-        return lines
-
-    def _expression(self, n: Any, producer: Optional[int], names: dict[str, Any]) -> str:
-        """The value to send; a view of what was just made is made for the receiver."""
-        k = self.program.nodes.id[n]
-        if k == producer or n.op != "call_function":
-            return f"v{k}"
-        names[f"f{k}"] = n.target
-        inner = {m: self._expression(m, producer, names) for m in n.all_input_nodes if m in self.program.nodes.id}
-        return f"f{k}({self._arguments(k, n.args, n.kwargs, names, inner)})"
-
-    def _arguments(self, k: int, args: tuple, kwargs: dict, names: dict[str, Any], inner: Optional[dict[Any, str]] = None) -> str:
-        """Arguments as text. What has no plain spelling becomes a name."""
-        def spell(value: Any) -> str:
-            if isinstance(value, torch.fx.Node):
-                if inner is not None and value in inner:
-                    return inner[value]
-                if value not in self.program.nodes.id:  # an attribute that is no tensor
-                    return constant(attribute(self.program.nodes.step.module, value.target))
-                return f"v{self.program.nodes.id[value]}"
-            if isinstance(value, (list, tuple)):
-                inside = ", ".join(spell(v) for v in value)
-                return f"[{inside}]" if isinstance(value, list) else f"({inside},)" if value else "()"
-            if value is None or isinstance(value, (bool, int, str)):
-                return repr(value)
-            return constant(value)
-
-        def constant(value: Any) -> str:
-            name = f"c{k}_{sum(key.startswith(f'c{k}_') for key in names)}"
-            names[name] = value
-            return name
-
-        return ", ".join([*(spell(a) for a in args), *(f"{key}={spell(a)}" for key, a in kwargs.items())])
-

@@ -1,0 +1,96 @@
+"""Small benchmarks of what CPUs and GPUs together add to either: values that go from one memory to the other, and GPUs that a thread
+gives op by op (_lanes.py, whose own ways are timed here)."""
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, Callable, Sequence
+
+import torch
+
+from ._cuda_bench import SIZES, bandwidth_table
+from ._devices import Spec
+from ._host_bench import dependency, whole_step
+from ._lanes import Lane, Lanes
+from ._trace import Nodes
+from ._workers import on_device
+
+_WARM, _REPEATS = 4, 15
+
+
+def links(specs: Sequence[Spec]) -> dict[tuple[int, int], dict[str, Any]]:
+    """What a machine file says of the links between CPUs and GPUs. All CPUs reach a GPU alike, and all of its shares."""
+    cpus = [d for d, spec in enumerate(specs) if spec.gpu is None]
+    gpus = [d for d, spec in enumerate(specs) if spec.gpu is not None]
+    known: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = {}
+    found = {}
+    for g in gpus:
+        gpu = specs[g].gpu
+        if gpu not in known:
+            known[gpu] = _both_ways(specs[cpus[0]], specs[g])
+        for c in cpus:
+            found[c, g], found[g, c] = known[gpu]
+    return found
+
+
+def _both_ways(cpu: Spec, gpu: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """To the GPU, and from it. The thread of the GPU begins all copies, which is what they take from it; a CPU only hands a value over, or
+    takes it."""
+    hop, give, take = dependency(cpu, gpu)
+    lanes = Lanes([gpu], copies=False)
+    lane = lanes.get(0)
+    assert lane is not None
+    lanes.begin()
+    to_gpu, from_gpu = on_device(gpu, lambda: lane.run(lambda: _copies(lane, lanes)))
+    return (_link(to_gpu, hop, send=give, receive=min(issued for issued, _ in to_gpu)),
+            _link(from_gpu, hop, send=min(issued for issued, _ in from_gpu), receive=take))  # fmt: skip
+
+
+def _link(copies: Sequence[tuple[float, float]], hop: float, send: float, receive: float) -> dict[str, Any]:
+    whole = [us for _, us in copies]
+    issued = copies[0][0]  # it stands among the charges already
+    return {"bandwidth_bytes_per_s": bandwidth_table(whole), "latency_us": round(hop + max(whole[0] - issued, 0.0), 3),
+            "send_us": round(send, 3), "receive_us": round(receive, 3)}  # fmt: skip
+
+
+def _copies(lane: Lane, lanes: Lanes) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """For each size what it takes to begin a copy, and until it is there: microseconds, to the GPU and from it."""
+    to_gpu, from_gpu = [], []
+    for size in SIZES:
+        here, there = torch.zeros(size, dtype=torch.uint8), torch.zeros(size, dtype=torch.uint8, device=lane.device)
+        lane.stream.synchronize()  # it fills them
+        arrived = torch.cuda.Event()
+        to_gpu.append(_timed(lambda: lane.copied_in(here, None, arrived), arrived, lanes))  # noqa: B023
+        from_gpu.append(_timed(lambda: lane.copied_out(there, None, arrived), arrived, lanes))  # noqa: B023
+    return to_gpu, from_gpu
+
+
+def _timed(copy: Callable[[], Any], arrived: Any, lanes: Lanes) -> tuple[float, float]:
+    found = []
+    for _ in range(_WARM + _REPEATS):
+        begin = time.perf_counter()
+        copy()
+        issued = time.perf_counter()
+        arrived.synchronize()
+        found.append((1e6 * (issued - begin), 1e6 * (time.perf_counter() - begin)))
+        lanes.end()
+    return statistics.median(f[0] for f in found[_WARM:]), statistics.median(f[1] for f in found[_WARM:])
+
+
+def issue_times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> dict[str, dict[int, float]]:
+    """Microseconds that the thread of a GPU takes to issue each op, by kind. No op takes less, however short its kernels are."""
+    found: dict[str, dict[int, float]] = {}
+    for spec, kind in zip(specs, kinds):
+        if spec.gpu is None or kind in found:
+            continue
+        step = whole_step(nodes, spec, Lanes([spec], copies=False))
+        try:
+            runs = []
+            for k in range(_WARM + _REPEATS):
+                step.run()
+                if k >= _WARM:
+                    runs.append(step.seconds)
+        finally:
+            step.close()
+        found[kind] = {op: 1e6 * statistics.median(times) for op, times in zip(step.timed_tasks, zip(*runs))}
+    return found
