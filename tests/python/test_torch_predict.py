@@ -186,9 +186,14 @@ class Measuring(unittest.TestCase):
 
         steps = [Counted(8.0), Counted(2.0), Counted(3.0)]
         found = _host_bench._in_place(steps, ["slow", "fast", "middle"], [1, 4, 3])
-        runs = _host_bench._WARM + _host_bench._REPEATS
+        runs = steps[0].begun
+        self.assertGreaterEqual(runs, _host_bench._WARM + _host_bench._LEAST)
         self.assertEqual([(step.begun, step.running) for step in steps], [(runs, False), (4 * runs, False), (3 * runs, False)])
         self.assertEqual(found, {"slow": {7: 8e6}, "fast": {7: 2e6}, "middle": {7: 3e6}})
+
+    def test_the_quickest_quarter_counts(self):
+        self.assertEqual(_host_bench.quickest([5.0, 1.0, 9.0, 2.0, 7.0, 8.0, 6.0, 3.0]), [1.0, 2.0])
+        self.assertEqual(_host_bench.quickest([(3.0, "c"), (1.0, "a"), (2.0, "b")]), [(1.0, "a")])
 
     def test_cpus_and_gpus_are_calibrated_together(self):
         measured = {"kind": "gpu", "memory_bytes": 1 << 30, "launch_us": 1.0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12,
