@@ -23,8 +23,8 @@ from .._plan import Path, Plan
 from .._search import optimize
 from .._simulate import Evaluation, Simulator
 from .._text import parse_seconds
-from . import _cuda_bench, _host_bench
-from ._devices import Spec, parse_all
+from . import _cuda_bench, _host_bench, _process_bench
+from ._devices import are_processes, parse_measured
 from ._trace import Nodes, Step
 
 Progress = Optional[Callable[[str], None]]
@@ -155,14 +155,17 @@ def calibrate(devices: Sequence[str], module: Optional[torch.nn.Module] = None, 
         result = stowage.optimize(found.graph, found.machine, tasks="placement,schedule")
         found.predict(result.plan)
 
+    CPU devices of several ranks, one in each (``["cpu:0@0", "cpu:1@1"]``), are measured in processes that this function starts; call it
+    in one process, and give the plan to all.
+
     ``copies`` as for :func:`place`. ``machine`` is one that was measured before, of the same devices: then only the ops are timed.
     ``progress`` is called with a line for every part of the work.
     """
-    specs = parse_all([str(d) for d in devices])
+    specs = parse_measured([str(d) for d in devices])
     if len({(spec.gpu is None, spec.sms, len(spec.cores)) for spec in specs}) > 1:
         raise Error("devices of unequal size cannot be calibrated together yet; name shares, or cores, of one size")
     say = progress or (lambda line: None)
-    bench = _host_bench if specs[0].gpu is None else _cuda_bench
+    bench = _cuda_bench if specs[0].gpu is not None else _process_bench if are_processes(specs) else _host_bench
     if machine is None:
         say(f"measuring {', '.join(spec.name for spec in specs)}")
         machine = bench.machine(specs, copies, name or "+".join(spec.name for spec in specs))

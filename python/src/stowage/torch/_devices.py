@@ -52,9 +52,26 @@ def parse_all(names: Sequence[str]) -> list[Spec]:
     specs = parse_ranks(names)
     for spec in specs:
         if spec.rank is not None:
-            raise Error(f"'{spec.name}' names a rank, and only place runs devices of several ranks; name devices of this process")
+            raise Error(f"'{spec.name}' names a rank, and only place and calibrate take devices of several ranks; name devices of this process")
     check_here(specs)
     return specs
+
+
+def parse_measured(names: Sequence[str]) -> list[Spec]:
+    """Devices of this machine: all of one process, or CPUs each of which is in a process of its own."""
+    specs = parse_ranks(names)
+    check_here(specs)
+    ranks = {spec.rank for spec in specs}
+    if len(ranks) > 1 and (len(ranks) < len(specs) or None in ranks):
+        raise Error("devices of which some are in one process and some in others cannot be calibrated together; give each a rank of its own, or none")
+    if len(ranks) > 1 and specs[0].gpu is not None:
+        raise Error(f"'{specs[-1].name}' names a rank; GPUs of several processes cannot be calibrated yet")
+    return specs
+
+
+def are_processes(specs: Sequence[Spec]) -> bool:
+    """Whether each device is in a process of its own."""
+    return len({spec.rank for spec in specs}) > 1
 
 
 def parse_ranks(names: Sequence[str]) -> list[Spec]:

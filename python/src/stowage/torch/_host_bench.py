@@ -11,12 +11,10 @@ from typing import Any, Sequence
 
 import torch
 
-from .._graph import Graph
-from .._plan import Plan
 from ._devices import Spec
-from ._program import Calls, Program, own_sources
+from ._shared import memory_bytes
 from ._trace import Nodes
-from ._workers import Workers, on_device
+from ._workers import Workers, on_device, whole_step
 
 _WARM, _REPEATS = 4, 15  # steps
 
@@ -24,7 +22,7 @@ _WARM, _REPEATS = 4, 15  # steps
 def machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
     """The machine file of these devices."""
     measured = {len(spec.cores): _device(spec) for spec in specs}
-    memory = _memory_bytes() // len(specs)
+    memory = memory_bytes() // len(specs)
     devices = [{"name": f"{k}:{spec.name}", "kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]}
                for k, spec in enumerate(specs)]  # fmt: skip
     latency, send, receive = _dependency(specs) if len(specs) > 1 else (0.0, 0.0, 0.0)
@@ -33,27 +31,24 @@ def machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
     return {"format": "machine", "version": 1, "name": name, "contention": "queue", "devices": devices, "links": links}
 
 
-def _memory_bytes() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-
-
 def _device(spec: Spec) -> dict[str, Any]:
-    def work() -> dict[str, Any]:
-        one = torch.zeros(1)
-        launch = _median_us(lambda: one.add_(1), 200)
-        a = torch.randn(512, 512)
-        rate = 2 * 512**3 / (1e-6 * _median_us(lambda: a @ a, 15))
-        big = torch.empty(1 << 26, dtype=torch.uint8)
-        target = torch.empty_like(big)
-        bandwidth = 2 * big.numel() / (1e-6 * _median_us(lambda: target.copy_(big), 7))
-        return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
-                "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
-
-    return on_device(spec, work)
+    return on_device(spec, rates)
 
 
-def _median_us(run: Any, repeats: int) -> float:
+def rates() -> dict[str, Any]:
+    """What the cores that this thread is on come to."""
+    one = torch.zeros(1)
+    launch = median_us(lambda: one.add_(1), 200)
+    a = torch.randn(512, 512)
+    rate = 2 * 512**3 / (1e-6 * median_us(lambda: a @ a, 15))
+    big = torch.empty(1 << 26, dtype=torch.uint8)
+    target = torch.empty_like(big)
+    bandwidth = 2 * big.numel() / (1e-6 * median_us(lambda: target.copy_(big), 7))
+    return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
+            "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
+
+
+def median_us(run: Any, repeats: int) -> float:
     run()
     found = []
     for _ in range(repeats):
@@ -91,7 +86,7 @@ def _dependency(specs: Sequence[Spec]) -> tuple[float, float, float]:
     other.join()
     free = threading.Lock()
     free.acquire()
-    send = on_device(specs[0], lambda: _median_us(lambda: (free.release(), free.acquire()), 500)) / 2
+    send = on_device(specs[0], lambda: median_us(lambda: (free.release(), free.acquire()), 500)) / 2
     return max(hop - 2 * send, 0.0), send, send
 
 
@@ -108,15 +103,8 @@ def times(nodes: Nodes, specs: Sequence[Spec]) -> tuple[dict[int, float], dict[i
 
 
 def _whole(nodes: Nodes, spec: Spec) -> Workers:
-    """A whole step on one device, in the order of the trace."""
-    file = nodes.opgraph("step")
-    graph = Graph.parse(file, "the traced step")
-    one = {"name": spec.name, "kind": "cpu1", "memory_bytes": 1 << 50, "launch_us": 1.0, "flops_per_s": {"f32": 1e11},
-           "bandwidth_bytes_per_s": 1e10, "efficiency": {}}  # fmt: skip
-    plan = Plan(graph, {"format": "machine", "version": 1, "name": "one", "devices": [one], "links": []})
-    plan.set_order(0, list(nodes.fx))
-    sources = {(n, 0): value for n, value in own_sources(nodes.step, spec.torch).items()}
-    return Workers(Program(nodes, plan), [spec], Calls(nodes.step, [spec.torch], updates=True, rate=0.0), sources, timed=True)
+    program, calls, sources = whole_step(nodes, spec)
+    return Workers(program, [spec], calls, sources, timed=True)
 
 
 def _in_place(steps: Sequence[Workers]) -> dict[int, float]:

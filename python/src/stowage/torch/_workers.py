@@ -1,10 +1,10 @@
 """Runs a program on CPU devices: a thread for each, pinned to its cores, that calls its ops one after the other. Values go by
-reference: the devices of a process share the memory; each device of another process has a thread here that takes in what it sends.
+reference: the devices of a process share the memory. What another process leaves in memory that is shared is waited for where it is
+needed; each device of another process that sends through a connection has a thread here that takes in what it sends.
 A device's part of the program is written out as one straight function, since with small ops an interpreter of tasks would take as
 long as the ops."""
 from __future__ import annotations
 
-import functools
 import os
 import queue
 import threading
@@ -14,11 +14,13 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 
+from .._graph import Graph
 from .._library import Error
+from .._plan import Plan
 from ._devices import Spec
-from ._program import Program, Task, Transfer, substitute
+from ._program import Calls, Program, Task, Transfer, own_sources, substitute
 from ._ranks import Ranks
-from ._trace import attribute
+from ._trace import Nodes, attribute
 
 Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]
 
@@ -83,13 +85,16 @@ class Workers:
         self._failure: Optional[tuple[str, BaseException]] = None  # of this step: what came first, and its cause
         writer = _Writer(program, call, sources, timed, self._locks, ranks)
         self._box = writer.names["box"]  # values between devices
+        self._threads = torch.get_num_threads()
         here = [d for d in range(len(specs)) if ranks is None or ranks.is_mine(d)]
         self.timed_tasks = [task.id for d in here for task in program.of(d)]
+        self._devices_here = len(here)
         self._functions = [writer.function(d) for d in here]
         self._workers = [_Worker(specs[d], self._over) for d in here]
         for d in ranks.receives() if ranks is not None else ():
             self._functions.append(writer.receiver(d))
             self._workers.append(_Worker(Spec(specs[d].name), self._over))
+        self.began = self.ended = 0.0  #: of the last step, by time.perf_counter
         self._end = weakref.finalize(self, _dismiss, self._workers)  # also where nobody calls close()
 
     def run(self) -> None:
@@ -98,10 +103,10 @@ class Workers:
         self.end()
 
     def begin(self) -> None:
-        if not self._workers:
+        if not self._end.alive:
             raise Error("the step was closed")
-        if self._ranks is not None and self._ranks.failure:
-            raise Error(self._ranks.failure)
+        if self._ranks is not None:
+            self._ranks.begin()
         started = 0
         try:
             for worker, function in zip(self._workers, self._functions):
@@ -114,29 +119,43 @@ class Workers:
             raise
 
     def end(self) -> None:
+        arrived: dict[Any, Any] = {}
         try:
             self._join(len(self._workers))
+            if self._ranks is not None and self._failure is None:
+                arrived = self._from_ranks()
         except KeyboardInterrupt:
             self._reset()
             raise
-        if self._ranks is not None and self._failure is None:
-            try:
-                self._ranks.settle()
-            except Error as error:
-                self._stop(str(error), error)
         if self._failure is not None:
             said, error = self._failure
             self._reset()
             raise Error(said) from error
-        self.values = {n: value for w in self._workers for n, value in w.result[0].items()}
+        self.values = {**arrived, **{n: value for w in self._workers for n, value in w.result[0].items()}}
         self.seconds = [s for w in self._workers for s in w.result[1]]
+        self.began = min((w.began for w in self._workers), default=time.perf_counter())
+        self.ended = time.perf_counter() if arrived else max((w.ended for w in self._workers), default=self.began)
+
+    def _from_ranks(self) -> dict[Any, Any]:
+        """Values that the step returns and that other ranks have left in memory. Nothing of ours is on its way any more, either."""
+        try:
+            self._ranks.settle()  # type: ignore[union-attr]
+            return self._ranks.outputs()  # type: ignore[union-attr]
+        except Error as error:
+            self._stop(str(error), error)
+        except KeyboardInterrupt as error:
+            self._stop("the step was interrupted", error)
+            raise
+        return {}
 
     def times(self, runs: int) -> list[float]:
-        """Seconds of each of so many steps, from the first device's begin to the last one's end."""
+        """Seconds of each of so many steps, from the first device's begin to the last one's end, on all ranks."""
         found = []
         for _ in range(runs):
+            if self._ranks is not None:
+                self._ranks.meet()
             self.run()
-            found.append(max(w.ended for w in self._workers) - min(w.began for w in self._workers))
+            found.append(self.ended - self.began if self._ranks is None else self._ranks.span(self.began, self.ended))
         return found
 
     def close(self) -> None:
@@ -145,6 +164,10 @@ class Workers:
             _dismiss(workers)
         for worker in workers:
             worker.join()
+        if workers:
+            torch.set_num_threads(self._threads)  # workers set it for threads that begin later, too
+        for function in self._functions[: self._devices_here]:
+            function.__globals__.clear()  # among them is the function itself, so that nothing would go before a collection of garbage
         self._functions, self.values = [], {}
 
     def _join(self, left: int) -> None:
@@ -191,14 +214,35 @@ def _dismiss(workers: Sequence[_Worker]) -> None:
 def on_device(spec: Spec, work: Callable[[], Any]) -> Any:
     """What a function returns that runs on a device's thread."""
     over: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    threads = torch.get_num_threads()
     worker = _Worker(spec, over)
     worker.begin(work)
     over.get()
     worker.begin(None)
     worker.join()
+    torch.set_num_threads(threads)
     if worker.error is not None:
         raise worker.error
     return worker.result
+
+
+def written_step(nodes: Nodes, spec: Spec) -> tuple[str, dict[str, Any], list[int]]:
+    """A whole step on one device, timed, as text and names, for another process; and the ops in its order."""
+    program, calls, sources = whole_step(nodes, spec)
+    text, names = _Writer(program, calls, sources, True, [], None).written(0)
+    del names["now"]  # which the other has
+    return text, names, [task.id for task in program.of(0)]
+
+
+def whole_step(nodes: Nodes, spec: Spec) -> tuple[Program, Calls, dict[tuple[Any, int], Any]]:
+    """A step on one device, in the order of the trace, with data of its own."""
+    graph = Graph.parse(nodes.opgraph("step"), "the traced step")
+    one = {"name": spec.name, "kind": "cpu1", "memory_bytes": 1 << 50, "launch_us": 1.0, "flops_per_s": {"f32": 1e11},
+           "bandwidth_bytes_per_s": 1e10, "efficiency": {}}  # fmt: skip
+    plan = Plan(graph, {"format": "machine", "version": 1, "name": "one", "devices": [one], "links": []})
+    plan.set_order(0, list(nodes.fx))
+    sources = {(n, 0): value for n, value in own_sources(nodes.step, spec.torch).items()}
+    return Program(nodes, plan), Calls(nodes.step, [spec.torch], updates=True, rate=0.0), sources
 
 
 def _open(lock: threading.Lock) -> None:
@@ -210,7 +254,7 @@ def _open(lock: threading.Lock) -> None:
 
 class _Writer:
     """Writes the function of each device: lines of Python over names v12 (the value of node 12), f12 (its function) and l3 (a lock
-    that is open once a value is there)."""
+    that is open once a value is there), take12 (waits for it in shared memory)."""
 
     def __init__(self, program: Program, call: Call, sources: dict[tuple[Any, int], Any], timed: bool, locks: list[Any],
                  ranks: Optional[Ranks]) -> None:  # fmt: skip
@@ -221,7 +265,7 @@ class _Writer:
         self._waiting: dict[int, list[int]] = {}  # task -> locks of those that wait for it
         for task in (task for task in program.tasks if self._is_here(task.device)):
             for transfer in task.receives:
-                if self._comes_later(transfer):
+                if self._comes_later(transfer) and not self._is_shared(transfer):
                     self._add_lock(transfer)
             for k in self._waits(task):
                 self._add_lock((k, task.id))
@@ -233,6 +277,10 @@ class _Writer:
     def _comes_later(self, transfer: Transfer) -> bool:
         """Whether the value is not there before the step."""
         return transfer.producer is not None or not self._is_here(transfer.source)
+
+    def _is_shared(self, transfer: Transfer) -> bool:
+        """Whether the value comes through memory that another rank shares."""
+        return self.ranks is not None and self.ranks.is_shared(transfer)
 
     def _waits(self, task: Task) -> list[int]:
         """Those of this process; _ranks.py says why no others are needed."""
@@ -246,6 +294,12 @@ class _Writer:
         self._locks.append(lock)
 
     def function(self, device: int) -> Callable[[], Any]:
+        text, names = self.written(device)
+        exec(compile(text, f"<the part of device {device}>", "exec"), names)  # lines of our own making
+        return names["run"]
+
+    def written(self, device: int) -> tuple[str, dict[str, Any]]:
+        """A function `run` as text, and the names that it uses."""
         tasks = self.program.of(device)
         names = dict(self.names)
         lines = ["def run():", "    times = []"]
@@ -258,8 +312,7 @@ class _Writer:
         mine = [n for n in self.program.outputs if self._made_here(n, tasks)]
         names.update({f"n{self.program.nodes.id[n]}": n for n in mine})
         lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times")
-        exec(compile("\n".join(lines), f"<the part of device {device}>", "exec"), names)  # lines of our own making
-        return names["run"]
+        return "\n".join(lines), names
 
     def receiver(self, device: int) -> Callable[[], Any]:
         """Takes in what a device of another rank sends, for all who read it here."""
@@ -310,7 +363,10 @@ class _Writer:
         for k in self._waits(task):
             lines.append(f"l{self._arrival[k, task.id]}.acquire()")
         for transfer in task.receives:
-            if self._comes_later(transfer):
+            if self._is_shared(transfer):
+                names[f"take{ids[transfer.node]}"] = self.ranks.taker(transfer)  # type: ignore[union-attr]
+                lines.append(f"v{ids[transfer.node]} = take{ids[transfer.node]}()")
+            elif self._comes_later(transfer):
                 lock = self._arrival[transfer]
                 lines.append(f"l{lock}.acquire(); v{ids[transfer.node]} = box.pop({lock})")
         if self.timed:
@@ -347,7 +403,7 @@ class _Writer:
                 names[value := f"m{m.tag}"] = self._source(m.node, device)
             elif m.node not in task.views:
                 value = self._expression(m.node, m.producer, names)
-            names[f"send{m.tag}"] = functools.partial(self.ranks.send, m)  # type: ignore[union-attr]
+            names[f"send{m.tag}"] = self.ranks.sender(m)  # type: ignore[union-attr]
             lines.append(f"send{m.tag}({value})")
         return lines
 
