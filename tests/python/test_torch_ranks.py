@@ -446,7 +446,8 @@ class Steps(Started):
 class Failures(Started):
     @classmethod
     def setUpClass(cls):
-        cls.start(3, [job for carrier in CARRIERS for job in ([f"raises-{carrier}", "fails", "raises", carrier], [f"silence-{carrier}", "silence", carrier])])
+        jobs = [[f"raises-{carrier}", "fails", "raises", carrier] for carrier in CARRIERS]
+        cls.start(3, jobs + [[f"silence-{carrier}", "silence", carrier] for carrier in CARRIERS])
 
     def test_an_op_that_raises_ends_the_step_on_all_ranks(self):
         line = f"rank 1: the step failed on {TWO[1]}: no more of this"
@@ -497,14 +498,14 @@ class Names(unittest.TestCase):
 
     def messages(self, updates):
         """Of a module over two ranks. Its weight is read, transposed, where it is not."""
-        from stowage.torch import _program, _ranks, _trace
+        from stowage.torch import _messages, _program, _trace
 
         step = _trace.Step(nn.Linear(4, 3), (torch.randn(5, 4),), {}, True, None)
         nodes = _trace.Nodes(step)
         graph = stowage.Graph.parse(nodes.opgraph("linear"), "a trace")
         at_home = {k for k, node in enumerate(nodes.nodes) if node["op"] == "parameter" or "updates" in node}
         program = _program.Program(nodes, stowage.Plan(graph, "h200x2", device=[int(k not in at_home) for k in range(len(graph))]))
-        return _ranks.messages_of(program, [0, 1], 2, [update.new for update in step.updates()] if updates else [])
+        return _messages.messages_of(program, [0, 1], 2, [update.new for update in step.updates()] if updates else [])
 
     def test_what_is_overwritten_is_copied_before_it_is_sent(self):
         for updates in (False, True):
@@ -515,14 +516,14 @@ class Names(unittest.TestCase):
                 self.assertEqual(message.packed(value).data_ptr() != value.data_ptr(), updates)
 
     def test_values_keep_their_layout(self):
-        from stowage.torch import _ranks
+        from stowage.torch import _messages
 
         image = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
         layouts = [torch.empty(3, 4).t(), image, torch.empty(3, 1, 2), torch.empty(()), torch.empty(0, 3)]
         gaps = [torch.empty(4, 6)[:, :3], torch.empty(3, 1).expand(3, 4)]
         for traced in [*layouts, *gaps]:
             node = types.SimpleNamespace(meta={"val": traced}, name="n")
-            message = _ranks.Message(0, node, 0, 1, 0, (), False, False, _ranks._axes(node))
+            message = _messages.Message(0, node, 0, 1, 0, (), False, False, _messages._axes(node))
             value = torch.randn_like(traced)
             packed = message.packed(value)
             self.assertTrue(packed.is_contiguous())

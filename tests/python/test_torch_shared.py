@@ -21,14 +21,14 @@ if not LACKS:
 
     import stowage
     import stowage.torch
-    from stowage.torch import _process_bench, _ranks, _shared
+    from stowage.torch import _messages, _process_bench, _shared
 
     LACKS = _shared.lacks()
 
 
 def message(tag, source, target, traced):
     node = types.SimpleNamespace(meta={"val": traced}, name=f"n{tag}")
-    return _ranks.Message(tag, node, source, target, None, (), False, False, _ranks._axes(node))
+    return _messages.Message(tag, node, source, target, None, (), False, False, _messages._axes(node))
 
 
 def connected(messages, count=2, timeout=60.0):
@@ -56,7 +56,7 @@ class Slots(unittest.TestCase):
                 a.sender(m)(value)
                 arrived = b.taker(m)()
                 self.assertTrue(torch.equal(arrived, value), m)
-                if _ranks._axes(m.node) != tuple(range(value.dim())):
+                if _messages._axes(m.node) != tuple(range(value.dim())):
                     self.assertEqual(arrived.stride(), value.stride())
 
     def test_a_slot_is_not_written_before_its_reader_has_begun_the_next_step(self):

@@ -47,8 +47,9 @@ def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices:
     process, started by torchrun, calls ``place`` with the same module, plan and devices, and then the step with the same inputs.
     Each runs its own devices; values go from rank to rank as bytes of tensors: between CPU devices of one host through memory that the
     processes share, else through torch.distributed (gloo for CPUs, NCCL for GPUs, one in each process; NCCL has never been run
-    here). ``carrier="gloo"`` uses gloo all the same, ``"shared"`` refuses to. The loss is returned on every rank. Gradients and updates are on the rank
-    that has the parameter by the plan, and elsewhere ``.grad`` is None; :meth:`Placed.gather` brings the parameters together.
+    here). ``carrier="gloo"`` uses gloo all the same, ``"shared"`` refuses to. The loss is returned on every rank. Gradients and updates
+    are on the rank that has the parameter by the plan, and elsewhere ``.grad`` is None; :meth:`Placed.gather` brings the parameters
+    together.
     When a process fails, is gone, or sends nothing for ``timeout`` seconds, all others raise an error that names it.
     """
     return Placed(module, args, kwargs, plan, devices, train, loss, update, rate, copies, captured, timeout, carrier)

@@ -24,7 +24,7 @@ import torch
 from .._library import Error
 from . import _host_bench
 from ._devices import Spec
-from ._ranks import Message
+from ._messages import Message
 from ._shared import Shared, lacks, memory_bytes
 from ._trace import Nodes
 from ._workers import written_step

@@ -283,7 +283,7 @@ class _Writer:
         return self.ranks is not None and self.ranks.is_shared(transfer)
 
     def _waits(self, task: Task) -> list[int]:
-        """Those of this process; _ranks.py says why no others are needed."""
+        """Those of this process; _messages.py says why no others are needed."""
         return [k for k in task.waits if self._is_here(self.program.by_id[k].device)]
 
     def _add_lock(self, key: Any) -> None:
