@@ -6,7 +6,8 @@
     python3 bench/run.py --table --store run.jsonl        # what came of it
 
 Device k is core k of those that may be used (--cores gives each more). Rank 0 calibrates, makes the plans and writes a line of JSON for
-each row, as bench/run.py does, with the carrier of the values: "shared", "gloo" (--carrier gloo) or "threads". What stands in the store is
+each row, as bench/run.py does, with the carrier of the values: "shared", "gloo" (--carrier gloo; predicted as if memory were shared, since
+gloo is not calibrated) or "threads". What stands in the store is
 not run again; a model that fails, or a row that does not fit before the deadline, does not keep the others from running.
 """
 import argparse
@@ -78,7 +79,8 @@ def plan_files(model, devices, machine, options, folder):
         plan.save(path)
         rows.append({"plan": name, "path": path, "predicted_us": 1e6 * found.predict(plan).step, "static_us": 1e6 * plan.evaluate().step})
     about = {"model": model, "devices": devices, "copies": False, "ops": len(found.alone), "torch": torch.__version__,
-             "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began, "planning_s": time.monotonic() - timed}  # fmt: skip
+             "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began,
+             "planning_s": time.monotonic() - timed}  # fmt: skip
     return {"rows": rows, "about": about}
 
 
@@ -95,8 +97,8 @@ def run_plans(planned, devices, options):
         rows.append({**{key: row[key] for key in ("plan", "predicted_us", "static_us")}, "measured_us": 1e6 * measured, "transfers": count,
                      "dependencies": count})  # fmt: skip
         if RANK == 0:
-            say(f"{planned['about']['model']} {len(devices)} {row['plan']} ({carrier}): predicted {row['predicted_us']:.0f}, measured {1e6 * measured:.0f} us, "
-                f"{count} transfers")  # fmt: skip
+            say(f"{planned['about']['model']} {len(devices)} {row['plan']} ({carrier}): predicted {row['predicted_us']:.0f}, "
+                f"measured {1e6 * measured:.0f} us, {count} transfers")  # fmt: skip
         module.load_state_dict(state)
     return rows, carrier
 
