@@ -5,7 +5,7 @@ rank that fails or is killed ends the step on all.
     STOWAGE_LIBRARY=build/release/libstowage.so build/venv/bin/python3 tests/python/test_torch_ranks.py [names of tests]
 
 Processes are started with torch.distributed.run and run this file too: functions of `Rank`. All devices name the same core, so that the
-tests run wherever there is one.
+tests run wherever there is one. What goes from rank to rank does so by both carriers, memory that is shared and gloo.
 """
 import copy
 import datetime
@@ -42,10 +42,13 @@ if not LACKS:
 
     import stowage
     import stowage.torch
+    from stowage.torch import _shared
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}  # sums of float32 in another order, over three steps
 RATE = 0.1
+CARRIERS = ["gloo"] if LACKS or _shared.lacks() else ["shared", "gloo"]
 CORE = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+LONG = "STOWAGE_LONG" in os.environ
 TWO = [f"cpu:{CORE}@0", f"cpu:{CORE}@1"]
 THREE = [f"cpu:{CORE}@0", f"cpu:{CORE}@1", f"cpu:{CORE}@1"]
 
@@ -144,19 +147,19 @@ class Rank:
     """Functions that every rank runs; the test reads what they return."""
 
     @staticmethod
-    def steps(name, devices):
+    def steps(name, devices, carrier):
         """Plans without and with an update; what differs from the module by itself, and how much went over."""
         plans = Plans(name, len(devices))
         cases = [("single", None), ("spread", "sgd"), ("random", None), ("etf", "sgd")]
-        return {f"{how} {update}": Rank.three_steps(name, plans[how], devices, update) for how, update in cases}
+        return {f"{how} {update}": Rank.three_steps(name, plans[how], devices, update, carrier) for how, update in cases}
 
     @staticmethod
-    def three_steps(name, plan, devices, update):
+    def three_steps(name, plan, devices, update, carrier):
         module, data = module_and_data(name)
         alone = copy.deepcopy(module)
         optimizers = [torch.optim.SGD(m.parameters(), RATE) for m in (alone, module)]
         differs, owned = [], 0
-        with stowage.torch.place(module, data(), plan=plan, devices=devices, update=update, rate=RATE) as step:
+        with stowage.torch.place(module, data(), plan=plan, devices=devices, update=update, rate=RATE, carrier=carrier) as step:
             for _ in range(3):
                 x = data()
                 optimizers[0].zero_grad()
@@ -174,7 +177,48 @@ class Rank:
             mine = step.state_dict()
             differs += [n for n, t in alone.state_dict().items() if not torch.allclose(t, mine[n], **TOLERANCE)]
             count = len(list(module.parameters()))
-            return {"differs": differs, "owned": owned, "parameters": count, "messages": len(step._ranks.messages)}
+            return {"differs": differs, "owned": owned, "parameters": count, "messages": len(step._ranks.messages), "carrier": step.carrier}
+
+    @staticmethod
+    def many(carrier):
+        """Values that change in every step, losses that are kept, and the order of the ops; what is open in the system behind them."""
+        module, data = module_and_data("recurrent")
+        batches = [data() for _ in range(40)]
+        plan = Plans("recurrent", 2)["spread"]
+        called = []
+        with stowage.torch.place(module, batches[0], plan=plan, devices=TWO, carrier=carrier) as step:
+            files = descriptors()
+            note_calls(step, called)
+            kept = [step(x) for x in batches]
+            maps = [line.split(maxsplit=5)[5:] for line in Path("/proc/self/maps").read_text().splitlines()]
+            mapped = {name[0] for name in maps if name and ("memfd" in name[0] or name[0].startswith("/dev/shm/"))}
+            order = [task.id for task in step.program.of(dist.get_rank())]
+        module.zero_grad(set_to_none=True)  # a gradient may be in shared memory
+        wrong = [k for k, (x, loss) in enumerate(zip(batches, kept)) if not torch.allclose(loss, module(x).detach(), **TOLERANCE)]
+        return {"wrong": wrong, "distinct": len({float(loss) for loss in kept}), "in order": called == 40 * order, "mapped": sorted(mapped),
+                "files": files, "files behind it": descriptors()}  # fmt: skip
+
+    @staticmethod
+    def seconds(carrier):
+        """What a step takes is the same on all ranks."""
+        module, data = module_and_data("recurrent")
+        x = data()
+        with stowage.torch.place(module, x, plan=Plans("recurrent", 2)["spread"], devices=TWO, carrier=carrier) as step:
+            return step.seconds(3)
+
+    @staticmethod
+    def sizes():
+        """Rank 1 means other messages than rank 0 does."""
+        module, data = module_and_data("recurrent")
+        layout = _shared.layout
+        if os.environ["RANK"] == "1":
+            _shared.layout = lambda messages: (layout(messages)[0], layout(messages)[1] + 4096)
+        try:
+            stowage.torch.place(module, data(), plan=Plans("recurrent", 2)["spread"], devices=TWO)
+        except stowage.Error as error:
+            return str(error)
+        finally:
+            _shared.layout = layout
 
     @staticmethod
     def outputs():
@@ -200,6 +244,7 @@ class Rank:
             "device list": (module, x, {"devices": TWO[::-1]}),
             "graph": (double, x.double(), {"plan": wide}),
             "set of options": (module, x, {"update": "sgd"}),
+            "set of options (train, update, carrier)": (module, x, {"carrier": "gloo"}),
             "core": (module, x, {"devices": [TWO[0], "cpu:9999@1"]}),
         }
         found = {}
@@ -213,12 +258,12 @@ class Rank:
         return found
 
     @staticmethod
-    def fails(how):
+    def fails(how, carrier):
         """Rank 1 does not come through its second step; all say what they see of that, and what a third one says."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends the others when one is gone, and they would say nothing
         module, data = module_and_data("recurrent")
         x = data()
-        step = stowage.torch.place(module, x, plan=Plans("recurrent", 3)["spread"], devices=[*TWO, f"cpu:{CORE}@2"])
+        step = stowage.torch.place(module, x, plan=Plans("recurrent", 3)["spread"], devices=[*TWO, f"cpu:{CORE}@2"], carrier=carrier)
         if dist.get_rank() == 1:
             spoil(step, how)
         step(x)
@@ -233,11 +278,11 @@ class Rank:
         return found
 
     @staticmethod
-    def silence():
+    def silence(carrier):
         """Rank 1 takes no step until the others have given up."""
         module, data = module_and_data("recurrent")
         x = data()
-        step = stowage.torch.place(module, x, plan=Plans("recurrent", 3)["spread"], devices=[*TWO, f"cpu:{CORE}@2"])
+        step = stowage.torch.place(module, x, plan=Plans("recurrent", 3)["spread"], devices=[*TWO, f"cpu:{CORE}@2"], carrier=carrier)
         step._ranks.timeout = datetime.timedelta(seconds=1)  # set-up has the usual one: a busy machine may need it
         said = ""
         if dist.get_rank() != 1:
@@ -253,6 +298,23 @@ class Rank:
 def differing_gradients(alone, module):
     return [f"gradient of {name}" for (name, p), q in zip(alone.named_parameters(), module.parameters())
             if q.grad is not None and not torch.allclose(p.grad, q.grad, **TOLERANCE)]  # fmt: skip
+
+
+def descriptors():
+    """How many files of this process are memory or processes."""
+    found = [os.readlink(path) for path in map(str, Path("/proc/self/fd").iterdir()) if os.path.lexists(path)]
+    return {kind: sum(kind in name for name in found) for kind in ("memfd:stowage", "pidfd")}
+
+
+def note_calls(step, called):
+    """The ops of this rank's one device say so when they are called."""
+    names = step.runner._functions[0].__globals__
+
+    def noted(k, function):
+        return lambda *args, **kwargs: (called.append(k), function(*args, **kwargs))[1]
+
+    for task in step.program.of(dist.get_rank()):
+        names[f"f{task.id}"] = noted(task.id, names[f"f{task.id}"])
 
 
 def spoil(step, how):
@@ -312,15 +374,22 @@ class Started(unittest.TestCase):
 class Steps(Started):
     @classmethod
     def setUpClass(cls):
-        cls.start(2, [["recurrent", "steps", "recurrent", TWO], ["normed", "steps", "normed", THREE], ["tied", "steps", "tied", THREE],
-                      ["outputs", "outputs"], ["refusals", "refusals"]])  # fmt: skip
+        jobs = [[f"{name}-{carrier}", "steps", name, devices, carrier] for carrier in CARRIERS
+                for name, devices in (("recurrent", TWO), ("normed", THREE), *([("tied", THREE)] if LONG else []))]  # fmt: skip
+        jobs += [[f"many-{carrier}", "many", carrier] for carrier in CARRIERS] + [[f"seconds-{carrier}", "seconds", carrier] for carrier in CARRIERS]
+        cls.start(2, [*jobs, ["outputs", "outputs"], ["refusals", "refusals"], ["sizes", "sizes"]])
 
     def check(self, name):
-        first, second = self.ranks(name, 2)
+        for carrier in CARRIERS:
+            self.check_carrier(name, carrier)
+
+    def check_carrier(self, name, carrier):
+        first, second = self.ranks(f"{name}-{carrier}", 2)
         self.assertIsInstance(first, dict, first)
         for case, mine in first.items():
-            with self.subTest(case):
+            with self.subTest(case, carrier=carrier):
                 self.assertEqual(mine["differs"] + second[case]["differs"], [])
+                self.assertEqual([mine["carrier"], second[case]["carrier"]], [carrier] * 2)
                 self.assertGreater(mine["messages"], 0 if case.startswith("single") else 5)
                 if case.endswith("None"):  # each gradient is on one rank
                     self.assertEqual(mine["owned"] + second[case]["owned"], mine["parameters"])
@@ -331,19 +400,44 @@ class Steps(Started):
     def test_batch_norm(self):
         self.check("normed")
 
-    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
+    @unittest.skipUnless(LONG, "STOWAGE_LONG is not set; make check-all does that")
     def test_tied_weights(self):
         self.check("tied")
 
-    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
+    @unittest.skipUnless(LONG, "STOWAGE_LONG is not set; make check-all does that")
     def test_outputs_are_on_every_rank(self):
         for said in self.ranks("outputs", 2):
             self.assertEqual(said, {"a": True, "b": True, "c": 3})
 
+    def test_many_steps(self):
+        """Slots are used again and again; nothing is left open, and memory that is shared has no name in the system."""
+        for carrier in CARRIERS:
+            for said in self.ranks(f"many-{carrier}", 2):
+                self.assertIsInstance(said, dict, said)
+                self.assertEqual(said["wrong"], [])
+                self.assertEqual(said["distinct"], 40)
+                self.assertTrue(said["in order"])
+                shared = carrier == "shared"
+                self.assertEqual(said["mapped"], ["/memfd:stowage (deleted)"] if shared else [])
+                self.assertEqual(said["files"], {"memfd:stowage": 2 * shared, "pidfd": int(shared)})  # mmap keeps one of each segment
+                self.assertEqual(said["files behind it"], {"memfd:stowage": 0, "pidfd": 0})
+
+    def test_a_step_takes_the_same_on_all_ranks(self):
+        for carrier in CARRIERS:
+            first, second = self.ranks(f"seconds-{carrier}", 2)
+            self.assertGreater(first, 0)
+            self.assertEqual(first, second)
+
+    @unittest.skipUnless("shared" in CARRIERS, "memory cannot be shared here")
+    def test_sizes_that_differ_are_refused(self):
+        first, second = self.ranks("sizes", 2)
+        self.assertRegex(first, r"^rank 1 shares \d+ bytes for what it sends, and \d+ are expected")
+        self.assertRegex(second, r"^rank 0 shares \d+ bytes for what it sends, and \d+ are expected")
+
     def test_ranks_that_differ_are_refused(self):
         for said in self.ranks("refusals", 2):
             self.assertIsInstance(said, dict, said)
-            for what in ("plan", "device list", "graph", "set of options"):
+            for what in ("plan", "device list", "graph", "set of options", "set of options (train, update, carrier)"):
                 self.assertTrue(said[what].startswith(f"rank 1 has another {what}"), said[what])
         self.assertTrue(self.said["refusals"][0]["core"].startswith("rank 1 cannot place the step: 'cpu:9999@1' names core 9999"))
         self.assertTrue(self.said["refusals"][1]["core"].startswith("'cpu:9999@1' names core 9999"))
@@ -352,18 +446,33 @@ class Steps(Started):
 class Failures(Started):
     @classmethod
     def setUpClass(cls):
-        cls.start(3, [["raises", "fails", "raises"], ["silence", "silence"], ["killed", "fails", "killed"]])
+        jobs = [[f"raises-{carrier}", "fails", "raises", carrier] for carrier in CARRIERS]
+        cls.start(3, jobs + [[f"silence-{carrier}", "silence", carrier] for carrier in CARRIERS])
 
     def test_an_op_that_raises_ends_the_step_on_all_ranks(self):
         line = f"rank 1: the step failed on {TWO[1]}: no more of this"
-        self.assertEqual(self.ranks("raises", 3), [[line, line]] * 3)
+        for carrier in CARRIERS:
+            self.assertEqual(self.ranks(f"raises-{carrier}", 3), [[line, line]] * 3)
 
-    @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
+    @unittest.skipUnless(LONG, "STOWAGE_LONG is not set; make check-all does that")
     def test_a_rank_that_sends_nothing_is_given_up(self):
         line = "rank 1 is gone (it has sent nothing for 1 s); the step has ended on all ranks"
-        self.assertEqual(self.ranks("silence", 3), [line, "", line])
+        for carrier in CARRIERS:
+            self.assertEqual(self.ranks(f"silence-{carrier}", 3), [line, "", line])
+
+
+class Killed(Started):
+    """A rank that is killed ends the job, so each carrier has one of its own."""
+
+    @unittest.skipUnless("shared" in CARRIERS, "memory cannot be shared here")
+    def test_a_killed_rank_ends_the_step_in_shared_memory(self):
+        self.kill("shared")
 
     def test_a_killed_rank_ends_the_step(self):
+        self.kill("gloo")
+
+    def kill(self, carrier):
+        self.start(3, [["killed", "fails", "killed", carrier]])
         said = self.said["killed"]
         self.assertEqual(sorted(said), [0, 2], self.output)
         for first, again in said.values():
@@ -389,14 +498,14 @@ class Names(unittest.TestCase):
 
     def messages(self, updates):
         """Of a module over two ranks. Its weight is read, transposed, where it is not."""
-        from stowage.torch import _program, _ranks, _trace
+        from stowage.torch import _messages, _program, _trace
 
         step = _trace.Step(nn.Linear(4, 3), (torch.randn(5, 4),), {}, True, None)
         nodes = _trace.Nodes(step)
         graph = stowage.Graph.parse(nodes.opgraph("linear"), "a trace")
         at_home = {k for k, node in enumerate(nodes.nodes) if node["op"] == "parameter" or "updates" in node}
         program = _program.Program(nodes, stowage.Plan(graph, "h200x2", device=[int(k not in at_home) for k in range(len(graph))]))
-        return _ranks.messages_of(program, [0, 1], 2, [update.new for update in step.updates()] if updates else [])
+        return _messages.messages_of(program, [0, 1], 2, [update.new for update in step.updates()] if updates else [])
 
     def test_what_is_overwritten_is_copied_before_it_is_sent(self):
         for updates in (False, True):
@@ -407,14 +516,14 @@ class Names(unittest.TestCase):
                 self.assertEqual(message.packed(value).data_ptr() != value.data_ptr(), updates)
 
     def test_values_keep_their_layout(self):
-        from stowage.torch import _ranks
+        from stowage.torch import _messages
 
         image = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
         layouts = [torch.empty(3, 4).t(), image, torch.empty(3, 1, 2), torch.empty(()), torch.empty(0, 3)]
         gaps = [torch.empty(4, 6)[:, :3], torch.empty(3, 1).expand(3, 4)]
         for traced in [*layouts, *gaps]:
             node = types.SimpleNamespace(meta={"val": traced}, name="n")
-            message = _ranks.Message(0, node, 0, 1, 0, (), False, False, _ranks._axes(node))
+            message = _messages.Message(0, node, 0, 1, 0, (), False, False, _messages._axes(node))
             value = torch.randn_like(traced)
             packed = message.packed(value)
             self.assertTrue(packed.is_contiguous())

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map
 from .._library import Error
 from .._text import plain, show_bytes, show_flops, show_seconds, text_table
 from ._calibrate import calibrate
-from ._devices import parse_all
+from ._devices import parse_measured
 
 _INTERRUPTED = 130
 _NOT_MOVED = 1e15  # bytes per second of links over which nothing is moved
@@ -193,7 +193,7 @@ def summary(machine: dict[str, Any]) -> str:
 def _run(arguments: Optional[Sequence[str]]) -> None:
     options = _parser().parse_args(arguments)
     devices = split_devices(options.devices)
-    specs = parse_all(devices)
+    specs = parse_measured(devices)
     _check(options)
     say = _say if sys.stderr.isatty() else None
     step = _step_of(options.model, specs[0].torch) if options.model else None

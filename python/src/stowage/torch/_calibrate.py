@@ -23,8 +23,8 @@ from .._plan import Path, Plan
 from .._search import optimize
 from .._simulate import Evaluation, Simulator
 from .._text import parse_seconds
-from . import _cross_bench, _cuda_bench, _cuda_times, _host_bench
-from ._devices import Spec, are_mixed, parse_all
+from . import _cross_bench, _cuda_bench, _cuda_times, _host_bench, _process_bench
+from ._devices import Spec, are_mixed, are_processes, parse_measured
 from ._trace import Nodes, Step
 
 Progress = Optional[Callable[[str], None]]
@@ -161,10 +161,12 @@ def calibrate(devices: Sequence[str], module: Optional[torch.nn.Module] = None, 
         result = stowage.optimize(found.graph, found.machine, tasks="placement,schedule")
         found.predict(result.plan)
 
-    Devices may be of several sizes and sorts. ``copies`` as for :func:`place`. ``machine`` is one that was measured before, of the same
-    devices: then only the ops are timed. ``progress`` is called with a line for every part of the work.
+    Devices may be of several sizes and sorts. CPU devices of several ranks, one in each (``["cpu:0@0", "cpu:1@1"]``), are measured in
+    processes that this function starts; call it in one process, and give the plan to all. ``copies`` as for :func:`place`. ``machine`` is
+    one that was measured before, of the same devices: then only the ops are timed. ``progress`` is called with a line for every part of
+    the work.
     """
-    specs = parse_all([str(d) for d in devices])
+    specs = parse_measured([str(d) for d in devices])
     say = progress or (lambda line: None)
     if machine is None:
         say(f"measuring {', '.join(spec.name for spec in specs)}")
@@ -187,11 +189,15 @@ def _sorts(specs: Sequence[Spec], of_cpus: Any, of_gpus: Any) -> list[tuple[Any,
     return [(own, here) for own, here in ((of_cpus, cpus), (of_gpus, gpus)) if here]
 
 
+def _cpu_bench(specs: Sequence[Spec]) -> Any:
+    return _process_bench if are_processes(specs) else _host_bench
+
+
 def _machine(specs: Sequence[Spec], copies: bool, name: str) -> dict[str, Any]:
     """The machine file of these devices."""
     devices: list[dict[str, Any]] = [{}] * len(specs)
     links: dict[tuple[int, int], dict[str, Any]] = {}
-    for bench, here in _sorts(specs, _host_bench, _cuda_bench):
+    for bench, here in _sorts(specs, _cpu_bench(specs), _cuda_bench):
         own = [specs[d] for d in here]
         for d, measured in zip(here, bench.devices(own)):
             devices[d] = {"name": f"{d}:{specs[d].name}", **measured}
@@ -206,7 +212,7 @@ def _times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[T
     """Alone and in company. What CPUs do beside GPUs, and these beside CPUs, is not measured."""
     alone: Times = {}
     company: Times = {}
-    for times_of, here in _sorts(specs, _host_bench.times, _cuda_times.times):
+    for times_of, here in _sorts(specs, _cpu_bench(specs).times, _cuda_times.times):
         for times, found in zip((alone, company), times_of(nodes, [specs[d] for d in here], [kinds[d] for d in here])):
             times.update(found)
     if are_mixed(specs):  # GPUs are given op by op, each of which takes the host a while

@@ -10,7 +10,7 @@ import torch
 
 from ._cuda_bench import SIZES, bandwidth_table
 from ._devices import Spec
-from ._host_bench import dependency, whole_step
+from ._host_bench import dependency, timed_step
 from ._lanes import Lane, Lanes
 from ._trace import Nodes
 from ._workers import on_device
@@ -83,7 +83,7 @@ def issue_times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> di
     for spec, kind in zip(specs, kinds):
         if spec.gpu is None or kind in found:
             continue
-        step = whole_step(nodes, spec, Lanes([spec], copies=False))
+        step = timed_step(nodes, spec, Lanes([spec], copies=False))
         try:
             runs = []
             for k in range(_WARM + _REPEATS):

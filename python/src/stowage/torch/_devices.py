@@ -2,6 +2,7 @@
 cores); "cuda:0@1" is in the process of rank 1."""
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -52,9 +53,26 @@ def parse_all(names: Sequence[str]) -> list[Spec]:
     specs = parse_ranks(names)
     for spec in specs:
         if spec.rank is not None:
-            raise Error(f"'{spec.name}' names a rank, and only place runs devices of several ranks; name devices of this process")
+            raise Error(f"'{spec.name}' names a rank, and only place and calibrate take devices of several ranks; name devices of this process")
     check_here(specs)
     return specs
+
+
+def parse_measured(names: Sequence[str]) -> list[Spec]:
+    """Devices of this machine: all of one process, or CPUs each of which is in a process of its own."""
+    specs = parse_ranks(names)
+    check_here(specs)
+    ranks = {spec.rank for spec in specs}
+    if len(ranks) > 1 and (len(ranks) < len(specs) or None in ranks):
+        raise Error("devices of which some are in one process and some in others cannot be calibrated together; give each a rank of its own, or none")
+    if len(ranks) > 1 and any(spec.gpu is not None for spec in specs):
+        raise Error(f"'{specs[-1].name}' names a rank; GPUs of several processes cannot be calibrated yet")
+    return specs
+
+
+def are_processes(specs: Sequence[Spec]) -> bool:
+    """Whether each device is in a process of its own."""
+    return len({spec.rank for spec in specs}) > 1
 
 
 def parse_ranks(names: Sequence[str]) -> list[Spec]:
@@ -133,22 +151,21 @@ class Partition:
         driver = _driver()
         torch.zeros(1, device=f"cuda:{gpu}")  # the driver is initialised
         device = _ask(driver.cuDeviceGet(gpu))
-        rest = _ask(driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
+        whole = _ask(driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
         self.contexts, self.sms = [], []
-        self.streams: list[list[Any]] = [[] for _ in sms]  # of each group, streams_each
-        for size in dict.fromkeys(sms):
-            wanted = [k for k, asked in enumerate(sms) if asked == size]
-            groups, count, rest = _ask(driver.cuDevSmResourceSplitByCount(len(wanted), rest, 0, size))
-            if count < len(wanted):
-                raise Error(f"GPU {gpu} has no {len(wanted)} groups of {size} multiprocessors left; ask for fewer, in steps of 8")
-            for k, group in zip(wanted, groups):
-                flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
-                context = _ask(driver.cuGreenCtxCreate(_ask(driver.cuDevResourceGenerateDesc([group], 1)), device, flags))
-                self.contexts.append(context)
-                self.sms.append(group.sm.smCount)
-                for _ in range(streams_each):
-                    raw = _ask(driver.cuGreenCtxStreamCreate(context, driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0))
-                    self.streams[k].append(torch.cuda.ExternalStream(int(raw), device=gpu))
+        self.streams: list[list[Any]] = []  # of each group, streams_each
+        unit = math.gcd(*sms)  # groups of unequal size are made of equal parts: what one split leaves cannot be split again
+        parts, count, _ = _ask(driver.cuDevSmResourceSplitByCount(sum(sms) // unit, whole, 0, unit))
+        if count < sum(sms) // unit:
+            raise Error(f"GPU {gpu} has no {sum(sms) // unit} times {unit} multiprocessors; ask for fewer, in steps of 8")
+        for size in sms:
+            own, parts = parts[: size // unit], parts[size // unit :]
+            flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+            context = _ask(driver.cuGreenCtxCreate(_ask(driver.cuDevResourceGenerateDesc(own, len(own))), device, flags))
+            self.contexts.append(context)
+            self.sms.append(sum(part.sm.smCount for part in own))
+            raw = [_ask(driver.cuGreenCtxStreamCreate(context, driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0)) for _ in range(streams_each)]
+            self.streams.append([torch.cuda.ExternalStream(int(r), device=gpu) for r in raw])
 
 
 _partitions: dict[Any, Partition] = {}  # the driver keeps contexts as long as the process lives; so do we, and use them again

@@ -12,13 +12,11 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-from .._graph import Graph
-from .._plan import Plan
 from ._devices import Spec
 from ._lanes import Lanes
-from ._program import Calls, Program, own_sources
+from ._shared import memory_bytes
 from ._trace import Nodes
-from ._workers import Workers, on_device
+from ._workers import Workers, on_device, whole_step
 
 _WARM, _LEAST, _MOST = 4, 16, 80  # steps
 _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them
@@ -27,7 +25,7 @@ _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them
 def devices(specs: Sequence[Spec]) -> list[dict[str, Any]]:
     """What a machine file says of each."""
     measured = {size: _device(spec) for size, spec in {len(spec.cores): spec for spec in specs}.items()}
-    memory = _memory_bytes() // len(specs)
+    memory = memory_bytes() // len(specs)
     return [{"kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]} for spec in specs]
 
 
@@ -40,24 +38,21 @@ def links(specs: Sequence[Spec], copies: bool) -> dict[tuple[int, int], dict[str
     return {(a, b): link for a in range(len(specs)) for b in range(len(specs)) if a != b}
 
 
-def _memory_bytes() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-
-
 def _device(spec: Spec) -> dict[str, Any]:
-    def work() -> dict[str, Any]:
-        one = torch.zeros(1)
-        launch = median_us(lambda: one.add_(1), 200)
-        a = torch.randn(512, 512)
-        rate = 2 * 512**3 / (1e-6 * median_us(lambda: a @ a, 15))
-        big = torch.empty(1 << 26, dtype=torch.uint8)
-        target = torch.empty_like(big)
-        bandwidth = 2 * big.numel() / (1e-6 * median_us(lambda: target.copy_(big), 7))
-        return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
-                "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
+    return on_device(spec, rates)
 
-    return on_device(spec, work)
+
+def rates() -> dict[str, Any]:
+    """What the cores that this thread is on come to."""
+    one = torch.zeros(1)
+    launch = median_us(lambda: one.add_(1), 200)
+    a = torch.randn(512, 512)
+    rate = 2 * 512**3 / (1e-6 * median_us(lambda: a @ a, 15))
+    big = torch.empty(1 << 26, dtype=torch.uint8)
+    target = torch.empty_like(big)
+    bandwidth = 2 * big.numel() / (1e-6 * median_us(lambda: target.copy_(big), 7))
+    return {"launch_us": round(launch, 3), "flops_per_s": {"f32": float(f"{rate:.4g}")}, "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
+            "efficiency": {"matmul": 0.8, "elementwise": 0.8}}  # fmt: skip
 
 
 def median_us(run: Any, repeats: int) -> float:
@@ -105,7 +100,7 @@ def dependency(first: Spec, second: Spec) -> tuple[float, float, float]:
 def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
     """Microseconds of each op in place, by kind: in a step on one device, and in the same step on all of them at once, each on data of
     its own. Small devices have others beside them to the end: large ones run the step again and again meanwhile."""
-    steps = [whole_step(nodes, spec) for spec in specs]
+    steps = [timed_step(nodes, spec) for spec in specs]
     try:
         first = {kind: steps[list(kinds).index(kind)] for kind in kinds}
         alone = {kind: _in_place([step], [kind], [1])[kind] for kind, step in first.items()}
@@ -118,17 +113,10 @@ def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[di
     return alone, {kind: {k: max(us, alone[kind][k]) for k, us in each.items()} for kind, each in company.items()}
 
 
-def whole_step(nodes: Nodes, spec: Spec, lanes: Optional[Lanes] = None) -> Workers:
+def timed_step(nodes: Nodes, spec: Spec, lanes: Optional[Lanes] = None) -> Workers:
     """A whole step on one device, in the order of the trace, whose calls are timed."""
-    file = nodes.opgraph("step")
-    graph = Graph.parse(file, "the traced step")
-    one = {"name": spec.name, "kind": "one", "memory_bytes": 1 << 50, "launch_us": 1.0, "flops_per_s": {"f32": 1e11},
-           "bandwidth_bytes_per_s": 1e10, "efficiency": {}}  # fmt: skip
-    plan = Plan(graph, {"format": "machine", "version": 1, "name": "one", "devices": [one], "links": []})
-    plan.set_order(0, list(nodes.fx))
-    sources = {(n, 0): value for n, value in own_sources(nodes.step, spec.torch).items()}
-    calls = Calls(nodes.step, [spec.torch], updates=True, rate=0.0)
-    return Workers(Program(nodes, plan), [spec], calls, sources, timed=True, lanes=lanes)
+    program, calls, sources = whole_step(nodes, spec)
+    return Workers(program, [spec], calls, sources, timed=True, lanes=lanes)
 
 
 def _in_place(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[int]) -> dict[str, dict[int, float]]:

@@ -18,13 +18,13 @@ from ._program import Calls, Program, substitute
 from ._ranks import Ranks, are_needed, first_line
 from ._state import State
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step, _written
+from ._trace import RATE, Nodes, Step
 from ._workers import Workers
 
 
 def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices: Sequence[str], train: bool = True,
           loss: Optional[Callable[..., Any]] = None, update: Optional[str] = None, rate: float = RATE, copies: bool = False,
-          captured: bool = True, timeout: float = 60.0, **kwargs: Any) -> "Placed":  # fmt: skip
+          captured: bool = True, timeout: float = 60.0, carrier: Optional[str] = None, **kwargs: Any) -> "Placed":  # fmt: skip
     """The step of a module on real devices, as a plan says: a function that is called like the module.
 
         step = stowage.torch.place(module, x, plan=result.plan, devices=["cuda:0/sm:64", "cuda:0/sm:64"])
@@ -48,12 +48,14 @@ def place(module: torch.nn.Module, *args: Any, plan: Union[Plan, Path], devices:
 
     Devices of several processes, on one machine or more, have the rank of theirs behind them: ``["cpu:0@0", "cpu:0@1"]``. Every
     process, started by torchrun, calls ``place`` with the same module, plan and devices, and then the step with the same inputs.
-    Each runs its own devices; values go from rank to rank as bytes of tensors, through torch.distributed (gloo for CPUs, NCCL for
-    GPUs, one in each process; NCCL has never been run here). The loss is returned on every rank. Gradients and updates are on the rank
-    that has the parameter by the plan, and elsewhere ``.grad`` is None; :meth:`Placed.gather` brings the parameters together.
+    Each runs its own devices; values go from rank to rank as bytes of tensors: between CPU devices of one host through memory that the
+    processes share, else through torch.distributed (gloo for CPUs, NCCL for GPUs, one in each process; NCCL has never been run
+    here). ``carrier="gloo"`` uses gloo all the same, ``"shared"`` refuses to. The loss is returned on every rank. Gradients and updates
+    are on the rank that has the parameter by the plan, and elsewhere ``.grad`` is None; :meth:`Placed.gather` brings the parameters
+    together.
     When a process fails, is gone, or sends nothing for ``timeout`` seconds, all others raise an error that names it.
     """
-    return Placed(module, args, kwargs, plan, devices, train, loss, update, rate, copies, captured, timeout)
+    return Placed(module, args, kwargs, plan, devices, train, loss, update, rate, copies, captured, timeout, carrier)
 
 
 class Placed:
@@ -61,20 +63,24 @@ class Placed:
 
     def __init__(self, module: torch.nn.Module, args: tuple, kwargs: dict, plan: Union[Plan, Path], devices: Sequence[str], train: bool,
                  loss: Optional[Callable[..., Any]], update: Optional[str], rate: float, copies: bool,
-                 captured: bool, timeout: float = 60.0) -> None:  # fmt: skip
+                 captured: bool, timeout: float = 60.0, carrier: Optional[str] = None) -> None:  # fmt: skip
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
         if update not in (None, "sgd") or (update is not None and not train):
             raise ValueError(f"update is {update!r}; it may be None (gradients are left in .grad) or, when training, 'sgd'")
+        if carrier not in (None, "shared", "gloo"):
+            raise ValueError(f"carrier is {carrier!r}; it may be 'shared', 'gloo' or None (memory that is shared, where ranks are on one host)")
         if isinstance(devices, str):
             raise Error(f"devices are a list of names, such as ['{devices}']")
         self.module, self.devices, self.train = module, [str(d) for d in devices], train
         self.specs = parse_ranks(self.devices)
-        self._update = update
+        self._update, self._carrier = update, carrier
         self._is_mixed = are_mixed(self.specs)
         if self._is_mixed and are_needed(self.specs):
             raise Error("CPUs and GPUs together run in one process; devices of several ranks must be of one sort, since gloo carries "
                         "what CPUs have and NCCL what GPUs have")  # fmt: skip
+        if carrier is not None and self.specs[0].gpu is not None:
+            raise ValueError(f"carrier is {carrier!r}, which is for CPU devices")
         self._ranks = Ranks(self.specs, timeout) if are_needed(self.specs) else None
         try:
             self._set_up(Step(module, args, kwargs, train, loss, self._is_mixed), tree_flatten((args, kwargs)), plan, rate, copies, captured)
@@ -96,7 +102,9 @@ class Placed:
         self._calls = Calls(step, places, self._update is not None, rate)
         if ranks is not None:
             ranks.carry(self.program, [] if self._update is None else list(self._calls.updates))
-            ranks.agree(str(self.graph.fingerprint), self._decisions(), repr(self.devices), repr((self.train, self._update)))
+            ranks.agree(str(self.graph.fingerprint), self._decisions(), repr(self.devices), repr((self.train, self._update, self._carrier)))
+            if self.specs[0].gpu is None:
+                ranks.connect(self._carrier)
         if captured and ranks is None and not self._is_mixed and len({spec.gpu for spec in self.specs}) > 1:
             raise Error("a CUDA graph holds the devices of one GPU; pass captured=False for several GPUs")
         self._state = State(module, self.program, self.specs, self._here, given)
@@ -164,9 +172,17 @@ class Placed:
         return self.module.state_dict(*args, **kwargs)
 
     def seconds(self, runs: int = 20, warm: int = 3) -> float:
-        """What a step takes, in the median of so many. Parameters change as in any step. All ranks must call it."""
+        """What a step takes, in the median of so many. Parameters change as in any step. All ranks must call it; then each step is from
+        when the first rank begins until the last has ended, and all return the same."""
         self.runner.times(warm)
         return statistics.median(self.runner.times(runs))
+
+    @property
+    def carrier(self) -> str:
+        """What values go by: "threads" (or streams) of one process, "shared" memory, "gloo" or "nccl" between several."""
+        if self._ranks is None:
+            return "threads" if self.specs[0].gpu is None else "streams"
+        return self._ranks.carrier
 
     def close(self) -> None:
         """Ends the threads, or frees the CUDA graph with its memory. With several ranks it waits until all have come here."""
@@ -206,7 +222,7 @@ def _check_writes(program: Program, specs: Sequence[Spec], copies: bool) -> None
     still have copies of their own of what comes from elsewhere."""
     memory = [(spec.rank or 0, spec.torch) for spec in specs]
     for task in program.tasks:
-        for k in (program.nodes._storage[program.nodes.id[m]] for m in _written(task.node) if m in program.nodes.id):
+        for k in program.nodes.written(task.node):
             source = program.nodes.nodes[k] if isinstance(k, int) else {"op": "one of several results"}
             apart = isinstance(k, int) and program.home[k] != task.device and (copies or memory[program.home[k]] != memory[task.device])
             if source["op"] in ("parameter", "buffer") and apart:

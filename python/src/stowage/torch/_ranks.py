@@ -1,145 +1,39 @@
 """Devices in several processes, which torch.distributed calls ranks: what goes from rank to rank, and what happens when one fails.
 
-All ranks trace the same step and derive the same list of messages from it, so that shapes, types and the order of everything on
-the wire are known on both sides: what travels is the bytes of tensors and nothing else. A value goes to a rank once, however many
-devices read it there; within a rank the devices share it as they do without ranks.
-
-A task that must wait for a task of another rank and gets no value from it does so for the sake of a memory that one of them
-writes. The other rank has a copy of its own, so that nothing is left to wait for once the copy is made: a value that is overwritten
-later in the step is copied before it is sent.
+All ranks trace the same step and derive the same list of messages from it (_messages.py): what travels is the bytes of tensors and
+nothing else.
 
 A rank that fails leaves a note in the store of the process group and then breaks its connections, which every rank that waits
 for it notices at once; these do the same. A rank without a note was killed.
 
-CPU devices use gloo. GPUs use NCCL, one GPU in each rank: that part has never been run, since no machine with several GPUs was
-at hand.
+Ranks of CPU devices on one host share memory (_shared.py), others use gloo; what is agreed on at set-up goes by gloo everywhere. GPUs
+use NCCL, one GPU in each rank: that part has never been run, since no machine with several GPUs was at hand.
 """
 from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import os
 import socket
 import time
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 import torch
 import torch.distributed as dist
 
 from .._library import Error
 from ._devices import Spec
+from ._messages import Message, messages_of
 from ._program import Program, Transfer
-from ._trace import _statistics, _written
+from ._shared import Lost, Shared, one_host
 
 _WINDOW = 16  # receives that are posted ahead of need, from each device of another rank: their memory is taken when they are posted
 _PAYLOAD = 256  # bytes that each rank says of itself at set-up: four digests, or why it cannot go on
 _BREAK = 2**30  # a tag that no message has
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-
-
-class Lost(Error):
-    """Another rank does not answer."""
-
-    def __init__(self, rank: int, why: str) -> None:
-        super().__init__(f"rank {rank} is gone ({why})")
-        self.rank = rank
-
-
-# ---- what goes over ----
-
-
-@dataclass(frozen=True, eq=False)
-class Message:
-    """A value that one rank has and another reads or returns."""
-
-    tag: int  #: its place in the order that all ranks agree on
-    node: Any
-    source: int  #: device
-    target: int  #: rank
-    producer: Optional[int]  #: the task behind which it is sent; None for parameters and buffers, which go first
-    transfers: tuple[Transfer, ...]  #: those of the program that it carries out
-    is_output: bool  #: the step returns it
-    is_overwritten: bool  #: later in the step, in the sender's memory
-    axes: tuple[int, ...]  #: from the slowest to the fastest in memory, so that a transposed value needs no copy
-
-    @property
-    def value(self) -> torch.Tensor:
-        """As the trace has it: shape, strides and type."""
-        return self.node.meta["val"]
-
-    def packed(self, value: torch.Tensor) -> torch.Tensor:
-        """The value as it travels: without gaps."""
-        traced = self.value
-        if value.shape != traced.shape or value.dtype != traced.dtype:
-            raise Error(f"{self.node.name} is {tuple(value.shape)} of {value.dtype}; the trace has {tuple(traced.shape)} of {traced.dtype}")
-        if value.is_conj() or value.is_neg():  # which only their readers would apply
-            value = value.resolve_conj().resolve_neg()
-        dense = value.permute(self.axes).contiguous()
-        return dense.clone() if self.is_overwritten and dense.data_ptr() == value.data_ptr() else dense
-
-    def buffer(self, device: torch.device) -> torch.Tensor:
-        return torch.empty([self.value.shape[k] for k in self.axes], dtype=self.value.dtype, device=device)
-
-    def unpacked(self, buffer: torch.Tensor) -> torch.Tensor:
-        """With the axes where the trace has them, and its strides."""
-        back = [0] * len(self.axes)
-        for place, axis in enumerate(self.axes):
-            back[axis] = place
-        return buffer.permute(back)
-
-
-def messages_of(program: Program, ranks: Sequence[int], size: int, updated: Sequence[Any]) -> list[Message]:
-    """All messages of a step in the order of the tasks that make them, the same on every rank. ``ranks`` has that of each device,
-    ``updated`` the tasks that write parameters in place though the trace does not say so."""
-    place: dict[Optional[int], int] = {task.id: k for k, task in enumerate(program.tasks)}
-    place[None] = -1
-    wanted: dict[tuple[Any, int], tuple[int, Optional[int], list[Transfer]]] = {}
-    for t in program.transfers:
-        if ranks[t.source] != ranks[t.target]:
-            wanted.setdefault((t.node, ranks[t.target]), (t.source, t.producer, []))[2].append(t)
-    outputs = set()
-    for n in program.nodes.step.outputs()[0]:
-        maker = next((task for task in program.tasks if task.node is n or n in task.views or n in task.results), None)
-        for rank in range(size):
-            if maker is not None and ranks[maker.device] != rank:
-                outputs.add((n, rank))
-                wanted.setdefault((n, rank), (maker.device, maker.id, []))
-    last = _last_writes(program, updated)
-    found = []
-    for tag, ((n, rank), (source, producer, carried)) in enumerate(sorted(wanted.items(), key=lambda item: place[item[1][1]])):
-        storage = program.nodes._storage[program.nodes.id[n]]
-        overwritten = last.get(storage, -2) > place[producer]
-        found.append(Message(tag, n, source, rank, producer, tuple(carried), (n, rank) in outputs, overwritten, _axes(n)))
-    return found
-
-
-def _last_writes(program: Program, updated: Sequence[Any]) -> dict[Any, int]:
-    """Memory -> place of the last task that writes it in place."""
-    ids, storage = program.nodes.id, program.nodes._storage
-    last = {}
-    for k, task in enumerate(program.tasks):
-        written = [ids[m] for m in [*_written(task.node), *_statistics(task.node)] if m in ids]
-        if task.node in updated:
-            written.append(program.nodes.nodes[task.id].get("updates", task.id))
-        for i in written:
-            last[storage[i]] = k
-    return last
-
-
-def _axes(n: Any) -> tuple[int, ...]:
-    value = n.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        raise Error(f"{n.name} is no single tensor and would go from rank to rank; keep it and its readers in one rank")
-    axes = sorted(range(value.dim()), key=lambda k: -value.stride(k))
-    length = 1
-    for k in reversed(axes):
-        if value.shape[k] != 1 and value.stride(k) != length:  # gaps, or the same elements several times
-            return tuple(range(value.dim()))
-        length *= value.shape[k]
-    return tuple(axes)
 
 
 # ---- the processes ----
@@ -165,6 +59,9 @@ class Ranks:
             if rank >= self.size:
                 raise Error(f"'{spec.name}' is in rank {rank}, and there are {self.size} processes; start more (torchrun --nproc-per-node)")
         self.messages: list[Message] = []
+        self._by_transfer: dict[Transfer, Message] = {}
+        self._shared: Optional[Shared] = None
+        self._all_share = self._one_host = False
         self._sends: dict[Optional[int], list[Message]] = {}
         self.failure = ""  #: why the step has ended on all ranks
         self._agreed = False
@@ -184,7 +81,7 @@ class Ranks:
 
     def agree(self, graph: str, plan: str, devices: str, options: str) -> None:
         """All ranks have the same step before them, or all raise the same error."""
-        said = {"graph": graph, "plan": plan, "device list": devices, "set of options (train, update)": options}
+        said = {"graph": graph, "plan": plan, "device list": devices, "set of options (train, update, carrier)": options}
         mine = b"".join(hashlib.sha256(text.encode()).digest() for text in said.values())
         every = self._tell(b"\1" + mine)
         for rank, theirs in enumerate(every):
@@ -197,6 +94,36 @@ class Ranks:
             if other is not None:
                 self._leave()
                 raise Error(f"rank {other} has another {name} than rank 0; call place with the same module, plan, devices and options on every rank")
+
+    def connect(self, carrier: Optional[str]) -> None:
+        """Memory is shared with the ranks of this host, unless the carrier is to be "gloo". All ranks raise the same error if it is to be
+        "shared" and cannot, or if they do not mean the same messages."""
+        threads = self.of.count(self.rank)
+        shared = self._shared = Shared(self.rank, self.of, self.messages, lambda: self.failure, self.timeout_s, threads)
+        announced = self._tell(shared.announcement(carrier != "gloo"))
+        try:
+            self._one_host = one_host(announced)
+            opened = shared.open(announced)
+            self._all_share = shared.keep(self._tell(opened))
+            if carrier == "shared" and not self._all_share:
+                raise Error(f"not all ranks can share memory{f' ({shared.why})' if shared.why else ': are they on one host?'}; leave carrier out")
+        except Error:
+            self._leave()
+            raise
+
+    def timeout_s(self) -> float:
+        return self.timeout.total_seconds()
+
+    @property
+    def carrier(self) -> str:
+        """What values go by: "shared", "gloo" or "nccl"; "shared, gloo" where some ranks are on other hosts."""
+        if self._wire is not self._group:
+            return "nccl"
+        kinds = {self._is_shared(m) for m in self.messages if self.rank in (self.of[m.source], m.target)} or {self._all_share}
+        return ", ".join(name for name, used in (("shared", True), ("gloo", False)) if used in kinds)
+
+    def _is_shared(self, message: Message) -> bool:
+        return self._shared is not None and self._shared.carries(message)
 
     def refuse(self, error: BaseException) -> None:
         """Tells the others that this rank cannot go on, unless they know, and leaves them."""
@@ -222,6 +149,7 @@ class Ranks:
         """From now on the messages are those of this program."""
         self.messages = messages_of(program, self.of, self.size, updated)
         for m in self.messages:
+            self._by_transfer.update(dict.fromkeys(m.transfers, m))
             if self.is_mine(m.source):
                 self._sends.setdefault(m.producer, []).append(m)
 
@@ -230,12 +158,36 @@ class Ranks:
         return self._sends.get(producer, [])
 
     def receives(self) -> dict[int, list[Message]]:
-        """What this rank gets from each device of the others, in the order in which that sends it."""
+        """What this rank gets from each device of the others through a connection, in the order in which that sends it."""
         found: dict[int, list[Message]] = {}
         for m in self.messages:
-            if m.target == self.rank:
+            if m.target == self.rank and not self._is_shared(m):
                 found.setdefault(m.source, []).append(m)
         return found
+
+    def begin(self) -> None:
+        """A step."""
+        if self.failure:
+            raise Error(self.failure)
+        if self._shared is not None:
+            self._shared.begin()
+
+    def sender(self, message: Message) -> Callable[[torch.Tensor], None]:
+        """A function that sends the value of a message."""
+        return self._shared.sender(message) if self._is_shared(message) else functools.partial(self.send, message)  # type: ignore[union-attr]
+
+    def is_shared(self, transfer: Transfer) -> bool:
+        """Whether a value goes through shared memory."""
+        return transfer in self._by_transfer and self._is_shared(self._by_transfer[transfer])
+
+    def taker(self, transfer: Transfer) -> Callable[[], torch.Tensor]:
+        """A function that waits for such a value."""
+        return self._shared.taker(self._by_transfer[transfer])  # type: ignore[union-attr]
+
+    def outputs(self) -> dict[Any, torch.Tensor]:
+        """What the step returns and others have left in shared memory, copied: users keep losses."""
+        found = [m for m in self.messages if m.is_output and m.target == self.rank and self._is_shared(m)]
+        return {m.node: self._shared.taker(m)().clone() for m in found}  # type: ignore[union-attr]
 
     def send(self, message: Message, value: torch.Tensor) -> None:
         """Begins to send; :meth:`settle` waits for the end."""
@@ -278,16 +230,41 @@ class Ranks:
             with _named_loss(target):
                 work.wait(self.timeout)
 
-    def gather(self, state: Sequence[tuple[torch.Tensor, int]]) -> None:
-        """Brings tensors up to date on every rank: (tensor, the rank that has it)."""
+    def meet(self) -> None:
+        """Waits until all ranks have come here."""
+        with self._ending_all():
+            if self._all_share:
+                self._shared.meet()  # type: ignore[union-attr]
+            else:
+                dist.barrier(group=self._group)
+
+    def span(self, began: float, ended: float) -> float:
+        """Seconds from the first rank's begin to the last one's end; on several hosts, which have no common clock, those of the slowest."""
+        with self._ending_all():
+            if self._all_share:
+                return self._shared.span(began, ended)  # type: ignore[union-attr]
+            times = [torch.empty(2, dtype=torch.float64) for _ in range(self.size)]
+            dist.all_gather(times, torch.tensor([began, ended], dtype=torch.float64), group=self._group)
+            if self._one_host:
+                return float(max(t[1] for t in times) - min(t[0] for t in times))
+            return float(max(t[1] - t[0] for t in times))
+
+    @contextlib.contextmanager
+    def _ending_all(self) -> Iterator[None]:
+        """What fails within ends the step on all ranks."""
         if self.failure:
             raise Error(self.failure)
         try:
+            yield
+        except Exception as error:
+            raise Error(self.fail(error, first_line(error))) from error
+
+    def gather(self, state: Sequence[tuple[torch.Tensor, int]]) -> None:
+        """Brings tensors up to date on every rank: (tensor, the rank that has it)."""
+        with self._ending_all():
             for tag, (tensor, owner) in enumerate(state):
                 self._share(tensor, owner, len(self.messages) + tag)
             self.settle()
-        except Exception as error:
-            raise Error(self.fail(error, first_line(error))) from error
 
     def _share(self, tensor: torch.Tensor, owner: int, tag: int) -> None:
         if tensor.numel() == 0:
@@ -319,6 +296,8 @@ class Ranks:
             with contextlib.suppress(RuntimeError):  # the store may be gone with the rank
                 self._notes.set(str(self.rank), self.failure)
                 self._notes.check([str(self.rank)])  # the answer comes when the note is there
+            if self._shared is not None:
+                self._shared.fail()
             self._break()
         return self.failure
 
@@ -344,6 +323,8 @@ class Ranks:
         for group in {id(g): g for g in (self._wire, self._group) if g is not None}.values():
             dist.destroy_process_group(group)
         self._wire = self._group = None
+        if self._shared is not None:
+            self._shared.close()
 
     def _leave(self) -> None:
         self.failure = "the step was closed"

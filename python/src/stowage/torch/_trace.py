@@ -248,6 +248,19 @@ class Nodes:
                 self._add_call(n)
         self._mark_outputs()
 
+    def memory(self, n: Any) -> Any:
+        """What the value of an fx node is an alias of: nodes of which it is equal share memory. The id of a node, or with ops of several
+        results a pair."""
+        return self._storage[self.id[n]]
+
+    def written(self, n: Any) -> list[Any]:
+        """The memory that a call writes in place."""
+        return [self.memory(m) for m in _written(n) if m in self.id]
+
+    def tracked(self, n: Any) -> list[Any]:
+        """The memory of running statistics that a call writes."""
+        return [self.memory(m) for m in _statistics(n) if m in self.id]
+
     def _live(self) -> set[Any]:
         """What an output or a write in place depends on."""
         live: set[Any] = set()

@@ -19,7 +19,7 @@ Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's func
 
 class Writer:
     """Writes the function of each device: lines of Python over names v12 (the value of node 12), f12 (its function) and l3 (a lock
-    that is open once a value is there). With GPUs also e12 (an event behind task 12) and a12_1 (one behind the copy of the value of
+    that is open once a value is there), take12 (waits for it in shared memory). With GPUs also e12 (an event behind task 12) and a12_1 (one behind the copy of the value of
     node 12 for device 1); the same events serve every step, since a step begins when the one before is over."""
 
     def __init__(self, program: Program, call: Call, sources: dict[tuple[Any, int], Any], timed: bool, locks: list[Any],
@@ -33,7 +33,7 @@ class Writer:
         self._waiting: dict[int, list[int]] = {}  # task -> locks of those that wait for it
         for task in (task for task in program.tasks if self._is_here(task.device)):
             for transfer in task.receives:
-                if self._comes_later(transfer):
+                if self._comes_later(transfer) and not self._is_shared(transfer):
                     self._add_lock(transfer)
             for k in self._waits(task):
                 self._add_lock((k, task.id))
@@ -48,6 +48,10 @@ class Writer:
         out = self._is_gpu(transfer.source) and not self._is_gpu(transfer.target)
         return transfer.producer is not None or out or not self._is_here(transfer.source)
 
+    def _is_shared(self, transfer: Transfer) -> bool:
+        """Whether the value comes through memory that another rank shares."""
+        return self.ranks is not None and self.ranks.is_shared(transfer)
+
     def _is_gpu(self, device: int) -> bool:
         return self.lanes is not None and self.lanes.get(device) is not None
 
@@ -55,7 +59,7 @@ class Writer:
         return self.lanes is not None and self.lanes.is_copied(transfer.source, transfer.target)
 
     def _waits(self, task: Task) -> list[int]:
-        """Those of this process; _ranks.py says why no others are needed."""
+        """Those of this process; _messages.py says why no others are needed."""
         return [k for k in task.waits if self._is_here(self.program.by_id[k].device)]
 
     def _add_lock(self, key: Any) -> None:
@@ -79,6 +83,12 @@ class Writer:
         return f"a{self.program.nodes.id[transfer.node]}_{transfer.target}"
 
     def function(self, device: int) -> Callable[[], Any]:
+        text, names = self.written(device)
+        exec(compile(text, f"<the part of device {device}>", "exec"), names)  # lines of our own making
+        return functools.partial(names["lane"].run, names["run"]) if "lane" in names else names["run"]
+
+    def written(self, device: int) -> tuple[str, dict[str, Any]]:
+        """A function `run` as text, and the names that it uses."""
         tasks = self.program.of(device)
         names = dict(self.names)
         lane = self.lanes.get(device) if self.lanes is not None else None
@@ -94,8 +104,7 @@ class Writer:
         mine = [n for n in self.program.outputs if self._made_here(n, tasks)]
         names.update({f"n{self.program.nodes.id[n]}": n for n in mine})
         lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times")
-        exec(compile("\n".join(lines), f"<the part of device {device}>", "exec"), names)  # lines of our own making
-        return names["run"] if lane is None else functools.partial(lane.run, names["run"])
+        return "\n".join(lines), names
 
     def receiver(self, device: int) -> Callable[[], Any]:
         """Takes in what a device of another rank sends, for all who read it here."""
@@ -176,6 +185,9 @@ class Writer:
 
     def _receive(self, transfer: Transfer, names: dict[str, Any]) -> list[str]:
         k = self.program.nodes.id[transfer.node]
+        if self._is_shared(transfer):
+            names[f"take{k}"] = self.ranks.taker(transfer)  # type: ignore[union-attr]
+            return [f"v{k} = take{k}()"]
         made = f"e{transfer.producer}" if transfer.producer is not None and self._is_gpu(transfer.source) else None
         if not self._comes_later(transfer):
             if not self._is_copied(transfer):
@@ -225,7 +237,7 @@ class Writer:
                 names[value := f"m{m.tag}"] = self._source(m.node, device)
             elif m.node not in task.views:
                 value = self._expression(m.node, m.producer, names)
-            names[f"send{m.tag}"] = functools.partial(self.ranks.send, m)  # type: ignore[union-attr]
+            names[f"send{m.tag}"] = self.ranks.sender(m)  # type: ignore[union-attr]
             lines.append(f"send{m.tag}({value})")
         return lines
 

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Plans run by processes: the small training steps of run_models.py on CPU devices, each in a process of its own, beside what was predicted.
+
+    torchrun --nproc-per-node 4 bench/run_ranks.py [--models lstm,towers] [--budget 4s] [--store run.jsonl] [--deadline 540]
+    python3 bench/run_ranks.py --threads 4 ...            # the same devices as threads of one process
+    python3 bench/run.py --table --store run.jsonl        # what came of it
+
+Device k is core k of those that may be used (--cores gives each more). Rank 0 calibrates, makes the plans and writes a line of JSON for
+each row, as bench/run.py does, with the carrier of the values: "shared", "gloo" (--carrier gloo; predicted as if memory were shared, since
+gloo is not calibrated) or "threads". What stands in the store is
+not run again; a model that fails, or a row that does not fit before the deadline, does not keep the others from running.
+"""
+import argparse
+import copy
+import datetime
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+
+import stowage
+import stowage.torch
+from run_models import SMALL
+from runs import about_this_place, append, lines_of
+
+METHODS = ("single", "spread", "topo", "random", "expert", "metis", "heft", "etf", "steer")
+RANK, SIZE = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def devices_of(count, cores, ranks):
+    """Names of so many devices, on cores that this process may use."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if count * cores > len(allowed):
+        raise SystemExit(f"{count} devices of {cores} cores need {count * cores}, and there are {len(allowed)}")
+    parts = [allowed[k * cores : (k + 1) * cores] for k in range(count)]
+    return [f"cpu:{','.join(map(str, part))}{f'@{k}' if ranks else ''}" for k, part in enumerate(parts)]
+
+
+def from_first(value):
+    """What rank 0 has, on all ranks, as JSON."""
+    if SIZE == 1:
+        return value
+    text = json.dumps(value).encode() if RANK == 0 else b""
+    length = torch.tensor([len(text)])
+    dist.broadcast(length, 0)
+    data = torch.zeros(int(length), dtype=torch.uint8)
+    if RANK == 0:
+        data.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
+    dist.broadcast(data, 0)
+    return json.loads(bytes(data.tolist()))
+
+
+def made(model):
+    torch.manual_seed(0)
+    return SMALL[model]()
+
+
+def plan_files(model, devices, machine, options, folder):
+    """On rank 0: calibrates, makes plans and writes them. Their names, files and predictions, and what is known of the row."""
+    module, args = made(model)
+    began = time.monotonic()
+    found = stowage.torch.calibrate(devices, module, *args, machine=machine)
+    timed = time.monotonic()
+    simulator = stowage.Simulator(found.graph, found.machine)
+    plans = {name: simulator.run(name) for name in METHODS}
+    plans["optimize"] = found.optimize(options.budget)
+    rows = []
+    for name, plan in plans.items():
+        path = str(pathlib.Path(folder) / f"{model}-{name}.json")
+        plan.save(path)
+        rows.append({"plan": name, "path": path, "predicted_us": 1e6 * found.predict(plan).step, "static_us": 1e6 * plan.evaluate().step})
+    about = {"model": model, "devices": devices, "copies": False, "ops": len(found.alone), "torch": torch.__version__,
+             "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began,
+             "planning_s": time.monotonic() - timed}  # fmt: skip
+    return {"rows": rows, "about": about}
+
+
+def run_plans(planned, devices, options):
+    """On every rank: each plan is placed and timed. The rows with what was measured, and the carrier."""
+    module, args = made(planned["about"]["model"])
+    state = copy.deepcopy(module.state_dict())
+    rows, carrier = [], ""
+    for row in planned["rows"]:
+        with stowage.torch.place(module, *args, plan=row["path"], devices=devices, update="sgd", rate=0.0, carrier=options.carrier) as step:
+            measured = step.seconds(options.runs)
+            carrier = step.carrier
+            count = sum(1 for _ in step.program.transfers)
+        rows.append({**{key: row[key] for key in ("plan", "predicted_us", "static_us")}, "measured_us": 1e6 * measured, "transfers": count,
+                     "dependencies": count})  # fmt: skip
+        if RANK == 0:
+            say(f"{planned['about']['model']} {len(devices)} {row['plan']} ({carrier}): predicted {row['predicted_us']:.0f}, "
+                f"measured {1e6 * measured:.0f} us, {count} transfers")  # fmt: skip
+        module.load_state_dict(state)
+    return rows, carrier
+
+
+def measure_row(model, devices, machine, options, folder):
+    planned = None
+    if RANK == 0:
+        try:
+            planned = plan_files(model, devices, machine, options, folder)
+        except (stowage.Error, RuntimeError) as error:
+            say(f"{model}: {str(error).splitlines()[0]}")
+    planned = from_first(planned)
+    if planned is None:
+        return
+    began = time.monotonic()
+    try:
+        rows, carrier = run_plans(planned, devices, options)
+    except (stowage.Error, RuntimeError) as error:  # of one rank or of all; whoever has it has told the others
+        say(f"rank {RANK}, {model}: {str(error).splitlines()[0]}")
+        return
+    if RANK == 0:
+        append(options.store, {**planned["about"], "carrier": carrier, "plans": rows, "running_s": time.monotonic() - began, "machine": machine,
+                               **about_this_place()})  # fmt: skip
+
+
+def what_to_run(devices, carrier, options):
+    """On rank 0: the models that are not in the store."""
+    stored = [json.loads(line) for line in lines_of(options.store)]
+    ran = {r["model"] for r in stored if r.get("devices") == devices and r.get("carrier") == carrier}
+    return [model for model in options.models.split(",") if model not in ran]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=0, help="so many devices as threads of this one process")
+    parser.add_argument("--cores", type=int, default=1, help="of each device")
+    parser.add_argument("--models", default=",".join(SMALL))
+    parser.add_argument("--budget", default="4s")
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--carrier", choices=("shared", "gloo"), default="shared")
+    parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
+    parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which no row is begun")
+    options = parser.parse_args()
+    began = time.monotonic()
+    unknown = [model for model in options.models.split(",") if model not in SMALL]
+    if unknown or (options.threads > 0) == (SIZE > 1):
+        parser.error(f"there is no model {unknown[0]}" if unknown else "start it with torchrun, or give --threads, not both")
+    devices = devices_of(options.threads or SIZE, options.cores, SIZE > 1)
+    torch.set_num_threads(options.cores)
+    if SIZE > 1:  # the others wait for rank 0 while it calibrates and plans
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        dist.init_process_group("gloo", timeout=datetime.timedelta(hours=1))
+    else:
+        options.carrier = None
+    models = from_first(what_to_run(devices, options.carrier or "threads", options) if RANK == 0 else None)
+    machine = from_first(stowage.torch.calibrate(devices).machine if RANK == 0 and models else None)
+    longest = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            begin = time.monotonic()
+            if not from_first(begin - began + longest <= options.deadline):
+                say(f"{model} is left for the next call") if RANK == 0 else None
+                continue
+            measure_row(model, devices, machine, options, folder)
+            longest = max(longest, time.monotonic() - begin)
+    if SIZE > 1:
+        dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
