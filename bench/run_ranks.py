@@ -7,8 +7,8 @@
 
 Device k is core k of those that may be used (--cores gives each more). Rank 0 calibrates, makes the plans and writes a line of JSON for
 each row, as bench/run.py does, with the carrier of the values: "shared", "gloo" (--carrier gloo; predicted as if memory were shared, since
-gloo is not calibrated) or "threads". What stands in the store is
-not run again; a model that fails, or a row that does not fit before the deadline, does not keep the others from running.
+gloo is not calibrated) or "threads". The plans are run in several sweeps with the ops timed again between them, and of all that the quickest
+quarter counts, as in bench/run.py. What stands in the store is not run again; a model that fails, or a row that does not fit before the deadline, does not keep the others from running.
 """
 import argparse
 import copy
@@ -16,6 +16,7 @@ import datetime
 import json
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -25,10 +26,11 @@ import torch.distributed as dist
 
 import stowage
 import stowage.torch
+from run import METHODS, time_again
 from run_models import SMALL
 from runs import about_this_place, append, lines_of
+from stowage.torch._host_bench import quickest
 
-METHODS = ("single", "spread", "topo", "random", "expert", "metis", "heft", "etf", "steer")
 RANK, SIZE = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
@@ -65,7 +67,7 @@ def made(model):
 
 
 def plan_files(model, devices, machine, options, folder):
-    """On rank 0: calibrates, makes plans and writes them. Their names, files and predictions, and what is known of the row."""
+    """On rank 0: calibrates, makes plans and writes them. The calibration, the plans, their files, and what is known of the row."""
     module, args = made(model)
     began = time.monotonic()
     found = stowage.torch.calibrate(devices, module, *args, machine=machine)
@@ -73,53 +75,61 @@ def plan_files(model, devices, machine, options, folder):
     simulator = stowage.Simulator(found.graph, found.machine)
     plans = {name: simulator.run(name) for name in METHODS}
     plans["optimize"] = found.optimize(options.budget)
-    rows = []
+    paths = {name: str(pathlib.Path(folder) / f"{model}-{name}.json") for name in plans}
     for name, plan in plans.items():
-        path = str(pathlib.Path(folder) / f"{model}-{name}.json")
-        plan.save(path)
-        rows.append({"plan": name, "path": path, "predicted_us": 1e6 * found.predict(plan).step, "static_us": 1e6 * plan.evaluate().step})
-    about = {"model": model, "devices": devices, "copies": False, "ops": len(found.alone), "torch": torch.__version__,
-             "company": sum(found.company.values()) / sum(found.alone.values()), "timing_s": timed - began,
-             "planning_s": time.monotonic() - timed}  # fmt: skip
-    return {"rows": rows, "about": about}
+        plan.save(paths[name])
+    about = {"model": model, "devices": devices, "copies": False, "ops": len(simulator.graph.ops), "torch": torch.__version__,
+             "timing_s": timed - began, "planning_s": time.monotonic() - timed}  # fmt: skip
+    return found, plans, {"paths": paths, "about": about}
 
 
-def run_plans(planned, devices, options):
-    """On every rank: each plan is placed and timed. The rows with what was measured, and the carrier."""
+def run_plans(planned, devices, options, between):
+    """On every rank: each plan is placed and timed, in several sweeps. What was measured of each, and the carrier."""
     module, args = made(planned["about"]["model"])
     state = copy.deepcopy(module.state_dict())
-    rows, carrier = [], ""
-    for row in planned["rows"]:
-        with stowage.torch.place(module, *args, plan=row["path"], devices=devices, update="sgd", rate=0.0, carrier=options.carrier) as step:
-            measured = step.seconds(options.runs)
-            carrier = step.carrier
-            count = sum(1 for _ in step.program.transfers)
-        rows.append({**{key: row[key] for key in ("plan", "predicted_us", "static_us")}, "measured_us": 1e6 * measured, "transfers": count,
-                     "dependencies": count})  # fmt: skip
-        if RANK == 0:
-            say(f"{planned['about']['model']} {len(devices)} {row['plan']} ({carrier}): predicted {row['predicted_us']:.0f}, "
-                f"measured {1e6 * measured:.0f} us, {count} transfers")  # fmt: skip
-        module.load_state_dict(state)
-    return rows, carrier
+    times, counts, carrier = {name: [] for name in planned["paths"]}, {}, ""
+    for _ in range(options.sweeps):
+        for name, path in planned["paths"].items():
+            with stowage.torch.place(module, *args, plan=path, devices=devices, update="sgd", rate=0.0, carrier=options.carrier) as step:
+                step.runner.times(3)
+                times[name] += step.runner.times(options.runs)
+                carrier = step.carrier
+                counts[name] = sum(1 for _ in step.program.transfers)
+            module.load_state_dict(state)
+        between(module, args)
+    return {name: (statistics.median(quickest(found)), counts[name]) for name, found in times.items()}, carrier
 
 
 def measure_row(model, devices, machine, options, folder):
-    planned = None
+    found = plans = planned = None
     if RANK == 0:
         try:
-            planned = plan_files(model, devices, machine, options, folder)
+            found, plans, planned = plan_files(model, devices, machine, options, folder)
         except (stowage.Error, RuntimeError) as error:
             say(f"{model}: {str(error).splitlines()[0]}")
     planned = from_first(planned)
     if planned is None:
         return
     began = time.monotonic()
+
+
+    def between(module, args):
+        if RANK == 0:
+            time_again(found, devices, module, args)
+        from_first(True)  # the others wait
+
     try:
-        rows, carrier = run_plans(planned, devices, options)
+        measured, carrier = run_plans(planned, devices, options, between)
     except (stowage.Error, RuntimeError) as error:  # of one rank or of all; whoever has it has told the others
         say(f"rank {RANK}, {model}: {str(error).splitlines()[0]}")
         return
     if RANK == 0:
+        rows = []
+        for name, (seconds, count) in measured.items():
+            expected = found.predict(plans[name]).step
+            rows.append({"plan": name, "predicted_us": 1e6 * expected, "static_us": 1e6 * plans[name].evaluate().step, "measured_us": 1e6 * seconds,
+                         "transfers": count, "dependencies": count})  # fmt: skip
+            say(f"{model} {len(devices)} {name} ({carrier}): predicted {1e6 * expected:.0f}, measured {1e6 * seconds:.0f} us, {count} transfers")
         append(options.store, {**planned["about"], "carrier": carrier, "plans": rows, "running_s": time.monotonic() - began, "machine": machine,
                                **about_this_place()})  # fmt: skip
 
@@ -137,7 +147,8 @@ def main():
     parser.add_argument("--cores", type=int, default=1, help="of each device")
     parser.add_argument("--models", default=",".join(SMALL))
     parser.add_argument("--budget", default="4s")
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=8, help="of each plan in each sweep")
+    parser.add_argument("--sweeps", type=int, default=3)
     parser.add_argument("--carrier", choices=("shared", "gloo"), default="shared")
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
     parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which no row is begun")
