@@ -540,4 +540,4 @@ class Devices(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests()
+    sys.exit(run_tests())

@@ -60,10 +60,10 @@ class Calibration:
         company by the share of it during which they do, as the simulation before tells."""
         return self._settle(plan, rounds)[0]
 
-    def optimize(self, budget: Union[str, float] = "10s", rounds: int = 3, **options: Any) -> Plan:
+    def optimize(self, budget: Union[str, float, None] = "10s", rounds: int = 3, **options: Any) -> Plan:
         """The plan that is expected to take least. Its first search takes all ops for as slow as in company; those that follow begin with
-        the best plan so far and with the times that ops have in it."""
-        seconds = parse_seconds(budget) / rounds
+        the best plan so far and with the times that ops have in it. With ``budget`` None and ``evaluations`` each search has so many."""
+        seconds = parse_seconds(budget) / rounds if budget is not None else None
         tasks = {"tasks": "placement,schedule", **options}
         times, best, least = self.company, None, math.inf
         for _ in range(rounds):
