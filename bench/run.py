@@ -128,10 +128,11 @@ def measure_row(model, devices, machine, options):
     if options.tune:
         tuning = time.monotonic()
         tuned = stowage.torch.tune(module, *args, devices=devices, runs=options.tune, budget=options.budget, copies=options.copies,
-                                   calibration=found, progress=say)  # fmt: skip
-        counts = [n for n in (1, 5, 10, 25, 50) if n <= len(tuned.runs)]
-        extra = {"tuned_us": 1e6 * tuned.seconds, "after_us": {n: 1e6 * tuned.after(n) for n in counts}, "tuned_runs": len(tuned.runs),
-                 "tuning_s": time.monotonic() - tuning, "belief": [tuned.belief.charges, tuned.belief.company]}  # fmt: skip
+                                   calibration=found, progress=say, report=(1, 5, 10, 25, 50))  # fmt: skip
+        extra = {"tuned_us": 1e6 * tuned.seconds, "after_us": {n: 1e6 * s for n, s in tuned.report.items()}, "tuned_runs": len(tuned.runs),
+                 "tuned_single_us": 1e6 * tuned.single, "tuning_s": time.monotonic() - tuning, "belief": tuned.belief.factors,
+                 "tuned_plans": [{"plan": run.name, "predicted_us": 1e6 * run.predicted, "measured_us": 1e6 * run.measured}
+                                 for run in tuned.runs]}  # fmt: skip
     else:
         extra = {}
     record = {"model": model, "devices": devices, "copies": options.copies, "ops": len(ops), "torch": torch.__version__, "plans": rows,
@@ -276,7 +277,7 @@ def print_tables(stored):
 
 def print_tuned(tuned):
     if tuned:
-        print("| tuned by running | after 1 run | 5 | 10 | 25 | 50 | `optimize` | one device |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        print("| tuned by running | after 1 run | 5 | 10 | 25 | 50 | `optimize` | one device |\n| --- |" + 7 * " ---: |")
     for r in tuned:
         named = {p["plan"]: p["measured_us"] for p in r["plans"]}
         after = [f"{r['after_us'][n]:.0f}" if n in r["after_us"] else "-" for n in ("1", "5", "10", "25", "50")]

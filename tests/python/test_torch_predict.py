@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""What plans are expected to take, and devices that are measured: stowage.torch.calibrate, predict and tune.
+"""What plans are expected to take, and devices that are measured: stowage.torch.calibrate and predict.
 
     STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_torch_predict.py [names of tests]
 """
-import copy
 import dataclasses
 import os
 import sys
@@ -21,7 +20,7 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import clocked_streams
-    from stowage.torch import _calibrate, _cuda_bench, _cuda_times, _host_bench, _tune
+    from stowage.torch import _calibrate, _cuda_bench, _cuda_times, _host_bench
     from torch_modules import MODULES, loss_of
 
 TWO = ["cpu:0", "cpu:0"]  # two devices on one core, which every machine has
@@ -91,47 +90,6 @@ class Predictions(unittest.TestCase):
         least = found.predict(plan).step
         for method in ("single", "expert", "metis", "heft", "steer"):
             self.assertLessEqual(least, found.predict(simulator.run(method)).step * (1 + 1e-12), method)
-
-    def test_beliefs_follow_what_is_measured(self):
-        found = self.calibrated()
-        said = []
-        tuning = _tune._Tuning(found, None, 14, 0.1, said.append, seed=1)
-        truth = _tune.Belief(charges=3.0, company=0.5)
-        tuning.measure = lambda plan: tuning._predicted(plan, truth)
-        result = tuning.result()
-        self.assertLessEqual(len(result.runs), 14)
-        self.assertEqual(len(said), len(result.runs))
-        self.assertEqual(result.seconds, min(run.measured for run in result.runs))  # nothing is noisy here
-        self.assertLess(result.belief.company, 1.0)
-        self.assertEqual([result.after(n) for n in (1, 5)], [result.runs[0].measured, min(r.measured for r in result.runs[:5])])
-
-
-    def test_the_choice_goes_by_second_measurements(self):
-        tuning = _tune._Tuning(self.calibrated(), None, 6, 0.1, lambda line: None, seed=1)
-        first = iter([5.0, 1.0, 4.0, 4.0, 4.0, 4.0])  # the second plan was lucky
-        said = {}
-
-        def measure(plan):
-            luck = next(first, None)
-            return said.setdefault(plan.device, luck) and (luck if luck is not None else 5.0 if len(set(plan.device)) == 1 else 6.0)
-
-        tuning.measure = measure
-        result = tuning.result()
-        self.assertEqual((result.seconds, result.single), (5.0, 5.0))
-        self.assertEqual(len(set(result.plan.device)), 1)
-
-    def test_a_plan_that_cannot_run_is_left_out(self):
-        lines = []
-        tuning = _tune._Tuning(self.calibrated(), None, 6, 0.1, lines.append, seed=1)
-
-        def measure(plan):
-            if len(set(plan.device)) > 1:
-                raise stowage.Error("it does not fit")
-            return 1.0
-
-        tuning.measure = measure
-        self.assertEqual(tuning.result().seconds, 1.0)
-        self.assertTrue(any("it does not fit" in line for line in lines))
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())
@@ -240,18 +198,6 @@ class Measuring(unittest.TestCase):
         self.assertEqual(times, [[2.5, 2.5], [2.5, 2.5]])
         with self.assertRaisesRegex(_cuda_times._NotRecorded, "1 streams were recorded of 2 devices"):
             _cuda_times._by_load([large, small], recorded(7, "ab", 4.5))
-
-    def test_tuning_leaves_the_module_as_it_was(self):
-        module, args = MODULES["conv"]()
-        before = copy.deepcopy(module.state_dict())
-        result = stowage.torch.tune(module, *args, devices=TWO, runs=4, budget=0.1)
-        for name, value in module.state_dict().items():
-            self.assertTrue(torch.equal(value, before[name]), name)
-        self.assertEqual(len(result.runs), 4)
-        self.assertEqual(result.runs[0].name, "single")
-        self.assertLessEqual(result.seconds, result.single)
-        with stowage.torch.place(module, *args, plan=result.plan, devices=TWO) as step:
-            torch.testing.assert_close(step(*args), loss_of(module, args).detach(), **TOLERANCE)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ class Calibration:
         company by the share of it during which they do, as the simulation before tells."""
         return self._settle(plan, rounds)[0]
 
-    def optimize(self, budget: Union[str, float] = "10s", rounds: int = 3, **options: Any) -> Plan:
+    def optimize(self, budget: Union[str, float, None] = "10s", rounds: int = 3, **options: Any) -> Plan:
         """The plan that is expected to take least. Its first search takes all ops for as slow as in company; those that follow begin with
-        the best plan so far and with the times that ops have in it."""
-        seconds = parse_seconds(budget) / rounds
+        the best plan so far and with the times that ops have in it. With ``budget`` None and ``evaluations`` each search has so many."""
+        seconds = parse_seconds(budget) / rounds if budget is not None else None
         tasks = {"tasks": "placement,schedule", **options}
         times, best, least = self.company, None, math.inf
         for _ in range(rounds):
@@ -84,7 +84,7 @@ class Calibration:
     def _settle(self, plan: Plan, rounds: int) -> tuple[Evaluation, Times]:
         """The evaluation, and the times of ops that belong to it."""
         times = self.company
-        sorts = [name.startswith("cpu:") for name in self.devices]
+        sorts = sorts_of(self)
         for k in range(rounds):
             simulator = self._simulator(times)
             same = copy_onto(plan, simulator)
@@ -126,6 +126,11 @@ def _timeline(plan: Plan) -> list[tuple[int, int, float, float]]:
     rows = csv.DictReader(io.StringIO(plan.export_bytes("csv").decode()))
     found = [(int(r["node"]), index[r["device"]], float(r["start_us"]), float(r["end_us"])) for r in rows if r["start_us"]]
     return sorted(found, key=lambda f: f[2])
+
+
+def sorts_of(calibration: Calibration) -> list[bool]:
+    """Of each device whether it is a CPU. Those of one sort keep each other company."""
+    return [name.startswith("cpu:") for name in calibration.devices]
 
 
 def _shares_in_company(timeline: list[tuple[int, int, float, float]], sorts: Sequence[Any]) -> dict[int, float]:

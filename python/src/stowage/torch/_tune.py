@@ -1,10 +1,11 @@
 """Plans found by running them: the search proposes, the devices decide, and what they say corrects what the search believes."""
 from __future__ import annotations
 
-import dataclasses
 import math
+import random
 import statistics
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
@@ -13,21 +14,23 @@ from .._library import Error
 from .._plan import Plan
 from .._search import optimize
 from .._simulate import Simulator
-from ._calibrate import BUILDERS, Calibration, calibrate, copy_onto
+from ._belief import Belief, Process, expected_gain
+from ._calibrate import Calibration, calibrate, copy_onto
 from ._devices import parse_all
+from ._outline import Factors, Outline
 from ._place import place
 from ._streams import restored
 
 _STEPS_EACH = 11  # of a plan that is tried
-_FINALISTS, _ROUNDS = 3, 3  # that are run again before one is chosen, and how often
+_BUILDERS = ("heft", "steer", "metis", "expert", "etf")
+_FINALISTS = 3  # that are run again, with one device, before one is chosen
+_FEW = 8  # runs: with fewer than these nothing is run again
+_POOL = 40  # plans that wait for a run
+_AGAIN = 3  # times at most that a plan is run before the last round
+_REPEATS = 3  # of the plans that Tuned.after tells of
 
 
-@dataclass(frozen=True)
-class Belief:
-    """What the search takes for true: how much of the measured charges holds, and how much of what company adds."""
-
-    charges: float = 1.0
-    company: float = 1.0
+_NEARER = ", nearer to the trace"
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Run:
     plan: Plan
     predicted: float  #: seconds, by what was believed when it was run
     measured: float
+    best: Plan  #: that was thought to be the fastest after it
 
 
 @dataclass
@@ -46,32 +50,44 @@ class Tuned:
 
     plan: Plan  #: the fastest by measurement
     seconds: float
-    single: float  #: seconds of one device
-    runs: list[Run]  #: in their order
+    single: float  #: seconds of one device, measured in the same round
+    runs: list[Run]  #: in their order, those of plans that were run again included
     belief: Belief
     calibration: Calibration
+    report: dict[int, float] = field(default_factory=dict)  #: see :meth:`after`
 
     def after(self, count: int) -> float:
-        """Seconds of the fastest plan among the first so many runs."""
-        return min(run.measured for run in self.runs[:count])
+        """Seconds of the plan that was thought to be the fastest after so many runs, measured once more when all was over: the least of
+        many noisy times is too small. Only of those counts that ``report`` of :func:`tune` named."""
+        if count not in self.report:
+            raise Error(f"what was found after {count} runs was not measured again; name it in report, with at most {len(self.runs)} runs")
+        return self.report[count]
 
     def __repr__(self) -> str:
         return f"<{1e3 * self.seconds:.3f} ms after {len(self.runs)} runs; one device {1e3 * self.single:.3f} ms>"
 
 
-def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int = 25, budget: Union[str, float] = "3s", train: bool = True,
+def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int = 25, budget: Union[str, float, None] = "3s", train: bool = True,
          loss: Optional[Callable[..., Any]] = None, copies: bool = False, calibration: Optional[Calibration] = None,
-         progress: Optional[Callable[[str], None]] = None, seed: int = 1, **kwargs: Any) -> Tuned:  # fmt: skip
-    """The plan with the shortest measured step, found with at most so many runs of plans; never slower than one device.
+         progress: Optional[Callable[[str], None]] = None, seed: int = 1, evaluations: Optional[int] = None, report: Sequence[int] = (),
+         **kwargs: Any) -> Tuned:  # fmt: skip
+    """The plan with the shortest measured step, found with at most so many runs of plans (2 or more); never slower than one device.
 
-    The devices are calibrated first, unless ``calibration`` is given. Then one device, the methods that build plans and the search's
-    best plan are run; what they took corrects the belief about charges and company, and the search goes on from the fastest plan,
-    with other seeds and with beliefs around the corrected one, so that the plans differ. ``budget`` is that of one search. The
-    module's parameters and buffers are as before when it returns.
+    The devices are calibrated first, unless ``calibration`` is given. The plan of ``Calibration.optimize`` and one device are run; then, for
+    each run that is left, what has been measured corrects what is believed of ops, links and company, a search goes on from a good plan by
+    that belief or by one that may be as true, and of all plans that wait the one is run that is expected to gain most, the less alike those
+    before the better. Of the last runs one goes to each of the fastest few and to one device, and only these decide.
+
+    ``budget`` is that of one search, of which there are as many as runs; ``evaluations`` instead of it makes searches that repeat exactly.
+    ``report`` has numbers of runs: what would have been chosen after them is measured again at the end, beside the runs that count, for
+    :meth:`Tuned.after`. The module's parameters and buffers are as before when it returns.
     """
+    if runs < 2:
+        raise Error(f"runs is {runs}; tuning takes 2 at least, one device and another plan")
     if len({spec.gpu for spec in parse_all([str(d) for d in devices])} - {None}) > 1:
         raise Error("plans over several GPUs cannot be tuned yet: the module would have to be traced on all of them")
     found = calibration or calibrate(devices, module, *args, train=train, loss=loss, copies=copies, progress=progress, **kwargs)
+    limits = {"budget": None, "evaluations": evaluations} if evaluations is not None else {"budget": budget}
 
     def measure(plan: Plan) -> float:
         update = "sgd" if train else None
@@ -79,103 +95,159 @@ def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int 
             return step.seconds(_STEPS_EACH)
 
     with restored([*module.parameters(), *module.buffers()]):
-        return _Tuning(found, measure, runs, budget, progress or (lambda line: None), seed).result()
+        return _Tuning(found, measure, runs, limits, progress or (lambda line: None), seed).result(report)
 
 
 class _Tuning:
-    def __init__(self, calibration: Calibration, measure: Callable[[Plan], float], runs: int, budget: Any, say: Callable[[str], None],
-                 seed: int) -> None:  # fmt: skip
-        self.calibration, self.measure, self.limit, self.budget, self.say, self.seed = calibration, measure, runs, budget, say, seed
-        self.belief = Belief()
+    def __init__(self, calibration: Calibration, measure: Callable[[Plan], float], runs: int, limits: dict[str, Any],
+                 say: Callable[[str], None], seed: int) -> None:  # fmt: skip
+        self.calibration, self.measure, self.limit, self.limits, self.say, self.seed = calibration, measure, runs, limits, say, seed
+        self.factors = Factors(calibration)
         self.runs: list[Run] = []
-        self._known: set[Any] = set()
+        self.process = Process(self.factors, [])
+        self._tried: list[tuple[Outline, float]] = []
+        self._pool: list[Outline] = []
+        self._refused: list[Outline] = []
+        self._draw, self._generator = random.Random(seed), torch.Generator().manual_seed(seed)
 
-    def result(self) -> Tuned:
-        for name in BUILDERS:  # one device is always among what is run
-            self._try(name, self._simulator(self.belief).run(name))
-        self._try("search", self.calibration.optimize(self.budget))
-        k = 0
-        while len(self.runs) < self.limit and k < 4 * self.limit:
-            if k % 4 == 0:
-                self.belief = self._corrected()
-            self._search(self._varied(k), self._best() if k % 3 else None)
-            k += 1
-        return self._chosen()
+    def result(self, report: Sequence[int] = ()) -> Tuned:
+        simulator = Simulator(self.calibration.graph, self.calibration.machine)
+        self.single = Outline(self.factors, simulator.run("single"), "single")
+        self._run(Outline(self.factors, self.calibration.optimize(seed=self.seed, **self.limits), "search"))
+        self._run(self.single)
+        if not self._tried:
+            raise Error("neither the plan that was found nor one device could be run")
+        for name in _BUILDERS:
+            self._add(name, simulator.run(name))
+        last = min(_FINALISTS + 1, self.limit // 4) if self.limit >= _FEW else 0
+        turn = 0
+        while len(self.runs) < self.limit - last and turn < 2 * self.limit:
+            self._propose(turn)
+            self._run(self._most_promising())
+            turn += 1
+        return self._chosen(last, report)
 
     # ---- what is run ----
 
-    def _try(self, name: str, plan: Optional[Plan]) -> None:
-        if plan is None or len(self.runs) >= self.limit:
-            return
-        key = (plan.device, tuple(plan.order(d) for d in range(len(plan.machine))), plan.priority)
-        if key in self._known:
-            return
-        self._known.add(key)
-        predicted = self._predicted(plan, self.belief)
+    def _run(self, outline: Outline) -> Optional[float]:
+        predicted = math.exp(self.process.expected(outline)[0])
+        self._pool = [o for o in self._pool if o is not outline]
         try:
-            measured = self.measure(plan)
+            measured = self.measure(outline.plan)
         except Error as error:  # it does not fit, or a kernel refuses its share of the GPU
-            self.say(f"{name}: {error}")
-            return
-        self.runs.append(Run(name, plan, predicted, measured))
-        self.say(f"run {len(self.runs)}, {name}: predicted {1e3 * predicted:.3f} ms, measured {1e3 * measured:.3f} ms")
+            self.say(f"{outline.name}: {error}")
+            self._refused.append(outline)
+            return None
+        self._tried.append((outline, measured))
+        self.process = Process(self.factors, self._tried)
+        self.runs.append(Run(outline.name, outline.plan, predicted, measured, self._leaders()[0].plan))
+        self.say(f"run {len(self.runs)}, {outline.name}: predicted {1e3 * predicted:.3f} ms, measured {1e3 * measured:.3f} ms")
+        return measured
 
-    def _search(self, belief: Belief, start: Optional[Run]) -> None:
+    def _leaders(self) -> list[Outline]:
+        """The plans that were run, the fastest by all that is known first."""
+        outlines = dict.fromkeys(outline for outline, _ in self._tried)
+        return sorted(outlines, key=lambda outline: self.process.expected(outline)[0])
+
+    def _most_promising(self) -> Outline:
+        """What to run next: a plan that waits, or once more one that may be better than the best."""
+        leader, *others = self._leaders()
+        best = self.process.expected(leader)[0]
+        times = Counter(outline for outline, _ in self._tried)
+        gain = {o: expected_gain(*self.process.expected(o), best) for o in [*self._pool, *(o for o in others if times[o] < _AGAIN)]}
+        self._pool = sorted(self._pool, key=lambda o: -gain[o])[:_POOL]
+        return max(gain, key=gain.__getitem__, default=leader)
+
+    # ---- what is proposed ----
+
+    def _propose(self, turn: int) -> None:
+        """A search by what is believed, from the best plan; or by what may be true as well, from what is best then, from two good plans
+        joined, or from nothing. And a plan that is built."""
+        leaders = self._leaders()
+        kind = turn % 4
+        logs = self.process.logs if kind == 0 else self.process.drawn(self._generator)
+        known = [*leaders, *self._pool]
+        beside = leaders[0] if kind == 0 else min(known, key=lambda outline: outline.log_seconds(logs)[0])
+        simulator = beside.simulator(logs)
+        start: Optional[Plan] = copy_onto(beside.plan, simulator)
+        if kind == 2:
+            start = self._joined(known, simulator)
+        elif kind == 3:
+            start = None
         self.seed += 1
-        simulator = self._simulator(belief)
-        given = copy_onto(start.plan, simulator) if start is not None else None
-        found = optimize(simulator, budget=self.budget, tasks="placement,schedule", seed=self.seed, start=given)
-        self._try(f"search, charges {belief.charges:.2g}, company {belief.company:.2g}{', from the best' if start else ''}", found.plan)
+        found = optimize(simulator, tasks="placement,schedule", seed=self.seed, start=start, **self.limits).plan
+        self._add(f"search {('by belief', 'by a draw', 'by a draw, from two plans', 'by a draw, anew')[kind]}", found)
+        name = _BUILDERS[turn % len(_BUILDERS)]
+        self._add(f"{name} by {'belief' if kind == 0 else 'a draw'}", simulator.run(name))
+        for outline in dict.fromkeys([leaders[0], self._draw.choice(known)]):
+            self._add(f"{outline.name.removesuffix(_NEARER)}{_NEARER}", self._nearer_to_trace(outline, simulator))
 
-    def _varied(self, k: int) -> Belief:
-        """Beliefs around the corrected one, so that plans with fewer transfers and with more are tried."""
-        factor = (1.0, 2.0, 0.5, 1.5, 3.0, 0.75)[k % 6]
-        return Belief(self.belief.charges * factor, self.belief.company)
+    def _add(self, name: str, plan: Optional[Plan]) -> None:
+        if plan is None or not plan.evaluate().valid:
+            return
+        outline = Outline(self.factors, plan, name)
+        known = [*self._pool, *self._refused, *(o for o, _ in self._tried)]
+        if not any(torch.equal(outline.before, o.before) for o in known):
+            self._pool.append(outline)
 
-    def _best(self) -> Run:
-        return min(self.runs, key=lambda run: run.measured)
+    def _nearer_to_trace(self, outline: Outline, simulator: Simulator) -> Plan:
+        """The same placement in an order between its own and that of the trace, in which ops were timed and caches were as they were then."""
+        part = self._draw.random()
+        place = {k: i for i, k in enumerate(self.factors.ops)}
+        priority = [0.0] * len(outline.home)
+        for rank, k in enumerate(outline.order):
+            priority[k] = -(part * place[k] + (1 - part) * rank)
+        plan = Plan(simulator.graph, simulator.machine, device=outline.home, priority=priority)
+        plan._simulator = simulator
+        return plan
 
-    def _chosen(self) -> Tuned:
-        """The fastest few and one device once more, in turn, and only that counts: the least of many noisy times is too small."""
-        if not self.runs:
-            raise Error("no plan could be run")
-        finalists = sorted(self.runs, key=lambda run: run.measured)[:_FINALISTS]
-        finalists += [run for run in self.runs if run.name == "single" and run not in finalists]
-        rounds = [[self.measure(run.plan) for run in finalists] for _ in range(_ROUNDS)]
-        again = [statistics.median(times) for times in zip(*rounds)]
-        k = min(range(len(finalists)), key=again.__getitem__)
-        single = next((again[i] for i, run in enumerate(finalists) if run.name == "single"), math.inf)
-        return Tuned(finalists[k].plan, again[k], single, self.runs, self.belief, self.calibration)
+    def _joined(self, known: list[Outline], simulator: Simulator) -> Plan:
+        """One plan up to somewhere in the trace and another from there on, with the devices of the other renamed to fit."""
+        first, second = self._draw.sample(known[: max(4, len(known) // 2)], 2) if len(known) > 2 else (known[0], known[-1])
+        count = len(simulator.machine)
+        shared = [[0.0] * count for _ in range(count)]
+        for k, w in zip(self.factors.ops, self.factors.weights.tolist()):
+            shared[second.home[k]][first.home[k]] += w
+        new = _assigned(shared)
+        cut = self._draw.choice(self.factors.ops)
+        device = [a if k < cut else new[b] for k, (a, b) in enumerate(zip(first.home, second.home))]
+        priority = [0.0] * len(device)
+        for rank, k in enumerate(first.order):
+            priority[k] = -float(rank)
+        joined = Plan(simulator.graph, simulator.machine, device=device, priority=priority)
+        joined._simulator = simulator
+        return joined
 
-    # ---- what is believed ----
+    # ---- what is chosen ----
 
-    def _simulator(self, belief: Belief) -> Simulator:
-        found = self._believed(belief)
-        return Simulator(found.graph, found.machine)
+    def _chosen(self, last: int, report: Sequence[int]) -> Tuned:
+        """The fastest few and one device once more: the least of many noisy times is too small. The best by all runs is taken, unless one
+        device was faster in this round."""
+        finalists = [outline for outline in self._leaders() if outline is not self.single][: max(last - 1, 0)]
+        again = [self._run(outline) for outline in [*finalists, self.single]] if last > 0 else []
+        times = dict(self._tried)  # of each the last
+        best = next(outline for outline in self._leaders() if outline in finalists or not (finalists and again))
+        single = times.get(self.single, math.inf)
+        if times[best] > single:
+            best = self.single
+        self.runs[-1].best = best.plan
+        found = Tuned(best.plan, times[best], single, self.runs, self.process.belief(), self.calibration)
+        found.report = self._reported([count for count in report if count <= len(self.runs)])
+        return found
 
-    def _believed(self, belief: Belief) -> Calibration:
-        links = [{**link, **{key: link[key] * belief.charges for key in ("send_us", "receive_us") if key in link}}
-                 for link in self.calibration.machine["links"]]  # fmt: skip
-        company = {kind: {k: us + belief.company * (self.calibration.company[kind][k] - us) for k, us in alone.items()}
-                   for kind, alone in self.calibration.alone.items()}  # fmt: skip
-        return dataclasses.replace(self.calibration, machine={**self.calibration.machine, "links": links}, company=company)
+    def _reported(self, counts: Sequence[int]) -> dict[int, float]:
+        """Of each count the plan that was best then, measured anew, in turn with the others."""
+        plans = {id(self.runs[count - 1].best): self.runs[count - 1].best for count in counts}
+        rounds = [{key: self.measure(plan) for key, plan in plans.items()} for _ in range(_REPEATS)]
+        return {count: statistics.median(times[id(self.runs[count - 1].best)] for times in rounds) for count in counts}
 
-    def _predicted(self, plan: Plan, belief: Belief) -> float:
-        return self._believed(belief).predict(plan, rounds=3).step or math.inf
 
-    def _corrected(self) -> Belief:
-        """The belief, among those near the present one, under which what was run comes out best. Errors that all plans share say nothing
-        about which is better, so their mean is left out."""
-        recent = self.runs[-12:]
-        if len({run.plan.device for run in recent}) < 3:
-            return self.belief
-        options = [Belief(min(max(self.belief.charges * a, 0.25), 4.0), min(max(self.belief.company + b, 0.0), 2.0))
-                   for a in (0.7, 1.0, 1.4) for b in (-0.25, 0.0, 0.25)]  # fmt: skip
-
-        def spread(belief: Belief) -> float:
-            errors = [math.log(run.measured / self._predicted(run.plan, belief)) for run in recent]
-            mean = sum(errors) / len(errors)
-            return sum((e - mean) ** 2 for e in errors)
-
-        return min(options, key=spread)
-
+def _assigned(shared: list[list[float]]) -> list[int]:
+    """For each row a column of its own, largest entries first."""
+    count = len(shared)
+    new, taken = [-1] * count, set()
+    for _, row, column in sorted(((-shared[r][c], r, c) for r in range(count) for c in range(count))):
+        if new[row] < 0 and column not in taken:
+            new[row] = column
+            taken.add(column)
+    return new

@@ -4,6 +4,7 @@ process leaves in memory that is shared is waited for where it is needed; each d
 has a thread here that takes in what it sends."""
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import threading
@@ -171,7 +172,7 @@ class Workers:
         if workers:
             torch.set_num_threads(self._threads)  # workers set it for threads that begin later, too
         for function in self._functions[: self._devices_here]:
-            function.__globals__.clear()  # among them is the function itself, so that nothing would go before a collection of garbage
+            _unwrapped(function).__globals__.clear()  # among them is the function itself, so that nothing would go before a collection of garbage
         self._functions, self.values = [], {}
 
     def _join(self, left: int) -> None:
@@ -255,6 +256,11 @@ def whole_step(nodes: Nodes, spec: Spec) -> tuple[Program, Calls, dict[tuple[Any
     plan.set_order(0, list(nodes.fx))
     sources = {(n, 0): value for n, value in own_sources(nodes.step, spec.torch).items()}
     return Program(nodes, plan), Calls(nodes.step, [spec.torch], updates=True, rate=0.0), sources
+
+
+def _unwrapped(function: Any) -> Any:
+    """That of a GPU is run by its lane."""
+    return function.args[0] if isinstance(function, functools.partial) else function
 
 
 def _open(lock: threading.Lock) -> None:
