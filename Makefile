@@ -65,9 +65,9 @@ bench: all
 	build/release/bench/bench_policy
 	build/release/bench/fit_costs
 
-# The tables of the README: about half an hour, on an otherwise idle machine.
+# The tables of README and docs/results.md: about half an hour, on an otherwise idle machine.
 tables: all
-	for table in paper all memory quality; do bench/tables.py $$table || exit 1; done
+	for table in readme paper all memory quality; do bench/tables.py $$table || exit 1; done
 
 coverage: setup-all
 	cmake --preset coverage >/dev/null

@@ -180,12 +180,12 @@ static void correlate(const setting *s, double *clock, double *load) {
 }
 
 int main(int count, char **argument) {
-    static const char *const rows[][2] = {{"rnnlm-4", "h200x4"},
-                                          {"gnmt-4", "h200x4"},
-                                          {"gnmt-4", "h200x4-pcie"},
-                                          {"inception-v3-b32", "h200x2"},
-                                          {"transformer-xl-4", "h200x4-pcie"}};
-    const char *graph = count == 3 ? argument[1] : "gnmt-8", *machine = count == 3 ? argument[2] : "h200x8";
+    static const char *const rows[][2] = {{"rnnlm-4", "0.1/h200x4"},
+                                          {"gnmt-4", "0.1/h200x4"},
+                                          {"gnmt-4", "0.1/h200x4-pcie"},
+                                          {"inception-v3-b32", "0.1/h200x2"},
+                                          {"transformer-xl-4", "0.1/h200x4-pcie"}};
+    const char *graph = count == 3 ? argument[1] : "gnmt-8", *machine = count == 3 ? argument[2] : "0.1/h200x8";
     setting s = open_setting(graph, machine);
     printf("%s on %s\n", graph, machine);
     time_methods(&s);

@@ -125,8 +125,8 @@ static double time_evaluation(const setting *s, const stw_plan *like, stw_evalua
 static void report_evaluations(void) {
     static const struct {
         const char *graph, *machine;
-    } cases[] = {{"rnnlm-2", "h200x2"},          {"inception-v3-b32", "h200x2"}, {"wavenet-2x9", "h200x2"},
-                 {"transformer-xl-4", "h200x4"}, {"gnmt-4", "h200x4"},           {"gnmt-8", "h200x8"}};
+    } cases[] = {{"rnnlm-2", "0.1/h200x2"},          {"inception-v3-b32", "0.1/h200x2"}, {"wavenet-2x9", "0.1/h200x2"},
+                 {"transformer-xl-4", "0.1/h200x4"}, {"gnmt-4", "0.1/h200x4"},           {"gnmt-8", "0.1/h200x8"}};
     if (!json_output)
         printf("%-18s %-8s %-8s %8s %10s %12s %10s\n", "graph", "machine", "plan", "ops", "transfers", "ms/evaluation", "ns/op");
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -189,7 +189,7 @@ static double evaluations_per_second(const setting *s, const stw_plan *plan, int
 }
 
 static void report_threads(void) {
-    setting s = open_setting("gnmt-2", "h200x4");
+    setting s = open_setting("gnmt-2", "0.1/h200x4");
     stw_plan *plan = spread_plan(&s);
     const double one = evaluations_per_second(&s, plan, 1), two = evaluations_per_second(&s, plan, 2);
     printf(json_output
@@ -327,8 +327,8 @@ int main(int argc, char **argv) {
     report_reading();
     report_evaluations();
     report_threads();
-    report_growth(true, "h200x8");
-    report_growth(false, "h200x1");
-    report_growth(false, "h200x8"); /* eight devices busy at once, which one step alone never has */
+    report_growth(true, "0.1/h200x8");
+    report_growth(false, "0.1/h200x1");
+    report_growth(false, "0.1/h200x8"); /* eight devices busy at once, which one step alone never has */
     return 0;
 }

@@ -20,10 +20,9 @@ import sys
 import tempfile
 
 from runs import append, lines_of
-from tables import PAPER, ROOT
+from tables import FIRST, PAPER, ROOT
 
 METHODS = ("single", "spread", "topo", "etf", "expert", "metis", "heft", "sct", "steer", "anneal", "optimize")
-SUFFIX = "-charged"
 
 
 def rows():
@@ -42,9 +41,9 @@ def run(options, graph, machine, method, sees):
     path = str(ROOT / "data" / "graphs" / f"{graph}.json.gz")
     with tempfile.TemporaryDirectory() as folder:
         plan = os.path.join(folder, "plan.json")
-        ask([options.stowage, "compare", path, "-m", machine + (SUFFIX if sees else ""), "--methods", method, "--tasks",
+        ask([options.stowage, "compare", path, "-m", machine if sees else FIRST + machine, "--methods", method, "--tasks",
              "placement,schedule", "--evaluations", str(options.evaluations), "--threads", "1", "--best", plan, "-f", "json"])
-        report = ask([options.stowage, "simulate", path, "-m", machine + SUFFIX, "-p", plan, "-f", "json"])
+        report = ask([options.stowage, "simulate", path, "-m", machine, "-p", plan, "-f", "json"])
     return {"graph": graph, "machine": machine, "method": method, "sees": sees, "evaluations": options.evaluations,
             "step_s": report["step_s"], "valid": report["valid"], "transfers": sum(link["transfers"] for link in report["links"]),
             "charged_s": [device["charged_s"] for device in report["devices"]]}

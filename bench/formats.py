@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Model files in, plans out: every file of other people through inspect, optimize and export.
 
-    bench/formats.py [--stowage build/release/stowage] [--external ../shared/external] [--machine h200x2] [--budget 2s]
+    bench/formats.py [--stowage build/release/stowage] [--external ../shared/external] [--machine 0.1/h200x2] [--budget 2s]
 
 For each file in the folders onnx/ and hlo/ of --external:
 
@@ -91,7 +91,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", default=ROOT / "build" / "release" / "stowage")
     parser.add_argument("--external", type=pathlib.Path, default=ROOT.parent / "shared" / "external")
-    parser.add_argument("--machine", default="h200x2")
+    parser.add_argument("--machine", default="0.1/h200x2")
     parser.add_argument("--budget", default="2s")
     options = parser.parse_args()
     files = sorted([*options.external.glob("onnx/*.onnx"), *options.external.glob("hlo/*.hlo*")])

@@ -21,7 +21,7 @@ import shlex
 import sys
 
 from runs import Runs, about_this_place, append, lines_of, number, print_places, stamp, words
-from tables import PAPER, ROOT, mean, milliseconds, table
+from tables import FIRST, PAPER, ROOT, mean, milliseconds, table
 
 LONG = {"rnnlm-8": 300, "gnmt-8": 300, "transformer-xl-8": 300}  # seconds; the other rows have SHORT
 SHORT, BUILD = 60, 20  # BUILD: of each method that builds plans
@@ -95,7 +95,7 @@ def read_stores(paths):
 
 def command_of(run, store, options, folder):
     graph = str(ROOT / "data/graphs" / f"{run.graph}.json.gz")
-    common = [graph, "--machine", run.machine, "--tasks", "placement,schedule", "--seed", str(run.seed), "--threads", str(run.threads),
+    common = [graph, "--machine", FIRST + run.machine, "--tasks", "placement,schedule", "--seed", str(run.seed), "--threads", str(run.threads),
               "--format", "json"]
     if run.what == "constants":
         return [options.bin, "train", *common, *WHAT[run.what][1], "--output", os.path.join(folder, "policy.stw")]

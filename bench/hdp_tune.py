@@ -19,7 +19,8 @@ import shlex
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import FIRST, ROOT
+
 ROWS = [("rnnlm-2", "h200x2", 2), ("inception-v3-b32", "h200x2", 2), ("gnmt-4", "h200x4", 4)]
 RATES = [0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003]
 PER_DEVICE = [3, 5, 10]
@@ -65,7 +66,7 @@ def place():
 
 
 def make(record, options):
-    command = [options.bin, "compare", str(ROOT / "data/graphs" / f"{record['graph']}.json.gz"), "--machine", record["machine"],
+    command = [options.bin, "compare", str(ROOT / "data/graphs" / f"{record['graph']}.json.gz"), "--machine", FIRST + record["machine"],
                "--methods", "single,hdp", "--tasks", "placement,schedule", "--preset", record["preset"], "--seed", str(record["seed"]),
                "--threads", str(record["threads"]), "--budget", f"{record['seconds']:g}s", "--format", "json"]
     if record["rate"] is not None:

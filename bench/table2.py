@@ -80,7 +80,7 @@ def parser():
     parser.add_argument("--rows", type=words(list(ROWS)), metavar="A,B,...", help="only these rows, by the names of their graphs")
     parser.add_argument("--what", type=words(WHATS), metavar="A,B,...", help="only these of " + ", ".join(WHATS))
     parser.add_argument("--seeds", type=seeds, metavar="N,N,...", help="1,2,3 unless this says otherwise (--quick: 1)")
-    parser.add_argument("--link", choices=["nvlink", "pcie"], default="nvlink", help="the machines h200xN or h200xN-pcie")
+    parser.add_argument("--link", choices=["nvlink", "pcie"], default="nvlink", help="the machines h200xN or h200xN-pcie of version 0.1")
     parser.add_argument("--budget-scale", type=factor, metavar="X", help="multiply all budgets of time (--quick: 1/12)")
     parser.add_argument("--hdp", choices=list(HDP), default="units", help="deciding about units, as 'hdp' does, or about ops, as published")
     parser.add_argument("--hdp-limit", type=factor, metavar="X", help="hdp may take so many times the time of a search; 10 (--quick: 2)")

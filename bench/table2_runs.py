@@ -6,7 +6,7 @@ import subprocess
 
 from runs import Runs, about_this_place, append, stamp
 from table2_what import HDP, WHAT, devices_of, ends_of_itself
-from tables import milliseconds
+from tables import FIRST, milliseconds
 
 MOST_UPDATES = 200  # of a learning curve in the store
 
@@ -63,7 +63,7 @@ class Bench(Runs):
         if run.what in HDP.values():
             self.curves[run] = os.path.join(folder, "curve.csv")
             more = [*more, "--curve", self.curves[run]]
-        return [self.options.bin, "compare", str(self.options.data / f"{run.row}.json.gz"), "--machine", run.machine, "--tasks",
+        return [self.options.bin, "compare", str(self.options.data / f"{run.row}.json.gz"), "--machine", FIRST + run.machine, "--tasks",
                 "placement,schedule", "--seed", str(run.seed), "--threads", str(run.threads), "--budget", f"{run.budget_s:.6f}s",
                 "--methods", methods, *more, "--format", "json"]
 

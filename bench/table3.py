@@ -4,7 +4,7 @@
     bench/table3.py run   --store FILE.jsonl [--bin stowage] [--jobs N] [--rows A,B] [--budget S] [--seeds 1,2,3] [--plans DIR]
     bench/table3.py table --store FILE.jsonl [--store ...]
 
-Runs that the store has are not made again. A row is a graph on h200xN, N being its number of devices.
+Runs that the store has are not made again. A row is a graph on 0.1/h200xN, N being its number of devices.
 
 placement   the best placement and schedule without fusion: optimize --tasks placement,schedule; its plan is kept in --plans
 none, rpo, default   that placement with the groups of a rule, in the order of the upward rank:
@@ -57,7 +57,7 @@ class Runner:
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "plan.json")
             given = ["--from", start] if start else []
-            head = self.stowage("optimize", self.graph(row), "--machine", f"h200x{ROWS[row]}", "--tasks", tasks, "--seed", seed, *given,
+            head = self.stowage("optimize", self.graph(row), "--machine", f"0.1/h200x{ROWS[row]}", "--tasks", tasks, "--seed", seed, *given,
                                 "-o", file, budget=budget)
             with open(file) as handle:
                 return head["step_s"], json.load(handle)
@@ -94,7 +94,7 @@ class Runner:
 
     def fuse(self, row, what, seed, budget, start, record):
         """The groups alone. A search comes back through optimize's file format by way of simulate, so that its groups are known."""
-        common = [self.graph(row), "--machine", f"h200x{ROWS[row]}", "--tasks", "fusion", "--from", start, "--rule", "upward-rank", "--seed", seed]
+        common = [self.graph(row), "--machine", f"0.1/h200x{ROWS[row]}", "--tasks", "fusion", "--from", start, "--rule", "upward-rank", "--seed", seed]
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "plan.json")
             if what in RULES:

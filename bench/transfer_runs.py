@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from runs import Runs, about_this_place, append, number, stamp
-from tables import ROOT, milliseconds
+from tables import FIRST, ROOT, milliseconds
 from transfer_what import START_S, family_of, policy_name, read_stores, trainings
 
 
@@ -151,7 +151,7 @@ class Bench(Runs):
 
     def command_of(self, run, folder):
         what = self.what(run)
-        common = [str(ROOT / "data/graphs" / f"{run.graph}.json.gz"), "--machine", run.machine, "--tasks", "placement,schedule", "--seed",
+        common = [str(ROOT / "data/graphs" / f"{run.graph}.json.gz"), "--machine", FIRST + run.machine, "--tasks", "placement,schedule", "--seed",
                   str(run.seed), "--threads", "1"]
         if run.what == "constants":
             return [self.options.bin, "train", *common, "--format", "json", *what.arguments, "--output", os.path.join(folder, "policy.stw")]

@@ -1,8 +1,20 @@
-/* `stowage machine`: lists the built-in machines, or writes one as a machine file. */
+/* `stowage machine`: lists the built-in machines and where their numbers come from, or writes one as a machine file. */
 #include <string.h>
 
 #include "base/file.h"
 #include "cli.h"
+
+static void list_sources(stw_arena arena) {
+    static const cli_column columns[] = {{"number", CLI_LEFT}, {"where it comes from", CLI_LEFT}};
+    cli_table table;
+    cli_table_begin(&table, &arena, columns, 2);
+    const char *what, *source;
+    for (int32_t i = 0; stw_machine_source(i, &what, &source); i++) {
+        cli_table_add(&table, CLI_PLAIN, "%s", what);
+        cli_table_add(&table, CLI_PLAIN, "%s", source);
+    }
+    cli_table_print(&table, stdout);
+}
 
 static void list_text(stw_arena arena) {
     static const cli_column columns[] = {{"machine", CLI_LEFT}, {"what it is", CLI_LEFT}};
@@ -14,7 +26,8 @@ static void list_text(stw_arena arena) {
         cli_table_add(&table, CLI_PLAIN, "%s", description);
     }
     cli_table_print(&table, stdout);
-    printf("\n  N, A and B count devices: h200x4, cpu+h200x2, h200x2+2; at most %d in all.\n", STW_MAX_DEVICES);
+    printf("\n  N, A and B count devices: h200x4, cpu+h200x2, h200x2+2; at most %d in all.\n\n", STW_MAX_DEVICES);
+    list_sources(arena);
 }
 
 static void list_json(void) {

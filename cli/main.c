@@ -176,9 +176,11 @@ const cli_command cli_commands[] = {
      .summary = "list the built-in machines or write one as a machine file",
      .usage = "machine [NAME|FILE] [OPTION...]",
      .description =
-         "Without an argument, lists the families of built-in machines. With one, prints that machine as a machine file "
-         "(JSON), ready to be redirected to a file, edited and given to --machine. With --format text it is shown as tables "
-         "instead, as 'stowage inspect' shows it.",
+         "Without an argument, lists the families of built-in machines, and which of their numbers are measured and which "
+         "assumed. With one, prints that machine as a machine file (JSON), ready to be redirected to a file, edited and given to "
+         "--machine. With --format text it is shown as tables instead, as 'stowage inspect' shows it.\n\n"
+         "Names with 0.1/ in front, such as 0.1/h200x4, are the machines of version 0.1: transfers take nothing from their "
+         "devices. Tables that were made with them can be repeated.",
      .examples = "stowage machine\tthe built-in machines\n"
                  "stowage machine h200x4 > mine.json\ta machine file to edit\n"
                  "stowage machine h200x4 --memory 40GB -o small.json\tthe same with less memory\n"

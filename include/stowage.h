@@ -118,7 +118,8 @@ STW_API bool stw_graph_node(const stw_graph *graph, int32_t node, stw_node *out)
 
 typedef struct stw_machine stw_machine;
 
-/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; stw_machine_list lists them) or the path of a machine file. */
+/* A built-in name ("h200x4", "cpu+h200x2", "h200x2+2"; "0.1/h200x4" is the one of version 0.1, whose transfers take nothing from
+ * the devices; stw_machine_list lists them) or the path of a machine file. */
 STW_API stw_status stw_machine_open(const char *name_or_path, stw_machine **out, stw_error *error) STW_CHECK_RESULT;
 STW_API stw_status stw_machine_parse(const void *bytes, size_t size, const char *label, stw_machine **out,
                                      stw_error *error) STW_CHECK_RESULT;

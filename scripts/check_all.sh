@@ -33,7 +33,7 @@ long_random() {
 trace_viewer() {
     local trace machine status=0
     trace=$(mktemp --suffix=.json)
-    for machine in h200x4 h200x4-charged; do
+    for machine in 0.1/h200x4 h200x4; do
         build/release/stowage simulate data/graphs/rnnlm-2.json.gz --machine "$machine" --plan spread --trace "$trace" >/dev/null &&
             python3 tests/export/trace_in_chromium.py "$trace" || status=1
     done

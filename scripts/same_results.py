@@ -52,6 +52,11 @@ def graph(name):
     return os.path.join(ROOT, "data", "graphs", name + ".json.gz")
 
 
+def first(name):
+    """A machine of version 0.1, as a file: older programs have no names for them."""
+    return os.path.join(ROOT, "data", "machines", "0.1", name + ".json")
+
+
 def shared(*parts):
     return os.path.join(os.path.dirname(ROOT), "shared", *parts)
 
@@ -63,24 +68,24 @@ def plan_runs():
         effort = ["--updates", "2", "--groups", "16"] if method == "hdp" else ["--updates", "3"] if method.startswith("go-") else []
         effort += ["--objective", "throughput"] if method == "balance" else []
         which = TOWERS if method == "exact" else graph("rnnlm-2" if method in ("hdp", "go-one") else "inception-v3-b32")
-        runs[f"method {method}"] = ["compare", which, "-m", "h200x2", "--methods", method, "--evaluations", "60", *effort,
+        runs[f"method {method}"] = ["compare", which, "-m", first("h200x2"), "--methods", method, "--evaluations", "60", *effort,
                                     "--best", "plan.json"]
     for tasks in TASKS:
-        runs[f"tasks {tasks}"] = ["optimize", graph("rnnlm-2"), "-m", "h200x4", "--tasks", tasks, "--evaluations", "120", "-o", "plan.json"]
+        runs[f"tasks {tasks}"] = ["optimize", graph("rnnlm-2"), "-m", first("h200x4"), "--tasks", tasks, "--evaluations", "120", "-o", "plan.json"]
     for objective in ("memory", "throughput"):
         for tasks in ("placement", "placement,schedule", "all"):
-            runs[f"objective {objective}, {tasks}"] = ["optimize", graph("transformer-xl-2"), "-m", "h200x2", "--objective", objective,
+            runs[f"objective {objective}, {tasks}"] = ["optimize", graph("transformer-xl-2"), "-m", first("h200x2"), "--objective", objective,
                                                        "--tasks", tasks, "--evaluations", "80", "-o", "plan.json"]
     others = {
-        "tight memory": [graph("gnmt-8"), "-m", "h200x8", "--memory", "6GB", "--evaluations", "20"],
-        "unlike devices": [graph("wavenet-2x9"), "-m", "cpu+h200x2", "--evaluations", "60"],
-        "eight devices": [graph("gnmt-2"), "-m", "h200x8", "--evaluations", "60"],
-        "units off": [graph("rnnlm-2"), "-m", "h200x2", "--units", "off", "--evaluations", "40"],
-        "paper preset": [graph("rnnlm-2"), "-m", "h200x2", "--preset", "paper", "--policy", "train", "--evaluations", "60"],
-        "a policy trained here": [graph("rnnlm-2"), "-m", "h200x2", "--policy", "train", "--evaluations", "60"],
-        "a fixed rule": [graph("unet"), "-m", "h200x2", "--rule", "critical-path", "--fusion", "default", "--evaluations", "40"],
-        "another seed": [graph("vit-b16"), "-m", "h200x4", "--seed", "7", "--evaluations", "60"],
-        "one device": [graph("resnet50"), "-m", "h200x1", "--evaluations", "60"],
+        "tight memory": [graph("gnmt-8"), "-m", first("h200x8"), "--memory", "6GB", "--evaluations", "20"],
+        "unlike devices": [graph("wavenet-2x9"), "-m", first("cpu+h200x2"), "--evaluations", "60"],
+        "eight devices": [graph("gnmt-2"), "-m", first("h200x8"), "--evaluations", "60"],
+        "units off": [graph("rnnlm-2"), "-m", first("h200x2"), "--units", "off", "--evaluations", "40"],
+        "paper preset": [graph("rnnlm-2"), "-m", first("h200x2"), "--preset", "paper", "--policy", "train", "--evaluations", "60"],
+        "a policy trained here": [graph("rnnlm-2"), "-m", first("h200x2"), "--policy", "train", "--evaluations", "60"],
+        "a fixed rule": [graph("unet"), "-m", first("h200x2"), "--rule", "critical-path", "--fusion", "default", "--evaluations", "40"],
+        "another seed": [graph("vit-b16"), "-m", first("h200x4"), "--seed", "7", "--evaluations", "60"],
+        "one device": [graph("resnet50"), "-m", first("h200x1"), "--evaluations", "60"],
     }
     for name, arguments in others.items():
         runs[name] = ["optimize", *arguments, "-o", "plan.json"]
@@ -89,11 +94,11 @@ def plan_runs():
 
 def file_runs():
     """name -> (arguments, the files that they write), whose bytes count"""
-    spread = [graph("rnnlm-2"), "-m", "h200x2", "-p", "spread"]
+    spread = [graph("rnnlm-2"), "-m", first("h200x2"), "-p", "spread"]
     runs = {"export csv": (["export", *spread, "--to", "csv", "-o", "out"], ["out"])}
-    runs["export dot"] = (["export", TOWERS, "-m", "h200x2", "-p", "spread", "--to", "dot", "-o", "out"], ["out"])
+    runs["export dot"] = (["export", TOWERS, "-m", first("h200x2"), "-p", "spread", "--to", "dot", "-o", "out"], ["out"])
     runs["trace"] = (["simulate", *spread, "--trace", "out"], ["out"])
-    runs["train"] = (["train", graph("rnnlm-2"), "-m", "h200x2", "--updates", "3", "-o", "out"], ["out"])
+    runs["train"] = (["train", graph("rnnlm-2"), "-m", first("h200x2"), "--updates", "3", "-o", "out"], ["out"])
     runs["train a corpus"] = (["train", "--corpus", "all", "--updates", "2", "-o", "out"], ["out"])
     for family in ("rnnlm", "gnmt", "transformer-xl"):
         runs[f"generate {family}"] = (["generate", family, "-o", "out.json"], ["out.json"])
@@ -101,7 +106,7 @@ def file_runs():
     models += [("onnx", path) for path in others(".onnx")[:3]]
     for form, path in models:
         if os.path.exists(path):
-            arguments = ["export", path, "-m", "h200x2", "-p", "spread", "--to", form, "-o", "out"]
+            arguments = ["export", path, "-m", first("h200x2"), "-p", "spread", "--to", form, "-o", "out"]
             runs[f"export {os.path.basename(path)} as {form}"] = (arguments, ["out"])
     return runs
 

@@ -2,7 +2,8 @@
  *
  *     KINDxN  h200xN-pcie  h200xN-host  cpu+h200xN  KINDxA+B        (KIND: the rows of kinds.def with a link)
  *
- * and each of them with "-charged" behind it: the same, with what transfers take from the devices themselves. */
+ * and each of them with "0.1/" before it: the same as in version 0.1, whose transfers take nothing from the devices themselves.
+ * Where each number comes from stands in `sources`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +26,8 @@ static const link_speed device_to_host = {55.1e9, 13.0};
 
 /* What a transfer takes from the two devices, measured on an H200 cut into two groups of SMs (bench/charges.py,
  * docs/results/charges.md): an event that another group waits for, and that wait with a copy of 256 bytes behind it. For devices
- * that are GPUs of their own, and for other kinds, they are assumed. */
-static const double charged_send_us = 0.2, charged_receive_us = 2.8;
+ * that are GPUs of their own, for hosts and for other kinds, they are assumed. */
+static const double send_us = 0.2, receive_us = 2.8;
 
 typedef struct kind_link {
     const char *kind, *family;
@@ -47,7 +48,20 @@ static const struct {
     {"h200xN-host", "N H200 that copy through the host; all share one bus of 55.1 GB/s, 27 us"},
     {"cpu+h200xN", "eight threads of the host and N H200; about 55 GB/s and 14 us between host and device"},
     {"KINDxA+B", "two hosts with A and B devices (h200x2+2); 50 GB/s and 20 us between them, shared per direction"},
-    {"MACHINE-charged", "any of the others; a transfer also takes 0.2 us from who sends and 2.8 us from who receives"},
+    {"0.1/MACHINE", "any of the others as in version 0.1: transfers take nothing from the devices"},
+};
+
+static const struct {
+    const char *what, *source;
+} sources[] = {
+    {"what a transfer takes from the devices: 0.2 us to send, 2.8 us to receive",
+     "measured between two halves of an H200; assumed for whole GPUs, hosts and other kinds"},
+    {"h200 and host: 55 GB/s, 13 and 14 us", "measured"},
+    {"h200: launch, efficiencies", "fitted on measured ops"},
+    {"cpu8: all but its memory", "fitted on measured ops"},
+    {"other kinds: launch, efficiencies", "assumed: those of h200"},
+    {"GPUs: memory, peaks, bandwidth; NVLink: bandwidth", "the vendors'"},
+    {"NVLink: 3 us; PCIe; between hosts; memory of cpu8", "assumed"},
 };
 
 bool stw_machine_list(int32_t index, const char **name, const char **description) {
@@ -65,6 +79,13 @@ bool stw_machine_list(int32_t index, const char **name, const char **description
     return true;
 }
 
+bool stw_machine_source(int32_t index, const char **what, const char **source) {
+    if (index < 0 || index >= (int32_t)(sizeof sources / sizeof sources[0])) return false;
+    *what = sources[index].what;
+    *source = sources[index].source;
+    return true;
+}
+
 typedef enum fabric { NVLINK, PCIE, HOST } fabric;
 
 typedef struct machine_layout { /* what a name says */
@@ -72,7 +93,7 @@ typedef struct machine_layout { /* what a name says */
     bool cpu;              /* device 0 is the host's processor */
     int32_t first, second; /* devices of the two hosts; second is 0 without a second host */
     fabric fabric;
-    bool charged;
+    bool charges; /* transfers take time of the devices */
 } machine_layout;
 
 static bool take(stw_str *rest, const char *text) {
@@ -103,7 +124,7 @@ static bool take_kind(stw_str *rest, const kind_link **out) {
 }
 
 static bool read_name(stw_str name, machine_layout *out) {
-    *out = (machine_layout){.fabric = NVLINK};
+    *out = (machine_layout){.fabric = NVLINK, .charges = !take(&name, "0.1/")};
     out->cpu = take(&name, "cpu+");
     if (!take_kind(&name, &out->kind) || !take(&name, "x") || !take_count(&name, &out->first)) return false;
     const bool h200 = strcmp(out->kind->kind, "h200") == 0;
@@ -116,7 +137,6 @@ static bool read_name(stw_str name, machine_layout *out) {
     } else if (h200 && take(&name, "-host")) {
         out->fabric = HOST;
     }
-    out->charged = take(&name, "-charged");
     return name.length == 0 && out->cpu + out->first + out->second <= STW_MAX_DEVICES;
 }
 
@@ -161,7 +181,7 @@ static stw_status add_links(stw_machine *machine, const machine_layout *layout, 
             const link_speed speed = speed_between(layout, from, to, &bus);
             stw_link *link = &machine->link[(int64_t)from * machine->device_count + to];
             *link = (stw_link){.bandwidth = speed.bandwidth, .latency_us = speed.latency_us, .bus = -1};
-            if (layout->charged) link->send_us = charged_send_us, link->receive_us = charged_receive_us;
+            if (layout->charges) link->send_us = send_us, link->receive_us = receive_us;
             if (bus != NULL) TRY(stw_machine_bus(machine, stw_str_of(bus), &link->bus, error));
         }
     }

@@ -98,5 +98,7 @@ stw_status stw_machine_bus(stw_machine *machine, stw_str name, int32_t *out, stw
 stw_status stw_machine_finish(stw_machine *machine, stw_error *error);
 /* The built-in machine of this name; *out stays NULL if there is none. */
 stw_status stw_machine_build(stw_str name, stw_machine **out, stw_error *error);
+/* The i-th group of numbers of the built-in machines, and whether it is measured, a vendor's or assumed; false past the last. */
+bool stw_machine_source(int32_t index, const char **what, const char **source);
 
 #endif

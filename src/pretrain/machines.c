@@ -136,8 +136,8 @@ stw_status stw_draw_machine(stw_rng rng, double difficulty, stw_need need, stw_m
     const bool builtin = stw_rng_uniform(&rng) < builtin_share;
     const layout l = draw_layout(&rng, difficulty);
     if (builtin && l.fabric <= PCIE) {
-        char name[32];
-        snprintf(name, sizeof name, "h200x%d%s", l.devices, l.fabric == PCIE ? "-pcie" : "");
+        char name[32]; /* of version 0.1: what the shipped policy has seen, so that it can be made again */
+        snprintf(name, sizeof name, "0.1/h200x%d%s", l.devices, l.fabric == PCIE ? "-pcie" : "");
         return stw_machine_build(stw_str_of(name), out, error);
     }
     stw_machine *machine;

@@ -447,7 +447,7 @@ class Runs(Bench):
         self.assertEqual(self.bench("--rows", "rnnlm-2", "--seeds", "3", "--what", "random,constructive").returncode, 0)
         for one in self.records():
             methods = {"random": "random", "constructive": "single,expert,metis,etf,heft,sct,topo,spread"}[one["what"]]
-            answer = json.loads(self.done("compare", os.path.join(DATA, "rnnlm-2.json.gz"), "-m", "h200x2", "--tasks", "placement,schedule",
+            answer = json.loads(self.done("compare", os.path.join(DATA, "rnnlm-2.json.gz"), "-m", "0.1/h200x2", "--tasks", "placement,schedule",
                                           "--seed", "3", "--threads", "1", "--budget", "20s", "--methods", methods, "-f", "json"))
             best = min(answer[0]["methods"], key=lambda method: method["step_s"])
             self.assertEqual((one["step_s"], one["method"], one["note"]), (best["step_s"], best["method"], best["note"]))

@@ -326,6 +326,8 @@ class Fusion(Case):
 
     def test_from_faults(self):
         path, _ = self.optimize("given.json")
+        spread = os.path.join(self.folder, "spread.json")
+        self.done("simulate", GRAPH, "-m", "h200x2", "-p", "spread", "-o", spread)
         other = os.path.join(ROOT, "data", "graphs", "resnet50.json.gz")
         for command in (["optimize"], ["compare", "--methods", "single"]):
             call = [command[0], GRAPH, "--evaluations", "5", *command[1:]]
@@ -334,7 +336,7 @@ class Fusion(Case):
             self.fault(*call, "-m", "h200x2", "--from", GRAPH, says=["unet"])
             self.fault(*call, "-m", "h200x2", "--from", self.path("m.json", self.done("machine", "h200x2")), says=["m.json"])
             self.fault(*call, "-m", "h200x2", "--from", self.path("cut.json", "{\"format\":\"plan\""), says=["cut.json"])
-            self.fault(*call, "-m", "h200x1", "--from", path, says=["given.json"])  # its second device is not there
+            self.fault(*call, "-m", "h200x1", "--from", spread, says=["spread.json"])  # its second device is not there
             self.fault(command[0], other, "--evaluations", "5", *command[1:], "-m", "h200x2", "--from", path, says=["given.json"])
         self.fault("simulate", GRAPH, "-m", "h200x2", "-p", "single", "--from", path, says=["'--from'"])
 

@@ -27,7 +27,7 @@ class Simulate(Case):
         self.assertEqual((report["valid"], report["reason"]), (True, None))
         self.assertEqual(len(report["devices"]), 4)
         for device in report["devices"]:
-            self.assertEqual(list(device), ["name", "busy_s", "idle_s", "peak_bytes"])
+            self.assertEqual(list(device), ["name", "busy_s", "charged_s", "idle_s", "peak_bytes"])
             self.assertAlmostEqual(device["busy_s"] + device["idle_s"], report["step_s"], places=9)
             self.assertGreater(device["busy_s"], 0)
         self.assertEqual(report["peak_bytes"], [device["peak_bytes"] for device in report["devices"]])
@@ -41,15 +41,17 @@ class Simulate(Case):
 
     def test_charges(self):
         """Fields and columns of charges are there where a link charges something."""
-        report = self.report(GRAPH, "-m", "h200x2-charged", "-p", "spread")
-        self.assertEqual(list(report["devices"][0]), ["name", "busy_s", "charged_s", "idle_s", "peak_bytes"])
+        report = self.report(GRAPH, "-m", "h200x2", "-p", "spread")
         self.assertGreater(sum(device["charged_s"] for device in report["devices"]), 0)
-        self.assertIn("charged", self.done("simulate", GRAPH, "-m", "h200x2-charged", "-p", "spread"))
-        self.assertNotIn("charged", self.done("simulate", GRAPH, "-m", "h200x2", "-p", "spread"))
+        self.assertIn("charged", self.done("simulate", GRAPH, "-m", "h200x2", "-p", "spread"))
+        first = self.report(GRAPH, "-m", "0.1/h200x2", "-p", "spread")
+        self.assertEqual(list(first["devices"][0]), ["name", "busy_s", "idle_s", "peak_bytes"])
+        self.assertLess(first["step_s"], report["step_s"])
+        self.assertNotIn("charged", self.done("simulate", GRAPH, "-m", "0.1/h200x2", "-p", "spread"))
 
     def test_unknown_keys_of_a_link(self):
         """A key that nobody knows is warned of wherever the machine is shown or used."""
-        machine = json.loads(self.done("machine", "h200x2-charged"))
+        machine = json.loads(self.done("machine", "h200x2"))
         machine["links"][0]["send_uss"] = 3
         path = os.path.join(self.folder, "machine.json")
         with open(path, "w", encoding="utf-8") as file:

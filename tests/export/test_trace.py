@@ -274,13 +274,13 @@ class Machines(Case):
 
     def test_charges(self):
         """0.2 us to send and 2.8 us to receive, as often as something is sent; parameters have nobody who sends them."""
-        trace, report = self.simulate(GRAPH, "-m", "h200x4-charged", "-p", "spread")
+        trace, report = self.simulate(GRAPH, "-m", "h200x4", "-p", "spread")
         charged = sum(e["args"]["end_ps"] - e["args"]["start_ps"] for e in trace.charges)
         sent = [e for _, slices in trace.tracks("links") for e in slices]
         by_ops = [e for e in sent if "label" not in e["args"]]
         self.assertGreater(len(by_ops), 0)
         self.assertEqual(charged, 2800000 * len(sent) + 200000 * len(by_ops))
-        self.assertEqual(self.simulate(GRAPH, "-m", "h200x4", "-p", "spread")[0].charges, [])
+        self.assertEqual(self.simulate(GRAPH, "-m", "0.1/h200x4", "-p", "spread")[0].charges, [])
 
     def test_one_device(self):
         for arguments in (("-m", "h200x1", "-p", "spread"), ("-m", "h200x3", "-p", "single")):

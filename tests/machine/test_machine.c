@@ -69,7 +69,7 @@ static void check_link(const stw_machine *machine, int32_t from, int32_t to, dou
 
 TEST(machine, families_are_listed) {
     static const char *const expected[] = {"p100xN",      "v100xN",      "a100xN",     "h100xN",   "h200xN",
-                                           "h200xN-pcie", "h200xN-host", "cpu+h200xN", "KINDxA+B", "MACHINE-charged"};
+                                           "h200xN-pcie", "h200xN-host", "cpu+h200xN", "KINDxA+B", "0.1/MACHINE"};
     const int32_t count = (int32_t)(sizeof expected / sizeof expected[0]);
     const char *name, *description;
     for (int32_t i = 0; i < count; i++) {
@@ -80,6 +80,14 @@ TEST(machine, families_are_listed) {
     CHECK(!stw_machine_list(count, &name, &description));
     CHECK(!stw_machine_list(-1, &name, &description));
     CHECK(!stw_machine_list(INT32_MAX, &name, &description));
+    int32_t measured = 0, assumed = 0;
+    for (int32_t i = 0; stw_machine_source(i, &name, &description); i++) {
+        const bool known = strstr(description, "measured") != NULL, guess = strstr(description, "assumed") != NULL;
+        CHECK(known || guess || strcmp(description, "the vendors'") == 0);
+        measured += known, assumed += guess;
+    }
+    CHECK(measured >= 3 && assumed >= 3);
+    CHECK(!stw_machine_source(-1, &name, &description));
 }
 
 TEST(machine, kinds_have_their_specifications) {
@@ -232,16 +240,16 @@ TEST(machine, two_hosts) {
     stw_machine_destroy(machine);
 }
 
-TEST(machine, charged_is_the_same_with_charges) {
+TEST(machine, those_of_the_first_version_are_the_same_without_charges) {
     static const char *const names[] = {"h200x4", "p100x2", "h200x2-pcie", "h200x2-host", "cpu+h200x2", "v100x1+2"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         char name[40];
-        snprintf(name, sizeof name, "%s-charged", names[k]);
-        stw_machine *plain = open_machine(names[k]), *charged = open_machine(name);
+        snprintf(name, sizeof name, "0.1/%s", names[k]);
+        stw_machine *plain = open_machine(name), *charged = open_machine(names[k]);
         if (plain == NULL || charged == NULL) return;
         CHECK(charged->charges && !plain->charges && !stw_machine_equal(plain, charged));
-        CHECK_STR(stw_machine_name(charged), name);
-        check_round_trip(charged);
+        CHECK_STR(stw_machine_name(plain), name);
+        check_round_trip(plain);
         for (int32_t i = 0; i < charged->device_count * charged->device_count; i++) {
             if (charged->link[i].bandwidth <= 0.0) continue;
             CHECK_NEAR(charged->link[i].send_us, 0.2, 0.0);
@@ -260,10 +268,14 @@ TEST(machine, those_of_the_first_version_stay_what_they_were) {
                                         "h200x1",      "h200x2",      "h200x4",      "h200x8",      "h200x2+2",   "h200x4+4",
                                         "h200x2-pcie", "h200x4-pcie", "h200x8-pcie", "h200x4-host", "cpu+h200x1", "cpu+h200x2"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        char path[300];
-        snprintf(path, sizeof path, "%s/data/machines/0.1/%s.json", STW_SOURCE_DIR, names[k]);
-        stw_machine *now = open_machine(names[k]), *then = open_machine(path);
-        if (CHECK(now != NULL && then != NULL)) CHECK(stw_machine_equal(now, then));
+        char name[40], path[300];
+        snprintf(name, sizeof name, "0.1/%s", names[k]);
+        snprintf(path, sizeof path, "%s/data/machines/%s.json", STW_SOURCE_DIR, name);
+        stw_machine *now = open_machine(name), *then = open_machine(path);
+        if (CHECK(now != NULL && then != NULL)) {
+            CHECK(stw_machine_equal(now, then));
+            CHECK_STR(stw_machine_name(then), name);
+        }
         stw_machine_destroy(now);
         stw_machine_destroy(then);
     }
@@ -294,6 +306,12 @@ TEST(machine, names_that_are_not_built_in) {
                                         "h200x2-host+1",
                                         "tpu-v3x4",
                                         "cpu+h200x1+1",
+                                        "h200x2-charged",
+                                        "0.1/",
+                                        "0.1/0.1/h200x2",
+                                        "0.1h200x2",
+                                        "0.2/h200x2",
+                                        "cpu+0.1/h200x2",
                                         "h200x99999999999999999999"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         test_context("%s", names[i]);
@@ -309,7 +327,7 @@ TEST(machine, names_that_are_not_built_in) {
     CHECK_STR(
         error.message,
         "'h300x4' is neither a file nor a built-in machine; built in are p100xN, v100xN, a100xN, h100xN, h200xN, "
-        "h200xN-pcie, h200xN-host, cpu+h200xN, KINDxA+B, MACHINE-charged (1 to 64 devices in all); describe any other in a file "
+        "h200xN-pcie, h200xN-host, cpu+h200xN, KINDxA+B, 0.1/MACHINE (1 to 64 devices in all); describe any other in a file "
         "(docs/formats/machine.md) and give its path");
 }
 

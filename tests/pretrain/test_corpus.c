@@ -79,7 +79,7 @@ static void count_machine(const stw_machine *machine, tally *t) {
     t->draws++;
     t->unlike += machine->cost_class_count > 1;
     t->buses += machine->bus_count > 0;
-    t->builtin += stw_str_starts(machine->name, "h200x");
+    t->builtin += stw_str_starts(machine->name, "0.1/h200x");
     t->device_count[machine->device_count] = true;
     CHECK(machine->complete);
 }

@@ -26,7 +26,7 @@ class Device:
 class Machine:
     """Devices and links. Immutable; threads may share it.
 
-    ``source`` is a built-in name ("h200x4", "cpu+h200x2"; :func:`machines` lists them), the path of a machine file, or
+    ``source`` is a built-in name ("h200x4", "cpu+h200x2", "0.1/h200x4"; :func:`machines` lists them), the path of a machine file, or
     the contents of one as a dict. ``memory`` gives every device this much: bytes, or text such as "4GB".
     """
 
