@@ -33,6 +33,11 @@ typedef struct {
     int64_t step;
     bool overflow, stopped;
 
+    /* Where the step has a limit. */
+    bool limited;
+    int64_t left[STW_MAX_DEVICES]; /* what the tasks that a device has not begun will take */
+    int64_t deadline;              /* no device that idles may do so for longer */
+
     /* Devices. */
     stw_ready_queue ready[STW_MAX_DEVICES];
     const int32_t *const *order;
@@ -192,11 +197,18 @@ static void publish_value(engine *e, int32_t value, int32_t home, double priorit
 
 /* ---- finishing ---- */
 
+/* A device that idles must begin in time for what it has left. */
+static void wait_for_work(engine *e, int32_t device) {
+    const int64_t latest = e->options->stop_ps - e->left[device];
+    if (e->left[device] > 0 && latest < e->deadline) e->deadline = latest;
+}
+
 static void finish_task(engine *e, int32_t device) {
     const stw_tasks *tasks = e->tasks;
     const int32_t task = e->running[device];
     e->running[device] = -1;
     e->may_start |= 1ULL << device;
+    if (e->limited) wait_for_work(e, device);
     e->finished++;
     e->step = e->now;
     for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
@@ -237,14 +249,21 @@ static int64_t end_of(engine *e, int64_t duration) {
     return e->overflow ? e->now : e->now + duration;
 }
 
+/* How long a task occupies its device. */
+static int64_t duration_of(const engine *e, int32_t device, int32_t task) {
+    const int64_t own = e->duration[device][task];
+    return e->charge == NULL ? own : stw_add_ps(own, e->charge[task]);
+}
+
 static void start_task(engine *e, int32_t device, int32_t task) {
     const stw_tasks *tasks = e->tasks;
-    int64_t duration = e->duration[device][task];
-    if (e->charge != NULL) {
-        duration = stw_add_ps(duration, e->charge[task]);
-        e->charged[device] = stw_add_ps(e->charged[device], e->charge[task]);
-    }
+    const int64_t duration = duration_of(e, device, task);
     const int64_t end = end_of(e, duration);
+    if (e->charge != NULL) e->charged[device] = stw_add_ps(e->charged[device], e->charge[task]);
+    if (e->limited) {
+        e->left[device] -= duration;
+        if (e->left[device] > e->options->stop_ps - end) e->stopped = true;
+    }
     e->running[device] = task;
     e->start[task] = e->now;
     e->end[task] = end;
@@ -335,16 +354,41 @@ static void begin(engine *e, const stw_plan *plan) {
     for (int32_t t = 0; t < tasks->T; t++) fulfil(e, t);
 }
 
+/* ---- steps that are too long ---- */
+
+/* A limit on the step is kept by what devices have yet to begin: none can be done with it sooner than if it ran without a pause
+ * from the moment at which the device is free. */
+
+static void count_work(engine *e) {
+    e->deadline = e->options->stop_ps;
+    for (int32_t t = 0; t < e->tasks->T; t++) {
+        const int32_t d = e->state[t].device;
+        e->left[d] = stw_add_ps(e->left[d], duration_of(e, d, t));
+        if (e->left[d] > e->options->stop_ps) e->stopped = true;
+    }
+    for (int32_t d = 0; d < e->D; d++) wait_for_work(e, d);
+}
+
+/* Nothing happens before `time`, and that is too late: for a device that idles, or because the limit is passed. */
+static bool is_too_long(engine *e, int64_t time) {
+    if (time <= e->deadline) return false;
+    e->deadline = e->options->stop_ps; /* the device that it stood for may have begun something since */
+    for (int32_t d = 0; d < e->D; d++) {
+        if (e->running[d] < 0) wait_for_work(e, d);
+    }
+    return time > e->deadline && e->finished < e->tasks->T;
+}
+
 /* ---- the loop ---- */
 
 static void run(engine *e) {
     start_devices(e);
     start_channels(e);
-    while (e->ending_count > 0) {
+    while (e->ending_count > 0 && !e->stopped) {
         const int64_t time = e->ending[0].time_ps;
         if (time > e->now) {
-            if (e->options->stop_ps > 0 && time > e->options->stop_ps && e->finished < e->tasks->T) {
-                e->stopped = true; /* what has not finished will end later still */
+            if (e->limited && is_too_long(e, time)) {
+                e->stopped = true;
                 return;
             }
             sample_peaks(e);
@@ -490,8 +534,12 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     load(&e, input->task_device);
     if (e.charge != NULL)
         stw_charge_tasks(input->machine, input->tasks, input->task_device, input->plan->device, input->options, e.charge);
-    begin(&e, input->plan);
-    run(&e);
+    e.limited = e.options->stop_ps > 0;
+    if (e.limited) count_work(&e);
+    if (!e.stopped) {
+        begin(&e, input->plan);
+        run(&e);
+    }
     *out = (stw_engine_result){.step_ps = e.step,
                                .unfinished = e.tasks->T - e.finished,
                                .stuck_task = -1,
