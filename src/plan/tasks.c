@@ -255,11 +255,11 @@ static stw_status build_waits(builder *b) {
 
 /* Runs through the tasks as execution could; what is never reached is on a cycle or behind one. */
 static stw_status check_cycles(builder *b, stw_str *reason) {
-    const stw_tasks *tasks = b->tasks;
+    stw_tasks *tasks = b->tasks;
+    STW_TRY_NEW(b->arena, tasks->order, tasks->T, b->error);
     stw_arena scratch = *b->arena;
-    int32_t *pending, *queue;
+    int32_t *pending, *queue = tasks->order;
     STW_TRY_NEW(&scratch, pending, tasks->T, b->error);
-    STW_TRY_NEW(&scratch, queue, tasks->T, b->error);
     int32_t count = 0;
     for (int32_t t = 0; t < tasks->T; t++) pending[t] = tasks->pending[t];
     for (int32_t k = 0; k < tasks->source_count; k++) {

@@ -42,6 +42,7 @@ typedef struct stw_tasks {
     int32_t source_count;
     int32_t *source;       /* (source_count) values that are sources */
     int64_t **duration_ps; /* (C)(T) by cost class */
+    int32_t *order;        /* (T) an order in which they could run */
 } stw_tasks;
 
 /* Builds the tasks. `reason` is not empty if the groups are illegal (too many tensors, a cycle). */

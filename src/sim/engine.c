@@ -37,6 +37,7 @@ typedef struct {
     bool limited;
     int64_t left[STW_MAX_DEVICES]; /* what the tasks that a device has not begun will take */
     int64_t deadline;              /* no device that idles may do so for longer */
+    int64_t *tail;                 /* (T) what takes at least so long follows a task, with transfers, when it has ended */
 
     /* Devices. */
     stw_ready_queue ready[STW_MAX_DEVICES];
@@ -262,7 +263,8 @@ static void start_task(engine *e, int32_t device, int32_t task) {
     if (e->charge != NULL) e->charged[device] = stw_add_ps(e->charged[device], e->charge[task]);
     if (e->limited) {
         e->left[device] -= duration;
-        if (e->left[device] > e->options->stop_ps - end) e->stopped = true;
+        const int64_t room = e->options->stop_ps - end;
+        if (e->left[device] > room || (e->tail != NULL && e->tail[task] > room)) e->stopped = true;
     }
     e->running[device] = task;
     e->start[task] = e->now;
@@ -357,7 +359,56 @@ static void begin(engine *e, const stw_plan *plan) {
 /* ---- steps that are too long ---- */
 
 /* A limit on the step is kept by what devices have yet to begin: none can be done with it sooner than if it ran without a pause
- * from the moment at which the device is free. */
+ * from the moment at which the device is free. And by what follows a task, were there no other; where that pays. */
+
+/* At least so long after its producer has ended a reader will have ended: it reads this use of the value, perhaps others too. */
+static int64_t follow_use(const engine *e, int32_t value, const stw_task_use *use, int32_t home) {
+    const int32_t d = e->state[use->task].device;
+    const int64_t after = stw_add_ps(e->tail[use->task], duration_of(e, d, use->task));
+    if (d == home) return after;
+    const stw_link *link = stw_machine_link(e->machine, home, d);
+    const int64_t bytes = use->view < 0 ? e->tasks->value_bytes[value] : e->node_bytes[use->view];
+    const int64_t whole = e->tasks->value_bytes[value];
+    return stw_add_ps(after, stw_cost_transfer_ps(link, bytes < whole ? bytes : whole));
+}
+
+static void measure_tails(engine *e) {
+    const stw_tasks *tasks = e->tasks;
+    for (int32_t k = tasks->T - 1; k >= 0; k--) {
+        const int32_t task = tasks->order[k], home = e->state[task].device;
+        int64_t longest = 0;
+        for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
+            const int32_t value = tasks->output[o];
+            for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+                const int64_t after = follow_use(e, value, &tasks->use[u], home);
+                if (after > longest) longest = after;
+            }
+        }
+        for (int32_t w = tasks->waiter_start[task]; w < tasks->waiter_start[task + 1]; w++) {
+            const int32_t waiter = tasks->waiter[w];
+            const int64_t after = stw_add_ps(e->tail[waiter], duration_of(e, e->state[waiter].device, waiter));
+            if (after > longest) longest = after;
+        }
+        e->tail[task] = longest;
+        if (longest > e->options->stop_ps - duration_of(e, home, task)) e->stopped = true;
+    }
+}
+
+/* Measuring takes a sixth of a run or so: it pays where every third run need not begin. Now and then it is tried in any case. */
+static bool tails_pay(stw_tail_record *record) {
+    enum { TRIED_EVERY = 16 };
+    record->runs = (record->runs + 1) % TRIED_EVERY;
+    return record->runs == 0 || 3 * record->paid > record->measured;
+}
+
+static void note_tails(stw_tail_record *record, bool paid) {
+    enum { REMEMBERED = 64 };
+    record->measured++;
+    record->paid += paid;
+    if (record->measured < REMEMBERED) return;
+    record->measured /= 2;
+    record->paid /= 2;
+}
 
 static void count_work(engine *e) {
     e->deadline = e->options->stop_ps;
@@ -536,6 +587,12 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
         stw_charge_tasks(input->machine, input->tasks, input->task_device, input->plan->device, input->options, e.charge);
     e.limited = e.options->stop_ps > 0;
     if (e.limited) count_work(&e);
+    if (e.limited && !e.stopped && tails_pay(input->tails)) {
+        if ((e.tail = STW_NEW_DIRTY(arena, int64_t, e.tasks->T)) == NULL)
+            return stw_fail(error, STW_ERROR_MEMORY, "out of memory for %d tasks", e.tasks->T);
+        measure_tails(&e);
+        note_tails(input->tails, e.stopped);
+    }
     if (!e.stopped) {
         begin(&e, input->plan);
         run(&e);
