@@ -72,6 +72,7 @@ struct stw_workspace {
     stw_membership membership;
     int32_t *group;        /* (N) NULL: none */
     stw_arena after_fused; /* what is free behind them */
+    stw_group_times times; /* stand before them; none before the first groups */
     char message[512];
 };
 
