@@ -61,6 +61,7 @@ tidy: setup-all all
 bench: all
 	build/release/bench/bench_sim
 	build/release/bench/bench_methods
+	build/release/bench/bench_moves
 	build/release/bench/bench_nn
 	build/release/bench/bench_policy
 	build/release/bench/fit_costs

@@ -122,7 +122,7 @@ FAULTS = [
     ("values without bytes charge nothing", CHARGES,
      ("value] & STW_VALUE_EVERYWHERE) continue;", "value] & STW_VALUE_EVERYWHERE || tasks->value_bytes[value] == 0) continue;")),
     ("a task without a duration pays nothing", ENGINE,
-     ("    if (e->charge != NULL) {\n        duration =", "    if (e->charge != NULL && duration > 0) {\n        duration =")),
+     ("    return e->charge == NULL ? own :", "    return e->charge == NULL || own == 0 ? own :")),
     ("charges are not busy time", ENGINE,
      ("    e->busy[device] += end - e->now;", "    e->busy[device] += end - e->now - (e->charge != NULL && !e->overflow ? e->charge[task] : 0);")),
     ("charges that last too long start over", CHARGES_H,

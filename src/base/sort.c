@@ -8,8 +8,23 @@ static int compare(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
+/* Short lists, mostly sorted already: each id goes down to its place. */
+static void insert_ids(int32_t *ids, int64_t count) {
+    for (int64_t k = 1; k < count; k++) {
+        const int32_t id = ids[k];
+        int64_t to = k;
+        for (; to > 0 && ids[to - 1] > id; to--) ids[to] = ids[to - 1];
+        ids[to] = id;
+    }
+}
+
 void stw_sort_ids(int32_t *ids, int64_t count) {
-    if (count > 1) qsort(ids, (size_t)count, sizeof *ids, compare);
+    enum { SHORT = 64 };
+    if (count <= SHORT) {
+        insert_ids(ids, count);
+    } else {
+        qsort(ids, (size_t)count, sizeof *ids, compare);
+    }
 }
 
 int32_t stw_unite_ids(const int32_t *a, int32_t a_count, const int32_t *b, int32_t b_count, int32_t *out, int32_t room) {

@@ -7,6 +7,7 @@
 
 #include "base/sort.h"
 #include "plan/group_cost.h"
+#include "plan/regroup.h"
 #include "plan/siblings.h"
 
 const char *const stw_fusion_name[STW_FUSION_COUNT] = {"none", "default", "reverse-post-order"};
@@ -36,11 +37,12 @@ struct stw_fuser {
     const int32_t *device; /* (N) */
     int32_t *first_device; /* (N) zeros */
     stw_merge *merge;
-    int32_t *place; /* (N) in topological order */
-    double *us;     /* (N) of a group's op: what its group takes */
-    double *saved;  /* (N) what merging the group into its readers saves; below 0: costs; NAN: cannot be */
-    int32_t *slot;  /* (N) into heap, or NOWHERE */
-    saving *heap;   /* (heap_count) the largest first */
+    stw_regroup *regroup; /* works with `merge` */
+    int32_t *place;       /* (N) in topological order */
+    double *us;           /* (N) of a group's op: what its group takes */
+    double *saved;        /* (N) what merging the group into its readers saves; below 0: costs; NAN: cannot be */
+    int32_t *slot;        /* (N) into heap, or NOWHERE */
+    saving *heap;         /* (heap_count) the largest first */
     int32_t heap_count;
     int32_t *mark, stamp;  /* (N) members of the group that is looked at */
     int32_t *looked, step; /* (N) the merge after which an op was looked at last */
@@ -59,6 +61,7 @@ stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser 
     STW_TRY_NEW(arena, f, 1, error);
     *f = (stw_fuser){.costs = costs, .graph = graph};
     TRY(stw_merge_create(graph, costs->machine, arena, &f->merge, error));
+    TRY(stw_regroup_create(graph, f->merge, arena, &f->regroup, error));
     STW_TRY_NEW(arena, f->first_device, graph->N, error);
     STW_TRY_NEW(arena, f->place, graph->N, error);
     STW_TRY_NEW(arena, f->us, graph->N, error);
@@ -78,7 +81,10 @@ stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser 
     return STW_OK;
 }
 
-void stw_fuser_allow_recomputing(stw_fuser *f, bool allow) { stw_merge_allow_recomputing(f->merge, allow); }
+void stw_fuser_allow_recomputing(stw_fuser *f, bool allow) {
+    stw_merge_allow_recomputing(f->merge, allow);
+    stw_regroup_forget(f->regroup);
+}
 
 void stw_fuser_set_stop(stw_fuser *f, const stw_stop *stop) { f->stop = stop; }
 bool stw_fuser_was_stopped(const stw_fuser *f) { return f->stopped; }
@@ -284,14 +290,11 @@ static void tell_priorities(stw_fuser *f, double *priority) {
 
 /* ---- groups ---- */
 
-static void begin(stw_fuser *f, const int32_t *device) {
-    f->device = device != NULL ? device : f->first_device;
-    stw_merge_reset(f->merge, f->device);
-}
-
 void stw_fuse_by_rule(stw_fuser *f, stw_fusion rule, const int32_t *device, int32_t *group, double *priority) {
     const stw_graph *graph = f->graph;
-    begin(f, device);
+    f->device = device != NULL ? device : f->first_device;
+    stw_merge_reset(f->merge, f->device);
+    stw_regroup_forget(f->regroup);
     if (priority != NULL) memset(priority, 0, (size_t)graph->N * sizeof *priority);
     for (int32_t k = graph->op_count - 1; k >= 0 && rule == STW_FUSION_REVERSE_POST_ORDER; k--) {
         stw_merge_op(f->merge, graph->topological[k]);
@@ -305,9 +308,7 @@ void stw_fuse_by_rule(stw_fuser *f, stw_fusion rule, const int32_t *device, int3
 }
 
 void stw_fuse_by_priority(stw_fuser *f, const double *priority, const int32_t *device, int32_t *group) {
-    begin(f, device);
-    stw_merge_by_priority(f->merge, priority);
-    stw_merge_groups(f->merge, group);
+    stw_regroup_make(f->regroup, priority, device != NULL ? device : f->first_device, group);
 }
 
 /* ---- plans ---- */

@@ -188,6 +188,12 @@ static stw_str check_classes(const stw_graph *graph, const stw_machine *machine,
     return (stw_str){0};
 }
 
+stw_str stw_membership_fault(const stw_graph *graph, const stw_machine *machine, const int32_t *group, const int32_t *device,
+                             const stw_membership *m, stw_arena *arena) {
+    const stw_str fault = check_ops(graph, group, device, m, arena);
+    return fault.length > 0 ? fault : check_classes(graph, machine, device, m, arena);
+}
+
 stw_status stw_membership_build(const stw_graph *graph, const stw_machine *machine, const int32_t *group, const int32_t *device,
                                 stw_arena *arena, stw_membership *out, stw_str *reason, stw_error *error) {
     *reason = (stw_str){0};

@@ -22,6 +22,10 @@ typedef struct stw_membership {
 stw_status stw_membership_build(const stw_graph *graph, const stw_machine *machine, const int32_t *group, const int32_t *device,
                                 stw_arena *arena, stw_membership *out, stw_str *reason, stw_error *error);
 
+/* Why these groups, which are legal on some devices, are not on others: a text in the arena, or empty. */
+stw_str stw_membership_fault(const stw_graph *graph, const stw_machine *machine, const int32_t *group, const int32_t *device,
+                             const stw_membership *membership, stw_arena *arena);
+
 /* Only the first step: T, task_of and task_node. */
 stw_status stw_membership_number(const stw_graph *graph, const int32_t *group, stw_arena *arena, stw_membership *out,
                                  stw_error *error);

@@ -28,15 +28,20 @@ struct stw_merge {
     int32_t *group; /* (N) the op whose group writes this op, RECOMPUTED; followed up to an op that is its own */
     int32_t *block; /* (N) of a group's op: where its members stand, or ALONE */
     uint8_t *count; /* (N) of a group's op: members */
-    int32_t block_count;
+    int32_t block_count, free_count;
     member_block *member; /* (op_count) an op's group has one at most */
+    int32_t *free_block;  /* (op_count) those of groups that are parted */
     int32_t *first;       /* (N) of a recomputed op: into cell, or NOBODY */
     int32_t cell_count, cell_room;
-    recomputing *cell;    /* (cell_room); when they are used up nothing more is recomputed */
-    int32_t *awaited_by;  /* (N) the op that waits for it, beside its readers; or NOBODY, SEVERAL, or FOLLOWED: one that others
-                             follow */
-    int32_t *mark, stamp; /* (N) */
-    struct visit *visit;  /* (op_count) room for visiting */
+    recomputing *cell;     /* (cell_room); when they are used up nothing more is recomputed */
+    int32_t free_cell;     /* the first of those that are no longer used, or NOBODY */
+    int32_t cell_end;      /* those beyond were never used */
+    int32_t largest_claim; /* cells that a merge may have needed at once */
+    int32_t *place;        /* (N) of ops: in topological order */
+    int32_t *awaited_by;   /* (N) the op that waits for it, beside its readers; or NOBODY, SEVERAL, or FOLLOWED: one that others
+                              follow */
+    int32_t *mark, stamp;  /* (N) */
+    struct visit *visit;   /* (op_count) room for visiting */
     int32_t reader[STW_MERGE_READERS];
 };
 
@@ -66,12 +71,15 @@ stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, 
     STW_TRY_NEW(arena, m->block, N, error);
     STW_TRY_NEW(arena, m->count, N, error);
     STW_TRY_NEW(arena, m->member, graph->op_count, error);
+    STW_TRY_NEW(arena, m->free_block, graph->op_count, error);
+    STW_TRY_NEW(arena, m->place, N, error);
     STW_TRY_NEW(arena, m->first, N, error);
     STW_TRY_NEW(arena, m->cell, m->cell_room, error);
     STW_TRY_NEW(arena, m->awaited_by, N, error);
     STW_TRY_NEW(arena, m->mark, N, error);
     STW_TRY_NEW(arena, m->visit, graph->op_count, error);
     find_awaited(m);
+    for (int32_t k = 0; k < graph->op_count; k++) m->place[graph->topological[k]] = k;
     *out = m;
     return STW_OK;
 }
@@ -80,7 +88,8 @@ void stw_merge_allow_recomputing(stw_merge *m, bool allow) { m->recomputes_nothi
 
 void stw_merge_reset(stw_merge *m, const int32_t *device) {
     m->device = device;
-    m->block_count = m->cell_count = m->stamp = 0;
+    m->block_count = m->free_count = m->cell_count = m->cell_end = m->largest_claim = m->stamp = 0;
+    m->free_cell = NOBODY;
     for (int32_t i = 0; i < m->graph->N; i++) {
         m->group[i] = i;
         m->block[i] = ALONE;
@@ -155,6 +164,17 @@ static bool may_leave(const stw_merge *m, int32_t op, int32_t readers) {
         if (leads && (readers > 1 || !m->machine->device[m->device[op]].fuses_epilogue[graph->op_class[member[k]]])) return false;
     }
     return true;
+}
+
+/* Something else needs it, or one of its readers cannot have it in its group: one that takes an epilogue reads nothing of that.
+ */
+bool stw_merge_never(const stw_merge *m, int32_t op) {
+    const stw_graph *graph = m->graph;
+    if (graph->kept[op] || graph->stays[op] || graph->updates[op] >= 0 || m->awaited_by[op] == FOLLOWED) return true;
+    for (int64_t r = graph->reader_start[op]; r < graph->reader_start[op + 1]; r++) {
+        if (!stw_op_class_fuses((stw_op_class)graph->op_class[graph->reader[r].node])) return true;
+    }
+    return false;
 }
 
 /* Marks the members of both and returns their number, those in both counted once. */
@@ -247,7 +267,7 @@ static void add_members(stw_merge *m, int32_t op, int32_t into) {
     const int32_t added = stw_merge_members(m, op, &from);
     member_block before;
     if (m->block[into] == ALONE) {
-        m->block[into] = m->block_count++;
+        m->block[into] = m->free_count > 0 ? m->free_block[--m->free_count] : m->block_count++;
         m->member[m->block[into]][0] = into;
     }
     int32_t *to = m->member[m->block[into]], count = 0, l = 0, r = 0;
@@ -266,15 +286,37 @@ static void note_recomputing(stw_merge *m, int32_t op, int32_t into) {
     const int32_t *member;
     const int32_t count = stw_merge_members(m, op, &member);
     for (int32_t k = 0; k < count; k++) {
-        m->cell[m->cell_count] = (recomputing){.group = into, .next = m->first[member[k]]};
-        m->first[member[k]] = m->cell_count++;
+        const int32_t c = m->free_cell != NOBODY ? m->free_cell : m->cell_end++;
+        if (c == m->free_cell) m->free_cell = m->cell[c].next;
+        m->cell[c] = (recomputing){.group = into, .next = m->first[member[k]]};
+        m->first[member[k]] = c;
+        m->cell_count++;
     }
+}
+
+void stw_merge_part(stw_merge *m, int32_t op) {
+    if (m->block[op] != ALONE) m->free_block[m->free_count++] = m->block[op];
+    m->block[op] = ALONE;
+    m->group[op] = op;
+    m->count[op] = 1;
+    while (m->first[op] != NOBODY) {
+        const int32_t c = m->first[op];
+        m->first[op] = m->cell[c].next;
+        m->cell[c].next = m->free_cell;
+        m->free_cell = c;
+        m->cell_count--;
+    }
+}
+
+bool stw_merge_has_room(const stw_merge *m) {
+    return m->cell_count <= m->cell_room - m->largest_claim && m->stamp < INT32_MAX / 2; /* nor are the stamps used up */
 }
 
 int32_t stw_merge_allows(stw_merge *m, int32_t op, const int32_t **reader) {
     if (!stw_merge_leads(m, op)) return 0;
     const int32_t readers = readers_of(m, op, reader);
     if (readers < 1 || (readers > 1 && m->recomputes_nothing) || !may_leave(m, op, readers)) return 0;
+    if (readers > 1 && readers * m->count[op] > m->largest_claim) m->largest_claim = readers * m->count[op];
     if (readers > 1 && m->cell_count > m->cell_room - readers * m->count[op]) return 0;
     for (int32_t r = 0; r < readers; r++) {
         if (!fits(m, op, m->reader[r])) return 0;
@@ -300,16 +342,16 @@ static int compare_visits(const void *left, const void *right) {
     return b->place - a->place;
 }
 
-void stw_merge_by_priority(stw_merge *m, const double *priority) {
-    const stw_graph *graph = m->graph;
-    int32_t count = 0;
-    for (int32_t k = 0; k < graph->op_count; k++) {
-        const double own = priority[graph->topological[k]];
-        if (own > 0.0) m->visit[count++] = (visit){own, k};
+void stw_merge_by_priority(stw_merge *m, const double *priority, const int32_t *op, int32_t count) {
+    int32_t visits = 0;
+    for (int32_t k = 0; k < count; k++) {
+        if (priority[op[k]] > 0.0) m->visit[visits++] = (visit){priority[op[k]], m->place[op[k]]};
     }
-    qsort(m->visit, (size_t)count, sizeof *m->visit, compare_visits);
-    for (int32_t k = 0; k < count; k++) stw_merge_op(m, graph->topological[m->visit[k].place]);
+    qsort(m->visit, (size_t)visits, sizeof *m->visit, compare_visits);
+    for (int32_t k = 0; k < visits; k++) stw_merge_op(m, m->graph->topological[m->visit[k].place]);
 }
+
+int32_t stw_merge_group_of(stw_merge *m, int32_t op) { return find(m, op); }
 
 void stw_merge_groups(stw_merge *m, int32_t *group) {
     for (int32_t i = 0; i < m->graph->N; i++) group[i] = m->graph->kind[i] == STW_NODE_OP ? find(m, i) : -1;

@@ -15,17 +15,29 @@ stw_status stw_merge_create(const stw_graph *graph, const stw_machine *machine, 
                             stw_error *error);
 /* Whether an op may be recomputed in several groups; by default it may. */
 void stw_merge_allow_recomputing(stw_merge *m, bool allow);
-/* Every op alone. `device`: (N), borrowed until the next call. */
+/* Every op alone. `device`: (N), borrowed until the next reset. */
 void stw_merge_reset(stw_merge *m, const int32_t *device);
 /* Merges the op into its readers; false: that is not legal, and nothing has changed. */
 bool stw_merge_op(stw_merge *m, int32_t op);
 /* The same without doing it: how many groups would take the op, by their ops; 0: it is not legal. They stay valid until the next
  * call. */
 int32_t stw_merge_allows(stw_merge *m, int32_t op, const int32_t **reader);
-/* All ops by priority, (N), ties in reverse topological order; those at or below 0 stay. */
-void stw_merge_by_priority(stw_merge *m, const double *priority);
+/* These ops by priority, (N), ties in reverse topological order; those at or below 0 stay. */
+void stw_merge_by_priority(stw_merge *m, const double *priority, const int32_t *op, int32_t count);
 /* (N) as plans have it: the group's op, -1 for what is recomputed and for nodes that are no ops. */
 void stw_merge_groups(stw_merge *m, int32_t *group);
+/* The same of one op. */
+int32_t stw_merge_group_of(stw_merge *m, int32_t op);
+
+/* For who makes some groups anew (regroup.h). */
+
+/* The op goes into its readers on no devices and with no priorities. */
+bool stw_merge_never(const stw_merge *m, int32_t op);
+/* The op is alone again, as after a reset. To be called for all ops that may be in one group with it, or recompute it. */
+void stw_merge_part(stw_merge *m, int32_t op);
+/* Since the reset there was always room for noting what is recomputed where, and would have been in any order of the merges:
+ * what has been made in parts is what would have been made at once. */
+bool stw_merge_has_room(const stw_merge *m);
 
 /* What the op's group computes: its members, recomputed ones included. An op that has left its group has none. */
 int32_t stw_merge_members(const stw_merge *m, int32_t op, const int32_t **member);

@@ -255,11 +255,11 @@ static stw_status build_waits(builder *b) {
 
 /* Runs through the tasks as execution could; what is never reached is on a cycle or behind one. */
 static stw_status check_cycles(builder *b, stw_str *reason) {
-    const stw_tasks *tasks = b->tasks;
+    stw_tasks *tasks = b->tasks;
+    STW_TRY_NEW(b->arena, tasks->order, tasks->T, b->error);
     stw_arena scratch = *b->arena;
-    int32_t *pending, *queue;
+    int32_t *pending, *queue = tasks->order;
     STW_TRY_NEW(&scratch, pending, tasks->T, b->error);
-    STW_TRY_NEW(&scratch, queue, tasks->T, b->error);
     int32_t count = 0;
     for (int32_t t = 0; t < tasks->T; t++) pending[t] = tasks->pending[t];
     for (int32_t k = 0; k < tasks->source_count; k++) {
@@ -347,25 +347,41 @@ static double group_us(const builder *b, int32_t task, const stw_kernel_room *ro
     return stw_cost_group_us(&machine->device[machine->class_device[cost_class]], &work);
 }
 
-static stw_status time_tasks(builder *b) {
+/* A group takes its time from `times`, if it was there before. */
+static void time_group(const builder *b, int32_t task, const stw_kernel_room *room, stw_group_times *times) {
+    const stw_membership *m = b->m;
+    const int32_t *member = m->member + m->member_start[task], count = member_count(m, task), id = m->task_node[task];
+    const int32_t C = b->costs->machine->cost_class_count;
+    uint64_t written = 0;
+    for (int32_t k = 0; k < count; k++) written |= (uint64_t)is_written(b, task, member[k]) << k;
+    const int64_t *known = times != NULL ? stw_group_times_find(times, id, member, count, written) : NULL;
+    for (int32_t c = 0; c < C; c++)
+        b->tasks->duration_ps[c][task] = known != NULL ? known[c] : stw_cost_us_to_ps(group_us(b, task, room, c));
+    if (known != NULL || times == NULL) return;
+    int64_t *noted = stw_group_times_note(times, id, member, count, written);
+    for (int32_t c = 0; c < C; c++) noted[c] = b->tasks->duration_ps[c][task];
+}
+
+static stw_status time_tasks(builder *b, stw_group_times *times) {
     stw_tasks *tasks = b->tasks;
-    const stw_machine *machine = b->costs->machine;
-    STW_TRY_NEW(b->arena, tasks->duration_ps, machine->cost_class_count, b->error);
-    for (int32_t c = 0; c < machine->cost_class_count; c++) STW_TRY_NEW(b->arena, tasks->duration_ps[c], tasks->T, b->error);
+    const int32_t C = b->costs->machine->cost_class_count;
+    STW_TRY_NEW(b->arena, tasks->duration_ps, C, b->error);
+    for (int32_t c = 0; c < C; c++) STW_TRY_NEW(b->arena, tasks->duration_ps[c], tasks->T, b->error);
     stw_arena scratch = *b->arena;
     stw_kernel_room room;
     TRY(stw_kernel_room_create(b->graph, &scratch, &room, b->error));
-    for (int32_t c = 0; c < machine->cost_class_count; c++) {
-        for (int32_t t = 0; t < tasks->T; t++) {
-            const double us = member_count(b->m, t) > 1 ? group_us(b, t, &room, c) : b->costs->us[c][tasks->task_node[t]];
-            tasks->duration_ps[c][t] = stw_cost_us_to_ps(us);
+    for (int32_t t = 0; t < tasks->T; t++) {
+        if (member_count(b->m, t) > 1) {
+            time_group(b, t, &room, b->graph->flow == NULL ? times : NULL);
+            continue;
         }
+        for (int32_t c = 0; c < C; c++) tasks->duration_ps[c][t] = stw_cost_us_to_ps(b->costs->us[c][tasks->task_node[t]]);
     }
     return STW_OK;
 }
 
-stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_arena *arena, stw_tasks *out,
-                           stw_str *reason, stw_error *error) {
+stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_group_times *times, stw_arena *arena,
+                           stw_tasks *out, stw_str *reason, stw_error *error) {
     builder b = {.costs = costs, .graph = costs->graph, .m = membership, .tasks = out, .arena = arena, .error = error};
     *out = (stw_tasks){.T = membership->T, .task_node = membership->task_node, .task_of = membership->task_of};
     *reason = (stw_str){0};
@@ -377,5 +393,5 @@ stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *members
     TRY(build_waits(&b));
     TRY(check_cycles(&b, reason));
     if (reason->length > 0) return STW_OK;
-    return time_tasks(&b);
+    return time_tasks(&b, times);
 }

@@ -5,7 +5,7 @@
 #ifndef STW_PLAN_TASKS_H
 #define STW_PLAN_TASKS_H
 
-#include "plan/membership.h"
+#include "plan/group_times.h"
 
 typedef struct stw_task_use {
     int32_t task; /* the reader */
@@ -42,10 +42,12 @@ typedef struct stw_tasks {
     int32_t source_count;
     int32_t *source;       /* (source_count) values that are sources */
     int64_t **duration_ps; /* (C)(T) by cost class */
+    int32_t *order;        /* (T) an order in which they could run */
 } stw_tasks;
 
-/* Builds the tasks. `reason` is not empty if the groups are illegal (too many tensors, a cycle). */
-stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_arena *arena, stw_tasks *out,
-                           stw_str *reason, stw_error *error);
+/* Builds the tasks. `reason` is not empty if the groups are illegal (too many tensors, a cycle). `times`: kept from one time to
+ * the next; or NULL. */
+stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_group_times *times, stw_arena *arena,
+                           stw_tasks *out, stw_str *reason, stw_error *error);
 
 #endif

@@ -33,6 +33,12 @@ typedef struct {
     int64_t step;
     bool overflow, stopped;
 
+    /* Where the step has a limit. */
+    bool limited;
+    int64_t left[STW_MAX_DEVICES]; /* what the tasks that a device has not begun will take */
+    int64_t deadline;              /* no device that idles may do so for longer */
+    int64_t *tail;                 /* (T) what takes at least so long follows a task, with transfers, when it has ended */
+
     /* Devices. */
     stw_ready_queue ready[STW_MAX_DEVICES];
     const int32_t *const *order;
@@ -192,11 +198,18 @@ static void publish_value(engine *e, int32_t value, int32_t home, double priorit
 
 /* ---- finishing ---- */
 
+/* A device that idles must begin in time for what it has left. */
+static void wait_for_work(engine *e, int32_t device) {
+    const int64_t latest = e->options->stop_ps - e->left[device];
+    if (e->left[device] > 0 && latest < e->deadline) e->deadline = latest;
+}
+
 static void finish_task(engine *e, int32_t device) {
     const stw_tasks *tasks = e->tasks;
     const int32_t task = e->running[device];
     e->running[device] = -1;
     e->may_start |= 1ULL << device;
+    if (e->limited) wait_for_work(e, device);
     e->finished++;
     e->step = e->now;
     for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
@@ -237,14 +250,22 @@ static int64_t end_of(engine *e, int64_t duration) {
     return e->overflow ? e->now : e->now + duration;
 }
 
+/* How long a task occupies its device. */
+static int64_t duration_of(const engine *e, int32_t device, int32_t task) {
+    const int64_t own = e->duration[device][task];
+    return e->charge == NULL ? own : stw_add_ps(own, e->charge[task]);
+}
+
 static void start_task(engine *e, int32_t device, int32_t task) {
     const stw_tasks *tasks = e->tasks;
-    int64_t duration = e->duration[device][task];
-    if (e->charge != NULL) {
-        duration = stw_add_ps(duration, e->charge[task]);
-        e->charged[device] = stw_add_ps(e->charged[device], e->charge[task]);
-    }
+    const int64_t duration = duration_of(e, device, task);
     const int64_t end = end_of(e, duration);
+    if (e->charge != NULL) e->charged[device] = stw_add_ps(e->charged[device], e->charge[task]);
+    if (e->limited) {
+        e->left[device] -= duration;
+        const int64_t room = e->options->stop_ps - end;
+        if (e->left[device] > room || (e->tail != NULL && e->tail[task] > room)) e->stopped = true;
+    }
     e->running[device] = task;
     e->start[task] = e->now;
     e->end[task] = end;
@@ -335,16 +356,90 @@ static void begin(engine *e, const stw_plan *plan) {
     for (int32_t t = 0; t < tasks->T; t++) fulfil(e, t);
 }
 
+/* ---- steps that are too long ---- */
+
+/* A limit on the step is kept by what devices have yet to begin: none can be done with it sooner than if it ran without a pause
+ * from the moment at which the device is free. And by what follows a task, were there no other; where that pays. */
+
+/* At least so long after its producer has ended a reader will have ended: it reads this use of the value, perhaps others too. */
+static int64_t follow_use(const engine *e, int32_t value, const stw_task_use *use, int32_t home) {
+    const int32_t d = e->state[use->task].device;
+    const int64_t after = stw_add_ps(e->tail[use->task], duration_of(e, d, use->task));
+    if (d == home) return after;
+    const stw_link *link = stw_machine_link(e->machine, home, d);
+    const int64_t bytes = use->view < 0 ? e->tasks->value_bytes[value] : e->node_bytes[use->view];
+    const int64_t whole = e->tasks->value_bytes[value];
+    return stw_add_ps(after, stw_cost_transfer_ps(link, bytes < whole ? bytes : whole));
+}
+
+static void measure_tails(engine *e) {
+    const stw_tasks *tasks = e->tasks;
+    for (int32_t k = tasks->T - 1; k >= 0; k--) {
+        const int32_t task = tasks->order[k], home = e->state[task].device;
+        int64_t longest = 0;
+        for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
+            const int32_t value = tasks->output[o];
+            for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
+                const int64_t after = follow_use(e, value, &tasks->use[u], home);
+                if (after > longest) longest = after;
+            }
+        }
+        for (int32_t w = tasks->waiter_start[task]; w < tasks->waiter_start[task + 1]; w++) {
+            const int32_t waiter = tasks->waiter[w];
+            const int64_t after = stw_add_ps(e->tail[waiter], duration_of(e, e->state[waiter].device, waiter));
+            if (after > longest) longest = after;
+        }
+        e->tail[task] = longest;
+        if (longest > e->options->stop_ps - duration_of(e, home, task)) e->stopped = true;
+    }
+}
+
+/* Measuring takes a sixth of a run or so: it pays where every third run need not begin. Now and then it is tried in any case. */
+static bool tails_pay(stw_tail_record *record) {
+    enum { TRIED_EVERY = 16 };
+    record->runs = (record->runs + 1) % TRIED_EVERY;
+    return record->runs == 0 || 3 * record->paid > record->measured;
+}
+
+static void note_tails(stw_tail_record *record, bool paid) {
+    enum { REMEMBERED = 64 };
+    record->measured++;
+    record->paid += paid;
+    if (record->measured < REMEMBERED) return;
+    record->measured /= 2;
+    record->paid /= 2;
+}
+
+static void count_work(engine *e) {
+    e->deadline = e->options->stop_ps;
+    for (int32_t t = 0; t < e->tasks->T; t++) {
+        const int32_t d = e->state[t].device;
+        e->left[d] = stw_add_ps(e->left[d], duration_of(e, d, t));
+        if (e->left[d] > e->options->stop_ps) e->stopped = true;
+    }
+    for (int32_t d = 0; d < e->D; d++) wait_for_work(e, d);
+}
+
+/* Nothing happens before `time`, and that is too late: for a device that idles, or because the limit is passed. */
+static bool is_too_long(engine *e, int64_t time) {
+    if (time <= e->deadline) return false;
+    e->deadline = e->options->stop_ps; /* the device that it stood for may have begun something since */
+    for (int32_t d = 0; d < e->D; d++) {
+        if (e->running[d] < 0) wait_for_work(e, d);
+    }
+    return time > e->deadline && e->finished < e->tasks->T;
+}
+
 /* ---- the loop ---- */
 
 static void run(engine *e) {
     start_devices(e);
     start_channels(e);
-    while (e->ending_count > 0) {
+    while (e->ending_count > 0 && !e->stopped) {
         const int64_t time = e->ending[0].time_ps;
         if (time > e->now) {
-            if (e->options->stop_ps > 0 && time > e->options->stop_ps && e->finished < e->tasks->T) {
-                e->stopped = true; /* what has not finished will end later still */
+            if (e->limited && is_too_long(e, time)) {
+                e->stopped = true;
                 return;
             }
             sample_peaks(e);
@@ -490,8 +585,18 @@ stw_status stw_engine_run(const stw_engine_input *input, stw_arena *arena, stw_t
     load(&e, input->task_device);
     if (e.charge != NULL)
         stw_charge_tasks(input->machine, input->tasks, input->task_device, input->plan->device, input->options, e.charge);
-    begin(&e, input->plan);
-    run(&e);
+    e.limited = e.options->stop_ps > 0;
+    if (e.limited) count_work(&e);
+    if (e.limited && !e.stopped && tails_pay(input->tails)) {
+        if ((e.tail = STW_NEW_DIRTY(arena, int64_t, e.tasks->T)) == NULL)
+            return stw_fail(error, STW_ERROR_MEMORY, "out of memory for %d tasks", e.tasks->T);
+        measure_tails(&e);
+        note_tails(input->tails, e.stopped);
+    }
+    if (!e.stopped) {
+        begin(&e, input->plan);
+        run(&e);
+    }
     *out = (stw_engine_result){.step_ps = e.step,
                                .unfinished = e.tasks->T - e.finished,
                                .stuck_task = -1,

@@ -227,7 +227,7 @@ static stw_status find_groups(builder *b, int32_t device) {
     STW_TRY_NEW(&b->f->arena, on, b->outer->N, b->error);
     for (int32_t i = 0; i < b->outer->N; i++) on[i] = device;
     TRY(stw_membership_build(b->outer, outer->machine, b->f->group, on, &b->f->arena, &b->membership, &reason, b->error));
-    if (reason.length == 0) TRY(stw_tasks_build(outer->costs, &b->membership, &b->f->arena, &b->tasks, &reason, b->error));
+    if (reason.length == 0) TRY(stw_tasks_build(outer->costs, &b->membership, NULL, &b->f->arena, &b->tasks, &reason, b->error));
     if (reason.length > 0) return stw_fail(b->error, STW_ERROR_INPUT, "groups: %.*s", (int)reason.length, reason.p);
     for (int32_t t = 0; t < b->tasks.T; t++) {
         const int32_t outputs = b->tasks.output_start[t + 1] - b->tasks.output_start[t];

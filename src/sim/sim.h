@@ -54,11 +54,25 @@ typedef struct stw_timeline {
     stw_memory_change *change;
 } stw_timeline;
 
+/* Whether measuring what follows each task has paid in the last runs with a limit: how soon a run is given up depends on it, what
+ * comes out does not. */
+typedef struct stw_tail_record {
+    int32_t runs;     /* with a limit, up to the next that measures in any case */
+    int32_t measured; /* of late */
+    int32_t paid;     /* of these: given up before they began */
+} stw_tail_record;
+
 struct stw_workspace {
     stw_arena arena; /* a run works on a copy, so its memory is used again by the next */
+    stw_tail_record tails;
     const stw_simulator *simulator;
-    stw_tasks fused; /* the tasks of the last plan, if it has groups */
     stw_timeline timeline;
+    /* The tasks of the last plan that had groups stand first in the arena, so that they serve as long as groups stay. */
+    stw_tasks fused;
+    stw_membership membership;
+    int32_t *group;        /* (N) NULL: none */
+    stw_arena after_fused; /* what is free behind them */
+    stw_group_times times; /* stand before them; none before the first groups */
     char message[512];
 };
 
@@ -106,6 +120,7 @@ typedef struct stw_engine_input {
     const int32_t *task_device;  /* (T) */
     const int32_t *const *order; /* (D) task indices in strict order, or NULL */
     const stw_run_options *options;
+    stw_tail_record *tails;
 } stw_engine_input;
 
 typedef struct stw_engine_result {

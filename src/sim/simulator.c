@@ -52,7 +52,7 @@ static stw_status fill_simulator(stw_simulator *s, stw_error *error) {
     TRY(stw_graph_colocated(s->graph, &s->arena, &s->pair, &s->pair_count, error));
     TRY(list_followers(s, error));
     TRY(stw_membership_build(s->graph, s->machine, NULL, NULL, &s->arena, &membership, &reason, error));
-    return stw_tasks_build(s->costs, &membership, &s->arena, &s->unfused, &reason, error);
+    return stw_tasks_build(s->costs, &membership, NULL, &s->arena, &s->unfused, &reason, error);
 }
 
 stw_status stw_simulator_create(const stw_costs *costs, stw_simulator **out, stw_error *error) {
@@ -117,7 +117,7 @@ stw_status stw_simulator_tasks(const stw_simulator *simulator, const stw_plan *p
     TRY(stw_membership_build(simulator->graph, simulator->machine, plan->group, plan->device, arena, &membership, reason, error));
     if (reason->length > 0) return STW_OK;
     *out = room;
-    return stw_tasks_build(simulator->costs, &membership, arena, room, reason, error);
+    return stw_tasks_build(simulator->costs, &membership, NULL, arena, room, reason, error);
 }
 
 /* ---- entries ---- */
@@ -321,6 +321,40 @@ static stw_status load_groups(evaluation *v) {
     return STW_OK;
 }
 
+/* From the first groups on, their times stand at the very beginning of the arena. */
+static stw_status keep_times(evaluation *v) {
+    stw_group_times times;
+    TRY(stw_group_times_create(v->s->costs, &v->arena, &times, v->error));
+    v->w->times = times;
+    v->w->arena = v->arena;
+    return STW_OK;
+}
+
+/* The tasks of a plan with groups: those of the last one, if its groups are the same, else built at the beginning of the arena.
+ */
+static stw_status find_fused_tasks(evaluation *v, stw_str *illegal) {
+    const stw_simulator *s = v->s;
+    stw_workspace *w = v->w;
+    const size_t size = (size_t)s->graph->N * sizeof *v->plan->group;
+    v->tasks = &w->fused;
+    if (w->group != NULL && memcmp(w->group, v->plan->group, size) == 0) {
+        *illegal = stw_membership_fault(s->graph, s->machine, v->plan->group, v->plan->device, &w->membership, &v->arena);
+        return STW_OK;
+    }
+    w->group = NULL;
+    v->arena = w->arena;
+    if (w->times.count == NULL) TRY(keep_times(v));
+    int32_t *group;
+    STW_TRY_NEW(&v->arena, group, s->graph->N, v->error);
+    memcpy(group, v->plan->group, size);
+    TRY(stw_membership_build(s->graph, s->machine, group, v->plan->device, &v->arena, &w->membership, illegal, v->error));
+    if (illegal->length == 0) TRY(stw_tasks_build(s->costs, &w->membership, &w->times, &v->arena, &w->fused, illegal, v->error));
+    if (illegal->length > 0) return STW_OK;
+    w->group = group;
+    w->after_fused = v->arena;
+    return STW_OK;
+}
+
 /* ---- results ---- */
 
 static void say_stuck(const evaluation *v, int32_t stuck, int32_t missing) {
@@ -373,6 +407,7 @@ static stw_status run_engine(evaluation *v, const stw_run_options *options, stw_
         .task_device = v->device,
         .order = v->order,
         .options = options,
+        .tails = &v->w->tails,
     };
     stw_engine_result result;
     TRY(stw_engine_run(&input, &v->arena, timeline, &result, v->error));
@@ -404,7 +439,7 @@ static stw_status judge(evaluation *v, bool fused, const stw_run_options *option
     v->tasks = &v->s->unfused;
     if (fused) {
         stw_str illegal;
-        TRY(stw_simulator_tasks(v->s, v->plan, &v->arena, &v->w->fused, &v->tasks, &illegal, v->error));
+        TRY(find_fused_tasks(v, &illegal));
         if (illegal.length > 0) {
             out->reason = STW_INVALID_GROUPS;
             SAY(v, "groups: %.*s", (int)illegal.length, illegal.p);
@@ -427,7 +462,8 @@ static stw_status judge(evaluation *v, bool fused, const stw_run_options *option
 
 stw_status stw_simulator_run(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error) {
-    evaluation v = {.s = simulator, .plan = plan, .w = workspace, .arena = workspace->arena, .error = error};
+    evaluation v = {.s = simulator, .plan = plan, .w = workspace, .error = error};
+    v.arena = workspace->group != NULL ? workspace->after_fused : workspace->arena;
     *out = (stw_evaluation){.message = workspace->message};
     workspace->message[0] = '\0';
     workspace->timeline = (stw_timeline){0};

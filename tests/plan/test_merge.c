@@ -36,7 +36,7 @@ static void bench_close(bench *b) {
 
 static void merge(bench *b) {
     stw_merge_reset(b->m, b->s->plan->device);
-    stw_merge_by_priority(b->m, b->priority);
+    stw_merge_by_priority(b->m, b->priority, b->s->graph->topological, b->s->graph->op_count);
     stw_merge_groups(b->m, b->group);
 }
 
