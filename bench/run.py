@@ -266,12 +266,14 @@ def sort_of(record):
 
 def print_tables(stored):
     rows = [r for r in stored if "plans" in r]
+    tuned = [r for r in rows if "tuned_us" in r]
+    rows = list({(sort_of(r), r["model"], len(r["devices"])): r for r in reversed(rows)}.values())[::-1]  # the first of those run again
     for sort in dict.fromkeys(map(sort_of, rows)):
         print(f"### {sort}\n")
         print_rows([r for r in rows if sort_of(r) == sort])
         print_summary([r for r in rows if sort_of(r) == sort])
         print()
-    print_tuned([r for r in rows if "tuned_us" in r])
+    print_tuned(tuned)
     print_whole([r for r in stored if "whole" in r])
 
 
