@@ -36,7 +36,7 @@ class Searches(Runs):
                 "--format", "json"]
 
     def likely_seconds(self, run):
-        return 3.0
+        return 60.0  # of a very busy computer, on which a second of processor time may take long
 
     def name_of(self, run):
         return run
@@ -56,8 +56,8 @@ def read_runs(store):
 
 def run(options):
     done = {(r["name"], r["budget"], r["label"]) for r in read_runs(options.store)}
-    names = [n for s in options.sets for n in optima_graphs.names_of(s) if (n, options.budget, options.label) not in done]
-    return Searches(names, options).make_all()
+    names = options.only.split(",") if options.only else [n for s in options.sets for n in optima_graphs.names_of(s)]
+    return Searches([n for n in names if (n, options.budget, options.label) not in done], options).make_all()
 
 
 # ---- the table ----
@@ -136,6 +136,7 @@ def main():
     parser.add_argument("--store", type=pathlib.Path, required=True)
     parser.add_argument("--optima", type=pathlib.Path, default=optima_cpsat.STORE)
     parser.add_argument("--sets", type=words(list(optima_graphs.SETS)), default=["development"])
+    parser.add_argument("--only", help="names of instances, separated by commas, in place of whole sets")
     parser.add_argument("--bin", default=str(optima_cpsat.ROOT / "build" / "release" / "stowage"))
     parser.add_argument("--budget", default="1s")
     parser.add_argument("--label", default="now")

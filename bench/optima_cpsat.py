@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Optima of the generated task graphs, by CP-SAT (package ortools): what bench/optima.py compares with.
 
-    bench/optima_cpsat.py [--sets development,acceptance] [--limit SECONDS] [--store data/optima.jsonl.gz] [--bin stowage] [--minutes N]
+    bench/optima_cpsat.py [--sets development,acceptance] [--limit N] [--store data/optima.jsonl.gz] [--bin stowage] [--minutes N]
 
-Each instance gets at most --limit seconds of one worker. The store has a line per instance: the least step that was found, in
+Each instance gets one worker and at most --limit units of CP-SAT's deterministic time, about seconds of an idle computer, so that a busy
+one changes nothing. The store has a line per instance: the least step that was found, in
 microseconds, the bound that was proved (equal: the optimum), and a plan. Instances that are closed, or that had as much time before, are
 not solved again, so longer limits go on where shorter ones ended. With --bin, `stowage simulate` must find that each plan takes exactly as
 long as CP-SAT says.
@@ -103,7 +104,7 @@ def bound_work(model, instance, start, step, on):
 
 
 def solve(instance, limit, known=None):
-    """The best starts and devices within `limit` seconds, and a bound. `known`: starts and devices to begin with."""
+    """The best starts and devices within `limit`, and a bound. `known`: starts and devices to begin with."""
     from ortools.sat.python import cp_model
     us, size, reads = instance["us"], instance["bytes"], instance["inputs"]
     tasks, devices = range(instance["tasks"]), instance["devices"]
@@ -147,10 +148,10 @@ def solve(instance, limit, known=None):
             model.add_hint(here, d == rename[hint_device[t]])
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
-    solver.parameters.max_time_in_seconds = limit
+    solver.parameters.max_deterministic_time = limit
     solver.parameters.random_seed = 1
     status = solver.solve(model)
-    bound = int(round(solver.best_objective_bound))
+    bound = max(int(round(solver.best_objective_bound)), max(after), -(-sum(us) // devices))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return (hint_start, hint_device), bound
     return ([solver.value(s) for s in start], [next(d for d, here in enumerate(row) if solver.value(here)) for row in on]), bound
@@ -210,7 +211,7 @@ def solve_one(name, limit, program, before):
             raise RuntimeError(f"{name}: CP-SAT says {step} us (at least {bound}), the simulator {simulated}")
         if abs(simulated - step) > 1e-6 and step == bound:
             raise RuntimeError(f"{name}: CP-SAT says that {step} us is the least, the simulator {simulated}")
-    return {"name": name, "step_us": step, "bound_us": max(bound, before["bound_us"] if before else 0), "limit_s": limit,
+    return {"name": name, "step_us": step, "bound_us": max(bound, before["bound_us"] if before else 0), "limit": limit,
             "took_s": round(took, 2), "start": start, "device": device}
 
 
@@ -226,7 +227,7 @@ def main():
     began = time.monotonic()
     for name in (n for s in options.sets.split(",") for n in optima_graphs.names_of(s)):
         before = known.get(name)
-        if before and (is_closed(before) or before["limit_s"] >= options.limit):
+        if before and (is_closed(before) or before["limit"] >= options.limit):
             continue
         if time.monotonic() - began > 60.0 * options.minutes:
             break
