@@ -257,5 +257,7 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
     out->threads = (int32_t)stw_options_number(options, "threads", 0);
     out->evaluations = stw_options_number(options, "evaluations", 0);
     out->budget_s = stw_options_seconds(options, "budget", out->evaluations > 0 ? 0.0 : 10.0);
+    const char *clock = stw_options_text(options, "clock");
+    if (clock != NULL && strcmp(clock, "cpu") == 0) out->clock = stw_processor_clock();
     return STW_OK;
 }

@@ -14,7 +14,7 @@ typedef struct stw_settings {
     int32_t unit_count;     /* 0: off */
     double budget_s;        /* 0: no limit of time */
     int64_t evaluations;    /* 0: no limit of evaluations */
-    const stw_clock *clock; /* NULL: the computer's; tests bring their own */
+    const stw_clock *clock; /* NULL: the computer's; or that of --clock; tests bring their own */
     const char *from;       /* file of the initial plan; NULL: none; borrowed from the options */
     stw_policy_settings policy;
 } stw_settings;

@@ -11,6 +11,8 @@ typedef struct stw_clock {
     double (*now_s)(void *context);
     void *context;
 } stw_clock;
+/* Counts the processor time of this process, all threads together: for budgets on a busy computer. */
+const stw_clock *stw_processor_clock(void);
 /* NULL: the computer's. */
 double stw_clock_now_s(const stw_clock *clock);
 

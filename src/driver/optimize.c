@@ -14,7 +14,9 @@ static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is 
 static const double POLICY_SHARE = 0.6;       /* until here the policy may learn */
 static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
-enum { EXACT_OPS = 20 };                      /* more than that is seldom proved in the time that people wait */
+static const double BREED_SHARE = 0.9;        /* of the search for improvements, for `breed` on graphs as small as that; */
+static const double BREED_HALF = 0.5;         /* where sequences are less sure to help */
+enum { EXACT_OPS = 40, BREED_OPS = 200 };     /* what is larger is seldom proved, or bred well, in the time that people wait */
 
 static const double TIDY_SHARE = 0.15;       /* of the search, for dropping transfers, where they take of the devices' own time */
 static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by then are left out */
@@ -27,6 +29,12 @@ static const double SLOW_BOUND_SHARE = 0.05, SLOW_FUSION_SHARE = 0.25, SLOW_FIRS
 static bool is_spent(const stw_runner *r, double share) {
     const stw_budget whole = stw_runner_budget(r);
     return stw_runner_is_cancelled(r) || stw_budget_is_spent(&whole, (stw_moment){stw_runner_now_s(r), r->evaluations}, share);
+}
+
+/* What is left of the budget. */
+static double share_left(const stw_runner *r) {
+    const stw_budget whole = stw_runner_budget(r);
+    return fmax(0.0, 1.0 - stw_budget_progress(&whole, (stw_moment){stw_runner_now_s(r), r->evaluations}));
 }
 
 /* ---- what things take ---- */
@@ -326,12 +334,15 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
     return STW_OK;
 }
 
+/* Placement and order are to be decided, by the step alone. */
+static bool is_free(const stw_runner *r) {
+    const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
+    return r->settings.objective == STW_OBJECTIVE_TIME && (r->settings.tasks & both) == both && r->settings.rule < 0;
+}
+
 /* Small graphs are solved; where that is proved, there is nothing left to do. */
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
-    const bool small = r->simulator->graph->op_count <= EXACT_OPS;
-    const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
-    if (!small || r->settings.objective != STW_OBJECTIVE_TIME || (r->settings.tasks & both) != both || r->settings.rule >= 0)
-        return STW_OK;
+    if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return STW_OK;
     if (r->fusing != NULL && r->settings.fusion >= 0) return STW_OK; /* it would not go by that rule */
     if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
     TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, EXACT_SHARE), true, result, error));
@@ -358,11 +369,40 @@ static double end_of_search(const stw_runner *r, const stw_result *result) {
     return 1.0 - fmin(0.1, 100.0 * evaluation_s / r->threads / r->settings.budget_s);
 }
 
+/* Where memory could be short, what `breed` makes would seldom be valid. */
+static bool is_roomy(const stw_simulator *s) {
+    int64_t bytes = 0;
+    for (int32_t v = 0; v < s->unfused.V; v++) bytes += s->unfused.value_bytes[v];
+    for (int32_t d = 0; d < s->machine->device_count; d++) {
+        if (bytes > s->machine->device[d].memory_bytes) return false;
+    }
+    return true;
+}
+
+/* Sequences are tried far more quickly than plans, so they find more in small graphs. Where transfers queue, what a sequence
+ * takes is only nearly what the simulator says: there `anneal` has at least half of the time, and in larger graphs all of it. */
+static double share_of_breed(const stw_runner *r) {
+    const double ops = count_placed(r);
+    if (ops > (r->simulator->machine->queues ? EXACT_OPS : BREED_OPS)) return 0.0;
+    return ops > EXACT_OPS || r->simulator->machine->queues ? BREED_HALF : BREED_SHARE;
+}
+
+enum { BREED_LEAST = 500 }; /* evaluations: with fewer, sequences are drawn and hardly improved */
+
+static stw_status run_breed(stw_runner *r, stw_result *result, double until, stw_error *error) {
+    const double share = share_of_breed(r), now = 1.0 - share_left(r);
+    if (share == 0.0 || !may_place(r) || !is_free(r) || result->best < 0 || !is_roomy(r->simulator)) return STW_OK;
+    if (r->settings.fusion >= 0) return STW_OK; /* the rule makes other groups for other devices */
+    if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < BREED_LEAST) return STW_OK;
+    return run_kind(r, result, STW_METHOD_BREEDER, now + share * (until - now), error);
+}
+
 /* Searches by chance leave transfers that bring nothing; with charges each of them costs, so what is left is tidied in the end.
  */
 static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error) {
     const bool tidies = may_place(r) && r->simulator->machine->charges && r->settings.objective != STW_OBJECTIVE_MEMORY;
     const double end = end_of_search(r, result);
+    TRY(run_breed(r, result, tidies ? (1.0 - TIDY_SHARE) * end : end, error));
     TRY(run_kind(r, result, STW_METHOD_SEARCH, tidies ? (1.0 - TIDY_SHARE) * end : end, error));
     if (!tidies || result->best < 0 || is_spent(r, end) || meets_bound(r, result)) return STW_OK;
     return stw_runner_tidy(r, end, result, error);

@@ -590,7 +590,7 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     stw_settings settings;
     *result = NULL;
     TRY(stw_settings_read(options, tasks, &settings, error));
-    settings.clock = clock;
+    if (clock != NULL) settings.clock = clock;
     TRY(stw_pretrained_check(&settings.policy, error));
     TRY(stw_runner_create(simulator, &settings, watch, runner, error));
     *result = calloc(1, sizeof **result);

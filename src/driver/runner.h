@@ -75,7 +75,7 @@ bool stw_runner_is_cancelled(const stw_runner *runner);
 /* Whether work of this many seconds would end well after the time budget, if there is one. */
 bool stw_runner_is_late(const stw_runner *runner, double seconds);
 
-/* A runner with an empty result, as the options say (without a word on the tasks: these), by this clock (NULL: the computer's);
+/* A runner with an empty result, as the options say (without a word on the tasks: these), by this clock (NULL: theirs);
  * and the end of both: the runner goes, the result is handed out if `status` is OK. */
 stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *options, unsigned tasks, const stw_watch *watch,
                            const stw_clock *clock, stw_runner **runner, stw_result **result, stw_error *error);

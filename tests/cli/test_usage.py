@@ -16,7 +16,7 @@ import unittest
 import program
 from program import GRAPH, ROOT, SMALL, Case
 
-SEARCH_OPTIONS = ["budget", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
+SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]

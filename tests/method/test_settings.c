@@ -31,6 +31,22 @@ TEST(settings, defaults) {
     stw_options_destroy(options);
 }
 
+TEST(settings, clock) {
+    stw_settings settings;
+    CHECK_EQ_INT(read_setting("clock", "wall", &settings, NULL), STW_OK);
+    CHECK(settings.clock == NULL);
+    CHECK_EQ_INT(read_setting("clock", "cpu", &settings, NULL), STW_OK);
+    CHECK(settings.clock == stw_processor_clock());
+    /* It goes on while the processor works for this process, and never back. */
+    const double began_s = stw_clock_now_s(settings.clock);
+    double now_s = began_s;
+    for (int64_t looks = 0; now_s < began_s + 1e-3; looks++) {
+        const double later_s = stw_clock_now_s(settings.clock);
+        CHECK(later_s >= now_s);
+        now_s = later_s;
+    }
+}
+
 TEST(settings, tasks) {
     static const struct {
         const char *text;

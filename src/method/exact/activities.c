@@ -348,16 +348,18 @@ static int64_t latest(const stw_exact_model *m, const uint64_t *row, const int64
     return end;
 }
 
-static void walk(const stw_exact_model *m, stw_exact_times *times) {
+static void walk(const stw_exact *x, const stw_exact_model *m, stw_exact_times *times) {
     sort_by_rank(m, times);
     times->least_ps = 0;
     for (int32_t k = 0; k < m->A; k++) {
         const int32_t a = times->sorted[k];
         times->head[a] = latest(m, m->before + (int64_t)a * m->W, times->head);
+        if (m->open && a < x->tasks->T) raise(&times->head[a], stw_exact_head(x, m, times, a));
     }
     for (int32_t k = m->A - 1; k >= 0; k--) {
         const int32_t a = times->sorted[k];
         times->tail[a] = latest(m, m->after + (int64_t)a * m->W, times->tail);
+        if (m->open && a < x->tasks->T) raise(&times->tail[a], stw_exact_tail(x, m, times, a));
         raise(&times->least_ps, stw_exact_add(stw_exact_add(times->head[a], m->activity[a].ps), times->tail[a]));
     }
 }
@@ -463,7 +465,7 @@ static int64_t bound_all(const stw_exact *x, const stw_exact_model *m, const stw
 bool stw_exact_tighten(const stw_exact *x, stw_exact_model *m, stw_exact_times *times) {
     finding found = SOMETHING_NEW;
     while (found == SOMETHING_NEW) {
-        walk(m, times);
+        walk(x, m, times);
         times->least_ps = bound_all(x, m, times);
         if (times->least_ps >= x->beat_ps) return false;
         found = decide_pairs(x, m, times);

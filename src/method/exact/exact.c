@@ -100,7 +100,7 @@ stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps,
     if (x->has_best && !stw_score_is_better(&score, &x->score)) return STW_OK;
     x->has_best = true;
     x->score = score;
-    if (*step_ps < x->beat_ps) x->beat_ps = *step_ps;
+    if (*step_ps < INT64_MAX && *step_ps - x->grain_ps < x->beat_ps) x->beat_ps = *step_ps - x->grain_ps + 1;
     TRY(stw_plan_assign(x->best, plan, error));
     stw_search_tell(x->search, x->best, &x->score);
     return STW_OK;
@@ -117,6 +117,29 @@ static stw_status judge_simple_plans(stw_exact *x, stw_arena scratch, stw_error 
         TRY(stw_exact_judge(x, x->trial, &step_ps, error));
     }
     return STW_OK;
+}
+
+/* A good plan to beat makes the search much shorter: most of the time it is the optimum, and only the proof is left. */
+static stw_status breed_first(stw_exact *x, stw_error *error) {
+    static const double SHARE = 0.3;   /* of the budget, at most */
+    enum { EVALUATIONS_PER_PAIR = 5 }; /* of ops: small graphs are done with by branching at once */
+    stw_search *outer = x->search;
+    const int64_t most = (int64_t)EVALUATIONS_PER_PAIR * x->tasks->T * x->tasks->T;
+    stw_budget budget = stw_budget_share(&outer->budget, stw_search_moment(outer), SHARE, STW_SHARE_DOWN);
+    budget = stw_budget_rest(&budget, (int64_t)atomic_load(&outer->evaluations));
+    if (budget.evaluations <= 0 || budget.evaluations > most) budget.evaluations = most;
+    if (!x->has_best || !x->roomy || x->score.reason != STW_VALID || stw_search_is_over(outer)) return STW_OK;
+    stw_search inner = stw_search_within(outer, budget);
+    const stw_plan *start = x->best;
+    int64_t step_ps = 0;
+    inner.start = &start;
+    inner.start_count = 1;
+    inner.found = NULL; /* what is better is told by the judge */
+    TRY(stw_plan_create(x->s->graph, x->s->machine, &x->bred, error));
+    const stw_status status = stw_method_breed.run(&inner, x->bred, error);
+    atomic_fetch_add(&outer->evaluations, atomic_load(&inner.evaluations));
+    if (status != STW_OK) return status == STW_ERROR_NO_PLAN ? STW_OK : status;
+    return stw_exact_judge(x, x->bred, &step_ps, error);
 }
 
 /* ---- placements ---- */
@@ -270,6 +293,7 @@ static stw_status prepare(stw_exact *x, stw_arena *arena, stw_error *error) {
     x->roomy = true;
     for (int32_t d = 0; d < x->s->machine->device_count; d++) x->roomy &= bytes <= x->s->machine->device[d].memory_bytes;
     find_alike(x->s->machine, x->alike);
+    TRY(stw_exact_look_ahead(x, arena, error));
     return list_atoms(x, arena, error);
 }
 
@@ -328,12 +352,8 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
-    if (!fuses || (search->tasks & (STW_TASK_PLACEMENT | STW_TASK_SCHEDULE)) != 0) TRY(check_size(search, error));
-    if (fuses) return stw_exact_fuse(search, plan, error);
-    if (search->fusing != NULL && search->fusing->rule != STW_FUSION_NONE)
-        return stw_fail(error, STW_ERROR_NO_PLAN, "exact does not go by a fusion rule; leave out --fusion");
+stw_status stw_exact_solve(stw_search *search, bool breeds, stw_plan *plan, stw_error *error) {
+    const stw_arena before = search->arena;
     stw_arena arena = search->arena;
     stw_exact x = {.search = search,
                    .s = search->simulator,
@@ -343,9 +363,22 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(prepare(&x, &arena, error));
     TRY(stw_plan_create(search->simulator->graph, search->simulator->machine, &x.trial, error));
     stw_status status = judge_simple_plans(&x, arena, error);
+    search->arena = arena; /* `breed` may use what is left of it */
+    if (status == STW_OK && breeds) status = breed_first(&x, error);
+    search->arena = before;
     if (status == STW_OK) status = place_from(&x, 0, 0, arena, error);
+    stw_plan_destroy(x.bred);
     stw_plan_destroy(x.trial);
     return status == STW_OK ? conclude(&x, error) : status;
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
+    if (!fuses || (search->tasks & (STW_TASK_PLACEMENT | STW_TASK_SCHEDULE)) != 0) TRY(check_size(search, error));
+    if (fuses) return stw_exact_fuse(search, plan, error);
+    if (search->fusing != NULL && search->fusing->rule != STW_FUSION_NONE)
+        return stw_fail(error, STW_ERROR_NO_PLAN, "exact does not go by a fusion rule; leave out --fusion");
+    return stw_exact_solve(search, true, plan, error);
 }
 
 const stw_method stw_method_exact = {.name = "exact",

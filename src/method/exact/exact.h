@@ -2,6 +2,7 @@
  *
  * exact.c   the method: budget, the best plan so far, branching over placements; devices that may be exchanged
  * activities.c  a placement, whole or partial, as activities with precedence; what no completion of it can beat
+ * apart.c   what is known of times while devices are open
  * orders.c  branching over orders, for one placement; a schedule as a plan: which priorities give it, if any do
  * fusion.c  merges of a chain, where fusion is among the tasks
  *
@@ -27,6 +28,12 @@ enum {
 /* Sums of times that stay within the limit. */
 static inline int64_t stw_exact_add(int64_t a, int64_t b) { return a > STW_EXACT_LIMIT_PS - b ? STW_EXACT_LIMIT_PS : a + b; }
 
+/* A task that reads what another makes. */
+typedef struct stw_exact_edge {
+    int32_t from, to;
+    int64_t ps; /* what a transfer of that takes at least */
+} stw_exact_edge;
+
 /* T tasks (ops), V values, D devices, N nodes. */
 typedef struct stw_exact {
     stw_search *search;
@@ -34,6 +41,10 @@ typedef struct stw_exact {
     const stw_tasks *tasks; /* every op a task of its own */
     int32_t *task_order;    /* (T) predecessors first */
     bool roomy;             /* no device can run out of memory, whatever the plan */
+    int64_t grain_ps;       /* every step is a multiple of it */
+    int32_t edge_count;
+    stw_exact_edge *edge, *in;     /* (edge_count) by producer, by reader */
+    int32_t *out_start, *in_start; /* (T + 1) into them */
 
     int32_t *device;     /* (N) of ops, parameters and buffers; -1: open */
     int32_t atom_count;  /* what must be together, in the order of branching */
@@ -43,9 +54,10 @@ typedef struct stw_exact {
 
     stw_plan *best;  /* the best plan so far */
     stw_plan *trial; /* the one at hand */
+    stw_plan *bred;  /* what `breed` has found, or NULL */
     stw_score score; /* of `best` */
     bool has_best;
-    int64_t beat_ps; /* a plan is of use if its step is below: the step of `best` if that is valid */
+    int64_t beat_ps; /* a plan is of use if its step is below: by a grain less than that of `best`, if that is valid */
     int64_t nodes;
     bool over; /* the budget ended before the search did: nothing is proved */
 } stw_exact;
@@ -112,6 +124,14 @@ stw_status stw_exact_times_create(int32_t A, stw_arena *arena, stw_exact_times *
 /* Fills the times and decides what has one way left; false if nothing that follows is valid and better than the best. */
 bool stw_exact_tighten(const stw_exact *x, stw_exact_model *m, stw_exact_times *times);
 
+/* What only needs to be known once: edges, the grain. */
+stw_status stw_exact_look_ahead(stw_exact *x, stw_arena *arena, stw_error *error);
+/* A task's head, and tail, by its neighbours whose devices, or its own, are open: they are together with it, or something is
+ * sent.
+ */
+int64_t stw_exact_head(const stw_exact *x, const stw_exact_model *m, const stw_exact_times *times, int32_t task);
+int64_t stw_exact_tail(const stw_exact *x, const stw_exact_model *m, const stw_exact_times *times, int32_t task);
+
 /* All orders of a whole placement. */
 stw_status stw_exact_orders(stw_exact *x, stw_arena arena, stw_error *error);
 
@@ -120,6 +140,8 @@ stw_status stw_exact_judge(stw_exact *x, const stw_plan *plan, int64_t *step_ps,
 /* Counts one node of the search; true if the budget is spent. */
 bool stw_exact_count(stw_exact *x);
 
+/* The best plan of ops; with `breeds` a good one is looked for first, which pays where it is done once. */
+stw_status stw_exact_solve(stw_search *search, bool breeds, stw_plan *plan, stw_error *error);
 /* fusion.c: with fusion among the tasks. */
 stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error);
 

@@ -1,7 +1,7 @@
 /* `exact` with fusion among the tasks: every set of merges, and for each the best plan of its groups. What comes out is the best
  * of what merging can make; groups of other forms (several outputs) are not tried, so nothing is proved, but for chains on like
- * devices, which have none. Where a graph says how ops walk their tensors, merges are choosier than the rules of groups, so a
- * chain is cut in all ways instead. */
+ * devices, which have none, and where no two ops can be in one group. Where a graph says how ops walk their tensors, merges are
+ * choosier than the rules of groups, so a chain is cut in all ways instead. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "search/fusing.h"
+#include "sim/bounds.h"
 
 enum { MOST_MERGES = 12 };
 
@@ -112,7 +113,7 @@ static stw_status solve_groups(exact_fusion *x, stw_error *error) {
         stw_search inner = stw_search_on_groups(outer, fused->simulator, &workspace);
         inner.unit_count = 0; /* every op by itself */
         inner.policy = NULL;
-        status = stw_method_exact.run(&inner, plan, error);
+        status = stw_exact_solve(&inner, x->count == 0, plan, error);
         x->proves &= inner.outcome.proved;
         atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
     }
@@ -164,7 +165,8 @@ stw_status stw_exact_fuse(stw_search *search, stw_plan *plan, stw_error *error) 
     const stw_graph *graph = search->simulator->graph;
     const bool chain = is_chain(graph);
     x.cuts = chain && graph->flow != NULL && graph->op_count <= MOST_MERGES + 1;
-    x.proves = chain && (graph->flow == NULL || x.cuts) && search->simulator->machine->cost_class_count == 1;
+    const bool whole_chain = chain && (graph->flow == NULL || x.cuts) && search->simulator->machine->cost_class_count == 1;
+    x.proves = whole_chain || !stw_simulator_may_fuse(search->simulator);
     stw_arena arena = search->arena;
     STW_TRY_NEW(&arena, x.priority, N, error);
     STW_TRY_NEW(&arena, x.one, N, error);

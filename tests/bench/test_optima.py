@@ -1,0 +1,108 @@
+"""bench/optima.py: the generated task graphs are what they were, CP-SAT's optima are what the simulator says of their plans, `exact` agrees,
+and the table says what the runs came to.
+
+    python3 tests/bench/test_optima.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
+"""
+import hashlib
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "cli"))
+import program  # noqa: E402
+from program import ROOT, Case  # noqa: E402
+
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import optima_cpsat  # noqa: E402
+import optima_graphs  # noqa: E402
+
+
+class Graphs(Case):
+    def test_are_made_of_their_names_alone(self):
+        made = [optima_graphs.make(name) for chosen in optima_graphs.SETS for name in optima_graphs.names_of(chosen)]
+        self.assertEqual(len(made), 198 + 450)
+        self.assertEqual(hashlib.sha256(json.dumps(made).encode()).hexdigest(), 
+                         "8ba6b9e02a26f33414959810588bcfc27db35a1aba401cdc8aab787ca481025b")
+        for instance in made:
+            count = instance["tasks"]
+            self.assertTrue(10 <= count <= 40 and len(instance["inputs"]) == len(instance["us"]) == len(instance["bytes"]) == count)
+            self.assertTrue(all(read < task for task, reads in enumerate(instance["inputs"]) for read in reads), instance["name"])
+        with self.assertRaises(ValueError):
+            optima_graphs.make("development-198")
+
+
+class Optima(Case):
+    def known(self, chosen):
+        known = optima_cpsat.read_store(optima_cpsat.STORE)
+        return [known[name] for name in optima_graphs.names_of(chosen) if name in known]
+
+    def test_plans_take_what_the_store_says(self):
+        for record in self.known("development")[::7]:
+            instance = optima_graphs.make(record["name"])
+            plan = optima_cpsat.plan_of(instance, record["start"], record["device"])
+            simulated = optima_cpsat.simulate(os.path.abspath(program.binary), instance, plan)
+            self.assertLessEqual(record["bound_us"], simulated + 1e-6, record["name"])
+            if optima_cpsat.is_closed(record):
+                self.assertAlmostEqual(simulated, record["step_us"], places=6, msg=record["name"])
+
+    def test_exact_agrees_where_it_proves(self):
+        proved = 0
+        small = [r for r in self.known("development") if optima_graphs.make(r["name"])["tasks"] <= 14]
+        for record in small[:12]:
+            graph, machine = optima_graphs.write(optima_graphs.make(record["name"]), pathlib.Path(self.folder))
+            row = json.loads(self.done("compare", graph, "-m", machine, "--methods", "exact", "--tasks", "placement,schedule", "--evaluations",
+                                       "2000", "--format", "json"))[0]["methods"][0]
+            if row["note"].startswith("proved optimal"):
+                proved += 1
+                self.assertLessEqual(record["bound_us"], row["step_s"] * 1e6 + 1e-6)
+                self.assertGreaterEqual(record["step_us"], row["step_s"] * 1e6 - 1e-6)
+        self.assertGreater(proved, 6)
+
+    @unittest.skipUnless(importlib.util.find_spec("ortools"), "the package ortools is not there")
+    def test_cp_sat_says_the_same_again(self):
+        for record in [r for r in self.known("development") if optima_cpsat.is_closed(r) and r["took_s"] < 0.1][:5]:
+            (start, _), bound = optima_cpsat.solve(optima_graphs.make(record["name"]), 10.0)
+            self.assertEqual((optima_cpsat.step_of(optima_graphs.make(record["name"]), start), bound), (record["step_us"], record["bound_us"]))
+
+
+class Table(Case):
+    def bench(self, *arguments):
+        return subprocess.run([sys.executable, os.path.join(ROOT, "bench", "optima.py"), *arguments], capture_output=True, text=True,
+                              cwd=self.folder)
+
+    def test_says_what_the_runs_came_to(self):
+        optima = {f"development-{k}": dict(name=f"development-{k}", step_us=100, bound_us=100 if k < 3 else 90, limit=1, took_s=1, start=[],
+                                           device=[]) for k in range(5)}
+        optima_cpsat.write_store(pathlib.Path(self.folder, "optima.jsonl.gz"), optima)
+        runs = [dict(bench="optima", name=f"development-{k}", label="now", budget="1s", step_us=step, method="breed", optimal=k == 0)
+                for k, step in enumerate([100, 100, 102, 99, 101])]
+        pathlib.Path(self.folder, "runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs))
+        result = self.bench("table", "--store", "runs.jsonl", "--optima", "optima.jsonl.gz", "--format", "markdown", "--misses")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in result.stdout.splitlines() if line.startswith("| all")]
+        self.assertEqual(rows, [["all", "3", "2", "66.7 %", "0.667 %", "2.00 %", "1"], ["all", "2", "1", "0", "1", "1.00 %", "12.22 %", "0"]])
+        self.assertEqual(result.stdout.count("by CP-SAT\n"), 2)  # those above what is known
+
+    def test_a_step_below_the_optimum_is_an_error(self):
+        optima_cpsat.write_store(pathlib.Path(self.folder, "optima.jsonl.gz"), {"development-0": dict(name="development-0", step_us=100, bound_us=100)})
+        pathlib.Path(self.folder, "runs.jsonl").write_text(json.dumps(dict(bench="optima", name="development-0", label="now", budget="1s", step_us=99,
+                                                              method="breed", optimal=False)) + "\n")
+        result = self.bench("table", "--store", "runs.jsonl", "--optima", "optima.jsonl.gz")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("less than CP-SAT's optimum", result.stderr)
+
+    def test_runs_are_kept_and_not_made_again(self):
+        done = self.bench("run", "--store", "runs.jsonl", "--bin", os.path.abspath(program.binary), "--budget", "1ms", "--only", "development-5,development-10")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = pathlib.Path(self.folder, "runs.jsonl").read_text().splitlines()
+        self.assertEqual({json.loads(line)["name"] for line in lines}, {"development-5", "development-10"})
+        self.bench("run", "--store", "runs.jsonl", "--bin", os.path.abspath(program.binary), "--budget", "1ms", "--only", "development-5,development-10")
+        self.assertEqual(pathlib.Path(self.folder, "runs.jsonl").read_text().splitlines(), lines)
+
+
+if __name__ == "__main__":
+    sys.exit(program.main())
