@@ -50,7 +50,7 @@ static bool begin(fixture *f, stw_str model) {
     f->bytes = model;
     write_temporary(f->path, model);
     if (!CHECK_EQ_INT(stw_graph_open(f->path, NULL, &f->graph, &f->error), STW_OK)) CHECK_STR(f->error.message, "");
-    /* Without charges: who pays for a transfer goes by ids, and these by the order of nodes in the file, which an export changes. */
+    /* Without charges: who pays for a transfer goes by ids, and these by the order of nodes, which an export changes. */
     return f->graph != NULL && open_machine(f, "0.1/h200x2");
 }
 
