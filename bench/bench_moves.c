@@ -32,7 +32,7 @@ typedef struct {
 /* Without fusion first, then with it. */
 static row row_at(int index) {
     row r = {.graph = graphs[index / 2 % GRAPHS][0], .charged = index % 2 == 1, .fuses = index >= 2 * GRAPHS};
-    snprintf(r.machine, sizeof r.machine, "%s%s", graphs[index / 2 % GRAPHS][1], r.charged ? "-charged" : "");
+    snprintf(r.machine, sizeof r.machine, "%s%s", r.charged ? "" : "0.1/", graphs[index / 2 % GRAPHS][1]);
     return r;
 }
 
