@@ -13,8 +13,8 @@
 typedef struct {
     small *s;
     stw_rng rng;
-    stw_arena arena; /* of all that is kept */
-    bool fuses;
+    stw_arena arena;   /* of all that is kept */
+    bool fuses, draws; /* groups by priorities; groups of any kind, with several outputs too */
     stw_fuser *kept;
     stw_plan *plan, *other, *before;
     double *priority, *other_priority, *old_priority; /* (N) of fusion */
@@ -48,7 +48,8 @@ static void draw_fusion(walk *w, double *priority) {
 static walk *open_walk(const stw_rng *seeds, int number) {
     walk *w = calloc(1, sizeof *w);
     w->rng = stw_rng_split(seeds, (uint64_t)number);
-    w->fuses = number % 2 == 1;
+    w->fuses = number % 2 == 1 && number % 16 != 5;
+    w->draws = number % 16 == 5;
     w->s = random_open(&w->rng, (random_shape){.nodes = 10 + below(w, 60),
                                                .device_count = 1 + number % 5,
                                                .plain = number % 7 == 0,
@@ -140,6 +141,14 @@ static void group(walk *w) {
     CHECK(memcmp(expected, w->plan->group, (size_t)N * sizeof *expected) == 0);
 }
 
+/* Some more ops are fused or recomputed; or all begin anew. */
+static void draw_groups(walk *w) {
+    const stw_graph *graph = w->s->graph;
+    const int32_t reset = chance(w, 0.2) ? graph->N : 0;
+    for (int32_t i = 0; i < reset; i++) w->plan->group[i] = graph->kind[i] == STW_NODE_OP ? i : -1;
+    random_groups(&w->rng, w->s->simulator, w->plan, 4);
+}
+
 /* Evaluates it; returns whether a search would keep it. */
 static bool evaluate(walk *w) {
     const small *s = w->s;
@@ -162,8 +171,9 @@ static bool evaluate(walk *w) {
         CHECK_EQ_INT(result.step_ps, expected.step_ps);
     }
     stw_workspace_destroy(fresh);
-    if (usable && !too_long) w->longest_ps = chance(w, 0.1) ? 0 : expected.step_ps + expected.step_ps / 50;
-    return usable && !too_long;
+    if (!usable || too_long) return false;
+    w->longest_ps = chance(w, 0.1) ? 0 : expected.step_ps + (chance(w, 0.5) ? expected.step_ps / 50 : 0);
+    return true;
 }
 
 static void take_back(walk *w) {
@@ -181,7 +191,8 @@ TEST(moves, are_evaluated_as_new_plans_would_be) {
         for (; w->moves < PER_PROBLEM; w->moves++) {
             test_context("problem %d, move %d", number, (int)w->moves);
             move(w);
-            if (w->fuses) group(w);
+            if (w->draws) draw_groups(w);
+            if (w->fuses && chance(w, 0.9)) group(w); /* else the old groups may be illegal on the new devices */
             if (!evaluate(w)) take_back(w);
         }
         stopped += w->stopped;
@@ -192,4 +203,27 @@ TEST(moves, are_evaluated_as_new_plans_would_be) {
     CHECK(stopped > moves / 4); /* and what is compared is of all kinds */
     CHECK(stopped < 3 * moves / 4);
     CHECK(invalid > moves / 50);
+}
+
+/* The same three members twice, but what the group writes is n1 at first and n0 then, since n1 is computed again in n3's group.
+ */
+TEST(moves, times_of_groups_depend_on_what_they_write) {
+    static const int32_t groups[][4] = {{0, 0, 0, 3}, {0, -1, 0, 3}};
+    small *s = small_open((small_text){.nodes = OP(0, "n0", "[]", 1000000000, 10) OP(1, "n1", "[0]", 10, 10)
+                                           OP(2, "n2", "[0,1]", 10, 10) OP(3, "n3", "[1]", 10, 10)});
+    int64_t end_ps[2] = {0, 0};
+    for (int k = 0; k < 2; k++) {
+        stw_workspace *fresh;
+        stw_evaluation expected;
+        memcpy(s->plan->group, groups[k], sizeof groups[k]);
+        small_run(s);
+        CHECK_STR(s->result.message, "");
+        CHECK_EQ_INT(stw_workspace_create(s->simulator, &fresh, NULL), STW_OK);
+        CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, fresh, &expected, NULL), STW_OK);
+        CHECK_EQ_INT(s->result.step_ps, expected.step_ps);
+        end_ps[k] = fresh->timeline.end_ps[0];
+        stw_workspace_destroy(fresh);
+    }
+    CHECK(end_ps[0] < end_ps[1]);
+    small_close(s);
 }
