@@ -25,6 +25,7 @@ import torch
 import stowage
 import stowage.torch
 from run_models import MODELS, SMALL
+from stowage.torch._calibrate import copy_onto
 from stowage.torch._host_bench import quickest
 from runs import append, lines_of
 
@@ -103,6 +104,13 @@ def time_again(found, devices, module, args):
     for mine, other in ((found.alone, again.alone), (found.company, again.company)):
         for kind in mine:
             mine[kind] = min(mine[kind], other[kind], key=lambda times: sum(times.values()))
+    for kind, alone in found.alone.items():
+        found.company[kind] = {k: max(us, alone[k]) for k, us in found.company[kind].items()}
+
+
+def static(found, plan):
+    """Seconds with all ops in company, by the times that are known now."""
+    return copy_onto(plan, stowage.Simulator(found.graph, found.machine)).evaluate().step
 
 
 def measure_row(model, devices, machine, options):
@@ -118,10 +126,10 @@ def measure_row(model, devices, machine, options):
     runs = (run_one_by_one if gpu else run_by_turns)(module, args, plans, devices, options, found)
     for name, (measured, step) in runs.items():
         plan = plans[name]
-        expected, static = found.predict(plan), plan.evaluate()
-        rows.append({"plan": name, "predicted_us": 1e6 * expected.step, "static_us": 1e6 * static.step, "measured_us": 1e6 * measured, **step})
+        expected, in_company = found.predict(plan).step, static(found, plan)
+        rows.append({"plan": name, "predicted_us": 1e6 * expected, "static_us": 1e6 * in_company, "measured_us": 1e6 * measured, **step})
         raw.append({"plan": name, "device": list(plan.device), "order": rows[-1].pop("order"), "measured_us": 1e6 * measured})
-        say(f"{model} {len(devices)} {name}: predicted {1e6 * expected.step:.0f} (static {1e6 * static.step:.0f}), measured {1e6 * measured:.0f} us, "
+        say(f"{model} {len(devices)} {name}: predicted {1e6 * expected:.0f} (static {1e6 * in_company:.0f}), measured {1e6 * measured:.0f} us, "
             f"{rows[-1]['transfers']} transfers, {rows[-1]['dependencies']} dependencies")  # fmt: skip
     module.load_state_dict(state)
     ops = list(next(iter(found.alone.values())))
@@ -267,7 +275,7 @@ def sort_of(record):
 def print_tables(stored):
     rows = [r for r in stored if "plans" in r]
     tuned = [r for r in rows if "tuned_us" in r]
-    rows = list({(sort_of(r), r["model"], len(r["devices"])): r for r in reversed(rows)}.values())[::-1]  # the first of those run again
+    rows = list({(sort_of(r), r["model"], tuple(r["devices"])): r for r in reversed(rows)}.values())[::-1]  # the first of those run again
     for sort in dict.fromkeys(map(sort_of, rows)):
         print(f"### {sort}\n")
         print_rows([r for r in rows if sort_of(r) == sort])
@@ -279,11 +287,12 @@ def print_tables(stored):
 
 def print_tuned(tuned):
     if tuned:
-        print("| tuned by running | after 1 run | 5 | 10 | 25 | 50 | `optimize` | one device |\n| --- |" + 7 * " ---: |")
+        print("| tuned by running | after 1 run | 5 | 10 | 25 | 50 | `optimize` | best other | one device |\n| --- |" + 8 * " ---: |")
     for r in tuned:
         named = {p["plan"]: p["measured_us"] for p in r["plans"]}
+        best = min((p["plan"] for p in r["plans"] if is_method(p) and p["plan"] != "optimize"), key=named.__getitem__)
         after = [f"{r['after_us'][n]:.0f}" if n in r["after_us"] else "-" for n in ("1", "5", "10", "25", "50")]
-        print(f"| {r['model']}, {len(r['devices'])} | {' | '.join(after)} | {named['optimize']:.0f} | {named['single']:.0f} |")
+        print(f"| {r['model']}, {len(r['devices'])} | {' | '.join(after)} | {named['optimize']:.0f} | {named[best]:.0f} ({best}) | {named['single']:.0f} |")
 
 
 def print_whole(whole):

@@ -26,7 +26,7 @@ import torch.distributed as dist
 
 import stowage
 import stowage.torch
-from run import METHODS, time_again
+from run import METHODS, static, time_again
 from run_models import SMALL
 from runs import about_this_place, append, lines_of
 from stowage.torch._host_bench import quickest
@@ -112,11 +112,16 @@ def measure_row(model, devices, machine, options, folder):
         return
     began = time.monotonic()
 
-
     def between(module, args):
+        said = None
         if RANK == 0:
-            time_again(found, devices, module, args)
-        from_first(True)  # the others wait
+            try:
+                time_again(found, devices, module, args)
+            except (stowage.Error, RuntimeError) as error:
+                said = str(error).splitlines()[0]
+        said = from_first(said)  # the others wait
+        if said is not None:
+            raise stowage.Error(f"timing ops again failed: {said}")
 
     try:
         measured, carrier = run_plans(planned, devices, options, between)
@@ -127,7 +132,7 @@ def measure_row(model, devices, machine, options, folder):
         rows = []
         for name, (seconds, count) in measured.items():
             expected = found.predict(plans[name]).step
-            rows.append({"plan": name, "predicted_us": 1e6 * expected, "static_us": 1e6 * plans[name].evaluate().step, "measured_us": 1e6 * seconds,
+            rows.append({"plan": name, "predicted_us": 1e6 * expected, "static_us": 1e6 * static(found, plans[name]), "measured_us": 1e6 * seconds,
                          "transfers": count, "dependencies": count})  # fmt: skip
             say(f"{model} {len(devices)} {name} ({carrier}): predicted {1e6 * expected:.0f}, measured {1e6 * seconds:.0f} us, {count} transfers")
         append(options.store, {**planned["about"], "carrier": carrier, "plans": rows, "running_s": time.monotonic() - began, "machine": machine,

@@ -148,6 +148,11 @@ class Traces(unittest.TestCase):
         module[0].to("meta")
         self.assertEqual(stowage.torch.trace(module, *args).fingerprint, expected.fingerprint)
 
+    def test_ops_of_a_portable_step_are_not_timed(self):
+        module, args = MODULES["conv"]()
+        with self.assertRaisesRegex(stowage.Error, "belongs to no device.*calibrate"):
+            stowage.torch.trace(module, *args, portable=True, measure=True)
+
     def test_a_plan_for_another_trace_is_refused_with_the_remedy(self):
         module, args = MODULES["tied"]()
         with clocked_streams(), self.assertRaisesRegex(stowage.Error, "another graph .* portable=True"):
@@ -206,6 +211,11 @@ class OnGpu(unittest.TestCase):
                 print(f"{devices}: measured {1e6 * measured:.0f} us, predicted {1e6 * expected:.0f} us; company {company}; links", flush=True)
                 for link in found.machine["links"]:
                     print("  ", link, flush=True)
+
+    def test_tuning_leaves_the_module_on_its_device(self):
+        module, args = MODULES["conv"]()
+        stowage.torch.tune(module, *args, devices=["cpu:0", "cuda:0"], runs=3, evaluations=20)
+        self.assertEqual({tensor.device.type for tensor in [*module.parameters(), *module.buffers()]}, {"cpu"})
 
     def test_what_does_not_fit_is_told_in_one_line(self):
         module, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(4, 8)

@@ -177,7 +177,8 @@ class Rank:
             mine = step.state_dict()
             differs += [n for n, t in alone.state_dict().items() if not torch.allclose(t, mine[n], **TOLERANCE)]
             count = len(list(module.parameters()))
-            return {"differs": differs, "owned": owned, "parameters": count, "messages": len(step._ranks.messages), "carrier": step.carrier}
+            messages = len(step._ranks.messages)
+        return {"differs": differs, "owned": owned, "parameters": count, "messages": messages, "carrier": step.carrier}  # also of a closed step
 
     @staticmethod
     def many(carrier):

@@ -4,6 +4,7 @@
     STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_torch_tune.py [names of tests]
 """
 import copy
+import dataclasses
 import math
 import os
 import sys
@@ -52,6 +53,22 @@ class Outlines(unittest.TestCase):
             for outline in found:
                 expected = calibration.predict(outline.plan).step
                 self.assertAlmostEqual(math.exp(outline.log_seconds([0.0] * len(factors.names))[0]) / expected, 1.0, delta=1e-4)
+
+    def test_plans_are_told_apart_by_kinds_of_devices(self):
+        calibration = world().calibration
+        plans = []
+        for kinds in (["part", "part"], ["part", "other"]):
+            machine = {**calibration.machine, "devices": [{**d, "kind": k} for d, k in zip(calibration.machine["devices"], kinds)]}
+            times = [{kind: us["part"] for kind in kinds} for us in (calibration.alone, calibration.company)]
+            here = dataclasses.replace(calibration, machine=machine, alone=times[0], company=times[1])
+            factors = _outline.Factors(here)
+            plan = stowage.Simulator(here.graph, here.machine).run("heft")
+            mirrored = stowage.Plan(here.graph, here.machine, device=[1 - d for d in plan.device], priority=plan.priority)
+            plans.append([_outline.Outline(factors, p, "plan") for p in (plan, mirrored)])
+        self.assertTrue(plans[0][0].equals(plans[0][1]))
+        self.assertEqual(plans[0][0].likeness(plans[0][1]), 1.0)
+        self.assertFalse(plans[1][0].equals(plans[1][1]))
+        self.assertEqual(plans[1][0].likeness(plans[1][1]), 0.0)
 
     def test_under_other_factors_it_is_as_long_as_simulated(self):
         factors, found = outlines(world(3).calibration)

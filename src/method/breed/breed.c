@@ -148,7 +148,7 @@ static int64_t trials_left(const breeding *x) {
 
 /* Trials per nest: more after rounds without a better plan; at first no more than a share of what is left. */
 static int64_t next_quota(const breeding *x, int64_t round) {
-    const int64_t wanted = round == 0 ? FIRST_TRIALS_PER_OP * x->b.T : (int64_t)TRIALS_PER_OP * x->b.T * x->growth;
+    const int64_t wanted = round == 0 ? (int64_t)FIRST_TRIALS_PER_OP * x->b.T : (int64_t)TRIALS_PER_OP * x->b.T * x->growth;
     const int64_t left = trials_left(x), share = round < LEAST_ROUNDS ? left / (LEAST_ROUNDS - round) : left;
     return share < wanted ? share : wanted;
 }

@@ -180,7 +180,7 @@ static bool is_too_long(const stw_breed *b) {
         for (int32_t v = 0; v < tasks->V; v++) each += (double)b->whole_ps[(int64_t)kind * b->V + v];
         each += (double)tasks->V * (double)(b->send_ps[kind] + b->receive_ps[kind]);
     }
-    return sum + each > (double)(STW_MAX_STEP_PS / 4);
+    return sum + each > (double)STW_MAX_STEP_PS / 4.0;
 }
 
 stw_status stw_breed_prepare(const stw_simulator *simulator, stw_arena *arena, stw_breed *out, stw_error *error) {

@@ -25,10 +25,10 @@ from .._simulate import Evaluation, Simulator
 from .._text import parse_seconds
 from . import _cross_bench, _cuda_bench, _cuda_times, _host_bench, _process_bench
 from ._devices import Spec, are_mixed, are_processes, parse_measured
+from ._host_bench import Times
 from ._trace import Nodes, Step
 
 Progress = Optional[Callable[[str], None]]
-Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
 
 
 @dataclass

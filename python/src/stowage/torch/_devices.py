@@ -65,6 +65,8 @@ def parse_measured(names: Sequence[str]) -> list[Spec]:
     ranks = {spec.rank for spec in specs}
     if len(ranks) > 1 and (len(ranks) < len(specs) or None in ranks):
         raise Error("devices of which some are in one process and some in others cannot be calibrated together; give each a rank of its own, or none")
+    if len(ranks) > 1 and len({len(spec.cores) for spec in specs}) > 1:
+        raise Error("devices of unequal size in processes of their own cannot be calibrated together yet; name as many cores for each")
     if len(ranks) > 1 and any(spec.gpu is not None for spec in specs):
         raise Error(f"'{specs[-1].name}' names a rank; GPUs of several processes cannot be calibrated yet")
     return specs

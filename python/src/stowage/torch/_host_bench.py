@@ -18,6 +18,8 @@ from ._shared import memory_bytes
 from ._trace import Nodes
 from ._workers import Workers, on_device, whole_step
 
+Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
+
 _WARM, _LEAST, _MOST = 4, 16, 80  # steps
 _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them
 
@@ -121,23 +123,30 @@ def timed_step(nodes: Nodes, spec: Spec, lanes: Optional[Lanes] = None) -> Worke
 
 def _in_place(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[int]) -> dict[str, dict[int, float]]:
     """All steps at once, each so many times while the slowest runs once."""
-    found: dict[str, list[tuple[float, list[float]]]] = {kind: [] for kind in kinds}  # of each run: its whole time, and that of each op
+    found: list[list[tuple[float, list[float]]]] = [[] for _ in steps]  # of each run: its whole time, and that of each op
     most, rounds, began = max(counts), 0, time.perf_counter()
     while rounds < _WARM + _LEAST or (rounds < _MOST and time.perf_counter() - began < _LONG_ENOUGH):
         for step in steps:
             step.begin()
         for turn in range(1, most + 1):
-            for step, kind, count in zip(steps, kinds, counts):
+            for step, own, count in zip(steps, found, counts):
                 if turn * count // most > (turn - 1) * count // most:  # one more of its runs is due
                     step.end()
                     if rounds >= _WARM:
-                        found[kind].append((sum(step.seconds), list(step.seconds)))
+                        own.append((sum(step.seconds), list(step.seconds)))
                     if turn < most:
                         step.begin()
         rounds += 1
-    tasks = steps[0].timed_tasks
-    quiet = {kind: [times for _, times in quickest(runs)] for kind, runs in found.items()}
-    return {kind: {op: 1e6 * statistics.median(times) for op, times in zip(tasks, zip(*runs))} for kind, runs in quiet.items()}
+    return medians_of_quickest(steps[0].timed_tasks, kinds, found)
+
+
+def medians_of_quickest(ops: Sequence[int], kinds: Sequence[str], found: Sequence[Sequence[tuple[float, list[float]]]]) -> Times:
+    """Microseconds of each op by kind, from the runs of each device: its whole time, and that of each op in seconds. Each device counts
+    alike, also one that is always slower."""
+    quiet: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
+    for kind, runs in zip(kinds, found):
+        quiet[kind] += [times for _, times in quickest(runs)]
+    return {kind: {op: 1e6 * statistics.median(times) for op, times in zip(ops, zip(*runs))} for kind, runs in quiet.items()}
 
 
 def quickest(found: Sequence[Any]) -> list[Any]:

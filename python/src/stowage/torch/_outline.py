@@ -186,6 +186,8 @@ class Outline:
                     self._behind[i].append((place[r], factors.link_of[home[r], d], _transfer_us(link, factors.bytes[r])))
             self._behind[i] += [(place[r], -1, 0.0) for r in factors.waits[k] if home[r] != d]
         self.before = torch.tensor([before[k] for k in factors.ops])  # of each op the one that runs before it on its device
+        kinds = [device["kind"] for device in factors.calibration.machine["devices"]]
+        self.on = torch.tensor([kinds.index(kinds[home[k]]) for k in factors.ops])  # of each op the first device of the kind that it is on
 
     def _settle(self) -> None:
         """The share of its time that each op has company, as Calibration.predict finds it."""
@@ -253,8 +255,12 @@ class Outline:
             parts[link] += by[link] * us
 
     def likeness(self, other: "Outline") -> float:
-        """The share of the work that runs behind the same op as in another plan. Equal devices may change their names."""
-        return float(self.factors.weights[self.before == other.before].sum())
+        """The share of the work that runs behind the same op as in another plan, on a device of the same kind: these may change their
+        names."""
+        return float(self.factors.weights[(self.before == other.before) & (self.on == other.on)].sum())
+
+    def equals(self, other: "Outline") -> bool:
+        return torch.equal(self.before, other.before) and torch.equal(self.on, other.on)
 
     def simulator(self, logs: Logs) -> Simulator:
         """One in which ops and links take what is believed, beside whom they have in this plan."""

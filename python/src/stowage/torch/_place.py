@@ -181,7 +181,7 @@ class Placed:
     def carrier(self) -> str:
         """What values go by: "threads" (or streams) of one process, "shared" memory, "gloo" or "nccl" between several."""
         if self._ranks is None:
-            return "threads" if self.specs[0].gpu is None else "streams"
+            return "threads" if isinstance(self.runner, Workers) else "streams"
         return self._ranks.carrier
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ import torch
 from .._library import Error
 from . import _host_bench
 from ._devices import Spec
+from ._host_bench import Times
 from ._messages import Message
 from ._shared import Shared, lacks, memory_bytes
 from ._trace import Nodes
@@ -32,8 +33,6 @@ from ._workers import written_step
 _SIZES = (4, 1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24)  # bytes of messages that are timed
 _FEWEST, _MOST, _ENOUGH_S = 20, 400, 0.1  # rounds of messages of one size, and what they take
 _WARM, _REPEATS = 4, 40  # steps
-
-Times = dict[str, dict[int, float]]  # kind of device -> node id -> us
 
 
 # ---- the processes ----
@@ -187,13 +186,12 @@ def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Ti
 
 
 def _in_place(processes: Sequence[_Process], kinds: Sequence[str], ops: Sequence[int]) -> Times:
-    found: dict[str, list[tuple[float, list[float]]]] = {kind: [] for kind in kinds}  # of each run: its whole time, and that of each op
+    found: list[list[tuple[float, list[float]]]] = [[] for _ in processes]
     for k in range(_WARM + _REPEATS):
-        for kind, seconds in zip(kinds, together(processes, "step")):
+        for own, seconds in zip(found, together(processes, "step")):
             if k >= _WARM:
-                found[kind].append((sum(seconds), seconds))
-    quiet = {kind: [seconds for _, seconds in _host_bench.quickest(runs)] for kind, runs in found.items()}
-    return {kind: {op: 1e6 * statistics.median(column) for op, column in zip(ops, zip(*runs))} for kind, runs in quiet.items()}
+                own.append((sum(seconds), seconds))
+    return _host_bench.medians_of_quickest(ops, kinds, found)
 
 
 # ---- in such a process ----

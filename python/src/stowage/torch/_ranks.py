@@ -105,6 +105,8 @@ class Ranks:
             self._one_host = one_host(announced)
             opened = shared.open(announced)
             self._all_share = shared.keep(self._tell(opened))
+            kinds = {self._is_shared(m) for m in self.messages if self.rank in (self.of[m.source], m.target)} or {self._all_share}
+            self._carrier = ", ".join(name for name, used in (("shared", True), ("gloo", False)) if used in kinds)
             if carrier == "shared" and not self._all_share:
                 raise Error(f"not all ranks can share memory{f' ({shared.why})' if shared.why else ': are they on one host?'}; leave carrier out")
         except Error:
@@ -119,8 +121,7 @@ class Ranks:
         """What values go by: "shared", "gloo" or "nccl"; "shared, gloo" where some ranks are on other hosts."""
         if self._wire is not self._group:
             return "nccl"
-        kinds = {self._is_shared(m) for m in self.messages if self.rank in (self.of[m.source], m.target)} or {self._all_share}
-        return ", ".join(name for name, used in (("shared", True), ("gloo", False)) if used in kinds)
+        return self._carrier
 
     def _is_shared(self, message: Message) -> bool:
         return self._shared is not None and self._shared.carries(message)

@@ -269,13 +269,15 @@ class Streams:
 
 @contextlib.contextmanager
 def restored(written: Sequence[torch.Tensor]) -> Iterator[None]:
-    """What a trial run overwrites is as before behind it."""
+    """What a trial run overwrites or moves is as before behind it."""
     kept = [t.detach().clone() for t in written]
     try:
         yield
     finally:
         with torch.no_grad():
             for tensor, before in zip(written, kept):
+                if tensor.device != before.device:  # placing the step has moved it
+                    tensor.data = tensor.data.to(before.device)
                 tensor.copy_(before)
 
 

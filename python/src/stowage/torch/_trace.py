@@ -49,13 +49,17 @@ def trace(module: torch.nn.Module, *args: Any, train: bool = True, measure: bool
     writes them to a file for ``costs=`` of :func:`stowage.optimize` and ``--costs``.
 
     With ``portable`` the step has only ops that CPUs and GPUs both have, which plans over both need: attention as matrix products
-    and a softmax, batch norm without cuDNN. A module with tensors on several devices is always traced so.
+    and a softmax, batch norm without cuDNN. A module with tensors on several devices is always traced so. Its ops cannot be timed
+    (``measure``): they are on no device.
     """
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"a torch.nn.Module is needed, not {type(module).__name__}")
     step = Step(module, args, kwargs, train, loss, portable)
     nodes = Nodes(step)
     file = nodes.opgraph(name or type(module).__name__)
+    if measure and step.portable:
+        raise Error("a portable step belongs to no device, so its ops are not timed; pass measure=False and calibrate the devices instead, "
+                    "or have the module and its inputs on one device")  # fmt: skip
     if measure:
         _measure(nodes, kind)
     graph = Graph.parse(file, f"the trace of {type(module).__name__}")
@@ -120,7 +124,7 @@ class Step:
 
         self.inputs = [flat[k].detach() for k in self.tensors]
         given = [list(self.parameters.values()), list(self.buffers.values()), self.inputs]
-        portable = portable or len({tensor.device for tensors in given for tensor in tensors}) > 1
+        self.portable = portable = portable or len({tensor.device for tensors in given for tensor in tensors}) > 1
         try:
             with _recurrent_steps(module), _plain_attention() if portable else contextlib.nullcontext():
                 traced = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*(_on_cpu(given) if portable else given))

@@ -187,7 +187,7 @@ class _Tuning:
             return
         outline = Outline(self.factors, plan, name)
         known = [*self._pool, *self._refused, *(o for o, _ in self._tried)]
-        if not any(torch.equal(outline.before, o.before) for o in known):
+        if not any(outline.equals(o) for o in known):
             self._pool.append(outline)
 
     def _nearer_to_trace(self, outline: Outline, simulator: Simulator) -> Plan:
@@ -208,7 +208,8 @@ class _Tuning:
         shared = [[0.0] * count for _ in range(count)]
         for k, w in zip(self.factors.ops, self.factors.weights.tolist()):
             shared[second.home[k]][first.home[k]] += w
-        new = _assigned(shared)
+        kinds = [device["kind"] for device in self.calibration.machine["devices"]]
+        new = _assigned([[w - (kinds[a] != kinds[b]) * 2.0 for b, w in enumerate(row)] for a, row in enumerate(shared)])  # weights sum up to 1
         cut = self._draw.choice(self.factors.ops)
         device = [a if k < cut else new[b] for k, (a, b) in enumerate(zip(first.home, second.home))]
         priority = [0.0] * len(device)
