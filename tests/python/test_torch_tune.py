@@ -66,7 +66,7 @@ class Outlines(unittest.TestCase):
             mirrored = stowage.Plan(here.graph, here.machine, device=[1 - d for d in plan.device], priority=plan.priority)
             plans.append([_outline.Outline(factors, p, "plan") for p in (plan, mirrored)])
         self.assertTrue(plans[0][0].equals(plans[0][1]))
-        self.assertEqual(plans[0][0].likeness(plans[0][1]), 1.0)
+        self.assertAlmostEqual(plans[0][0].likeness(plans[0][1]), 1.0)
         self.assertFalse(plans[1][0].equals(plans[1][1]))
         self.assertEqual(plans[1][0].likeness(plans[1][1]), 0.0)
 
