@@ -12,6 +12,7 @@ as it is, compiled, and as one CUDA graph.
 import argparse
 import contextlib
 import copy
+import dataclasses
 import fcntl
 import gzip
 import json
@@ -25,7 +26,8 @@ import torch
 import stowage
 import stowage.torch
 from run_models import MODELS, SMALL
-from stowage.torch._calibrate import copy_onto
+from stowage.torch import _place, _streams
+from stowage.torch._predict import copy_onto
 from stowage.torch._host_bench import quickest
 from runs import append, lines_of
 
@@ -46,10 +48,21 @@ def made(model, gpu):
 def plans_for(found, options):
     simulator = stowage.Simulator(found.graph, found.machine)
     plans = {name: simulator.run(name) for name in METHODS}
-    plans["optimize"] = found.optimize(options.budget)
+    plans["optimize"] = found.optimize(options.budget, **limits(options))
     for name in options.by_file.split(",") if options.by_file else ():
         plans[f"{name}, file order"] = in_file_order(plans[name], simulator)
     return plans
+
+
+def limits(options):
+    return {"threads": options.threads} if options.threads else {}
+
+
+def bounds(found):
+    """Microseconds that no plan can beat with the times in company, and with those alone, by the simulator."""
+    simulators = {"company": found.graph, "alone": dataclasses.replace(found, company=found.alone).graph}
+    return {name: 1e6 * stowage.optimize(stowage.Simulator(graph, found.machine), budget=None, evaluations=20, tasks="placement,schedule").bounds.plan
+            for name, graph in simulators.items()}  # fmt: skip
 
 
 def in_file_order(plan, simulator):
@@ -100,7 +113,7 @@ def run_by_turns(module, args, plans, devices, options, found_times):
 
 def time_again(found, devices, module, args):
     """Keeps the quieter of what was timed before and now."""
-    again = stowage.torch.calibrate(devices, module, *args, machine=found.machine)
+    again = stowage.torch.calibrate(devices, module, *args, machine=found)
     for mine, other in ((found.alone, again.alone), (found.company, again.company)):
         for kind in mine:
             mine[kind] = min(mine[kind], other[kind], key=lambda times: sum(times.values()))
@@ -117,7 +130,8 @@ def measure_row(model, devices, machine, options):
     gpu = all(device.startswith("cuda") for device in devices)
     module, args = made(model, gpu)
     began = time.monotonic()
-    found = stowage.torch.calibrate(devices, module, *args, copies=options.copies, machine=machine)
+    with locked(options.lock):
+        found = stowage.torch.calibrate(devices, module, *args, copies=options.copies, machine=machine)
     timed = time.monotonic()
     plans = plans_for(found, options)
     planned = time.monotonic()
@@ -135,7 +149,7 @@ def measure_row(model, devices, machine, options):
     ops = list(next(iter(found.alone.values())))
     if options.tune:
         tuning = time.monotonic()
-        tuned = stowage.torch.tune(module, *args, devices=devices, runs=options.tune, budget=options.budget, copies=options.copies,
+        tuned = stowage.torch.tune(module, *args, devices=devices, runs=options.tune, budget=options.tune_budget, copies=options.copies,
                                    calibration=found, progress=say, report=(1, 5, 10, 25, 50))  # fmt: skip
         extra = {"tuned_us": 1e6 * tuned.seconds, "after_us": {n: 1e6 * s for n, s in tuned.report.items()}, "tuned_runs": len(tuned.runs),
                  "tuned_single_us": 1e6 * tuned.single, "tuning_s": time.monotonic() - tuning, "belief": tuned.belief.factors,
@@ -144,11 +158,11 @@ def measure_row(model, devices, machine, options):
     else:
         extra = {}
     record = {"model": model, "devices": devices, "copies": options.copies, "ops": len(ops), "torch": torch.__version__, "plans": rows,
-              "company": total(found.company) / total(found.alone), "timing_s": timed - began, "planning_s": planned - timed,
+              "company": total(found.company) / total(found.alone), "bound_us": bounds(found), "timing_s": timed - began, "planning_s": planned - timed,
               "running_s": time.monotonic() - planned, **extra}  # fmt: skip
     if options.raw:
         with gzip.open(options.raw / f"{model}-{len(devices)}{'-copies' if options.copies else ''}.json.gz", "wt") as file:
-            json.dump({"file": found.file, "alone": found.alone, "company": found.company, "machine": machine, "runs": raw}, file)
+            json.dump({"file": found.file, "alone": found.alone, "company": found.company, "machine": machine.machine, "runs": raw}, file)
     return record
 
 
@@ -212,6 +226,20 @@ def locked(path):
     with open(path, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def use_in_turn(path):
+    """Plans are traced side by side, and given to the GPU and run one after the other."""
+    class InTurn(_streams.Streams):
+        def __init__(self, *args, **kwargs):
+            with locked(path):
+                super().__init__(*args, **kwargs)
+
+        def times(self, runs):
+            with locked(path):
+                return super().times(runs)
+
+    _place.Streams = InTurn
 
 
 def tau(pairs):
@@ -309,9 +337,11 @@ def main():
     parser.add_argument("--budget", default="4s")
     parser.add_argument("--runs", type=int, default=15, help="of a plan on a GPU")
     parser.add_argument("--turns", type=int, default=10, help="of three steps each, in which plans take turns on CPUs")
+    parser.add_argument("--threads", type=int, default=0, help="of a search; 0: all cores")
     parser.add_argument("--copies", action="store_true")
     parser.add_argument("--by-file", default="", help="plans that are also run with every device in the order of the trace")
     parser.add_argument("--tune", type=int, default=0, help="runs for stowage.torch.tune, beside the plans")
+    parser.add_argument("--tune-budget", default="1s", help="of one of its searches")
     parser.add_argument("--whole", action="store_true", help="the whole GPU instead of plans")
     parser.add_argument("--lock", type=pathlib.Path, help="a file that calls side by side lock while they time")
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
@@ -321,6 +351,8 @@ def main():
     options = parser.parse_args()
     began = time.monotonic()
     torch.backends.cuda.matmul.allow_tf32 = True
+    if options.lock:
+        use_in_turn(options.lock)
     stored = [json.loads(line) for line in lines_of(options.store)]
     if options.table:
         print_tables(stored)
@@ -341,9 +373,11 @@ def main():
             else:
                 if any(r.get("model") == model and r.get("devices") == devices and r.get("copies") == options.copies for r in stored):
                     continue
-                machine = machine or stowage.torch.calibrate(devices, copies=options.copies).machine
+                if machine is None:
+                    with locked(options.lock):
+                        machine = stowage.torch.calibrate(devices, copies=options.copies)
                 record = measure_row(model, devices, machine, options)
-                record["machine"] = machine
+                record["machine"] = machine.machine
             append(options.store, record)
         except (stowage.Error, RuntimeError) as error:
             say(f"{model}: {str(error).splitlines()[0]}")

@@ -135,7 +135,7 @@ def measure_row(model, devices, machine, options, folder):
             rows.append({"plan": name, "predicted_us": 1e6 * expected, "static_us": 1e6 * static(found, plans[name]), "measured_us": 1e6 * seconds,
                          "transfers": count, "dependencies": count})  # fmt: skip
             say(f"{model} {len(devices)} {name} ({carrier}): predicted {1e6 * expected:.0f}, measured {1e6 * seconds:.0f} us, {count} transfers")
-        append(options.store, {**planned["about"], "carrier": carrier, "plans": rows, "running_s": time.monotonic() - began, "machine": machine,
+        append(options.store, {**planned["about"], "carrier": carrier, "plans": rows, "running_s": time.monotonic() - began, "machine": machine.machine,
                                **about_this_place()})  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def main():
     else:
         options.carrier = None
     models = from_first(what_to_run(devices, options.carrier or "threads", options) if RANK == 0 else None)
-    machine = from_first(stowage.torch.calibrate(devices).machine if RANK == 0 and models else None)
+    machine = stowage.torch.calibrate(devices) if RANK == 0 and models else None
     longest = 0.0
     with tempfile.TemporaryDirectory() as folder:
         for model in models:

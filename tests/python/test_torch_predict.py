@@ -20,7 +20,8 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import clocked_streams
-    from stowage.torch import _calibrate, _cuda_bench, _cuda_times, _host_bench
+    from stowage.torch import _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _predict
+    from stowage.torch._traffic import Cache
     from torch_modules import MODULES, loss_of
 
 TWO = ["cpu:0", "cpu:0"]  # two devices on one core, which every machine has
@@ -34,13 +35,13 @@ class Predictions(unittest.TestCase):
     TIMELINE = [(0, 0, 0.0, 4.0), (2, 1, 2.0, 6.0), (1, 0, 6.0, 8.0), (3, 1, 8.0, 9.0)]
 
     def test_shares_of_company_by_hand(self):
-        self.assertEqual(_calibrate._shares_in_company(self.TIMELINE, "gg"), {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
-        self.assertEqual(_calibrate._shares_in_company(self.TIMELINE, "gc"), {})
+        self.assertEqual(_predict.shares_in_company(self.TIMELINE, "gg"), {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
+        self.assertEqual(_predict.shares_in_company(self.TIMELINE, "gc"), {})
         # a third device that works from 0 to 4: the mean over both others
-        found = _calibrate._shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), "ggg")
+        found = _predict.shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), "ggg")
         self.assertEqual(found, {0: 0.75, 2: 0.5, 1: 0.0, 3: 0.0, 4: 0.75})
         # of another sort it is no company for the two, and has none itself
-        found = _calibrate._shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), "ggc")
+        found = _predict.shares_in_company(sorted([*self.TIMELINE, (4, 2, 0.0, 4.0)], key=lambda t: t[2]), "ggc")
         self.assertEqual(found, {0: 0.5, 2: 0.5, 1: 0.0, 3: 0.0})
 
     def calibrated(self, company=1.5, kinds=("part", "part"), names=("a", "b"), slower=3.0):
@@ -79,7 +80,7 @@ class Predictions(unittest.TestCase):
         plan = plan_of(mixed)
         self.assertEqual(len(set(plan.device)), 2)
         alone = dataclasses.replace(mixed, company=mixed.alone)
-        self.assertAlmostEqual(mixed.predict(plan).step, alone.predict(_calibrate.copy_onto(plan, alone._simulator(alone.alone))).step, delta=1e-12)
+        self.assertAlmostEqual(mixed.predict(plan).step, alone.predict(_predict.copy_onto(plan, alone._simulator(alone.alone))).step, delta=1e-12)
         together = self.calibrated(kinds=("cpu1", "cpu2"), names=("cpu:0", "cpu:1-2"), slower=1.0)
         self.assertGreater(together.predict(plan_of(together)).step, mixed.predict(plan).step * 1.05)
 
@@ -90,6 +91,85 @@ class Predictions(unittest.TestCase):
         least = found.predict(plan).step
         for method in ("single", "expert", "metis", "heft", "steer"):
             self.assertLessEqual(least, found.predict(simulator.run(method)).step * (1 + 1e-12), method)
+
+    def test_streams_wait_once_for_a_device(self):
+        calibration = self.calibrated(names=("cuda:0/sm:64", "cuda:0/sm:64"), company=1.0)
+        traffic = calibration.traffic
+        traffic.reads = {0: [], 1: [], 2: [0], 3: [1], 4: [2, 3], 5: [0]}
+        traffic.waits = dict.fromkeys(range(6), [])
+        # device 0: 0 1 4    device 1: 2 3 5    5 reads what 3 is behind already
+        self.assertEqual(traffic.dependencies([0, 1, 2, 3, 4, 5], [0, 0, 1, 1, 0, 1]), ({2: [0], 3: [0], 4: [1, 1]}, {0, 1, 2, 3}))
+        # 4 asks for the later one first
+        traffic.reads[4] = [3, 2]
+        self.assertEqual(traffic.dependencies([0, 1, 2, 3, 4, 5], [0, 0, 1, 1, 0, 1])[0], {2: [0], 3: [0], 4: [1]})
+        # by way of a third: 4 waits for 3, which is behind 1 and 0
+        traffic.reads = {0: [], 1: [], 2: [], 3: [1], 4: [3, 0]}
+        traffic.waits = dict.fromkeys(range(5), [])
+        self.assertEqual(traffic.dependencies([0, 1, 2, 3, 4], [0, 0, 2, 1, 2]), ({3: [0], 4: [1]}, {0, 1, 3}))
+
+    def test_waits_are_charged_where_values_go_by_reference(self):
+        shares = self.calibrated(names=("cuda:0/sm:64", "cuda:0/sm:64"), company=1.0)
+        shares.machine = {**shares.machine, "devices": [{**d, "name": f"{k}:{d['name']}"} for k, d in enumerate(shares.machine["devices"])]}
+        names = [d["name"] for d in shares.machine["devices"]]
+        shares.machine["links"] = [{**link, "latency_us": 0.0, "from": a, "to": b} for link, (a, b) in zip(shares.machine["links"], (names, names[::-1]))]
+        copied = dataclasses.replace(shares, copies=True)
+        plan = stowage.Simulator(shares.graph, shares.machine).run("random")
+        self.assertAlmostEqual(copied.predict(plan).step, plan.evaluate().step, delta=1e-12)
+        self.assertLess(shares.predict(plan).step, copied.predict(plan).step)
+        # what is charged is what the executor does
+        module, args = MODULES["lstm"]()
+        with clocked_streams(), stowage.torch.place(module, *args, plan=plan, devices=shares.devices, captured=False) as step:
+            waits, _ = shares.traffic.dependencies([task.id for task in step.program.tasks], plan.device)
+            self.assertEqual(sum(map(len, waits.values())), step.runner.dependencies)
+            self.assertLess(step.runner.dependencies, sum(1 for _ in step.program.transfers))
+
+    def test_copies_are_charged_by_their_size(self):
+        found = self.calibrated(company=1.0)
+        plan = stowage.Simulator(found.graph, found.machine).run("spread")
+        crossing = found.traffic.transfers(plan.device)
+        self.assertEqual({(plan.device[value], target) for value, target in crossing}, {(0, 1), (1, 0)})
+        slow = dataclasses.replace(found, by_size={(0, 1): (1e-3, 2e-3)})
+        charges, machine, for_searches = slow._charges([], plan.device)
+        there = [(value, k) for (value, target), k in crossing.items() if target == 1]
+        paid = sum(found.traffic.bytes[value] * (3e-3 if found.traffic.kind[value] == "op" else 2e-3) for value, _ in there)
+        self.assertAlmostEqual(sum(charges.values()), paid)
+        self.assertEqual(machine, found.machine)
+        mean = sum(found.traffic.bytes[value] for value, _ in there) / len(there)
+        links = {link["from"]: link for link in for_searches["links"]}
+        self.assertAlmostEqual(links["a"]["send_us"], 0.2 + 1e-3 * mean)
+        self.assertEqual(links["b"]["receive_us"], 0.8)
+        self.assertGreater(slow.predict(plan).step, found.predict(plan).step)
+
+    def test_what_stays_in_the_cache_by_hand(self):
+        calibration = self.calibrated()
+        traffic = calibration.traffic
+        traffic._touched = {0: {9: 4, 0: 1}, 1: {0: 1, 1: 8}, 2: {9: 4, 2: 1}}
+        cache = Cache((7.0, 8.0), (1.0, 0.0), 1.0)
+        # 0 reads 9, 1 reads 0, 2 reads 9 again: after 8 bytes of 1 it is gone, but for the step before, which ended with it
+        self.assertEqual(traffic.found([0, 1, 2], cache), {0: 4, 1: 1, 2: 0})
+        self.assertEqual(traffic.found([0, 2, 1], cache), {0: 0, 2: 4, 1: 1})
+        self.assertEqual(traffic.found([0, 2, 1], cache, 2), {0: 0, 2: 4, 1: 0})
+
+    def test_ops_are_quicker_in_an_order_that_finds_more_in_the_cache(self):
+        found = self.calibrated(company=1.0)
+        plan = stowage.Simulator(found.graph, found.machine).run("single")
+        line = _predict.timeline(plan)
+        backwards = _predict.in_order(plan, line)  # the trace as it is
+        found.caches = {"part": Cache((1e3, 1e5), (1.0, 0.0), 1e-3)}
+        self.assertAlmostEqual(found.predict(backwards).step, plan.evaluate().step, delta=1e-9)  # as ops were timed
+        other = stowage.Simulator(found.graph, found.machine).run("random")
+        without = dataclasses.replace(found, caches={}).predict(other).step
+        missed = found.predict(other).step - without
+        self.assertNotAlmostEqual(missed, 0.0, delta=1e-7)
+        dearer = dataclasses.replace(found, caches={"part": Cache((1e3, 1e5), (1.0, 0.0), 1.1e-3)})
+        self.assertGreater((dearer.predict(other).step - without) / missed, 1.0)
+
+    def test_a_curve_falls_from_all_to_nothing(self):
+        cache = _cuda_cache.curve([0, 10, 20, 30, 40], [2.0, 2.0, 2.5, 2.45, 3.0])
+        self.assertEqual(cache.found, (1.0, 1.0, *cache.found[2:3] * 2, 0.0))
+        self.assertAlmostEqual(cache.share(15), (1.0 + cache.found[2]) / 2)
+        self.assertEqual((cache.share(-1), cache.share(99)), (1.0, 0.0))
+        self.assertIsNone(_cuda_cache.curve([0, 10, 20], [2.0, 2.01, 2.0]))  # nothing gained
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())
@@ -133,6 +213,7 @@ class Measuring(unittest.TestCase):
 
             def __init__(self, seconds):
                 self.begun, self.running, self.seconds = 0, False, [seconds]
+                self.began, self.ended = 1.0, 1.5 + seconds
 
             def begin(self):
                 assert not self.running
@@ -147,7 +228,7 @@ class Measuring(unittest.TestCase):
         runs = steps[0].begun
         self.assertGreaterEqual(runs, _host_bench._WARM + _host_bench._LEAST)
         self.assertEqual([(step.begun, step.running) for step in steps], [(runs, False), (4 * runs, False), (3 * runs, False)])
-        self.assertEqual(found, {"slow": {7: 8e6}, "fast": {7: 2e6}, "middle": {7: 3e6}})
+        self.assertEqual(found, {"slow": {7: 8.5e6}, "fast": {7: 2.5e6}, "middle": {7: 3.5e6}})  # with what is between ops
 
     def test_the_quickest_quarter_counts(self):
         self.assertEqual(_host_bench.quickest([5.0, 1.0, 9.0, 2.0, 7.0, 8.0, 6.0, 3.0]), [1.0, 2.0])
@@ -164,7 +245,7 @@ class Measuring(unittest.TestCase):
 
         module, args = MODULES["tied"]()
         devices = ["cuda:0/sm:64", "cpu:0", "cuda:0/sm:64"]
-        fake = {"devices": lambda specs: [measured] * len(specs), "links": lambda specs, copies: {(0, 1): link, (1, 0): link}}
+        fake = {"devices": lambda specs: [measured] * len(specs), "links": lambda specs, copies: {(0, 1): (link, (0.0, 0.0)), (1, 0): (link, (0.0, 2.0))}}
         with clocked_streams(), mock.patch.multiple(_cuda_bench, **fake), mock.patch.object(_cuda_times, "times", times):
             found = stowage.torch.calibrate(devices, module, *args)
             self.check_times(found, ["cpu1", "gpu"])
@@ -172,6 +253,8 @@ class Measuring(unittest.TestCase):
                              [("0:cuda:0/sm:64", "gpu"), ("1:cpu:0", "cpu1"), ("2:cuda:0/sm:64", "gpu")])  # fmt: skip
             links = {(row["from"][0], row["to"][0]): row for row in found.machine["links"]}
             self.assertEqual(len(links), 6)
+            self.assertEqual(found.by_size[2, 0], (0.0, 2.0))
+            self.assertNotIn((0, 2), found.by_size)
             self.assertEqual((links["0", "2"]["receive_us"], links["2", "0"]["receive_us"]), (0.75, 0.75))
             for pair in (("0", "1"), ("1", "0"), ("1", "2"), ("2", "1")):
                 self.assertGreater(min(links[pair][key] for key in ("latency_us", "send_us", "receive_us")), 0, pair)

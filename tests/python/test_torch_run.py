@@ -23,7 +23,7 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import Clocked, clocked_streams
-    from stowage.torch import _devices, _place, _program
+    from stowage.torch import _devices, _place, _program, _streams
     from stowage.torch._program import Calls
     from torch_modules import MODULES, loss_of
     from torch_steps import TOLERANCE, check_steps, plan_for, reads_a_weight_elsewhere
@@ -314,6 +314,26 @@ class Streams(Run):
     def test_a_missing_wait_is_noticed(self):
         with mock.patch.object(Clocked, "wait_event", lambda self, event: None):
             with self.assertRaisesRegex(AssertionError, "does not wait"):
+                self.check("lstm", "random")
+
+    def test_memory_that_others_have_read_is_used_again_in_time(self):
+        returned = []
+        take_back = _streams.Streams._take_back
+
+        def counted(runner, owner):
+            before = sum(map(len, runner._lent[owner]))
+            take_back(runner, owner)
+            returned.append(before - sum(map(len, runner._lent[owner])))
+
+        def too_early(runner, owner):
+            for lent in runner._lent[owner]:
+                lent.clear()
+
+        with mock.patch.object(_streams.Streams, "_take_back", counted):
+            self.check("lstm", "random")
+        self.assertGreater(sum(returned), 20)
+        with mock.patch.object(_streams.Streams, "_take_back", too_early):
+            with self.assertRaisesRegex(AssertionError, "may use memory again that stream . still reads"):
                 self.check("lstm", "random")
 
     def test_an_update_that_does_not_wait_for_readers_is_noticed(self):

@@ -22,7 +22,7 @@ if not torch_lacks():
 
     import stowage.torch
     from stowage.torch import _belief, _outline, _tune
-    from stowage.torch._calibrate import copy_onto
+    from stowage.torch._predict import copy_onto
     from torch_modules import MODULES, loss_of
     from tuning_world import World
 
@@ -87,15 +87,6 @@ class Outlines(unittest.TestCase):
             for k, slope in enumerate(slopes):
                 near = [outline.log_seconds([v + d * (i == k) for i, v in enumerate(logs)])[0] for d in (-1e-6, 1e-6)]
                 self.assertAlmostEqual((near[1] - near[0]) / 2e-6, slope, delta=1e-4)
-
-    def test_what_stays_in_the_cache_by_hand(self):
-        calibration = world().calibration
-        factors = _outline.Factors(calibration)
-        factors._touched = {0: {9: 4, 0: 1}, 1: {0: 1, 1: 8}, 2: {9: 4, 2: 1}}
-        with unittest.mock.patch.object(_outline, "_CACHE_BYTES", 8):
-            # 0 reads 9, 1 reads 0, 2 reads 9 again: after 8 bytes of 1 it is gone, but for the step before, which ended with it
-            self.assertEqual(factors.found_in_cache([0, 1, 2]), {0: 4, 1: 1, 2: 0})
-            self.assertEqual(factors.found_in_cache([0, 2, 1]), {0: 0, 2: 4, 1: 1})
 
     def test_plans_are_alike_where_ops_run_behind_the_same_op(self):
         factors, found = outlines(world().calibration)

@@ -9,8 +9,7 @@ import math
 import random
 
 from stowage.torch import Calibration
-from stowage.torch._calibrate import _timeline
-from stowage.torch._outline import _in_order
+from stowage.torch._predict import in_order, timeline
 
 _CACHE = 3e7  # bytes
 _KIND = "part"  # of all devices
@@ -57,11 +56,11 @@ class World:
 
     def seconds(self, plan):
         """What the plan takes, without noise."""
-        timeline = sorted(_timeline(plan), key=lambda task: (task[2], task[3], task[0]))
-        found = self._in_cache([task[0] for task in timeline])
+        line = timeline(plan)
+        found = self._in_cache([task[0] for task in line])
         more = {k: self.cache * (self._timed[k] - found[k]) / 4e6 for k in found}  # microseconds
         times = [{k: max(us + more[k], 0.5 * us) for k, us in each[_KIND].items()} for each in (self.truth.alone, self.truth.company)]
-        return dataclasses.replace(self.truth, alone={_KIND: times[0]}, company={_KIND: times[1]}).predict(_in_order(plan, timeline)).step
+        return dataclasses.replace(self.truth, alone={_KIND: times[0]}, company={_KIND: times[1]}).predict(in_order(plan, line)).step
 
     def measure(self, plan):
         """A run."""

@@ -11,8 +11,9 @@ try:
 except ImportError as _error:
     raise ImportError(f"stowage.torch needs PyTorch 2.1 or newer (pip install torch): {_error}") from None
 
-from ._calibrate import Calibration, calibrate
+from ._calibrate import calibrate
 from ._place import Placed, place
+from ._predict import Calibration
 from ._trace import costs_of, trace
 from ._tune import Tuned, tune
 

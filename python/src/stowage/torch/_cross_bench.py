@@ -12,17 +12,18 @@ from ._cuda_bench import SIZES, bandwidth_table
 from ._devices import Spec
 from ._host_bench import dependency, timed_step
 from ._lanes import Lane, Lanes
+from ._predict import Link, Links
 from ._trace import Nodes
 from ._workers import on_device
 
 _WARM, _REPEATS = 4, 15
 
 
-def links(specs: Sequence[Spec]) -> dict[tuple[int, int], dict[str, Any]]:
+def links(specs: Sequence[Spec]) -> Links:
     """What a machine file says of the links between CPUs and GPUs. All CPUs reach a GPU alike, and all of its shares."""
     cpus = [d for d, spec in enumerate(specs) if spec.gpu is None]
     gpus = [d for d, spec in enumerate(specs) if spec.gpu is not None]
-    known: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = {}
+    known: dict[Any, tuple[Link, Link]] = {}
     found = {}
     for g in gpus:
         gpu = specs[g].gpu
@@ -33,7 +34,7 @@ def links(specs: Sequence[Spec]) -> dict[tuple[int, int], dict[str, Any]]:
     return found
 
 
-def _both_ways(cpu: Spec, gpu: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+def _both_ways(cpu: Spec, gpu: Spec) -> tuple[Link, Link]:
     """To the GPU, and from it. The thread of the GPU begins all copies, which is what they take from it; a CPU only hands a value over, or
     takes it."""
     hop, give, take = dependency(cpu, gpu)
@@ -42,8 +43,14 @@ def _both_ways(cpu: Spec, gpu: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
     assert lane is not None
     lanes.begin()
     to_gpu, from_gpu = on_device(gpu, lambda: lane.run(lambda: _copies(lane, lanes)))
-    return (_link(to_gpu, hop, send=give, receive=min(issued for issued, _ in to_gpu)),
-            _link(from_gpu, hop, send=min(issued for issued, _ in from_gpu), receive=take))  # fmt: skip
+    more = [_per_byte(copies) for copies in (to_gpu, from_gpu)]
+    return ((_link(to_gpu, hop, send=give, receive=min(issued for issued, _ in to_gpu)), (0.0, more[0])),
+            (_link(from_gpu, hop, send=min(issued for issued, _ in from_gpu), receive=take), (more[1], 0.0)))  # fmt: skip
+
+
+def _per_byte(copies: Sequence[tuple[float, float]]) -> float:
+    """Microseconds by which beginning a large copy takes longer: one from memory that is not pinned goes through the thread's hands."""
+    return max(copies[-1][0] - copies[0][0], 0.0) / SIZES[-1]
 
 
 def _link(copies: Sequence[tuple[float, float]], hop: float, send: float, receive: float) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 
 from ._devices import Spec, streams_of
+from ._predict import Link, Links
 from ._times import device_kind
 
 _KERNELS = 100
@@ -38,7 +39,7 @@ def devices(specs: Sequence[Spec]) -> list[dict[str, Any]]:
     return found
 
 
-def links(specs: Sequence[Spec], copies: bool) -> dict[tuple[int, int], dict[str, Any]]:
+def links(specs: Sequence[Spec], copies: bool) -> Links:
     """What it says of the link from one to another."""
     streams = streams_of(specs, 2)
     found, known = {}, {}
@@ -93,7 +94,7 @@ def _row_us(stream: Any, run: Callable[[], Any], count: int) -> float:
 # ---- what goes between two ----
 
 
-def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool) -> dict[str, Any]:
+def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool) -> Link:
     """Of two devices, each with its stream and the stream on which it copies what it receives."""
     first, second = source[0], target[0]
     streams = [first, second]
@@ -103,12 +104,14 @@ def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool
     receive = _difference(captured(streams, [lambda: _pairs(second, first, first), None]), alone)
     together = captured(streams, [lambda: _turns(streams, None, None), None])
     turns = _difference(captured(streams, [lambda: _turns(streams, streams, None), None]), together)
+    more = 0.0  # us per byte
     if copied:
-        receive = max(receive, _receive_copied(second, target[1], spec))
+        small, large = (_receive_copied(second, target[1], spec, size) for size in (SIZES[0], _RECEIVED))
+        receive, more = max(receive, small), max(large - small, 0.0) / _RECEIVED
     send, receive = max(send, 0.0), max(receive, 0.0)
     link: dict[str, Any] = {"send_us": round(send, 3), "receive_us": round(receive, 3)}
     if not copied:  # what is not moved takes no time by its size
-        return {"bandwidth_bytes_per_s": 1e15, "latency_us": round(max(turns - send - receive, 0.0), 3), **link}
+        return {"bandwidth_bytes_per_s": 1e15, "latency_us": round(max(turns - send - receive, 0.0), 3), **link}, (0.0, 0.0)
     found = []
     for size in SIZES:
         value = torch.zeros(size, dtype=torch.uint8, device=spec.torch)
@@ -116,13 +119,13 @@ def _link(source: Sequence[Any], target: Sequence[Any], spec: Spec, copied: bool
         row = lambda: _turns(streams, [source[1], target[1]], lambda: kept.copy_(value))  # noqa: E731
         found.append(_difference(captured(streams, [row, None]), together))
     latency = max(found[0] - send - receive, 0.0)
-    return {"bandwidth_bytes_per_s": bandwidth_table(found), "latency_us": round(latency, 3), **link}
+    return {"bandwidth_bytes_per_s": bandwidth_table(found), "latency_us": round(latency, 3), **link}, (0.0, more)
 
 
-def _receive_copied(stream: Any, copier: Any, spec: Spec) -> float:
+def _receive_copied(stream: Any, copier: Any, spec: Spec, size: int) -> float:
     """What a copy takes from the device that receives it and works meanwhile. Copies within a GPU are kernels, too, and take turns with the
     others; a sleeping kernel would not notice."""
-    value = torch.zeros(_RECEIVED, dtype=torch.uint8, device=spec.torch)
+    value = torch.zeros(size, dtype=torch.uint8, device=spec.torch)
     kept = torch.empty_like(value)
     a = torch.randn(1024, 2048, device=spec.torch, dtype=torch.bfloat16)
     b, c = a.t().contiguous(), torch.empty(1024, 1024, device=spec.torch, dtype=torch.bfloat16)
@@ -144,7 +147,7 @@ def _receive_copied(stream: Any, copier: Any, spec: Spec) -> float:
     return _difference(captured([stream], [lambda: row(True)]), captured([stream], [lambda: row(False)]))
 
 
-_RECEIVED = 1 << 20  # bytes: an activation of middling size
+_RECEIVED = 1 << 22  # bytes: a large activation
 
 
 def bandwidth_table(found: Sequence[float]) -> list[list[float]]:

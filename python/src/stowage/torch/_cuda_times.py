@@ -97,7 +97,7 @@ def _kernels_of(step: _Whole, stream: Any) -> list[_Kernel]:
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
             step.run(lambda k: record_function(f"stowage op {k}"))
             torch.cuda.synchronize()
-    events = _events(recorded)
+    events = events_of(recorded)
     ranges = sorted((e["ts"], e["ts"] + e["dur"], int(e["name"].split()[-1])) for e in events
                     if e.get("cat") == "user_annotation" and e["name"].startswith("stowage op "))  # fmt: skip
     begins = [r[0] for r in ranges]
@@ -114,7 +114,8 @@ def _kernels_of(step: _Whole, stream: Any) -> list[_Kernel]:
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
-def _events(recorded: Any) -> list[dict[str, Any]]:
+def events_of(recorded: Any) -> list[dict[str, Any]]:
+    """What the profiler recorded, as in its trace."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.json")
         recorded.export_chrome_trace(path)
@@ -156,7 +157,7 @@ def _in_place(nodes: Nodes, loads: Sequence[_Load]) -> dict[str, _Part]:
         with profile(activities=[ProfilerActivity.CUDA]) as recorded:
             graph.replay()
             torch.cuda.synchronize()
-        for load, events in _by_load(loads, _events(recorded)):
+        for load, events in _by_load(loads, events_of(recorded)):
             _match(load, events, times[load.kind])
     found = {}
     for kind, own in kernels.items():

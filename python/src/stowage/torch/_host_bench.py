@@ -14,11 +14,10 @@ import torch
 
 from ._devices import Spec
 from ._lanes import Lanes
+from ._predict import Links, Times
 from ._shared import memory_bytes
 from ._trace import Nodes
 from ._workers import Workers, on_device, whole_step
-
-Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
 
 _WARM, _LEAST, _MOST = 4, 16, 80  # steps
 _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them
@@ -31,13 +30,13 @@ def devices(specs: Sequence[Spec]) -> list[dict[str, Any]]:
     return [{"kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]} for spec in specs]
 
 
-def links(specs: Sequence[Spec], copies: bool) -> dict[tuple[int, int], dict[str, Any]]:
+def links(specs: Sequence[Spec], copies: bool) -> Links:
     """What it says of the link from one to another. Nothing is copied, and threads hand values over alike, whatever cores they have."""
     if len(specs) < 2:
         return {}
     latency, send, receive = dependency(specs[0], specs[1])
     link = {"bandwidth_bytes_per_s": 1e15, "latency_us": round(latency, 3), "send_us": round(send, 3), "receive_us": round(receive, 3)}
-    return {(a, b): link for a in range(len(specs)) for b in range(len(specs)) if a != b}
+    return {(a, b): (link, (0.0, 0.0)) for a in range(len(specs)) for b in range(len(specs)) if a != b}
 
 
 def _device(spec: Spec) -> dict[str, Any]:
@@ -133,20 +132,25 @@ def _in_place(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[i
                 if turn * count // most > (turn - 1) * count // most:  # one more of its runs is due
                     step.end()
                     if rounds >= _WARM:
-                        own.append((sum(step.seconds), list(step.seconds)))
+                        own.append((step.ended - step.began, list(step.seconds)))
                     if turn < most:
                         step.begin()
         rounds += 1
-    return medians_of_quickest(steps[0].timed_tasks, kinds, found)
+    return means_of_quickest(steps[0].timed_tasks, kinds, found)
 
 
-def medians_of_quickest(ops: Sequence[int], kinds: Sequence[str], found: Sequence[Sequence[tuple[float, list[float]]]]) -> Times:
-    """Microseconds of each op by kind, from the runs of each device: its whole time, and that of each op in seconds. Each device counts
-    alike, also one that is always slower."""
-    quiet: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
+def means_of_quickest(ops: Sequence[int], kinds: Sequence[str], found: Sequence[Sequence[tuple[float, list[float]]]]) -> Times:
+    """Microseconds of each op by kind, from the runs of each device: its whole time, and that of each op in seconds. They add up to the
+    whole, as medians would not: what is between ops belongs to all of them alike. Each device counts alike, also one that is always slower."""
+    quiet: dict[str, list[tuple[float, list[float]]]] = {kind: [] for kind in kinds}
     for kind, runs in zip(kinds, found):
-        quiet[kind] += [times for _, times in quickest(runs)]
-    return {kind: {op: 1e6 * statistics.median(times) for op, times in zip(ops, zip(*runs))} for kind, runs in quiet.items()}
+        quiet[kind] += quickest(runs)
+    times: Times = {}
+    for kind, runs in quiet.items():
+        means = [statistics.fmean(each) for each in zip(*(own for _, own in runs))]
+        between = (statistics.fmean(whole for whole, _ in runs) - sum(means)) / len(means)
+        times[kind] = {op: 1e6 * (mean + max(between, 0.0)) for op, mean in zip(ops, means)}
+    return times
 
 
 def quickest(found: Sequence[Any]) -> list[Any]:

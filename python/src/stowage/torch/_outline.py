@@ -4,22 +4,22 @@ Ops have factors, by what they are, and so have links, by their direction, and w
 step is the longest path through its tasks, which a pass over them tells together with what lies on that path: by how much each factor
 counts. It is what Calibration.predict says, but that transfers do not queue here.
 
-One term is not a factor of what was measured: caches. When ops were timed, some of what they read had been touched shortly before, in the
-order of the trace; in a plan that may be more or less. The difference is told in microseconds at the device's bandwidth, and counts 0 times
-until runs say otherwise.
+One term is not a factor: caches. When ops were timed, some of what they read had been touched shortly before, in the order of the trace;
+in a plan that may be more or less. Where the cache was measured the difference counts once, elsewhere not at all, until runs say otherwise.
 """
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 
 from .._library import Error
 from .._plan import Plan
 from .._simulate import Simulator
-from ._calibrate import Calibration, _shares_in_company, _timeline, sorts_of
+from ._predict import Calibration, in_order, shares_in_company, sorts_of, timeline
+from ._traffic import Cache
 
 _SHARE = 0.03  # of the work: what is below it has no factor of its own
 _CLASSES = 8  # with a factor, the rest included
@@ -27,12 +27,12 @@ _ROUNDS = 3  # until company has settled
 
 # How far off they are thought to be before anything has run: standard deviations of the logarithms.
 _OF_ALL, _OF_CLASS, _OF_COMPANY, _OF_LINK = 0.05, 0.07, 0.5, 0.7
-_OF_CACHES = 0.5  # which have no logarithm: how often the difference counts
+_OF_CACHES = 0.5  # which have no logarithm: how much more often the difference counts
 
 _MOST_SAVED = 0.5  # of an op's time, by caches
-_CACHE_BYTES = 20e6  # docs/results/run.md
+_CACHE_BYTES = 20e6  # of a cache that was not measured
 
-Logs = Sequence[float]  # of all factors; of caches how often they count
+Logs = Sequence[float]  # of all factors; of caches how much more often they count than expected
 
 
 # ---- the two places that know how a calibration keeps its times ----
@@ -61,10 +61,7 @@ class Factors:
         self.ops = sorted(alone)
         self.weights = torch.tensor([alone[k] for k in self.ops], dtype=torch.float64) / max(sum(alone.values()), 1e-9)
         weight = dict(zip(self.ops, self.weights.tolist()))
-        self.reads = {k: sorted({nodes[i].root for i in nodes[k].inputs} - {k}) for k in self.ops}
-        self.kind = {node.id: node.kind for node in nodes}
-        self.bytes = {node.id: node.bytes for node in nodes}
-        self.waits = self._waits(nodes)
+        self.traffic = calibration.traffic
         shares: dict[str, float] = {}
         for k in self.ops:
             shares[nodes[k].op] = shares.get(nodes[k].op, 0.0) + weight[k]
@@ -81,55 +78,23 @@ class Factors:
         self.caches = len(self.names)
         self.names.append("caches")
         self.spread = [_OF_ALL, *[_OF_CLASS] * (self.company - 1), _OF_COMPANY, *[_OF_LINK] * len(self.link_of), _OF_CACHES]
-        self._touched = {k: self._touched_by(nodes, k) for k in self.ops}
-        self._timed = [self.found_in_cache(self.ops, count) for count in (1, len(index))]
-
-    def _waits(self, nodes: list[Any]) -> dict[int, list[int]]:
-        """Of each op the ops that it waits for without reading them."""
-        readers: dict[int, list[int]] = {}
-        for k in self.ops:
-            for r in self.reads[k]:
-                readers.setdefault(r, []).append(k)
-        file = self.calibration.file
-        assert file is not None
-        found = {}
-        for k in self.ops:
-            first = {nodes[i].root for i in file["nodes"][k].get("control", ())}
-            if nodes[k].updates is not None:
-                first |= set(readers.get(nodes[k].updates, ()))
-            found[k] = sorted(i for i in first - {k} if self.kind[i] == "op")
-        return found
-
-    @staticmethod
-    def _touched_by(nodes: list[Any], k: int) -> dict[int, int]:
-        """Bytes that an op reads, by what they belong to, and those it writes."""
-        found: dict[int, int] = {}
-        for i in nodes[k].inputs:
-            root = nodes[i].root
-            found[root] = max(found.get(root, 0), min(nodes[i].bytes, nodes[root].bytes))
-        found[k if nodes[k].updates is None else nodes[k].updates] = nodes[k].bytes
-        return found
-
-    def found_in_cache(self, order: Sequence[int], copies: int = 1) -> dict[int, int]:
-        """Bytes that each op finds there when ops run in this order, one step after the other; so many devices with data of their own."""
-        found, last, clock = {}, {}, 0
-        for k in [*order, *order]:
-            touched = self._touched[k]
-            found[k] = sum(size for r, size in touched.items() if r != k and r in last and clock - last[r] < _CACHE_BYTES)
-            for r, size in touched.items():
-                clock += size * copies
-                last[r] = clock
-        return found
+        self._expected_caches = 1.0 if calibration.caches else 0.0
+        kinds = [device["kind"] for device in calibration.machine["devices"]]
+        self._caches = [calibration.caches.get(kind) or _guessed(device) for kind, device in zip(kinds, calibration.machine["devices"])]
+        self._timed = {cache: [self.traffic.found(self.ops, cache, count) for count in (1, len(index))] for cache in set(self._caches)}
 
     def missed_us(self, order: Sequence[int], shares: dict[int, float], home: Sequence[int]) -> list[float]:
         """What reading takes that was in the cache when ops were timed and is not in this order, or the other way round, less."""
-        alone, company = self._timed
-        now = self.found_in_cache(order)
-        rates = [1e-6 * device["bandwidth_bytes_per_s"] for device in self.calibration.machine["devices"]]
-        return [(alone[k] + shares[k] * (company[k] - alone[k]) - now[k]) / rates[home[k]] for k in order]
+        now = {cache: self.traffic.found(order, cache) for cache in self._timed}
+        found = []
+        for k in order:
+            cache = self._caches[home[k]]
+            alone, company = (then[k] for then in self._timed[cache])
+            found.append(cache.us_per_byte * (alone + shares[k] * (company - alone) - now[cache][k]))
+        return found
 
     def by(self, logs: Logs) -> list[float]:
-        return [value if k == self.caches else math.exp(value) for k, value in enumerate(logs)]
+        return [self._expected_caches + value if k == self.caches else math.exp(value) for k, value in enumerate(logs)]
 
     def machine(self, logs: Logs) -> dict[str, Any]:
         """The machine file with links that take as much as is believed."""
@@ -148,11 +113,11 @@ class Outline:
 
     def __init__(self, factors: Factors, plan: Plan, name: str) -> None:
         self.name, self.factors = name, factors
-        timeline = sorted(_timeline(plan), key=lambda task: (task[2], task[3], task[0]))
-        if len(timeline) != len(factors.ops):
+        line = timeline(plan)
+        if len(line) != len(factors.ops):
             raise Error("the plan has no step")
-        self.plan, self.home = _in_order(plan, timeline), plan.device
-        self.order = [task[0] for task in timeline]
+        self.plan, self.home = in_order(plan, line), plan.device
+        self.order = [task[0] for task in line]
         self._lay_out()
         self._settle()
 
@@ -162,14 +127,10 @@ class Outline:
         place = {k: i for i, k in enumerate(order)}
         self._charges: list[list[tuple[int, float]]] = [[] for _ in order]
         self._behind: list[list[tuple[int, int, float]]] = [[] for _ in order]  # (task, link or -1, microseconds)
-        first: dict[tuple[int, int], int] = {}  # (value, device that it goes to) -> who receives it
-        for k in factors.ops:
-            for r in factors.reads[k]:
-                if home[r] != home[k] and factors.kind[r] in ("op", "parameter", "buffer"):
-                    first.setdefault((r, home[k]), k)
-        for (r, d), k in first.items():
-            link, charged = factors.link_of[home[r], d], factors.links[home[r], d]
-            self._charges[place[k]].append((link, charged.get("receive_us", 0.0)))
+        for r, k, source, target in self._exchanges():
+            link, charged = factors.link_of[source, target], factors.links[source, target]
+            if k is not None:
+                self._charges[place[k]].append((link, charged.get("receive_us", 0.0)))
             if r in place:
                 self._charges[place[r]].append((link, charged.get("send_us", 0.0)))
         last: dict[int, int] = {}
@@ -180,14 +141,24 @@ class Outline:
             if d in last:
                 self._behind[i].append((last[d], -1, 0.0))
             last[d] = i
-            for r in factors.reads[k]:
+            for r in factors.traffic.reads[k]:
                 if r in place and home[r] != d:
                     link = factors.links[home[r], d]
-                    self._behind[i].append((place[r], factors.link_of[home[r], d], _transfer_us(link, factors.bytes[r])))
-            self._behind[i] += [(place[r], -1, 0.0) for r in factors.waits[k] if home[r] != d]
+                    self._behind[i].append((place[r], factors.link_of[home[r], d], _transfer_us(link, factors.traffic.bytes[r])))
+            self._behind[i] += [(place[r], -1, 0.0) for r in factors.traffic.waits[k] if home[r] != d]
         self.before = torch.tensor([before[k] for k in factors.ops])  # of each op the one that runs before it on its device
         kinds = [device["kind"] for device in factors.calibration.machine["devices"]]
         self.on = torch.tensor([kinds.index(kinds[home[k]]) for k in factors.ops])  # of each op the first device of the kind that it is on
+
+    def _exchanges(self) -> list[tuple[Optional[int], Optional[int], int, int]]:
+        """What is charged: (who sends, who receives, from which device, to which), as Calibration.predict has it."""
+        home, traffic = self.home, self.factors.traffic
+        if not self.factors.calibration.merges_waits:
+            return [(r, k, home[r], d) for (r, d), k in traffic.transfers(home).items()]
+        waits, told = traffic.dependencies(self.order, home)
+        other = {source: target for source, target in self.factors.link_of}
+        return [*((None, k, source, home[k]) for k, sources in waits.items() for source in sources),
+                *((r, None, home[r], other[home[r]]) for r in sorted(told))]  # fmt: skip
 
     def _settle(self) -> None:
         """The share of its time that each op has company, as Calibration.predict finds it."""
@@ -198,8 +169,8 @@ class Outline:
         for _ in range(_ROUNDS):
             self._op = [(self.factors.class_of[k], *self._times(k)) for k in self.order]
             begins, ends, _ = self._run(nothing)
-            timeline = sorted(zip(self.order, (home[k] for k in self.order), begins, ends), key=lambda task: task[2])
-            self.shares.update(_shares_in_company(timeline, sorts))
+            line = sorted(zip(self.order, (home[k] for k in self.order), begins, ends), key=lambda task: task[2])
+            self.shares.update(shares_in_company(line, sorts))
         self._op = [(self.factors.class_of[k], *self._times(k)) for k in self.order]
         begins, _, _ = self._run(nothing)
         order = [k for _, k in sorted(zip(begins, self.order))]  # over all devices, which share the cache
@@ -274,12 +245,9 @@ class Outline:
         return Simulator(found.graph, found.machine)
 
 
-def _in_order(plan: Plan, timeline: list[tuple[int, int, float, float]]) -> Plan:
-    """The same plan with the order in which it runs, whatever ops take: its priorities would mean another order with other times."""
-    same = Plan(plan.graph, plan.machine, device=plan.device)
-    for d in range(len(plan.machine)):
-        same.set_order(d, [task[0] for task in timeline if task[1] == d])
-    return same
+def _guessed(device: dict[str, Any]) -> Cache:
+    """One that keeps what was touched shortly before, at the device's bandwidth."""
+    return Cache((_CACHE_BYTES, _CACHE_BYTES + 1), (1.0, 0.0), 1e6 / device["bandwidth_bytes_per_s"])
 
 
 def _transfer_us(link: dict[str, Any], size: int) -> float:

@@ -24,13 +24,14 @@ import torch
 from .._library import Error
 from . import _host_bench
 from ._devices import Spec
-from ._host_bench import Times
 from ._messages import Message
+from ._predict import Link, Links, Times
 from ._shared import Shared, lacks, memory_bytes
 from ._trace import Nodes
 from ._workers import written_step
 
 _SIZES = (4, 1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24)  # bytes of messages that are timed
+_LARGE = 1 << 20  # bytes, of a message whose charges are compared with those of the smallest
 _FEWEST, _MOST, _ENOUGH_S = 20, 400, 0.1  # rounds of messages of one size, and what they take
 _WARM, _REPEATS = 4, 40  # steps
 
@@ -137,29 +138,38 @@ def devices(specs: Sequence[Spec]) -> list[dict[str, Any]]:
     return [{"kind": f"cpu{len(spec.cores)}", "memory_bytes": memory, **measured[len(spec.cores)]} for spec in specs]
 
 
-def links(specs: Sequence[Spec], copies: bool) -> dict[tuple[int, int], dict[str, Any]]:
+def links(specs: Sequence[Spec], copies: bool) -> Links:
     """What it says of the link from one to another, measured between the first two. Values are always copied from process to process."""
     with _Processes(specs[:2]) as processes:
         link = _link(processes)
     return {(a, b): link for a in range(len(specs)) for b in range(len(specs)) if a != b}
 
 
-def _link(processes: Sequence[_Process]) -> dict[str, Any]:
+def _link(processes: Sequence[_Process]) -> Link:
     """Two ranks send values to and fro. Of the time that the smallest takes, the sender and a receiver that need not wait have their
-    parts, and the rest is latency; what larger ones take beyond it is by size."""
+    parts, and the rest is latency. Larger ones take more from both, by size, which is told apart, and what is left of their time is the
+    link's."""
     announced = together(processes, "announce", [{"rank": rank} for rank in range(2)])
     opened = together(processes, "open", [{"announced": announced}] * 2)
     if not all(together(processes, "keep", [{"opened": opened}] * 2)):
         raise Error("two processes of this machine could not share memory")
-    least = _hop(processes, _SIZES[0])
-    processes[0].ask("charges")
-    send, receive = processes[0].answer()
+    least, send, receive = _charges(processes, _SIZES[0])
+    _, *large = _charges(processes, _LARGE)
+    more = [max(us - small, 0.0) / _LARGE for us, small in zip(large, (send, receive))]  # us per byte
     points, longest = [], 0.0
     for size in _SIZES[1:]:
-        longest = max(_hop(processes, size) - least, longest * 1.001, 1e-3)  # us; more bytes do not take less
+        longest = max(_hop(processes, size) - least - size * sum(more), longest * 1.001, 1e-3)  # us; more bytes do not take less
         points.append([size, float(f"{size / (1e-6 * longest):.4g}")])
     return {"bandwidth_bytes_per_s": points, "latency_us": round(max(least - send - receive, 0.0), 3), "send_us": round(send, 3),
-            "receive_us": round(receive, 3)}  # fmt: skip
+            "receive_us": round(receive, 3)}, (more[0], more[1])  # fmt: skip
+
+
+def _charges(processes: Sequence[_Process], size: int) -> tuple[float, float, float]:
+    """Microseconds from one rank to the other, and what of it the sender and the receiver take."""
+    hop = _hop(processes, size)  # which also leaves the message that is taken
+    processes[0].ask("charges", size=size)
+    send, receive = processes[0].answer()
+    return hop, send, receive
 
 
 def _hop(processes: Sequence[_Process], size: int) -> float:
@@ -188,10 +198,10 @@ def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Ti
 def _in_place(processes: Sequence[_Process], kinds: Sequence[str], ops: Sequence[int]) -> Times:
     found: list[list[tuple[float, list[float]]]] = [[] for _ in processes]
     for k in range(_WARM + _REPEATS):
-        for own, seconds in zip(found, together(processes, "step")):
+        for own, (whole, seconds) in zip(found, together(processes, "step")):
             if k >= _WARM:
-                own.append((sum(seconds), seconds))
-    return _host_bench.medians_of_quickest(ops, kinds, found)
+                own.append((whole, seconds))
+    return _host_bench.means_of_quickest(ops, kinds, found)
 
 
 # ---- in such a process ----
@@ -208,8 +218,11 @@ class _Server:
         exec(compile(text, "<the step>", "exec"), names)  # which our parent has written
         self._run: Callable[[], Any] = names["run"]
 
-    def step(self) -> list[float]:
-        return self._run()[1]
+    def step(self) -> tuple[float, list[float]]:
+        """Seconds of the whole, and of each op."""
+        begin = time.perf_counter()
+        seconds = self._run()[1]
+        return time.perf_counter() - begin, seconds
 
     def announce(self, rank: int) -> str:
         self._messages = [_message(2 * k + source, source, size) for k, size in enumerate(_SIZES) for source in range(2)]
@@ -239,12 +252,12 @@ class _Server:
             found.append(1e6 * (time.perf_counter() - begin) / 2)
         return statistics.median(found)
 
-    def charges(self) -> tuple[float, float]:
-        """Microseconds that the smallest message takes from its sender, and from a receiver that need not wait: it has just come."""
-        there, back = (m for m in self._messages if m.bytes == _SIZES[0])
+    def charges(self, size: int) -> tuple[float, float]:
+        """Microseconds that a message takes from its sender, and from a receiver that need not wait: it has just come."""
+        there, back = (m for m in self._messages if m.bytes == size)
         send, take = self._shared.sender(there), self._shared.taker(back)
-        value = torch.zeros(_SIZES[0], dtype=torch.uint8)
-        return _host_bench.median_us(lambda: send(value), 500), _host_bench.median_us(take, 500)
+        value, repeats = torch.zeros(size, dtype=torch.uint8), 500 if size == _SIZES[0] else 50
+        return _host_bench.median_us(lambda: send(value), repeats), _host_bench.median_us(take, repeats)
 
 
 def _message(tag: int, source: int, size: int) -> Message:

@@ -1,11 +1,12 @@
 """Runs a program on CUDA devices: a stream for each, events between them, the whole step as one CUDA graph."""
 from __future__ import annotations
 
+import collections
 import contextlib
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .._library import Error
 from ._devices import Spec, streams_of
@@ -20,8 +21,8 @@ class Streams:
     """One step on streams. ``sources`` has what is there before it: (fx node, device) -> tensor.
 
     Values go by reference where both devices share a memory and ``copies`` is off; else they are copied, on a second stream of the
-    receiver, which goes on with other work meanwhile. A value that another device reads stays until the step has ended, since its
-    own stream cannot tell when that has read it; all others are dropped behind their last reader.
+    receiver, which goes on with other work meanwhile. Values are dropped behind their last reader; one that another device has read is
+    lent, and its memory is not used again before the stream that it belongs to has waited for that device.
 
     With ``ranks`` it runs the devices of this process alone and talks to the others by NCCL, which carries out what two ranks send each
     other in the order in which it was asked: both go through all tasks of the program, and ask where the sender's task stands.
@@ -105,11 +106,14 @@ class Streams:
         self._local: list[dict[Any, Any]] = [{} for _ in self.specs]
         self._done: dict[int, Any] = {}  # task -> event
         self._copied: dict[Transfer, Any] = {}  # -> event
-        self._sent: dict[Transfer, Any] = {}  # values that others read, until the step is issued
+        self._sent: dict[Transfer, Any] = {}  # values that others will read
+        self._owner: dict[int, int] = {}  # of memory that others read: its address -> device
+        self._lent = [[collections.deque() for _ in self.specs] for _ in self.specs]  # [owner][device]: (place of the task behind which it is free, value)
+        self._known: dict[int, list[int]] = {}  # task -> what its device has waited for by then, as in _reached
         self._kept: list[Any] = []
         self._posted: dict[Message, tuple[Any, torch.Tensor]] = {}
         self._message: dict[Transfer, Message] = {}
-        self._reached = [[-1] * len(self.specs) for _ in self.specs]  # [device][other]: up to which task it has waited for the other
+        self._reached = [[-1] * len(self.specs) for _ in self.specs]  # [device][other]: up to which task it has waited for the other, also by way of a third
         self._place = {task.id: k for k, task in enumerate(self.program.tasks)}
         self.dependencies = 0
         self._begin = torch.cuda.Event()
@@ -136,7 +140,7 @@ class Streams:
         self.values = {n: values[n] for values in self._local for n in self.program.outputs if n in values}
         self.values.update({m.node: self._arrived(m, caller) for m in self._posted if m.is_output})
         self._posted = {}
-        self._local, self._done, self._copied, self._sent, self._kept = [], {}, {}, {}, []
+        self._local, self._done, self._copied, self._sent, self._kept, self._lent = [], {}, {}, {}, [], []
 
     def _issue_task(self, task: Task) -> None:
         stream, local = self.streams[task.device], self._local[task.device]
@@ -148,12 +152,13 @@ class Streams:
                 if transfer in self._copied:  # not by reference
                     stream.wait_event(self._copied[transfer])
             for transfer in task.receives:
-                local[transfer.node] = self._receive(transfer)
+                local[transfer.node] = self._receive(transfer, task)
             for n in task.views:
                 local[n] = n.target(*self._real(n.args, task.device), **self._real(n.kwargs, task.device))
             function, args, kwargs = self.call(task)
+            args, kwargs = self._real(args, task.device), self._real(kwargs, task.device)
             try:
-                local[task.node] = function(*self._real(args, task.device), **self._real(kwargs, task.device))
+                local[task.node] = function(*args, **kwargs)
             except torch.cuda.OutOfMemoryError as error:
                 raise Error(f"the step does not fit into the memory of {self.specs[task.device].name}: {_first_line(error)}") from error
             except RuntimeError as error:  # a kernel that refuses a share of the GPU, say
@@ -163,13 +168,33 @@ class Streams:
             if task.sends or task.id in self._waited_for:
                 self._done[task.id] = torch.cuda.Event()
                 self._done[task.id].record(stream)
+                self._known[task.id] = [*self._reached[task.device]]
+                self._known[task.id][task.device] = self._place[task.id]
+            if task.sends:
+                self._own(local[task.node], task.device, (args, kwargs))
             for transfer in task.sends:
                 if self._is_here(transfer.target):
                     self._sent[transfer] = self._value(transfer.node, task.device)
 
+    def _own(self, value: Any, device: int, given: Any) -> None:
+        """What a device has made is its own, unless it is the memory of something that it was given."""
+        before = {_address(t) for t in _tensors(given)}
+        for address in map(_address, _tensors(value)):
+            if address not in before or address not in self._owner:
+                self._owner[address] = device
+
     def _drop(self, task: Task) -> None:
         for n in task.frees:
-            self._local[task.device].pop(n, None)
+            for tensor in _tensors(self._local[task.device].pop(n, None)):
+                owner = self._owner.get(_address(tensor), task.device)
+                if owner != task.device:
+                    self._lent[owner][task.device].append((self._place[task.id], tensor))
+
+    def _take_back(self, owner: int) -> None:
+        """What others have read is free, once their streams are before the owner's."""
+        for lent, reached in zip(self._lent[owner], self._reached[owner]):
+            while lent and lent[0][0] <= reached:
+                lent.popleft()
 
     def _exchange(self, task: Optional[Task], caller: Any) -> None:
         """Asks NCCL for what goes between ranks behind a task, or before the first one."""
@@ -209,30 +234,33 @@ class Streams:
     def _is_here(self, device: int) -> bool:
         return self.ranks is None or self.ranks.is_mine(device)
 
-    def _receive(self, transfer: Transfer) -> Any:
+    def _receive(self, transfer: Transfer, task: Task) -> Any:
         if not self._is_here(transfer.source):
             return self._arrived(self._message[transfer], self.streams[transfer.target])
         if self._is_copied(transfer):
-            return self._copy(transfer)
+            return self._copy(transfer, task)
         if transfer.producer is None:
             return self._value(transfer.node, transfer.source)
         self._wait(transfer.target, transfer.producer)
-        return self._sent[transfer]
+        return self._sent.pop(transfer)
 
-    def _copy(self, transfer: Transfer) -> Any:
+    def _copy(self, transfer: Transfer, task: Task) -> Any:
         """The value in the receiver's memory. Copies begin when the value is there, whatever the receiver does then."""
         device, stream = self.specs[transfer.target].torch, self.copiers[transfer.target]
         if transfer.producer is None:
             value = self._value(transfer.node, transfer.source)
             stream.wait_event(self._begin)
         else:
-            value = self._sent[transfer]
+            value = self._sent.pop(transfer)
             stream.wait_event(self._done[transfer.producer])
+            self._lent[transfer.source][transfer.target].append((self._place[task.id], value))
         with torch.cuda.stream(stream):
             copy = tree_map(lambda t: t.to(device, non_blocking=True, copy=True) if isinstance(t, torch.Tensor) else t, value)
         arrived = self._copied[transfer] = torch.cuda.Event()
         arrived.record(stream)
         self.streams[transfer.target].wait_event(arrived)
+        if transfer.producer is not None:
+            self._reach(transfer.target, transfer.producer)
         self.dependencies += 1
         self._kept.append(copy)  # its memory is the copying stream's, which does not know who reads it
         return copy
@@ -241,13 +269,18 @@ class Streams:
         return self.copies or self.specs[transfer.source].gpu != self.specs[transfer.target].gpu
 
     def _wait(self, device: int, task: int) -> None:
-        """One device waits for a task of another, unless it has waited for a later one of that already."""
+        """One device waits for a task of another, unless it is behind a later one of that already."""
         other = self.program.by_id[task].device
         if self._reached[device][other] >= self._place[task]:
             return
-        self._reached[device][other] = self._place[task]
         self.dependencies += 1
         self.streams[device].wait_event(self._done[task])
+        self._reach(device, task)
+
+    def _reach(self, device: int, task: int) -> None:
+        """A device's stream is now behind a task, and behind all that this was behind."""
+        self._reached[device] = [max(a, b) for a, b in zip(self._reached[device], self._known[task])]
+        self._take_back(device)
 
     def _real(self, args: Any, device: int) -> Any:
         return substitute(args, lambda m: self._value(m, device) if isinstance(m, torch.fx.Node) else m)
@@ -279,6 +312,14 @@ def restored(written: Sequence[torch.Tensor]) -> Iterator[None]:
                 if tensor.device != before.device:  # placing the step has moved it
                     tensor.data = tensor.data.to(before.device)
                 tensor.copy_(before)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _first_line(error: BaseException) -> str:

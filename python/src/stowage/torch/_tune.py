@@ -15,10 +15,11 @@ from .._plan import Plan
 from .._search import optimize
 from .._simulate import Simulator
 from ._belief import Belief, Process, expected_gain
-from ._calibrate import Calibration, calibrate, copy_onto
+from ._calibrate import calibrate
 from ._devices import parse_all
 from ._outline import Factors, Outline
 from ._place import place
+from ._predict import Calibration, copy_onto
 from ._streams import restored
 
 _STEPS_EACH = 11  # of a plan that is tried
