@@ -13,8 +13,8 @@
  *     w = rho x arithmetic,   w = rho x border bytes / (bandwidth x best efficiency),   w = their mean
  * never sums up to more than the group's time, and w in place of an op's time gives a valid bound: within a group, ops may be
  * thought to run one after the other, and of an op that is recomputed the first time counts, on the device of all its readers.
- * Ops that never fuse keep their own time. Where it is known how ops go over their elements (graph->flow), a group may compute and read only parts: then
- * nothing is certain of those that can fuse. */
+ * Ops that never fuse keep their own time. Where it is known how ops go over their elements (graph->flow), a group may compute
+ * and read only parts: then nothing is certain of those that can fuse. */
 #include "sim/bounds.h"
 
 #include <float.h>
@@ -139,7 +139,8 @@ static stw_status rank(int32_t T, const double *key, stw_arena *arena, ranked **
 
 /* Adds tasks by falling head; after each, every tail threshold that some task reaches gives a bound. A leaf counts only once a
  * task with at least its tail is in, since an empty set bounds nothing. Adds apply to leaves that are in. */
-static stw_status maximise(const stw_levels *l, const double *least, const double *weight, int32_t T, stw_arena *arena, double *out, stw_error *error) {
+static stw_status maximise(const stw_levels *l, const double *least, const double *weight, int32_t T, stw_arena *arena,
+                           double *out, stw_error *error) {
     ranked *by_head, *by_tail;
     int32_t *leaf;
     prefix_tree tree = {.leaves = 1};

@@ -23,9 +23,10 @@
 #include "sim/bounds.h"
 
 enum {
-    MOST = 256,                        /* tasks in a list: more hardly ever raise a head */
-    PATIENCE = 32, LESS_PATIENCE = 16, /* so many must raise it, or it is given up: how long this takes depends on it */
-    LARGE = 5000                       /* tasks of a graph for which there is less patience */
+    MOST = 256, /* tasks in a list: more hardly ever raise a head */
+    PATIENCE = 32,
+    LESS_PATIENCE = 16, /* so many must raise it, or it is given up: how long this takes depends on it */
+    LARGE = 5000        /* tasks of a graph for which there is less patience */
 };
 static const double NEVER = 4611686018427387904.0; /* 2^62 ps: no step is as long */
 
@@ -154,7 +155,7 @@ typedef struct {
     double late[MOST + 1];
     int32_t by_level[MOST]; /* (timed) places in `task` of those that take time, by falling level */
     int32_t timed;
-    heap ready;             /* of run_on_one_device */
+    heap ready; /* of run_on_one_device */
     entry room[MOST];
 } walk;
 
@@ -193,8 +194,8 @@ static void add_to_list(walk *w, int32_t v, entry next, double floor_ps) {
     }
 }
 
-/* One device runs the first `count` of the list, each between its level and its path. What has the longest path goes first, and is
- * interrupted by what comes and has a longer one: with interruptions nothing is better. */
+/* One device runs the first `count` of the list, each between its level and its path. What has the longest path goes first, and
+ * is interrupted by what comes and has a longer one: with interruptions nothing is better. */
 static double run_on_one_device(walk *w, int32_t count) {
     double left[MOST], now = 0.0, end = 0.0;
     int32_t place[MOST], coming = 0, arrived = 0;
