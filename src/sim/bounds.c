@@ -329,16 +329,16 @@ static stw_status bound_free(const stw_simulator *s, bool with_transfers, stw_ar
     STW_TRY_NEW(&scratch, reader_ops, s->graph->N, error);
     count_reader_ops(s->graph, reader_ops);
     bound_times bound;
-    double best = 0.0;
+    double best_mix = 0.0;
     *out = (bound_times){0};
     for (int half = 0; half <= 2; half++) {
         TRY(bound_mixed(s, half / 2.0, false, reader_ops, scratch, &bound, error));
-        if (bound.step_ps > out->step_ps) best = half / 2.0;
+        if (bound.step_ps > out->step_ps) best_mix = half / 2.0;
         out->step_ps = fmax(out->step_ps, bound.step_ps);
         out->load_ps = fmax(out->load_ps, bound.load_ps);
     }
     if (!with_transfers) return STW_OK;
-    TRY(bound_mixed(s, best, true, reader_ops, scratch, &bound, error));
+    TRY(bound_mixed(s, best_mix, true, reader_ops, scratch, &bound, error));
     out->step_ps = fmax(out->step_ps, bound.step_ps);
     return STW_OK;
 }

@@ -147,11 +147,21 @@ TEST(levels, of_several_tasks_the_last_one_is_sent) {
         5);
 }
 
-TEST(levels, one_device_waits_for_heads_and_leaves_time_for_paths) {
-    /* b is there at 5 only, and what follows a takes 6: a, p in turn and b in between; all too large to send. */
-    check_exact((small_text){.nodes = OP(0, "r", "[]", 90, 5) OP(1, "b", "[0]", 90, 2) OP(2, "a", "[0]", 90, 3)
+TEST(levels, one_device_waits_for_heads) {
+    /* What r makes is nothing to send, so it may be anywhere; b, a and p are too large to send, and none begins before 5. */
+    check_exact((small_text){.nodes = OP(0, "r", "[]", 0, 5) OP(1, "b", "[0]", 90, 2) OP(2, "a", "[0]", 90, 3)
                                  OP(3, "p", "[2]", 90, 6) OP(4, "v", "[1,3]", 0, 1)},
                 17);
+}
+
+TEST(levels, one_device_leaves_time_for_paths) {
+    /* us     0 1 2 3 4 5 6 7 8 9 10 11 12 13
+     * d0     a a a b b b b q q q q  q  q  v      a, b and v are on one device, so a and b run in turn; p and q may be anywhere
+     * d1     . . . p p p p p p               */
+    check_exact((small_text){.nodes = OP(0, "a", "[]", 0, 3) OP_WITH(1, "b", "[]", 0, 4, ",'colocate':0") OP(2, "p", "[0]", 0, 6)
+                                 OP(3, "q", "[1]", 0, 6) OP_WITH(4, "v", "[2,3]", 0, 1, ",'colocate':0"),
+                             .device = "[0,0,1,0,0]"},
+                14);
 }
 
 TEST(levels, sending_is_charged_first) {
