@@ -6,14 +6,13 @@
  *     apart(u) = the longest of least(w) + min(transfer(u, w) + path(w), apart(w)); transfer(u, v) where v itself reads u
  * If u is on another device than v, then for each such w either u is apart from w, or w is apart from v: so v does not begin
  * before late(u) = head(u) + least(u) + apart(u). And a set of tasks that are all together with v runs on one device before it:
- * v does not begin before serial(set), what one device takes for them with heads before and paths behind, even if it may
- * interrupt them. Now let u1, u2, ... be any list of tasks before v. Either all are together with v, or u_k is the first that is
- * not: v begins at
- *     min over k of max(serial(u1 ... u_k-1), late(u_k)),   or at serial(all)
- * or later. The list goes by falling `late`, found as in Dijkstra's algorithm (late never rises on the way back), and ends where
- * it cannot raise the head. (Papadimitriou and Yannakakis, "Towards an architecture-independent analysis of parallel
- * algorithms", and Jung, Kirousis and Spirakis, "Lower bounds and efficient algorithms for multiprocessor scheduling of directed
- * acyclic graphs with communication delays", have this for sets of equal delay.) Tails are heads of the graph turned round.
+ * v does not begin before serial(set), when one device can be through with them, none begun before its head. Now let u1, u2, ...
+ * be any list of tasks before v. Either all are together with v, or u_k is the first that is not: v begins at min over k of
+ * max(serial(u1 ... u_k-1), late(u_k)),   or at serial(all) or later. The list goes by falling `late`, found as in Dijkstra's
+ * algorithm (late never rises on the way back), and ends where it cannot raise the head. (Papadimitriou and Yannakakis, "Towards
+ * an architecture-independent analysis of parallel algorithms", and Jung, Kirousis and Spirakis, "Lower bounds and efficient
+ * algorithms for multiprocessor scheduling of directed acyclic graphs with communication delays", have this for sets of equal
+ * delay.) Tails are heads of the graph turned round.
  *
  * A transfer takes at least what the fastest link takes for what this one reader reads, and the charge of sending that precedes
  * it. That it may have to queue is left out, and so are parameters, which are sent from the beginning on. */
@@ -185,7 +184,8 @@ static void add_to_list(walk *w, int32_t v, entry next, double floor_ps) {
         w->by_level[place] = w->count;
     }
     w->task[w->count] = u;
-    w->late[w->count++] = next.key;
+    w->late[w->count] = w->count > 0 ? fmin(next.key, w->late[w->count - 1]) : next.key; /* kin that is met on the way has more */
+    w->count++;
     w->listed[u] = true;
     for (int32_t k = w->before->start[u]; k < w->before->start[u + 1]; k++) {
         const arc *a = &w->before->arc[k];
@@ -194,31 +194,13 @@ static void add_to_list(walk *w, int32_t v, entry next, double floor_ps) {
     }
 }
 
-/* One device runs the first `count` of the list, each between its level and its path. What has the longest path goes first, and
- * is interrupted by what comes and has a longer one: with interruptions nothing is better. */
-static double run_on_one_device(walk *w, int32_t count) {
-    double left[MOST], now = 0.0, end = 0.0;
-    int32_t place[MOST], coming = 0, arrived = 0;
+/* When one device is through with the first `count` of the list, none of which begins before its level. (Paths behind them add
+ * nothing: what is on them is in the list as well.) */
+static double run_on_one_device(const walk *w, int32_t count) {
+    double end = 0.0;
     for (int32_t k = w->timed - 1; k >= 0; k--) {
-        if (w->by_level[k] < count) place[coming++] = w->by_level[k];
-    }
-    w->ready = (heap){.entry = w->room};
-    while (arrived < coming || w->ready.count > 0) {
-        if (w->ready.count == 0) now = fmax(now, w->level[w->task[place[arrived]]]);
-        for (; arrived < coming && w->level[w->task[place[arrived]]] <= now; arrived++) {
-            left[place[arrived]] = w->least[w->task[place[arrived]]];
-            push(&w->ready, (entry){w->path[w->task[place[arrived]]], place[arrived]});
-        }
-        const entry running = w->ready.entry[0];
-        const double until = arrived < coming ? w->level[w->task[place[arrived]]] : INFINITY;
-        if (now + left[running.item] > until) {
-            left[running.item] -= until - now;
-            now = until;
-            continue;
-        }
-        now += left[running.item];
-        end = fmax(end, now + running.key);
-        pop(&w->ready);
+        const int32_t u = w->task[w->by_level[k]];
+        if (w->by_level[k] < count) end = fmax(end, w->level[u]) + w->least[u];
     }
     return end;
 }

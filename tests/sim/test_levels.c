@@ -154,16 +154,6 @@ TEST(levels, one_device_waits_for_heads) {
                 17);
 }
 
-TEST(levels, one_device_leaves_time_for_paths) {
-    /* us     0 1 2 3 4 5 6 7 8 9 10 11 12 13
-     * d0     a a a b b b b q q q q  q  q  v      a, b and v are on one device, so a and b run in turn; p and q may be anywhere
-     * d1     . . . p p p p p p               */
-    check_exact((small_text){.nodes = OP(0, "a", "[]", 0, 3) OP_WITH(1, "b", "[]", 0, 4, ",'colocate':0") OP(2, "p", "[0]", 0, 6)
-                                 OP(3, "q", "[1]", 0, 6) OP_WITH(4, "v", "[2,3]", 0, 1, ",'colocate':0"),
-                             .device = "[0,0,1,0,0]"},
-                14);
-}
-
 TEST(levels, sending_is_charged_first) {
     /* a takes 4, 1 more to send; 2 bytes; b and c are 3 each. The receiver pays, too, of which nothing is known: c might not. */
     const char *const links =
@@ -201,6 +191,20 @@ TEST(levels, what_must_be_together_is) {
     check_exact((small_text){.nodes = OP(0, "a", "[]", 0, 3) OP_WITH(1, "b", "[]", 0, 3, ",'colocate':0")
                                  OP_WITH(2, "c", "[0,1]", 0, 4, ",'colocate':0")},
                 10);
+}
+
+TEST(levels, what_must_be_together_may_have_others_between) {
+    /* us     0 1 2 3 4 5 6 7 8 9 10 11 12 13
+     * d0     a a a b b b b q q q q  q  q  v      a, b and v must be on one device; p, which is between a and v, need not
+     * d1     . . . p p p p p p                   */
+    small *s =
+        small_open((small_text){.nodes = OP(0, "a", "[]", 0, 3) OP_WITH(1, "b", "[]", 0, 4, ",'colocate':0") OP(
+                                    2, "p", "[0]", 2, 6) OP(3, "q", "[1]", 2, 6) OP_WITH(4, "v", "[2,3]", 0, 1, ",'colocate':0"),
+                                .device_count = 2,
+                                .device = "[0,0,1,0,0]"});
+    CHECK_EQ_INT(s->result.step_ps, 14000000);
+    CHECK(bound_ps(s, true) <= 14e6 && bound_ps(s, true) >= 12e6 * (1.0 - 1e-9));
+    small_close(s);
 }
 
 TEST(levels, one_device_or_few_links) {
