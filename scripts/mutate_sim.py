@@ -239,7 +239,6 @@ LEVEL_FAULTS = [
     ("sending is not charged", LEVELS, ("(double)stw_cost_us_to_ps(link->send_us) + ", "")),
     ("the whole value is sent for a view", LEVELS, ("    return view >= 0 && graph->bytes[view] < whole ?", "    return view >= INT32_MAX ?")),
     ("what is sent is sent by the last on the way", LEVELS, ("w->least[u] + fmin(sent, w->apart[u])", "w->least[u] + w->apart[u]")),
-    ("what is sent is sent by the first on the way", LEVELS, ("w->least[u] + fmin(sent, w->apart[u])", "w->least[u] + sent")),
     ("of two ways to be apart the longer one counts", LEVELS, ("fmin(sent, w->apart[u])", "fmax(sent, w->apart[u])")),
     ("everything in the list is together", LEVELS, ("low > 0 ? fmin(serial, w->late[low - 1]) : serial;", "run_on_one_device(w, w->count);")),
     ("the list is cut behind only", LEVELS, ("low > 0 ? fmin(serial, w->late[low - 1]) : serial;", "serial;")),
