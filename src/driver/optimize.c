@@ -41,7 +41,7 @@ static double share_left(const stw_runner *r) {
 /* ---- what things take ---- */
 
 /* Seconds per op, measured as those of methods were (method.h). */
-static const double BOUND_S = 1.3e-5, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
+static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
 static const double QUICK_S = 0.05; /* nobody minds waiting for it */
 
 /* What placing is done with: groups, if there are any. */

@@ -7,7 +7,7 @@
 /* Some group of two or more ops is legal on some device, for all that the classes of ops tell. */
 bool stw_simulator_may_fuse(const stw_simulator *simulator);
 
-/* stw_lower_bounds is this with transfers. Without them the bounds are lower, and take a quarter of the time. */
+/* stw_lower_bounds is this with transfers. Without them the bounds are lower, and sooner there. */
 stw_status stw_find_bounds(const stw_simulator *simulator, const stw_plan *plan, bool with_transfers, stw_bounds *out,
                            stw_error *error);
 
