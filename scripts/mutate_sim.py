@@ -9,7 +9,8 @@ a program is linked anew:
 
 - `replay` for faults in the simulation. It answers the cases of tests/reference/test_against_reference.py, whose expected answers
   are computed once. A fault is caught if an answer differs, or if the program crashes or hangs.
-- tests/sim/test_bounds.c for faults in the lower bounds. A fault is caught if a test fails, or if the program crashes or hangs.
+- tests/sim/test_bounds.c for faults in the lower bounds, tests/sim/test_levels.c for those in heads and tails. A fault is caught if a
+  test fails, or if the program crashes or hangs.
 
 The last line is "N passed, M failed"; exits 1 if a fault survives or cannot be applied.
 """
@@ -46,6 +47,7 @@ MODEL = "src/cost/model.c"
 WAITS = "src/graph/derive.c"
 MACHINE = "src/machine/machine.c"
 BOUNDS = "src/sim/bounds.c"
+LEVELS = "src/sim/levels.c"
 
 # (what is wrong, file, (text, replacement), ...)
 FAULTS = [
@@ -222,21 +224,42 @@ BOUND_FAULTS = [
      ("        for (; last < leaf[task]; last++)", "        for (; last < T - 1; last++)")),
     ("work is added for one tail only", BOUNDS,
      ("    int32_t left = tree->leaves, right", "    int32_t left = tree->leaves + last, right")),
-    ("a head is that of the task before", BOUNDS,
-     ("        const double end = l->head[t] + l->least[t];", "        const double end = l->head[t];")),
-    ("heads ignore waits", BOUNDS,
-     ("w++) raise(&l->head[tasks->waiter[w]], end);", "w++) continue;")),
-    ("tails ignore waits", BOUNDS,
-     ("            raise(&l->tail[t], l->tail[waiter] + l->least[waiter]);\n", "            (void)waiter;\n")),
-    ("tails go by the slowest device", BOUNDS,
-     ("    double *head, *tail, *least;", "    double *slowest, *head, *tail, *least;"),
-     ("l->tail[reader] + l->least[reader]", "l->tail[reader] + l->slowest[reader]"),
-     ("    STW_TRY_NEW(&scratch, l.least, T, error);\n",
-      "    STW_TRY_NEW(&scratch, l.least, T, error);\n    STW_TRY_NEW(&scratch, l.slowest, T, error);\n"),
-     ("        l.least[t] = in->time_ps[0][t];\n",
-      "        l.least[t] = in->time_ps[0][t];\n"
-      "        for (int32_t c = 0; c < in->C; c++) l.slowest[t] = fmax(l.slowest[t], in->time_ps[c][t]);\n")),
+    ("tasks take what they take on the slowest device", BOUNDS, ("least[t] = fmin(least[t],", "least[t] = fmax(least[t],")),
 ]
+
+# The same, for heads and tails.
+LEVEL_FAULTS = [
+    ("a head is that of the task before", LEVELS, ("{ return w->level[u] + w->least[u]; }", "{ return w->level[u]; }")),
+    ("heads and tails ignore waits", LEVELS,
+     ("            out->arc[count++] = (arc){tasks->waiter[w], 0.0};", "            (void)w;")),
+    ("waits take as long as transfers", LEVELS,
+     ("(arc){tasks->waiter[w], 0.0};", "(arc){tasks->waiter[w], least_transfer_ps(s->machine, 9)};")),
+    ("transfers do not count", LEVELS, ("    if (machine->device_count == 1) return 0.0;", "    if (true) return 0.0;")),
+    ("the slowest link counts", LEVELS, ("    double least = NEVER;", "    double least = 0.0;"), ("least = fmin(least,", "least = fmax(least,")),
+    ("sending is not charged", LEVELS, ("(double)stw_cost_us_to_ps(link->send_us) + ", "")),
+    ("the whole value is sent for a view", LEVELS, ("    return view >= 0 && graph->bytes[view] < whole ?", "    return view >= INT32_MAX ?")),
+    ("what is sent is sent by the last on the way", LEVELS, ("w->least[u] + fmin(sent, w->apart[u])", "w->least[u] + w->apart[u]")),
+    ("of two ways to be apart the longer one counts", LEVELS, ("fmin(sent, w->apart[u])", "fmax(sent, w->apart[u])")),
+    ("everything in the list is together", LEVELS, ("low > 0 ? fmin(serial, w->late[low - 1]) : serial;", "run_on_one_device(w, w->count);")),
+    ("the list is cut behind only", LEVELS, ("low > 0 ? fmin(serial, w->late[low - 1]) : serial;", "serial;")),
+    ("what is apart is not waited for", LEVELS,
+     ("    const double serial = fmax(run_on_one_device(w, low), w->late[low]);", "    const double serial = run_on_one_device(w, low);"),
+     ("low > 0 ? fmin(serial, w->late[low - 1]) : serial;", "fmin(serial, run_on_one_device(w, low > 0 ? low - 1 : 0));")),
+    ("one device does not wait for heads", LEVELS, ("end = fmax(end, w->level[u]) + w->least[u];", "end += w->least[u];")),
+    ("one device takes all of the list", LEVELS, ("        if (w->by_level[k] < count) end", "        end")),
+    ("the list goes by rising heads", LEVELS,
+     ("w->level[w->task[w->by_level[place - 1]]] < w->level[u]", "w->level[w->task[w->by_level[place - 1]]] > w->level[u]")),
+    ("kin that is met on the way must be there first", LEVELS,
+     ("w->count > 0 ? fmin(next.key, w->late[w->count - 1]) : next.key;", "next.key;")),
+    ("a path goes through the task itself", LEVELS,
+     ("meet(w, v, a->task, w->least[u] + w->path[u],", "meet(w, v, a->task, w->least[a->task] + w->least[u] + w->path[u],")),
+    ("what must be together may be apart", LEVELS, ("    if (w->kin[u] == w->kin[v]) apart = NEVER;\n", "")),
+    ("everything must be together", LEVELS, ("    if (w->kin[u] == w->kin[v]) apart = NEVER;", "    apart = NEVER;")),
+    ("what is known of one task is taken for the next", LEVELS, ("    if (w->seen[u] != v) {", "    if (w->seen[u] < 0) {")),
+    ("tails are not computed", LEVELS, ("    w.level = out->tail;\n    return walk_levels(", "    w.level = out->tail;\n    return STW_OK;\n    return walk_levels(")),
+]
+
+ALL_FAULTS = [*FAULTS, *BOUND_FAULTS, *LEVEL_FAULTS]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -264,9 +287,11 @@ class Tree:
     """A copy of the sources with all objects, from which programs with one change each are linked."""
 
     # What each program needs besides the library.
+    SUPPORT = ["tests/support/every_plan.c", "tests/support/random.c", "tests/support/small.c", "tests/test.c"]
     PROGRAMS = {
         "replay": ["tests/sim/replay.c"],
-        "test_bounds": ["tests/sim/test_bounds.c", "tests/support/random.c", "tests/support/small.c", "tests/test.c"],
+        "test_bounds": ["tests/sim/test_bounds.c", *SUPPORT],
+        "test_levels": ["tests/sim/test_levels.c", *SUPPORT],
     }
 
     def __init__(self, folder, pool):
@@ -277,7 +302,7 @@ class Tree:
             shutil.copy(ROOT / "tests" / name, folder / "tests")
         (folder / "objects").mkdir()
         sources = [source.relative_to(folder) for source in sorted(folder.glob("src/**/*.c"))]
-        sources += [pathlib.Path(source) for own in self.PROGRAMS.values() for source in own]
+        sources += [pathlib.Path(source) for source in dict.fromkeys(source for own in self.PROGRAMS.values() for source in own)]
         self.objects = {source: folder / "objects" / f"{k}.o" for k, source in enumerate(sources)}
         list(pool.map(lambda item: compile_file(folder, None, folder / item[0], item[1]), self.objects.items()))
 
@@ -392,33 +417,34 @@ def try_all(tree, suite, pool, width):
 
 
 def run(options):
-    chosen, bound = ([fault for fault in faults if options.only in fault[0]] for faults in (FAULTS, BOUND_FAULTS))
-    width = max(len(fault[0]) for fault in FAULTS + BOUND_FAULTS)
+    chosen, bound, level = ([fault for fault in faults if options.only in fault[0]] for faults in (FAULTS, BOUND_FAULTS, LEVEL_FAULTS))
+    width = max(len(fault[0]) for fault in ALL_FAULTS)
     survived = 0
     with tempfile.TemporaryDirectory(prefix="stowage-mutate-") as name, ThreadPoolExecutor(options.jobs) as pool:
         tree = Tree(pathlib.Path(name), pool)
         expected = prepare_cases(tree.folder, options.cases) if chosen else []
         for suite in (Suite(chosen, "replay", lambda program: find_difference(program, tree.folder, expected)),
-                      Suite(bound, "test_bounds", find_failed_test)):
+                      Suite(bound, "test_bounds", find_failed_test), Suite(level, "test_levels", find_failed_test)):
             difference = suite.check_original(tree) if suite.faults else None
             if difference:
                 print(f"without any fault: {difference}\n0 passed, 1 failed")
                 return 1
             survived += try_all(tree, suite, pool, width)
-    print(f"{len(chosen) + len(bound) - survived} passed, {survived} failed")
-    return 1 if survived or not chosen + bound else 0
+    tried = len(chosen) + len(bound) + len(level)
+    print(f"{tried - survived} passed, {survived} failed")
+    return 1 if survived or not tried else 0
 
 
 def check_texts():
     """Whether every fault can still be put in: whoever moves code learns it at once, not when the faults are tried."""
     failed = 0
-    for what, file, *replacements in [*FAULTS, *BOUND_FAULTS]:
+    for what, file, *replacements in ALL_FAULTS:
         try:
             with_fault((ROOT / file).read_text(), file, replacements)
         except (OSError, RuntimeError) as error:
             failed += 1
             print(f"{what}: {error}")
-    print(f"{len(FAULTS) + len(BOUND_FAULTS)} faults: {'their texts are there' if not failed else f'{failed} cannot be put in'}")
+    print(f"{len(ALL_FAULTS)} faults: {'their texts are there' if not failed else f'{failed} cannot be put in'}")
     return 1 if failed else 0
 
 

@@ -9,6 +9,7 @@
 #include "method/starts.h"
 #include "policy/checkpoint.h"
 #include "search/fusing.h"
+#include "sim/bounds.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
 static const double POLICY_SHARE = 0.6;       /* until here the policy may learn */
@@ -40,7 +41,7 @@ static double share_left(const stw_runner *r) {
 /* ---- what things take ---- */
 
 /* Seconds per op, measured as those of methods were (method.h). */
-static const double BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
+static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
 static const double QUICK_S = 0.05; /* nobody minds waiting for it */
 
 /* What placing is done with: groups, if there are any. */
@@ -72,13 +73,16 @@ static bool meets_bound(const stw_runner *r, const stw_result *result) {
     return result->entry[result->best]->score.value <= stw_runner_objective_bound(r, result) * (1.0 + 1e-9);
 }
 
+static bool is_late_to_bound(const stw_runner *r, double seconds_per_op) {
+    return stw_runner_is_late(r, seconds_per_op * r->simulator->graph->op_count);
+}
+
 /* What the caller asked for goes before what is nice to know: without time for bounds there are none. */
 static stw_status find_bounds(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_plan *plan = NULL;
     for (int32_t k = 0; k < result->count && plan == NULL; k++) plan = result->entry[k]->plan;
-    if (result->bounds.plan_s > 0.0 || plan == NULL || stw_runner_is_late(r, BOUND_S * r->simulator->graph->op_count))
-        return STW_OK;
-    const stw_status status = stw_lower_bounds(r->simulator, plan, &result->bounds, error);
+    if (result->bounds.plan_s > 0.0 || plan == NULL || is_late_to_bound(r, QUICK_BOUND_S)) return STW_OK;
+    const stw_status status = stw_find_bounds(r->simulator, plan, !is_late_to_bound(r, BOUND_S), &result->bounds, error);
     if (status == STW_ERROR_MEMORY) return STW_OK; /* then 0 is the bound; the search needs none */
     TRY(status);
     stw_runner_widen_bounds(r, &result->bounds);
@@ -410,16 +414,12 @@ static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error)
 
 /* The first bounds are for the groups of the default; these are for those of the plan. */
 static stw_status bound_groups(stw_runner *r, stw_result *result, stw_error *error) {
-    stw_bounds bounds;
+    stw_bounds bounds = {0};
     if (r->fusing == NULL || result->best < 0 || result->bounds.plan_s <= 0.0) return STW_OK;
-    if (stw_runner_is_late(r, BOUND_S * r->simulator->graph->op_count)) { /* that of any groups holds for these too */
-        result->bounds.plan_s = result->bounds.fusion_s;
-        result->bounds.load_s = result->bounds.load_fusion_s;
-        return STW_OK;
-    }
-    TRY(stw_lower_bounds(r->simulator, result->entry[result->best]->plan, &bounds, error));
-    result->bounds.plan_s = bounds.plan_s;
-    result->bounds.load_s = bounds.load_s;
+    if (!is_late_to_bound(r, QUICK_BOUND_S))
+        TRY(stw_find_bounds(r->simulator, result->entry[result->best]->plan, !is_late_to_bound(r, BOUND_S), &bounds, error));
+    result->bounds.plan_s = fmax(bounds.plan_s, result->bounds.fusion_s); /* that of any groups holds for these too */
+    result->bounds.load_s = fmax(bounds.load_s, result->bounds.load_fusion_s);
     return STW_OK;
 }
 

@@ -1,18 +1,20 @@
 /* Lower bounds: what no plan can beat under this cost model. Those of the step and of the largest load of a device stand here,
  * with the plan's groups and with the groups free; that of the peak of memory is in memory_bound.c.
  *
- * Every op has a head (the least time before it can begin) and a tail (the least time after it). For thresholds (h, t), all ops
- * with at least that head and tail run within [h, step - t], so step >= h + work / devices + t. The bound is the maximum over
- * all thresholds; it contains the critical path and the work over all devices. Unlike devices: "work / devices" is the
- * fractional-assignment bound through prices (see price_devices). Transfers and memory are ignored, which only lowers it.
+ * Every op has a head (the least time before it can begin) and a tail (the least time after it), transfers included (levels.c).
+ * For thresholds (h, t), all ops with at least that head and tail run within [h, step - t], so step >= h + work / devices + t.
+ * The bound is the maximum over all thresholds; it contains the critical path and the work over all devices. Unlike devices:
+ * "work / devices" is the fractional-assignment bound through prices (see price_devices). Memory is ignored, and so is what
+ * transfers take of each other's time, which only lowers it.
  *
  * Groups free. A group takes r x model(group), r being at least the smallest ratio rho of time to modelled time among the ops
  * that can fuse on that class of device; and model(group) is at least the sum of its members' arithmetic, and at least the
  * time for the bytes that must cross its border however ops are grouped. So each of
  *     w = rho x arithmetic,   w = rho x border bytes / (bandwidth x best efficiency),   w = their mean
- * never sums up to more than the group's time, and w in place of an op's time gives a valid bound. Ops that never fuse keep
- * their own time. Where it is known how ops go over their elements (graph->flow), a group may compute and read only parts: then
- * nothing is certain of those that can fuse. */
+ * never sums up to more than the group's time, and w in place of an op's time gives a valid bound: within a group, ops may be
+ * thought to run one after the other, and of an op that is recomputed the first time counts, on the device of all its readers.
+ * Ops that never fuse keep their own time. Where it is known how ops go over their elements (graph->flow), a group may compute
+ * and read only parts: then nothing is certain of those that can fuse. */
 #include "sim/bounds.h"
 
 #include <float.h>
@@ -21,6 +23,7 @@
 #include <string.h>
 
 typedef struct {
+    const stw_simulator *simulator;
     const stw_tasks *tasks;
     int32_t C;                             /* cost classes */
     const double **time_ps;                /* (C)(T) the least time that a task takes on a device of a class */
@@ -31,70 +34,6 @@ typedef struct {    /* picoseconds, rounding errors included */
     double step_ps; /* the largest bound that heads, tails and work give */
     double load_ps; /* of the largest load of a device: work alone, and the longest task */
 } bound_times;
-
-/* ---- heads and tails ---- */
-
-/* The order in which tasks can run; predecessors first. */
-static stw_status order_tasks(const stw_tasks *tasks, stw_arena *arena, int32_t **out, stw_error *error) {
-    int32_t *pending, *queue, count = 0;
-    STW_TRY_NEW(arena, queue, tasks->T, error);
-    STW_TRY_NEW(arena, pending, tasks->T, error);
-    for (int32_t v = 0; v < tasks->V; v++) { /* what comes from sources is there at once */
-        if (tasks->value_task[v] < 0) continue;
-        for (int32_t u = tasks->use_start[v]; u < tasks->use_start[v + 1]; u++) pending[tasks->use[u].task]++;
-    }
-    for (int32_t w = 0; w < tasks->waiter_start[tasks->T]; w++) pending[tasks->waiter[w]]++;
-    for (int32_t t = 0; t < tasks->T; t++) {
-        if (pending[t] == 0) queue[count++] = t;
-    }
-    for (int32_t k = 0; k < count; k++) {
-        const int32_t t = queue[k];
-        for (int32_t o = tasks->output_start[t]; o < tasks->output_start[t + 1]; o++) {
-            for (int32_t u = tasks->use_start[tasks->output[o]]; u < tasks->use_start[tasks->output[o] + 1]; u++) {
-                if (--pending[tasks->use[u].task] == 0) queue[count++] = tasks->use[u].task;
-            }
-        }
-        for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) {
-            if (--pending[tasks->waiter[w]] == 0) queue[count++] = tasks->waiter[w];
-        }
-    }
-    *out = queue;
-    return STW_OK;
-}
-
-typedef struct {
-    double *head, *tail, *least; /* (T) ps; least: time on the fastest device */
-} levels;
-
-static void raise(double *value, double to) {
-    if (*value < to) *value = to;
-}
-
-static void walk_levels(const stw_tasks *tasks, const int32_t *order, levels *l) {
-    for (int32_t k = 0; k < tasks->T; k++) {
-        const int32_t t = order[k];
-        const double end = l->head[t] + l->least[t];
-        for (int32_t o = tasks->output_start[t]; o < tasks->output_start[t + 1]; o++) {
-            for (int32_t u = tasks->use_start[tasks->output[o]]; u < tasks->use_start[tasks->output[o] + 1]; u++) {
-                raise(&l->head[tasks->use[u].task], end);
-            }
-        }
-        for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) raise(&l->head[tasks->waiter[w]], end);
-    }
-    for (int32_t k = tasks->T - 1; k >= 0; k--) {
-        const int32_t t = order[k];
-        for (int32_t o = tasks->output_start[t]; o < tasks->output_start[t + 1]; o++) {
-            for (int32_t u = tasks->use_start[tasks->output[o]]; u < tasks->use_start[tasks->output[o] + 1]; u++) {
-                const int32_t reader = tasks->use[u].task;
-                raise(&l->tail[t], l->tail[reader] + l->least[reader]);
-            }
-        }
-        for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) {
-            const int32_t waiter = tasks->waiter[w];
-            raise(&l->tail[t], l->tail[waiter] + l->least[waiter]);
-        }
-    }
-}
 
 /* ---- work over unlike devices ---- */
 
@@ -200,7 +139,8 @@ static stw_status rank(int32_t T, const double *key, stw_arena *arena, ranked **
 
 /* Adds tasks by falling head; after each, every tail threshold that some task reaches gives a bound. A leaf counts only once a
  * task with at least its tail is in, since an empty set bounds nothing. Adds apply to leaves that are in. */
-static stw_status maximise(const levels *l, const double *weight, int32_t T, stw_arena *arena, double *out, stw_error *error) {
+static stw_status maximise(const stw_levels *l, const double *least, const double *weight, int32_t T, stw_arena *arena,
+                           double *out, stw_error *error) {
     ranked *by_head, *by_tail;
     int32_t *leaf;
     prefix_tree tree = {.leaves = 1};
@@ -219,32 +159,28 @@ static stw_status maximise(const levels *l, const double *weight, int32_t T, stw
         for (; last < leaf[task]; last++) set_leaf(&tree, last + 1, l->tail[by_tail[last + 1].task]);
         add_prefix(&tree, leaf[task], weight[task]);
         *out = fmax(*out, l->head[task] + tree.best[1]);
-        *out = fmax(*out, l->head[task] + l->least[task] + l->tail[task]);
+        *out = fmax(*out, l->head[task] + least[task] + l->tail[task]);
     }
     return STW_OK;
 }
 
-static stw_status bound_steps(const bound_input *in, stw_arena scratch, bound_times *out, stw_error *error) {
+static stw_status bound_steps(const bound_input *in, bool with_transfers, stw_arena scratch, bound_times *out, stw_error *error) {
     const int32_t T = in->tasks->T;
-    levels l;
-    double *weight;
-    int32_t *order = NULL;
+    stw_levels l;
+    double *least, *weight;
     *out = (bound_times){0};
     if (T == 0) return STW_OK;
-    TRY(order_tasks(in->tasks, &scratch, &order, error));
-    STW_TRY_NEW(&scratch, l.head, T, error);
-    STW_TRY_NEW(&scratch, l.tail, T, error);
-    STW_TRY_NEW(&scratch, l.least, T, error);
+    STW_TRY_NEW(&scratch, least, T, error);
     STW_TRY_NEW(&scratch, weight, T, error);
     for (int32_t t = 0; t < T; t++) {
-        l.least[t] = in->time_ps[0][t];
-        for (int32_t c = 1; c < in->C; c++) l.least[t] = fmin(l.least[t], in->time_ps[c][t]);
+        least[t] = in->time_ps[0][t];
+        for (int32_t c = 1; c < in->C; c++) least[t] = fmin(least[t], in->time_ps[c][t]);
     }
-    walk_levels(in->tasks, order, &l);
+    TRY(stw_bound_levels(in->simulator, in->tasks, least, with_transfers, &scratch, &l, error));
     price_devices(in, weight);
     for (int32_t t = 0; t < T; t++) out->load_ps += weight[t];
-    for (int32_t t = 0; t < T; t++) out->load_ps = fmax(out->load_ps, l.least[t]);
-    return maximise(&l, weight, T, &scratch, &out->step_ps, error);
+    for (int32_t t = 0; t < T; t++) out->load_ps = fmax(out->load_ps, least[t]);
+    return maximise(&l, least, weight, T, &scratch, &out->step_ps, error);
 }
 
 /* ---- what can fuse ---- */
@@ -290,9 +226,9 @@ static void count_devices(const stw_machine *machine, bound_input *in) {
 
 /* ---- with the plan's groups ---- */
 
-static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, stw_arena scratch, bound_times *out,
-                              stw_error *error) {
-    bound_input in = {.tasks = tasks};
+static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, bool with_transfers, stw_arena scratch,
+                              bound_times *out, stw_error *error) {
+    bound_input in = {.simulator = s, .tasks = tasks};
     count_devices(s->machine, &in);
     STW_TRY_NEW(&scratch, in.time_ps, in.C, error);
     for (int32_t c = 0; c < in.C; c++) {
@@ -301,7 +237,7 @@ static stw_status bound_tasks(const stw_simulator *s, const stw_tasks *tasks, st
         for (int32_t t = 0; t < tasks->T; t++) time[t] = (double)tasks->duration_ps[c][t];
         in.time_ps[c] = time;
     }
-    return bound_steps(&in, scratch, out, error);
+    return bound_steps(&in, with_transfers, scratch, out, error);
 }
 
 /* ---- with the groups free ---- */
@@ -373,35 +309,46 @@ static void free_times(const stw_simulator *s, int32_t c, double mix, const int3
     }
 }
 
-static stw_status bound_free(const stw_simulator *s, stw_arena scratch, bound_times *out, stw_error *error) {
-    bound_input in = {.tasks = &s->unfused};
-    int32_t *reader_ops;
+static stw_status bound_mixed(const stw_simulator *s, double mix, bool with_transfers, const int32_t *reader_ops,
+                              stw_arena scratch, bound_times *out, stw_error *error) {
+    bound_input in = {.simulator = s, .tasks = &s->unfused};
     count_devices(s->machine, &in);
-    STW_TRY_NEW(&scratch, reader_ops, s->graph->N, error);
     STW_TRY_NEW(&scratch, in.time_ps, in.C, error);
+    for (int32_t c = 0; c < in.C; c++) {
+        double *time;
+        STW_TRY_NEW(&scratch, time, s->unfused.T, error);
+        free_times(s, c, mix, reader_ops, time);
+        in.time_ps[c] = time;
+    }
+    return bound_steps(&in, with_transfers, scratch, out, error);
+}
+
+/* Transfers count only in the mix that is best without them: looking at them takes most of the time. */
+static stw_status bound_free(const stw_simulator *s, bool with_transfers, stw_arena scratch, bound_times *out, stw_error *error) {
+    int32_t *reader_ops;
+    STW_TRY_NEW(&scratch, reader_ops, s->graph->N, error);
     count_reader_ops(s->graph, reader_ops);
+    bound_times bound;
+    double best_mix = 0.0;
     *out = (bound_times){0};
     for (int half = 0; half <= 2; half++) {
-        stw_arena round = scratch;
-        for (int32_t c = 0; c < in.C; c++) {
-            double *time;
-            STW_TRY_NEW(&round, time, s->unfused.T, error);
-            free_times(s, c, half / 2.0, reader_ops, time);
-            in.time_ps[c] = time;
-        }
-        bound_times bound;
-        TRY(bound_steps(&in, round, &bound, error));
+        TRY(bound_mixed(s, half / 2.0, false, reader_ops, scratch, &bound, error));
+        if (bound.step_ps > out->step_ps) best_mix = half / 2.0;
         out->step_ps = fmax(out->step_ps, bound.step_ps);
         out->load_ps = fmax(out->load_ps, bound.load_ps);
     }
+    if (!with_transfers) return STW_OK;
+    TRY(bound_mixed(s, best_mix, true, reader_ops, scratch, &bound, error));
+    out->step_ps = fmax(out->step_ps, bound.step_ps);
     return STW_OK;
 }
 
 /* ---- the results ---- */
 
-/* Sums in doubles carry an error, and durations are rounded to whole picoseconds: stay on the safe side of both. */
+/* Sums in doubles carry an error, half a unit in the last place for each addition; a task is added at most a few times on the way
+ * to a bound. Stay on the safe side. */
 static double safe_seconds(double ps, int32_t T) {
-    const double safe = ps * (1.0 - 1e-12) - 0.5 * T * DBL_EPSILON * ps;
+    const double safe = ps * (1.0 - 1e-12) - 4.0 * T * DBL_EPSILON * ps;
     return isfinite(ps) ? fmax(safe, 0.0) / 1e12 : 0.0;
 }
 
@@ -409,6 +356,11 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
     STW_NEED(simulator);
     STW_NEED(plan);
     STW_NEED(out);
+    return stw_find_bounds(simulator, plan, true, out, error);
+}
+
+stw_status stw_find_bounds(const stw_simulator *simulator, const stw_plan *plan, bool with_transfers, stw_bounds *out,
+                           stw_error *error) {
     *out = (stw_bounds){0};
     TRY(stw_simulator_check(simulator, plan, error));
     stw_arena scratch;
@@ -420,15 +372,15 @@ stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan
     stw_arena work = scratch;
     stw_status status = stw_simulator_tasks(simulator, plan, &work, &room, &tasks, &illegal, error);
     if (status == STW_OK && illegal.length > 0) tasks = &simulator->unfused; /* no such plan: bound what could be run */
-    if (status == STW_OK) status = bound_tasks(simulator, tasks, work, &of_plan, error);
+    if (status == STW_OK) status = bound_tasks(simulator, tasks, with_transfers, work, &of_plan, error);
     if (status == STW_OK) status = stw_bound_peak(simulator, tasks, work, &out->peak_bytes, error);
-    if (status == STW_OK) status = bound_free(simulator, scratch, &of_any, error);
+    if (status == STW_OK) status = bound_free(simulator, with_transfers, scratch, &of_any, error);
     stw_arena_destroy(&scratch);
     if (status != STW_OK) return status;
     const int32_t T = simulator->unfused.T;
-    out->plan_s = safe_seconds(of_plan.step_ps, tasks->T);
-    out->load_s = safe_seconds(of_plan.load_ps, tasks->T);
     out->fusion_s = safe_seconds(of_any.step_ps, T);
+    out->plan_s = fmax(safe_seconds(of_plan.step_ps, tasks->T), out->fusion_s); /* these are groups, too */
+    out->load_s = safe_seconds(of_plan.load_ps, tasks->T);
     out->load_fusion_s = safe_seconds(of_any.load_ps, T);
     return STW_OK;
 }

@@ -5,6 +5,7 @@
  * queues.h        its three priority queues
  * charges.c       what transfers take of the devices' own time
  * bounds.c        the bounds that stand beside every result: heads, tails and work
+ * levels.c        heads and tails: what must come before and after a task, transfers included
  * memory_bound.c  what no order of the tasks can do without
  * score.c         what an evaluation is worth, by the objective; the load of each device
  * op_times.c      when each op ran, groups or not */

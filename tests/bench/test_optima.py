@@ -1,5 +1,5 @@
-"""bench/optima.py: the generated task graphs are what they were, CP-SAT's optima are what the simulator says of their plans, `exact` agrees,
-and the table says what the runs came to.
+"""bench/optima.py: the generated task graphs are what they were, CP-SAT's optima are what the simulator says of their plans, `exact` agrees, no
+lower bound is above them, and the table says what the runs came to.
 
     python3 tests/bench/test_optima.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
 """
@@ -48,6 +48,16 @@ class Optima(Case):
             self.assertLessEqual(record["bound_us"], simulated + 1e-6, record["name"])
             if optima_cpsat.is_closed(record):
                 self.assertAlmostEqual(simulated, record["step_us"], places=6, msg=record["name"])
+
+    def test_no_lower_bound_is_above_them(self):
+        """A part of the instances; bench/bounds.py looks at all."""
+        tight, records = 0, self.known("acceptance")[::3] + self.known("development")[::6]
+        for record in records:
+            graph, machine = optima_graphs.write(optima_graphs.make(record["name"]), pathlib.Path(self.folder))
+            bound = json.loads(self.done("simulate", graph, "-m", machine, "--plan", "single", "--format", "json"))["lower_bound_s"] * 1e6
+            self.assertLessEqual(bound, record["step_us"], record["name"])
+            tight += bound >= record["step_us"] * (1.0 - 1e-9)
+        self.assertGreater(tight, len(records) // 5)
 
     def test_exact_agrees_where_it_proves(self):
         proved = 0

@@ -184,7 +184,11 @@ TEST(optimize, small_graphs_are_solved_and_that_is_all) {
         CHECK(count_evaluations(result) < 100000);
     }
     stw_result_destroy(result);
-    /* With a rule, it is the best placement under that rule: nothing is proved. */
+    small_close(s);
+    /* With a rule, it is the best placement under that rule: nothing is proved, unless the bound is met (three on two are 6, the
+     * bound is 4.5). */
+    s = small_open(
+        (small_text){.nodes = OP(0, "a", "[]", 1, 3) OP(1, "b", "[]", 1, 3) OP(2, "c", "[]", 1, 3), .device_count = 2});
     result = optimize(s->simulator, options_of("evaluations", "200", "rule", "fifo", NULL), NULL);
     if (result != NULL) {
         check_result(s->simulator, result);

@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/every_plan.h"
 #include "support/random.h"
 #include "test.h"
-
-enum { MOST = 6 }; /* ops */
 
 static stw_bounds bounds_of(const small *s) {
     stw_bounds bounds = {0};
@@ -19,89 +18,6 @@ static int64_t run(small *s) {
     stw_evaluation result;
     CHECK_EQ_INT(stw_simulate(s->simulator, s->plan, s->workspace, &result, NULL), STW_OK);
     return result.reason == STW_VALID ? result.step_ps : INT64_MAX;
-}
-
-/* ---- every order of the tasks ---- */
-
-typedef struct {
-    small *s;
-    const stw_tasks *tasks;
-    int32_t sequence[MOST];
-    int32_t pending[MOST];
-    bool done[MOST];
-    int64_t best_ps;
-} search;
-
-static void place(search *x, int32_t t, int32_t sign) {
-    const stw_tasks *tasks = x->tasks;
-    for (int32_t o = tasks->output_start[t]; o < tasks->output_start[t + 1]; o++) {
-        for (int32_t u = tasks->use_start[tasks->output[o]]; u < tasks->use_start[tasks->output[o] + 1]; u++) {
-            x->pending[tasks->use[u].task] -= sign;
-        }
-    }
-    for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) x->pending[tasks->waiter[w]] -= sign;
-    x->done[t] = sign > 0;
-}
-
-/* Cuts the sequence up by device. The arrays of the plan are written in place: set_order would fill its arena. */
-static void try_sequence(search *x) {
-    stw_plan *plan = x->s->plan;
-    for (int32_t d = 0; d < plan->machine->device_count; d++) plan->order_count[d] = 0;
-    for (int32_t k = 0; k < x->tasks->T; k++) {
-        const int32_t node = x->tasks->task_node[x->sequence[k]], d = plan->device[node];
-        plan->order[d][plan->order_count[d]++] = node;
-    }
-    const int64_t step = run(x->s);
-    CHECK(step < INT64_MAX);
-    if (step < x->best_ps) x->best_ps = step;
-}
-
-static void extend(search *x, int32_t length) {
-    if (length == x->tasks->T) try_sequence(x);
-    for (int32_t t = 0; t < x->tasks->T; t++) {
-        if (x->done[t] || x->pending[t] > 0) continue;
-        x->sequence[length] = t;
-        place(x, t, 1);
-        extend(x, length + 1);
-        place(x, t, -1);
-    }
-}
-
-/* The best step over all orders, with the devices and groups of the plan; INT64_MAX if these are illegal. */
-static int64_t best_order(small *s, stw_arena scratch) {
-    stw_tasks room;
-    stw_str reason;
-    search x = {.s = s, .best_ps = INT64_MAX};
-    CHECK_EQ_INT(stw_simulator_tasks(s->simulator, s->plan, &scratch, &room, &x.tasks, &reason, NULL), STW_OK);
-    if (reason.length > 0) return INT64_MAX;
-    for (int32_t v = 0; v < x.tasks->V; v++) {
-        for (int32_t u = x.tasks->use_start[v]; u < x.tasks->use_start[v + 1]; u++) {
-            x.pending[x.tasks->use[u].task] += x.tasks->value_task[v] >= 0;
-        }
-    }
-    for (int32_t w = 0; w < x.tasks->waiter_start[x.tasks->T]; w++) x.pending[x.tasks->waiter[w]]++;
-    extend(&x, 0);
-    return x.best_ps;
-}
-
-/* ---- every placement ---- */
-
-static bool next_placement(stw_plan *plan) {
-    for (int32_t k = 0; k < plan->graph->op_count; k++) {
-        int32_t *device = &plan->device[plan->graph->topological[k]];
-        if (++*device < plan->machine->device_count) return true;
-        *device = 0;
-    }
-    return false;
-}
-
-static int64_t best_plan(small *s, stw_arena scratch) {
-    int64_t best = INT64_MAX;
-    do {
-        const int64_t step = best_order(s, scratch);
-        if (step < best) best = step;
-    } while (next_placement(s->plan));
-    return best;
 }
 
 /* ---- every partition into groups ---- */
@@ -123,13 +39,6 @@ static bool next_partition(const stw_graph *graph, int32_t *group) {
     return false;
 }
 
-static void begin_orders(small *s) {
-    static const int32_t none[MOST] = {0};
-    for (int32_t d = 0; d < s->machine->device_count; d++) {
-        CHECK_EQ_INT(stw_plan_set_order(s->plan, d, none, s->graph->N, NULL), STW_OK); /* room for all nodes, MOST at most */
-    }
-}
-
 static small *open_tiny(stw_rng *rng, int number, int32_t ops) {
     return random_open(rng, (random_shape){.nodes = ops,
                                            .device_count = 2,
@@ -147,8 +56,8 @@ TEST(bounds, never_above_the_best_plan) {
     int tight = 0;
     for (int number = 0; number < 200; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
-        small *s = open_tiny(&rng, number, number % 8 == 0 ? MOST : 5);
-        begin_orders(s);
+        small *s = open_tiny(&rng, number, number % 8 == 0 ? EVERY_PLAN_MOST : 5);
+        every_plan_begin(s);
         const stw_bounds bounds = bounds_of(s);
         const double best = (double)best_plan(s, scratch);
         test_context("problem %d: bound %.17g, with groups free %.17g, best %.17g ps", number, bounds.plan_s * 1e12,
@@ -207,7 +116,7 @@ TEST(bounds, never_above_the_best_groups) {
     for (int number = 0; number < 110; number++) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_tiny(&rng, number, number < 100 ? 4 : 5);
-        begin_orders(s);
+        every_plan_begin(s);
         const double fusion_ps = bounds_of(s).fusion_s * 1e12;
         const int64_t unfused = best_plan(s, scratch);
         int64_t best = INT64_MAX;

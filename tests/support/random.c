@@ -202,6 +202,7 @@ static char *list_links(stw_rng *rng, const random_shape *shape) {
             fprintf(file, "{'from':'d%d','to':'d%d','bandwidth_bytes_per_s':%s,'latency_us':%d", from, to, rate,
                     shape->buses && !shape->free_links ? below(rng, 2) : 0);
             if (shape->buses && chance(rng, 0.7)) fprintf(file, ",'bus':'b%d'", below(rng, 2));
+            if (shape->charges) fprintf(file, ",'send_us':%d,'receive_us':%d", below(rng, 3), below(rng, 3));
             fputs("},", file);
         }
     }

@@ -13,6 +13,7 @@ typedef struct random_shape {
     bool unlike;            /* devices of two kinds */
     bool buses;             /* some links share one */
     bool free_links;        /* a transfer takes no time */
+    bool charges;           /* it takes some of the devices', one or two microseconds at each end or none */
     bool model;             /* few ops have measured times, and sizes are those of real tensors */
     bool far;               /* tensors so large that launches hardly count, odd devices, and times far from the model */
     const char *contention; /* NULL: queue */
