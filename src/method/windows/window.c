@@ -201,9 +201,12 @@ static int64_t run_window(stw_window *w, int64_t limit) {
         step = behind;
         w->worst = w->order[k];
     }
-    for (int32_t d = 0; d < look->D; d++) {
-        if (w->behind_ps[d] == 0 || w->free_ps[d] + w->behind_ps[d] <= step) continue;
-        step = w->free_ps[d] + w->behind_ps[d];
+    w->excess = 0.0;
+    for (int32_t d = 0; d < look->D && step <= limit; d++) {
+        const int64_t behind = w->free_ps[d] + w->behind_ps[d];
+        if (behind > w->floor_ps) w->excess += (double)(behind - w->floor_ps);
+        if (w->behind_ps[d] == 0 || behind <= step) continue;
+        step = behind;
         w->worst = w->ran[d];
     }
     return step;
@@ -366,31 +369,48 @@ static void keep(stw_window *w) {
     memcpy(w->best_device, w->device, (size_t)w->count * sizeof *w->device);
 }
 
-int64_t stw_window_improve(stw_window *w, int32_t index, int64_t trials, stw_rng rng, const stw_search *search) {
-    enum { TRIALS_PER_LOOK = 16 }; /* at the clock */
+/* Of steps that are equal the one whose devices are done sooner is better: where many of them are busy all the time, the step only
+ * becomes shorter when all do. */
+typedef struct {
+    int64_t step_ps;
+    double excess;
+} worth;
+
+static bool is_better(worth a, worth b) { return a.step_ps != b.step_ps ? a.step_ps < b.step_ps : a.excess < b.excess; }
+
+static worth measure(stw_window *w, int64_t limit) {
+    const int64_t step = run_window(w, limit);
+    return (worth){step, w->excess};
+}
+
+bool stw_window_improve(stw_window *w, int32_t index, int64_t trials, stw_rng rng, const stw_search *search) {
+    enum { TRIALS_PER_LOOK = 16 };   /* at the clock */
     static const double HEAT = 0.01; /* of what the window takes, in the beginning */
     enter(w, index);
-    const int64_t before = run_window(w, INT64_MAX);
+    const worth before = measure(w, INT64_MAX);
     const int64_t span = w->end_ps[w->count - 1] - w->end_ps[0];
-    int64_t now = before, best = before;
+    w->floor_ps = before.step_ps - (span > 0 ? span : 0);
+    worth now = measure(w, INT64_MAX), best = now;
+    const worth first = now;
     find_critical(w);
     for (int64_t k = 0; k < trials; k++) {
         change c;
         if (k % TRIALS_PER_LOOK == 0 && stw_search_is_stopped(search)) break;
         if (!change_something(w, &rng, &c)) continue;
         const double heat = HEAT * (1.0 - (double)k / (double)trials);
-        const int64_t limit = now + (span > 0 ? (int64_t)(heat * (double)span) : 0);
-        const int64_t step = run_window(w, limit);
-        if (step > limit) {
+        const int64_t limit = now.step_ps + (span > 0 ? (int64_t)(heat * (double)span) : 0);
+        const worth found = measure(w, limit);
+        if (found.step_ps > limit || (found.step_ps >= now.step_ps && found.excess > now.excess * (1.0 + heat))) {
             take_back(w, &c);
             continue;
         }
-        now = step;
+        now = found;
         find_critical(w);
-        if (step >= best) continue;
-        best = step;
+        if (!is_better(now, best)) continue;
+        best = now;
         keep(w);
     }
-    leave(w, best < before);
-    return before - best;
+    const bool better = is_better(best, first);
+    leave(w, better);
+    return better;
 }

@@ -22,7 +22,7 @@ typedef struct {
     stw_rng rng;        /* of this sweep */
     int32_t parity;     /* of the windows that it changes: what is between them stays */
     int64_t trials;
-    int64_t *gain_ps; /* (windows) */
+    bool *better;     /* (windows) */
     stw_plan *now;    /* what the next look is at */
     stw_score score;  /* of it */
     stw_plan *trial;
@@ -34,12 +34,12 @@ typedef struct {
 static void work_on_window(void *context, int64_t index, int32_t worker) {
     refining *r = context;
     const int32_t w = 2 * (int32_t)index + r->parity;
-    r->gain_ps[w] = stw_window_improve(&r->window[worker], w, r->trials, stw_rng_split(&r->rng, (uint64_t)w), r->search);
+    r->better[w] = stw_window_improve(&r->window[worker], w, r->trials, stw_rng_split(&r->rng, (uint64_t)w), r->search);
     if (worker == 0) stw_search_tick(r->search);
 }
 
 /* The plan with what the windows have come to, of every window or (`of` 2) of each second of those that were changed: strict
- * orders, and channels that serve who comes first. */
+ * orders; channels go by the priorities as before. */
 static stw_status make_trial(refining *r, int32_t of, int32_t which, stw_error *error) {
     const stw_look *look = &r->look;
     const int32_t *node = look->tasks->task_node;
@@ -53,10 +53,7 @@ static stw_status make_trial(refining *r, int32_t of, int32_t which, stw_error *
             const int32_t task = taken ? look->next[k] : look->sequence[k];
             const int32_t d = taken ? look->moved_to[task] : look->device[task], *member;
             const int32_t members = stw_look_members(look, task, &member);
-            for (int32_t m = 0; m < members; m++) {
-                r->trial->device[member[m]] = d;
-                r->trial->priority[member[m]] = -(double)k;
-            }
+            for (int32_t m = 0; m < members; m++) r->trial->device[member[m]] = d;
             count[d]++;
         }
     }
@@ -73,17 +70,17 @@ static stw_status make_trial(refining *r, int32_t of, int32_t which, stw_error *
     return STW_OK;
 }
 
-/* Keeps the trial if it is better. */
+/* Keeps the trial if it is no worse: its devices may be done sooner all the same. */
 static stw_status judge_trial(refining *r, bool *better, stw_error *error) {
     stw_score score = {0};
     TRY(stw_search_evaluate(r->search, r->trial, 0, &score, error));
     *better = stw_score_is_better(&score, &r->score);
-    if (!*better) return STW_OK;
+    if (score.reason != STW_VALID || score.value > r->score.value) return STW_OK;
     stw_plan *old = r->now;
     r->now = r->trial;
     r->trial = old;
     r->score = score;
-    stw_search_tell(r->search, r->now, &score);
+    if (*better) stw_search_tell(r->search, r->now, &score);
     return STW_OK;
 }
 
@@ -105,7 +102,7 @@ static stw_status sweep(refining *r, int32_t number, bool *better, stw_error *er
     stw_pool_run(search->pool, (look->windows + 1 - r->parity) / 2, work_on_window, r);
     atomic_fetch_add(&search->evaluations, r->trials / 2); /* each as long as one, together */
     bool any = false;
-    for (int32_t w = r->parity; w < look->windows; w += 2) any |= r->gain_ps[w] > 0;
+    for (int32_t w = r->parity; w < look->windows; w += 2) any |= r->better[w];
     *better = false;
     if (!any) return STW_OK;
     TRY(make_trial(r, 1, 0, error));
@@ -145,7 +142,7 @@ static stw_status prepare(refining *r, stw_arena *arena, stw_error *error) {
     const int32_t threads = stw_pool_threads(search->pool);
     TRY(stw_look_create(search->workspace[0], WINDOW, arena, &r->look, error));
     STW_TRY_NEW(arena, r->window, threads, error);
-    STW_TRY_NEW(arena, r->gain_ps, r->look.T / WINDOW + 2, error);
+    STW_TRY_NEW(arena, r->better, r->look.T / WINDOW + 2, error);
     for (int32_t t = 0; t < threads; t++) TRY(stw_window_create(&r->look, WINDOW + WINDOW / 2, arena, &r->window[t], error));
     r->scratch = search->scratch[0];
     r->look.room = *arena;

@@ -74,6 +74,8 @@ typedef struct stw_window {
     const int64_t *begin_ps;  /* (D) of the look */
     const int64_t *behind_ps; /* (D) likewise */
     int64_t *channel_ps;      /* (channels) when they come free; what they carried before is not looked at */
+    int64_t floor_ps;         /* of a step that is as short as the window could make it */
+    double excess;            /* ps above that, of all devices, in the last run */
     int32_t worst;            /* the task that the step hangs on, or -1 */
     stw_critical_task *critical; /* (room) what that one waited for, one after the other, in the last run that was kept */
     int32_t critical_count;
@@ -89,8 +91,8 @@ stw_status stw_look_at(stw_look *look, const stw_plan *plan, const stw_workspace
                        stw_error *error);
 
 stw_status stw_window_create(const stw_look *look, int32_t room, stw_arena *arena, stw_window *out, stw_error *error);
-/* Tries so many changes of the tasks of a window and leaves the best in the look's `next` and `moved_to`. Returns by how much the
- * step becomes shorter; 0: nothing has changed. Ends early when the search is stopped. */
-int64_t stw_window_improve(stw_window *w, int32_t index, int64_t trials, stw_rng rng, const stw_search *search);
+/* Tries so many changes of the tasks of a window and leaves the best in the look's `next` and `moved_to`. False: there
+ * is no better one. Ends early when the search is stopped. */
+bool stw_window_improve(stw_window *w, int32_t index, int64_t trials, stw_rng rng, const stw_search *search);
 
 #endif
