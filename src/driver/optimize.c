@@ -456,7 +456,8 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;
     const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
-    if (!result->optimal && (wish->trains || (!wish->no_policy && !is_large(r, LARGE_FOR_POLICIES)))) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
+    if (!result->optimal && (wish->trains || (!wish->no_policy && !is_large(r, LARGE_FOR_POLICIES))))
+        TRY(run_kind(r, result, policy, POLICY_SHARE, error));
     if (!result->optimal) TRY(search_on(r, result, error));
     if (meets_bound(r, result)) result->optimal = true;
     if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, 1.0, result, error));

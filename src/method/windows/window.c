@@ -289,8 +289,7 @@ static bool move_critical(stw_window *w, stw_rng *rng, change *c) {
     const bool follows = first.cause >= 0 && first.over_link && stw_rng_below(rng, 4) > 0;
     const int32_t to = follows ? w->device[first.cause] : choose_device(w, first.number, rng);
     int32_t length = 1 << stw_rng_below(rng, 5);
-    for (; k >= 0 && length > 0 && w->device[w->critical[k].number] == from; k--, length--)
-        move(w, w->critical[k].number, to, c);
+    for (; k >= 0 && length > 0 && w->device[w->critical[k].number] == from; k--, length--) move(w, w->critical[k].number, to, c);
     return c->count > 0;
 }
 
@@ -369,8 +368,8 @@ static void keep(stw_window *w) {
     memcpy(w->best_device, w->device, (size_t)w->count * sizeof *w->device);
 }
 
-/* Of steps that are equal the one whose devices are done sooner is better: where many of them are busy all the time, the step only
- * becomes shorter when all do. */
+/* Of steps that are equal the one whose devices are done sooner is better: where many of them are busy all the time, the step
+ * only becomes shorter when all do. */
 typedef struct {
     int64_t step_ps;
     double excess;

@@ -7,11 +7,11 @@
 #include "plan/plan.h"
 
 enum {
-    WINDOW = 1024,  /* tasks */
-    TRIALS = 128,   /* changes of a window in one sweep, of every second window */
-    ROUNDS = 4,     /* looks for better priorities, at most, */
-    REORDER = 8,    /* after so many sweeps */
-    PATIENCE = 16,  /* sweeps in a row that gain nothing */
+    WINDOW = 1024, /* tasks */
+    TRIALS = 128,  /* changes of a window in one sweep, of every second window */
+    ROUNDS = 4,    /* looks for better priorities, at most, */
+    REORDER = 8,   /* after so many sweeps */
+    PATIENCE = 16, /* sweeps in a row that gain nothing */
 };
 static const double START_SHARE = 0.4; /* of the budget, for initial plans where none are given */
 
@@ -22,9 +22,9 @@ typedef struct {
     stw_rng rng;        /* of this sweep */
     int32_t parity;     /* of the windows that it changes: what is between them stays */
     int64_t trials;
-    bool *better;     /* (windows) */
-    stw_plan *now;    /* what the next look is at */
-    stw_score score;  /* of it */
+    bool *better;    /* (windows) */
+    stw_plan *now;   /* what the next look is at */
+    stw_score score; /* of it */
     stw_plan *trial;
     stw_arena scratch;
 } refining;

@@ -21,33 +21,33 @@ typedef struct stw_arrival { /* a value that was sent */
  * V values, D devices. */
 typedef struct stw_look {
     const stw_simulator *s;
-    const stw_tasks *tasks; /* of the plan: its groups stay */
+    const stw_tasks *tasks;           /* of the plan: its groups stay */
     const stw_membership *membership; /* NULL: every op a task of its own */
     int32_t T, D;
     int32_t window; /* tasks */
     bool queues, charges;
-    bool *partly;            /* (V) some tasks read it through views */
-    int32_t *atom_start;     /* (T) into atom: what moves with a task */
-    int32_t *atom_count;     /* (T) tasks of it; 0: it stays where it is */
-    int32_t *atom;           /* (T) tasks */
-    int32_t *position;       /* (T) in topological order */
-    int32_t *value_of;       /* (N) the value of a node that has one */
-    int32_t *wait_start;     /* (T + 2) into wait */
-    int32_t *wait;           /* tasks that must have finished */
-    int32_t *sequence;       /* (T) tasks by their start */
-    int32_t *device;         /* (T) */
-    int32_t *home;           /* (V) device of the value; -1: everywhere */
-    int64_t *end_ps;         /* (T) */
-    int64_t *left_ps;        /* (T) from its start to the end of the step */
-    int32_t *arrival_start;  /* (V + 2) into arrival */
-    stw_arrival *arrival;    /* (transfers) */
-    stw_arena room, held;    /* for arrivals: where they begin, and what is free behind them */
+    bool *partly;           /* (V) some tasks read it through views */
+    int32_t *atom_start;    /* (T) into atom: what moves with a task */
+    int32_t *atom_count;    /* (T) tasks of it; 0: it stays where it is */
+    int32_t *atom;          /* (T) tasks */
+    int32_t *position;      /* (T) in topological order */
+    int32_t *value_of;      /* (N) the value of a node that has one */
+    int32_t *wait_start;    /* (T + 2) into wait */
+    int32_t *wait;          /* tasks that must have finished */
+    int32_t *sequence;      /* (T) tasks by their start */
+    int32_t *device;        /* (T) */
+    int32_t *home;          /* (V) device of the value; -1: everywhere */
+    int64_t *end_ps;        /* (T) */
+    int64_t *left_ps;       /* (T) from its start to the end of the step */
+    int32_t *arrival_start; /* (V + 2) into arrival */
+    stw_arrival *arrival;   /* (transfers) */
+    stw_arena room, held;   /* for arrivals: where they begin, and what is free behind them */
     int32_t windows;
-    int32_t *first;          /* (windows + 1) where each begins in the sequence */
-    int64_t *begin_ps;       /* (windows, D) when devices come free for it */
-    int64_t *behind_ps;      /* (windows, D) left from the start of the first task behind it; 0: there is none */
-    int32_t *next;           /* (T) the sequence that windows have come to */
-    int32_t *moved_to;       /* (T) and the devices */
+    int32_t *first;     /* (windows + 1) where each begins in the sequence */
+    int64_t *begin_ps;  /* (windows, D) when devices come free for it */
+    int64_t *behind_ps; /* (windows, D) left from the start of the first task behind it; 0: there is none */
+    int32_t *next;      /* (T) the sequence that windows have come to */
+    int32_t *moved_to;  /* (T) and the devices */
 } stw_look;
 
 typedef struct stw_critical_task {
@@ -59,24 +59,24 @@ typedef struct stw_critical_task {
 typedef struct stw_window {
     const stw_look *look;
     int32_t room;
-    int32_t first, count; /* which part of the sequence */
-    int32_t *task;        /* (room) the tasks by their place in the beginning: their numbers here */
-    int32_t *number;      /* (T) of a task, or -1: not in this window */
-    int32_t *order;       /* (room) numbers in the order in which they run */
-    int32_t *turn;        /* (room) its reverse */
-    int32_t *device;      /* (room) by number */
-    int64_t *end_ps;      /* (room) */
-    int32_t *cause;       /* (room) number of what it waited for; -1: something before the window */
-    bool *over_link;      /* (room) a transfer was in between */
-    int64_t *arrival_ps;  /* (room, D) of a task's first output; others come with it */
-    int64_t *free_ps;     /* (D) */
-    int32_t *ran;         /* (D) number of the task that ran last, or -1 */
-    const int64_t *begin_ps;  /* (D) of the look */
-    const int64_t *behind_ps; /* (D) likewise */
-    int64_t *channel_ps;      /* (channels) when they come free; what they carried before is not looked at */
-    int64_t floor_ps;         /* of a step that is as short as the window could make it */
-    double excess;            /* ps above that, of all devices, in the last run */
-    int32_t worst;            /* the task that the step hangs on, or -1 */
+    int32_t first, count;        /* which part of the sequence */
+    int32_t *task;               /* (room) the tasks by their place in the beginning: their numbers here */
+    int32_t *number;             /* (T) of a task, or -1: not in this window */
+    int32_t *order;              /* (room) numbers in the order in which they run */
+    int32_t *turn;               /* (room) its reverse */
+    int32_t *device;             /* (room) by number */
+    int64_t *end_ps;             /* (room) */
+    int32_t *cause;              /* (room) number of what it waited for; -1: something before the window */
+    bool *over_link;             /* (room) a transfer was in between */
+    int64_t *arrival_ps;         /* (room, D) of a task's first output; others come with it */
+    int64_t *free_ps;            /* (D) */
+    int32_t *ran;                /* (D) number of the task that ran last, or -1 */
+    const int64_t *begin_ps;     /* (D) of the look */
+    const int64_t *behind_ps;    /* (D) likewise */
+    int64_t *channel_ps;         /* (channels) when they come free; what they carried before is not looked at */
+    int64_t floor_ps;            /* of a step that is as short as the window could make it */
+    double excess;               /* ps above that, of all devices, in the last run */
+    int32_t worst;               /* the task that the step hangs on, or -1 */
     stw_critical_task *critical; /* (room) what that one waited for, one after the other, in the last run that was kept */
     int32_t critical_count;
     int32_t *best_order, *best_device; /* (room) */
