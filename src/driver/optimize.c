@@ -399,19 +399,9 @@ static stw_status run_breed(stw_runner *r, stw_result *result, double until, stw
 
 /* Searches by chance leave transfers that bring nothing; with charges each of them costs, so what is left is tidied in the end.
  */
-/* Of a large graph a budget allows few evaluations: `windows` makes more of them than `anneal`, in less memory; where there are
- * very few, more than policies too. */
-enum { LARGE_OPS = 50000, LARGE_FOR_POLICIES = 200000 };
-
-static bool is_large(const stw_runner *r, int32_t ops) {
-    return r->simulator->graph->op_count >= ops && may_place(r) && is_free(r) && r->settings.fusion < 0 &&
-           r->simulator->machine->complete;
-}
-
 static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error) {
     const bool tidies = may_place(r) && r->simulator->machine->charges && r->settings.objective != STW_OBJECTIVE_MEMORY;
     const double end = end_of_search(r, result);
-    if (is_large(r, LARGE_OPS) && result->best >= 0) return run_kind(r, result, STW_METHOD_REFINER, end, error);
     TRY(run_breed(r, result, tidies ? (1.0 - TIDY_SHARE) * end : end, error));
     TRY(run_kind(r, result, STW_METHOD_SEARCH, tidies ? (1.0 - TIDY_SHARE) * end : end, error));
     if (!tidies || result->best < 0 || is_spent(r, end) || meets_bound(r, result)) return STW_OK;
@@ -456,8 +446,7 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;
     const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
-    if (!result->optimal && (wish->trains || (!wish->no_policy && !is_large(r, LARGE_FOR_POLICIES))))
-        TRY(run_kind(r, result, policy, POLICY_SHARE, error));
+    if (!result->optimal && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
     if (!result->optimal) TRY(search_on(r, result, error));
     if (meets_bound(r, result)) result->optimal = true;
     if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, 1.0, result, error));

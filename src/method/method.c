@@ -191,10 +191,11 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
     return status;
 }
 
-/* Searches, `go-one` and `exact` decide about groups; where a rule is fixed only searches look after it. */
+/* Searches, `go-one` and `exact` decide about groups, `windows` keeps those of its initial plan; where a rule is fixed only
+ * searches look after it. */
 static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
-    if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_REFINER || method->kind == STW_METHOD_EXACT) return true;
-    return fusing->rule < 0 && method->kind == STW_METHOD_LEARNER;
+    if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
+    return fusing->rule < 0 && (method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_REFINER);
 }
 
 /* ---- first the groups as they are, then the groups too ---- */

@@ -10,7 +10,7 @@ typedef enum stw_method_kind {
     STW_METHOD_LEARNER,      /* learns from nothing as long as its budget lasts: runs where it is named, or without a policy */
     STW_METHOD_RIVAL,        /* the same, from elsewhere: runs only where it is named */
     STW_METHOD_BREEDER,      /* searches plans of small graphs as long as its budget lasts; leaves groups alone */
-    STW_METHOD_REFINER,      /* improves plans of large graphs as long as its budget lasts; keeps their groups */
+    STW_METHOD_REFINER,      /* improves plans of large graphs, keeps their groups: runs only where it is named */
     STW_METHOD_SEARCH,       /* improves plans as long as its budget lasts */
     STW_METHOD_EXACT         /* for small graphs only */
 } stw_method_kind;

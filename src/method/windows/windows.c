@@ -12,6 +12,7 @@ enum {
     ROUNDS = 4,    /* looks for better priorities, at most, */
     REORDER = 8,   /* after so many sweeps */
     PATIENCE = 16, /* sweeps in a row that gain nothing */
+    LEAST_LEFT = 8 /* evaluations, for a sweep or for a look for better priorities */
 };
 static const double START_SHARE = 0.4; /* of the budget, for initial plans where none are given */
 
@@ -153,11 +154,11 @@ static stw_status refine(refining *r, stw_error *error) {
     stw_search *search = r->search;
     int32_t idle = 0;
     for (int32_t number = 0; idle < PATIENCE && !stw_search_is_over(search); number++) {
-        const int64_t left = stw_search_evaluations_left(search);
         bool better = false;
+        if (number % REORDER == 0 && stw_search_evaluations_left(search) >= LEAST_LEFT) TRY(reorder(r, error));
+        const int64_t left = stw_search_evaluations_left(search);
+        if (left < LEAST_LEFT) break;
         r->trials = left / 2 < TRIALS ? left / 2 : TRIALS;
-        if (r->trials < 2) break;
-        if (number % REORDER == 0) TRY(reorder(r, error));
         TRY(sweep(r, number, &better, error));
         idle = better ? 0 : idle + 1;
     }
@@ -170,7 +171,7 @@ static stw_status run_from(refining *r, const stw_plan *start, stw_plan *plan, s
     TRY(stw_plan_assign(r->now, start, error));
     TRY(stw_search_evaluate(search, r->now, 0, &r->score, error));
     const stw_score before = r->score;
-    if (before.reason == STW_VALID) {
+    if (before.reason == STW_VALID && search->workspace[0]->timeline.tasks->T > 0) {
         TRY(prepare(r, &arena, error));
         TRY(refine(r, error));
     }
@@ -180,11 +181,22 @@ static stw_status run_from(refining *r, const stw_plan *start, stw_plan *plan, s
     return stw_plan_assign(plan, r->now, error);
 }
 
+static stw_status check(const stw_search *search, stw_error *error) {
+    const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
+    if (search->objective != STW_OBJECTIVE_TIME || (search->tasks & both) != both || search->rule >= 0)
+        return stw_fail(error, STW_ERROR_NO_PLAN,
+                        "windows decides placement and order together, for the step time; take another method");
+    if (!search->simulator->machine->complete)
+        return stw_fail(error, STW_ERROR_NO_PLAN,
+                        "windows needs links between all devices, and this machine lacks some; take another method");
+    return STW_OK;
+}
+
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     const stw_simulator *s = search->simulator;
     stw_starts starts;
     refining r = {.search = search};
-    if (!s->machine->complete) return stw_fail(error, STW_ERROR_NO_PLAN, "windows needs links between all devices");
+    TRY(check(search, error));
     TRY(stw_starts_open(search, NULL, 0, START_SHARE, &starts, error));
     stw_status status = STW_OK;
     if (starts.count == 0) status = stw_fail(error, STW_ERROR_NO_PLAN, "there is no initial plan");
