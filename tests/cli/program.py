@@ -141,24 +141,33 @@ class Case(unittest.TestCase):
         with tempfile.TemporaryFile() as out:
             process = subprocess.Popen([binary, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=slave, cwd=cwd,
                                        env=dict(os.environ, TERM="xterm"), preexec_fn=set_signals)
-            os.close(slave)
-            chunks = []
-            while True:
-                if not select.select([master], [], [], LONGEST_S)[0] or sum(map(len, chunks)) > MOST_DRAWN:
-                    process.kill()
-                    break
-                try:
-                    chunk = os.read(master, 65536)
-                except OSError:
-                    break
-                if not chunk:
-                    break
-                chunks.append(chunk)
-                look = look and look(process, chunk)
-            os.close(master)
+            drawn = read_terminal(process, master, slave, look)
             status = process.wait()
             out.seek(0)
-            return status, out.read().decode(), b"".join(chunks).decode(errors="replace")
+            return status, out.read().decode(), drawn.decode(errors="replace")
+
+
+def read_terminal(process, master, slave, look=None):
+    """All that `process` writes to the terminal, whose two ends are closed then. The end that it writes to stays open here meanwhile: some
+    kernels lose what is still on its way when the last of them is closed. `look` is as in `with_errors_on_terminal`."""
+    end = b"\0the end\0"
+    drawn, told, silent_s = b"", False, 0
+    while not drawn.endswith(end):
+        if process.poll() is not None and not told:
+            os.write(slave, end)
+            told = True
+        if silent_s > LONGEST_S or len(drawn) > MOST_DRAWN:
+            process.kill()
+            break
+        if not select.select([master], [], [], 0.02)[0]:
+            silent_s += 0.02
+            continue
+        chunk, silent_s = os.read(master, 65536), 0
+        drawn += chunk
+        look = look and look(process, chunk)
+    os.close(slave)
+    os.close(master)
+    return drawn.removesuffix(end)
 
 
 def unwrapped(text):

@@ -55,18 +55,8 @@ class Streams(Case):
         variables.update({"TERM": "xterm", **environment})
         master, slave = pty.openpty()
         process = subprocess.Popen([program.binary, *arguments], stdin=slave, stdout=slave, stderr=slave, env=variables)
-        os.close(slave)
-        chunks = []
-        while True:
-            try:
-                chunk = os.read(master, 65536)
-            except OSError:  # Linux tells of the other end's closing this way
-                break
-            if not chunk:
-                break
-            chunks.append(chunk)
-        os.close(master)
-        return process.wait(timeout=LONGEST_S), b"".join(chunks).decode().replace("\r\n", "\n")
+        drawn = program.read_terminal(process, master, slave)
+        return process.wait(timeout=LONGEST_S), drawn.decode().replace("\r\n", "\n")
 
     def test_terminal(self):
         arguments = ["simulate", GRAPH, "-m", "h200x4", "-p", "spread"]
