@@ -178,6 +178,14 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
     return stw_budget_share(&budget, (stw_moment){.s = stw_runner_now_s(r)}, METHOD_SHARE, STW_SHARE_UP);
 }
 
+static bool may_place(const stw_runner *r);
+
+/* Memory is scarce: the default does not fit. Then orders are for repairs to decide as well, unless a rule was asked for. */
+static int32_t rule_for(const stw_runner *r, const stw_result *result) {
+    const bool scarce = result->entry[0]->score.reason == STW_INVALID_MEMORY && may_place(r);
+    return scarce && (r->settings.tasks & STW_TASK_SCHEDULE) ? r->settings.rule : stw_runner_rule(r);
+}
+
 static bool may_place(const stw_runner *r) {
     return (r->settings.tasks & STW_TASK_PLACEMENT) != 0 && r->simulator->machine->device_count > 1;
 }
@@ -187,12 +195,13 @@ static bool may_lean(const stw_runner *r) { return (r->settings.tasks & STW_TASK
 
 /* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; until policies
  * and searches begin, or without an eye on the clock. */
-static stw_budget slice_for_any(const stw_runner *r, bool timed) {
-    enum { ENOUGH = 32 }; /* evaluations */
+static stw_budget slice_for_any(const stw_runner *r, const stw_method *method, bool timed) {
+    const int64_t ENOUGH = method == &stw_method_pack ? 600 : 32; /* evaluations */
     stw_budget budget = slice_for(r, false);
     if (budget.until_s > 0.0 || budget.evaluations < ENOUGH) budget.evaluations = ENOUGH;
-    budget.until_s = timed ? stw_runner_share(r, POLICY_SHARE).until_s : 0.0;
-    budget.last_s = 0.0;
+    const double until_s = timed ? stw_runner_share(r, POLICY_SHARE).until_s : 0.0;
+    budget.last_s = method == &stw_method_pack ? until_s : 0.0; /* once it has a plan, it leaves time to others */
+    if (method != &stw_method_pack || !timed) budget.until_s = until_s;
     budget.gives_up = false;
     return budget;
 }
@@ -208,16 +217,16 @@ static const stw_method *first_method(const stw_runner *r) {
 /* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
  * time is no object. */
 static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
-    enum { COUNT = 5 };
-    static const stw_method *const good[COUNT] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
+    enum { COUNT = 6 };
+    static const stw_method *const good[COUNT] = {&stw_method_pack, &stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
                                                   &stw_method_topo};
-    static const stw_method *const quick[COUNT] = {&stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft,
+    static const stw_method *const quick[COUNT] = {&stw_method_pack, &stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft,
                                                    &stw_method_etf};
     const stw_method *const *methods = first_method(r) == stw_method_for(r->settings.objective) ? good : quick;
     const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
     for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
         if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
-        TRY(stw_runner_run(r, methods[k % COUNT], stw_runner_rule(r), slice_for_any(r, k < COUNT), true, result, error));
+        TRY(stw_runner_run(r, methods[k % COUNT], rule_for(r, result), slice_for_any(r, methods[k % COUNT], k < COUNT), true, result, error));
     }
     return STW_OK;
 }
@@ -332,7 +341,7 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
         if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         if (!may_build(r, method, POLICY_SHARE)) continue; /* policies and searches must begin */
         const stw_budget slice = slice_for(r, (method->traits & STW_METHOD_STEERS) != 0);
-        TRY(stw_runner_run(r, method, stw_runner_rule(r), slice, true, result, error));
+        TRY(stw_runner_run(r, method, rule_for(r, result), slice, true, result, error));
         if (is_default) name_last(result, "single-by-rule");
     }
     return STW_OK;

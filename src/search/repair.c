@@ -1,73 +1,8 @@
 #include <string.h>
 
-#include "base/union_find.h"
 #include "plan/plan.h"
 #include "search/lean_order.h"
 #include "search/repair.h"
-
-/* ---- what may move, and what it weighs ---- */
-
-/* Units by weights: all that reads or writes one parameter or buffer, so that a move leaves no copy of it behind, and what sums
- * up its gradient, which is as large. The layers of a recurrent net are such units; they are not convex, which does not matter to
- * a repair. */
-
-/* Joins atoms that share a parameter or buffer. */
-static void join_readers(const stw_graph *graph, const stw_units *atoms, int32_t *leader) {
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_resident(graph->kind[i])) continue;
-        for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
-            stw_sets_join(leader, atoms->of[i], atoms->of[graph->reader[k].node]);
-        }
-    }
-}
-
-/* Joins each update with the ops before it whose outputs are as large as the parameter. visited, stack: (N). */
-static void join_gradients(const stw_graph *graph, const stw_units *atoms, int32_t *leader, bool *visited, int32_t *stack) {
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->updates[i] < 0) continue;
-        const int64_t bytes = graph->bytes[graph->updates[i]];
-        int32_t depth = 0;
-        stack[depth++] = i;
-        while (depth > 0) {
-            const int32_t op = stack[--depth];
-            for (int64_t k = graph->read_start[op]; k < graph->read_start[op + 1]; k++) {
-                const int32_t before = graph->read[k].node;
-                if (graph->kind[before] != STW_NODE_OP || graph->bytes[before] != bytes) continue;
-                stw_sets_join(leader, atoms->of[i], atoms->of[before]);
-                if (!visited[before]) stack[depth++] = before;
-                visited[before] = true;
-            }
-        }
-    }
-}
-
-/* Units of everything that reads or writes the same parameter. Made of the atoms. */
-static stw_status weight_units(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out,
-                               stw_error *error) {
-    int32_t *leader, *number, *stack;
-    bool *visited;
-    *out = (stw_units){0};
-    STW_TRY_NEW(arena, leader, atoms->count, error);
-    STW_TRY_NEW(arena, number, atoms->count, error);
-    STW_TRY_NEW(arena, stack, graph->N, error);
-    STW_TRY_NEW(arena, visited, graph->N, error);
-    STW_TRY_NEW(arena, out->of, graph->N, error);
-    STW_TRY_NEW(arena, out->start, (int64_t)atoms->count + 2, error);
-    STW_TRY_NEW(arena, out->member, atoms->start[atoms->count], error);
-    stw_sets_begin(leader, atoms->count);
-    join_readers(graph, atoms, leader);
-    join_gradients(graph, atoms, leader, visited, stack);
-    for (int32_t u = 0; u < atoms->count; u++)
-        number[u] = stw_sets_find(leader, u) == u ? out->count++ : number[stw_sets_find(leader, u)];
-    for (int32_t i = 0; i < graph->N; i++) out->of[i] = atoms->of[i] < 0 ? -1 : number[atoms->of[i]];
-    for (int32_t k = 0; k < atoms->start[atoms->count]; k++) out->start[out->of[atoms->member[k]] + 2]++;
-    for (int32_t u = 0; u < out->count; u++) out->start[u + 2] += out->start[u + 1];
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] == STW_NODE_VIEW || out->of[i] < 0) continue;
-        out->member[out->start[out->of[i] + 1]++] = i;
-    }
-    return STW_OK;
-}
 
 /* ---- repair ---- */
 
@@ -90,8 +25,7 @@ typedef struct {
     int32_t worker;
     int32_t rule; /* for every new placement; -1: priorities stay as they are */
     stw_arena arena;
-    stw_units units[6]; /* of several sizes */
-    int32_t units_count;
+    stw_repair_units units;
     int32_t units_first, units_past; /* those that are in use */
     double *first_priority;          /* (N) of the plan that came in */
     /* The best of a step. */
@@ -229,7 +163,7 @@ static stw_status help_device(repair *r, int32_t from, double share, int32_t ove
     for (int32_t k = 0; k < targets * kinds; k++) {
         const bool mended = r->found && (r->best.reason == STW_VALID || r->best.lacks <= enough);
         if ((mended && (k >= kinds || over_count > MANY_OVER)) || stw_search_is_over(r->search)) break;
-        TRY(try_move(r, &peak, &r->units[r->units_first + k % kinds], target[k / kinds], share, error));
+        TRY(try_move(r, &peak, &r->units.kind[r->units_first + k % kinds], target[k / kinds], share, error));
     }
     r->arena = mark;
     return end_step(r, error);
@@ -261,16 +195,6 @@ static stw_status step(repair *r, bool *helped, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status list_units(repair *r, stw_error *error) {
-    const stw_simulator *s = r->search->simulator;
-    const int32_t finest = s->graph->op_count > 2 * 2048 ? 2048 : s->graph->op_count / 2;
-    const int32_t wanted[] = {finest, finest / 4, finest / 16, finest / 64};
-    stw_unit_levels levels = {0};
-    TRY(stw_units_build(s->graph, s->costs->least_us, wanted, finest < 64 ? 2 : 4, &r->arena, &levels, error));
-    for (int32_t k = 0; k < levels.count; k++) r->units[r->units_count++] = levels.level[levels.count - 1 - k];
-    return weight_units(s->graph, &levels.level[0], &r->arena, &r->units[r->units_count++], error);
-}
-
 /* Steps until the plan is valid, nothing helps, or it would take too long. */
 static stw_status descend(repair *r, stw_error *error) {
     const int64_t until = (int64_t)atomic_load(&r->search->evaluations) + MAX_EVALUATIONS;
@@ -286,8 +210,7 @@ static stw_status descend(repair *r, stw_error *error) {
 /* A descent with all units; where it ends too early, from the start again with the coarse ones alone, then with the weights and
  * the atoms alone. Keeps the best. */
 static stw_status move_units(repair *r, stw_error *error) {
-    TRY(list_units(r, error));
-    const int32_t all = r->units_count;
+    const int32_t all = r->units.count;
     const struct { int32_t first, past; } choice[] = {{0, all}, {0, all > 3 ? 2 : 1}, {all - 2, all}};
     int32_t *start_device, *best_device;
     double *start_priority, *best_priority;
@@ -314,6 +237,24 @@ static stw_status move_units(repair *r, stw_error *error) {
     set_plan(r, best_device, best_priority);
     r->score = best;
     return STW_OK;
+}
+
+/* Packing first, which sees all devices at all moments at once; where that is not enough, unit by unit from what was there. */
+static stw_status move_anything(repair *r, stw_error *error) {
+    const stw_simulator *s = r->search->simulator;
+    TRY(stw_repair_units_list(s->graph, s->costs->least_us, &r->arena, &r->units, error));
+    TRY(stw_repair_pack(r->search, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
+    if (r->score.reason != STW_INVALID_MEMORY || stw_search_is_over(r->search)) return STW_OK;
+    stw_plan_remove_orders(r->plan);
+    TRY(stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error));
+    return move_units(r, error);
+}
+
+static bool has_orders(const stw_plan *plan) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) {
+        if (plan->order[d] != NULL) return true;
+    }
+    return false;
 }
 
 /* ---- the whole ---- */
@@ -361,8 +302,9 @@ static stw_status run(repair *r, stw_error *error) {
         TRY(try_rules(r, &(stw_rule){STW_RULE_DEPTH_FIRST}, 1, error));
         if (r->score.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search)) TRY(try_lean(r, error));
     }
-    if (r->score.reason == STW_INVALID_MEMORY && (r->search->tasks & STW_TASK_PLACEMENT)) TRY(move_units(r, error));
+    if (r->score.reason == STW_INVALID_MEMORY && (r->search->tasks & STW_TASK_PLACEMENT)) TRY(move_anything(r, error));
     if (r->score.reason != STW_VALID || !may_schedule(r) || stw_search_is_over(r->search)) return STW_OK;
+    if (has_orders(r->plan)) return STW_OK; /* it is valid because of them */
     begin_step(r);
     memcpy(r->plan->priority, r->first_priority, bytes_of(r, sizeof *r->first_priority));
     TRY(try_plan(r, error));
@@ -372,9 +314,7 @@ static stw_status run(repair *r, stw_error *error) {
 
 stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error) {
     if (score->reason != STW_INVALID_MEMORY || stw_search_is_over(search)) return STW_OK;
-    bool ordered = false;
-    for (int32_t d = 0; d < plan->machine->device_count; d++) ordered |= plan->order[d] != NULL;
-    if (ordered && !(search->tasks & STW_TASK_SCHEDULE)) return STW_OK; /* what moves would break the order */
+    if (has_orders(plan) && !(search->tasks & STW_TASK_SCHEDULE)) return STW_OK; /* what moves would break the order */
     repair r = {.search = search, .worker = worker, .rule = search->rule, .arena = search->scratch[worker]};
     TRY(stw_plan_create(plan->graph, plan->machine, &r.plan, error));
     stw_status status = stw_plan_assign(r.plan, plan, error);

@@ -1,4 +1,5 @@
-/* Memory repair, inside: what fills a device at its peak and which units to move (repair_move.c); repair.c tries. */
+/* Memory repair, inside: units that move (repair_units.c), all of them at once by a model of the run (repair_pack.c on pack.h),
+ * what fills a device at its peak and which units to move one after the other (repair_move.c); repair.c tries. */
 #ifndef STW_SEARCH_REPAIR_H
 #define STW_SEARCH_REPAIR_H
 
@@ -34,5 +35,26 @@ typedef struct stw_repair_move {
 /* Chooses units by bytes freed over time added, and gives their nodes in `device` (N) to the target. Returns in `moved` how many
  * units; 0 if none would free anything. */
 stw_status stw_move_choose(const stw_repair_move *move, int32_t *device, int32_t *moved, stw_arena scratch, stw_error *error);
+
+/* What moves as one: convex units from coarse to fine, the last of them the atoms; then units by weights. */
+typedef struct stw_repair_units {
+    stw_units kind[6];
+    int32_t count;
+} stw_repair_units;
+
+/* us: (N) time of each op. */
+stw_status stw_repair_units_list(const stw_graph *graph, const double *us, stw_arena *arena, stw_repair_units *out,
+                                 stw_error *error);
+
+typedef enum stw_pack_begin {
+    STW_PACK_REPAIR, /* with the devices that the plan has */
+    STW_PACK_STAGES  /* with stages of equal memory, whatever it has */
+} stw_pack_begin;
+
+/* Rounds of a simulation and a packing by what it was like, until the plan is valid or rounds gain nothing. The plan has no groups
+ * and lacks memory, and its run is in the workspace. `*score` is the plan's on entry and on return; strict orders may have been
+ * added where the schedule is to be decided and no rule was asked for. */
+stw_status stw_repair_pack(stw_search *search, const stw_repair_units *units, stw_pack_begin begin, stw_plan *plan,
+                           stw_score *score, int32_t worker, stw_arena scratch, stw_error *error);
 
 #endif

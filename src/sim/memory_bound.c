@@ -298,6 +298,15 @@ static stw_status largest_of_all(const problem *p, stw_arena scratch, int64_t *o
     return raise_by_cuts(p, rank, count, scratch, out, error);
 }
 
+stw_status stw_bound_largest_task(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
+                                  stw_error *error) {
+    problem p = {.graph = simulator->graph, .s = {.T = tasks->T, .tasks = tasks}};
+    *out = 0;
+    STW_TRY_NEW(&scratch, p.lasts, tasks->T, error);
+    find_lasting(&p, simulator->machine->cost_class_count);
+    return largest_task(&p, scratch, out, error);
+}
+
 stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
                           stw_error *error) {
     problem p = {.graph = simulator->graph, .D = simulator->machine->device_count};
