@@ -180,10 +180,17 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
 
 static bool may_place(const stw_runner *r);
 
-/* Memory is scarce: the default does not fit. Then orders are for repairs to decide as well, unless a rule was asked for. */
+/* Memory is scarce: nothing fits on one device. */
+static bool is_scarce(const stw_runner *r, const stw_result *result) {
+    for (int32_t k = 0; k < result->count && k < 2; k++) { /* the default, and that without groups */
+        if (result->entry[k]->ran == stw_method_single.name && result->entry[k]->score.reason != STW_INVALID_MEMORY) return false;
+    }
+    return may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
+}
+
+/* Then orders are for repairs to decide as well, unless a rule was asked for. */
 static int32_t rule_for(const stw_runner *r, const stw_result *result) {
-    const bool scarce = result->entry[0]->score.reason == STW_INVALID_MEMORY && may_place(r);
-    return scarce && (r->settings.tasks & STW_TASK_SCHEDULE) ? r->settings.rule : stw_runner_rule(r);
+    return is_scarce(r, result) && (r->settings.tasks & STW_TASK_SCHEDULE) ? r->settings.rule : stw_runner_rule(r);
 }
 
 static bool may_place(const stw_runner *r) {
@@ -329,18 +336,34 @@ static bool has_run(const stw_result *result, const stw_method *method) {
     return false;
 }
 
+/* Where memory is scarce, repairs take most of the time: they are for the methods whose plans are good and send little. */
+static bool is_worth_repairing(const stw_method *method) {
+    return method == &stw_method_expert || method == &stw_method_metis || method == &stw_method_heft;
+}
+
+/* Half of what is left until searches begin. */
+static stw_budget slice_for_repair(const stw_runner *r) {
+    const stw_budget budget = stw_runner_share(r, POLICY_SHARE);
+    const stw_moment now = {.s = stw_runner_now_s(r)};
+    stw_budget slice = stw_budget_share(&budget, now, 0.5, STW_SHARE_UP);
+    slice.gives_up = budget.until_s > 0.0;
+    return slice;
+}
+
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
+    const bool scarce = is_scarce(r, result);
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
+        if (scarce && result->best >= 0 && !is_worth_repairing(method)) continue;
         const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
         if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
         if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
         if (orders && !may_lean(r)) continue;
         const bool again = is_default || (orders && may_place(r)); /* a rule, placements */
         if (!again && has_run(result, method)) continue;
-        if (is_spent(r, CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
+        if (is_spent(r, scarce ? POLICY_SHARE : CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
         if (!may_build(r, method, POLICY_SHARE)) continue; /* policies and searches must begin */
-        const stw_budget slice = slice_for(r, (method->traits & STW_METHOD_STEERS) != 0);
+        const stw_budget slice = scarce ? slice_for_repair(r) : slice_for(r, (method->traits & STW_METHOD_STEERS) != 0);
         TRY(stw_runner_run(r, method, rule_for(r, result), slice, true, result, error));
         if (is_default) name_last(result, "single-by-rule");
     }
@@ -455,7 +478,8 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     TRY(find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;
     const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
-    if (!result->optimal && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
+    const bool rare = is_scarce(r, result) && !wish->trains; /* plans of the policy would seldom be valid */
+    if (!result->optimal && !rare && (wish->trains || !wish->no_policy)) TRY(run_kind(r, result, policy, POLICY_SHARE, error));
     if (!result->optimal) TRY(search_on(r, result, error));
     if (meets_bound(r, result)) result->optimal = true;
     if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, 1.0, result, error));

@@ -6,6 +6,7 @@
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "search/fusing.h"
+#include "sim/bounds.h"
 
 /* ---- the table ---- */
 
@@ -194,8 +195,21 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
 /* Searches, `go-one` and `exact` decide about groups, `windows` keeps those of its initial plan; where a rule is fixed only
  * searches look after it. */
 static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
-    if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
+    if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT || method == &stw_method_pack) return true;
     return fusing->rule < 0 && (method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_REFINER);
+}
+
+/* What each group reads and writes fits on some device: else no placement of them is valid. */
+static bool groups_fit(const stw_search *search, const stw_fusing *fusing) {
+    const stw_machine *machine = search->simulator->machine;
+    int64_t needed = 0;
+    if (stw_bound_largest_task(fusing->fused->simulator, &fusing->fused->simulator->unfused, search->scratch[0], &needed, NULL) !=
+        STW_OK)
+        return true; /* the method will tell */
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        if (needed <= machine->device[d].memory_bytes) return true;
+    }
+    return false;
 }
 
 /* ---- first the groups as they are, then the groups too ---- */
@@ -207,7 +221,7 @@ static bool begins_on_groups(const stw_method *method, const stw_search *search)
     const bool learns = method->kind == STW_METHOD_LEARNER;
     if (search->fusing == NULL || search->fusing->fused == NULL || (learns && search->fusing->rule >= 0)) return false;
     if (search->objective == STW_OBJECTIVE_MEMORY || !(search->tasks & STW_TASK_PLACEMENT)) return false;
-    if (!(learns || method->kind == STW_METHOD_SEARCH)) return false;
+    if (!(learns || method->kind == STW_METHOD_SEARCH) || !groups_fit(search, search->fusing)) return false;
     return !learns || search->policy == NULL || search->policy->file == NULL;
 }
 
@@ -267,7 +281,8 @@ static const stw_fusing *places_groups_of(const stw_method *method, const stw_se
     if (!(search->tasks & STW_TASK_PLACEMENT)) return NULL;
     if (fusing == NULL) return search->given_groups != NULL && search->given_groups->fused != NULL ? search->given_groups : NULL;
     if (search->objective == STW_OBJECTIVE_MEMORY && fusing->rule < 0) return NULL; /* a group holds all that it reads at once */
-    return fusing->fused != NULL && !decides_groups(method, fusing) ? fusing : NULL;
+    if (fusing->fused == NULL || decides_groups(method, fusing)) return NULL;
+    return fusing->rule >= 0 || groups_fit(search, fusing) ? fusing : NULL;
 }
 
 /* Groups may lack memory where ops do not: then these are placed, and nothing is fused. */

@@ -156,7 +156,8 @@ static void touch_values_of(stw_pack *p, int32_t node, int32_t *count) {
 
 static double task_us(const stw_pack *p, int32_t node, int32_t device) {
     const int32_t task = p->tasks->task_of[node];
-    return task < 0 ? 0.0 : (double)p->tasks->duration_ps[p->machine->device[device].cost_class][task] / 1e6;
+    if (task < 0 || p->tasks->task_node[task] != node) return 0.0; /* a group counts with its first */
+    return (double)p->tasks->duration_ps[p->machine->device[device].cost_class][task] / 1e6;
 }
 
 void stw_pack_move(stw_pack *p, const int32_t *node, int32_t count, int32_t target) {
@@ -165,8 +166,11 @@ void stw_pack_move(stw_pack *p, const int32_t *node, int32_t count, int32_t targ
     for (int32_t k = 0; k < count; k++) touch_values_of(p, node[k], &touched);
     for (int32_t k = 0; k < touched; k++) change(p, p->touched[k], -1);
     for (int32_t k = 0; k < count; k++) {
-        p->busy_us[p->device[node[k]]] -= task_us(p, node[k], p->device[node[k]]);
+        const int32_t from = p->device[node[k]];
+        p->busy_us[from] -= task_us(p, node[k], from);
         p->busy_us[target] += task_us(p, node[k], target);
+        if (from != p->began[node[k]]) p->away_us -= task_us(p, node[k], from);
+        if (target != p->began[node[k]]) p->away_us += task_us(p, node[k], target);
         p->device[node[k]] = target;
     }
     for (int32_t k = 0; k < touched; k++) change(p, p->touched[k], 1);
@@ -243,11 +247,13 @@ stw_status stw_pack_open(const stw_costs *costs, const stw_machine *machine, con
     STW_TRY_NEW(arena, out->touched, tasks->V, error);
     STW_TRY_NEW(arena, out->value_of, N, error);
     STW_TRY_NEW(arena, out->device, N, error);
+    STW_TRY_NEW(arena, out->began, N, error);
     TRY(find_moments(out, timeline, *arena, error));
     for (out->leaves = 2; out->leaves < out->moments; out->leaves *= 2) {
     }
     STW_TRY_NEW(arena, out->tree, (int64_t)out->D * 2 * out->leaves, error);
     memcpy(out->device, device, (size_t)N * sizeof *device);
+    memcpy(out->began, device, (size_t)N * sizeof *device);
     for (int32_t i = 0; i < N; i++) out->value_of[i] = -1;
     for (int32_t v = 0; v < tasks->V; v++) out->value_of[tasks->value_node[v]] = v;
     for (int32_t t = 0; t < tasks->T; t++) {

@@ -35,16 +35,18 @@ typedef struct stw_pack {
     int64_t limit[STW_MAX_DEVICES];
     double busy_us[STW_MAX_DEVICES];
     double sent_us;             /* of all transfers */
+    int32_t *began;             /* (N) the devices at the beginning */
+    double away_us;             /* of the tasks that are elsewhere now */
     double step_us;             /* of the run */
     int64_t work;               /* values that were looked at so far, and their readers */
     int32_t *stamp, stamps;     /* (V) scratch of a move */
     int32_t *touched;           /* (V) */
 } stw_pack;
 
-/* Of the run that the timeline tells of, which has no groups, with these devices (N). */
+/* Of the run that the timeline tells of, with these devices (N). */
 stw_status stw_pack_open(const stw_costs *costs, const stw_machine *machine, const stw_timeline *timeline, const int32_t *device,
                          stw_arena *arena, stw_pack *out, stw_error *error);
-/* All these nodes (ops, parameters, buffers) to one device. */
+/* All these nodes (ops, parameters, buffers) to one device. Groups must move as a whole, with what they recompute. */
 void stw_pack_move(stw_pack *pack, const int32_t *node, int32_t count, int32_t target);
 static inline int64_t stw_pack_peak(const stw_pack *pack, int32_t device) {
     return pack->tree[(int64_t)device * 2 * pack->leaves + 1].most;
@@ -66,6 +68,8 @@ typedef struct stw_pack_plan { /* how a search goes */
     const stw_units *units;    /* (kinds) what moves as one */
     int32_t kinds;
     int64_t work; /* about so much, in the unit of stw_pack.work */
+    double hot;   /* how much worse a move may be at first: about so many steps */
+    double away;  /* what a task costs that is not where it began, in its own times */
     stw_rng rng;
     const stw_stop *stop; /* or NULL */
 } stw_pack_plan;

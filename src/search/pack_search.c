@@ -167,7 +167,7 @@ stw_status stw_pack_stages(stw_pack *p, const stw_units *atoms, stw_arena scratc
 /* ---- moves ---- */
 
 static const double PER_EXCESS = 20.0;         /* what bytes above the limits count, as a share of a device, against steps */
-static const double HOT = 0.02, COLD = 0.0002; /* in the same unit */
+static const double COLD = 0.0002;             /* how much worse a move may be at the end, in steps */
 enum { LOOK_EVERY = 48 };                      /* moves for one look at a peak */
 
 typedef struct {
@@ -187,17 +187,19 @@ typedef struct {
 } mover;
 
 /* Steps that transfers and uneven work cost, roughly. */
-static double cost_of(const stw_pack *p) {
+static double cost_of(const mover *m) {
+    const stw_pack *p = m->p;
     double sum = 0.0, squares = 0.0;
     for (int32_t d = 0; d < p->D; d++) {
         sum += p->busy_us[d];
         squares += p->busy_us[d] * p->busy_us[d];
     }
-    return (0.5 * p->sent_us + (sum > 0.0 ? squares / sum : 0.0)) / (p->step_us + 1e-9);
+    const double uneven_us = sum > 0.0 ? squares / sum : 0.0;
+    return (0.5 * p->sent_us + uneven_us + m->plan->away * p->away_us) / (p->step_us + 1e-9);
 }
 
 static double energy_of(const mover *m) {
-    return PER_EXCESS * (double)stw_pack_excess(m->p) / m->mean_limit + cost_of(m->p);
+    return PER_EXCESS * (double)stw_pack_excess(m->p) / m->mean_limit + cost_of(m);
 }
 
 /* The device that lacks most; where none does, any. */
@@ -274,7 +276,7 @@ static int32_t choose_target(mover *m, int32_t node) {
 
 static void keep_best(mover *m) {
     const int64_t excess = stw_pack_excess(m->p);
-    const double cost = cost_of(m->p);
+    const double cost = cost_of(m);
     if (excess > m->best_excess || (excess == m->best_excess && cost >= m->best_cost)) return;
     m->best_excess = excess;
     m->best_cost = cost;
@@ -327,7 +329,7 @@ stw_status stw_pack_search(stw_pack *p, const stw_pack_plan *plan, stw_arena scr
             p->work += p->tasks->V;
             continue;
         }
-        const double heat = HOT * pow(COLD / HOT, (double)(p->work - begin) / (double)plan->work);
+        const double heat = plan->hot * pow(COLD / plan->hot, (double)(p->work - begin) / (double)plan->work);
         for (int k = 0; k < LOOK_EVERY; k++) try_move(&m, heat);
     }
     restore(&m);

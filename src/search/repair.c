@@ -242,8 +242,13 @@ static stw_status move_units(repair *r, stw_error *error) {
 /* Packing first, which sees all devices at all moments at once; where that is not enough, unit by unit from what was there. */
 static stw_status move_anything(repair *r, stw_error *error) {
     const stw_simulator *s = r->search->simulator;
-    TRY(stw_repair_units_list(s->graph, s->costs->least_us, &r->arena, &r->units, error));
-    TRY(stw_repair_pack(r->search, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
+    stw_tasks room;
+    const stw_tasks *tasks;
+    stw_str illegal;
+    TRY(stw_simulator_tasks(s, r->plan, &r->arena, &room, &tasks, &illegal, error));
+    if (illegal.length > 0) return STW_OK;
+    TRY(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &r->arena, &r->units, error));
+    TRY(stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
     if (r->score.reason != STW_INVALID_MEMORY || stw_search_is_over(r->search)) return STW_OK;
     stw_plan_remove_orders(r->plan);
     TRY(stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error));

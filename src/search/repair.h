@@ -42,19 +42,19 @@ typedef struct stw_repair_units {
     int32_t count;
 } stw_repair_units;
 
-/* us: (N) time of each op. */
-stw_status stw_repair_units_list(const stw_graph *graph, const double *us, stw_arena *arena, stw_repair_units *out,
-                                 stw_error *error);
+/* us: (N) time of each op. tasks: of the plan; groups move as a whole. */
+stw_status stw_repair_units_list(const stw_graph *graph, const double *us, const stw_tasks *tasks, stw_arena *arena,
+                                 stw_repair_units *out, stw_error *error);
 
 typedef enum stw_pack_begin {
     STW_PACK_REPAIR, /* with the devices that the plan has */
     STW_PACK_STAGES  /* with stages of equal memory, whatever it has */
 } stw_pack_begin;
 
-/* Rounds of a simulation and a packing by what it was like, until the plan is valid or rounds gain nothing. The plan has no groups
- * and lacks memory, and its run is in the workspace. `*score` is the plan's on entry and on return; strict orders may have been
+/* Rounds of a simulation and a packing by what it was like, until the plan is valid or rounds gain nothing. The plan lacks memory,
+ * its tasks (with its groups, which stay) are `tasks`, and its run is in the workspace. `*score` is the plan's on entry and on return; strict orders may have been
  * added where the schedule is to be decided and no rule was asked for. */
-stw_status stw_repair_pack(stw_search *search, const stw_repair_units *units, stw_pack_begin begin, stw_plan *plan,
-                           stw_score *score, int32_t worker, stw_arena scratch, stw_error *error);
+stw_status stw_repair_pack(stw_search *search, const stw_tasks *tasks, const stw_repair_units *units, stw_pack_begin begin,
+                           stw_plan *plan, stw_score *score, int32_t worker, stw_arena scratch, stw_error *error);
 
 #endif

@@ -19,10 +19,13 @@ enum {
     WORK_OF_EVALUATION = 12, /* that counts as one evaluation, per task */
 };
 
+static const double HOPELESS = 0.02; /* of all memory: what a packing exceeds it by, if another round is not worth it */
+static const double HOT = 0.02, AWAY = 0.0;
 static const double LITTLE = 0.05; /* of all memory, that a plan may lack to be worth packing again */
 
 typedef struct {
     stw_search *search;
+    const stw_tasks *tasks; /* of the plan, whatever its devices */
     const stw_repair_units *units;
     stw_plan *plan, *best; /* the one that is worked on; of the caller */
     stw_score score, best_score;
@@ -35,6 +38,7 @@ typedef struct {
     int32_t *run;        /* (T) the order that is tried: between the two */
     int32_t *fits;       /* (N) devices that were valid, once some were */
     bool found;
+    double hot, away; /* of packings */
     double memory; /* bytes of all devices */
 } packing;
 
@@ -70,7 +74,7 @@ static void read_run(const packing *k, double *out) {
 /* When tasks begin in the leanest order, one after the other. */
 static stw_status find_lean(const packing *k, stw_arena scratch, stw_error *error) {
     const stw_simulator *s = k->search->simulator;
-    const stw_tasks *tasks = &s->unfused;
+    const stw_tasks *tasks = k->tasks;
     stw_sequences sequences;
     stw_lean_order order;
     double sum = 0.0;
@@ -78,7 +82,7 @@ static stw_status find_lean(const packing *k, stw_arena scratch, stw_error *erro
     TRY(stw_lean_find(&sequences, s->machine->cost_class_count, NULL, k->search, &scratch, &order, error));
     for (int32_t n = 0; n < tasks->T; n++) {
         k->lean[order.task[n]] = sum;
-        sum += s->costs->least_us[tasks->task_node[order.task[n]]];
+        sum += (double)tasks->duration_ps[0][order.task[n]] / 1e6;
     }
     for (int32_t t = 0; t < tasks->T && sum > 0.0; t++) k->lean[t] /= sum;
     return STW_OK;
@@ -86,7 +90,7 @@ static stw_status find_lean(const packing *k, stw_arena scratch, stw_error *erro
 
 /* An order between the two: the mean of both times, weighted. What comes first in both comes first in it. */
 static stw_status blend_orders(const packing *k, double leanness, stw_arena scratch, stw_error *error) {
-    const stw_tasks *tasks = &k->search->simulator->unfused;
+    const stw_tasks *tasks = k->tasks;
     started *all;
     STW_TRY_NEW(&scratch, all, tasks->T, error);
     for (int32_t n = 0; n < tasks->T; n++) {
@@ -100,7 +104,7 @@ static stw_status blend_orders(const packing *k, double leanness, stw_arena scra
 
 /* Priorities that say the same as the order of a run. */
 static void prioritise(packing *k) {
-    const stw_tasks *tasks = &k->search->simulator->unfused;
+    const stw_tasks *tasks = k->tasks;
     const stw_lean_order order = {.task = k->run};
     stw_plan_remove_orders(k->plan);
     stw_lean_apply(tasks, &order, k->plan);
@@ -108,7 +112,7 @@ static void prioritise(packing *k) {
 
 /* Devices run exactly as they ran, and wait where they must. */
 static stw_status order_strictly(packing *k, stw_arena scratch, stw_error *error) {
-    const stw_tasks *tasks = &k->search->simulator->unfused;
+    const stw_tasks *tasks = k->tasks;
     int32_t *mine;
     STW_TRY_NEW(&scratch, mine, tasks->T, error);
     for (int32_t d = 0; d < k->plan->machine->device_count; d++) {
@@ -150,6 +154,8 @@ static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error
     const stw_pack_plan plan = {.units = k->units->kind,
                                 .kinds = k->units->count,
                                 .work = WORK,
+                                .hot = k->hot,
+                                .away = stages ? 0.0 : k->away,
                                 .rng = stw_rng_split(&mine, (uint64_t)k->packings++),
                                 .stop = &stop};
     stw_pack pack;
@@ -157,7 +163,7 @@ static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error
     set_limits(k, &pack);
     if (stages) TRY(stw_pack_stages(&pack, &k->units->kind[k->units->count - 2], scratch, error));
     SHOW("begin"); TRY(stw_pack_search(&pack, &plan, scratch, error));
-    SHOW("end"); atomic_fetch_add(&k->search->evaluations, pack.work / ((int64_t)WORK_OF_EVALUATION * (s->unfused.T + 1)));
+    SHOW("end"); atomic_fetch_add(&k->search->evaluations, pack.work / ((int64_t)WORK_OF_EVALUATION * (k->tasks->T + 1)));
     k->excess = stw_pack_excess(&pack);
     memcpy(k->plan->device, pack.device, (size_t)s->graph->N * sizeof *pack.device);
     stw_plan_join(s, k->plan);
@@ -202,7 +208,7 @@ static stw_status run_rounds(packing *k, int32_t rounds, bool stages, bool *fits
         TRY(pack_run(k, stages && round == 0, k->arena, error));
         vain = k->excess > 0 && k->excess >= least ? vain + 1 : 0;
         if (k->excess < least) least = k->excess;
-        if (vain == 2) break;
+        if (vain == 2 || (rounds < LAST_ROUNDS && (double)k->excess > HOPELESS * k->memory)) break;
     }
     if (!*fits) return STW_OK;
     k->found = true;
@@ -249,7 +255,7 @@ static stw_status run(packing *k, stw_pack_begin begin, stw_error *error) {
 }
 
 static stw_status prepare(packing *k, stw_error *error) {
-    const int32_t T = k->search->simulator->unfused.T;
+    const int32_t T = k->tasks->T;
     STW_TRY_NEW(&k->arena, k->quick, T, error);
     STW_TRY_NEW(&k->arena, k->lean, T, error);
     STW_TRY_NEW(&k->arena, k->run, T, error);
@@ -257,21 +263,23 @@ static stw_status prepare(packing *k, stw_error *error) {
     return STW_OK;
 }
 
-stw_status stw_repair_pack(stw_search *search, const stw_repair_units *units, stw_pack_begin begin, stw_plan *plan,
-                           stw_score *score, int32_t worker, stw_arena scratch, stw_error *error) {
+stw_status stw_repair_pack(stw_search *search, const stw_tasks *tasks, const stw_repair_units *units, stw_pack_begin begin,
+                           stw_plan *plan, stw_score *score, int32_t worker, stw_arena scratch, stw_error *error) {
     packing k = {.search = search,
+                 .tasks = tasks,
                  .units = units,
                  .best = plan,
                  .best_score = *score,
                  .worker = worker,
-                 .arena = scratch};
+                 .arena = scratch,
+                 .hot = getenv("HOT")?atof(getenv("HOT")):HOT,
+                 .away = getenv("AWAY")?atof(getenv("AWAY")):AWAY};
     int64_t task_bytes = 0, most = 0;
-    TRY(stw_bound_largest_task(search->simulator, &search->simulator->unfused, scratch, &task_bytes, error));
+    TRY(stw_bound_largest_task(search->simulator, tasks, scratch, &task_bytes, error));
     for (int32_t d = 0; d < plan->machine->device_count; d++) {
         if (plan->machine->device[d].memory_bytes > most) most = plan->machine->device[d].memory_bytes;
     }
     if (task_bytes > most) return STW_OK; /* on no device */
-    if (search->workspace[worker]->timeline.tasks != &search->simulator->unfused) return STW_OK; /* groups would break */
     TRY(stw_plan_create(plan->graph, plan->machine, &k.plan, error));
     for (int32_t d = 0; d < plan->machine->device_count; d++) k.memory += (double)plan->machine->device[d].memory_bytes;
     stw_status status = stw_plan_assign(k.plan, plan, error);

@@ -36,26 +36,19 @@ static void join_gradients(const stw_graph *graph, const stw_units *atoms, int32
     }
 }
 
-/* Units of everything that reads or writes the same parameter. Made of the atoms. */
-static stw_status weight_units(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out,
+/* The units that come of joining others. leader: (from->count). */
+static stw_status number_units(const stw_graph *graph, const stw_units *from, int32_t *leader, stw_arena *arena, stw_units *out,
                                stw_error *error) {
-    int32_t *leader, *number, *stack;
-    bool *visited;
+    int32_t *number;
     *out = (stw_units){0};
-    STW_TRY_NEW(arena, leader, atoms->count, error);
-    STW_TRY_NEW(arena, number, atoms->count, error);
-    STW_TRY_NEW(arena, stack, graph->N, error);
-    STW_TRY_NEW(arena, visited, graph->N, error);
+    STW_TRY_NEW(arena, number, from->count, error);
     STW_TRY_NEW(arena, out->of, graph->N, error);
-    STW_TRY_NEW(arena, out->start, (int64_t)atoms->count + 2, error);
-    STW_TRY_NEW(arena, out->member, atoms->start[atoms->count], error);
-    stw_sets_begin(leader, atoms->count);
-    join_readers(graph, atoms, leader);
-    join_gradients(graph, atoms, leader, visited, stack);
-    for (int32_t u = 0; u < atoms->count; u++)
+    STW_TRY_NEW(arena, out->start, (int64_t)from->count + 2, error);
+    STW_TRY_NEW(arena, out->member, from->start[from->count], error);
+    for (int32_t u = 0; u < from->count; u++)
         number[u] = stw_sets_find(leader, u) == u ? out->count++ : number[stw_sets_find(leader, u)];
-    for (int32_t i = 0; i < graph->N; i++) out->of[i] = atoms->of[i] < 0 ? -1 : number[atoms->of[i]];
-    for (int32_t k = 0; k < atoms->start[atoms->count]; k++) out->start[out->of[atoms->member[k]] + 2]++;
+    for (int32_t i = 0; i < graph->N; i++) out->of[i] = from->of[i] < 0 ? -1 : number[from->of[i]];
+    for (int32_t k = 0; k < from->start[from->count]; k++) out->start[out->of[from->member[k]] + 2]++;
     for (int32_t u = 0; u < out->count; u++) out->start[u + 2] += out->start[u + 1];
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_VIEW || out->of[i] < 0) continue;
@@ -64,13 +57,51 @@ static stw_status weight_units(const stw_graph *graph, const stw_units *atoms, s
     return STW_OK;
 }
 
-stw_status stw_repair_units_list(const stw_graph *graph, const double *us, stw_arena *arena, stw_repair_units *out,
-                                 stw_error *error) {
+/* Units of everything that reads or writes the same parameter. */
+static stw_status weight_units(const stw_graph *graph, const stw_units *atoms, stw_arena *arena, stw_units *out,
+                               stw_error *error) {
+    int32_t *leader, *stack;
+    bool *visited;
+    STW_TRY_NEW(arena, leader, atoms->count, error);
+    STW_TRY_NEW(arena, stack, graph->N, error);
+    STW_TRY_NEW(arena, visited, graph->N, error);
+    stw_sets_begin(leader, atoms->count);
+    join_readers(graph, atoms, leader);
+    join_gradients(graph, atoms, leader, visited, stack);
+    return number_units(graph, atoms, leader, arena, out, error);
+}
+
+/* Units that hold whole groups: the members of each, and what is recomputed with all that reads it. */
+static stw_status join_groups(const stw_graph *graph, const stw_tasks *tasks, const stw_units *units, stw_arena *arena,
+                              stw_units *out, stw_error *error) {
+    int32_t *leader;
+    STW_TRY_NEW(arena, leader, units->count, error);
+    stw_sets_begin(leader, units->count);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        const int32_t task = tasks->task_of[i];
+        if (task >= 0) stw_sets_join(leader, units->of[i], units->of[tasks->task_node[task]]);
+        for (int64_t k = graph->reader_start[i]; task < 0 && k < graph->reader_start[i + 1]; k++) {
+            stw_sets_join(leader, units->of[i], units->of[graph->reader[k].node]);
+        }
+    }
+    return number_units(graph, units, leader, arena, out, error);
+}
+
+stw_status stw_repair_units_list(const stw_graph *graph, const double *us, const stw_tasks *tasks, stw_arena *arena,
+                                 stw_repair_units *out, stw_error *error) {
+    enum { FEW = 16 }; /* units of a kind that are too coarse to be of use */
     const int32_t finest = graph->op_count > 2 * 2048 ? 2048 : graph->op_count / 2;
     const int32_t wanted[] = {finest, finest / 4, finest / 16, finest / 64};
+    const bool grouped = tasks->T < graph->op_count;
     stw_unit_levels levels = {0};
     *out = (stw_repair_units){0};
     TRY(stw_units_build(graph, us, wanted, finest < 64 ? 2 : 4, arena, &levels, error));
-    for (int32_t k = 0; k < levels.count; k++) out->kind[out->count++] = levels.level[levels.count - 1 - k];
-    return weight_units(graph, &levels.level[0], arena, &out->kind[out->count++], error);
+    for (int32_t k = 0; k < levels.count; k++) {
+        stw_units *units = &levels.level[levels.count - 1 - k];
+        if (grouped) TRY(join_groups(graph, tasks, units, arena, units, error));
+        if (!grouped || units->count >= FEW || k == levels.count - 1) out->kind[out->count++] = *units;
+    }
+    const stw_units *atoms = &out->kind[out->count - 1];
+    return weight_units(graph, atoms, arena, &out->kind[out->count++], error);
 }

@@ -73,6 +73,19 @@ static stw_status turn_into_priorities(const stw_search *search, stw_chain *c, s
     return STW_OK;
 }
 
+/* Without its orders the plan does not fit: the chain keeps some, and leaves groups alone. */
+static stw_status keep_orders(const stw_annealing *a, stw_chain *c, stw_error *error) {
+    stw_search *search = a->search;
+    for (int32_t i = 0; i < c->plan->graph->N; i++) c->plan->group[i] = c->best->group[i];
+    for (int32_t i = 0; c->fusion != NULL && i < c->plan->graph->N; i++) {
+        c->fusion[i] = c->best_fusion[i] = -fabs(c->fusion[i]);
+    }
+    c->strict = true;
+    c->error = error;
+    TRY(stw_anneal_order(a, c, 0));
+    return stw_search_evaluate(search, c->plan, 0, &c->score, error);
+}
+
 /* Evaluates the start. The chain may go on with something else that says nearly the same; the plan as it was remains the best. */
 static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error) {
     stw_search *search = a->search;
@@ -85,14 +98,16 @@ static stw_status settle(const stw_annealing *a, stw_chain *c, stw_error *error)
         stw_anneal_regroup(a, c, 0);
         memcpy(c->best_fusion, c->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
     }
-    return ordered || c->fusion != NULL ? stw_search_evaluate(search, c->plan, 0, &c->score, error) : STW_OK;
+    if (ordered || c->fusion != NULL) TRY(stw_search_evaluate(search, c->plan, 0, &c->score, error));
+    if (!ordered || c->score.reason == STW_VALID || c->best_score.reason != STW_VALID) return STW_OK;
+    return keep_orders(a, c, error);
 }
 
 /* One chain begins with the groups of the rule, one with nothing fused: the start may have other groups. */
 static stw_status vary_groups(const stw_annealing *a, stw_chain *c, int32_t index, stw_error *error) {
     stw_search *search = a->search;
     const int32_t N = c->plan->graph->N;
-    if (!may_fuse(search) || index < 1 || index > 2) return STW_OK;
+    if (!may_fuse(search) || index < 1 || index > 2 || c->strict) return STW_OK;
     TRY(stw_fusion_begin(search->simulator, a->rule, NULL, c->fusion, search->scratch[0], error));
     for (int32_t i = 0; i < N && index == 2; i++) c->fusion[i] = -fabs(c->fusion[i]);
     stw_anneal_regroup(a, c, 0);
@@ -110,6 +125,7 @@ static stw_status begin_like(stw_chain *c, const stw_chain *like, stw_error *err
         memcpy(c->fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
         memcpy(c->best_fusion, like->fusion, (size_t)c->plan->graph->N * sizeof *c->fusion);
     }
+    c->strict = like->strict;
     c->score = like->score;
     c->best_score = like->best_score;
     return STW_OK;
@@ -183,6 +199,7 @@ static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     stw_search *search = a->search;
     const stw_workspace *workspace = search->workspace[worker];
     const int32_t T = search->simulator->unfused.T;
+    TRY(stw_anneal_order(a, c, worker)); /* of a change that was taken back the order is left */
     TRY(stw_search_evaluate(search, c->plan, worker, &c->score, c->error));
     c->since_look = 0;
     c->critical_count = 0;
@@ -212,6 +229,7 @@ static stw_status step(const stw_annealing *a, stw_chain *c, double heat, int32_
     bool changed = false;
     TRY(stw_anneal_change(a, c, worker, &changed));
     if (!changed) return STW_OK;
+    TRY(stw_anneal_order(a, c, worker));
     /* A step beyond the limit would be rejected: there is no need to see its end. */
     const bool limited = a->search->objective == STW_OBJECTIVE_TIME && c->score.reason == STW_VALID;
     TRY(stw_search_evaluate_within(a->search, c->plan, limited ? limit_of(c, heat) : 0.0, worker, &score, c->error));
@@ -273,7 +291,8 @@ static stw_status meet(annealing *a, stw_score *known, stw_error *error) {
         *known = best->best_score;
         stw_search_tell(search, best->best, known);
     }
-    if (stw_score_is_better(&best->best_score, &worst->score) && !has_order(best->best)) {
+    if (stw_score_is_better(&best->best_score, &worst->score) && (best->strict || !has_order(best->best))) {
+        worst->strict = best->strict;
         TRY(stw_plan_assign(worst->plan, best->best, error));
         if (worst->fusion != NULL) memcpy(worst->fusion, best->best_fusion, (size_t)best->plan->graph->N * sizeof(double));
         worst->score = best->best_score;
@@ -403,6 +422,9 @@ static stw_status anneal(annealing *a, const stw_starts *starts, stw_plan *plan,
     stw_arena arena = search->arena;
     TRY(prepare(&a->shared, &arena, error));
     if (search->fusing != NULL) TRY(ask_rule(&a->shared, starts->plan[0], &arena, error));
+    bool ordered = false;
+    for (int32_t k = 0; k < starts->count; k++) ordered |= has_order(starts->plan[k]);
+    if (ordered) TRY(stw_anneal_prepare_orders(&a->shared, &arena, error));
     TRY(create_chains(a, starts, &arena, error));
     const stw_score before = a->chain[0].best_score;
     stw_score known = before;

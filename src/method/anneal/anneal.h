@@ -2,12 +2,14 @@
  *
  * anneal.c        the chains: how they begin, when they accept, when they meet, when they end
  * anneal_moves.c  changes of the placement, of the priorities, of what is fused
+ * strict.c        strict orders, where plans fit in no other way
  * affinity.c      units of ops that exchange much */
 #ifndef STW_METHOD_ANNEAL_ANNEAL_H
 #define STW_METHOD_ANNEAL_ANNEAL_H
 
 #include "method/method.h"
 #include "plan/steer.h"
+#include "sim/sequence.h"
 
 enum { STW_ANNEAL_LOOK_EVERY = 48 }; /* evaluations between looks at a chain's plan */
 
@@ -34,12 +36,14 @@ typedef struct stw_annealing { /* shared by the chains, immutable while they run
     double largest_rank;           /* the scale of priorities */
     double mean_us;                /* of an op */
     const double *rule;            /* (N) fusion priorities of the rule; NULL: nothing is fused */
+    stw_sequences *sequences;      /* what must run before what; for chains with strict orders */
 } stw_annealing;
 
 typedef struct stw_chain { /* N nodes, T tasks */
     stw_rng rng;
     stw_plan *plan, *best;
     stw_score score, best_score;
+    bool strict; /* its plan has strict orders, by the priorities: without them it would not fit */
     double heat; /* how much worse a plan may become at the beginning, as a share */
 
     /* The change under trial, so that it can be taken back. */
@@ -73,5 +77,10 @@ stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t w
 void stw_anneal_take_back(stw_chain *chain);
 /* The groups of the chain's plan, from its fusion priorities. */
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
+
+
+/* Strict orders of the chain's plan, by its priorities, if it is to have some and has no groups. */
+stw_status stw_anneal_prepare_orders(stw_annealing *a, stw_arena *arena, stw_error *error);
+stw_status stw_anneal_order(const stw_annealing *a, stw_chain *chain, int32_t worker);
 
 #endif

@@ -1,38 +1,81 @@
 /* `pack`: stages of equal memory, in an order that holds little, then units moved until all fits: for graphs whose plans are rare
- * because memory is. */
+ * because memory is. With fusion among the tasks, with the groups of the rule and without, what holds less first. */
 #include <stdio.h>
+#include <string.h>
 
 #include "method/method.h"
 #include "method/starts.h"
+#include "search/fusing.h"
 #include "search/lean_order.h"
 #include "search/repair.h"
 
+typedef struct { /* one way to group */
+    stw_plan *plan;
+    stw_score score;
+    bool fused;
+} trial;
+
 /* Everything on one device in an order that holds little, which shows what there is to hold and when. */
-static stw_status run_alone(stw_search *search, stw_plan *plan, stw_score *score, stw_error *error) {
+static stw_status run_alone(stw_search *search, trial *t, stw_error *error) {
     const stw_simulator *s = search->simulator;
     stw_lean_order order;
-    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = 0;
+    for (int32_t i = 0; i < t->plan->graph->N; i++) t->plan->device[i] = 0;
+    if (t->fused) stw_fuse_by_priority(search->fusing->fuser[0], search->fusing->priority, t->plan->device, t->plan->group);
     if ((search->tasks & STW_TASK_SCHEDULE) && search->rule < 0) {
-        TRY(stw_lean_reorder(search, NULL, plan, search->scratch[0], &order, error));
+        TRY(stw_lean_reorder(search, NULL, t->plan, search->scratch[0], &order, error));
     } else {
         const stw_rule rule = search->rule >= 0 ? (stw_rule)search->rule : STW_RULE_TOPOLOGICAL;
-        TRY(stw_rule_apply(rule, s->costs, &s->unfused, plan, search->scratch[0], error));
+        TRY(stw_rule_apply(rule, s->costs, &s->unfused, t->plan, search->scratch[0], error));
     }
-    return stw_search_evaluate(search, plan, 0, score, error);
+    return stw_search_evaluate(search, t->plan, 0, &t->score, error);
 }
 
-static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+static stw_status pack(stw_search *search, trial *t, stw_error *error) {
     const stw_simulator *s = search->simulator;
     stw_arena arena = search->arena;
     stw_repair_units units;
-    stw_score score;
-    TRY(run_alone(search, plan, &score, error));
-    if (score.reason != STW_INVALID_MEMORY) return STW_OK; /* it fits, or no placement is at fault */
-    TRY(stw_repair_units_list(s->graph, s->costs->least_us, &arena, &units, error));
-    TRY(stw_repair_pack(search, &units, STW_PACK_STAGES, plan, &score, 0, search->scratch[0], error));
-    if (score.reason == STW_VALID) stw_search_tell(search, plan, &score);
-    snprintf(search->outcome.note, sizeof search->outcome.note, "stages of equal memory, then units moved until all fits");
+    stw_tasks room;
+    const stw_tasks *tasks;
+    stw_str illegal;
+    stw_score again;
+    TRY(stw_simulator_tasks(s, t->plan, &arena, &room, &tasks, &illegal, error));
+    if (illegal.length > 0) return STW_OK;
+    TRY(stw_search_evaluate(search, t->plan, 0, &again, error)); /* its run, in the workspace */
+    TRY(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &arena, &units, error));
+    return stw_repair_pack(search, tasks, &units, STW_PACK_STAGES, t->plan, &t->score, 0, search->scratch[0], error);
+}
+
+static stw_status try_all(stw_search *search, trial *t, int32_t count, stw_plan *plan, stw_error *error) {
+    stw_score best = {0};
+    bool any = false;
+    for (int32_t k = 0; k < count; k++) TRY(run_alone(search, &t[k], error));
+    const bool swapped = count == 2 && t[1].score.lacks < t[0].score.lacks;
+    for (int32_t k = 0; k < count && !(any && best.reason == STW_VALID); k++) {
+        trial *now = &t[swapped ? 1 - k : k];
+        if (now->score.reason == STW_INVALID_MEMORY) TRY(pack(search, now, error));
+        if (any && !stw_score_is_better(&now->score, &best)) continue;
+        any = true;
+        best = now->score;
+        TRY(stw_plan_assign(plan, now->plan, error));
+        snprintf(search->outcome.note, sizeof search->outcome.note, "stages of equal memory, then units moved until all fits%s",
+                 count == 1    ? ""
+                 : now->fused ? "; fused by the rule default"
+                              : "; nothing fused");
+    }
+    if (best.reason == STW_VALID) stw_search_tell(search, plan, &best);
     return STW_OK;
+}
+
+static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
+    trial t[2] = {{.fused = search->fusing != NULL}, {.fused = false}};
+    stw_status status = STW_OK;
+    const int32_t count = fuses ? 2 : 1;
+    for (int32_t k = 0; k < count && status == STW_OK; k++)
+        status = stw_plan_create(search->simulator->graph, search->simulator->machine, &t[k].plan, error);
+    if (status == STW_OK) status = try_all(search, t, count, plan, error);
+    for (int32_t k = 0; k < count; k++) stw_plan_destroy(t[k].plan);
+    return status;
 }
 
 const stw_method stw_method_pack = {.name = "pack",
