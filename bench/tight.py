@@ -91,7 +91,7 @@ def least(options, name, what, machine, graph):
         if plan["valid"]:
             note_least(name, what, machine, plan, f"objective memory, {plan['method']}, {tasks}")
     step = 0.08
-    while step >= 0.0025:
+    while step >= 0.005:
         memory = int(read_least()[name]["bytes"] * (1 - step))
         found = False
         for tasks in ("placement,schedule,fusion", "placement,schedule"):

@@ -25,22 +25,22 @@ typedef struct stw_pack {
     const stw_tasks *tasks;
     const stw_costs *costs;
     int32_t D, N;
-    int32_t moments;            /* of the run at which something begins; on long runs, stretches of such */
-    int32_t leaves;             /* of each tree: a power of two */
-    stw_pack_node *tree;        /* (D)(2 x leaves) bytes held by device and moment */
-    int32_t *first, *last;      /* (T) moments while a task runs; last < first: it takes no time */
-    int32_t *sent_until;        /* (V) a value that is sent stays at home until this moment */
-    int32_t *value_of;          /* (N) or -1 */
-    int32_t *device;            /* (N) as it stands; those of views count for nothing */
+    int32_t moments;       /* of the run at which something begins; on long runs, stretches of such */
+    int32_t leaves;        /* of each tree: a power of two */
+    stw_pack_node *tree;   /* (D)(2 x leaves) bytes held by device and moment */
+    int32_t *first, *last; /* (T) moments while a task runs; last < first: it takes no time */
+    int32_t *sent_until;   /* (V) a value that is sent stays at home until this moment */
+    int32_t *value_of;     /* (N) or -1 */
+    int32_t *device;       /* (N) as it stands; those of views count for nothing */
     int64_t limit[STW_MAX_DEVICES];
     double busy_us[STW_MAX_DEVICES];
-    double sent_us;             /* of all transfers */
-    int32_t *began;             /* (N) the devices at the beginning */
-    double away_us;             /* of the tasks that are elsewhere now */
-    double step_us;             /* of the run */
-    int64_t work;               /* values that were looked at so far, and their readers */
-    int32_t *stamp, stamps;     /* (V) scratch of a move */
-    int32_t *touched;           /* (V) */
+    double sent_us;         /* of all transfers */
+    int32_t *began;         /* (N) the devices at the beginning */
+    double away_us;         /* of the tasks that are elsewhere now */
+    double step_us;         /* of the run */
+    int64_t work;           /* values that were looked at so far, and their readers */
+    int32_t *stamp, stamps; /* (V) scratch of a move */
+    int32_t *touched;       /* (V) */
 } stw_pack;
 
 /* Of the run that the timeline tells of, with these devices (N). */

@@ -166,22 +166,22 @@ stw_status stw_pack_stages(stw_pack *p, const stw_units *atoms, stw_arena scratc
 
 /* ---- moves ---- */
 
-static const double PER_EXCESS = 20.0;         /* what bytes above the limits count, as a share of a device, against steps */
-static const double COLD = 0.0002;             /* how much worse a move may be at the end, in steps */
-enum { LOOK_EVERY = 48 };                      /* moves for one look at a peak */
+static const double PER_EXCESS = 20.0; /* what bytes above the limits count, as a share of a device, against steps */
+static const double COLD = 0.0002;     /* how much worse a move may be at the end, in steps */
+enum { LOOK_EVERY = 48 };              /* moves for one look at a peak */
 
 typedef struct {
     stw_pack *p;
     const stw_pack_plan *plan;
     stw_rng rng;
     double mean_limit;
-    int32_t from;        /* the device that was looked at */
-    int32_t count;       /* values that it holds at its peak */
-    int32_t *value;      /* (V) */
-    double *sum;         /* (V) their bytes, added up */
+    int32_t from;   /* the device that was looked at */
+    int32_t count;  /* values that it holds at its peak */
+    int32_t *value; /* (V) */
+    double *sum;    /* (V) their bytes, added up */
     int32_t moment;
-    int32_t *part;       /* (N) scratch: of a unit */
-    int32_t *best;       /* (N) devices */
+    int32_t *part; /* (N) scratch: of a unit */
+    int32_t *best; /* (N) devices */
     int64_t best_excess;
     double best_cost;
 } mover;
@@ -198,9 +198,7 @@ static double cost_of(const mover *m) {
     return (0.5 * p->sent_us + uneven_us + m->plan->away * p->away_us) / (p->step_us + 1e-9);
 }
 
-static double energy_of(const mover *m) {
-    return PER_EXCESS * (double)stw_pack_excess(m->p) / m->mean_limit + cost_of(m);
-}
+static double energy_of(const mover *m) { return PER_EXCESS * (double)stw_pack_excess(m->p) / m->mean_limit + cost_of(m); }
 
 /* The device that lacks most; where none does, any. */
 static int32_t choose_device(mover *m) {

@@ -51,10 +51,14 @@ typedef enum stw_pack_begin {
     STW_PACK_STAGES  /* with stages of equal memory, whatever it has */
 } stw_pack_begin;
 
-/* Rounds of a simulation and a packing by what it was like, until the plan is valid or rounds gain nothing. The plan lacks memory,
- * its tasks (with its groups, which stay) are `tasks`, and its run is in the workspace. `*score` is the plan's on entry and on return; strict orders may have been
- * added where the schedule is to be decided and no rule was asked for. */
+/* Rounds of a simulation and a packing by what it was like, until the plan is valid or rounds gain nothing. The plan lacks
+ * memory, its tasks (with its groups, which stay) are `tasks`, and its run is in the workspace. `*score` is the plan's on entry
+ * and on return; strict orders may have been added where the schedule is to be decided and no rule was asked for. */
 stw_status stw_repair_pack(stw_search *search, const stw_tasks *tasks, const stw_repair_units *units, stw_pack_begin begin,
                            stw_plan *plan, stw_score *score, int32_t worker, stw_arena scratch, stw_error *error);
+
+/* Only the stages: devices by the run that the workspace holds, of a plan without groups. */
+stw_status stw_repair_stages(const stw_search *search, const stw_repair_units *units, stw_plan *plan, int32_t worker,
+                             stw_arena scratch, stw_error *error);
 
 #endif

@@ -1,6 +1,5 @@
 /* Packing with the simulator: a run shows when everything happens, a packing finds devices for which that fits, the next run
  * shows what it is like with them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ enum {
 };
 
 static const double HOPELESS = 0.02; /* of all memory: what a packing exceeds it by, if another round is not worth it */
-static const double HOT = 0.02, AWAY = 0.0;
+static const double HOT = 0.003, AWAY = 0.1;
 static const double LITTLE = 0.05; /* of all memory, that a plan may lack to be worth packing again */
 
 typedef struct {
@@ -31,15 +30,15 @@ typedef struct {
     stw_score score, best_score;
     int32_t worker;
     stw_arena arena;
-    int32_t packings;    /* so far */
-    int64_t excess;      /* of the last, by the model */
-    double *quick;       /* (T) when each task begins in the order that takes least time; the step is 1 */
-    double *lean;        /* (T) the same in the order that holds least */
-    int32_t *run;        /* (T) the order that is tried: between the two */
-    int32_t *fits;       /* (N) devices that were valid, once some were */
+    int32_t packings; /* so far */
+    int64_t excess;   /* of the last, by the model */
+    double *quick;    /* (T) when each task begins in the order that takes least time; the step is 1 */
+    double *lean;     /* (T) the same in the order that holds least */
+    int32_t *run;     /* (T) the order that is tried: between the two */
+    int32_t *fits;    /* (N) devices that were valid, once some were */
     bool found;
     double hot, away; /* of packings */
-    double memory; /* bytes of all devices */
+    double memory;    /* bytes of all devices */
 } packing;
 
 /* Until a plan fits it goes on as long as the first plan of a method may. */
@@ -130,7 +129,6 @@ static stw_status order_strictly(packing *k, stw_arena scratch, stw_error *error
 
 static stw_status judge(packing *k, stw_error *error) {
     TRY(stw_search_evaluate(k->search, k->plan, k->worker, &k->score, error));
-    { const stw_timeline *tl=&k->search->workspace[k->worker]->timeline; fprintf(stderr,"  sim %s reason %d lacks %.1f MB step %.3f ms peaks",k->plan->order[0]?"strict":"loose",k->score.reason,k->score.lacks/1e6,k->score.step_s*1e3); for(int d=0;d<k->plan->machine->device_count;d++) fprintf(stderr," %.0f",(double)tl->peak_bytes[d]/1e6); fprintf(stderr,"\n"); }
     if (!stw_score_is_better(&k->score, &k->best_score)) return STW_OK;
     k->best_score = k->score;
     return stw_plan_assign(k->best, k->plan, error);
@@ -145,7 +143,6 @@ static void set_limits(const packing *k, stw_pack *pack) {
     }
 }
 
-#define SHOW(w) do { fprintf(stderr,"%-8s excess %6.1f MB sent %8.0f us step %8.0f work %ld peaks", w, (double)stw_pack_excess(&pack)/1e6, pack.sent_us, pack.step_us,(long)pack.work); for(int d=0;d<pack.D;d++) fprintf(stderr," %.0f/%.0f", (double)stw_pack_peak(&pack,d)/1e6,(double)pack.limit[d]/1e6); fprintf(stderr,"\n"); } while(0)
 /* New devices by the run that the workspace holds. */
 static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error *error) {
     const stw_simulator *s = k->search->simulator;
@@ -162,8 +159,8 @@ static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error
     TRY(stw_pack_open(s->costs, s->machine, &k->search->workspace[k->worker]->timeline, k->plan->device, &scratch, &pack, error));
     set_limits(k, &pack);
     if (stages) TRY(stw_pack_stages(&pack, &k->units->kind[k->units->count - 2], scratch, error));
-    SHOW("begin"); TRY(stw_pack_search(&pack, &plan, scratch, error));
-    SHOW("end"); atomic_fetch_add(&k->search->evaluations, pack.work / ((int64_t)WORK_OF_EVALUATION * (k->tasks->T + 1)));
+    TRY(stw_pack_search(&pack, &plan, scratch, error));
+    atomic_fetch_add(&k->search->evaluations, pack.work / ((int64_t)WORK_OF_EVALUATION * (k->tasks->T + 1)));
     k->excess = stw_pack_excess(&pack);
     memcpy(k->plan->device, pack.device, (size_t)s->graph->N * sizeof *pack.device);
     stw_plan_join(s, k->plan);
@@ -174,8 +171,7 @@ static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error
 static stw_status run_devices(packing *k, stw_arena scratch, stw_error *error) {
     const stw_simulator *s = k->search->simulator;
     stw_plan_remove_orders(k->plan);
-    if (k->search->rule >= 0)
-        TRY(stw_rule_apply((stw_rule)k->search->rule, s->costs, &s->unfused, k->plan, scratch, error));
+    if (k->search->rule >= 0) TRY(stw_rule_apply((stw_rule)k->search->rule, s->costs, &s->unfused, k->plan, scratch, error));
     if (may_schedule(k)) {
         prioritise(k);
         TRY(order_strictly(k, scratch, error));
@@ -183,7 +179,8 @@ static stw_status run_devices(packing *k, stw_arena scratch, stw_error *error) {
     return judge(k, error);
 }
 
-/* Devices may be quicker if they do not wait for the next in the order. They hold more then; what lacks little is packed again. */
+/* Devices may be quicker if they do not wait for the next in the order. They hold more then; what lacks little is packed again.
+ */
 static stw_status loosen(packing *k, stw_arena scratch, stw_error *error) {
     const stw_simulator *s = k->search->simulator;
     if (!may_schedule(k)) return STW_OK;
@@ -221,7 +218,7 @@ static stw_status blend(packing *k, stw_error *error) {
     double quick = 0.0, lean = 1.0; /* the leanness of both */
     for (int32_t n = 0; n < BLENDS && !is_over(k); n++) {
         bool fits = false;
-        const double middle = 0.5 * (quick + lean); fprintf(stderr,"blend %.3f\n",middle);
+        const double middle = 0.5 * (quick + lean);
         TRY(blend_orders(k, middle, k->arena, error));
         memcpy(k->plan->device, k->fits, (size_t)k->plan->graph->N * sizeof *k->fits);
         TRY(run_rounds(k, ROUNDS, false, &fits, error));
@@ -249,6 +246,7 @@ static stw_status run(packing *k, stw_pack_begin begin, stw_error *error) {
         stw_plan_remove_orders(k->plan);
         TRY(stw_rule_apply(STW_RULE_UPWARD_RANK, s->costs, &s->unfused, k->plan, k->arena, error));
         TRY(judge(k, error));
+        if (k->score.reason == STW_VALID) return STW_OK;
         read_run(k, k->quick);
     }
     return blend(k, error);
@@ -263,6 +261,17 @@ static stw_status prepare(packing *k, stw_error *error) {
     return STW_OK;
 }
 
+stw_status stw_repair_stages(const stw_search *search, const stw_repair_units *units, stw_plan *plan, int32_t worker,
+                             stw_arena scratch, stw_error *error) {
+    const stw_simulator *s = search->simulator;
+    stw_pack pack;
+    TRY(stw_pack_open(s->costs, s->machine, &search->workspace[worker]->timeline, plan->device, &scratch, &pack, error));
+    TRY(stw_pack_stages(&pack, &units->kind[units->count - 2], scratch, error));
+    memcpy(plan->device, pack.device, (size_t)s->graph->N * sizeof *pack.device);
+    stw_plan_join(s, plan);
+    return STW_OK;
+}
+
 stw_status stw_repair_pack(stw_search *search, const stw_tasks *tasks, const stw_repair_units *units, stw_pack_begin begin,
                            stw_plan *plan, stw_score *score, int32_t worker, stw_arena scratch, stw_error *error) {
     packing k = {.search = search,
@@ -272,8 +281,8 @@ stw_status stw_repair_pack(stw_search *search, const stw_tasks *tasks, const stw
                  .best_score = *score,
                  .worker = worker,
                  .arena = scratch,
-                 .hot = getenv("HOT")?atof(getenv("HOT")):HOT,
-                 .away = getenv("AWAY")?atof(getenv("AWAY")):AWAY};
+                 .hot = HOT,
+                 .away = AWAY};
     int64_t task_bytes = 0, most = 0;
     TRY(stw_bound_largest_task(search->simulator, tasks, scratch, &task_bytes, error));
     for (int32_t d = 0; d < plan->machine->device_count; d++) {

@@ -98,9 +98,10 @@ stw_status stw_repair_units_list(const stw_graph *graph, const double *us, const
     *out = (stw_repair_units){0};
     TRY(stw_units_build(graph, us, wanted, finest < 64 ? 2 : 4, arena, &levels, error));
     for (int32_t k = 0; k < levels.count; k++) {
-        stw_units *units = &levels.level[levels.count - 1 - k];
-        if (grouped) TRY(join_groups(graph, tasks, units, arena, units, error));
-        if (!grouped || units->count >= FEW || k == levels.count - 1) out->kind[out->count++] = *units;
+        stw_units *units = &out->kind[out->count];
+        *units = levels.level[levels.count - 1 - k];
+        if (grouped) TRY(join_groups(graph, tasks, &levels.level[levels.count - 1 - k], arena, units, error));
+        if (!grouped || units->count >= FEW || k == levels.count - 1) out->count++;
     }
     const stw_units *atoms = &out->kind[out->count - 1];
     return weight_units(graph, atoms, arena, &out->kind[out->count++], error);

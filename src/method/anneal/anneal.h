@@ -78,7 +78,6 @@ void stw_anneal_take_back(stw_chain *chain);
 /* The groups of the chain's plan, from its fusion priorities. */
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
 
-
 /* Strict orders of the chain's plan, by its priorities, if it is to have some and has no groups. */
 stw_status stw_anneal_prepare_orders(stw_annealing *a, stw_arena *arena, stw_error *error);
 stw_status stw_anneal_order(const stw_annealing *a, stw_chain *chain, int32_t worker);

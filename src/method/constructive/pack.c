@@ -20,7 +20,6 @@ static stw_status run_alone(stw_search *search, trial *t, stw_error *error) {
     const stw_simulator *s = search->simulator;
     stw_lean_order order;
     for (int32_t i = 0; i < t->plan->graph->N; i++) t->plan->device[i] = 0;
-    if (t->fused) stw_fuse_by_priority(search->fusing->fuser[0], search->fusing->priority, t->plan->device, t->plan->group);
     if ((search->tasks & STW_TASK_SCHEDULE) && search->rule < 0) {
         TRY(stw_lean_reorder(search, NULL, t->plan, search->scratch[0], &order, error));
     } else {
@@ -28,6 +27,19 @@ static stw_status run_alone(stw_search *search, trial *t, stw_error *error) {
         TRY(stw_rule_apply(rule, s->costs, &s->unfused, t->plan, search->scratch[0], error));
     }
     return stw_search_evaluate(search, t->plan, 0, &t->score, error);
+}
+
+/* The groups of the rule for stages of the ops, so that nothing is recomputed for several of them: that would tie them together.
+ * The run of the ops alone is in the workspace. */
+static stw_status fuse_stages(const stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_simulator *s = search->simulator;
+    stw_arena arena = search->arena;
+    stw_repair_units units;
+    TRY(stw_repair_units_list(s->graph, s->costs->least_us, &s->unfused, &arena, &units, error));
+    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = 0;
+    TRY(stw_repair_stages(search, &units, plan, 0, search->scratch[0], error));
+    stw_fuse_by_priority(search->fusing->fuser[0], search->fusing->priority, plan->device, plan->group);
+    return STW_OK;
 }
 
 static stw_status pack(stw_search *search, trial *t, stw_error *error) {
@@ -48,7 +60,10 @@ static stw_status pack(stw_search *search, trial *t, stw_error *error) {
 static stw_status try_all(stw_search *search, trial *t, int32_t count, stw_plan *plan, stw_error *error) {
     stw_score best = {0};
     bool any = false;
-    for (int32_t k = 0; k < count; k++) TRY(run_alone(search, &t[k], error));
+    for (int32_t k = 0; k < count; k++) {
+        if (t[k].fused) TRY(fuse_stages(search, t[k].plan, error));
+        TRY(run_alone(search, &t[k], error));
+    }
     const bool swapped = count == 2 && t[1].score.lacks < t[0].score.lacks;
     for (int32_t k = 0; k < count && !(any && best.reason == STW_VALID); k++) {
         trial *now = &t[swapped ? 1 - k : k];
@@ -58,7 +73,7 @@ static stw_status try_all(stw_search *search, trial *t, int32_t count, stw_plan 
         best = now->score;
         TRY(stw_plan_assign(plan, now->plan, error));
         snprintf(search->outcome.note, sizeof search->outcome.note, "stages of equal memory, then units moved until all fits%s",
-                 count == 1    ? ""
+                 count == 1   ? ""
                  : now->fused ? "; fused by the rule default"
                               : "; nothing fused");
     }
@@ -68,7 +83,7 @@ static stw_status try_all(stw_search *search, trial *t, int32_t count, stw_plan 
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
-    trial t[2] = {{.fused = search->fusing != NULL}, {.fused = false}};
+    trial t[2] = {{.fused = false}, {.fused = true}};
     stw_status status = STW_OK;
     const int32_t count = fuses ? 2 : 1;
     for (int32_t k = 0; k < count && status == STW_OK; k++)
@@ -78,9 +93,10 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return status;
 }
 
-const stw_method stw_method_pack = {.name = "pack",
-                                    .description = "stages of equal memory, then units moved by a model of the run until all fits",
-                                    .kind = STW_METHOD_CONSTRUCTIVE,
-                                    .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
-                                    .op_s = 1e-5,
-                                    .run = run};
+const stw_method stw_method_pack = {
+    .name = "pack",
+    .description = "stages of equal memory, then units moved by a model of the run until all fits",
+    .kind = STW_METHOD_CONSTRUCTIVE,
+    .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
+    .op_s = 1e-5,
+    .run = run};
