@@ -258,7 +258,10 @@ static stw_status run_alone(stw_runner *r, const stw_method *method, bool gives_
 static stw_status run_first(stw_runner *r, bool gives_up, stw_result *result, stw_error *error) {
     const stw_method *first = first_method(r);
     if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
-    if (result->best < 0) return run_until_one_fits(r, result, error);
+    if (result->best < 0) {
+        TRY(find_bounds(r, result, error)); /* can anything? */
+        return run_until_one_fits(r, result, error);
+    }
     if (stw_method_decides_placement(first) ? !may_place(r) : !may_lean(r)) return STW_OK;
     TRY(run_alone(r, first, gives_up, result, error));
     const stw_method *better = stw_method_for(r->settings.objective);
@@ -381,7 +384,7 @@ static bool is_free(const stw_runner *r) {
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
     if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return STW_OK;
     if (r->fusing != NULL && r->settings.fusion >= 0) return STW_OK; /* it would not go by that rule */
-    if (is_spent(r, EXACT_SHARE) || meets_bound(r, result)) return STW_OK;
+    if (is_spent(r, EXACT_SHARE) || meets_bound(r, result) || stw_runner_proves_none(r, result)) return STW_OK;
     TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, EXACT_SHARE), true, result, error));
     result->optimal = result->entry[result->count - 1]->outcome.proved;
     return STW_OK;

@@ -474,7 +474,10 @@ static int64_t least_peak(const stw_simulator *s) {
 
 void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
     if (!groups_are_open(r) || !stw_simulator_may_fuse(r->simulator)) return;
+    int64_t bytes = 0; /* stays 0 where the memory for it is missing */
+    if (stw_bound_peak_of_groups(r->simulator, r->scratch[0], &bytes, NULL) != STW_OK) bytes = 0;
     bounds->peak_bytes = least_peak(r->simulator);
+    if (bytes > bounds->peak_bytes) bounds->peak_bytes = bytes;
 }
 
 stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error) {

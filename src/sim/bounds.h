@@ -24,6 +24,8 @@ stw_status stw_bound_levels(const stw_simulator *simulator, const stw_tasks *tas
 stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
                           stw_error *error);
 
+/* The same whatever is fused. */
+stw_status stw_bound_peak_of_groups(const stw_simulator *simulator, stw_arena scratch, int64_t *out, stw_error *error);
 /* The part of it that one task makes: what it reads and writes is on its own device. */
 stw_status stw_bound_largest_task(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
                                   stw_error *error);

@@ -29,6 +29,8 @@ typedef struct {
     int64_t *least_bytes;    /* (V) that some device holds as long as a reader is to come */
     int32_t *order;          /* (T) some order */
     int64_t *held;           /* (T) the least bytes that some order holds during each task, parameters and buffers left out */
+    bool *stands;            /* (T) or NULL: whatever the groups, it is never recomputed */
+    bool *leads;             /* (T) or NULL: whatever the groups, what it reads is in memory (see below) */
     uint64_t *above, *below; /* (T) bit k: is the k-th task of the block or must come before it; or after it */
 } problem;
 
@@ -70,10 +72,12 @@ static stw_status largest_task(const problem *p, stw_arena scratch, int64_t *out
     STW_TRY_NEW(&scratch, part, tasks->T, error);
     STW_TRY_NEW(&scratch, reads, tasks->T, error);
     for (int32_t v = 0; v < tasks->V; v++) {
-        if (tasks->value_task[v] >= 0) sum[tasks->value_task[v]] += tasks->home_bytes[v];
+        const int32_t writer = tasks->value_task[v];
+        if (writer >= 0 && (p->stands == NULL || p->stands[writer])) sum[writer] += tasks->home_bytes[v];
         const bool in_place = (tasks->value_flags[v] & STW_VALUE_IN_PLACE) != 0; /* it takes nothing at home */
         for (int32_t u = tasks->use_start[v]; u < tasks->use_start[v + 1] && !in_place; u++) {
             const int32_t t = tasks->use[u].task;
+            if (p->leads != NULL && !p->leads[t]) continue;
             const int64_t bytes =
                 tasks->value_flags[v] & STW_VALUE_EVERYWHERE ? tasks->value_bytes[v] : part_bytes(p, v, &tasks->use[u]);
             if (reads[t] != v + 1) part[t] = 0;
@@ -285,7 +289,7 @@ static stw_status largest_of_all(const problem *p, stw_arena scratch, int64_t *o
     int32_t count = 0, block[64];
     STW_TRY_NEW(&scratch, rank, p->s.T, error);
     for (int32_t t = 0; t < p->s.T; t++) {
-        if (p->lasts[t]) rank[count++] = (ranked){p->held[t], t};
+        if (p->lasts[t] && (p->stands == NULL || p->stands[t])) rank[count++] = (ranked){p->held[t], t};
     }
     qsort(rank, (size_t)count, sizeof *rank, by_falling_held);
     *out = 0;
@@ -295,7 +299,90 @@ static stw_status largest_of_all(const problem *p, stw_arena scratch, int64_t *o
         const int64_t largest = largest_of_block(p, block, size);
         if (largest > *out) *out = largest;
     }
-    return raise_by_cuts(p, rank, count, scratch, out, error);
+    return p->stands == NULL ? raise_by_cuts(p, rank, count, scratch, out, error) : STW_OK;
+}
+
+/* ---- whatever the groups ---- */
+
+/* An op whose class joins no group but at its head leads: what it reads never comes from its own group, so it exists in memory.
+ * What a leading op reads, what is an output of the graph and what updates is therefore written by one task, never recomputed: it
+ * stands. While the task of a standing op t runs, a value that is written by a standing op before t (or by t) and read by a
+ * leading op after t (or by t) is in memory, as without groups. Other values may live inside a group, and count for nothing. */
+
+static void keep_leading_readers(problem *p) {
+    stw_sequences *s = &p->s;
+    int32_t count = 0;
+    for (int32_t v = 0; v < s->V; v++) {
+        const int32_t from = s->reader_start[v], to = s->reader_start[v + 1];
+        s->reader_start[v] = count;
+        for (int32_t u = from; u < to; u++) {
+            if (p->leads[s->reader[u]]) s->reader[count++] = s->reader[u];
+        }
+        if (s->writer[v] >= 0 && (count > s->reader_start[v] || s->kept[v])) p->stands[s->writer[v]] = true;
+    }
+    s->reader_start[s->V] = count;
+}
+
+/* The least that some device holds of a value until its leading readers are done; 0 for what has none. */
+static void find_leading_bytes(problem *p) {
+    const stw_tasks *tasks = p->s.tasks;
+    for (int32_t v = 0; v < tasks->V; v++) {
+        const bool read = p->s.reader_start[v] < p->s.reader_start[v + 1];
+        p->least_bytes[v] = read || p->s.kept[v] ? p->s.bytes[v] : 0;
+        if (p->D == 1 || p->s.writer[v] < 0 || p->s.kept[v]) continue;
+        for (int32_t u = tasks->use_start[v]; u < tasks->use_start[v + 1]; u++) {
+            const int64_t part = part_bytes(p, v, &tasks->use[u]);
+            if (p->leads[tasks->use[u].task] && part < p->least_bytes[v]) p->least_bytes[v] = part;
+        }
+    }
+}
+
+/* A kernel takes time whatever is in it, where every launch does. */
+static bool launches(const stw_machine *machine) {
+    for (int32_t d = 0; d < machine->device_count; d++) {
+        if (!(machine->device[d].launch_us > 0.0)) return false;
+    }
+    return true;
+}
+
+static stw_status create(problem *p, const stw_tasks *tasks, stw_arena *arena, stw_error *error) {
+    TRY(stw_sequences_build(tasks, arena, &p->s, error));
+    STW_TRY_NEW(arena, p->lasts, tasks->T, error);
+    STW_TRY_NEW(arena, p->least_bytes, tasks->V, error);
+    STW_TRY_NEW(arena, p->order, tasks->T, error);
+    STW_TRY_NEW(arena, p->held, tasks->T, error);
+    STW_TRY_NEW(arena, p->above, tasks->T, error);
+    STW_TRY_NEW(arena, p->below, tasks->T, error);
+    return STW_OK;
+}
+
+static stw_status find_largest(const problem *p, stw_arena scratch, int64_t *out, stw_error *error) {
+    int64_t task_bytes = 0, live_bytes = 0;
+    TRY(largest_task(p, scratch, &task_bytes, error));
+    TRY(find_held(p, scratch, error));
+    TRY(largest_of_all(p, scratch, &live_bytes, error));
+    const int64_t all = p->s.resident_bytes + live_bytes, share = all / p->D + (all % p->D > 0);
+    *out = share > task_bytes ? share : task_bytes;
+    return STW_OK;
+}
+
+stw_status stw_bound_peak_of_groups(const stw_simulator *simulator, stw_arena scratch, int64_t *out, stw_error *error) {
+    const stw_tasks *tasks = &simulator->unfused;
+    const stw_graph *graph = simulator->graph;
+    problem p = {.graph = graph, .D = simulator->machine->device_count};
+    *out = 0;
+    TRY(create(&p, tasks, &scratch, error));
+    if (!launches(simulator->machine) || !find_lasting(&p, simulator->machine->cost_class_count)) return STW_OK;
+    STW_TRY_NEW(&scratch, p.stands, tasks->T, error);
+    STW_TRY_NEW(&scratch, p.leads, tasks->T, error);
+    for (int32_t t = 0; t < tasks->T; t++) {
+        const int32_t node = tasks->task_node[t];
+        p.leads[t] = !stw_op_class_fuses((stw_op_class)graph->op_class[node]) || graph->apart[node] != NULL;
+        p.stands[t] = graph->updates[node] >= 0;
+    }
+    keep_leading_readers(&p);
+    find_leading_bytes(&p);
+    return find_largest(&p, scratch, out, error);
 }
 
 stw_status stw_bound_largest_task(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
@@ -310,21 +397,9 @@ stw_status stw_bound_largest_task(const stw_simulator *simulator, const stw_task
 stw_status stw_bound_peak(const stw_simulator *simulator, const stw_tasks *tasks, stw_arena scratch, int64_t *out,
                           stw_error *error) {
     problem p = {.graph = simulator->graph, .D = simulator->machine->device_count};
-    int64_t task_bytes = 0, live_bytes = 0;
     *out = 0;
-    TRY(stw_sequences_build(tasks, &scratch, &p.s, error));
-    STW_TRY_NEW(&scratch, p.lasts, tasks->T, error);
+    TRY(create(&p, tasks, &scratch, error));
     if (!find_lasting(&p, simulator->machine->cost_class_count)) return STW_OK;
-    STW_TRY_NEW(&scratch, p.least_bytes, tasks->V, error);
-    STW_TRY_NEW(&scratch, p.order, tasks->T, error);
-    STW_TRY_NEW(&scratch, p.held, tasks->T, error);
-    STW_TRY_NEW(&scratch, p.above, tasks->T, error);
-    STW_TRY_NEW(&scratch, p.below, tasks->T, error);
     find_least_bytes(&p);
-    TRY(largest_task(&p, scratch, &task_bytes, error));
-    TRY(find_held(&p, scratch, error));
-    TRY(largest_of_all(&p, scratch, &live_bytes, error));
-    const int64_t all = p.s.resident_bytes + live_bytes, share = all / p.D + (all % p.D > 0);
-    *out = share > task_bytes ? share : task_bytes;
-    return STW_OK;
+    return find_largest(&p, scratch, out, error);
 }
