@@ -180,12 +180,13 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
 
 static bool may_place(const stw_runner *r);
 
-/* Memory is scarce: nothing fits on one device. */
+/* Memory is scarce: the first methods made no plan that fits, so `pack` has run. */
 static bool is_scarce(const stw_runner *r, const stw_result *result) {
-    for (int32_t k = 0; k < result->count && k < 2; k++) { /* the default, and that without groups */
-        if (result->entry[k]->ran == stw_method_single.name && result->entry[k]->score.reason != STW_INVALID_MEMORY) return false;
+    if (!may_place(r) || r->settings.objective == STW_OBJECTIVE_MEMORY) return false;
+    for (int32_t k = 0; k < result->count; k++) {
+        if (result->entry[k]->ran == stw_method_pack.name) return true;
     }
-    return may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
+    return false;
 }
 
 /* Then orders are for repairs to decide as well, unless a rule was asked for. */
@@ -225,16 +226,16 @@ static const stw_method *first_method(const stw_runner *r) {
  * time is no object. */
 static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
     enum { COUNT = 6 };
-    static const stw_method *const good[COUNT] = {&stw_method_pack,   &stw_method_etf,    &stw_method_heft,
-                                                  &stw_method_expert, &stw_method_spread, &stw_method_topo};
-    static const stw_method *const quick[COUNT] = {&stw_method_pack, &stw_method_expert, &stw_method_spread,
-                                                   &stw_method_topo, &stw_method_heft,   &stw_method_etf};
+    static const stw_method *const good[COUNT] = {&stw_method_etf,  &stw_method_heft,   &stw_method_expert,
+                                                  &stw_method_pack, &stw_method_spread, &stw_method_topo};
+    static const stw_method *const quick[COUNT] = {&stw_method_expert, &stw_method_pack, &stw_method_spread,
+                                                   &stw_method_topo,   &stw_method_heft, &stw_method_etf};
     const stw_method *const *methods = first_method(r) == stw_method_for(r->settings.objective) ? good : quick;
     const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
     for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
         if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
-        TRY(stw_runner_run(r, methods[k % COUNT], rule_for(r, result), slice_for_any(r, methods[k % COUNT], k < COUNT), true,
-                           result, error));
+        TRY(stw_runner_run(r, methods[k % COUNT], methods[k % COUNT] == &stw_method_pack ? r->settings.rule : rule_for(r, result),
+                           slice_for_any(r, methods[k % COUNT], k < COUNT), true, result, error));
     }
     return STW_OK;
 }

@@ -196,8 +196,7 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
  * searches look after it. */
 static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
     if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
-    return fusing->rule < 0 &&
-           (method == &stw_method_pack || method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_REFINER);
+    return fusing->rule < 0 && (method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_REFINER);
 }
 
 /* What each group reads and writes fits on some device: else no placement of them is valid. */
@@ -283,6 +282,7 @@ static const stw_fusing *places_groups_of(const stw_method *method, const stw_se
     if (fusing == NULL) return search->given_groups != NULL && search->given_groups->fused != NULL ? search->given_groups : NULL;
     if (search->objective == STW_OBJECTIVE_MEMORY && fusing->rule < 0) return NULL; /* a group holds all that it reads at once */
     if (fusing->fused == NULL || decides_groups(method, fusing)) return NULL;
+    if (method == &stw_method_pack && fusing->rule < 0) return NULL; /* its groups recompute, which takes less memory */
     return fusing->rule >= 0 || groups_fit(search, fusing) ? fusing : NULL;
 }
 

@@ -127,9 +127,21 @@ static stw_status order_strictly(packing *k, stw_arena scratch, stw_error *error
 
 /* ---- rounds ---- */
 
+static bool has_orders(const stw_plan *plan) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) {
+        if (plan->order[d] != NULL) return true;
+    }
+    return false;
+}
+
 static stw_status judge(packing *k, stw_error *error) {
+    k->score = (stw_score){.reason = STW_INVALID_OVERFLOW}; /* nobody knows */
+    if (stw_search_evaluations_left(k->search) == 0) return STW_OK;
     TRY(stw_search_evaluate(k->search, k->plan, k->worker, &k->score, error));
-    if (!stw_score_is_better(&k->score, &k->best_score)) return STW_OK;
+    if (stw_score_is_better(&k->best_score, &k->score)) return STW_OK;
+    /* Of equals the one that binds nobody to an order. */
+    const bool frees = has_orders(k->best) && !has_orders(k->plan);
+    if (!frees && !stw_score_is_better(&k->score, &k->best_score)) return STW_OK;
     k->best_score = k->score;
     return stw_plan_assign(k->best, k->plan, error);
 }
@@ -160,7 +172,9 @@ static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error
     set_limits(k, &pack);
     if (stages) TRY(stw_pack_stages(&pack, &k->units->kind[k->units->count - 2], scratch, error));
     TRY(stw_pack_search(&pack, &plan, scratch, error));
-    atomic_fetch_add(&k->search->evaluations, pack.work / ((int64_t)WORK_OF_EVALUATION * (k->tasks->T + 1)));
+    const int64_t counted = pack.work / ((int64_t)WORK_OF_EVALUATION * (k->tasks->T + 1));
+    const int64_t left = stw_search_evaluations_left(k->search);
+    atomic_fetch_add(&k->search->evaluations, counted < left ? counted : left);
     k->excess = stw_pack_excess(&pack);
     memcpy(k->plan->device, pack.device, (size_t)s->graph->N * sizeof *pack.device);
     stw_plan_join(s, k->plan);
