@@ -180,13 +180,15 @@ static stw_budget slice_for(const stw_runner *r, bool last) {
 
 static bool may_place(const stw_runner *r);
 
-/* Memory is scarce: the first methods made no plan that fits, so `pack` has run. */
+/* Memory is scarce: nothing fits on one device, so `pack` has run, and no plan of `expert` fits as it is. */
 static bool is_scarce(const stw_runner *r, const stw_result *result) {
-    if (!may_place(r) || r->settings.objective == STW_OBJECTIVE_MEMORY) return false;
+    bool packed = false;
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->ran == stw_method_pack.name) return true;
+        const stw_entry *entry = result->entry[k];
+        packed |= entry->ran == stw_method_pack.name;
+        if (entry->ran == stw_method_expert.name && entry->score.reason == STW_VALID && !entry->outcome.repaired) return false;
     }
-    return false;
+    return packed && may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
 }
 
 /* Then orders are for repairs to decide as well, unless a rule was asked for. */
@@ -226,10 +228,10 @@ static const stw_method *first_method(const stw_runner *r) {
  * time is no object. */
 static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
     enum { COUNT = 6 };
-    static const stw_method *const good[COUNT] = {&stw_method_etf,  &stw_method_heft,   &stw_method_expert,
-                                                  &stw_method_pack, &stw_method_spread, &stw_method_topo};
-    static const stw_method *const quick[COUNT] = {&stw_method_expert, &stw_method_pack, &stw_method_spread,
-                                                   &stw_method_topo,   &stw_method_heft, &stw_method_etf};
+    static const stw_method *const good[COUNT] = {&stw_method_pack,   &stw_method_etf,    &stw_method_heft,
+                                                  &stw_method_expert, &stw_method_spread, &stw_method_topo};
+    static const stw_method *const quick[COUNT] = {&stw_method_pack, &stw_method_expert, &stw_method_spread,
+                                                   &stw_method_topo, &stw_method_heft,   &stw_method_etf};
     const stw_method *const *methods = first_method(r) == stw_method_for(r->settings.objective) ? good : quick;
     const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
     for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
@@ -357,8 +359,8 @@ static stw_budget slice_for_repair(const stw_runner *r) {
 
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
-    const bool scarce = is_scarce(r, result);
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
+        const bool scarce = is_scarce(r, result); /* until `expert` has shown that it is not */
         if (scarce && result->best >= 0 && !is_worth_repairing(method)) continue;
         const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
         if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
