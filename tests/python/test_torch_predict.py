@@ -20,7 +20,7 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import clocked_streams
-    from stowage.torch import _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _predict
+    from stowage.torch import _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _predict, _streams
     from stowage.torch._traffic import Cache
     from torch_modules import MODULES, loss_of
 
@@ -170,6 +170,10 @@ class Predictions(unittest.TestCase):
         self.assertAlmostEqual(cache.share(15), (1.0 + cache.found[2]) / 2)
         self.assertEqual((cache.share(-1), cache.share(99)), (1.0, 0.0))
         self.assertIsNone(_cuda_cache.curve([0, 10, 20], [2.0, 2.01, 2.0]))  # nothing gained
+        self.assertEqual(cache.missed_us(10.0, 0.5), 10.0 * cache.us_per_byte)
+        shared = dataclasses.replace(cache, us_per_byte_in_company=3 * cache.us_per_byte)  # all devices read from one memory
+        self.assertAlmostEqual(shared.missed_us(10.0, 0.5), 20.0 * cache.us_per_byte)
+        self.assertAlmostEqual(shared.missed_us(-10.0, 1.0), -30.0 * cache.us_per_byte)
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())
@@ -281,6 +285,37 @@ class Measuring(unittest.TestCase):
         self.assertEqual(times, [[2.5, 2.5], [2.5, 2.5]])
         with self.assertRaisesRegex(_cuda_times._NotRecorded, "1 streams were recorded of 2 devices"):
             _cuda_times._by_load([large, small], recorded(7, "ab", 4.5))
+
+    def test_steps_in_a_row_are_not_waited_for(self):
+        """The first of them, for which the GPU has to be given its work first, does not count; and nothing is waited for but the last."""
+        ran, waited = [], []
+
+        class Event:
+            def __init__(self, enable_timing):
+                self.at = None
+
+            def record(self):
+                self.at = 100.0 * (len(ran) > 0) + 3.0 * len(ran)  # milliseconds: the first step takes 100 more
+
+            def synchronize(self):
+                waited.append(len(ran))
+
+            def elapsed_time(self, other):
+                return other.at - self.at
+
+        with mock.patch.object(torch.cuda, "Event", Event):
+            found = _streams.times_in_a_row(lambda: ran.append(None), 4)
+        self.assertEqual([round(s, 9) for s in found], [0.003] * 4)
+        self.assertEqual((len(ran), waited), (5, [5]))
+
+    def test_only_the_last_of_two_recorded_steps_counts(self):
+        events = [{"cat": "kernel", "name": f"{stream}{step}", "ts": 10.0 * step + stream, "dur": 1.0, "args": {"stream": stream}}
+                  for step in (0, 1) for stream in (0, 1, 1)]  # fmt: skip
+        graph = mock.Mock()
+        with mock.patch.multiple(_cuda_times, profile=mock.MagicMock(), events_of=lambda recorded: events), mock.patch.object(torch.cuda, "synchronize"):
+            found = _cuda_times._recorded(graph)
+        self.assertEqual(graph.replay.call_count, 2)
+        self.assertEqual(sorted(e["name"] for e in found), ["01", "11", "11"])
 
     def test_company_is_measured_out_of_lockstep(self):
         """Two kernels on two devices: means over devices and turns, the gap of the device alone, and in sum a step that was not recorded."""
