@@ -312,7 +312,10 @@ def sort_of(record):
 def print_tables(stored):
     rows = [r for r in stored if "plans" in r]
     tuned = [r for r in rows if "tuned_us" in r]
-    rows = list({(sort_of(r), r["model"], tuple(r["devices"])): r for r in reversed(rows)}.values())[::-1]  # the first of those run again
+    first = {}
+    for r in rows:  # of those that were run again
+        first.setdefault((sort_of(r), r["model"], tuple(r["devices"])), r)
+    rows = list(first.values())
     for sort in dict.fromkeys(map(sort_of, rows)):
         print(f"### {sort}\n")
         print_rows([r for r in rows if sort_of(r) == sort])

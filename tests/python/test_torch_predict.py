@@ -170,10 +170,6 @@ class Predictions(unittest.TestCase):
         self.assertAlmostEqual(cache.share(15), (1.0 + cache.found[2]) / 2)
         self.assertEqual((cache.share(-1), cache.share(99)), (1.0, 0.0))
         self.assertIsNone(_cuda_cache.curve([0, 10, 20], [2.0, 2.01, 2.0]))  # nothing gained
-        self.assertEqual(cache.missed_us(10.0, 0.5), 10.0 * cache.us_per_byte)
-        shared = dataclasses.replace(cache, us_per_byte_in_company=3 * cache.us_per_byte)  # all devices read from one memory
-        self.assertAlmostEqual(shared.missed_us(10.0, 0.5), 20.0 * cache.us_per_byte)
-        self.assertAlmostEqual(shared.missed_us(-10.0, 1.0), -30.0 * cache.us_per_byte)
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())

@@ -1,10 +1,9 @@
 """What the cache of a GPU does for one of its devices: a kernel that reads the same again, with more and more touched in between."""
 from __future__ import annotations
 
-import dataclasses
 import functools
 import statistics
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -21,51 +20,38 @@ _LEAST_GAIN = 0.02  # of the kernel's time; what is less is noise
 
 def caches(specs: Sequence[Spec], kinds: Sequence[str]) -> dict[str, Cache]:
     """By kind; without those that the profiler does not tell of, or that gain nothing."""
-    streams = [own[0] for own in streams_of(specs, 2)]
-    found = {}
-    for kind in dict.fromkeys(kinds):
-        d = list(kinds).index(kind)
-        found[kind] = _cache(specs[d].gpu, streams[d], tuple(streams) if len(set(kinds)) == 1 else ())
+    streams = streams_of(specs, 2)
+    found = {kind: _cache(specs[d], streams[d][0]) for kind, d in {kind: list(kinds).index(kind) for kind in kinds}.items()}
     return {kind: cache for kind, cache in found.items() if cache is not None}
 
 
 @functools.lru_cache(maxsize=16)
-def _cache(gpu: int, stream: Any, together: tuple[Any, ...]) -> Optional[Cache]:
-    """With up to twice the cache's size touched in between; what is not found also with all devices at it, which share the memory."""
-    size = getattr(torch.cuda.get_device_properties(gpu), "L2_cache_size", 0)
+def _cache(spec: Spec, stream: Any) -> Optional[Cache]:
+    """With up to twice the cache's size touched in between."""
+    size = getattr(torch.cuda.get_device_properties(spec.gpu), "L2_cache_size", 0)
     if size <= 0:
         return None
     touched = [k * size // 8 for k in (0, 2, 3, 4, 5, 6, 7, 8, 10, 16)]
-    times = [_read_us([stream], gpu, amount) for amount in touched]
+    area = torch.empty(touched[-1], dtype=torch.uint8, device=spec.torch)
+    value = torch.zeros(_READ // 4, device=spec.torch)
+    sink = torch.empty_like(value)
+    times = [_read_us(stream, value, sink, area[:amount]) for amount in touched]
     if None in times:
         return None
-    found = curve([amount + 2 * _READ for amount in touched], times)  # type: ignore[arg-type]
-    if found is None or len(together) < 2:
-        return found
-    hot, cold = (_read_us(together, gpu, amount) for amount in (touched[0], touched[-1]))
-    in_company = max((cold - hot) / _READ, found.us_per_byte) if hot is not None and cold is not None else None
-    return dataclasses.replace(found, us_per_byte_in_company=in_company)
+    return curve([amount + 2 * _READ for amount in touched], times)  # type: ignore[arg-type]
 
 
-def _read_us(streams: Sequence[Any], gpu: int, amount: int) -> Optional[float]:
-    """Of the kernel that reads a value, with so much touched since it was read before; each stream has data of its own."""
-    half = amount // 2
-    device = torch.device("cuda", gpu)
+def _read_us(stream: Any, value: torch.Tensor, sink: torch.Tensor, area: torch.Tensor) -> Optional[float]:
+    """Of the kernel that reads the value, with the area touched since it was read before."""
+    half = area.numel() // 2
 
-    def row_of() -> Callable[[], None]:
-        area = torch.empty(2 * half, dtype=torch.uint8, device=device)
-        value = torch.zeros(_READ // 4, device=device)
-        sink = torch.empty_like(value)
+    def row() -> None:
+        for _ in range(_ROWS):
+            if half > 0:
+                area[half : 2 * half].copy_(area[:half])
+            torch.neg(value, out=sink)
 
-        def row() -> None:
-            for _ in range(_ROWS):
-                if half > 0:
-                    area[half:].copy_(area[:half])
-                torch.neg(value, out=sink)
-
-        return row
-
-    graph = captured(list(streams), [row_of() for _ in streams])
+    graph = captured([stream], [row])
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         for _ in range(_REPLAYS):
             graph.replay()

@@ -90,7 +90,7 @@ class Factors:
         for k in order:
             cache = self._caches[home[k]]
             alone, company = (then[k] for then in self._timed[cache])
-            found.append(cache.missed_us(alone + shares[k] * (company - alone) - now[cache][k], shares[k]))
+            found.append(cache.us_per_byte * (alone + shares[k] * (company - alone) - now[cache][k]))
         return found
 
     def by(self, logs: Logs) -> list[float]:

@@ -158,8 +158,8 @@ class Calibration:
             now = self.traffic.found(order, cache)
             for k, d, _, _ in line:
                 if kinds[d] == kind:
-                    share = shares.get(k, 0.0)
-                    found[k] = cache.missed_us(alone[k] + share * (company[k] - alone[k]) - now[k], share)
+                    then = alone[k] + shares.get(k, 0.0) * (company[k] - alone[k])
+                    found[k] = cache.us_per_byte * (then - now[k])
         return found
 
     @functools.cached_property

@@ -3,7 +3,7 @@ much of what an op reads is in the cache still."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence
+from typing import Any, Sequence
 
 from .._graph import Graph
 
@@ -15,13 +15,6 @@ class Cache:
     bytes: tuple[float, ...]  #: touched meanwhile, ascending
     found: tuple[float, ...]  #: the share of what is read that is in the cache then, from 1 to 0
     us_per_byte: float  #: that reading takes longer where it is not in the cache
-    us_per_byte_in_company: Optional[float] = None  #: the same while all devices read; None: as alone
-
-    def missed_us(self, missed: float, company: float) -> float:
-        """What so many bytes take longer, with the others at work for such a share of the time."""
-        alone = self.us_per_byte
-        together = alone if self.us_per_byte_in_company is None else self.us_per_byte_in_company
-        return missed * (alone + company * (together - alone))
 
     def share(self, touched: float) -> float:
         if touched <= self.bytes[0]:
