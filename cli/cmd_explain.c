@@ -23,8 +23,10 @@ static double share_of(const report *r, int64_t ps) {
 static void add_time(cli_table *table, int64_t ps) { cli_table_add(table, CLI_PLAIN, "%s", cli_time(seconds(ps), 4).text); }
 
 static void add_node(const report *r, cli_table *table, int32_t node) {
-    if (node < 0) cli_table_add(table, CLI_PLAIN, "%s", "");
-    else cli_table_add(table, CLI_PLAIN, "%.*s (%d)", STW_STR_SHOW(r->graph->node_name[node]), node);
+    if (node < 0)
+        cli_table_add(table, CLI_PLAIN, "%s", "");
+    else
+        cli_table_add(table, CLI_PLAIN, "%.*s (%d)", STW_STR_SHOW(r->graph->node_name[node]), node);
 }
 
 static const char *device_name(const report *r, int32_t device) { return r->machine->device[device].name.p; }
@@ -40,7 +42,7 @@ static void print_parts(const report *r) {
                                                       "ready, and the device runs something else",
                                                       "ready, and the channel carries something else",
                                                       "ready, and the strict order has something else first"};
-    static const char *const names[STW_PATH_KINDS] = {"compute",         "charges",         "transfer",
+    static const char *const names[STW_PATH_KINDS] = {"compute",         "charges",          "transfer",
                                                       "wait for device", "wait for channel", "wait for order"};
     stw_arena arena = r->arena;
     cli_table table;
@@ -57,10 +59,18 @@ static void print_parts(const report *r) {
 
 /* Of one sort the dearest rows. */
 static void print_costs(const report *r, stw_path_sort sort) {
-    static const cli_column tasks[] = {{"", CLI_LEFT},           {"device", CLI_LEFT},          {"ops", CLI_RIGHT},
-                                       {"on the path", CLI_RIGHT}, {"others wait for it", CLI_RIGHT}, {"of the step", CLI_RIGHT}};
-    static const cli_column transfers[] = {{"transfer", CLI_LEFT},     {"link", CLI_LEFT},                {"bytes", CLI_RIGHT},
-                                           {"on the path", CLI_RIGHT}, {"others wait for it", CLI_RIGHT}, {"of the step", CLI_RIGHT}};
+    static const cli_column tasks[] = {{"", CLI_LEFT},
+                                       {"device", CLI_LEFT},
+                                       {"ops", CLI_RIGHT},
+                                       {"on the path", CLI_RIGHT},
+                                       {"others wait for it", CLI_RIGHT},
+                                       {"of the step", CLI_RIGHT}};
+    static const cli_column transfers[] = {{"transfer", CLI_LEFT},
+                                           {"link", CLI_LEFT},
+                                           {"bytes", CLI_RIGHT},
+                                           {"on the path", CLI_RIGHT},
+                                           {"others wait for it", CLI_RIGHT},
+                                           {"of the step", CLI_RIGHT}};
     static const char *const titles[] = {"op", "group"};
     const bool sends = sort == STW_SORT_TRANSFER;
     const bool has_bytes = r->graph->size_scale <= 0.0; /* else the file states times, and bytes stand for them */
@@ -96,8 +106,8 @@ static void print_costs(const report *r, stw_path_sort sort) {
 /* ---- devices ---- */
 
 static void print_devices(const report *r) {
-    static const cli_column columns[] = {{"device", CLI_LEFT},     {"busy", CLI_RIGHT}, {"charges", CLI_RIGHT},
-                                         {"idle", CLI_RIGHT}, {"utilisation", CLI_RIGHT}, {"", CLI_LEFT}};
+    static const cli_column columns[] = {{"device", CLI_LEFT}, {"busy", CLI_RIGHT},        {"charges", CLI_RIGHT},
+                                         {"idle", CLI_RIGHT},  {"utilisation", CLI_RIGHT}, {"", CLI_LEFT}};
     stw_arena arena = r->arena;
     cli_table table;
     cli_table_begin(&table, &arena, columns, 6);
@@ -120,7 +130,8 @@ static void add_reason(const report *r, cli_table *table, const stw_idle *idle) 
             cli_table_add(table, CLI_PLAIN, "waits for ops of %s", idle->from < 0 ? "others" : device_name(r, idle->from));
             break;
         case STW_IDLE_CHANNEL:
-            cli_table_add(table, CLI_PLAIN, "waits for the channel %s > %s", device_name(r, idle->from), device_name(r, idle->to));
+            cli_table_add(table, CLI_PLAIN, "waits for the channel %s > %s", device_name(r, idle->from),
+                          device_name(r, idle->to));
             break;
         case STW_IDLE_TRANSFER:
             cli_table_add(table, CLI_PLAIN, "waits for transfers %s > %s", device_name(r, idle->from), device_name(r, idle->to));
@@ -131,8 +142,8 @@ static void add_reason(const report *r, cli_table *table, const stw_idle *idle) 
 
 /* The reasons that make up most of a device's idle time. */
 static void print_idle(const report *r) {
-    static const cli_column columns[] = {{"device", CLI_LEFT},       {"idles because it", CLI_LEFT}, {"longest for", CLI_LEFT},
-                                         {"time", CLI_RIGHT}, {"times", CLI_RIGHT},    {"of the step", CLI_RIGHT}};
+    static const cli_column columns[] = {{"device", CLI_LEFT}, {"idles because it", CLI_LEFT}, {"longest for", CLI_LEFT},
+                                         {"time", CLI_RIGHT},  {"times", CLI_RIGHT},           {"of the step", CLI_RIGHT}};
     enum { MOST_REASONS = 6 }; /* of a device */
     stw_arena arena = r->arena;
     cli_table table;
@@ -201,8 +212,7 @@ static stw_status check_arguments(const cli_call *call, stw_error *error) {
 /* What holds where nothing is said. */
 static stw_status set_defaults(const cli_call *call, stw_error *error) {
     const bool asks = stw_options_is_given(call->options, "op") || stw_options_is_given(call->options, "group");
-    if (!asks && !stw_options_is_given(call->options, "what-if"))
-        TRY(stw_options_set(call->options, "what-if", "all", error));
+    if (!asks && !stw_options_is_given(call->options, "what-if")) TRY(stw_options_set(call->options, "what-if", "all", error));
     if (stw_options_is_given(call->options, "budget") || stw_options_is_given(call->options, "evaluations")) return STW_OK;
     return stw_options_set(call->options, "budget", "1s", error);
 }
@@ -228,8 +238,10 @@ int cmd_explain(const cli_call *call) {
     if (status == STW_OK) status = set_defaults(call, &error);
     if (status == STW_OK) status = cli_session_open(call, call->operand[0], &session, &error);
     if (status == STW_OK) status = explain(call, session, &x, &error);
-    if (status == STW_OK && cli_wants_json(call)) status = print_json(x, &error);
-    else if (status == STW_OK) print_text(call, x);
+    if (status == STW_OK && cli_wants_json(call))
+        status = print_json(x, &error);
+    else if (status == STW_OK)
+        print_text(call, x);
     const int exit_status = status != STW_OK ? cli_fault(&error) : x->interrupted ? CLI_INTERRUPTED : CLI_DONE;
     stw_explanation_destroy(x);
     stw_session_destroy(session);

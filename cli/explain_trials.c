@@ -19,8 +19,10 @@ static void add_step(const stw_explanation *x, cli_table *table, const stw_attem
         return;
     }
     cli_table_add(table, valid ? CLI_PLAIN : CLI_RED, "%s", cli_time(seconds(trial->step_ps), 5).text);
-    if (step == 0) cli_table_add(table, CLI_PLAIN, "%s", "");
-    else cli_table_add(table, CLI_PLAIN, "%+.1f %%", 100.0 * ((double)trial->step_ps / (double)step - 1.0));
+    if (step == 0)
+        cli_table_add(table, CLI_PLAIN, "%s", "");
+    else
+        cli_table_add(table, CLI_PLAIN, "%+.1f %%", 100.0 * ((double)trial->step_ps / (double)step - 1.0));
 }
 
 static cli_text bytes_of(const stw_explanation *x, int64_t bytes) {
@@ -30,8 +32,8 @@ static cli_text bytes_of(const stw_explanation *x, int64_t bytes) {
 /* ---- what-ifs ---- */
 
 void cli_print_what_ifs(const stw_explanation *x, stw_arena arena) {
-    static const cli_column columns[] = {{"what if", CLI_LEFT},   {"plan kept", CLI_RIGHT}, {"", CLI_RIGHT},
-                                         {"new search", CLI_RIGHT}, {"", CLI_RIGHT}};
+    static const cli_column columns[] = {
+        {"what if", CLI_LEFT}, {"plan kept", CLI_RIGHT}, {"", CLI_RIGHT}, {"new search", CLI_RIGHT}, {"", CLI_RIGHT}};
     cli_table table;
     cli_table_begin(&table, &arena, columns, 5);
     for (int64_t k = 0; k < x->what_if_count; k++) {
@@ -45,9 +47,10 @@ void cli_print_what_ifs(const stw_explanation *x, stw_arena arena) {
     cli_table_print(&table, stdout);
     for (int64_t k = 0; k < x->what_if_count; k++) {
         const stw_what_if *row = &x->what_if[k];
-        const stw_str line = stw_str_format(&arena, "%s: %s%s%s", row->change, row->words,
-                                            row->words[0] != '\0' && row->kept.message != NULL && row->kept.message[0] != '\0' ? "; " : "",
-                                            row->kept.message != NULL ? row->kept.message : "");
+        const stw_str line =
+            stw_str_format(&arena, "%s: %s%s%s", row->change, row->words,
+                           row->words[0] != '\0' && row->kept.message != NULL && row->kept.message[0] != '\0' ? "; " : "",
+                           row->kept.message != NULL ? row->kept.message : "");
         if (line.p != NULL && line.length > (int64_t)stw_str_of(row->change).length + 2) cli_paragraph(line.p);
     }
     if (x->interrupted) cli_paragraph("interrupted: what-ifs that had not begun are left out");
@@ -71,15 +74,16 @@ static void print_moved(const stw_explanation *x) {
 }
 
 static void print_devices(const stw_explanation *x, stw_arena arena) {
-    static const cli_column columns[] = {{"device", CLI_LEFT},        {"step", CLI_RIGHT},       {"", CLI_RIGHT},
-                                         {"peak there", CLI_RIGHT},   {"largest peak", CLI_RIGHT}, {"new transfers", CLI_RIGHT},
+    static const cli_column columns[] = {{"device", CLI_LEFT},      {"step", CLI_RIGHT},         {"", CLI_RIGHT},
+                                         {"peak there", CLI_RIGHT}, {"largest peak", CLI_RIGHT}, {"new transfers", CLI_RIGHT},
                                          {"no longer", CLI_RIGHT}};
     cli_table table;
     cli_table_begin(&table, &arena, columns, 7);
     for (int32_t k = 0; k < x->move_count; k++) {
         const stw_move_trial *move = &x->move[k];
         const bool has_step = stw_has_step(&move->trial);
-        cli_table_add(&table, move->here ? CLI_BOLD : CLI_PLAIN, "%s%s", device_name(x, move->device), move->here ? " (here)" : "");
+        cli_table_add(&table, move->here ? CLI_BOLD : CLI_PLAIN, "%s%s", device_name(x, move->device),
+                      move->here ? " (here)" : "");
         add_step(x, &table, &move->trial);
         cli_table_add(&table, CLI_PLAIN, "%s", has_step ? bytes_of(x, move->device_peak_bytes).text : "-");
         cli_table_add(&table, CLI_PLAIN, "%s", has_step ? bytes_of(x, move->trial.peak_bytes).text : "-");
@@ -97,7 +101,7 @@ static void print_devices(const stw_explanation *x, stw_arena arena) {
 
 /* Who would send it more or less, by time; for each device the first few. */
 static void print_pulls(const stw_explanation *x, stw_arena arena) {
-    static const cli_column columns[] = {{"on", CLI_LEFT},         {"", CLI_LEFT},      {"value", CLI_LEFT}, {"neighbour", CLI_LEFT},
+    static const cli_column columns[] = {{"on", CLI_LEFT},   {"", CLI_LEFT},       {"value", CLI_LEFT}, {"neighbour", CLI_LEFT},
                                          {"link", CLI_LEFT}, {"bytes", CLI_RIGHT}, {"time", CLI_RIGHT}};
     const bool has_bytes = x->simulator->graph->size_scale <= 0.0;
     cli_table table;
@@ -168,8 +172,10 @@ static void print_merged(const stw_explanation *x, int32_t legal, stw_arena aren
         add_step(x, &table, &merge->trial);
     }
     printf("\n");
-    if (legal == 0) printf("  no merge with a neighbour is legal\n");
-    else cli_table_print(&table, stdout);
+    if (legal == 0)
+        printf("  no merge with a neighbour is legal\n");
+    else
+        cli_table_print(&table, stdout);
     if (legal > MOST_ROWS) printf("  and %d more; --format json lists all\n", legal - MOST_ROWS);
 }
 
@@ -185,7 +191,8 @@ static void print_illegal(const stw_explanation *x, int32_t legal, stw_arena are
     if (legal == x->merge_count) return;
     printf("\n");
     cli_table_print(&table, stdout);
-    if (x->merge_count > legal + MOST_ROWS) printf("  and %d more; --format json lists all\n", x->merge_count - legal - MOST_ROWS);
+    if (x->merge_count > legal + MOST_ROWS)
+        printf("  and %d more; --format json lists all\n", x->merge_count - legal - MOST_ROWS);
     if (x->group.left_out > 0) printf("  %d further neighbours were not tried\n", x->group.left_out);
 }
 

@@ -120,7 +120,8 @@ const cli_command cli_commands[] = {
      .summary = "say what a plan's step is made of, and what would change it",
      .usage = "explain GRAPH --plan FILE|METHOD [--op NAME | --group NAME | --what-if KEY=CHANGE] [OPTION...]",
      .description =
-         "Simulates the plan and follows its critical path from the end of the step to the beginning: what computes, what devices "
+         "Simulates the plan and follows its critical path from the end of the step to the beginning: what computes, what "
+         "devices "
          "spend on sending and receiving (charges), what is on its way, and what was ready and had to wait for something else, "
          "which is named. The parts add up to the step time exactly. Then, for each device, how long it idles and for what; and "
          "the ops, groups and transfers that the path's time goes to.\n\n"

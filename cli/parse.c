@@ -1,5 +1,6 @@
 /* Arguments: --name value, --name=value, -x value, -xvalue, flags, "--" before operands that look like options, and "-" as an
- * operand. Options and operands may come in any order; of a repeated option the last one counts, but shapes and what-ifs add up. */
+ * operand. Options and operands may come in any order; of a repeated option the last one counts, but shapes and what-ifs add up.
+ */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include <string.h>
 #include <unistd.h>

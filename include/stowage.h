@@ -379,8 +379,8 @@ STW_API stw_status stw_result_write(const stw_result *result, const char *path, 
 
 /* ---- Explanations: what a step is made of, and what would change it ------------------------------------------------- */
 
-/* docs/explain.md has the words. Strings and arrays are borrowed from the explanation; a function with an index returns false past
- * the last. */
+/* docs/explain.md has the words. Strings and arrays are borrowed from the explanation; a function with an index returns false
+ * past the last. */
 typedef struct stw_explanation stw_explanation; /* immutable; simulator and plan must outlive it */
 
 /* Simulates the plan and explains its step. Options (may be NULL): "what-if" (changes separated by commas, or "all"; without it
@@ -404,8 +404,8 @@ typedef enum stw_path_kind {
 #define STW_PATH_KINDS 6
 typedef struct stw_path_part {
     stw_path_kind kind;
-    int32_t node;    /* the task (an op, or the id of a group) or the value; of waits the one that was in the way */
-    int32_t waiting; /* of waits: the task or value that was ready; else -1 */
+    int32_t node;     /* the task (an op, or the id of a group) or the value; of waits the one that was in the way */
+    int32_t waiting;  /* of waits: the task or value that was ready; else -1 */
     int32_t from, to; /* devices; the same twice unless it is a link */
     int64_t start_ps, end_ps;
 } stw_path_part;
@@ -465,13 +465,15 @@ typedef struct stw_attempt { /* a simulation of something that was changed */
 } stw_attempt;
 
 typedef struct stw_what_if {
-    const char *change; /* "bandwidth=x2"; "" stands first: as it is */
-    const char *words;  /* what it means here, or why it cannot be */
+    const char *change;   /* "bandwidth=x2"; "" stands first: as it is */
+    const char *words;    /* what it means here, or why it cannot be */
     stw_attempt kept;     /* with the plan as it is */
     stw_attempt searched; /* with the best plan of a new search, which begins with it */
-    int64_t evaluations; /* of that search */
+    int64_t evaluations;  /* of that search */
 } stw_what_if;
 STW_API bool stw_explanation_what_if(const stw_explanation *explanation, int32_t index, stw_what_if *out);
+
+STW_API bool stw_explanation_is_interrupted(const stw_explanation *explanation);
 
 /* Option "op": the op, and what must be with it, on each device. */
 STW_API const int32_t *stw_explanation_moved(const stw_explanation *explanation, int32_t *count); /* the op first */
@@ -479,7 +481,7 @@ typedef struct stw_move_trial {
     int32_t device;
     bool here; /* it is there already */
     stw_attempt trial;
-    int64_t device_peak_bytes; /* of that device */
+    int64_t device_peak_bytes;          /* of that device */
     int32_t appear_count, vanish_count; /* transfers that would be new, and no longer be */
     int64_t appear_bytes, vanish_bytes;
     int64_t appear_ps, vanish_ps; /* on their links */
@@ -503,13 +505,13 @@ typedef struct stw_group_worth {
     int32_t member_count;
     int64_t kernel_ps; /* as one kernel, without charges */
     int64_t apart_ps;  /* the sum of the members' own times */
-    stw_attempt apart;   /* the step with its members apart */
+    stw_attempt apart; /* the step with its members apart */
     int32_t left_out;  /* neighbours that were not tried: there are too many */
 } stw_group_worth;
 STW_API bool stw_explanation_group(const stw_explanation *explanation, stw_group_worth *out); /* false: not asked for */
-typedef struct stw_merge_trial { /* legal ones first, by step */
-    int32_t node;                /* the neighbour: an op, or the id of a group */
-    bool reads;                  /* it reads the group; else the group reads it */
+typedef struct stw_merge_trial {                                                              /* legal ones first, by step */
+    int32_t node; /* the neighbour: an op, or the id of a group */
+    bool reads;   /* it reads the group; else the group reads it */
     stw_attempt trial;
     int64_t kernel_ps; /* of both as one kernel; 0: illegal */
 } stw_merge_trial;

@@ -46,8 +46,10 @@ bool stw_runner_is_late(const stw_runner *r, double seconds) {
 static stw_status open_given(stw_runner *r, stw_error *error) {
     const stw_simulator *s = r->simulator;
     const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
-    if (r->settings.given != NULL) TRY(stw_plan_copy(r->settings.given, &r->from, error));
-    else TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
+    if (r->settings.given != NULL)
+        TRY(stw_plan_copy(r->settings.given, &r->from, error));
+    else
+        TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);

@@ -81,12 +81,8 @@ stw_status stw_explain(const stw_simulator *simulator, const stw_plan *plan, con
     *made = (stw_explanation){.arena = arena, .simulator = simulator, .plan = plan};
     stw_status status = stw_arena_create(&scratch, error);
     if (status == STW_OK) {
-        stw_explainer e = {.simulator = simulator,
-                           .plan = plan,
-                           .options = options,
-                           .watch = watch,
-                           .out = made,
-                           .scratch = &scratch};
+        stw_explainer e = {
+            .simulator = simulator, .plan = plan, .options = options, .watch = watch, .out = made, .scratch = &scratch};
         status = explain(&e, error);
         stw_workspace_destroy(e.workspace);
         stw_workspace_destroy(e.trial);
@@ -113,13 +109,13 @@ stw_step_parts stw_explanation_parts(const stw_explanation *explanation) {
     return explanation->parts;
 }
 
-#define ROW(list, length)                                            \
-    do {                                                             \
-        STW_NEED(explanation);                                       \
-        STW_NEED(out);                                               \
-        if (index < 0 || index >= (length)) return false;            \
-        *out = explanation->list[index];                             \
-        return true;                                                 \
+#define ROW(list, length)                                 \
+    do {                                                  \
+        STW_NEED(explanation);                            \
+        STW_NEED(out);                                    \
+        if (index < 0 || index >= (length)) return false; \
+        *out = explanation->list[index];                  \
+        return true;                                      \
     } while (0)
 
 bool stw_explanation_path(const stw_explanation *explanation, int32_t index, stw_path_part *out) {
@@ -152,6 +148,11 @@ bool stw_explanation_pull(const stw_explanation *explanation, int32_t index, stw
 
 bool stw_explanation_merge(const stw_explanation *explanation, int32_t index, stw_merge_trial *out) {
     ROW(merge, explanation->merge_count);
+}
+
+bool stw_explanation_is_interrupted(const stw_explanation *explanation) {
+    STW_NEED(explanation);
+    return explanation->interrupted;
 }
 
 const int32_t *stw_explanation_moved(const stw_explanation *explanation, int32_t *count) {

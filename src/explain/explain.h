@@ -87,7 +87,7 @@ stw_status stw_explain_idle(stw_explainer *e, stw_error *error);
 /* ---- trial.c ---- */
 
 /* The strict orders of a changed plan that no longer fit their devices' tasks, anew: by when the ops began in the run that is
- * explained, and so that they can be kept. */
+ * explained, and so that inputs come first. Other devices keep theirs, which may still forbid the change. */
 stw_status stw_refit_orders(const stw_explainer *e, const stw_simulator *simulator, stw_plan *plan, stw_error *error);
 /* Simulates it, after its orders were made to fit. Texts are copied. */
 stw_status stw_try_plan(stw_explainer *e, stw_plan *plan, stw_attempt *out, stw_error *error);

@@ -7,11 +7,11 @@ enum { MOST_NEIGHBOURS = 256 }; /* each is a simulation with other groups */
 
 typedef struct {
     stw_explainer *e;
-    stw_plan *base;         /* the plan, each group numbered by its id */
-    int32_t task, id;       /* of the group */
+    stw_plan *base;   /* the plan, each group numbered by its id */
+    int32_t task, id; /* of the group */
     int32_t neighbour_count;
-    int32_t *neighbour;     /* tasks */
-    bool *reads;            /* (T) of neighbours: it reads the group */
+    int32_t *neighbour; /* tasks */
+    bool *reads;        /* (T) of neighbours: it reads the group */
 } fusion;
 
 /* ---- which group ---- */
@@ -101,8 +101,7 @@ static stw_status try_merge(fusion *f, int32_t task, stw_merge_trial *merge, stw
     }
     stw_status status = stw_plan_canonical_groups(changed, error);
     if (status == STW_OK) status = stw_try_plan(f->e, changed, &merge->trial, error);
-    if (status == STW_OK && stw_has_step(&merge->trial))
-        merge->kernel_ps = duration_of(f->e, f->e->trial->timeline.tasks, f->id);
+    if (status == STW_OK && stw_has_step(&merge->trial)) merge->kernel_ps = duration_of(f->e, f->e->trial->timeline.tasks, f->id);
     stw_plan_destroy(changed);
     return status;
 }

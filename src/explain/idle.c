@@ -55,8 +55,8 @@ static stw_status note_gap(records *r, int32_t device, const stw_span *span, int
     const stw_last_wait last = find_reason(e, span, count, device);
     if (last.transfer >= 0) return note_transfer(r, device, &e->timeline->transfer[last.transfer], from_ps, error);
     const int32_t other = last.task >= 0 ? e->timeline->device[last.task] : -1;
-    const record one = {device, STW_IDLE_OPS, other, other, last.task >= 0 ? e->tasks->task_node[last.task] : -1,
-                        span[0].start_ps - from_ps};
+    const record one = {
+        device, STW_IDLE_OPS, other, other, last.task >= 0 ? e->tasks->task_node[last.task] : -1, span[0].start_ps - from_ps};
     return note(r, one, error);
 }
 

@@ -54,7 +54,8 @@ static const stw_link *link_to_copy(const stw_machine *machine, int32_t device) 
 static stw_status name_copy(stw_machine *machine, int32_t device, stw_error *error) {
     const stw_str like = machine->device[device].name;
     int64_t digits = 0, number = 1;
-    while (digits < like.length && digits < 9 && like.p[like.length - 1 - digits] >= '0' && like.p[like.length - 1 - digits] <= '9')
+    while (digits < like.length && digits < 9 && like.p[like.length - 1 - digits] >= '0' &&
+           like.p[like.length - 1 - digits] <= '9')
         digits++;
     if (digits > 0) stw_str_to_int64((stw_str){like.p + like.length - digits, digits}, &number);
     for (;;) {

@@ -53,15 +53,17 @@ static stw_status fail_unknown(const stw_graph *graph, const char *option, const
     if (length > 0)
         return stw_fail(error, STW_ERROR_INPUT, "--%s: graph '%.*s' has no op '%.80s'; near are %s", option,
                         STW_STR_SHOW(graph->name), name, list);
-    return stw_fail(error, STW_ERROR_INPUT,
-                    "--%s: graph '%.*s' has no op '%.80s'; give a name or an id from 0 to %d ('stowage export --to csv' lists them)",
-                    option, STW_STR_SHOW(graph->name), name, graph->N - 1);
+    return stw_fail(
+        error, STW_ERROR_INPUT,
+        "--%s: graph '%.*s' has no op '%.80s'; give a name or an id from 0 to %d ('stowage export --to csv' lists them)", option,
+        STW_STR_SHOW(graph->name), name, graph->N - 1);
 }
 
 static stw_status fail_several(const stw_graph *graph, const char *option, const char *name, int32_t first, int32_t second,
                                stw_error *error) {
-    return stw_fail(error, STW_ERROR_INPUT, "--%s: several ops of graph '%.*s' are called '%.80s', such as %d and %d; give the id",
-                    option, STW_STR_SHOW(graph->name), name, first, second);
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "--%s: several ops of graph '%.*s' are called '%.80s', such as %d and %d; give the id", option,
+                    STW_STR_SHOW(graph->name), name, first, second);
 }
 
 stw_status stw_find_named(const stw_graph *graph, const char *option, const char *name, bool resident, int32_t *out,
@@ -71,19 +73,25 @@ stw_status stw_find_named(const stw_graph *graph, const char *option, const char
     int64_t id;
     for (int32_t i = 0; i < graph->N; i++) {
         if (!stw_str_equal(graph->node_name[i], wanted)) continue;
-        if (!may_be(graph, i, resident)) other = i;
-        else if (found >= 0) return fail_several(graph, option, name, found, i, error);
-        else found = i;
+        if (!may_be(graph, i, resident))
+            other = i;
+        else if (found >= 0)
+            return fail_several(graph, option, name, found, i, error);
+        else
+            found = i;
     }
     if (found < 0 && other < 0 && stw_str_to_int64(wanted, &id) && id >= 0 && id < graph->N) {
-        if (may_be(graph, (int32_t)id, resident)) found = (int32_t)id;
-        else other = (int32_t)id;
+        if (may_be(graph, (int32_t)id, resident))
+            found = (int32_t)id;
+        else
+            other = (int32_t)id;
     }
     if (found < 0 && other >= 0)
         return stw_fail(error, STW_ERROR_INPUT, "--%s: '%.80s' is node %d, %s, which no device runs; name an op%s", option, name,
-                        other, graph->kind[other] == STW_NODE_VIEW        ? "a view"
-                               : stw_node_is_resident(graph->kind[other]) ? "a parameter or buffer"
-                                                                          : "an input or constant",
+                        other,
+                        graph->kind[other] == STW_NODE_VIEW        ? "a view"
+                        : stw_node_is_resident(graph->kind[other]) ? "a parameter or buffer"
+                                                                   : "an input or constant",
                         resident ? ", a parameter or a buffer" : "");
     if (found < 0) return fail_unknown(graph, option, name, resident, error);
     *out = found;

@@ -121,8 +121,10 @@ static stw_status push_waits(walk *w, const stw_span *span, int64_t count, stw_p
     int64_t low = 0, high = count; /* spans before `low` begin before start_ps */
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (span[middle].start_ps < start_ps) low = middle + 1;
-        else high = middle;
+        if (span[middle].start_ps < start_ps)
+            low = middle + 1;
+        else
+            high = middle;
     }
     int32_t next = low < count ? span[low].id : -1;
     part.end_ps = start_ps;
@@ -151,8 +153,7 @@ static stw_status push_waits(walk *w, const stw_span *span, int64_t count, stw_p
 
 static stw_status push_device_waits(walk *w, int32_t task, int64_t ready_ps, stw_error *error) {
     const int32_t d = w->e->timeline->device[task];
-    const stw_path_part part = {
-        .kind = STW_PATH_DEVICE, .waiting = w->e->tasks->task_node[task], .from = d, .to = d};
+    const stw_path_part part = {.kind = STW_PATH_DEVICE, .waiting = w->e->tasks->task_node[task], .from = d, .to = d};
     return push_waits(w, w->on_device + w->device_start[d], w->device_start[d + 1] - w->device_start[d], part, ready_ps,
                       w->e->timeline->start_ps[task], error);
 }

@@ -62,12 +62,16 @@ static stw_status list_needs(const stw_tasks *tasks, const turn *by_turn, stw_ar
             for (int32_t s = tasks->input_start[t]; s < tasks->input_start[t + 1]; s++) {
                 const int32_t producer = tasks->value_task[tasks->slot_value[s]];
                 if (producer < 0) continue;
-                if (pass == 0) (*start)[rank[t] + 2]++;
-                else (*need)[(*start)[rank[t] + 1]++] = rank[producer];
+                if (pass == 0)
+                    (*start)[rank[t] + 2]++;
+                else
+                    (*need)[(*start)[rank[t] + 1]++] = rank[producer];
             }
             for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++) {
-                if (pass == 0) (*start)[rank[tasks->waiter[w]] + 2]++;
-                else (*need)[(*start)[rank[tasks->waiter[w]] + 1]++] = rank[t];
+                if (pass == 0)
+                    (*start)[rank[tasks->waiter[w]] + 2]++;
+                else
+                    (*need)[(*start)[rank[tasks->waiter[w]] + 1]++] = rank[t];
             }
         }
         for (int32_t k = 0; k < T && pass == 0; k++) (*start)[k + 2] += (*start)[k + 1];
@@ -124,10 +128,10 @@ static stw_status run(stw_explainer *e, const stw_simulator *simulator, const st
     const stw_str message = stw_str_copy(&e->out->arena, stw_str_of(result.message));
     if (message.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     *out = (stw_attempt){.tried = true,
-                       .reason = result.reason,
-                       .message = message.p,
-                       .step_ps = result.step_ps,
-                       .peak_bytes = result.worst_peak_bytes};
+                         .reason = result.reason,
+                         .message = message.p,
+                         .step_ps = result.step_ps,
+                         .peak_bytes = result.worst_peak_bytes};
     return STW_OK;
 }
 

@@ -1,5 +1,5 @@
-/* What if the machine or the times were others: each a machine and costs of its own, simulated with the plan as it is and with the
- * best plan of a short search that begins with it. */
+/* What if the machine or the times were others: each a machine and costs of its own, simulated with the plan as it is and with
+ * the best plan of a short search that begins with it. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ static bool read_factor(stw_str text, double *factor) {
 static bool read_count(stw_str text, int32_t *count) {
     int64_t number;
     if (text.length < 2 || (text.p[0] != '+' && text.p[0] != '-')) return false;
-    if (!stw_str_to_int64((stw_str){text.p + 1, text.length - 1}, &number) || number < 1 || number > STW_MAX_DEVICES) return false;
+    if (!stw_str_to_int64((stw_str){text.p + 1, text.length - 1}, &number) || number < 1 || number > STW_MAX_DEVICES)
+        return false;
     *count = (int32_t)(text.p[0] == '-' ? -number : number);
     return true;
 }
@@ -52,8 +53,7 @@ static stw_status read_change(stw_str text, stw_change *out, stw_error *error) {
         *out = (stw_change){.kind = known[k].kind, .factor = 1.0};
         if (out->kind == STW_CHANGE_DEVICES)
             return read_count(value, &out->count) ? STW_OK : fail_change(text, "needs a number of devices with its sign", error);
-        return read_factor(value, &out->factor) ? STW_OK
-                                                : fail_change(text, "needs a factor (x2) or a percentage (+20%)", error);
+        return read_factor(value, &out->factor) ? STW_OK : fail_change(text, "needs a factor (x2) or a percentage (+20%)", error);
     }
     return fail_change(text, "is no change that is known", error);
 }
@@ -187,7 +187,8 @@ static stw_status try_change(stw_explainer *e, const stw_change *change, stw_wha
     return status;
 }
 
-stw_status stw_explain_what_ifs(stw_explainer *e, const stw_change *change, const stw_str *name, int32_t count, stw_error *error) {
+stw_status stw_explain_what_ifs(stw_explainer *e, const stw_change *change, const stw_str *name, int32_t count,
+                                stw_error *error) {
     static const stw_change nothing = {.kind = STW_CHANGE_NOTHING, .factor = 1.0};
     stw_explanation *out = e->out;
     for (int32_t k = -1; k < count && count > 0; k++) {

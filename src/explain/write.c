@@ -18,8 +18,10 @@ typedef struct {
 
 static void field_node(output *o, const char *id_key, const char *name_key, int32_t node) {
     stw_json_write_key(&o->json, id_key);
-    if (node < 0) stw_json_write_null(&o->json);
-    else stw_json_write_int64(&o->json, node);
+    if (node < 0)
+        stw_json_write_null(&o->json);
+    else
+        stw_json_write_int64(&o->json, node);
     stw_json_field_text(&o->json, name_key, node < 0 ? (stw_str){0} : o->x->simulator->graph->node_name[node]);
 }
 
@@ -37,12 +39,16 @@ static void field_trial(output *o, const char *name, const stw_attempt *trial) {
     stw_json_field_text(&o->json, key, trial->tried && !found ? stw_str_of(trial->message) : (stw_str){0});
     snprintf(key, sizeof key, "%sstep_ps", name);
     stw_json_write_key(&o->json, key);
-    if (has_step || found) stw_json_write_int64(&o->json, trial->step_ps);
-    else stw_json_write_null(&o->json);
+    if (has_step || found)
+        stw_json_write_int64(&o->json, trial->step_ps);
+    else
+        stw_json_write_null(&o->json);
     snprintf(key, sizeof key, "%speak_bytes", name);
     stw_json_write_key(&o->json, key);
-    if (has_step || found) stw_json_write_int64(&o->json, trial->peak_bytes);
-    else stw_json_write_null(&o->json);
+    if (has_step || found)
+        stw_json_write_int64(&o->json, trial->peak_bytes);
+    else
+        stw_json_write_null(&o->json);
 }
 
 static void begin_list(output *o, const char *key) {

@@ -14,7 +14,8 @@ static stw_explanation *explain(const small *s) {
     return x;
 }
 
-/* The path as a line: "compute a 0-2, transfer a d0>d1 2-6, ..."; waits name what was in the way and, in brackets, what waited. */
+/* The path as a line: "compute a 0-2, transfer a d0>d1 2-6, ..."; waits name what was in the way and, in brackets, what waited.
+ */
 static void draw_path(const stw_explanation *x, char *out, size_t size) {
     stw_path_part part;
     size_t used = 0;
@@ -24,7 +25,8 @@ static void draw_path(const stw_explanation *x, char *out, size_t size) {
         used += (size_t)snprintf(out + used, size - used, "%s%s %s", k > 0 ? ", " : "", stw_path_kind_names[part.kind],
                                  names[part.node].p);
         if (part.waiting >= 0 && used < size) used += (size_t)snprintf(out + used, size - used, " (%s)", names[part.waiting].p);
-        if (part.from != part.to && used < size) used += (size_t)snprintf(out + used, size - used, " d%d>d%d", part.from, part.to);
+        if (part.from != part.to && used < size)
+            used += (size_t)snprintf(out + used, size - used, " d%d>d%d", part.from, part.to);
         if (used < size)
             used += (size_t)snprintf(out + used, size - used, " %g-%g", (double)part.start_ps / 1e6, (double)part.end_ps / 1e6);
     }
