@@ -124,26 +124,23 @@ static void print_devices(const report *r) {
     cli_table_print(&table, stdout);
 }
 
+/* An update also waits for the copies of its parameter to arrive elsewhere. */
 static void add_reason(const report *r, cli_table *table, const stw_idle *idle) {
+    const bool leaves = idle->from == idle->device;
+    const char *other = idle->from < 0 ? "" : device_name(r, leaves ? idle->to : idle->from);
     switch (idle->kind) {
-        case STW_IDLE_OPS:
-            cli_table_add(table, CLI_PLAIN, "waits for ops of %s", idle->from < 0 ? "others" : device_name(r, idle->from));
-            break;
-        case STW_IDLE_CHANNEL:
-            cli_table_add(table, CLI_PLAIN, "waits for the channel %s > %s", device_name(r, idle->from),
-                          device_name(r, idle->to));
-            break;
-        case STW_IDLE_TRANSFER:
-            cli_table_add(table, CLI_PLAIN, "waits for transfers %s > %s", device_name(r, idle->from), device_name(r, idle->to));
-            break;
-        case STW_IDLE_DONE: cli_table_add(table, CLI_PLAIN, "has nothing left to do"); break;
+        case STW_IDLE_OPS: cli_table_add(table, CLI_PLAIN, "ops of %s", other); break;
+        case STW_IDLE_CHANNEL: cli_table_add(table, CLI_PLAIN, "the channel %s %s", leaves ? "to" : "from", other); break;
+        case STW_IDLE_TRANSFER: cli_table_add(table, CLI_PLAIN, "transfers %s %s", leaves ? "to" : "from", other); break;
+        case STW_IDLE_DONE: cli_table_add(table, CLI_PLAIN, "nothing: it is done"); break;
     }
 }
 
 /* The reasons that make up most of a device's idle time. */
 static void print_idle(const report *r) {
-    static const cli_column columns[] = {{"device", CLI_LEFT}, {"idles because it", CLI_LEFT}, {"longest for", CLI_LEFT},
-                                         {"time", CLI_RIGHT},  {"times", CLI_RIGHT},           {"of the step", CLI_RIGHT}};
+    static const cli_column columns[] = {{"device", CLI_LEFT},      {"idles, waiting for", CLI_LEFT},
+                                         {"longest for", CLI_LEFT}, {"time", CLI_RIGHT},
+                                         {"times", CLI_RIGHT},      {"of the step", CLI_RIGHT}};
     enum { MOST_REASONS = 6 }; /* of a device */
     stw_arena arena = r->arena;
     cli_table table;

@@ -99,10 +99,10 @@ static void print_devices(const stw_explanation *x, stw_arena arena) {
     }
 }
 
-/* Who would send it more or less, by time; for each device the first few. */
+/* The transfers that would come and go, those that take longest; for each device the first few. */
 static void print_pulls(const stw_explanation *x, stw_arena arena) {
-    static const cli_column columns[] = {{"on", CLI_LEFT},   {"", CLI_LEFT},       {"value", CLI_LEFT}, {"neighbour", CLI_LEFT},
-                                         {"link", CLI_LEFT}, {"bytes", CLI_RIGHT}, {"time", CLI_RIGHT}};
+    static const cli_column columns[] = {{"on", CLI_LEFT},   {"transfer", CLI_LEFT}, {"neighbour", CLI_LEFT}, {"", CLI_LEFT},
+                                         {"link", CLI_LEFT}, {"bytes", CLI_RIGHT},   {"time", CLI_RIGHT}};
     const bool has_bytes = x->simulator->graph->size_scale <= 0.0;
     cli_table table;
     int32_t device = -1, shown = 0;
@@ -112,10 +112,10 @@ static void print_pulls(const stw_explanation *x, stw_arena arena) {
         shown = pull->device == device ? shown + 1 : 0;
         device = pull->device;
         if (shown >= MOST_ROWS / 2) continue;
-        cli_table_add(&table, CLI_PLAIN, "%s", device_name(x, device));
+        cli_table_add(&table, CLI_PLAIN, "%s", shown == 0 ? device_name(x, device) : "");
         cli_table_add(&table, CLI_PLAIN, "%s", pull->appears ? "new" : "no longer");
-        cli_table_add(&table, CLI_PLAIN, "%.*s", STW_STR_SHOW(*name_of(x, pull->node)));
         cli_table_add(&table, CLI_PLAIN, "%.*s (%d)", STW_STR_SHOW(*name_of(x, pull->neighbour)), pull->neighbour);
+        cli_table_add(&table, CLI_PLAIN, "%s", pull->neighbour == pull->node ? "feeds it" : "reads it");
         cli_table_add(&table, CLI_PLAIN, "%s > %s", device_name(x, pull->from), device_name(x, pull->to));
         cli_table_add(&table, CLI_PLAIN, "%s", has_bytes ? cli_bytes((double)pull->bytes).text : "-");
         cli_table_add(&table, CLI_PLAIN, "%s", cli_time(seconds(pull->ps), 3).text);

@@ -66,7 +66,7 @@ class Step(Explained):
             self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
         self.assertRegex(text, "merged with|no merge")
         text = self.done("explain", GRAPH, "--plan", self.plan, *QUICK)
-        for word in ("critical path", "compute", "idles because it", "what if", "bandwidth=x2", "devices=-1", "times=+10%"):
+        for word in ("critical path", "compute", "idles, waiting for", "what if", "bandwidth=x2", "devices=-1", "times=+10%"):
             self.assertIn(word, text)
         self.assertNotIn("what if", self.done("explain", GRAPH, "--plan", self.plan, "--what-if", "none"))
 

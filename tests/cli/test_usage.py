@@ -31,7 +31,7 @@ OPTIONS = {
               *POLICY_OPTIONS, *LAST_OPTIONS],
     "simulate": ["machine", "plan", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "explain": ["machine", "plan", "op", "group", "what-if", "memory", "costs", "shape", "file-limit", "format", "budget", "clock", "evaluations",
-                "tasks", *LAST_OPTIONS],
+                "tasks", "policy", *LAST_OPTIONS],
     "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "strip", "output", "help", "version"],
     "inspect": ["machine", "shape", "file-limit", "format", "units", "features", "help", "version"],
     "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "help",
