@@ -126,7 +126,7 @@ const cli_command cli_commands[] = {
          "which is named. The parts add up to the step time exactly. Then, for each device, how long it idles and for what; and "
          "the ops, groups and transfers that the path's time goes to.\n\n"
          "--what-if tries other machines and times, each as a simulation of its own: with the plan as it is, and with the best "
-         "plan of a short search that begins with it. The first row is the same search with nothing changed, to compare with. "
+         "plan of a short search, which is never worse. The first row is the same search with nothing changed, to compare with. "
          "devices=+1 adds a copy of the last device, devices=-1 takes the last one away.\n\n"
          "--op moves an op, with its group and with parameters and updates that must be with it, to each other device and "
          "leaves all else as it is. --group takes a group apart, and merges it with each of its neighbours. A change that is not "

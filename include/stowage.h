@@ -468,7 +468,7 @@ typedef struct stw_what_if {
     const char *change;   /* "bandwidth=x2"; "" stands first: as it is */
     const char *words;    /* what it means here, or why it cannot be */
     stw_attempt kept;     /* with the plan as it is */
-    stw_attempt searched; /* with the best plan of a new search, which begins with it */
+    stw_attempt searched; /* with the best plan of a new search, never worse */
     int64_t evaluations;  /* of that search */
 } stw_what_if;
 STW_API bool stw_explanation_what_if(const stw_explanation *explanation, int32_t index, stw_what_if *out);

@@ -148,21 +148,46 @@ static stw_status open_world(stw_explainer *e, const stw_change *change, world *
 
 /* ---- the trials ---- */
 
+static bool is_better(const stw_attempt *a, const stw_attempt *b) {
+    const bool valid = a->tried && a->reason == STW_VALID;
+    return valid && (!b->tried || b->reason != STW_VALID || a->step_ps < b->step_ps);
+}
+
+/* A search from a plan never looks at the default. Where that is better on the other machine, it begins from nothing. */
+static stw_status choose_start(stw_explainer *e, const world *w, const stw_attempt *kept, const stw_plan **start,
+                               stw_error *error) {
+    stw_plan *standard;
+    stw_attempt worth = {0};
+    *start = stw_has_step(kept) ? w->plan : NULL;
+    stw_status status = stw_method_run("single", w->simulator, NULL, &standard, error);
+    if (status == STW_ERROR_NO_PLAN) return STW_OK;
+    TRY(status);
+    status = stw_plan_fuse(standard, w->costs, "default", error);
+    if (status == STW_OK) status = stw_try_plan_on(e, w->simulator, standard, &worth, error);
+    stw_plan_destroy(standard);
+    if (is_better(&worth, kept)) *start = NULL;
+    return status;
+}
+
+static stw_status take_found(stw_explainer *e, const world *w, const stw_result *result, stw_attempt *out, stw_error *error) {
+    const stw_plan *found = stw_result_plan(result);
+    if (found != NULL) return stw_try_plan_on(e, w->simulator, found, out, error);
+    const stw_str lacking = stw_str_copy(&e->out->arena, stw_str_of(stw_result_lacking(result)));
+    if (lacking.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    *out = (stw_attempt){.tried = true, .reason = STW_INVALID_MEMORY, .message = lacking.p};
+    return STW_OK;
+}
+
 static stw_status search(stw_explainer *e, const world *w, stw_what_if *out, stw_error *error) {
     stw_result *result;
     stw_candidate candidate;
-    const stw_plan *from = stw_has_step(&out->kept) ? w->plan : NULL;
-    TRY(stw_optimize_by(w->simulator, e->options, e->watch, NULL, from, &result, error));
+    const stw_plan *start;
+    TRY(choose_start(e, w, &out->kept, &start, error));
+    TRY(stw_optimize_by(w->simulator, e->options, e->watch, NULL, start, &result, error));
     for (int32_t k = 0; stw_result_candidate(result, k, &candidate); k++) out->evaluations += candidate.evaluations;
-    const stw_plan *found = stw_result_plan(result);
-    stw_status status = STW_OK;
-    if (found != NULL) {
-        status = stw_try_plan_on(e, w->simulator, found, &out->searched, error);
-    } else {
-        const stw_str lacking = stw_str_copy(&e->out->arena, stw_str_of(stw_result_lacking(result)));
-        out->searched = (stw_attempt){.tried = true, .reason = STW_INVALID_MEMORY, .message = lacking.p == NULL ? "" : lacking.p};
-    }
+    const stw_status status = take_found(e, w, result, &out->searched, error);
     stw_result_destroy(result);
+    if (is_better(&out->kept, &out->searched)) out->searched = out->kept; /* which the search did not begin with */
     return status;
 }
 
