@@ -118,7 +118,7 @@ const cli_command cli_commands[] = {
      .least_operands = 1,
      .most_operands = 1,
      .summary = "say what a plan's step is made of, and what would change it",
-     .usage = "explain GRAPH --plan FILE|METHOD [--op NAME | --group NAME | --what-if KEY=CHANGE] [OPTION...]",
+     .usage = "explain GRAPH --plan FILE|METHOD [OPTION...]",
      .description =
          "Simulates the plan and follows its critical path from the end of the step to the beginning: what computes, what "
          "devices "
