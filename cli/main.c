@@ -135,7 +135,7 @@ const cli_command cli_commands[] = {
          "leaves out the what-ifs that have not begun; the exit status is then 130.",
      .examples = "stowage explain gnmt-4.json.gz --plan plan.json\twhat bounds the step, why devices idle, what-ifs\n"
                  "stowage explain gnmt-4.json.gz -p plan.json --what-if none\tthe same without searches\n"
-                 "stowage explain gnmt-4.json.gz -p plan.json --what-if bandwidth=x4 --what-if devices=+2\tother machines\n"
+                 "stowage explain gnmt-4.json.gz -p plan.json --what-if bandwidth=x4,devices=+2\tother machines\n"
                  "stowage explain gnmt-4.json.gz -p plan.json --op 120\twhy node 120 is where it is\n"
                  "stowage explain gnmt-4.json.gz -p plan.json --group 120\twhat its group saves\n"},
     {.name = "export",
