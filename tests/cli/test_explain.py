@@ -8,6 +8,7 @@ The exit status is the verdict; the last line counts what passed and failed.
 import copy
 import gzip
 import json
+import signal
 import sys
 
 import program
@@ -151,6 +152,16 @@ class WhatIf(Explained):
         row = self.row("memory=-99%")
         self.assertFalse(row["kept_valid"])
         self.assertIn("memory", row["kept_reason"])
+
+    def test_interrupted(self):
+        """The first Ctrl-C ends the search and leaves out what has not begun."""
+        arguments = ["explain", GRAPH, "--plan", self.plan, "--budget", "600s", "--format", "json"]
+        status, out = self.interrupted_when("best", signal.SIGINT, *arguments)
+        self.assertEqual(status, 130)
+        found = json.loads(out)
+        self.assertTrue(found["interrupted"])
+        self.assertLess(len(found["what_ifs"]), 6)
+        self.assertEqual(sum(found["parts"].values()), found["step_ps"])
 
     def test_several(self):
         rows = self.explained("--what-if", "bandwidth=x2", "--what-if", "devices=+2,times=-5%")["what_ifs"]
