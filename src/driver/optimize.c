@@ -97,7 +97,8 @@ static bool is_slow_to_bound(const stw_runner *r) {
 
 /* Groups are ours to decide, and take a while. */
 static bool may_fuse_less(const stw_runner *r) {
-    const bool open = (r->settings.tasks & STW_TASK_FUSION) && r->settings.fusion < 0 && r->settings.from == NULL;
+    const bool given = r->settings.from != NULL || r->settings.given != NULL;
+    const bool open = (r->settings.tasks & STW_TASK_FUSION) && r->settings.fusion < 0 && !given;
     return open && r->settings.budget_s > 0.0 && FUSION_S * r->simulator->graph->op_count > QUICK_S;
 }
 
@@ -464,17 +465,18 @@ static stw_status try_noise(stw_runner *r, stw_result *result, stw_error *error)
 
 stw_status stw_optimize(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
                         stw_error *error) {
-    return stw_optimize_by(simulator, options, watch, NULL, out, error);
+    return stw_optimize_by(simulator, options, watch, NULL, NULL, out, error);
 }
 
 stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
-                           const stw_clock *clock, stw_result **out, stw_error *error) {
+                           const stw_clock *clock, const stw_plan *given, stw_result **out, stw_error *error) {
     STW_NEED(simulator);
     STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
     TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, clock, &runner, &result, error));
+    runner->settings.given = given;
     const stw_stop stop = stop_at(runner, stw_runner_share(runner, LAST_FUSION_SHARE).until_s);
     stw_status status =
         is_slow_to_fuse(runner) ? STW_OK : stw_runner_prepare(runner, may_fuse_less(runner) ? &stop : NULL, error);

@@ -46,7 +46,10 @@ bool stw_runner_is_late(const stw_runner *r, double seconds) {
 static stw_status open_given(stw_runner *r, stw_error *error) {
     const stw_simulator *s = r->simulator;
     const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
-    TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
+    if (r->settings.given != NULL)
+        TRY(stw_plan_copy(r->settings.given, &r->from, error));
+    else
+        TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
@@ -89,7 +92,7 @@ static stw_status fill_runner(stw_runner *r, stw_error *error) {
 
 stw_status stw_runner_prepare(stw_runner *r, const stw_stop *stop, stw_error *error) {
     TRY(open_fusing(r, stop, error));
-    if (r->settings.from == NULL) return STW_OK;
+    if (r->settings.from == NULL && r->settings.given == NULL) return STW_OK;
     TRY(open_given(r, error));
     return open_given_groups(r, error);
 }

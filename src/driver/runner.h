@@ -135,9 +135,10 @@ void stw_trail_free(stw_trail *trail);
 
 /* optimize.c: the flow, into an empty result. The budget counts from now. */
 stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error *error);
-/* stw_optimize by another clock than the computer's. */
+/* stw_optimize by another clock than the computer's (NULL: by that), and from this plan (NULL: from none) as with the option
+ * "from". */
 stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
-                           const stw_clock *clock, stw_result **out, stw_error *error);
+                           const stw_clock *clock, const stw_plan *given, stw_result **out, stw_error *error);
 /* noise.c: how often the best stays ahead of the default when costs are off. */
 stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,
                                 stw_error *error);

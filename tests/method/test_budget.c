@@ -26,7 +26,7 @@ static void start_clock(stepping *s, double step_s) {
 static stw_result *optimize_by(const stw_simulator *simulator, stw_options *options, stepping *s) {
     stw_result *result = NULL;
     stw_error error = {0};
-    CHECK_EQ_INT(stw_optimize_by(simulator, options, NULL, &s->clock, &result, &error), STW_OK);
+    CHECK_EQ_INT(stw_optimize_by(simulator, options, NULL, &s->clock, NULL, &result, &error), STW_OK);
     CHECK_STR(error.message, "");
     stw_options_destroy(options);
     return result;
