@@ -307,6 +307,7 @@ typedef struct stw_watch {                                         /* everything
     void *context;
     stw_cancel *cancel;
     void (*curve)(void *context, const stw_curve_row *row); /* after each update of a policy; likewise */
+    double spent_s; /* of a budget of time, before stw_optimize was called: for reading the graph, say */
 } stw_watch;
 
 typedef struct stw_found { /* a valid plan that was better than those before it */

@@ -24,6 +24,7 @@ static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by the
 
 /* What takes longer than these shares of a budget of time waits until there is a plan. */
 static const double SLOW_BOUND_SHARE = 0.05, SLOW_FUSION_SHARE = 0.25, SLOW_FIRST_SHARE = 0.3;
+static const double SLOW_RULE_SHARE = 0.1; /* where the rule `default` takes longer than this, `one-pass` makes the groups */
 
 /* ---- the budget ---- */
 
@@ -41,7 +42,7 @@ static double share_left(const stw_runner *r) {
 /* ---- what things take ---- */
 
 /* Seconds per op, measured as those of methods were (method.h). */
-static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
+static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, ONE_PASS_S = 2e-6, NOISE_S = 4e-6;
 static const double QUICK_S = 0.05; /* nobody minds waiting for it */
 
 /* What placing is done with: groups, if there are any. */
@@ -95,16 +96,25 @@ static bool is_slow_to_bound(const stw_runner *r) {
     return is_slow(r, BOUND_S * r->simulator->graph->op_count, SLOW_BOUND_SHARE) && r->simulator->machine->device_count > 1;
 }
 
+/* Until groups are made, by a rule or by one that takes less time. */
+static double seconds_to_fuse(const stw_runner *r) {
+    return (r->groups_by == STW_FUSION_ONE_PASS ? ONE_PASS_S : FUSION_S) * r->simulator->graph->op_count;
+}
+
 /* Groups are ours to decide, and take a while. */
 static bool may_fuse_less(const stw_runner *r) {
     const bool open = (r->settings.tasks & STW_TASK_FUSION) && r->settings.fusion < 0 && r->settings.from == NULL;
     return open && r->settings.budget_s > 0.0 && FUSION_S * r->simulator->graph->op_count > QUICK_S;
 }
 
-/* With little time they come after a plan, too. */
-static bool is_slow_to_fuse(const stw_runner *r) {
-    return may_fuse_less(r) && is_slow(r, FUSION_S * r->simulator->graph->op_count, SLOW_FUSION_SHARE);
+/* The rule that the time allows. */
+static stw_fusion rule_in_time(const stw_runner *r) {
+    const bool slow = may_fuse_less(r) && is_slow(r, FUSION_S * r->simulator->graph->op_count, SLOW_RULE_SHARE);
+    return slow ? STW_FUSION_ONE_PASS : STW_FUSION_DEFAULT;
 }
+
+/* With little time they come after a plan, too. */
+static bool is_slow_to_fuse(const stw_runner *r) { return may_fuse_less(r) && is_slow(r, seconds_to_fuse(r), SLOW_FUSION_SHARE); }
 
 /* When the making of groups ends at the latest. */
 static stw_stop stop_at(const stw_runner *r, double until_s) {
@@ -160,7 +170,7 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
         TRY(add_given(r, result, error));
         return find_bounds(r, result, error);
     }
-    TRY(run_single(r, fixed ? r->settings.fusion : STW_FUSION_DEFAULT, result, error));
+    TRY(run_single(r, fixed ? r->settings.fusion : (int32_t)r->groups_by, result, error));
     if (r->fusing != NULL && !fixed) {
         TRY(run_single(r, STW_FUSION_NONE, result, error));
         name_last(result, "single-unfused");
@@ -269,7 +279,7 @@ static void rename_entry(stw_entry *entry, const char *ending) {
 /* Groups for what there is: the default as it should be, and the best plan. */
 static stw_status fuse_plans(stw_runner *r, stw_result *result, stw_error *error) {
     for (int32_t k = 0; k < result->count; k++) rename_entry(result->entry[k], "unfused");
-    TRY(run_single(r, STW_FUSION_DEFAULT, result, error));
+    TRY(run_single(r, (int32_t)r->groups_by, result, error));
     put_last_first(result);
     return result->best > 0 ? stw_runner_regroup(r, result, error) : STW_OK;
 }
@@ -291,7 +301,7 @@ static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error)
     TRY(run_single(r, STW_FUSION_NONE, result, error));
     TRY(run_first(r, false, result, error));
     const stw_stop stop = end_of_fusing(r, result);
-    const double half_s = 0.5 * FUSION_S * r->simulator->graph->op_count;
+    const double half_s = 0.5 * seconds_to_fuse(r);
     if (stw_runner_now_s(r) + half_s > stop.until_s) {
         r->leaves_fusion = true;
         snprintf(result->entry[0]->outcome.note, sizeof result->entry[0]->outcome.note,
@@ -475,6 +485,8 @@ stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *op
     stw_result *result;
     *out = NULL;
     TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, clock, &runner, &result, error));
+    if (watch != NULL) runner->began_s -= fmax(watch->spent_s, 0.0);
+    runner->groups_by = rule_in_time(runner);
     const stw_stop stop = stop_at(runner, stw_runner_share(runner, LAST_FUSION_SHARE).until_s);
     stw_status status =
         is_slow_to_fuse(runner) ? STW_OK : stw_runner_prepare(runner, may_fuse_less(runner) ? &stop : NULL, error);

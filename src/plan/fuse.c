@@ -289,6 +289,7 @@ static double saving_at_once(stw_fuser *f, int32_t op) {
     const int32_t readers = stw_merge_allows(f->merge, op, &reader);
     if (readers <= 0) return NAN;
     if (readers == 1) return f->us[op];
+    if (readers > 2) return NAN;
     double us = f->us[op];
     for (int32_t r = 0; r < readers; r++) us += known_us(f, reader[r]) - group_us(f, op, reader[r]);
     return us;
