@@ -15,13 +15,14 @@ typedef enum stw_method_kind {
     STW_METHOD_EXACT         /* for small graphs only */
 } stw_method_kind;
 
-enum {                                 /* what sets a constructive method apart */
-       STW_METHOD_PLACES = 1,          /* decides placements */
-       STW_METHOD_ORDERS = 2,          /* decides the order of a placement that others made */
-       STW_METHOD_DEFAULT = 4,         /* what all others are compared with; of a given plan it keeps the placement */
-       STW_METHOD_STEERS = 8,          /* tries the knobs that policies decide about; the last of the constructive ones */
-       STW_METHOD_NAMED_ONLY = 16,     /* runs only where it is named */
-       STW_METHOD_THROUGHPUT_ONLY = 32 /* for that objective alone */
+enum {                                  /* what sets a constructive method apart */
+       STW_METHOD_PLACES = 1,           /* decides placements */
+       STW_METHOD_ORDERS = 2,           /* decides the order of a placement that others made */
+       STW_METHOD_DEFAULT = 4,          /* what all others are compared with; of a given plan it keeps the placement */
+       STW_METHOD_STEERS = 8,           /* tries the knobs that policies decide about; the last of the constructive ones */
+       STW_METHOD_NAMED_ONLY = 16,      /* runs only where it is named */
+       STW_METHOD_THROUGHPUT_ONLY = 32, /* for that objective alone */
+       STW_METHOD_VARIES = 64           /* tries variants, of which the best depends on the graph (rehearse.h) */
 };
 
 typedef struct stw_method {
