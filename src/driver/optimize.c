@@ -15,6 +15,7 @@ static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is 
 static const double CROWDED_SHARE = 0.8;      /* the same, where the time does not do for all methods */
 static const double POLICY_SHARE = 0.6;       /* until here the policy may learn */
 static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
+static const double STRETCHES_SHARE = 0.5;    /* the same for `stretches`, which goes before them */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 static const double BREED_SHARE = 0.9;        /* of the search for improvements, for `breed` on graphs as small as that; */
 static const double BREED_HALF = 0.5;         /* where sequences are less sure to help */
@@ -352,9 +353,19 @@ static const stw_method *constructive_at(const stw_runner *r, int32_t k) {
     return k < COUNT ? best_first[k] : NULL;
 }
 
+/* Of graphs this large the budget allows few plans, unless the same comes again and again in them. */
+static stw_status run_stretches(stw_runner *r, stw_result *result, stw_error *error) {
+    if (count_placed(r) < STW_STRETCHES_OPS || !may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return STW_OK;
+    if (is_spent(r, constructive_share(r)) || meets_bound(r, result)) return STW_OK;
+    stw_budget slice = slice_for(r, true);
+    slice = stw_budget_share(&slice, (stw_moment){.s = stw_runner_now_s(r)}, STRETCHES_SHARE, STW_SHARE_UP);
+    return stw_runner_run(r, &stw_method_stretches, stw_runner_rule(r), slice, true, result, error);
+}
+
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     const double until = constructive_share(r);
+    TRY(run_stretches(r, result, error));
     for (int32_t k = 0; (method = constructive_at(r, k)) != NULL; k++) {
         const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
         if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
