@@ -129,11 +129,21 @@ static stw_status plan_models(stretches *s, stw_arena arena, stw_error *error) {
 
 /* ---- the whole ---- */
 
+/* How the devices of a stretch are exchanged for others, so that one does not wait for the rest of the one before, and what must
+ * stay in memory is spread. */
+typedef enum { AS_THEY_ARE, ONE_FURTHER, HALF_FURTHER } turning;
+
 static const struct {
-    bool turns; /* every second stretch has its devices exchanged for those half of all devices further on */
+    turning turning;
     bool ranks; /* priorities by upward rank; else one stretch after the other, each with its own */
-} variant[] = {{false, true}, {false, false}, {true, true}, {true, false}};
-enum { VARIANTS = sizeof variant / sizeof variant[0] };
+} variant[] = {{AS_THEY_ARE, true},  {AS_THEY_ARE, false}, {ONE_FURTHER, true},
+               {ONE_FURTHER, false}, {HALF_FURTHER, true}, {HALF_FURTHER, false}};
+enum { VARIANTS = sizeof variant / sizeof variant[0], VARIANTS_AS_THEY_ARE = 2 };
+
+static int32_t turn_of(turning how, int32_t stretch, int32_t D) {
+    const int32_t step = how == AS_THEY_ARE ? 0 : how == ONE_FURTHER ? 1 : D / 2;
+    return (int32_t)((int64_t)stretch * step % D);
+}
 
 /* Its priorities, in [0, 1]. */
 static void add_priorities(const stw_plan *of, int32_t N, double above, double *priority) {
@@ -151,7 +161,7 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
     const int32_t D = simulator->machine->device_count;
     for (int32_t k = 0; k < s->count; k++) {
         const stw_plan *of = s->plan[s->model[k]];
-        const int32_t turn = variant[index].turns && k % 2 == 1 ? D / 2 : 0;
+        const int32_t turn = turn_of(variant[index].turning, k, D);
         const int32_t first = s->start[k], N = s->start[k + 1] - first;
         for (int32_t i = 0; i < N; i++) plan->device[first + i] = (of->device[i] + turn) % D;
         add_priorities(of, N, 2.0 * (s->count - k), plan->priority + first);
@@ -175,7 +185,7 @@ static bool devices_are_alike(const stw_machine *machine) {
 static stw_status plan_whole(stretches *s, stw_plan *plan, stw_arena arena, stw_error *error) {
     TRY(plan_models(s, arena, error));
     const stw_variants variants = {
-        .count = s->alike ? VARIANTS : VARIANTS / 2, .build = build, .context = s, .sets_priority = true};
+        .count = s->alike ? VARIANTS : VARIANTS_AS_THEY_ARE, .build = build, .context = s, .sets_priority = true};
     TRY(stw_search_variants(s->search, &variants, plan, NULL, error));
     snprintf(s->search->outcome.note, sizeof s->search->outcome.note, "%d stretches of %d kinds, each kind planned once",
              s->count, s->kinds);
