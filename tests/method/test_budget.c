@@ -110,7 +110,7 @@ TEST(budget, groups_come_after_a_plan) {
     for (int k = 0; k < 2; k++) {
         stepping s;
         test_context("%s", k == 0 ? "some groups" : "all groups");
-        start_clock(&s, k == 0 ? 0.02 / 150 : 0.02 / 100000);
+        start_clock(&s, k == 0 ? 0.02 / 80 : 0.02 / 100000);
         stw_options *options = options_of(ALL_TASKS, "budget", "20ms", "threads", "1", "policy", "none", NULL);
         if (k == 1) CHECK_EQ_INT(stw_options_set(options, "evaluations", "60", NULL), STW_OK);
         stw_result *result = optimize_by(p.simulator, options, &s);

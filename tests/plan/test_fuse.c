@@ -139,8 +139,9 @@ TEST(fuse, default_ends_where_no_merge_helps) {
 
 /* What is dear to compute and cheap to read goes into none of its readers, where a rule without a model puts it into both. */
 TEST(fuse, one_pass_recomputes_only_what_pays) {
-    bench b = bench_of(small_open(
-        (small_text){.nodes = OP(0, "a", "[]", 4, 500) OP(1, "b", "[0]", 4, 5) OP(2, "c", "[0]", 4, 5), .outputs = "[1,2]"}));
+    bench b = bench_of(small_open((small_text){
+        .nodes = NODE(0, "a", "relu", "[]", 4, ",'flops':100000000000") OP(1, "b", "[0]", 4, 5) OP(2, "c", "[0]", 4, 5),
+        .outputs = "[1,2]"}));
     const int64_t none = step_by(&b, STW_FUSION_NONE);
     CHECK(step_by(&b, STW_FUSION_REVERSE_POST_ORDER) > none);
     CHECK_EQ_INT(step_by(&b, STW_FUSION_ONE_PASS), none);
