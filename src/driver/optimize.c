@@ -26,7 +26,7 @@ static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by the
 
 /* What takes longer than these shares of a budget of time waits until there is a plan. */
 static const double SLOW_BOUND_SHARE = 0.05, SLOW_FIRST_SHARE = 0.3;
-static const double CROWDED_FIRST_SHARE = 0.005; /* the same of the first method, where others follow that are better */
+static const double CROWDED_FIRST_S = 0.5; /* what takes longer waits where the time does not do for all: better ones follow */
 /* Of what is left when the search begins: where the rule `default` takes longer, `one-pass` makes the groups; where that takes
  * longer still, they wait as well. (With groups, which are few, the first plan takes half of the time.) */
 static const double SLOW_RULE_SHARE = 0.1, SLOW_FUSION_SHARE = 0.5;
@@ -225,7 +225,8 @@ static stw_budget slice_for_any(const stw_runner *r, bool timed) {
 static const stw_method *first_method(const stw_runner *r) {
     const stw_method *first = stw_method_for(r->settings.objective);
     const double seconds = seconds_to_build(r, first);
-    const bool slow = seconds > QUICK_S && is_slow(r, seconds, is_crowded(r) ? CROWDED_FIRST_SHARE : SLOW_FIRST_SHARE);
+    const bool slow =
+        seconds > QUICK_S && (is_slow(r, seconds, SLOW_FIRST_SHARE) || (is_crowded(r) && seconds > CROWDED_FIRST_S));
     return stw_method_decides_placement(first) && slow ? &stw_method_expert : first;
 }
 
