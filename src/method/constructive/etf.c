@@ -238,7 +238,7 @@ typedef struct {
 static const struct {
     stw_home home;
     bool queues;
-} variant[] = {{STW_HOME_UPDATE, true}, {STW_HOME_UPDATE, false},  {STW_HOME_FIRST, true},
+} variant[] = {{STW_HOME_UPDATE, true}, {STW_HOME_UPDATE, false}, {STW_HOME_FIRST, true},
                {STW_HOME_FIRST, false}, {STW_HOME_LARGEST, true}, {STW_HOME_LARGEST, false}};
 enum { VARIANTS = sizeof variant / sizeof variant[0] };
 
