@@ -196,8 +196,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_arena arena = search->arena;
     stretches s = {.search = search, .alike = devices_are_alike(search->simulator->machine)};
     if (search->simulator->graph->op_count < STW_STRETCHES_OPS || search->simulator->graph->flow != NULL)
-        return stw_fail(error, STW_ERROR_NO_PLAN, "the graph is not cut: it has fewer than %d ops, or is an HLO module",
-                        STW_STRETCHES_OPS);
+        return stw_method_anneal.run(search, plan, error); /* one stretch */
     TRY(cut(&s, &arena, error));
     TRY(find_models(&s, &arena, error));
     if (2 * s.kinds > s.count)
