@@ -13,7 +13,7 @@ static const double SHARE = 0.4; /* of what the method may use, at most */
 bool stw_method_rehearses(const stw_method *method, const stw_search *search) {
     const stw_graph *graph = search->simulator->graph;
     if (!(method->traits & STW_METHOD_VARIES) || !(search->tasks & STW_TASK_PLACEMENT)) return false;
-    return graph->op_count >= LEAST_OPS && graph->flow == NULL && stw_search_evaluations_left(search) >= 2 * MOST_PLANS;
+    return graph->op_count >= LEAST_OPS && graph->flow == NULL && stw_search_evaluations_left(search) >= LEAST_EVALUATIONS;
 }
 
 /* The method on the beginning alone. No plan is one of the graph's, and no bound holds for them. */
