@@ -4,9 +4,10 @@
 #include "sim/slice.h"
 
 enum {
-    LEAST_OPS = 65536, /* of the graph; smaller ones are tried as a whole */
-    BEGINNING = 16384, /* ops of it */
-    MOST_PLANS = 64    /* that are tried there */
+    LEAST_OPS = 65536,      /* of the graph; smaller ones are tried as a whole */
+    BEGINNING = 16384,      /* ops of it */
+    MOST_PLANS = 64,        /* that are tried there */
+    LEAST_EVALUATIONS = 128 /* that are left: with fewer it does not pay */
 };
 static const double SHARE = 0.4; /* of what the method may use, at most */
 
