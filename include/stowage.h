@@ -198,9 +198,9 @@ STW_API void stw_plan_set_group(stw_plan *plan, const int32_t *group);
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
 /* Sets the plan's groups by a fusion rule, for its devices: "none"; "default" (greedy by estimated saving);
- * "joined" (then also groups that read the same values, in graphs of HLO modules); or "reverse-post-order" (every legal merge,
- * from the last op to the first). The costs are of the plan's graph and machine. Strict
- * orders name tasks, so they are removed. */
+ * "one-pass" (each op looked at once: quicker, nearly as good); "joined" (then also groups that read the same values, in graphs
+ * of HLO modules); or "reverse-post-order" (every legal merge, from the last op to the first). The costs are of the plan's graph
+ * and machine. Strict orders name tasks, so they are removed. */
 STW_API stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rule, stw_error *error) STW_CHECK_RESULT;
 
 /* ---- The simulator ----------------------------------------------------------------------------------------------- */
@@ -307,6 +307,7 @@ typedef struct stw_watch {                                         /* everything
     void *context;
     stw_cancel *cancel;
     void (*curve)(void *context, const stw_curve_row *row); /* after each update of a policy; likewise */
+    double spent_s; /* of a budget of time, before stw_optimize was called: for reading the graph, say */
 } stw_watch;
 
 typedef struct stw_found { /* a valid plan that was better than those before it */

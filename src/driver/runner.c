@@ -68,7 +68,7 @@ static bool has_groups(const stw_plan *plan) {
 static stw_status open_fusing(stw_runner *r, const stw_stop *stop, stw_error *error) {
     if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
     STW_TRY_NEW(&r->arena, r->fusing, 1, error);
-    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, stop, &r->arena, r->fusing, error);
+    return stw_fusing_open(r->simulator, r->settings.fusion, r->groups_by, r->threads, stop, &r->arena, r->fusing, error);
 }
 
 static stw_status open_given_groups(stw_runner *r, stw_error *error) {
@@ -105,6 +105,7 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
     if (r == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     r->simulator = simulator;
     r->settings = *settings;
+    r->groups_by = STW_FUSION_DEFAULT;
     r->watch = watch == NULL ? &nobody : watch;
     r->began_s = stw_runner_now_s(r);
     const stw_status status = fill_runner(r, error);

@@ -5,6 +5,7 @@
 
 #include "api/settings.h"
 #include "method/method.h"
+#include "plan/fuse.h"
 
 typedef struct stw_trail { /* how a method's best value fell */
     stw_found *found;      /* (count) owned; NULL: none */
@@ -58,6 +59,7 @@ typedef struct stw_runner {
     double reported_s;         /* when it was last reported */
     stw_plan *from;            /* the initial plan, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
+    stw_fusion groups_by;      /* makes the groups where they are ours to decide: the rule of the default, or a quicker one */
     bool leaves_fusion;        /* it is among the tasks, but the time does not suffice for it */
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */

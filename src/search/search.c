@@ -70,7 +70,7 @@ bool stw_search_is_stopped(const stw_search *search) {
 stw_stop stw_search_stop(const stw_search *search, int32_t variant) {
     const stw_budget *budget = &search->budget;
     const double last_s = budget->until_s > budget->last_s ? budget->until_s : budget->last_s;
-    if (variant == 0 && !budget->gives_up) return (stw_stop){0};
+    if (variant == search->first_variant && !budget->gives_up) return (stw_stop){0};
     return (stw_stop){search->cancelled, search->clock, last_s};
 }
 
@@ -115,7 +115,7 @@ typedef struct { /* one place of a batch */
 typedef struct {
     stw_search *search;
     const stw_variants *variants;
-    int32_t first; /* variant of slot 0 */
+    int32_t first; /* the place of slot 0 among all variants */
     slot slot[BATCH];
 } batch;
 
@@ -132,13 +132,19 @@ static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_
     return stw_search_evaluate(search, place->plan, worker, &place->score, &place->error);
 }
 
+/* The variant that comes at this place: one before all others, the rest in order. */
+static int32_t variant_at(const batch *b, int32_t place) {
+    const int32_t first = b->search->first_variant;
+    return place == 0 ? first : place <= first ? place - 1 : place;
+}
+
 static void work_on_slot(void *context, int64_t index, int32_t worker) {
     batch *b = context;
     slot *place = &b->slot[index];
-    const int32_t variant = b->first + (int32_t)index;
+    const int32_t variant = variant_at(b, b->first + (int32_t)index);
     const stw_stop stop = stw_search_stop(b->search, variant);
     /* Evaluations were counted beforehand; only time and cancelling can end a batch early. */
-    place->done = variant == 0 ? !stw_stop_is_due(&stop) : !stw_search_is_stopped(b->search);
+    place->done = variant == b->search->first_variant ? !stw_stop_is_due(&stop) : !stw_search_is_stopped(b->search);
     if (place->done) place->status = build_one(b, place, variant, worker);
     if (place->status == STW_ERROR_CANCELLED) place->done = false;
 }
@@ -167,7 +173,7 @@ static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *b
             continue;
         }
         if (best->variant >= 0 && !stw_score_is_better(&place->score, &best->score)) continue;
-        best->variant = b->first + k;
+        best->variant = variant_at(b, b->first + k);
         best->score = place->score;
         TRY(stw_plan_assign(plan, place->plan, error));
         stw_search_tell(b->search, plan, &best->score);
@@ -193,6 +199,7 @@ stw_status stw_search_variants(stw_search *search, const stw_variants *variants,
     batch b = {.search = search, .variants = variants};
     winner best = {.variant = -1};
     stw_status status = STW_OK;
+    if (search->first_variant >= variants->count) search->first_variant = 0;
     for (int32_t k = 0; k < BATCH && k < variants->count && status == STW_OK; k++) {
         status = stw_plan_create(search->simulator->graph, search->simulator->machine, &b.slot[k].plan, error);
     }
@@ -206,5 +213,6 @@ stw_status stw_search_variants(stw_search *search, const stw_variants *variants,
         return best.status;
     }
     if (best_variant != NULL) *best_variant = best.variant;
+    search->outcome.variant = best.variant;
     return best.score.reason == STW_INVALID_MEMORY ? stw_search_repair(search, plan, &best.score, 0, error) : STW_OK;
 }

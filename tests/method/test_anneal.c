@@ -498,7 +498,7 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
         if (fuses) {
             search.tasks |= STW_TASK_FUSION;
             search.fusing = &fusing;
-            CHECK_EQ_INT(stw_fusing_open(s->simulator, -1, 1, NULL, &arena, &fusing, NULL), STW_OK);
+            CHECK_EQ_INT(stw_fusing_open(s->simulator, -1, STW_FUSION_DEFAULT, 1, NULL, &arena, &fusing, NULL), STW_OK);
         }
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &before, NULL), STW_OK);
         a->search = &search;

@@ -100,7 +100,7 @@ ProgressFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CProgress))
 
 
 class CWatch(Structure):
-    _fields_ = [("progress", ProgressFunction), ("context", c_void_p), ("cancel", c_void_p), ("curve", c_void_p)]
+    _fields_ = [("progress", ProgressFunction), ("context", c_void_p), ("cancel", c_void_p), ("curve", c_void_p), ("spent_s", c_double)]
 
 
 class CFound(Structure):

@@ -125,8 +125,9 @@ class Plan:
         call("stw_plan_set_order", self._handle.pointer, whole(device), array, -1 if tasks is None else len(ids))
 
     def fuse(self, rule: str = "default") -> None:
-        """Sets ``group`` by a fusion rule, for the plan's devices: "none", "default" (greedy by estimated saving), "joined" (also
-        kernels that read the same values) or "reverse-post-order" (every legal merge). Strict orders are removed."""
+        """Sets ``group`` by a fusion rule, for the plan's devices: "none", "default" (greedy by estimated saving), "one-pass"
+        (quicker), "joined" (also kernels that read the same values) or "reverse-post-order" (every legal merge). Strict
+        orders are removed."""
         self._check_writable()
         call("stw_plan_fuse", self._handle.pointer, self.simulator._costs.pointer, c_text(rule))
 
