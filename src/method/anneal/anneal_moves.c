@@ -20,10 +20,10 @@ static int32_t choose_op(const stw_annealing *a, stw_chain *c) {
 }
 
 /* A level of units: coarse ones first, finer ones later; half of the time any. */
-static const stw_units *choose_level(const stw_annealing *a, stw_chain *c, const stw_unit_levels *levels) {
+static const stw_units *choose_level(stw_chain *c, const stw_unit_levels *levels) {
     const int32_t last = levels->count - 1;
     if (chance(c, 0.5)) return &levels->level[below(c, levels->count)];
-    const double wanted = (1.0 - a->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
+    const double wanted = (1.0 - c->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
     return &levels->level[wanted <= 0.0 ? 0 : wanted >= last ? last : (int32_t)(wanted + 0.5)];
 }
 
@@ -36,7 +36,7 @@ static void keep_priorities(stw_chain *c) {
 
 static void nudge(const stw_annealing *a, stw_chain *c) {
     const int32_t op = choose_op(a, c);
-    const stw_units *units = choose_level(a, c, &a->units);
+    const stw_units *units = choose_level(c, &a->units);
     const int32_t unit = units->of[op];
     const double scale = ldexp(1.0, -2 - (int)stw_rng_below(&c->rng, 7));
     const double by = stw_rng_normal(&c->rng) * a->largest_rank * scale;
@@ -181,7 +181,7 @@ static bool is_in(const interval *i, int64_t start_ps) { return (double)start_ps
 static void move_unit(const stw_annealing *a, stw_chain *c) {
     const int32_t op = choose_op(a, c), from = c->plan->device[op];
     const stw_unit_levels *levels = chance(c, a->affinity_share) ? &a->affinity : &a->units;
-    const stw_units *units = choose_level(a, c, levels);
+    const stw_units *units = choose_level(c, levels);
     const int32_t first = units->start[units->of[op]], end = units->start[units->of[op] + 1];
     int32_t member = units->member[first + below(c, end - first)];
     if (c->plan->device[member] != from) member = op;
