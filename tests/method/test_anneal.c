@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     stw_plan *plan;
     stw_score before, after; /* of the start (unless there is none) and of the plan */
+    stw_score told;          /* of the last plan that was told of; of the start if none was */
     int64_t evaluations;
     bool repaired;
 } outcome;
@@ -38,6 +39,11 @@ static stw_score score_of(const stw_search *search, const small *s, const stw_pl
     stw_evaluation evaluation;
     CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &evaluation, NULL), STW_OK);
     return stw_score_of(search->objective, s->workspace, &evaluation);
+}
+
+static void hear(void *context, const stw_plan *plan, const stw_score *score) {
+    (void)plan;
+    *(stw_score *)context = *score;
 }
 
 /* Anneals from the plan of `s`, which stays as it is. */
@@ -71,9 +77,11 @@ static outcome anneal(const small *s, setting how) {
         .start = start,
         .start_count = how.without_start ? 0 : 1,
         .cancelled = &cancelled,
+        .found = hear,
+        .watch_context = &out.told,
     };
     CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &out.plan, &error), STW_OK);
-    out.before = score_of(&search, s, s->plan);
+    out.before = out.told = score_of(&search, s, s->plan);
     CHECK_EQ_INT(stw_method_anneal.run(&search, out.plan, &error), STW_OK);
     CHECK_STR(error.message, "");
     out.after = score_of(&search, s, out.plan);
@@ -339,6 +347,35 @@ TEST(anneal, ends_in_time) {
     CHECK(!stw_score_is_better(&o.before, &o.after));
     stw_plan_destroy(o.plan);
     small_close(s);
+}
+
+/* By evaluations there are eight whatever the threads; by time each thread has as many as the others. */
+TEST(anneal, chains_follow_the_threads_where_time_is_the_budget) {
+    static const int32_t expected[][2] = {{1, 8}, {2, 8}, {3, 9}, {5, 10}, {8, 8}, {12, 12}, {16, 16}};
+    for (size_t k = 0; k < sizeof expected / sizeof expected[0]; k++) {
+        stw_pool *pool;
+        if (!CHECK_EQ_INT(stw_pool_create(expected[k][0], &pool, NULL), STW_OK)) return;
+        const stw_search timed = {.pool = pool, .budget = {.until_s = 1.0}}, counted = {.pool = pool, .budget = {.evaluations = 100}};
+        CHECK_EQ_INT(stw_anneal_chains(&timed), expected[k][1]);
+        CHECK_EQ_INT(stw_anneal_chains(&counted), 8);
+        stw_pool_destroy(pool);
+    }
+}
+
+/* What any of the threads finds is what comes out, and it is told of before the end. */
+TEST(anneal, by_time_on_several_threads) {
+    for (int32_t threads = 1; threads <= MOST_THREADS; threads *= 2) {
+        stw_rng rng = stw_rng_create(549);
+        small *s = open_problem(&rng, 2);
+        test_context("%d threads", (int)threads);
+        const outcome o = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = threads});
+        CHECK(!stw_score_is_better(&o.before, &o.after));
+        CHECK(!stw_score_is_better(&o.told, &o.after) && !stw_score_is_better(&o.after, &o.told));
+        CHECK(o.evaluations > 0);
+        stw_plan_destroy(o.plan);
+        small_close(s);
+    }
+    test_context("%s", "");
 }
 
 TEST(anneal, cancelled_at_once) {
