@@ -24,12 +24,13 @@ static bool may_order(const stw_search *search) { return (search->tasks & STW_TA
 
 /* Chances of the kinds of moves: those that change what may not be changed get none. */
 static void weigh_moves(stw_annealing *a) {
-    static const double weight[STW_MOVE_COUNT] = {0.42, 0.19, 0.24, 0.06, 0.05, 0.01, 0.03, 0.25};
+    static const double weight[STW_MOVE_COUNT] = {0.42, 0.19, 0.24, 0.06, 0.05, 0.01, 0.03, 0.25, 0.05};
     double sum = 0.0;
     for (int k = 0; k < STW_MOVE_COUNT; k++) {
-        const bool may = k <= STW_MOVE_STEER  ? may_place(a->search)
-                         : k == STW_MOVE_FUSE ? stw_anneal_may_fuse(a->search)
-                                              : may_order(a->search);
+        const bool may = k <= STW_MOVE_STEER   ? may_place(a->search)
+                         : k == STW_MOVE_FUSE  ? stw_anneal_may_fuse(a->search)
+                         : k == STW_MOVE_CROSS ? stw_anneal_is_timed(a->search) && may_place(a->search)
+                                               : may_order(a->search);
         a->weight[k] = may ? weight[k] : 0.0;
         sum += a->weight[k];
     }

@@ -22,6 +22,7 @@ typedef enum stw_move {
     STW_MOVE_RANK,     /* all priorities by upward rank of the plan as it is */
     STW_MOVE_BACKWARD, /* all priorities by a run backwards */
     STW_MOVE_FUSE,     /* some ops are merged into their readers, or no longer */
+    STW_MOVE_CROSS,    /* a region goes where another chain has it, or all priorities are as there */
     STW_MOVE_COUNT
 } stw_move;
 
@@ -68,6 +69,12 @@ struct stw_chain { /* N nodes, T tasks */
     int64_t step_ps;
     int32_t since_look; /* evaluations */
 
+    /* What another chain had come to when this one met it last. */
+    int32_t *other_device;  /* (N) */
+    double *other_priority; /* (N) */
+    int32_t differ_count;
+    int32_t *differ; /* (N) atoms that were elsewhere there, by a node of each */
+
     /* Scratch of the moves. */
     int32_t *mark, marked;        /* (N) visited by this move: mark[i] == marked */
     int32_t *queue;               /* (N) */
@@ -93,6 +100,8 @@ bool stw_anneal_may_fuse(const stw_search *search);
 
 /* ---- meet.c ---- */
 
+/* The budget is one of time: then chains take turns, and what comes out need not repeat. */
+bool stw_anneal_is_timed(const stw_search *search);
 /* How many chains there are: of a budget of evaluations always as many, of time a multiple of the threads. */
 int32_t stw_anneal_chains(const stw_search *search);
 /* Runs the chains until the budget ends, and tells of plans that are better than `known`. */
@@ -104,6 +113,8 @@ int32_t stw_anneal_best_chain(const stw_annealing *a);
 /* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
 stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 void stw_anneal_take_back(stw_chain *chain);
+/* Finds out what differs between the chain's plan and that of the other. */
+void stw_anneal_compare(const stw_annealing *a, stw_chain *chain);
 /* The groups of the chain's plan, from its fusion priorities. */
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
 

@@ -287,6 +287,45 @@ static stw_status steer(const stw_annealing *a, stw_chain *c, stw_arena scratch)
     return STW_OK;
 }
 
+/* ---- what another chain has found ---- */
+
+void stw_anneal_compare(const stw_annealing *a, stw_chain *c) {
+    const stw_units *atoms = &a->units.level[0];
+    c->differ_count = 0;
+    for (int32_t u = 0; u < atoms->count; u++) {
+        const int32_t node = atoms->member[atoms->start[u]];
+        if (c->plan->device[node] != c->other_device[node]) c->differ[c->differ_count++] = node;
+    }
+}
+
+/* Chains that begin alike improve different parts of the plan: what differs in a part is taken over, all of it or a random
+ * part. */
+static void cross_devices(const stw_annealing *a, stw_chain *c) {
+    const stw_tasks *tasks = &a->search->simulator->unfused;
+    const stw_units *atoms = &a->units.level[0];
+    const int32_t seed = c->differ[below(c, c->differ_count)], seed_task = tasks->task_of[seed];
+    const bool by_time = seed_task >= 0 && chance(c, 0.5);
+    const interval window = by_time ? choose_interval(a, c, seed, below(c, 8)) : (interval){0};
+    const stw_units *units = &a->units.level[below(c, a->units.count)];
+    const double share = chance(c, 0.7) ? 1.0 : stw_rng_uniform(&c->rng);
+    for (int32_t k = 0; k < c->differ_count; k++) {
+        const int32_t node = c->differ[k], task = tasks->task_of[node];
+        const bool in = by_time ? task >= 0 && is_in(&window, c->start_ps[task]) : units->of[node] == units->of[seed];
+        if (in && (share == 1.0 || node == seed || chance(c, share))) place_unit(atoms, c, atoms->of[node], c->other_device[node]);
+    }
+}
+
+static void cross(const stw_annealing *a, stw_chain *c) {
+    const bool orders = a->weight[STW_MOVE_NUDGE] > 0.0;
+    if (c->differ_count == 0 && !orders) return;
+    if (c->differ_count > 0 && (!orders || !chance(c, 0.1))) {
+        cross_devices(a, c);
+        return;
+    }
+    keep_priorities(c);
+    memcpy(c->plan->priority, c->other_priority, (size_t)c->plan->graph->N * sizeof(double));
+}
+
 /* ---- one change ---- */
 
 static stw_move choose_move(const stw_annealing *a, stw_chain *c) {
@@ -314,6 +353,7 @@ static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) 
             TRY(stw_backward_priorities(s, c->plan, c->start_ps, scratch, c->error));
             break;
         case STW_MOVE_FUSE: fuse_or_split(a, c); break;
+        case STW_MOVE_CROSS: cross(a, c); break;
         case STW_MOVE_COUNT: break;
     }
     if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;

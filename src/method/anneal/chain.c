@@ -31,6 +31,9 @@ static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t i
     STW_TRY_NEW(arena, c->critical, T, error);
     STW_TRY_NEW(arena, c->start_ps, T, error);
     STW_TRY_NEW(arena, c->order, T, error);
+    STW_TRY_NEW(arena, c->other_device, N, error);
+    STW_TRY_NEW(arena, c->other_priority, N, error);
+    STW_TRY_NEW(arena, c->differ, N, error);
     STW_TRY_NEW(arena, c->mark, N, error);
     STW_TRY_NEW(arena, c->queue, N, error);
     STW_TRY_NEW(arena, c->plan_glue, T, error);

@@ -15,11 +15,11 @@
 enum { ROUNDS = 48, LEAST_TURN = 2 }; /* evaluations of a turn, at least */
 static const double DEFAULT_S = 10.0; /* without any limit */
 
-static bool is_timed(const stw_search *search) { return search->budget.evaluations <= 0; }
+bool stw_anneal_is_timed(const stw_search *search) { return search->budget.evaluations <= 0; }
 
 int32_t stw_anneal_chains(const stw_search *search) {
     const int32_t threads = stw_pool_threads(search->pool);
-    if (!is_timed(search)) return STW_ANNEAL_CHAINS;
+    if (!stw_anneal_is_timed(search)) return STW_ANNEAL_CHAINS;
     return threads * ((STW_ANNEAL_CHAINS + threads - 1) / threads);
 }
 
@@ -94,7 +94,9 @@ typedef struct {
     stw_plan *plan;       /* the best of all chains */
     double *fusion;       /* (N) its fusion priorities, or NULL */
     stw_score score, told;
-    stw_score *now; /* (count) what each chain stood at after its last turn */
+    stw_score *now;    /* (count) what each chain stood at after its last turn, */
+    int32_t *device;   /* (count, N) and its plan */
+    double *priority;  /* (count, N) */
 } stw_meeting;
 
 static bool is_over(const stw_meeting *m, double now_s) {
@@ -126,6 +128,16 @@ static bool is_worst(const stw_meeting *m, int32_t index) {
     return true;
 }
 
+/* Leaves the chain's plan for the others, and takes one of theirs along. */
+static void exchange(const stw_meeting *m, stw_chain *c, int32_t index) {
+    const int64_t N = c->plan->graph->N, other = (index + 1 + stw_rng_below(&c->rng, m->a->count - 1)) % m->a->count;
+    const size_t devices = (size_t)N * sizeof *m->device, priorities = (size_t)N * sizeof *m->priority;
+    memcpy(&m->device[index * N], c->plan->device, devices);
+    memcpy(&m->priority[index * N], c->plan->priority, priorities);
+    memcpy(c->other_device, &m->device[other * N], devices);
+    memcpy(c->other_priority, &m->priority[other * N], priorities);
+}
+
 static stw_status meet_locked(stw_meeting *m, int32_t index, int32_t worker) {
     stw_chain *c = &m->a->chain[index];
     if (stw_score_is_better(&c->best_score, &m->score)) {
@@ -138,6 +150,7 @@ static stw_status meet_locked(stw_meeting *m, int32_t index, int32_t worker) {
         TRY(stw_chain_follow(c, m->plan, m->fusion, &m->score, c->error));
         m->now[index] = c->score;
     }
+    exchange(m, c, index);
     if (worker == 0 && stw_score_is_better(&m->score, &m->told)) {
         m->told = m->score;
         stw_search_tell(m->a->search, m->plan, &m->told);
@@ -149,6 +162,7 @@ static stw_status meet(stw_meeting *m, int32_t index, int32_t worker) {
     pthread_mutex_lock(&m->lock);
     const stw_status status = meet_locked(m, index, worker);
     pthread_mutex_unlock(&m->lock);
+    stw_anneal_compare(m->a, &m->a->chain[index]);
     return status;
 }
 
@@ -177,8 +191,15 @@ static stw_status begin_meeting(stw_meeting *m, stw_arena *arena, stw_error *err
     const stw_simulator *s = a->search->simulator;
     if (first->fusion != NULL) STW_TRY_NEW(arena, m->fusion, s->graph->N, error);
     if (m->fusion != NULL) memcpy(m->fusion, first->best_fusion, (size_t)s->graph->N * sizeof *m->fusion);
+    const int64_t N = s->graph->N;
     STW_TRY_NEW(arena, m->now, a->count, error);
-    for (int32_t k = 0; k < a->count; k++) m->now[k] = a->chain[k].score;
+    STW_TRY_NEW(arena, m->device, a->count * N, error);
+    STW_TRY_NEW(arena, m->priority, a->count * N, error);
+    for (int32_t k = 0; k < a->count; k++) {
+        m->now[k] = a->chain[k].score;
+        memcpy(&m->device[k * N], a->chain[k].plan->device, (size_t)N * sizeof *m->device);
+        memcpy(&m->priority[k * N], a->chain[k].plan->priority, (size_t)N * sizeof *m->priority);
+    }
     m->score = first->best_score;
     TRY(stw_plan_create(s->graph, s->machine, &m->plan, error));
     return stw_plan_assign(m->plan, first->best, error);
@@ -201,5 +222,5 @@ stw_status stw_anneal_run(stw_annealing *a, stw_score known, stw_arena arena, st
     const stw_search *search = a->search;
     a->budget = stw_budget_share(&search->budget, stw_search_moment(search), 1.0, STW_SHARE_DOWN);
     if (a->budget.until_s <= 0.0) a->budget.until_s = a->budget.began.s + DEFAULT_S;
-    return is_timed(search) ? run_turns(a, known, arena, error) : run_rounds(a, known, error);
+    return stw_anneal_is_timed(search) ? run_turns(a, known, arena, error) : run_rounds(a, known, error);
 }
