@@ -431,6 +431,27 @@ TEST(anneal, devices_without_a_link) {
 
 /* ---- single changes ---- */
 
+/* Another chain has each atom on some device. */
+static void meet_another(const stw_annealing *a, stw_chain *c, stw_arena *arena) {
+    const stw_units *atoms = &a->units.level[0];
+    const int32_t N = c->plan->graph->N, D = c->plan->machine->device_count;
+    c->other_device = STW_NEW(arena, int32_t, N);
+    c->other_priority = STW_NEW(arena, double, N);
+    c->differ = STW_NEW(arena, int32_t, N);
+    memcpy(c->other_device, c->plan->device, (size_t)N * sizeof *c->other_device);
+    for (int32_t u = 0; u < atoms->count; u++) {
+        const int32_t device = (int32_t)stw_rng_below(&c->rng, D);
+        for (int32_t m = atoms->start[u]; m < atoms->start[u + 1]; m++) c->other_device[atoms->member[m]] = device;
+    }
+    stw_anneal_compare(a, c);
+    int32_t elsewhere = 0;
+    for (int32_t u = 0; u < atoms->count; u++) {
+        const int32_t node = atoms->member[atoms->start[u]];
+        elsewhere += c->other_device[node] != c->plan->device[node];
+    }
+    CHECK_EQ_INT(c->differ_count, elsewhere);
+}
+
 static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_arena *arena) {
     static const int32_t wanted[] = {16, 4};
     const stw_simulator *simulator = s->simulator;
@@ -466,6 +487,7 @@ static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_
     }
     memcpy(c->start_ps, s->workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
     c->step_ps = s->result.step_ps;
+    meet_another(a, c, arena);
 }
 
 static bool are_grouped_alike(const stw_plan *a, const stw_plan *b) {
@@ -508,6 +530,8 @@ static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, b
         const int32_t x = atoms->member[m - 1], y = atoms->member[m];
         if (atoms->of[x] == atoms->of[y]) CHECK_EQ_INT(c->plan->device[x], c->plan->device[y]);
     }
+    for (int32_t i = 0; a->weight[STW_MOVE_CROSS] > 0.0 && i < before->graph->N; i++)
+        CHECK(c->plan->device[i] == before->device[i] || c->plan->device[i] == c->other_device[i]);
     stw_anneal_take_back(c);
     CHECK(memcmp(before->device, c->plan->device, N * sizeof *before->device) == 0);
     CHECK(have_equal_priorities(before, c->plan));
@@ -547,7 +571,7 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
             test_context("problem %d, move %d", number, move);
             memset(a->weight, 0, sizeof a->weight);
             a->weight[move] = 1.0;
-            changes[move] += try_change(a, c, before, move <= STW_MOVE_STEER, arena);
+            changes[move] += try_change(a, c, before, move <= STW_MOVE_STEER || move == STW_MOVE_CROSS, arena);
         }
         if (fuses) stw_fusing_close(&fusing);
         stw_plan_destroy(before);
