@@ -2,12 +2,14 @@
 """What threads are worth: one process of T threads beside T processes of one thread, for the same time.
 
     bench/threads.py --store FILE.jsonl [--stowage PROGRAM] [--against PROGRAM] [--deadline SECONDS] [--threads 1,2,4,8,16]
+                     [--seconds 2.5] [--updates 48] [--what anneal|train|optimize]
     bench/threads.py --store FILE.jsonl --table
 
 anneal    `compare --methods anneal --from PLAN`, placement and schedule, SECONDS each (`--seconds`): evaluations per second, and the step.
           PLAN is that of `etf`, made once. The processes beside each other have different seeds; their step is the best of theirs.
-train     `train --corpus all`, by time: updates per second of all processes together, counted from the first update on. The time before
-          it, for the problems that are never learnt from, is in a column of its own.
+train     `train --corpus all --updates N` (`--updates`): updates per second of all processes together, from the first update to the
+          last, problems that are drawn anew included. The time before the first is for the problems that are never learnt from, and
+          in the columns of steps. Only for 1, 4 and the most threads.
 optimize  only with --against: the step after the same time by both programs, on the most threads.
 
 Runs that the store has are not made again, so a run that the deadline ended is taken up by the same command. Nothing else should be
@@ -27,8 +29,13 @@ import time
 from tables import ROOT, milliseconds, table
 
 ROWS = [("amoebanet", "0.1/h200x4-pcie"), ("gnmt-8", "0.1/h200x8-pcie"), ("transformer-xl-4", "0.1/h200x4"), ("rnnlm-2", "0.1/h200x2")]
+LONGER = {"gnmt-8": 2.0}  # times --seconds: preparing takes long
 THREADS = [1, 2, 4, 8, 16]
-TRAIN_VISITS = 24  # updates of a generation: a training by time ends after whole ones
+TRAIN_THREADS = (1, 4)  # beside the most of all
+
+
+def seconds_of(options, run):
+    return options.seconds * LONGER.get(run["graph"], 1.0)
 
 
 def graph_of(name):
@@ -66,17 +73,17 @@ def first_plan(options, folder, graph, machine):
 def anneal(options, folder, run):
     plan = first_plan(options, folder, run["graph"], run["machine"])
     commands = [[run["program"], "compare", graph_of(run["graph"]), "-m", run["machine"], "--methods", "anneal", "--from", plan, "--tasks",
-                 "placement,schedule", "--budget", f"{options.seconds}s", "--threads", run["threads"], "--seed", seed + 1, "--format",
+                 "placement,schedule", "--budget", f"{seconds_of(options, run)}s", "--threads", run["threads"], "--seed", seed + 1, "--format",
                  "json"] for seed in range(run["processes"])]
-    found = [json.loads(output)[0]["methods"][-1] for output in together(commands, 30 + 4 * options.seconds)]
+    found = [json.loads(output)[0]["methods"][-1] for output in together(commands, 30 + 4 * seconds_of(options, run))]
     return {"per_s": sum(f["evaluations"] / f["search_s"] for f in found), "step_s": min(f["step_s"] for f in found)}
 
 
 def train(options, folder, run):
     curves = [pathlib.Path(folder) / f"{run['threads']}-{k}.csv" for k in range(run["processes"])]
-    commands = [[run["program"], "train", "--corpus", "all", "--budget", f"{options.train_seconds}s", "--threads", run["threads"], "--seed",
+    commands = [[run["program"], "train", "--corpus", "all", "--updates", options.updates, "--threads", run["threads"], "--seed",
                  k + 1, "--curve", curve, "-o", curve.with_suffix(".stw")] for k, curve in enumerate(curves)]
-    together(commands, 60 + 6 * options.train_seconds)
+    together(commands, 600)
     rate, before = 0.0, []
     for curve in curves:
         with open(curve, newline="") as file:
@@ -89,7 +96,7 @@ def train(options, folder, run):
 
 def optimize(options, folder, run):
     output = together([[run["program"], "optimize", graph_of(run["graph"]), "-m", run["machine"], "--tasks", "placement,schedule", "--budget",
-                        f"{options.seconds}s", "--threads", run["threads"], "--format", "json"]], 30 + 4 * options.seconds)[0]
+                        f"{seconds_of(options, run)}s", "--threads", run["threads"], "--format", "json"]], 30 + 4 * seconds_of(options, run))[0]
     return {"step_s": json.loads(output)["step_s"]}
 
 
@@ -105,7 +112,8 @@ def wanted(options):
         for count, processes in shapes:
             for graph, machine in ROWS:
                 runs.append(dict(what="anneal", graph=graph, machine=machine, threads=count, processes=processes))
-            runs.append(dict(what="train", graph="", machine="", threads=count, processes=processes))
+            if t in TRAIN_THREADS or t == threads[0]:
+                runs.append(dict(what="train", graph="", machine="", threads=count, processes=processes))
         if t == threads[0] and options.against:
             for program in (options.stowage, options.against):
                 runs += [dict(what="optimize", graph=g, machine=m, threads=t, processes=1, program=program) for g, m in ROWS]
@@ -131,14 +139,14 @@ def measure(options):
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         for run in wanted(options):
-            if key_of(run) in known or run["threads"] * run["processes"] > cores:
+            if key_of(run) in known or run["threads"] * run["processes"] > cores or options.what not in ("", run["what"]):
                 continue
-            likely = (2 * options.train_seconds if run["what"] == "train" else 1.2 * options.seconds) + 1
+            likely = 10 + options.updates / 4 / run["threads"] if run["what"] == "train" else 2 + 1.2 * seconds_of(options, run)
             if time.monotonic() + likely > ends:
                 print("the deadline is near: the same command goes on from here", file=sys.stderr)
                 return 0
-            row = dict(run, cores=cores, date=str(datetime.date.today()), seconds=options.train_seconds if run["what"] == "train" else
-                       options.seconds, **WHAT[run["what"]](options, folder, run))
+            row = dict(run, cores=cores, date=str(datetime.date.today()), seconds=seconds_of(options, run), updates=options.updates,
+                       **WHAT[run["what"]](options, folder, run))
             with open(options.store, "a") as file:
                 file.write(json.dumps(row) + "\n")
     return 0
@@ -183,8 +191,9 @@ def main():
     parser.add_argument("--stowage", default=str(ROOT / "build/release/stowage"))
     parser.add_argument("--against", default="")
     parser.add_argument("--deadline", type=float, default=3600.0)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--train-seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=2.5, help="of a run of anneal or optimize")
+    parser.add_argument("--updates", type=int, default=48, help="of a training")
+    parser.add_argument("--what", default="", help="only anneal, train or optimize")
     parser.add_argument("--threads", default=",".join(map(str, THREADS)))
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()

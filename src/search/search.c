@@ -116,8 +116,8 @@ typedef struct {
     stw_search *search;
     const stw_variants *variants;
     int32_t first; /* variant of slot 0 */
-    int32_t size; /* places */
-    slot *slot;   /* (size) */
+    int32_t size;  /* places */
+    slot *slot;    /* (size) */
 } batch;
 
 static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_t worker) {

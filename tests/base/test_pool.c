@@ -96,8 +96,8 @@ TEST(pool, a_worker_number_belongs_to_one_thread_at_a_time) {
 typedef struct {
     stw_pool *pool;
     _Atomic int32_t visits[12][40];
-    _Atomic int32_t moved; /* times that a thread was another worker within than without */
-    int32_t outer[12];     /* the worker of each outer index */
+    _Atomic int32_t moved;  /* times that a thread was another worker within than without */
+    int32_t outer[12];      /* the worker of each outer index */
     _Atomic int32_t helped; /* inner indices that another worker took */
 } nest;
 

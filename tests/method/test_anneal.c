@@ -355,7 +355,8 @@ TEST(anneal, chains_follow_the_threads_where_time_is_the_budget) {
     for (size_t k = 0; k < sizeof expected / sizeof expected[0]; k++) {
         stw_pool *pool;
         if (!CHECK_EQ_INT(stw_pool_create(expected[k][0], &pool, NULL), STW_OK)) return;
-        const stw_search timed = {.pool = pool, .budget = {.until_s = 1.0}}, counted = {.pool = pool, .budget = {.evaluations = 100}};
+        const stw_search timed = {.pool = pool, .budget = {.until_s = 1.0}},
+                         counted = {.pool = pool, .budget = {.evaluations = 100}};
         CHECK_EQ_INT(stw_anneal_chains(&timed), expected[k][1]);
         CHECK_EQ_INT(stw_anneal_chains(&counted), 8);
         stw_pool_destroy(pool);

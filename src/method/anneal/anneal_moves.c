@@ -311,7 +311,8 @@ static void cross_devices(const stw_annealing *a, stw_chain *c) {
     for (int32_t k = 0; k < c->differ_count; k++) {
         const int32_t node = c->differ[k], task = tasks->task_of[node];
         const bool in = by_time ? task >= 0 && is_in(&window, c->start_ps[task]) : units->of[node] == units->of[seed];
-        if (in && (share == 1.0 || node == seed || chance(c, share))) place_unit(atoms, c, atoms->of[node], c->other_device[node]);
+        if (in && (share == 1.0 || node == seed || chance(c, share)))
+            place_unit(atoms, c, atoms->of[node], c->other_device[node]);
     }
 }
 

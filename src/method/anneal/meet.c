@@ -94,9 +94,9 @@ typedef struct {
     stw_plan *plan;       /* the best of all chains */
     double *fusion;       /* (N) its fusion priorities, or NULL */
     stw_score score, told;
-    stw_score *now;    /* (count) what each chain stood at after its last turn, */
-    int32_t *device;   /* (count, N) and its plan */
-    double *priority;  /* (count, N) */
+    stw_score *now;   /* (count) what each chain stood at after its last turn, */
+    int32_t *device;  /* (count, N) and its plan */
+    double *priority; /* (count, N) */
 } stw_meeting;
 
 static bool is_over(const stw_meeting *m, double now_s) {
