@@ -99,13 +99,6 @@ void stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t wor
     stw_plan_remove_orders(plan);
 }
 
-static bool has_order(const stw_plan *plan) {
-    for (int32_t d = 0; d < plan->machine->device_count; d++) {
-        if (plan->order[d] != NULL) return true;
-    }
-    return false;
-}
-
 /* On larger graphs the rule takes longer than many a method; where devices were open, its priorities for one device serve. So
  * they do when the time is up. */
 enum { MOST_BY_RULE = 8192 }; /* ops */
@@ -151,7 +144,7 @@ stw_status stw_fusing_choose(stw_search *search, stw_plan *plan, stw_error *erro
     }
     if (stw_stop_is_due(&last)) return STW_OK; /* no time to try others */
     TRY(stw_search_evaluate(search, plan, 0, &score, error));
-    if (has_order(plan)) return STW_OK;
+    if (stw_plan_has_orders(plan)) return STW_OK;
     const bool large = (search->tasks & STW_TASK_PLACEMENT) && search->simulator->graph->op_count > MOST_BY_RULE;
     if (large || stw_search_is_stopped(search)) {
         TRY(try_groups(search, search->fusing->priority, plan, &score, error));

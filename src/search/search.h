@@ -68,9 +68,11 @@ typedef struct stw_search {
     const stw_policy_settings *policy; /* or NULL: all unset */
     stw_fusing *fusing;                /* when fusion is among the tasks; else NULL, and nothing is fused */
 
-    /* What the method reports. */
+    /* What the method reports. The counter is written by every thread, all the time: no cache line that is only read has it. */
+    char before[64];
     atomic_llong evaluations; /* simulations so far */
-    atomic_bool met;          /* one of them met the bound */
+    char behind[64];
+    atomic_bool met; /* one of them met the bound */
     stw_outcome outcome;
 
     /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */
