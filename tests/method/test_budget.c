@@ -151,7 +151,7 @@ TEST(budget, groups_by_a_quicker_rule) {
         start_clock(&s, 0.25 / 100000);
         stw_options *options =
             options_of(ALL_TASKS, "budget", with[k].budget, "evaluations", "20", "threads", "1", "policy", "none", NULL);
-        CHECK_EQ_INT(stw_optimize_by(p.simulator, options, &watch, &s.clock, &result, &error), STW_OK);
+        CHECK_EQ_INT(stw_optimize_by(p.simulator, options, &watch, &s.clock, NULL, &result, &error), STW_OK);
         stw_options_destroy(options);
         if (result != NULL && CHECK(result->count >= 2)) {
             check_result(p.simulator, result);
