@@ -94,7 +94,7 @@ static figures anneal(const stw_simulator *s, bool fuses, int64_t evaluations) {
     check(stw_workspace_create(s, &workspace, &error), &error);
     check(stw_method_run("heft", s, NULL, &start, &error), &error);
     check(stw_plan_create(s->graph, s->machine, &plan, &error), &error);
-    if (fuses) check(stw_fusing_open(s, -1, 1, NULL, &arena, &fusing, &error), &error);
+    if (fuses) check(stw_fusing_open(s, -1, STW_FUSION_DEFAULT, 1, NULL, &arena, &fusing, &error), &error);
     stw_search search = {.simulator = s,
                          .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE | (fuses ? STW_TASK_FUSION : 0u),
                          .rule = -1,

@@ -7,7 +7,7 @@
 For each model: its ops are timed on the devices, alone and in company, plans are made for the machine that was calibrated from small
 benchmarks, and each of them is run. A line of JSON for each row goes to --store, and what stands there is not run again; a row that does
 not fit before the deadline is left for the next call. --whole times the whole GPU instead: the module
-as it is, compiled, and as one CUDA graph.
+as it is, compiled, and as one CUDA graph. Plans of a row take turns, and calls side by side (--lock, --beside) time one after the other.
 """
 import argparse
 import contextlib
@@ -32,6 +32,10 @@ from stowage.torch._host_bench import quickest
 from runs import append, lines_of
 
 METHODS = ("single", "spread", "topo", "random", "expert", "metis", "heft", "etf", "steer")
+
+
+def on_gpu(devices):
+    return all(device.startswith("cuda") for device in devices)
 
 
 def say(text):
@@ -84,28 +88,23 @@ def about(step, devices):
             "order": [[task.id for task in step.program.of(d)] for d in range(len(devices))]}  # fmt: skip
 
 
-def run_one_by_one(module, args, plans, devices, options, found_times):
-    """Of each plan: seconds, and what it is."""
-    found = {}
-    for name, plan in plans.items():
-        with placed(module, args, plan, devices, options) as step:
-            found[name] = (step.seconds(options.runs), about(step, devices))
-    return found
-
-
 def run_by_turns(module, args, plans, devices, options, found_times):
-    """The same where other work may disturb: all plans by turns, and of each the quickest quarter of its steps. Ops are timed again between
-    the turns, since the cores of a virtual machine may be slower for seconds."""
+    """Of each plan: seconds, and what it is. All are placed before any is timed, and then take turns, so that what disturbs one disturbs
+    all: the cores of a virtual machine may be slower for seconds, and what a GPU takes between two kernels changes with the processes that
+    come and go. On CPUs ops are timed again between the turns, and of each plan the quickest quarter of its steps counts."""
+    gpu = on_gpu(devices)
     steps = {name: placed(module, args, plan, devices, options) for name, plan in plans.items()}
     times = {name: [] for name in plans}
-    for turn in range(options.turns + 1):
-        for name, step in steps.items():
-            found = step.runner.times(4)
-            if turn > 0:
-                times[name] += found[1:]  # the first step after another plan finds other data in the caches
-        if turn % 4 == 3:
-            time_again(found_times, devices, module, args)
-    found = {name: (statistics.median(quickest(times[name])), about(step, devices)) for name, step in steps.items()}
+    with locked(options.lock):
+        for turn in range(options.turns + 1):
+            for name, step in steps.items():
+                found = step.runner.times(4)
+                if turn > 0:
+                    times[name] += found[1:]  # the first step after another plan finds other data in the caches
+            if not gpu and turn % 4 == 3:
+                time_again(found_times, devices, module, args)
+    counted = {name: own if gpu else quickest(own) for name, own in times.items()}
+    found = {name: (statistics.median(counted[name]), about(step, devices)) for name, step in steps.items()}
     for step in steps.values():
         step.close()
     return found
@@ -127,8 +126,7 @@ def static(found, plan):
 
 
 def measure_row(model, devices, machine, options):
-    gpu = all(device.startswith("cuda") for device in devices)
-    module, args = made(model, gpu)
+    module, args = made(model, on_gpu(devices))
     began = time.monotonic()
     with locked(options.lock):
         found = stowage.torch.calibrate(devices, module, *args, copies=options.copies, machine=machine)
@@ -137,7 +135,7 @@ def measure_row(model, devices, machine, options):
     planned = time.monotonic()
     rows, raw = [], []
     state = copy.deepcopy(module.state_dict())
-    runs = (run_one_by_one if gpu else run_by_turns)(module, args, plans, devices, options, found)
+    runs = run_by_turns(module, args, plans, devices, options, found)
     for name, (measured, step) in runs.items():
         plan = plans[name]
         expected, in_company = found.predict(plan).step, static(found, plan)
@@ -162,7 +160,9 @@ def measure_row(model, devices, machine, options):
               "running_s": time.monotonic() - planned, **extra}  # fmt: skip
     if options.raw:
         with gzip.open(options.raw / f"{model}-{len(devices)}{'-copies' if options.copies else ''}.json.gz", "wt") as file:
-            json.dump({"file": found.file, "alone": found.alone, "company": found.company, "machine": machine.machine, "runs": raw}, file)
+            caches = {kind: dataclasses.asdict(cache) for kind, cache in found.caches.items()}
+            json.dump({"devices": devices, "file": found.file, "alone": found.alone, "company": found.company, "caches": caches,
+                       "machine": machine.machine, "runs": raw}, file)  # fmt: skip
     return record
 
 
@@ -205,27 +205,37 @@ def whole(model, options):
 
 
 def timed(run):
-    times = []
-    for _ in range(25):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        begin.record()
+    """Microseconds of a step among others in a row, as Placed.seconds has it."""
+    for _ in range(5):
         run()
-        end.record()
-        end.synchronize()
-        times.append(1e3 * begin.elapsed_time(end))
-    return statistics.median(times[5:])
+    return 1e6 * statistics.median(_streams.times_in_a_row(run, 20))
+
+
+_held = set()  # locks of this process
 
 
 @contextlib.contextmanager
 def locked(path):
     """Calls that run side by side time one after the other."""
-    if path is None:
+    if path is None or path in _held:
         yield
         return
     with open(path, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        _held.add(path)
+        try:
+            yield
+        finally:
+            _held.remove(path)
+
+
+def meet(options, where):
+    """Waits for the other calls: when a process begins or ends its use of a GPU, what all take between two kernels may change."""
+    if options.beside > 1:
+        place = options.lock.with_name(f"{options.lock.name}.{where}")
+        append(place, {"here": True})
+        while len(list(lines_of(place))) < options.beside:
+            time.sleep(0.05)
 
 
 def use_in_turn(path):
@@ -292,10 +302,9 @@ def print_summary(records):
 
 def sort_of(record):
     """What rows are told apart by in tables."""
-    on_gpu = {d.startswith("cuda") for d in record["devices"]}
-    if len(on_gpu) > 1:
+    if len({d.startswith("cuda") for d in record["devices"]}) > 1:
         return "CPU and GPU together"
-    if True in on_gpu:
+    if on_gpu(record["devices"]):
         return "groups of a GPU, values copied" if record["copies"] else "groups of a GPU, values by reference"
     return f"CPU devices, {record.get('carrier', 'threads')}"
 
@@ -303,7 +312,10 @@ def sort_of(record):
 def print_tables(stored):
     rows = [r for r in stored if "plans" in r]
     tuned = [r for r in rows if "tuned_us" in r]
-    rows = list({(sort_of(r), r["model"], tuple(r["devices"])): r for r in reversed(rows)}.values())[::-1]  # the first of those run again
+    first = {}
+    for r in rows:  # of those that were run again
+        first.setdefault((sort_of(r), r["model"], tuple(r["devices"])), r)
+    rows = list(first.values())
     for sort in dict.fromkeys(map(sort_of, rows)):
         print(f"### {sort}\n")
         print_rows([r for r in rows if sort_of(r) == sort])
@@ -335,8 +347,7 @@ def main():
     parser.add_argument("--devices", default="cuda:0/sm:64,cuda:0/sm:64", help="separated by commas")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--budget", default="4s")
-    parser.add_argument("--runs", type=int, default=15, help="of a plan on a GPU")
-    parser.add_argument("--turns", type=int, default=10, help="of three steps each, in which plans take turns on CPUs")
+    parser.add_argument("--turns", type=int, default=10, help="of three steps each that every plan has")
     parser.add_argument("--threads", type=int, default=0, help="of a search; 0: all cores")
     parser.add_argument("--copies", action="store_true")
     parser.add_argument("--by-file", default="", help="plans that are also run with every device in the order of the trace")
@@ -344,6 +355,7 @@ def main():
     parser.add_argument("--tune-budget", default="1s", help="of one of its searches")
     parser.add_argument("--whole", action="store_true", help="the whole GPU instead of plans")
     parser.add_argument("--lock", type=pathlib.Path, help="a file that calls side by side lock while they time")
+    parser.add_argument("--beside", type=int, default=1, help="so many calls with this lock, which is new, wait for each other at begin and end")
     parser.add_argument("--store", type=pathlib.Path, default=pathlib.Path("run.jsonl"))
     parser.add_argument("--raw", type=pathlib.Path, help="folder for times of ops and plans")
     parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which no row is begun")
@@ -360,6 +372,10 @@ def main():
     devices = options.devices.split(",")
     machine = None
     longest = 0.0
+    if options.beside > 1:
+        with locked(options.lock):
+            machine = stowage.torch.calibrate(devices, copies=options.copies)
+        meet(options, "begun")
     for model in options.models.split(","):
         if time.monotonic() - began + longest > options.deadline:
             say(f"{model} is left for the next call")
@@ -382,6 +398,7 @@ def main():
         except (stowage.Error, RuntimeError) as error:
             say(f"{model}: {str(error).splitlines()[0]}")
         longest = max(longest, time.monotonic() - begin)
+    meet(options, "ended")
     return 0
 
 

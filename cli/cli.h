@@ -48,6 +48,7 @@ int cmd_compare(const cli_call *call);
 int cmd_train(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
+int cmd_explain(const cli_call *call);
 int cmd_export(const cli_call *call);
 int cmd_generate(const cli_call *call);
 int cmd_machine(const cli_call *call);
@@ -79,6 +80,9 @@ stw_status cli_unknown_command(const char *name, stw_error *error);
 /* A message that names the nearest of the methods (and of `also`, unless it is NULL), or all of them: "WHAT; did you mean heft?"
  */
 stw_status cli_unknown_method(const char *name, const char *also, const char *what, stw_error *error);
+
+/* Refuses a --plan that is neither a file nor a method. */
+stw_status cli_check_plan(const char *plan, stw_error *error);
 
 /* outputs.c */
 /* Refuses files that cannot be written, and those that are read, or written under another name, by the same command. */
@@ -147,6 +151,11 @@ void cli_interrupts_loaded(void);
 /* From here to there Ctrl-C, SIGTERM and SIGHUP wait, so that files are written whole */
 void cli_hold_interrupts(void);
 void cli_release_interrupts(void);
+
+/* explain_trials.c: what `stowage explain` has tried, each as tables; nothing where it was not asked for */
+void cli_print_what_ifs(const stw_explanation *explanation, stw_arena arena);
+void cli_print_moves(const stw_explanation *explanation, stw_arena arena);
+void cli_print_merges(const stw_explanation *explanation, stw_arena arena);
 
 /* inspect_*.c: one kind of file each */
 stw_status cli_show_graph(const cli_call *call, stw_str text, const char *label, stw_error *error);

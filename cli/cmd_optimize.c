@@ -189,6 +189,7 @@ typedef struct job {
     stw_arena arena;
     const char *graph, *output, *trace;
     stw_settings settings;
+    double began_s; /* by the clock of the budget */
     stw_session *session;
     stw_result *result;
     cli_row row;
@@ -207,14 +208,17 @@ static stw_status check_arguments(const cli_call *call, job *j, stw_error *error
     if (cli_is_dash(j->output) && cli_is_dash(j->trace)) {
         return stw_fail(error, STW_ERROR_INPUT, "--output and --trace cannot both write to '-' (standard output)");
     }
-    return stw_settings_read(call->options, STW_TASK_ALL, &j->settings, error);
+    TRY(stw_settings_read(call->options, STW_TASK_ALL, &j->settings, error));
+    j->began_s = stw_clock_now_s(j->settings.clock);
+    return STW_OK;
 }
 
 static stw_status search(job *j, stw_error *error) {
     cli_progress progress;
     cli_progress_begin(&progress, j->settings.objective);
     progress.size_scale = stw_graph_size_scale(stw_session_graph(j->session));
-    stw_watch watch = {.progress = cli_progress_draw, .context = &progress};
+    stw_watch watch = {
+        .progress = cli_progress_draw, .context = &progress, .spent_s = stw_clock_now_s(j->settings.clock) - j->began_s};
     TRY(cli_interrupt_begin(&watch.cancel, error));
     const stw_status status = stw_optimize(stw_session_simulator(j->session), j->call->options, &watch, &j->result, error);
     cli_progress_clear(&progress);

@@ -1,9 +1,7 @@
 /* `stowage simulate`: reads what is needed, makes or reads the plan, evaluates it, reports. */
-#define _POSIX_C_SOURCE 200809L /* access */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "plan/plan.h"
@@ -249,13 +247,6 @@ typedef struct arguments {
 
 static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
 
-/* A name that is neither a method nor a file is more often a slip than a lost file. */
-static stw_status fail_unknown_plan(const char *plan, stw_error *error) {
-    char what[200];
-    snprintf(what, sizeof what, "--plan: '%.120s' is neither a file nor a method", plan);
-    return cli_unknown_method(plan, NULL, what, error);
-}
-
 static stw_status check_arguments(const cli_call *call, arguments *a, stw_error *error) {
     *a = (arguments){.graph = call->operand[0],
                      .machine = stw_options_get(call->options, "machine"),
@@ -264,8 +255,7 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
                      .output = stw_options_get(call->options, "output"),
                      .trace = stw_options_get(call->options, "trace")};
     if (a->plan == NULL) return stw_fail(error, STW_ERROR_INPUT, "simulate needs --plan FILE|METHOD, such as --plan spread");
-    const bool is_word = stw_method_exists(a->plan) || strcmp(a->plan, STW_PLAN_CARRIED) == 0;
-    if (!is_word && !is_dash(a->plan) && access(a->plan, F_OK) != 0) return fail_unknown_plan(a->plan, error);
+    TRY(cli_check_plan(a->plan, error));
     if (is_dash(a->graph) + is_dash(a->machine) + is_dash(a->plan) + is_dash(a->costs) > 1) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     }

@@ -112,6 +112,32 @@ const cli_command cli_commands[] = {
      .examples = "stowage simulate gnmt-4.json.gz --machine h200x4 --plan spread\tequal stages on four devices\n"
                  "stowage simulate gnmt-4.json.gz --plan plan.json --trace t.json\ta plan file on its own machine\n"
                  "stowage simulate gnmt-4.json.gz -m h200x2 -p spread --memory 4GB -o plan.json\twrite the plan\n"},
+    {.name = "explain",
+     .bit = STW_FOR_EXPLAIN,
+     .run = cmd_explain,
+     .least_operands = 1,
+     .most_operands = 1,
+     .summary = "say what a plan's step is made of, and what would change it",
+     .usage = "explain GRAPH --plan FILE|METHOD [OPTION...]",
+     .description =
+         "Simulates the plan and follows its critical path from the end of the step to the beginning: what computes, what "
+         "devices "
+         "spend on sending and receiving (charges), what is on its way, and what was ready and had to wait for something else, "
+         "which is named. The parts add up to the step time exactly. Then, for each device, how long it idles and for what; and "
+         "the ops, groups and transfers that the path's time goes to.\n\n"
+         "--what-if tries other machines and times, each as a simulation of its own: with the plan as it is, and with the best "
+         "plan of a short search, which is never worse. The first row is the same search with nothing changed, to compare with. "
+         "devices=+1 adds a copy of the last device, devices=-1 takes the last one away.\n\n"
+         "--op moves an op, with its group and with parameters and updates that must be with it, to each other device and "
+         "leaves all else as it is. --group takes a group apart, and merges it with each of its neighbours. A change that is not "
+         "allowed is listed with the reason.\n\n"
+         "An invalid plan has no step to explain, and the exit status is 1, unless its only fault is too little memory. Ctrl-C "
+         "leaves out the what-ifs that have not begun; the exit status is then 130.",
+     .examples = "stowage explain gnmt-4.json.gz --plan plan.json\twhat bounds the step, why devices idle, what-ifs\n"
+                 "stowage explain gnmt-4.json.gz -p plan.json --what-if none\tthe same without searches\n"
+                 "stowage explain gnmt-4.json.gz -p plan.json --what-if bandwidth=x4,devices=+2\tother machines\n"
+                 "stowage explain gnmt-4.json.gz -p plan.json --op 120\twhy node 120 is where it is\n"
+                 "stowage explain gnmt-4.json.gz -p plan.json --group 120\twhat its group saves\n"},
     {.name = "export",
      .bit = STW_FOR_EXPORT,
      .run = cmd_export,

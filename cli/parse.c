@@ -1,35 +1,17 @@
 /* Arguments: --name value, --name=value, -x value, -xvalue, flags, "--" before operands that look like options, and "-" as an
- * operand. Options and operands may come in any order; of a repeated option the last one counts, but shapes add up. */
+ * operand. Options and operands may come in any order; of a repeated option the last one counts, but shapes and what-ifs add up.
+ */
+#define _POSIX_C_SOURCE 200809L /* access */
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
-
-enum { MAX_WORD = 40 };
-
-/* Edits (insert, delete, replace, swap of neighbours) that turn one word into the other; MAX_WORD for long ones. */
-static int32_t edit_distance(stw_str a, stw_str b) {
-    if (a.length >= MAX_WORD || b.length >= MAX_WORD) return MAX_WORD;
-    int32_t cost[MAX_WORD][MAX_WORD];
-    for (int64_t i = 0; i <= a.length; i++) cost[i][0] = (int32_t)i;
-    for (int64_t j = 0; j <= b.length; j++) cost[0][j] = (int32_t)j;
-    for (int64_t i = 1; i <= a.length; i++) {
-        for (int64_t j = 1; j <= b.length; j++) {
-            int32_t best = cost[i - 1][j - 1] + (a.p[i - 1] != b.p[j - 1]);
-            if (cost[i - 1][j] + 1 < best) best = cost[i - 1][j] + 1;
-            if (cost[i][j - 1] + 1 < best) best = cost[i][j - 1] + 1;
-            const bool swapped = i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1];
-            if (swapped && cost[i - 2][j - 2] + 1 < best) best = cost[i - 2][j - 2] + 1;
-            cost[i][j] = best;
-        }
-    }
-    return cost[a.length][b.length];
-}
 
 void cli_suggest(cli_suggestion *suggestion, const char *candidate) {
     const stw_str word = suggestion->word, other = stw_str_of(candidate);
     /* The beginning of a word counts as one slip. Short words must be nearer, else everything resembles everything. */
     const bool begins = word.length >= 2 && other.length > word.length && memcmp(word.p, other.p, (size_t)word.length) == 0;
-    const int32_t distance = begins ? 1 : edit_distance(word, other);
+    const int32_t distance = begins ? 1 : stw_str_distance(word, other);
     if (distance > (word.length < 5 ? 1 : 2)) return;
     if (suggestion->best != NULL && suggestion->distance <= distance) return;
     suggestion->best = candidate;
@@ -60,6 +42,15 @@ stw_status cli_unknown_method(const char *name, const char *also, const char *wh
     return stw_fail(error, STW_ERROR_INPUT, "%s (%s)", what, list);
 }
 
+/* A name that is neither a method nor a file is more often a slip than a lost file. */
+stw_status cli_check_plan(const char *plan, stw_error *error) {
+    char what[200];
+    if (stw_method_exists(plan) || strcmp(plan, STW_PLAN_CARRIED) == 0 || strcmp(plan, "-") == 0) return STW_OK;
+    if (access(plan, F_OK) == 0) return STW_OK;
+    snprintf(what, sizeof what, "--plan: '%.120s' is neither a file nor a method", plan);
+    return cli_unknown_method(plan, NULL, what, error);
+}
+
 /* `name` as written, without its value. */
 static stw_status unknown_option(const cli_command *command, stw_str name, stw_error *error) {
     const stw_str word = {name.p + 2, name.length > 2 ? name.length - 2 : 0};
@@ -79,12 +70,13 @@ static stw_status unknown_option(const cli_command *command, stw_str name, stw_e
 /* Looks like an option: "-" alone is a file and "-1" is nobody's letter. */
 static bool is_option(const char *argument) { return argument[0] == '-' && argument[1] != '\0'; }
 
-/* A further --shape goes behind those before it. */
+/* A further --shape or --what-if goes behind those before it. */
 static stw_status set_value(cli_call *call, const stw_option *option, const char *value, stw_error *error) {
-    const char *before = strcmp(option->name, "shape") == 0 ? stw_options_get(call->options, option->name) : NULL;
+    const bool shapes = strcmp(option->name, "shape") == 0, adds_up = shapes || strcmp(option->name, "what-if") == 0;
+    const char *before = adds_up ? stw_options_get(call->options, option->name) : NULL;
     if (before == NULL) return stw_options_set(call->options, option->name, value, error);
     stw_arena scratch = call->arena;
-    const stw_str both = stw_str_format(&scratch, "%s;%s", before, value);
+    const stw_str both = stw_str_format(&scratch, "%s%c%s", before, shapes ? ';' : ',', value);
     if (both.p == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     return stw_options_set(call->options, option->name, both.p, error);
 }

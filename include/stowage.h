@@ -198,9 +198,9 @@ STW_API void stw_plan_set_group(stw_plan *plan, const int32_t *group);
 STW_API stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tasks, int32_t count, stw_error *error);
 
 /* Sets the plan's groups by a fusion rule, for its devices: "none"; "default" (greedy by estimated saving);
- * "joined" (then also groups that read the same values, in graphs of HLO modules); or "reverse-post-order" (every legal merge,
- * from the last op to the first). The costs are of the plan's graph and machine. Strict
- * orders name tasks, so they are removed. */
+ * "one-pass" (each op looked at once: quicker, nearly as good); "joined" (then also groups that read the same values, in graphs
+ * of HLO modules); or "reverse-post-order" (every legal merge, from the last op to the first). The costs are of the plan's graph
+ * and machine. Strict orders name tasks, so they are removed. */
 STW_API stw_status stw_plan_fuse(stw_plan *plan, const stw_costs *costs, const char *rule, stw_error *error) STW_CHECK_RESULT;
 
 /* ---- The simulator ----------------------------------------------------------------------------------------------- */
@@ -307,6 +307,7 @@ typedef struct stw_watch {                                         /* everything
     void *context;
     stw_cancel *cancel;
     void (*curve)(void *context, const stw_curve_row *row); /* after each update of a policy; likewise */
+    double spent_s; /* of a budget of time, before stw_optimize was called: for reading the graph, say */
 } stw_watch;
 
 typedef struct stw_found { /* a valid plan that was better than those before it */
@@ -376,6 +377,150 @@ STW_API stw_noise stw_result_noise(const stw_result *result);
 /* Writes the plan file with its candidates; `head_only` leaves out the lists per node. "-" is standard output. */
 STW_API stw_status stw_result_write(const stw_result *result, const char *path, bool head_only,
                                     stw_error *error) STW_CHECK_RESULT;
+
+/* ---- Explanations: what a step is made of, and what would change it ------------------------------------------------- */
+
+/* docs/explain.md has the words. Strings and arrays are borrowed from the explanation; a function with an index returns false
+ * past the last. */
+typedef struct stw_explanation stw_explanation; /* immutable; simulator and plan must outlive it */
+
+/* Simulates the plan and explains its step. Options (may be NULL): "what-if" (changes separated by commas, or "all"; without it
+ * none are tried), "op" (a name or an id), "group" (likewise: an op in it); for the searches of "what-if" those of stw_optimize.
+ * STW_ERROR_NO_PLAN: the plan is invalid and has no step; one that only lacks memory has one. `watch` may be NULL; after a cancel
+ * what-ifs that were not begun are left out. */
+STW_API stw_status stw_explain(const stw_simulator *simulator, const stw_plan *plan, const stw_options *options,
+                               const stw_watch *watch, stw_explanation **out, stw_error *error) STW_CHECK_RESULT;
+STW_API void stw_explanation_destroy(stw_explanation *explanation);
+
+/* The critical path: from the end of the step back to its beginning, each task with what it waited for last. Its parts touch each
+ * other, from 0 to the end of the step. */
+typedef enum stw_path_kind {
+    STW_PATH_COMPUTE,  /* a task runs */
+    STW_PATH_CHARGE,   /* its device sends or receives for it */
+    STW_PATH_TRANSFER, /* a value is on its way */
+    STW_PATH_DEVICE,   /* a task is ready, and its device runs another one */
+    STW_PATH_CHANNEL,  /* a value is ready, and the channel carries another one */
+    STW_PATH_ORDER     /* a task is ready and its device idle: the strict order has another one first, which is not ready */
+} stw_path_kind;
+#define STW_PATH_KINDS 6
+typedef struct stw_path_part {
+    stw_path_kind kind;
+    int32_t node;     /* the task (an op, or the id of a group) or the value; of waits the one that was in the way */
+    int32_t waiting;  /* of waits: the task or value that was ready; else -1 */
+    int32_t from, to; /* devices; the same twice unless it is a link */
+    int64_t start_ps, end_ps;
+} stw_path_part;
+STW_API bool stw_explanation_path(const stw_explanation *explanation, int32_t index, stw_path_part *out);
+
+typedef struct stw_step_parts {
+    int64_t step_ps;
+    int64_t ps[STW_PATH_KINDS]; /* by stw_path_kind; they add up to the step */
+} stw_step_parts;
+STW_API stw_step_parts stw_explanation_parts(const stw_explanation *explanation);
+
+/* What the path's time went to: ops, groups, transfers, each sort from the dearest to the cheapest. */
+typedef enum stw_path_sort { STW_SORT_OP, STW_SORT_GROUP, STW_SORT_TRANSFER } stw_path_sort;
+typedef struct stw_path_cost {
+    stw_path_sort sort;
+    int32_t node;
+    int32_t members;  /* ops that it computes; of a transfer 0 */
+    int32_t from, to; /* as in stw_path_part */
+    int64_t bytes;    /* of a transfer */
+    int64_t path_ps;  /* on the path itself, charges included */
+    int64_t delay_ps; /* that others on the path waited for it */
+} stw_path_cost;
+STW_API bool stw_explanation_cost(const stw_explanation *explanation, int32_t index, stw_path_cost *out);
+
+typedef struct stw_device_time { /* busy and idle add up to the step */
+    int64_t busy_ps;             /* charges included */
+    int64_t charged_ps;
+    int64_t idle_ps;
+    int64_t peak_bytes;
+} stw_device_time;
+STW_API bool stw_explanation_device(const stw_explanation *explanation, int32_t device, stw_device_time *out);
+
+/* Why a device idles: what the task that begins next waits for. */
+typedef enum stw_idle_kind {
+    STW_IDLE_OPS,      /* for an op of another device */
+    STW_IDLE_CHANNEL,  /* for a value that waits for its channel */
+    STW_IDLE_TRANSFER, /* for a value that is on its way */
+    STW_IDLE_DONE      /* nothing is left to do */
+} stw_idle_kind;
+typedef struct stw_idle {
+    int32_t device;
+    stw_idle_kind kind;
+    int32_t from, to; /* the other device twice, or the link; -1: nothing is left */
+    int32_t times;    /* how often */
+    int64_t ps;       /* those of a device add up to its idle_ps */
+    int32_t node;     /* what it waits for longest, and how long; or -1 */
+    int64_t node_ps;
+} stw_idle;
+STW_API bool stw_explanation_idle(const stw_explanation *explanation, int32_t index, stw_idle *out);
+
+typedef struct stw_attempt { /* a simulation of something that was changed */
+    bool tried;
+    stw_reason reason;
+    const char *message; /* the reason in words, or "" */
+    int64_t step_ps;     /* 0 where there is no step */
+    int64_t peak_bytes;  /* the largest of a device */
+} stw_attempt;
+
+typedef struct stw_what_if {
+    const char *change;   /* "bandwidth=x2"; "" stands first: as it is */
+    const char *words;    /* what it means here, or why it cannot be */
+    stw_attempt kept;     /* with the plan as it is */
+    stw_attempt searched; /* with the best plan of a new search, never worse */
+    int64_t evaluations;  /* of that search */
+} stw_what_if;
+STW_API bool stw_explanation_what_if(const stw_explanation *explanation, int32_t index, stw_what_if *out);
+
+STW_API bool stw_explanation_is_interrupted(const stw_explanation *explanation);
+
+/* Option "op": the op, and what must be with it, on each device. */
+STW_API const int32_t *stw_explanation_moved(const stw_explanation *explanation, int32_t *count); /* the op first */
+typedef struct stw_move_trial {
+    int32_t device;
+    bool here; /* it is there already */
+    stw_attempt trial;
+    int64_t device_peak_bytes;          /* of that device */
+    int32_t appear_count, vanish_count; /* transfers that would be new, and no longer be */
+    int64_t appear_bytes, vanish_bytes;
+    int64_t appear_ps, vanish_ps; /* on their links */
+} stw_move_trial;
+STW_API bool stw_explanation_move(const stw_explanation *explanation, int32_t index, stw_move_trial *out);
+typedef struct stw_pull { /* one of these transfers, those that take longest first */
+    int32_t device;       /* where the op would be */
+    bool appears;         /* else it vanishes */
+    int32_t node;         /* whose value is sent */
+    int32_t neighbour;    /* at the other end: what reads the moved op's value, or makes the one that it reads */
+    int32_t from, to;
+    int64_t bytes, ps;
+} stw_pull;
+STW_API bool stw_explanation_pull(const stw_explanation *explanation, int32_t index, stw_pull *out);
+
+/* Option "group": what fusing saves, and which merges with what it reads and what reads it were left. */
+typedef struct stw_group_worth {
+    int32_t group; /* its id */
+    int32_t device;
+    const int32_t *member; /* (member_count) ops that it computes */
+    int32_t member_count;
+    int64_t kernel_ps; /* as one kernel, without charges */
+    int64_t apart_ps;  /* the sum of the members' own times */
+    stw_attempt apart; /* the step with its members apart */
+    int32_t left_out;  /* neighbours that were not tried: there are too many */
+} stw_group_worth;
+STW_API bool stw_explanation_group(const stw_explanation *explanation, stw_group_worth *out); /* false: not asked for */
+typedef struct stw_merge_trial {                                                              /* legal ones first, by step */
+    int32_t node; /* the neighbour: an op, or the id of a group */
+    bool reads;   /* it reads the group; else the group reads it */
+    stw_attempt trial;
+    int64_t kernel_ps; /* of both as one kernel; 0: illegal */
+} stw_merge_trial;
+STW_API bool stw_explanation_merge(const stw_explanation *explanation, int32_t index, stw_merge_trial *out);
+
+/* All of it as JSON (docs/explain.md), the caller's, to be given back with stw_bytes_free. */
+STW_API stw_status stw_explanation_json(const stw_explanation *explanation, char **bytes, size_t *size,
+                                        stw_error *error) STW_CHECK_RESULT;
 
 /* ---- Everything at once, by options ------------------------------------------------------------------------------------ */
 

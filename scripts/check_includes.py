@@ -32,6 +32,7 @@ ALLOWED = {
     "api": {"base", "graph", "machine", "import", "cost", "plan", "sim", "search", "method"},
     "driver": {"base", "graph", "machine", "cost", "plan", "sim", "search", "policy", "train", "method", "export", "api"},
     "export": {"base", "graph", "machine", "cost", "plan", "sim", "import"},
+    "explain": {"base", "graph", "machine", "cost", "plan", "sim", "api", "driver"},
 }
 EXCEPTIONS = {("api", "api/options.def"), ("export", "api/options.h"), ("machine", "graph/ops.h"), ("graph", "graph/ops.def"), ("machine", "machine/kinds.def"), ("feature", "feature/columns.def"), ("machine", "machine/fitted.def")}
 ONLY_IN = {"mpi.h": "dist", "cuda_runtime.h": "backend"}

@@ -16,6 +16,7 @@ typedef struct stw_settings {
     int64_t evaluations;    /* 0: no limit of evaluations */
     const stw_clock *clock; /* NULL: the computer's; or that of --clock; tests bring their own */
     const char *from;       /* file of the initial plan; NULL: none; borrowed from the options */
+    const stw_plan *given;  /* the initial plan itself, in place of a file; NULL: none; borrowed */
     stw_policy_settings policy;
 } stw_settings;
 

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
+#define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE, MADV_HUGEPAGE */
 #include "base/arena.h"
 
 #include <string.h>
@@ -26,9 +26,22 @@ struct stw_arena_block {
     char *dirty; /* nothing at or above this was ever handed out, so it is still zero */
 };
 
+/* Of large arenas all but the beginning is in large pages, where the system has them: with small ones, a fifth of a short search
+ * on a large graph goes into getting them one by one. It is a wish only, so what comes of it does not matter. */
+static void wish_large_pages(char *memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+    const size_t beginning = (size_t)1 << 22;
+    if (size > 2 * beginning) (void)madvise(memory + beginning, size - beginning, MADV_HUGEPAGE);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
 static bool reserve(stw_arena *out, size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
+    wish_large_pages(memory, size);
     stw_arena_block *block = memory;
     block->end = (char *)memory + size;
     block->dirty = (char *)memory + sizeof *block;

@@ -13,42 +13,59 @@ typedef struct {
     pthread_t thread;
 } worker;
 
-struct stw_pool {
-    pthread_mutex_t lock;
-    pthread_cond_t begin, done;
-    int64_t round; /* counts calls of stw_pool_run; a worker sleeps until it grows */
-    int32_t busy;  /* workers still in this round */
-    bool closing;
+typedef struct job job;
+struct job { /* one call of stw_pool_run, on its caller's stack */
     stw_pool_work *work;
     void *context;
     int64_t count;
     _Atomic int64_t next; /* the next index to take */
+    int32_t helpers;      /* workers that are in it, the caller not counted */
+    pthread_cond_t done;  /* the last of them has left */
+    job *before, *after;  /* in the pool's list */
+};
+
+struct stw_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t begin; /* there is a new job */
+    job *first, *last;    /* under way, oldest first: outer ones before those within them */
+    int32_t sleeping;     /* workers that wait for one */
+    bool closing;
     int32_t threads;
     int32_t started; /* workers that run, the caller not counted */
     worker *workers; /* (threads); workers[0] is the caller and has no thread */
 };
 
-static void take_indices(stw_pool *pool, int32_t number) {
+static void take_indices(job *j, int32_t number) {
     for (;;) {
-        const int64_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (index >= pool->count) return;
-        pool->work(pool->context, index, number);
+        const int64_t index = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        if (index >= j->count) return;
+        j->work(j->context, index, number);
     }
 }
 
+static job *find_job(const stw_pool *pool) {
+    job *j = pool->first;
+    while (j != NULL && atomic_load_explicit(&j->next, memory_order_relaxed) >= j->count) j = j->after;
+    return j;
+}
+
 static void *worker_main(void *argument) {
-    worker *self = argument;
+    const worker *self = argument;
     stw_pool *pool = self->pool;
-    int64_t seen = 0;
     pthread_mutex_lock(&pool->lock);
-    for (;;) {
-        while (pool->round == seen && !pool->closing) pthread_cond_wait(&pool->begin, &pool->lock);
-        if (pool->closing) break;
-        seen = pool->round;
+    while (!pool->closing) {
+        job *j = find_job(pool);
+        if (j == NULL) {
+            pool->sleeping++;
+            pthread_cond_wait(&pool->begin, &pool->lock);
+            pool->sleeping--;
+            continue;
+        }
+        j->helpers++;
         pthread_mutex_unlock(&pool->lock);
-        take_indices(pool, self->number);
+        take_indices(j, self->number);
         pthread_mutex_lock(&pool->lock);
-        if (--pool->busy == 0) pthread_cond_signal(&pool->done);
+        if (--j->helpers == 0) pthread_cond_signal(&j->done);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
@@ -72,7 +89,6 @@ stw_status stw_pool_create(int32_t threads, stw_pool **out, stw_error *error) {
     pool->workers = workers;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->begin, NULL);
-    pthread_cond_init(&pool->done, NULL);
     for (int32_t i = 1; i < threads; i++) {
         workers[i] = (worker){.pool = pool, .number = i};
         if (pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) != 0) {
@@ -93,7 +109,6 @@ void stw_pool_destroy(stw_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
     for (int32_t i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->begin);
-    pthread_cond_destroy(&pool->done);
     pthread_mutex_destroy(&pool->lock);
     free(pool->workers);
     free(pool);
@@ -101,20 +116,47 @@ void stw_pool_destroy(stw_pool *pool) {
 
 int32_t stw_pool_threads(const stw_pool *pool) { return pool->threads; }
 
+/* Which worker this thread is: whoever is none of ours is the caller. */
+static int32_t number_of_caller(const stw_pool *pool) {
+    const pthread_t self = pthread_self();
+    for (int32_t i = 1; i <= pool->started; i++) {
+        if (pthread_equal(pool->workers[i].thread, self)) return i;
+    }
+    return 0;
+}
+
+/* Wakes as many as there is work for. */
+static void begin_job(stw_pool *pool, job *j) {
+    const int64_t wanted = j->count - 1;
+    pthread_mutex_lock(&pool->lock);
+    j->before = pool->last;
+    *(pool->last == NULL ? &pool->first : &pool->last->after) = j;
+    pool->last = j;
+    if (wanted >= pool->sleeping && pool->sleeping > 0) pthread_cond_broadcast(&pool->begin);
+    for (int64_t k = 0; k < wanted && wanted < pool->sleeping; k++) pthread_cond_signal(&pool->begin);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void end_job(stw_pool *pool, job *j) {
+    pthread_mutex_lock(&pool->lock);
+    *(j->before == NULL ? &pool->first : &j->before->after) = j->after;
+    *(j->after == NULL ? &pool->last : &j->after->before) = j->before;
+    while (j->helpers > 0) pthread_cond_wait(&j->done, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void stw_pool_run(stw_pool *pool, int64_t count, stw_pool_work *work, void *context) {
-    pthread_mutex_lock(&pool->lock);
-    pool->work = work;
-    pool->context = context;
-    pool->count = count;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    pool->busy = pool->started;
-    pool->round++;
-    pthread_cond_broadcast(&pool->begin);
-    pthread_mutex_unlock(&pool->lock);
-    take_indices(pool, 0);
-    pthread_mutex_lock(&pool->lock);
-    while (pool->busy > 0) pthread_cond_wait(&pool->done, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    job j = {.work = work, .context = context, .count = count};
+    const int32_t number = number_of_caller(pool);
+    if (pool->started == 0 || count < 2) {
+        take_indices(&j, number);
+        return;
+    }
+    pthread_cond_init(&j.done, NULL);
+    begin_job(pool, &j);
+    take_indices(&j, number);
+    end_job(pool, &j);
+    pthread_cond_destroy(&j.done);
 }
 
 typedef struct {

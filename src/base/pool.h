@@ -12,7 +12,8 @@ stw_status stw_pool_create(int32_t threads, stw_pool **out, stw_error *error);
 void stw_pool_destroy(stw_pool *pool);
 int32_t stw_pool_threads(const stw_pool *pool);
 
-/* Calls work(context, index, worker) for each index in [0, count) and returns when all are done. worker < threads. */
+/* Calls work(context, index, worker) for each index in [0, count) and returns when all are done. worker < threads, and it is the
+ * same for whatever a thread does. Work may call this again on the same pool: then workers that would be idle help with it. */
 typedef void stw_pool_work(void *context, int64_t index, int32_t worker);
 void stw_pool_run(stw_pool *pool, int64_t count, stw_pool_work *work, void *context);
 

@@ -26,6 +26,31 @@ bool stw_str_ends(stw_str a, const char *suffix) {
     return (size_t)a.length >= length && memcmp(a.p + (size_t)a.length - length, suffix, length) == 0;
 }
 
+/* What both begin and end with takes no edits. */
+static void drop_common_ends(stw_str *a, stw_str *b) {
+    while (a->length > 0 && b->length > 0 && a->p[0] == b->p[0]) a->p++, b->p++, a->length--, b->length--;
+    while (a->length > 0 && b->length > 0 && a->p[a->length - 1] == b->p[b->length - 1]) a->length--, b->length--;
+}
+
+int32_t stw_str_distance(stw_str a, stw_str b) {
+    drop_common_ends(&a, &b);
+    if (a.length >= STW_FAR_WORD || b.length >= STW_FAR_WORD) return STW_FAR_WORD;
+    int32_t cost[STW_FAR_WORD][STW_FAR_WORD];
+    for (int64_t i = 0; i <= a.length; i++) cost[i][0] = (int32_t)i;
+    for (int64_t j = 0; j <= b.length; j++) cost[0][j] = (int32_t)j;
+    for (int64_t i = 1; i <= a.length; i++) {
+        for (int64_t j = 1; j <= b.length; j++) {
+            int32_t best = cost[i - 1][j - 1] + (a.p[i - 1] != b.p[j - 1]);
+            if (cost[i - 1][j] + 1 < best) best = cost[i - 1][j] + 1;
+            if (cost[i][j - 1] + 1 < best) best = cost[i][j - 1] + 1;
+            const bool swapped = i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1];
+            if (swapped && cost[i - 2][j - 2] + 1 < best) best = cost[i - 2][j - 2] + 1;
+            cost[i][j] = best;
+        }
+    }
+    return cost[a.length][b.length];
+}
+
 stw_str stw_str_copy(stw_arena *arena, stw_str s) {
     char *copy = STW_NEW(arena, char, s.length + 1);
     if (copy == NULL) return (stw_str){0};

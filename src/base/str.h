@@ -24,6 +24,11 @@ bool stw_str_is(stw_str a, const char *text);
 bool stw_str_starts(stw_str a, const char *prefix);
 bool stw_str_ends(stw_str a, const char *suffix);
 
+/* Edits (insert, delete, replace, swap of neighbours) that turn one word into the other; STW_FAR_WORD for words that differ over
+ * a longer stretch than that. */
+enum { STW_FAR_WORD = 40 };
+int32_t stw_str_distance(stw_str a, stw_str b);
+
 /* Copies into the arena, with a terminating NUL behind the counted bytes; {NULL, 0} when it is full. */
 stw_str stw_str_copy(stw_arena *arena, stw_str s);
 /* printf into the arena; NUL-terminated; {NULL, 0} when it is full. */

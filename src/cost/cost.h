@@ -85,4 +85,9 @@ typedef struct stw_given_costs {
 stw_status stw_costs_create_given(const stw_graph *graph, const stw_machine *machine, const stw_given_costs *given,
                                   stw_costs **out, stw_error *error);
 
+/* Those of another machine, with every time multiplied by `factor`: class c of `machine` takes what class class_of[c] took
+ * before. What was known of times stays known. */
+stw_status stw_costs_scale(const stw_costs *costs, const stw_machine *machine, const int32_t *class_of, double factor,
+                           stw_costs **out, stw_error *error);
+
 #endif

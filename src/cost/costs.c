@@ -364,6 +364,48 @@ stw_status stw_costs_create_given(const stw_graph *graph, const stw_machine *mac
     return STW_OK;
 }
 
+/* ---- the same on another machine, or slower ---- */
+
+static stw_status copy_class(stw_costs *costs, int32_t c, const stw_costs *from, int32_t k, double factor, stw_error *error) {
+    const int64_t N = costs->graph->N;
+    const size_t size = (size_t)N * sizeof(double);
+    STW_TRY_NEW(&costs->arena, costs->us[c], N, error);
+    STW_TRY_NEW(&costs->arena, costs->model_us[c], N, error);
+    STW_TRY_NEW(&costs->arena, costs->compute_us[c], N, error);
+    STW_TRY_NEW(&costs->arena, costs->measured[c], N, error);
+    STW_TRY_NEW(&costs->arena, costs->carried[c], N, error);
+    for (int64_t i = 0; i < N; i++) costs->us[c][i] = from->us[k][i] * factor;
+    memcpy(costs->model_us[c], from->model_us[k], size);
+    memcpy(costs->compute_us[c], from->compute_us[k], size);
+    memcpy(costs->measured[c], from->measured[k], (size_t)N * sizeof(bool));
+    memcpy(costs->carried[c], from->carried[k], (size_t)N * sizeof(bool));
+    return STW_OK;
+}
+
+static stw_status copy_scaled(stw_costs *costs, const stw_costs *from, const int32_t *class_of, double factor, stw_error *error) {
+    TRY(make_room(costs, error));
+    for (int32_t c = 0; c < costs->machine->cost_class_count; c++) TRY(copy_class(costs, c, from, class_of[c], factor, error));
+    memcpy(costs->moved, from->moved, (size_t)costs->graph->N * sizeof *costs->moved);
+    find_least(costs);
+    return check_times(costs, error);
+}
+
+stw_status stw_costs_scale(const stw_costs *from, const stw_machine *machine, const int32_t *class_of, double factor,
+                           stw_costs **out, stw_error *error) {
+    stw_arena arena;
+    *out = NULL;
+    TRY(stw_arena_create(&arena, error));
+    stw_costs *costs = STW_NEW(&arena, stw_costs, 1);
+    *costs = (stw_costs){.arena = arena, .graph = from->graph, .machine = machine};
+    const stw_status status = copy_scaled(costs, from, class_of, factor, error);
+    if (status != STW_OK) {
+        stw_costs_destroy(costs);
+        return status;
+    }
+    *out = costs;
+    return STW_OK;
+}
+
 /* ---- what they say ---- */
 
 void stw_costs_destroy(stw_costs *costs) {

@@ -12,8 +12,10 @@
 #include "sim/bounds.h"
 
 static const double CONSTRUCTIVE_SHARE = 0.4; /* of the budget; what is left is for improving */
+static const double CROWDED_SHARE = 0.8;      /* the same, where the time does not do for all methods */
 static const double POLICY_SHARE = 0.6;       /* until here the policy may learn */
 static const double METHOD_SHARE = 0.35;      /* of what is left of that, for one method */
+static const double STRETCHES_SHARE = 0.5;    /* the same for `stretches`, which goes before them */
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 static const double BREED_SHARE = 0.9;        /* of the search for improvements, for `breed` on graphs as small as that; */
 static const double BREED_HALF = 0.5;         /* where sequences are less sure to help */
@@ -23,7 +25,11 @@ static const double TIDY_SHARE = 0.15;       /* of the search, for dropping tran
 static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by then are left out */
 
 /* What takes longer than these shares of a budget of time waits until there is a plan. */
-static const double SLOW_BOUND_SHARE = 0.05, SLOW_FUSION_SHARE = 0.25, SLOW_FIRST_SHARE = 0.3;
+static const double SLOW_BOUND_SHARE = 0.05, SLOW_FIRST_SHARE = 0.3;
+static const double CROWDED_FIRST_S = 0.5; /* what takes longer waits where the time does not do for all: better ones follow */
+/* Of what is left when the search begins: where the rule `default` takes longer, `one-pass` makes the groups; where that takes
+ * longer still, they wait as well. (With groups, which are few, the first plan takes half of the time.) */
+static const double SLOW_RULE_SHARE = 0.1, SLOW_FUSION_SHARE = 0.5;
 
 /* ---- the budget ---- */
 
@@ -41,7 +47,7 @@ static double share_left(const stw_runner *r) {
 /* ---- what things take ---- */
 
 /* Seconds per op, measured as those of methods were (method.h). */
-static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, NOISE_S = 4e-6;
+static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6, FUSION_S = 1e-5, ONE_PASS_S = 2e-6, NOISE_S = 4e-6;
 static const double QUICK_S = 0.05; /* nobody minds waiting for it */
 
 /* What placing is done with: groups, if there are any. */
@@ -64,6 +70,16 @@ static double seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
     const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 8.0 : 3.0; /* per op */
     return us * 1e-6 * r->simulator->graph->op_count;
 }
+
+/* The time does not do for all methods, let alone for searches after them: those whose plans are best in most cases go first, and
+ * have most of it. */
+static bool is_crowded(const stw_runner *r) {
+    const double evaluation_s = 5e-7 * r->simulator->graph->op_count; /* measured as the others */
+    return is_slow(r, 100.0 * evaluation_s, CONSTRUCTIVE_SHARE) && r->settings.objective == STW_OBJECTIVE_TIME;
+}
+
+/* When the constructive methods end. */
+static double constructive_share(const stw_runner *r) { return is_crowded(r) ? CROWDED_SHARE : CONSTRUCTIVE_SHARE; }
 
 /* ---- the steps ---- */
 
@@ -95,15 +111,24 @@ static bool is_slow_to_bound(const stw_runner *r) {
     return is_slow(r, BOUND_S * r->simulator->graph->op_count, SLOW_BOUND_SHARE) && r->simulator->machine->device_count > 1;
 }
 
+/* Until groups are made, by a rule or by one that takes less time. */
+static double seconds_to_fuse(const stw_runner *r) {
+    return (r->groups_by == STW_FUSION_ONE_PASS ? ONE_PASS_S : FUSION_S) * r->simulator->graph->op_count;
+}
+
 /* Groups are ours to decide, and take a while. */
 static bool may_fuse_less(const stw_runner *r) {
-    const bool open = (r->settings.tasks & STW_TASK_FUSION) && r->settings.fusion < 0 && r->settings.from == NULL;
+    const bool given = r->settings.from != NULL || r->settings.given != NULL;
+    const bool open = (r->settings.tasks & STW_TASK_FUSION) && r->settings.fusion < 0 && !given;
     return open && r->settings.budget_s > 0.0 && FUSION_S * r->simulator->graph->op_count > QUICK_S;
 }
 
-/* With little time they come after a plan, too. */
-static bool is_slow_to_fuse(const stw_runner *r) {
-    return may_fuse_less(r) && is_slow(r, FUSION_S * r->simulator->graph->op_count, SLOW_FUSION_SHARE);
+/* Chooses the rule that the time allows. True: with as little time as there is, even that comes after a plan. */
+static bool choose_rule(stw_runner *r) {
+    if (!may_fuse_less(r)) return false;
+    const double left_s = share_left(r) * r->settings.budget_s;
+    if (seconds_to_fuse(r) > SLOW_RULE_SHARE * left_s) r->groups_by = STW_FUSION_ONE_PASS;
+    return seconds_to_fuse(r) > SLOW_FUSION_SHARE * left_s;
 }
 
 /* When the making of groups ends at the latest. */
@@ -160,7 +185,7 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
         TRY(add_given(r, result, error));
         return find_bounds(r, result, error);
     }
-    TRY(run_single(r, fixed ? r->settings.fusion : STW_FUSION_DEFAULT, result, error));
+    TRY(run_single(r, fixed ? r->settings.fusion : (int32_t)r->groups_by, result, error));
     if (r->fusing != NULL && !fixed) {
         TRY(run_single(r, STW_FUSION_NONE, result, error));
         name_last(result, "single-unfused");
@@ -171,8 +196,8 @@ static stw_status run_default(stw_runner *r, stw_result *result, stw_error *erro
 /* The last method may use up the share of the constructive ones; each before it leaves most of it to those that follow. Once
  * there is a plan, what does not come to one by the end of the next share is given up. */
 static stw_budget slice_for(const stw_runner *r, bool last) {
-    stw_budget budget = stw_runner_share(r, CONSTRUCTIVE_SHARE);
-    budget.last_s = stw_runner_share(r, POLICY_SHARE).until_s;
+    stw_budget budget = stw_runner_share(r, constructive_share(r));
+    budget.last_s = stw_runner_share(r, fmax(constructive_share(r), POLICY_SHARE)).until_s;
     budget.gives_up = budget.last_s > 0.0;
     if (last) return budget;
     return stw_budget_share(&budget, (stw_moment){.s = stw_runner_now_s(r)}, METHOD_SHARE, STW_SHARE_UP);
@@ -220,8 +245,9 @@ static stw_budget slice_for_any(const stw_runner *r, const stw_method *method, b
 static const stw_method *first_method(const stw_runner *r) {
     const stw_method *first = stw_method_for(r->settings.objective);
     const double seconds = seconds_to_build(r, first);
-    return stw_method_decides_placement(first) && seconds > QUICK_S && is_slow(r, seconds, SLOW_FIRST_SHARE) ? &stw_method_expert
-                                                                                                             : first;
+    const bool slow =
+        seconds > QUICK_S && (is_slow(r, seconds, SLOW_FIRST_SHARE) || (is_crowded(r) && seconds > CROWDED_FIRST_S));
+    return stw_method_decides_placement(first) && slow ? &stw_method_expert : first;
 }
 
 /* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
@@ -268,7 +294,8 @@ static stw_status run_first(stw_runner *r, bool gives_up, stw_result *result, st
     if (stw_method_decides_placement(first) ? !may_place(r) : !may_lean(r)) return STW_OK;
     TRY(run_alone(r, first, gives_up, result, error));
     const stw_method *better = stw_method_for(r->settings.objective);
-    return better != first && may_build(r, better, 1.0) ? run_alone(r, better, true, result, error) : STW_OK;
+    if (better == first || may_build(r, better, CONSTRUCTIVE_SHARE)) return STW_OK; /* its turn comes */
+    return may_build(r, better, 1.0) ? run_alone(r, better, true, result, error) : STW_OK;
 }
 
 /* ---- plans of ops before groups ---- */
@@ -292,7 +319,7 @@ static void rename_entry(stw_entry *entry, const char *ending) {
 /* Groups for what there is: the default as it should be, and the best plan. */
 static stw_status fuse_plans(stw_runner *r, stw_result *result, stw_error *error) {
     for (int32_t k = 0; k < result->count; k++) rename_entry(result->entry[k], "unfused");
-    TRY(run_single(r, STW_FUSION_DEFAULT, result, error));
+    TRY(run_single(r, (int32_t)r->groups_by, result, error));
     put_last_first(result);
     return result->best > 0 ? stw_runner_regroup(r, result, error) : STW_OK;
 }
@@ -314,7 +341,7 @@ static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error)
     TRY(run_single(r, STW_FUSION_NONE, result, error));
     TRY(run_first(r, false, result, error));
     const stw_stop stop = end_of_fusing(r, result);
-    const double half_s = 0.5 * FUSION_S * r->simulator->graph->op_count;
+    const double half_s = 0.5 * seconds_to_fuse(r);
     if (stw_runner_now_s(r) + half_s > stop.until_s) {
         r->leaves_fusion = true;
         snprintf(result->entry[0]->outcome.note, sizeof result->entry[0]->outcome.note,
@@ -350,17 +377,36 @@ static bool is_worth_repairing(const stw_method *method) {
 
 /* Half of what is left until searches begin. */
 static stw_budget slice_for_repair(const stw_runner *r) {
-    const stw_budget budget = stw_runner_share(r, POLICY_SHARE);
+    const stw_budget budget = stw_runner_share(r, fmax(constructive_share(r), POLICY_SHARE));
     const stw_moment now = {.s = stw_runner_now_s(r)};
     stw_budget slice = stw_budget_share(&budget, now, 0.5, STW_SHARE_UP);
     slice.gives_up = budget.until_s > 0.0;
     return slice;
 }
 
+/* The k-th constructive method, or NULL past the last. */
+static const stw_method *constructive_at(const stw_runner *r, int32_t k) {
+    static const stw_method *const best_first[] = {&stw_method_expert, &stw_method_heft, &stw_method_etf, &stw_method_metis};
+    enum { COUNT = sizeof best_first / sizeof best_first[0] };
+    if (!is_crowded(r) || !may_place(r)) return stw_method_at(k);
+    return k < COUNT ? best_first[k] : NULL;
+}
+
+/* Of graphs this large the budget allows few plans, unless the same comes again and again in them. */
+static stw_status run_stretches(stw_runner *r, stw_result *result, stw_error *error) {
+    if (count_placed(r) < STW_STRETCHES_OPS || !may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return STW_OK;
+    if (is_spent(r, constructive_share(r)) || meets_bound(r, result)) return STW_OK;
+    stw_budget slice = slice_for(r, true);
+    slice = stw_budget_share(&slice, (stw_moment){.s = stw_runner_now_s(r)}, STRETCHES_SHARE, STW_SHARE_UP);
+    return stw_runner_run(r, &stw_method_stretches, stw_runner_rule(r), slice, true, result, error);
+}
+
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
-    for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
+    TRY(run_stretches(r, result, error));
+    for (int32_t k = 0; (method = constructive_at(r, k)) != NULL; k++) {
         const bool scarce = is_scarce(r, result); /* until `expert` has shown that it is not */
+        const double until = scarce ? fmax(constructive_share(r), POLICY_SHARE) : constructive_share(r);
         if (scarce && result->best >= 0 && !is_worth_repairing(method)) continue;
         const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
         if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) continue; /* only its rule would be new */
@@ -368,8 +414,8 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
         if (orders && !may_lean(r)) continue;
         const bool again = is_default || (orders && may_place(r)); /* a rule, placements */
         if (!again && has_run(result, method)) continue;
-        if (is_spent(r, scarce ? POLICY_SHARE : CONSTRUCTIVE_SHARE) || meets_bound(r, result)) break;
-        if (!may_build(r, method, POLICY_SHARE)) continue; /* policies and searches must begin */
+        if (is_spent(r, until) || meets_bound(r, result)) break;
+        if (!may_build(r, method, fmax(until, POLICY_SHARE))) continue; /* policies and searches must begin */
         const stw_budget slice = scarce ? slice_for_repair(r) : slice_for(r, (method->traits & STW_METHOD_STEERS) != 0);
         TRY(stw_runner_run(r, method, rule_for(r, result), slice, true, result, error));
         if (is_default) name_last(result, "single-by-rule");
@@ -471,7 +517,7 @@ static bool transfers(const stw_runner *r) {
 }
 
 stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *error) {
-    const bool ahead = r->fusing == NULL && is_slow_to_fuse(r);
+    const bool ahead = r->fusing == NULL && may_fuse_less(r); /* groups wait */
     TRY(ahead ? run_ahead(r, result, error) : run_default(r, result, error));
     TRY(run_exact(r, result, error));
     if (!result->optimal) TRY(ahead ? run_first_on_groups(r, result, error) : run_first(r, false, result, error));
@@ -504,20 +550,22 @@ static stw_status try_noise(stw_runner *r, stw_result *result, stw_error *error)
 
 stw_status stw_optimize(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
                         stw_error *error) {
-    return stw_optimize_by(simulator, options, watch, NULL, out, error);
+    return stw_optimize_by(simulator, options, watch, NULL, NULL, out, error);
 }
 
 stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
-                           const stw_clock *clock, stw_result **out, stw_error *error) {
+                           const stw_clock *clock, const stw_plan *given, stw_result **out, stw_error *error) {
     STW_NEED(simulator);
     STW_NEED(out);
     stw_runner *runner;
     stw_result *result;
     *out = NULL;
     TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, clock, &runner, &result, error));
+    runner->settings.given = given;
+    if (watch != NULL) runner->began_s -= fmax(watch->spent_s, 0.0);
+    const bool waits = choose_rule(runner);
     const stw_stop stop = stop_at(runner, stw_runner_share(runner, LAST_FUSION_SHARE).until_s);
-    stw_status status =
-        is_slow_to_fuse(runner) ? STW_OK : stw_runner_prepare(runner, may_fuse_less(runner) ? &stop : NULL, error);
+    stw_status status = waits ? STW_OK : stw_runner_prepare(runner, may_fuse_less(runner) ? &stop : NULL, error);
     if (status == STW_OK) status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
     if (status == STW_OK) status = stw_runner_settle(runner, try_noise(runner, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);

@@ -46,7 +46,10 @@ bool stw_runner_is_late(const stw_runner *r, double seconds) {
 static stw_status open_given(stw_runner *r, stw_error *error) {
     const stw_simulator *s = r->simulator;
     const bool regroups = r->fusing != NULL && r->settings.fusion >= 0;
-    TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
+    if (r->settings.given != NULL)
+        TRY(stw_plan_copy(r->settings.given, &r->from, error));
+    else
+        TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
@@ -65,7 +68,7 @@ static bool has_groups(const stw_plan *plan) {
 static stw_status open_fusing(stw_runner *r, const stw_stop *stop, stw_error *error) {
     if (!(r->settings.tasks & STW_TASK_FUSION)) return STW_OK;
     STW_TRY_NEW(&r->arena, r->fusing, 1, error);
-    return stw_fusing_open(r->simulator, r->settings.fusion, r->threads, stop, &r->arena, r->fusing, error);
+    return stw_fusing_open(r->simulator, r->settings.fusion, r->groups_by, r->threads, stop, &r->arena, r->fusing, error);
 }
 
 static stw_status open_given_groups(stw_runner *r, stw_error *error) {
@@ -89,7 +92,7 @@ static stw_status fill_runner(stw_runner *r, stw_error *error) {
 
 stw_status stw_runner_prepare(stw_runner *r, const stw_stop *stop, stw_error *error) {
     TRY(open_fusing(r, stop, error));
-    if (r->settings.from == NULL) return STW_OK;
+    if (r->settings.from == NULL && r->settings.given == NULL) return STW_OK;
     TRY(open_given(r, error));
     return open_given_groups(r, error);
 }
@@ -102,6 +105,7 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
     if (r == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     r->simulator = simulator;
     r->settings = *settings;
+    r->groups_by = STW_FUSION_DEFAULT;
     r->watch = watch == NULL ? &nobody : watch;
     r->began_s = stw_runner_now_s(r);
     const stw_status status = fill_runner(r, error);

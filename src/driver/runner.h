@@ -5,6 +5,7 @@
 
 #include "api/settings.h"
 #include "method/method.h"
+#include "plan/fuse.h"
 
 typedef struct stw_trail { /* how a method's best value fell */
     stw_found *found;      /* (count) owned; NULL: none */
@@ -58,6 +59,7 @@ typedef struct stw_runner {
     double reported_s;         /* when it was last reported */
     stw_plan *from;            /* the initial plan, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
+    stw_fusion groups_by;      /* makes the groups where they are ours to decide: the rule of the default, or a quicker one */
     bool leaves_fusion;        /* it is among the tasks, but the time does not suffice for it */
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */
@@ -135,9 +137,10 @@ void stw_trail_free(stw_trail *trail);
 
 /* optimize.c: the flow, into an empty result. The budget counts from now. */
 stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error *error);
-/* stw_optimize by another clock than the computer's. */
+/* stw_optimize by another clock than the computer's (NULL: by that), and from this plan (NULL: from none) as with the option
+ * "from". */
 stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
-                           const stw_clock *clock, stw_result **out, stw_error *error);
+                           const stw_clock *clock, const stw_plan *given, stw_result **out, stw_error *error);
 /* noise.c: how often the best stays ahead of the default when costs are off. */
 stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,
                                 stw_error *error);

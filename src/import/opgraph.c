@@ -65,9 +65,13 @@ static const struct {
 };
 enum { NODE_KEY_COUNT = sizeof node_keys / sizeof node_keys[0] };
 
-static int node_key_bit(stw_str key) {
-    for (int k = 0; k < NODE_KEY_COUNT; k++) {
-        if (stw_str_is(key, node_keys[k].name)) return node_keys[k].bit;
+/* Of most nodes the keys come in the order of the table, some left out: the search goes on behind the last one. */
+static int node_key_bit(stw_str key, int *last) {
+    for (int step = 1; step <= NODE_KEY_COUNT; step++) {
+        const int k = (*last + step) % NODE_KEY_COUNT;
+        if (key.length == 0 || key.p[0] != node_keys[k].name[0] || !stw_str_is(key, node_keys[k].name)) continue;
+        *last = k;
+        return node_keys[k].bit;
     }
     return 0;
 }
@@ -254,11 +258,11 @@ static bool read_node(reader *r, int32_t i) {
                      .updates = -1,
                      .colocate = -1};
     stw_str key;
-    int keys = 0;
+    int keys = 0, last = -1;
     r->shape.count = r->input.count = r->control.count = 0;
     if (!stw_json_object(&r->json)) return name_node(r, i, v.raw.name);
     while (stw_json_key(&r->json, &key)) {
-        const int bit = node_key_bit(key);
+        const int bit = node_key_bit(key, &last);
         if (keys & bit) return node_fail(r, start, v.raw.name, "\"%.*s\" stands twice", STW_STR_SHOW(key));
         keys |= bit;
         if (!read_node_value(r, i, bit, &v)) return name_node(r, i, v.raw.name);

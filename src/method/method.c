@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "method/rehearse.h"
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "search/fusing.h"
@@ -11,10 +12,10 @@
 /* ---- the table ---- */
 
 static const stw_method *const methods[] = {
-    &stw_method_single,  &stw_method_spread,  &stw_method_topo,    &stw_method_random,  &stw_method_etf,  &stw_method_expert,
-    &stw_method_metis,   &stw_method_heft,    &stw_method_sct,     &stw_method_balance, &stw_method_pack, &stw_method_lean,
-    &stw_method_steer,   &stw_method_go_zero, &stw_method_go_tune, &stw_method_go_one,  &stw_method_hdp,  &stw_method_breed,
-    &stw_method_windows, &stw_method_anneal,  &stw_method_exact,
+    &stw_method_single, &stw_method_spread,  &stw_method_topo,    &stw_method_random,  &stw_method_etf,  &stw_method_expert,
+    &stw_method_metis,  &stw_method_heft,    &stw_method_sct,     &stw_method_balance, &stw_method_pack, &stw_method_lean,
+    &stw_method_steer,  &stw_method_go_zero, &stw_method_go_tune, &stw_method_go_one,  &stw_method_hdp,  &stw_method_stretches,
+    &stw_method_breed,  &stw_method_windows, &stw_method_anneal,  &stw_method_exact,
 };
 enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
 
@@ -151,13 +152,18 @@ static stw_status reduce_starts(const stw_search *search, const stw_fused *fused
     return STW_OK;
 }
 
+static stw_status run_method(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+    if (stw_method_rehearses(method, search)) TRY(stw_rehearse(method, search, error));
+    return method->run(search, plan, error);
+}
+
 static stw_status run_within(const stw_method *method, stw_search *outer, const stw_fusing *by, const stw_plan *const *start,
                              int32_t count, relay *via, stw_plan *of_groups, stw_error *error) {
     stw_search inner = stw_search_on_groups(outer, by->fused->simulator, by->workspace);
     inner.start = start;
     inner.start_count = count;
     relay_watch(via, &inner);
-    const stw_status status = method->run(&inner, of_groups, error);
+    const stw_status status = run_method(method, &inner, of_groups, error);
     atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
     outer->outcome.repaired = inner.outcome.repaired;
     memcpy(outer->outcome.note, inner.outcome.note, sizeof inner.outcome.note);
@@ -334,7 +340,7 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     } else if (keeps_placement(method, search)) {
         TRY(stw_starts_keep_placement(search, plan, error));
     } else {
-        TRY(method->run(search, plan, error));
+        TRY(run_method(method, search, plan, error));
         keep_given(search, plan);
         if (search->given_groups != NULL) search->outcome.proved = false;                /* it saw ops */
         if (method->kind == STW_METHOD_EXACT) TRY(stw_search_tidy(search, plan, error)); /* it knows no ties */

@@ -15,13 +15,14 @@ typedef enum stw_method_kind {
     STW_METHOD_EXACT         /* for small graphs only */
 } stw_method_kind;
 
-enum {                                 /* what sets a constructive method apart */
-       STW_METHOD_PLACES = 1,          /* decides placements */
-       STW_METHOD_ORDERS = 2,          /* decides the order of a placement that others made */
-       STW_METHOD_DEFAULT = 4,         /* what all others are compared with; of a given plan it keeps the placement */
-       STW_METHOD_STEERS = 8,          /* tries the knobs that policies decide about; the last of the constructive ones */
-       STW_METHOD_NAMED_ONLY = 16,     /* runs only where it is named */
-       STW_METHOD_THROUGHPUT_ONLY = 32 /* for that objective alone */
+enum {                                  /* what sets a constructive method apart */
+       STW_METHOD_PLACES = 1,           /* decides placements */
+       STW_METHOD_ORDERS = 2,           /* decides the order of a placement that others made */
+       STW_METHOD_DEFAULT = 4,          /* what all others are compared with; of a given plan it keeps the placement */
+       STW_METHOD_STEERS = 8,           /* tries the knobs that policies decide about; the last of the constructive ones */
+       STW_METHOD_NAMED_ONLY = 16,      /* runs only where it is named */
+       STW_METHOD_THROUGHPUT_ONLY = 32, /* for that objective alone */
+       STW_METHOD_VARIES = 64           /* tries variants, of which the best depends on the graph (rehearse.h) */
 };
 
 typedef struct stw_method {
@@ -39,7 +40,9 @@ typedef struct stw_method {
 extern const stw_method stw_method_single, stw_method_spread, stw_method_random, stw_method_expert, stw_method_topo,
     stw_method_etf, stw_method_heft, stw_method_sct, stw_method_metis, stw_method_steer, stw_method_balance, stw_method_anneal,
     stw_method_exact, stw_method_go_zero, stw_method_go_tune, stw_method_go_one, stw_method_hdp, stw_method_lean,
-    stw_method_breed, stw_method_windows, stw_method_pack;
+    stw_method_breed, stw_method_windows, stw_method_stretches, stw_method_pack;
+
+enum { STW_STRETCHES_OPS = 65536 }; /* `stretches` leaves smaller graphs to the others */
 
 /* The i-th method in the order of the table, cheapest first; NULL past the last. */
 const stw_method *stw_method_at(int32_t index);

@@ -10,7 +10,7 @@
 #include "plan/regroup.h"
 #include "plan/siblings.h"
 
-const char *const stw_fusion_name[STW_FUSION_COUNT] = {"none", "default", "reverse-post-order"};
+const char *const stw_fusion_name[STW_FUSION_COUNT] = {"none", "default", "reverse-post-order", "one-pass"};
 
 bool stw_fusion_find(stw_str name, stw_fusion *out) {
     for (int k = 0; k < STW_FUSION_COUNT; k++) {
@@ -241,7 +241,8 @@ static bool is_stopped(stw_fuser *f) {
     return f->stopped;
 }
 
-static void merge_greedily(stw_fuser *f) {
+/* Every op alone. */
+static void begin_merging(stw_fuser *f) {
     const stw_graph *graph = f->graph;
     f->heap_count = f->merged_count = 0;
     f->stopped = false;
@@ -250,6 +251,11 @@ static void merge_greedily(stw_fuser *f) {
         const int32_t op = graph->topological[k], device = f->device[op];
         f->us[op] = f->costs->us[f->costs->machine->device[device].cost_class][op];
     }
+}
+
+static void merge_greedily(stw_fuser *f) {
+    const stw_graph *graph = f->graph;
+    begin_merging(f);
     for (int32_t k = 0; k < graph->op_count; k++) {
         if (is_stopped(f)) f->saved[graph->topological[k]] = NAN; /* nothing is known of it */
         if (!f->stopped) look_at(f, graph->topological[k]);
@@ -268,6 +274,43 @@ static void merge_greedily(stw_fuser *f) {
         for (int32_t r = 0; r < readers; r++) look_around(f, into[r]);
     }
 }
+
+/* ---- the rule `one-pass` ---- */
+
+/* What a group takes, which is found when it is first asked for. */
+static double known_us(stw_fuser *f, int32_t group) {
+    if (isnan(f->us[group])) f->us[group] = group_us(f, group, NOWHERE);
+    return f->us[group];
+}
+
+/* With one reader a launch, a write and a read are saved, and nothing is done twice: that needs no estimate. */
+static double saving_at_once(stw_fuser *f, int32_t op) {
+    const int32_t *reader;
+    const int32_t readers = stw_merge_allows(f->merge, op, &reader);
+    if (readers <= 0) return NAN;
+    if (readers == 1) return f->us[op];
+    if (readers > 2) return NAN;
+    double us = f->us[op];
+    for (int32_t r = 0; r < readers; r++) us += known_us(f, reader[r]) - group_us(f, op, reader[r]);
+    return us;
+}
+
+/* Readers come before what they read, so each is looked at with the group that it will be in. */
+static void merge_once(stw_fuser *f) {
+    const stw_graph *graph = f->graph;
+    begin_merging(f);
+    for (int32_t k = graph->op_count - 1; k >= 0; k--) {
+        const int32_t op = graph->topological[k], *reader;
+        f->saved[op] = is_stopped(f) ? NAN : saving_at_once(f, op);
+        if (!(f->saved[op] > 0.0)) continue;
+        const int32_t readers = stw_merge_allows(f->merge, op, &reader);
+        for (int32_t r = 0; r < readers; r++) f->us[reader[r]] = NAN;
+        stw_merge_op(f->merge, op);
+        f->merged[f->merged_count++] = op;
+    }
+}
+
+/* ---- priorities ---- */
 
 /* The dearest last; those that cannot be merged are not among them. */
 static int compare_refused(const void *left, const void *right) {
@@ -300,10 +343,9 @@ void stw_fuse_by_rule(stw_fuser *f, stw_fusion rule, const int32_t *device, int3
         stw_merge_op(f->merge, graph->topological[k]);
         if (priority != NULL) priority[graph->topological[k]] = 1.0;
     }
-    if (rule == STW_FUSION_DEFAULT) {
-        merge_greedily(f);
-        if (priority != NULL) tell_priorities(f, priority);
-    }
+    if (rule == STW_FUSION_DEFAULT) merge_greedily(f);
+    if (rule == STW_FUSION_ONE_PASS) merge_once(f);
+    if (priority != NULL && (rule == STW_FUSION_DEFAULT || rule == STW_FUSION_ONE_PASS)) tell_priorities(f, priority);
     stw_merge_groups(f->merge, group);
 }
 

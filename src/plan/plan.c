@@ -117,6 +117,13 @@ stw_status stw_plan_set_order(stw_plan *plan, int32_t device, const int32_t *tas
     return STW_OK;
 }
 
+bool stw_plan_has_orders(const stw_plan *plan) {
+    for (int32_t d = 0; d < plan->machine->device_count; d++) {
+        if (plan->order[d] != NULL) return true;
+    }
+    return false;
+}
+
 void stw_plan_remove_orders(stw_plan *plan) {
     for (int32_t d = 0; d < plan->machine->device_count; d++) {
         plan->order[d] = NULL;

@@ -23,7 +23,9 @@ struct stw_plan {
 
 /* Numbers each group by its smallest written op, so that an op alone is in the group of its own id. */
 stw_status stw_plan_canonical_groups(stw_plan *plan, stw_error *error);
-/* No device has a strict order any more. */
+/* Some device has a strict order. */
+bool stw_plan_has_orders(const stw_plan *plan);
+/* No device has one any more. */
 void stw_plan_remove_orders(stw_plan *plan);
 /* Devices, priorities, groups and orders of one plan into another of the same graph and machine. */
 stw_status stw_plan_assign(stw_plan *to, const stw_plan *from, stw_error *error);

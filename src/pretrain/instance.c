@@ -17,12 +17,14 @@ static const double EXPERT_SHARE = 0.5, METIS_SHARE = 0.25; /* of the instances,
 static const int64_t ARENA_BYTES = INT64_C(2) << 30;
 
 struct stw_instance {
-    stw_arena arena, scratch;
+    stw_arena arena;
     stw_drawn drawn;
     stw_costs *costs;
     stw_simulator *simulator;
-    stw_pool *pool;
-    stw_workspace *workspace;
+    stw_pool *pool;            /* the pre-training's */
+    int32_t threads;           /* of it */
+    stw_arena *scratch;        /* (threads) */
+    stw_workspace **workspace; /* (threads) */
     stw_search search;
     stw_list list;
     stw_problem problem;
@@ -51,21 +53,35 @@ static void found(void *context, const stw_plan *plan, const stw_score *score) {
 
 /* ---- making one ---- */
 
+/* Instances run side by side, and their parts where that leaves threads idle. What no thread comes to use is address space. */
+static stw_status open_threads(stw_instance *i, stw_error *error) {
+    STW_TRY_NEW(&i->arena, i->scratch, i->threads, error);
+    STW_TRY_NEW(&i->arena, i->workspace, i->threads, error);
+    for (int32_t k = 0; k < i->threads; k++) {
+        TRY(stw_arena_create_sized(&i->scratch[k], ARENA_BYTES, error));
+        TRY(stw_workspace_create(i->simulator, &i->workspace[k], error));
+    }
+    return STW_OK;
+}
+
+static void close_threads(stw_instance *i) {
+    for (int32_t k = 0; k < i->threads && i->scratch != NULL; k++) stw_arena_destroy(&i->scratch[k]);
+    for (int32_t k = 0; k < i->threads && i->workspace != NULL; k++) stw_workspace_destroy(i->workspace[k]);
+}
+
 static stw_status open_simulator(stw_instance *i, stw_error *error) {
     TRY(stw_arena_create_sized(&i->arena, ARENA_BYTES, error));
-    TRY(stw_arena_create_sized(&i->scratch, ARENA_BYTES, error));
     TRY(stw_costs_from_rows(i->drawn.graph, i->drawn.machine, NULL, &i->costs, error));
     TRY(stw_simulator_create(i->costs, &i->simulator, error));
-    TRY(stw_pool_create(1, &i->pool, error)); /* instances run side by side, not their parts */
-    TRY(stw_workspace_create(i->simulator, &i->workspace, error));
+    TRY(open_threads(i, error));
     i->search = (stw_search){.simulator = i->simulator,
                              .objective = STW_OBJECTIVE_TIME,
                              .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE,
                              .rule = -1,
                              .unit_count = 512,
                              .pool = i->pool,
-                             .workspace = &i->workspace,
-                             .scratch = &i->scratch,
+                             .workspace = i->workspace,
+                             .scratch = i->scratch,
                              .arena = i->arena,
                              .cancelled = i->cancel == NULL ? NULL : &i->cancel->requested};
     return stw_plan_create(i->drawn.graph, i->drawn.machine, &i->found, error);
@@ -134,6 +150,8 @@ stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance
     i->drawn = *drawn;
     i->rng = rng;
     i->net = wish->net;
+    i->pool = wish->pool;
+    i->threads = stw_pool_threads(wish->pool);
     i->progress = wish->progress;
     i->cancel = wish->cancel;
     const stw_status status = fill(i, wish, error);
@@ -150,12 +168,10 @@ void stw_instance_destroy(stw_instance *i) {
     stw_trainer_destroy(i->trainer);
     stw_starts_close(&i->starts);
     stw_plan_destroy(i->found);
-    stw_workspace_destroy(i->workspace);
-    stw_pool_destroy(i->pool);
+    close_threads(i);
     stw_simulator_destroy(i->simulator);
     stw_costs_destroy(i->costs);
     stw_drawn_destroy(&i->drawn);
-    stw_arena_destroy(&i->scratch);
     stw_arena_destroy(&i->arena);
     free(i);
 }

@@ -11,6 +11,7 @@ typedef struct stw_instance stw_instance;
 typedef struct stw_instance_wish {
     const stw_train_settings *settings;
     stw_net *net;
+    stw_pool *pool;           /* whose idle threads help */
     bool all_starts;          /* every constructive method, as `go-zero` begins; else the cheap ones */
     const double *progress;   /* of the whole pre-training, 0 to 1; read on every update */
     const stw_cancel *cancel; /* or NULL; once requested, everything ends soon and what comes out is worth nothing */

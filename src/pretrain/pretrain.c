@@ -54,7 +54,7 @@ static stw_status fill(stw_pretrain *p, stw_error *error) {
     STW_TRY_NEW(&p->arena, p->slot, p->count, error);
     STW_TRY_NEW(&p->arena, p->bytes, ranks, error);
     STW_TRY_NEW(&p->arena, p->mine, p->count * bytes, error);
-    STW_TRY_NEW(&p->arena, p->all, slots * bytes, error);
+    if (ranks > 1) STW_TRY_NEW(&p->arena, p->all, slots * bytes, error);
     STW_TRY_NEW(&p->arena, p->sum, total, error);
     STW_TRY_NEW(&p->arena, p->boundary.reals, 3 * bytes, error);
     return stw_slots_run(p, p->slot, p->first, p->count, open_slot, error);
@@ -110,30 +110,28 @@ static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_erro
     return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, error);
 }
 
-static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
-    (void)index;
-    TRY(stw_instance_visit(slot->instance, (int32_t)(p->update % p->settings.visits), error));
-    return stw_slot_sample(slot, !has_begun(p, p->settings.reinforce_from), error);
-}
-
-static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, bool first, stw_error *error) {
-    (void)p;
+static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, int32_t epoch, stw_error *error) {
     stw_parameters_zero_gradient(stw_net_parameters(slot->net));
-    if (slot->number[STW_SLOT_COUNTS] == 0.0) return STW_OK;
-    stw_trainer *trainer = stw_instance_trainer(slot->instance);
-    TRY(stw_trainer_add_gradient(trainer, first ? 0 : 1, error));
-    slot->number[STW_SLOT_CLIPPED] = stw_trainer_last_row(trainer)->clipped;
+    if (slot->number[STW_SLOT_COUNTS] != 0.0) {
+        stw_trainer *trainer = stw_instance_trainer(slot->instance);
+        TRY(stw_trainer_add_gradient(trainer, epoch, error));
+        slot->number[STW_SLOT_CLIPPED] = stw_trainer_last_row(trainer)->clipped;
+    }
+    stw_slot_hand_in(p, slot);
     return STW_OK;
 }
 
-static stw_status first_gradient(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+/* Samples, and the first gradient, which needs nothing of other slots. */
+static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)index;
-    return find_gradient(p, slot, true, error);
+    TRY(stw_instance_visit(slot->instance, (int32_t)(p->update % p->settings.visits), error));
+    TRY(stw_slot_sample(slot, !has_begun(p, p->settings.reinforce_from), error));
+    return p->settings.train.epochs > 0 ? find_gradient(p, slot, 0, error) : STW_OK;
 }
 
 static stw_status next_gradient(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)index;
-    return find_gradient(p, slot, false, error);
+    return find_gradient(p, slot, 1, error);
 }
 
 static double rate_of(const stw_pretrain *p) {
@@ -144,7 +142,7 @@ static double rate_of(const stw_pretrain *p) {
 
 static stw_status learn(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
     for (int32_t epoch = 0; epoch < p->settings.train.epochs; epoch++) {
-        TRY(stw_slots_run(p, p->slot, p->first, p->count, epoch == 0 ? first_gradient : next_gradient, error));
+        if (epoch > 0) TRY(stw_slots_run(p, p->slot, p->first, p->count, next_gradient, error));
         TRY(stw_pretrain_reduce(p, error));
         row->gradient_norm = stw_parameters_update(stw_net_parameters(p->net), row->rate, p->settings.train.gradient_norm);
         stw_slots_refresh(p, p->slot, p->count);

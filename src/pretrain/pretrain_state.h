@@ -71,7 +71,9 @@ stw_status stw_slot_sample(stw_slot *slot, bool moves_alone, stw_error *error);
 stw_status stw_slots_sum(stw_pretrain *p, const stw_slot *slot, int32_t count, double *out, stw_error *error);
 /* The network's values into the copies. */
 void stw_slots_refresh(stw_pretrain *p, stw_slot *slot, int32_t count);
-/* The sum of the slots' gradients, over all ranks, into that of the network. */
+/* A slot's gradient to where they are summed. */
+void stw_slot_hand_in(stw_pretrain *p, const stw_slot *slot);
+/* The mean of the slots' gradients, over all ranks, into that of the network. */
 stw_status stw_pretrain_reduce(stw_pretrain *p, stw_error *error);
 
 #endif

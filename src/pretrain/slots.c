@@ -44,6 +44,7 @@ stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, do
                          stw_error *error) {
     const stw_instance_wish wish = {.settings = &p->settings.train,
                                     .net = slot->net,
+                                    .pool = p->pool,
                                     .all_starts = all_starts,
                                     .progress = &p->progress,
                                     .cancel = p->settings.cancel};
@@ -87,47 +88,69 @@ stw_status stw_slots_sum(stw_pretrain *p, const stw_slot *slot, int32_t count, d
     return stw_comm_sum_doubles(p->comm, out, STW_SLOT_NUMBERS, error);
 }
 
+static void refresh(void *context, int64_t k, int32_t worker) {
+    const run *r = context;
+    const stw_parameters *from = stw_net_parameters(r->p->net);
+    stw_backend *b = r->slot[k].backend;
+    (void)worker;
+    b->copy_in(b, stw_net_parameters(r->slot[k].net)->value, from->value, from->total * (int64_t)r->p->backend->real_bytes);
+}
+
 void stw_slots_refresh(stw_pretrain *p, stw_slot *slot, int32_t count) {
-    const stw_parameters *from = stw_net_parameters(p->net);
-    for (int32_t k = 0; k < count; k++) {
-        stw_parameters *to = stw_net_parameters(slot[k].net);
-        slot[k].backend->copy_in(slot[k].backend, to->value, from->value, from->total * (int64_t)p->backend->real_bytes);
-    }
+    run r = {.p = p, .slot = slot};
+    stw_pool_run(p->pool, count, refresh, &r);
 }
 
 /* ---- the gradients of all slots of all processes into one ---- */
 
-static void add(const stw_backend *b, const char *from, int64_t count, double *sum) {
-    for (int64_t k = 0; k < count; k++) {
-        sum[k] += b->real_bytes == sizeof(float) ? (double)((const float *)(const void *)from)[k]
-                                                 : ((const double *)(const void *)from)[k];
+void stw_slot_hand_in(stw_pretrain *p, const stw_slot *slot) {
+    const stw_parameters *from = stw_net_parameters(slot->net);
+    const int64_t bytes = from->total * (int64_t)p->backend->real_bytes;
+    slot->backend->copy_out(slot->backend, p->mine + (slot - p->slot) * bytes, from->gradient, bytes);
+}
+
+/* Every sum is taken over slots in their order, by one thread; the parameters are cut into pieces. */
+typedef struct {
+    const stw_backend *backend;
+    const char *from; /* (slots, total) reals */
+    double *sum;      /* (total) */
+    int64_t total;
+    int32_t slots;
+} addition;
+
+enum { PIECE = 2048 }; /* parameters */
+
+static void add(const addition *a, int32_t slot, int64_t begin, int64_t end) {
+    const char *from = a->from + slot * a->total * (int64_t)a->backend->real_bytes;
+    for (int64_t k = begin; k < end; k++) {
+        a->sum[k] += a->backend->real_bytes == sizeof(float) ? (double)((const float *)(const void *)from)[k]
+                                                             : ((const double *)(const void *)from)[k];
     }
 }
 
+static void add_piece(void *context, int64_t index, int32_t worker) {
+    const addition *a = context;
+    const int64_t begin = index * PIECE, end = begin + PIECE < a->total ? begin + PIECE : a->total;
+    (void)worker;
+    memset(&a->sum[begin], 0, (size_t)(end - begin) * sizeof *a->sum);
+    for (int32_t k = 0; k < a->slots; k++) add(a, k, begin, end);
+}
+
 /* Every process has the gradient of every slot, and adds them in the same order. */
-static stw_status gather(stw_pretrain *p, int64_t total, stw_error *error) {
-    const int64_t bytes = total * (int64_t)p->backend->real_bytes;
+static stw_status gather(stw_pretrain *p, int64_t bytes, stw_error *error) {
     const int32_t ranks = stw_comm_size(p->comm), slots = p->settings.slots;
     for (int32_t r = 0; r < ranks; r++) p->bytes[r] = bytes * ((int64_t)slots * (r + 1) / ranks - (int64_t)slots * r / ranks);
-    TRY(stw_comm_gather(p->comm, p->mine, p->bytes, p->all, error));
-    for (int32_t k = 0; k < slots; k++) add(p->backend, p->all + k * bytes, total, p->sum);
-    return STW_OK;
+    return stw_comm_gather(p->comm, p->mine, p->bytes, p->all, error);
 }
 
 stw_status stw_pretrain_reduce(stw_pretrain *p, stw_error *error) {
     stw_parameters *to = stw_net_parameters(p->net);
-    const int64_t total = to->total, bytes = total * (int64_t)p->backend->real_bytes;
-    memset(p->sum, 0, (size_t)total * sizeof *p->sum);
-    for (int32_t k = 0; k < p->count; k++) {
-        stw_backend *b = p->slot[k].backend;
-        b->copy_out(b, p->mine + k * bytes, stw_net_parameters(p->slot[k].net)->gradient, bytes);
-    }
-    if (p->settings.ordered) {
-        TRY(gather(p, total, error));
-    } else {
-        for (int32_t k = 0; k < p->count; k++) add(p->backend, p->mine + k * bytes, total, p->sum);
-        TRY(stw_comm_sum_doubles(p->comm, p->sum, total, error));
-    }
+    const int64_t total = to->total;
+    const bool gathers = p->settings.ordered && stw_comm_size(p->comm) > 1;
+    addition a = {p->backend, gathers ? p->all : p->mine, p->sum, total, gathers ? p->settings.slots : p->count};
+    if (gathers) TRY(gather(p, total * (int64_t)p->backend->real_bytes, error));
+    stw_pool_run(p->pool, (total + PIECE - 1) / PIECE, add_piece, &a);
+    if (!p->settings.ordered) TRY(stw_comm_sum_doubles(p->comm, p->sum, total, error));
     for (int64_t k = 0; k < total; k++) p->sum[k] /= p->settings.slots;
     stw_reals_in(p->backend, to->gradient, p->sum, total, p->arena);
     return STW_OK;

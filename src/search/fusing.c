@@ -1,6 +1,8 @@
 /* Fusion among the tasks; see fusing.h. */
 #include "search/fusing.h"
 
+#include <string.h>
+
 #include "plan/plan.h"
 
 /* ---- what the methods share ---- */
@@ -23,21 +25,21 @@ static int32_t fastest_device(const stw_simulator *s) {
 
 /* Groups that are placed as one. */
 static stw_status open_fused(const stw_simulator *s, const stw_stop *stop, stw_fusing *out, stw_arena *arena, stw_error *error) {
-    const stw_fusion rule = out->rule >= 0 ? (stw_fusion)out->rule : STW_FUSION_DEFAULT;
+    const stw_fusion rule = out->asked;
     const int32_t N = s->graph->N, device = fastest_device(s);
     int32_t *group, *on;
     STW_TRY_NEW(arena, out->priority, N, error);
+    STW_TRY_NEW(arena, out->group, N, error);
     STW_TRY_NEW(arena, out->workspace, out->threads, error);
     stw_arena scratch = *arena;
     STW_TRY_NEW(&scratch, group, N, error);
     STW_TRY_NEW(&scratch, on, N, error);
     for (int32_t i = 0; i < N; i++) on[i] = device;
     stw_fuser_set_stop(out->fuser[0], stop);
-    stw_fuse_by_rule(out->fuser[0], rule, on, group, out->priority);
+    stw_fuse_by_rule(out->fuser[0], rule, on, out->group, out->priority);
     stw_fuser_set_stop(out->fuser[0], NULL);
     out->partial = stw_fuser_was_stopped(out->fuser[0]);
     out->device = device;
-    out->asked = rule;
     if (out->partial || s->machine->device_count == 1 || rule == STW_FUSION_NONE || stw_stop_is_due(stop)) return STW_OK;
     stw_fuser_allow_recomputing(out->fuser[0], false);
     stw_fuse_by_priority(out->fuser[0], out->priority, on, group);
@@ -47,9 +49,9 @@ static stw_status open_fused(const stw_simulator *s, const stw_stop *stop, stw_f
     return STW_OK;
 }
 
-stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, const stw_stop *stop, stw_arena *arena,
-                           stw_fusing *out, stw_error *error) {
-    *out = (stw_fusing){.rule = rule, .threads = threads};
+stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, stw_fusion by, int32_t threads, const stw_stop *stop,
+                           stw_arena *arena, stw_fusing *out, stw_error *error) {
+    *out = (stw_fusing){.rule = rule, .asked = rule >= 0 ? (stw_fusion)rule : by, .threads = threads};
     STW_TRY_NEW(arena, out->fuser, threads, error);
     for (int32_t t = 0; t < threads; t++) TRY(stw_fuser_create(simulator->costs, arena, &out->fuser[t], error));
     return open_fused(simulator, stop, out, arena, error);
@@ -90,18 +92,11 @@ void stw_fusing_apply_rule(const stw_search *search, stw_plan *plan, int32_t wor
     const stw_fusing *fusing = search->fusing;
     if (fusing == NULL || fusing->rule < 0) return;
     if (fusing->rule == (int32_t)fusing->asked && is_on_one(fusing, plan)) {
-        stw_fuse_by_priority(fusing->fuser[worker], fusing->priority, plan->device, plan->group);
+        memcpy(plan->group, fusing->group, (size_t)plan->graph->N * sizeof *plan->group);
     } else {
         stw_fuse_by_rule(fusing->fuser[worker], (stw_fusion)fusing->rule, plan->device, plan->group, NULL);
     }
     stw_plan_remove_orders(plan);
-}
-
-static bool has_order(const stw_plan *plan) {
-    for (int32_t d = 0; d < plan->machine->device_count; d++) {
-        if (plan->order[d] != NULL) return true;
-    }
-    return false;
 }
 
 /* On larger graphs the rule takes longer than many a method; where devices were open, its priorities for one device serve. So
@@ -141,13 +136,15 @@ static stw_status try_rule(stw_search *search, stw_plan *plan, stw_score *score,
 }
 
 stw_status stw_fusing_choose(stw_search *search, stw_plan *plan, stw_error *error) {
+    const stw_stop last = stw_search_stop(search, 1);
     stw_score score = {0};
     if (search->fusing->rule >= 0) {
         stw_fusing_apply_rule(search, plan, 0);
         return STW_OK;
     }
+    if (stw_stop_is_due(&last)) return STW_OK; /* no time to try others */
     TRY(stw_search_evaluate(search, plan, 0, &score, error));
-    if (has_order(plan)) return STW_OK;
+    if (stw_plan_has_orders(plan)) return STW_OK;
     const bool large = (search->tasks & STW_TASK_PLACEMENT) && search->simulator->graph->op_count > MOST_BY_RULE;
     if (large || stw_search_is_stopped(search)) {
         TRY(try_groups(search, search->fusing->priority, plan, &score, error));

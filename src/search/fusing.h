@@ -17,15 +17,16 @@ struct stw_fusing {
     stw_workspace **workspace; /* (threads) of fused->simulator */
     stw_fuser **fuser;         /* (threads) of the problem itself */
     double *priority;          /* (N) of the rule `asked` with all ops on `device`, recomputing allowed */
+    int32_t *group;            /* (N) the groups that these make there */
     stw_fusion asked;
     int32_t device;
     bool partial; /* the time was up before the rule was done: `priority` has what saves most, and `fused` is NULL */
 };
 
-/* Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. `stop`: when
- * the rule ends early; or NULL. */
-stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, int32_t threads, const stw_stop *stop, stw_arena *arena,
-                           stw_fusing *out, stw_error *error);
+/* Everything lives in the arena but what stw_fusing_close frees, which must be called in any case. `by` makes the groups if no
+ * rule (-1) goes with every plan. `stop`: when it ends early; or NULL. */
+stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, stw_fusion by, int32_t threads, const stw_stop *stop,
+                           stw_arena *arena, stw_fusing *out, stw_error *error);
 /* The same for groups that are not ours to decide, (N) as plans have them: they can be placed as one, and that is all. Groups
  * with several outputs cannot (`fused` is NULL then). */
 stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t *group, int32_t threads, stw_arena *arena,

@@ -1,10 +1,10 @@
 #include "search/search.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "plan/plan.h"
 
-enum { BATCH = 8 }; /* variants that are judged together; no number of threads changes what comes out */
+enum { BATCH = 8 }; /* variants that are judged together, where evaluations are counted: no number of threads changes it */
 
 /* ---- searches within others ---- */
 
@@ -70,7 +70,7 @@ bool stw_search_is_stopped(const stw_search *search) {
 stw_stop stw_search_stop(const stw_search *search, int32_t variant) {
     const stw_budget *budget = &search->budget;
     const double last_s = budget->until_s > budget->last_s ? budget->until_s : budget->last_s;
-    if (variant == 0 && !budget->gives_up) return (stw_stop){0};
+    if (variant == search->first_variant && !budget->gives_up) return (stw_stop){0};
     return (stw_stop){search->cancelled, search->clock, last_s};
 }
 
@@ -115,8 +115,9 @@ typedef struct { /* one place of a batch */
 typedef struct {
     stw_search *search;
     const stw_variants *variants;
-    int32_t first; /* variant of slot 0 */
-    slot slot[BATCH];
+    int32_t first; /* the place of slot 0 among all variants */
+    int32_t size;  /* slots */
+    slot *slot;    /* (size) */
 } batch;
 
 static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_t worker) {
@@ -132,13 +133,19 @@ static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_
     return stw_search_evaluate(search, place->plan, worker, &place->score, &place->error);
 }
 
+/* The variant that comes at this place: one before all others, the rest in order. */
+static int32_t variant_at(const batch *b, int32_t place) {
+    const int32_t first = b->search->first_variant;
+    return place == 0 ? first : place <= first ? place - 1 : place;
+}
+
 static void work_on_slot(void *context, int64_t index, int32_t worker) {
     batch *b = context;
     slot *place = &b->slot[index];
-    const int32_t variant = b->first + (int32_t)index;
+    const int32_t variant = variant_at(b, b->first + (int32_t)index);
     const stw_stop stop = stw_search_stop(b->search, variant);
     /* Evaluations were counted beforehand; only time and cancelling can end a batch early. */
-    place->done = variant == 0 ? !stw_stop_is_due(&stop) : !stw_search_is_stopped(b->search);
+    place->done = variant == b->search->first_variant ? !stw_stop_is_due(&stop) : !stw_search_is_stopped(b->search);
     if (place->done) place->status = build_one(b, place, variant, worker);
     if (place->status == STW_ERROR_CANCELLED) place->done = false;
 }
@@ -167,7 +174,7 @@ static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *b
             continue;
         }
         if (best->variant >= 0 && !stw_score_is_better(&place->score, &best->score)) continue;
-        best->variant = b->first + k;
+        best->variant = variant_at(b, b->first + k);
         best->score = place->score;
         TRY(stw_plan_assign(plan, place->plan, error));
         stw_search_tell(b->search, plan, &best->score);
@@ -178,9 +185,9 @@ static stw_status judge_batch(batch *b, int32_t count, stw_plan *plan, winner *b
 static stw_status run_batches(batch *b, stw_plan *plan, winner *best, stw_error *error) {
     const int64_t left = stw_search_evaluations_left(b->search);
     const int32_t count = b->variants->count > left ? (left > 1 ? (int32_t)left : 1) : b->variants->count;
-    for (b->first = 0; b->first < count; b->first += BATCH) {
+    for (b->first = 0; b->first < count; b->first += b->size) {
         if (b->first > 0 && stw_search_is_over(b->search)) break;
-        const int32_t size = count - b->first < BATCH ? count - b->first : BATCH;
+        const int32_t size = count - b->first < b->size ? count - b->first : b->size;
         stw_pool_run(b->search->pool, size, work_on_slot, b);
         TRY(judge_batch(b, size, plan, best, error));
         stw_search_tick(b->search);
@@ -188,16 +195,34 @@ static stw_status run_batches(batch *b, stw_plan *plan, winner *best, stw_error 
     return STW_OK;
 }
 
+/* By time, two for each thread at least, so that few wait for the slowest. */
+static int32_t batch_size(const stw_search *search, int32_t variants) {
+    const int32_t wanted = 2 * stw_pool_threads(search->pool);
+    const int32_t size = search->budget.evaluations <= 0 && wanted > BATCH ? wanted : BATCH;
+    return size < variants ? size : variants;
+}
+
+static stw_status create_places(batch *b, stw_error *error) {
+    const stw_simulator *s = b->search->simulator;
+    b->slot = calloc((size_t)b->size + 1, sizeof *b->slot);
+    if (b->slot == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    for (int32_t k = 0; k < b->size; k++) TRY(stw_plan_create(s->graph, s->machine, &b->slot[k].plan, error));
+    return STW_OK;
+}
+
+static void destroy_places(batch *b) {
+    for (int32_t k = 0; k < b->size && b->slot != NULL; k++) stw_plan_destroy(b->slot[k].plan);
+    free(b->slot);
+}
+
 stw_status stw_search_variants(stw_search *search, const stw_variants *variants, stw_plan *plan, int32_t *best_variant,
                                stw_error *error) {
-    batch b = {.search = search, .variants = variants};
+    batch b = {.search = search, .variants = variants, .size = batch_size(search, variants->count)};
     winner best = {.variant = -1};
-    stw_status status = STW_OK;
-    for (int32_t k = 0; k < BATCH && k < variants->count && status == STW_OK; k++) {
-        status = stw_plan_create(search->simulator->graph, search->simulator->machine, &b.slot[k].plan, error);
-    }
+    if (search->first_variant >= variants->count) search->first_variant = 0;
+    stw_status status = create_places(&b, error);
     if (status == STW_OK) status = run_batches(&b, plan, &best, error);
-    for (int32_t k = 0; k < BATCH; k++) stw_plan_destroy(b.slot[k].plan);
+    destroy_places(&b);
     TRY(status);
     if (best.variant < 0) {
         if (best.status == STW_OK)
@@ -206,5 +231,6 @@ stw_status stw_search_variants(stw_search *search, const stw_variants *variants,
         return best.status;
     }
     if (best_variant != NULL) *best_variant = best.variant;
+    search->outcome.variant = best.variant;
     return best.score.reason == STW_INVALID_MEMORY ? stw_search_repair(search, plan, &best.score, 0, error) : STW_OK;
 }

@@ -39,6 +39,7 @@ typedef struct stw_policy_settings {
 typedef struct stw_outcome { /* what a method says of its plan */
     bool repaired;           /* it did not fit at first */
     bool proved;             /* no plan is better; of a method that makes none: no plan is valid */
+    int32_t variant;         /* the best one of stw_search_variants */
     char note[224];          /* how it was found, for people; or empty */
 } stw_outcome;
 
@@ -52,6 +53,7 @@ typedef struct stw_search {
     uint64_t seed;
     int32_t unit_count; /* how many units the coarse decisions go by; 0: one per op */
     stw_budget budget;
+    int32_t first_variant; /* that stw_search_variants tries before the others, which follow in order */
     double bound; /* no plan has a smaller value, whatever the method: where it is met, the search is over; 0: not known */
     stw_pool *pool;
     stw_workspace *const *workspace; /* (threads) */
@@ -66,9 +68,11 @@ typedef struct stw_search {
     const stw_policy_settings *policy; /* or NULL: all unset */
     stw_fusing *fusing;                /* when fusion is among the tasks; else NULL, and nothing is fused */
 
-    /* What the method reports. */
+    /* What the method reports. The counter is written by every thread, all the time: no cache line that is only read has it. */
+    char before[64];
     atomic_llong evaluations; /* simulations so far */
-    atomic_bool met;          /* one of them met the bound */
+    char behind[64];
+    atomic_bool met; /* one of them met the bound */
     stw_outcome outcome;
 
     /* Called by the thread that runs the method, with each better plan and now and then; may be NULL. */

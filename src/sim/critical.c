@@ -1,15 +1,14 @@
 #include "sim/critical.h"
 
-#include "base/index.h"
+#include "sim/causes.h"
 
 typedef struct {
     const stw_tasks *tasks;
     const stw_timeline *timeline;
     const stw_machine *machine;
-    stw_index ended;            /* (device, end) -> task that took time */
-    stw_index arrived;          /* (producer node, destination) -> transfer */
-    stw_index freed;            /* (channel, end) -> transfer */
-    int32_t *wait_start, *wait; /* (T + 1), what each task waits for, ascending; repeats possible */
+    stw_causes causes;
+    stw_index ended; /* (device, end) -> task that took time */
+    stw_index freed; /* (channel, end) -> transfer */
 } walk;
 
 static int32_t channel_of(const walk *w, const stw_transfer *transfer) {
@@ -21,30 +20,13 @@ static uint64_t hash_of(int64_t what, int64_t when) { return stw_hash_pair((uint
 static stw_status fill_tables(walk *w, stw_arena *arena, stw_error *error) {
     const stw_timeline *l = w->timeline;
     TRY(stw_index_create(arena, w->tasks->T, &w->ended, error));
-    TRY(stw_index_create(arena, l->transfer_count, &w->arrived, error));
     TRY(stw_index_create(arena, l->transfer_count, &w->freed, error));
     for (int32_t t = 0; t < w->tasks->T; t++) {
         if (l->end_ps[t] > l->start_ps[t]) TRY(stw_index_add(&w->ended, hash_of(l->device[t], l->end_ps[t]), t, error));
     }
     for (int32_t k = 0; k < l->transfer_count; k++) {
         const stw_transfer *t = &l->transfer[k];
-        TRY(stw_index_add(&w->arrived, hash_of(t->producer, t->to), k, error));
         if (t->end_ps > t->start_ps) TRY(stw_index_add(&w->freed, hash_of(channel_of(w, t), t->end_ps), k, error));
-    }
-    return STW_OK;
-}
-
-/* The waits of all members of a group, as the tasks have them, turned round. */
-static stw_status list_waits(walk *w, stw_arena *arena, stw_error *error) {
-    const stw_tasks *tasks = w->tasks;
-    const int32_t T = tasks->T, count = tasks->waiter_start[T];
-    STW_TRY_NEW(arena, w->wait_start, (int64_t)T + 2, error);
-    STW_TRY_NEW(arena, w->wait, count, error);
-    for (int32_t k = 0; k < count; k++) w->wait_start[tasks->waiter[k] + 2]++;
-    for (int32_t t = 0; t < T; t++) w->wait_start[t + 2] += w->wait_start[t + 1];
-    for (int32_t t = 0; t < T; t++) {
-        for (int32_t k = tasks->waiter_start[t]; k < tasks->waiter_start[t + 1]; k++)
-            w->wait[w->wait_start[tasks->waiter[k] + 1]++] = t;
     }
     return STW_OK;
 }
@@ -55,15 +37,6 @@ static int32_t task_before(const walk *w, int32_t device, int64_t when) {
         if (w->timeline->device[t] == device && w->timeline->end_ps[t] == when) return t;
     }
     return -1;
-}
-
-static const stw_transfer *transfer_to(const walk *w, int32_t producer, int32_t device) {
-    int32_t k;
-    for (uint32_t step = 0; (k = stw_index_next(&w->arrived, hash_of(producer, device), &step)) >= 0;) {
-        const stw_transfer *transfer = &w->timeline->transfer[k];
-        if (transfer->producer == producer && transfer->to == device) return transfer;
-    }
-    return NULL;
 }
 
 static const stw_transfer *transfer_before(const walk *w, int32_t channel, int64_t when) {
@@ -97,11 +70,12 @@ static int32_t cause_of_task(const walk *w, int32_t t) {
             if (w->timeline->end_ps[producer] == start) return producer;
             continue;
         }
-        const stw_transfer *transfer = transfer_to(w, tasks->value_node[value], device);
-        if (transfer != NULL && transfer->end_ps == start) return cause_of_transfer(w, transfer);
+        const int32_t k = stw_causes_transfer(&w->causes, tasks->value_node[value], device);
+        if (k >= 0 && w->timeline->transfer[k].end_ps == start) return cause_of_transfer(w, &w->timeline->transfer[k]);
     }
-    for (int32_t k = w->wait_start[t]; k < w->wait_start[t + 1]; k++) {
-        if (w->timeline->end_ps[w->wait[k]] == start) return w->wait[k];
+    const stw_causes *c = &w->causes;
+    for (int32_t k = c->wait_start[t]; k < c->wait_start[t + 1]; k++) {
+        if (w->timeline->end_ps[c->wait[k]] == start) return c->wait[k];
     }
     const int32_t before = task_before(w, device, start);
     return before == t ? -1 : before;
@@ -114,7 +88,7 @@ stw_status stw_critical_path(const stw_workspace *workspace, int32_t *task, int3
     *count = 0;
     if (w.tasks == NULL || w.tasks->T == 0) return STW_OK;
     TRY(fill_tables(&w, &scratch, error));
-    TRY(list_waits(&w, &scratch, error));
+    TRY(stw_causes_build(workspace, &scratch, &w.causes, error));
     int32_t t = 0;
     for (int32_t k = 1; k < w.tasks->T; k++) {
         if (w.timeline->end_ps[k] > w.timeline->end_ps[t]) t = k;

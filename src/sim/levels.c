@@ -41,15 +41,31 @@ typedef struct {
     arc *arc;
 } arcs;
 
-static double least_transfer_ps(const stw_machine *machine, int64_t bytes) {
+/* Links between devices, each kind of them once: mostly all are the same. */
+typedef struct {
+    const stw_link **link; /* (count) */
+    int32_t count;
+} link_kinds;
+
+static stw_status list_links(const stw_machine *machine, stw_arena *arena, link_kinds *out, stw_error *error) {
+    const int32_t D = machine->device_count;
+    out->count = 0;
+    STW_TRY_NEW(arena, out->link, D * D, error);
+    for (int32_t k = 0; k < D * D; k++) {
+        const stw_link *link = &machine->link[k];
+        int32_t kind = 0;
+        if (k / D == k % D || !(link->bandwidth > 0.0)) continue;
+        while (kind < out->count && !stw_link_equal(link, out->link[kind])) kind++;
+        if (kind == out->count) out->link[out->count++] = link;
+    }
+    return STW_OK;
+}
+
+static double least_transfer_ps(const stw_machine *machine, const link_kinds *kinds, int64_t bytes) {
     double least = NEVER;
     if (machine->device_count == 1) return 0.0;
-    const stw_link *last = NULL;
-    for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
-        const stw_link *link = &machine->link[k];
-        if (k / machine->device_count == k % machine->device_count || !(link->bandwidth > 0.0)) continue;
-        if (last != NULL && stw_link_equal(link, last)) continue; /* mostly all are */
-        last = link;
+    for (int32_t k = 0; k < kinds->count; k++) {
+        const stw_link *link = kinds->link[k];
         least = fmin(least, (double)stw_cost_us_to_ps(link->send_us) + (double)stw_cost_transfer_ps(link, bytes));
     }
     return least;
@@ -64,6 +80,8 @@ static int64_t use_bytes(const stw_graph *graph, const stw_tasks *tasks, int32_t
 /* From each task to those that wait for it. */
 static stw_status list_after(const stw_simulator *s, const stw_tasks *tasks, stw_arena *arena, arcs *out, stw_error *error) {
     int32_t count = 0;
+    link_kinds kinds;
+    TRY(list_links(s->machine, arena, &kinds, error));
     STW_TRY_NEW(arena, out->start, tasks->T + 1, error);
     STW_TRY_NEW(arena, out->arc, (int64_t)tasks->U + tasks->waiter_start[tasks->T], error);
     for (int32_t t = 0; t < tasks->T; t++) {
@@ -74,7 +92,7 @@ static stw_status list_after(const stw_simulator *s, const stw_tasks *tasks, stw
             double transfer = 0.0;
             for (int32_t u = tasks->use_start[value]; u < tasks->use_start[value + 1]; u++) {
                 const int64_t own = use_bytes(s->graph, tasks, value, u);
-                if (own != bytes) transfer = least_transfer_ps(s->machine, own);
+                if (own != bytes) transfer = least_transfer_ps(s->machine, &kinds, own);
                 bytes = own;
                 out->arc[count++] = (arc){tasks->use[u].task, transfer};
             }

@@ -8,7 +8,8 @@
  * levels.c        heads and tails: what must come before and after a task, transfers included
  * memory_bound.c  what no order of the tasks can do without
  * score.c         what an evaluation is worth, by the objective; the load of each device
- * op_times.c      when each op ran, groups or not */
+ * op_times.c      when each op ran, groups or not
+ * causes.c        what began after what */
 #ifndef STW_SIM_SIM_H
 #define STW_SIM_SIM_H
 

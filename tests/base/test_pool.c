@@ -1,6 +1,8 @@
 /* base/pool: every index exactly once, whatever the number of threads. */
+#define _POSIX_C_SOURCE 200809L
 #include "base/pool.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +91,85 @@ TEST(pool, a_worker_number_belongs_to_one_thread_at_a_time) {
     CHECK_EQ_INT(total, 50 * 499500);
     CHECK_EQ_INT(s.total, 50 * 499500);
     stw_pool_destroy(pool);
+}
+
+typedef struct {
+    stw_pool *pool;
+    _Atomic int32_t visits[12][40];
+    _Atomic int32_t moved;  /* times that a thread was another worker within than without */
+    int32_t outer[12];      /* the worker of each outer index */
+    _Atomic int32_t helped; /* inner indices that another worker took */
+} nest;
+
+typedef struct {
+    nest *nest;
+    int64_t index;
+} within;
+
+static void visit_within(void *context, int64_t index, int32_t worker) {
+    const within *w = context;
+    atomic_fetch_add(&w->nest->visits[w->index][index], 1);
+    if (worker != w->nest->outer[w->index]) atomic_fetch_add(&w->nest->helped, 1);
+}
+
+static void note_worker(void *context, int64_t index, int32_t worker) {
+    (void)index;
+    *(int32_t *)context = worker;
+}
+
+static void run_within(void *context, int64_t index, int32_t worker) {
+    nest *n = context;
+    within w = {n, index};
+    int32_t again = -1;
+    n->outer[index] = worker;
+    stw_pool_run(n->pool, 1, note_worker, &again); /* one index is for the caller itself */
+    if (again != worker) atomic_fetch_add(&n->moved, 1);
+    stw_pool_run(n->pool, 1 + index % 40, visit_within, &w);
+}
+
+TEST(pool, work_may_run_more_work) {
+    for (int32_t threads = 1; threads <= 8; threads *= 2) {
+        nest n = {0};
+        test_context("%d threads", (int)threads);
+        if (!CHECK_EQ_INT(stw_pool_create(threads, &n.pool, NULL), STW_OK)) return;
+        for (int round = 0; round < 200; round++) stw_pool_run(n.pool, 12, run_within, &n);
+        int wrong = 0;
+        for (int i = 0; i < 12; i++) {
+            for (int k = 0; k < 40; k++) wrong += n.visits[i][k] != (k < 1 + i % 40 ? 200 : 0);
+        }
+        CHECK_EQ_INT(wrong, 0);
+        CHECK_EQ_INT(n.moved, 0);
+        if (threads == 1) CHECK_EQ_INT(n.helped, 0);
+        stw_pool_destroy(n.pool);
+    }
+    test_context("%s", "");
+}
+
+typedef struct {
+    stw_pool *pool;
+    _Atomic int32_t arrived;
+} gate;
+
+/* Comes to an end only if two threads are in it. */
+static void wait_for_another(void *context, int64_t index, int32_t worker) {
+    gate *g = context;
+    (void)index, (void)worker;
+    atomic_fetch_add(&g->arrived, 1);
+    while (atomic_load(&g->arrived) < 2) sched_yield();
+}
+
+static void open_gate(void *context, int64_t index, int32_t worker) {
+    gate *g = context;
+    (void)worker;
+    if (index == 0) stw_pool_run(g->pool, 2, wait_for_another, g);
+}
+
+TEST(pool, idle_workers_help_with_what_is_within) {
+    gate g = {0};
+    if (!CHECK_EQ_INT(stw_pool_create(2, &g.pool, NULL), STW_OK)) return;
+    stw_pool_run(g.pool, 2, open_gate, &g); /* index 1 is done at once, and its worker is free */
+    CHECK_EQ_INT(g.arrived, 2);
+    stw_pool_destroy(g.pool);
 }
 
 TEST(pool, two_pools_side_by_side) {

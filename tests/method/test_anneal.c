@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     stw_plan *plan;
     stw_score before, after; /* of the start (unless there is none) and of the plan */
+    stw_score told;          /* of the last plan that was told of; of the start if none was */
     int64_t evaluations;
     bool repaired;
 } outcome;
@@ -38,6 +39,11 @@ static stw_score score_of(const stw_search *search, const small *s, const stw_pl
     stw_evaluation evaluation;
     CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &evaluation, NULL), STW_OK);
     return stw_score_of(search->objective, s->workspace, &evaluation);
+}
+
+static void hear(void *context, const stw_plan *plan, const stw_score *score) {
+    (void)plan;
+    *(stw_score *)context = *score;
 }
 
 /* Anneals from the plan of `s`, which stays as it is. */
@@ -71,9 +77,11 @@ static outcome anneal(const small *s, setting how) {
         .start = start,
         .start_count = how.without_start ? 0 : 1,
         .cancelled = &cancelled,
+        .found = hear,
+        .watch_context = &out.told,
     };
     CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &out.plan, &error), STW_OK);
-    out.before = score_of(&search, s, s->plan);
+    out.before = out.told = score_of(&search, s, s->plan);
     CHECK_EQ_INT(stw_method_anneal.run(&search, out.plan, &error), STW_OK);
     CHECK_STR(error.message, "");
     out.after = score_of(&search, s, out.plan);
@@ -341,6 +349,36 @@ TEST(anneal, ends_in_time) {
     small_close(s);
 }
 
+/* By evaluations there are eight whatever the threads; by time each thread has as many as the others. */
+TEST(anneal, chains_follow_the_threads_where_time_is_the_budget) {
+    static const int32_t expected[][2] = {{1, 8}, {2, 8}, {3, 9}, {5, 10}, {8, 8}, {12, 12}, {16, 16}};
+    for (size_t k = 0; k < sizeof expected / sizeof expected[0]; k++) {
+        stw_pool *pool;
+        if (!CHECK_EQ_INT(stw_pool_create(expected[k][0], &pool, NULL), STW_OK)) return;
+        const stw_search timed = {.pool = pool, .budget = {.until_s = 1.0}},
+                         counted = {.pool = pool, .budget = {.evaluations = 100}};
+        CHECK_EQ_INT(stw_anneal_chains(&timed), expected[k][1]);
+        CHECK_EQ_INT(stw_anneal_chains(&counted), 8);
+        stw_pool_destroy(pool);
+    }
+}
+
+/* What any of the threads finds is what comes out, and it is told of before the end. */
+TEST(anneal, by_time_on_several_threads) {
+    for (int32_t threads = 1; threads <= MOST_THREADS; threads *= 2) {
+        stw_rng rng = stw_rng_create(549);
+        small *s = open_problem(&rng, 2);
+        test_context("%d threads", (int)threads);
+        const outcome o = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = threads});
+        CHECK(!stw_score_is_better(&o.before, &o.after));
+        CHECK(!stw_score_is_better(&o.told, &o.after) && !stw_score_is_better(&o.after, &o.told));
+        CHECK(o.evaluations > 0);
+        stw_plan_destroy(o.plan);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
 TEST(anneal, cancelled_at_once) {
     stw_rng rng = stw_rng_create(549);
     small *s = open_problem(&rng, 2);
@@ -394,6 +432,27 @@ TEST(anneal, devices_without_a_link) {
 
 /* ---- single changes ---- */
 
+/* Another chain has each atom on some device. */
+static void meet_another(const stw_annealing *a, stw_chain *c, stw_arena *arena) {
+    const stw_units *atoms = &a->units.level[0];
+    const int32_t N = c->plan->graph->N, D = c->plan->machine->device_count;
+    c->other_device = STW_NEW(arena, int32_t, N);
+    c->other_priority = STW_NEW(arena, double, N);
+    c->differ = STW_NEW(arena, int32_t, N);
+    memcpy(c->other_device, c->plan->device, (size_t)N * sizeof *c->other_device);
+    for (int32_t u = 0; u < atoms->count; u++) {
+        const int32_t device = (int32_t)stw_rng_below(&c->rng, D);
+        for (int32_t m = atoms->start[u]; m < atoms->start[u + 1]; m++) c->other_device[atoms->member[m]] = device;
+    }
+    stw_anneal_compare(a, c);
+    int32_t elsewhere = 0;
+    for (int32_t u = 0; u < atoms->count; u++) {
+        const int32_t node = atoms->member[atoms->start[u]];
+        elsewhere += c->other_device[node] != c->plan->device[node];
+    }
+    CHECK_EQ_INT(c->differ_count, elsewhere);
+}
+
 static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_arena *arena) {
     static const int32_t wanted[] = {16, 4};
     const stw_simulator *simulator = s->simulator;
@@ -429,6 +488,7 @@ static void prepare_changes(stw_annealing *a, stw_chain *c, const small *s, stw_
     }
     memcpy(c->start_ps, s->workspace->timeline.start_ps, (size_t)T * sizeof *c->start_ps);
     c->step_ps = s->result.step_ps;
+    meet_another(a, c, arena);
 }
 
 static bool are_grouped_alike(const stw_plan *a, const stw_plan *b) {
@@ -471,6 +531,8 @@ static bool try_change(const stw_annealing *a, stw_chain *c, stw_plan *before, b
         const int32_t x = atoms->member[m - 1], y = atoms->member[m];
         if (atoms->of[x] == atoms->of[y]) CHECK_EQ_INT(c->plan->device[x], c->plan->device[y]);
     }
+    for (int32_t i = 0; a->weight[STW_MOVE_CROSS] > 0.0 && i < before->graph->N; i++)
+        CHECK(c->plan->device[i] == before->device[i] || c->plan->device[i] == c->other_device[i]);
     stw_anneal_take_back(c);
     CHECK(memcmp(before->device, c->plan->device, N * sizeof *before->device) == 0);
     CHECK(have_equal_priorities(before, c->plan));
@@ -498,7 +560,7 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
         if (fuses) {
             search.tasks |= STW_TASK_FUSION;
             search.fusing = &fusing;
-            CHECK_EQ_INT(stw_fusing_open(s->simulator, -1, 1, NULL, &arena, &fusing, NULL), STW_OK);
+            CHECK_EQ_INT(stw_fusing_open(s->simulator, -1, STW_FUSION_DEFAULT, 1, NULL, &arena, &fusing, NULL), STW_OK);
         }
         CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &before, NULL), STW_OK);
         a->search = &search;
@@ -510,7 +572,7 @@ TEST(anneal, changes_keep_atoms_whole_and_are_taken_back) {
             test_context("problem %d, move %d", number, move);
             memset(a->weight, 0, sizeof a->weight);
             a->weight[move] = 1.0;
-            changes[move] += try_change(a, c, before, move <= STW_MOVE_STEER, arena);
+            changes[move] += try_change(a, c, before, move <= STW_MOVE_STEER || move == STW_MOVE_CROSS, arena);
         }
         if (fuses) stw_fusing_close(&fusing);
         stw_plan_destroy(before);

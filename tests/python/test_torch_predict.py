@@ -20,7 +20,7 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import clocked_streams
-    from stowage.torch import _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _predict
+    from stowage.torch import _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _predict, _streams
     from stowage.torch._traffic import Cache
     from torch_modules import MODULES, loss_of
 
@@ -281,6 +281,69 @@ class Measuring(unittest.TestCase):
         self.assertEqual(times, [[2.5, 2.5], [2.5, 2.5]])
         with self.assertRaisesRegex(_cuda_times._NotRecorded, "1 streams were recorded of 2 devices"):
             _cuda_times._by_load([large, small], recorded(7, "ab", 4.5))
+
+    def test_steps_in_a_row_are_not_waited_for(self):
+        """The first of them, for which the GPU has to be given its work first, does not count; and nothing is waited for but the last."""
+        ran, waited = [], []
+
+        class Event:
+            def __init__(self, enable_timing):
+                self.at = None
+
+            def record(self):
+                self.at = 100.0 * (len(ran) > 0) + 3.0 * len(ran)  # milliseconds: the first step takes 100 more
+
+            def synchronize(self):
+                waited.append(len(ran))
+
+            def elapsed_time(self, other):
+                return other.at - self.at
+
+        with mock.patch.object(torch.cuda, "Event", Event):
+            found = _streams.times_in_a_row(lambda: ran.append(None), 4)
+        self.assertEqual([round(s, 9) for s in found], [0.003] * 4)
+        self.assertEqual((len(ran), waited), (5, [5]))
+
+    def test_only_the_last_of_two_recorded_steps_counts(self):
+        events = [{"cat": "kernel", "name": f"{stream}{step}", "ts": 10.0 * step + stream, "dur": 1.0, "args": {"stream": stream}}
+                  for step in (0, 1) for stream in (0, 1, 1)]  # fmt: skip
+        graph = mock.Mock()
+        with mock.patch.multiple(_cuda_times, profile=mock.MagicMock(), events_of=lambda recorded: events), mock.patch.object(torch.cuda, "synchronize"):
+            found = _cuda_times._recorded(graph)
+        self.assertEqual(graph.replay.call_count, 2)
+        self.assertEqual(sorted(e["name"] for e in found), ["01", "11", "11"])
+
+    def test_company_is_measured_out_of_lockstep(self):
+        """Two kernels on two devices: means over devices and turns, the gap of the device alone, and in sum a step that was not recorded."""
+        kernels = [_cuda_times._Kernel(4, "a", 1.0), _cuda_times._Kernel(7, "b", 1.0)]
+        loads = [_cuda_times._Load("share", None, stream, kernels, 1, _cuda_times._Part({}, 10.0, 0.5)) for stream in ("s0", "s1")]
+        slept, turns = [], []
+
+        def recorded(graph):
+            turns.append(None)
+            uneven = 1.0 if len(turns) % 2 else 3.0  # what an op meets differs from turn to turn
+            events = [{"cat": "kernel", "name": "at::cuda::spin_kernel(long)", "ts": 0.0, "dur": slept[-1], "args": {"stream": 1}}] if slept else []
+            for stream in (0, 1):
+                events += [{"cat": "kernel", "name": "a", "ts": 5.0, "dur": uneven, "args": {"stream": stream}},
+                           {"cat": "kernel", "name": "b", "ts": 9.0, "dur": 8.0, "args": {"stream": stream}}]  # fmt: skip
+            return events
+
+        def captured(streams, work):
+            slept.clear()
+            runs = mock.patch.object(_cuda_times._Load, "run", lambda self: None)
+            with runs, mock.patch.object(torch.cuda, "_sleep", lambda cycles: slept.append(cycles / _cuda_times._CYCLES)):
+                for do in work:
+                    do()
+
+        nodes = mock.Mock(fx={4: None, 7: None})
+        with mock.patch.multiple(_cuda_times, captured=captured, _recorded=recorded, replay_us=lambda graph, times: 21.0 + sum(slept)):
+            found = _cuda_times._in_company(nodes, loads)["share"]
+        self.assertEqual(len(turns), _cuda_times._STEPS)
+        mean_a = (3 * 1.0 + 2 * 3.0) / 5  # the median would be 1
+        stretched = (21.0 - 2 * 0.5) / (mean_a + 8.0)
+        self.assertAlmostEqual(found.each[4], stretched * mean_a + 0.5, places=2)
+        self.assertAlmostEqual(found.each[7], stretched * 8.0 + 0.5, places=2)
+        self.assertAlmostEqual(sum(found.each.values()), 21.0, places=1)
 
 
 if __name__ == "__main__":

@@ -181,6 +181,44 @@ class Tuning(unittest.TestCase):
         self.assertEqual(self.tuning(world(), 9, measure, lines).result().seconds, 1.0)
         self.assertTrue(any("it does not fit" in line for line in lines))
 
+    def test_plans_are_timed_by_turns_with_the_first(self):
+        """On a machine that takes a tenth longer from the fourth plan on, and has room for two plans, and of the last only for one."""
+        made, opened = [], []
+
+        class Step:
+            def __init__(self, seconds):
+                if seconds == 9.0 and opened:
+                    raise stowage.Error("the step does not fit into the memory of cuda:0")
+                self.plain, self.runner = seconds, self
+                made.append(self)
+                opened.append(self)
+
+            def times(self, count):
+                return [1e9] + [self.plain * (1.1 if len(made) >= 4 else 1.0)] * (count - 1)  # the first finds what others left in the caches
+
+            def seconds(self, count):
+                return self.times(count)[-1]
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *error):
+                self.close()
+
+            def close(self):
+                opened.remove(self)
+
+        with _tune._Stopwatch(Step, by_turns=True) as measure:
+            self.assertEqual(measure(2.0), 2.0)
+            for seconds in (3.0, 1.0, 3.0, 1.0, 2.0):  # a tenth longer from the second 3.0 on
+                self.assertAlmostEqual(measure(seconds), seconds)
+            self.assertEqual([step.plain for step in opened], [2.0])
+            self.assertAlmostEqual(measure(9.0), 9.9)  # nothing is beside it any more
+            self.assertEqual(opened, [])
+        with _tune._Stopwatch(Step, by_turns=False) as measure:
+            self.assertAlmostEqual(measure(2.0), 2.2)
+        self.assertEqual(opened, [])
+
     def test_on_cores_the_module_stays_as_it_was(self):
         module, args = MODULES["conv"]()
         before = copy.deepcopy(module.state_dict())

@@ -8,6 +8,7 @@
 ``stowage.torch`` makes graphs from PyTorch modules, ``stowage.onnx`` reads and annotates ONNX models, ``stowage.jax`` has XLA
 run plans; they are imported only when asked for. Needs nothing beyond the standard library.
 """
+from ._explain import Explanation
 from ._graph import Graph, Node, load
 from ._library import Error, library
 from ._machine import Device, Machine, machines
@@ -23,6 +24,7 @@ __all__ = [
     "Device",
     "Error",
     "Evaluation",
+    "Explanation",
     "Found",
     "Graph",
     "Machine",

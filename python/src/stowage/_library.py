@@ -100,7 +100,7 @@ ProgressFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CProgress))
 
 
 class CWatch(Structure):
-    _fields_ = [("progress", ProgressFunction), ("context", c_void_p), ("cancel", c_void_p), ("curve", c_void_p)]
+    _fields_ = [("progress", ProgressFunction), ("context", c_void_p), ("cancel", c_void_p), ("curve", c_void_p), ("spent_s", c_double)]
 
 
 class CFound(Structure):
@@ -167,6 +167,8 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_result_write": [_P, c_char_p, c_bool],
     "stw_plan_write": [_P, _P, c_char_p],
     "stw_plan_export": [_P, _P, c_char_p, _P, POINTER(CExportIo)],
+    "stw_explain": [_P, _P, _P, POINTER(CWatch), _OUT],
+    "stw_explanation_json": [_P, _OUT, POINTER(c_size_t)],
 }
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_version": (c_char_p, []),
@@ -219,6 +221,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_result_is_short_of_memory": (c_bool, [_P]),
     "stw_result_is_optimal": (c_bool, [_P]),
     "stw_result_noise": (CNoise, [_P]),
+    "stw_explanation_destroy": (None, [_P]),
     "stw_bytes_free": (None, [_P]),
     "stw_export_list": (c_bool, [c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
 }

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _text
+from ._explain import Explanation, explain
 from ._graph import Graph
 from ._library import CExportIo, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
 from ._machine import Machine, as_machine
@@ -124,8 +125,9 @@ class Plan:
         call("stw_plan_set_order", self._handle.pointer, whole(device), array, -1 if tasks is None else len(ids))
 
     def fuse(self, rule: str = "default") -> None:
-        """Sets ``group`` by a fusion rule, for the plan's devices: "none", "default" (greedy by estimated saving), "joined" (also
-        kernels that read the same values) or "reverse-post-order" (every legal merge). Strict orders are removed."""
+        """Sets ``group`` by a fusion rule, for the plan's devices: "none", "default" (greedy by estimated saving), "one-pass"
+        (quicker), "joined" (also kernels that read the same values) or "reverse-post-order" (every legal merge). Strict
+        orders are removed."""
         self._check_writable()
         call("stw_plan_fuse", self._handle.pointer, self.simulator._costs.pointer, c_text(rule))
 
@@ -173,6 +175,14 @@ class Plan:
     def evaluate(self) -> Evaluation:
         """What the plan is worth on its machine."""
         return self.simulator.simulate(self)
+
+    def explain(self, *, op: Union[str, int, None] = None, group: Union[str, int, None] = None,
+                what_if: Union[str, Sequence[str], None] = None, **options: Any) -> Explanation:  # fmt: skip
+        """What the plan's step is made of: its critical path, why devices idle, what costs most. ``op`` (a name or an id): the step
+        with that op on each other device. ``group``: what the group of that op saves, and what merges were left. ``what_if``:
+        other machines and times, such as ``["bandwidth=x2", "devices=+1"]``, or "all"; each is simulated with this plan and with
+        that of a new search, whose options are those of :func:`optimize` (``budget``: a second unless one is given)."""
+        return explain(self, op, group, what_if, options)
 
     def _fits(self, simulator: Simulator) -> bool:
         return not math.isnan(library.stw_measured_share(simulator._handle.pointer, self._handle.pointer))

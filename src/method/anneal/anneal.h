@@ -1,6 +1,8 @@
-/* Annealing: eight chains that each change a plan a little and keep the change if it does not make the plan much worse.
+/* Annealing: chains that each change a plan a little and keep the change if it does not make the plan much worse.
  *
- * anneal.c        the chains: how they begin, when they accept, when they meet, when they end
+ * anneal.c        what all chains share, and how many there are
+ * chain.c         one chain: how it begins, when it accepts
+ * meet.c          who runs which chain for how long; when chains meet; when they end
  * anneal_moves.c  changes of the placement, of the priorities, of what is fused
  * strict.c        strict orders, where plans fit in no other way
  * affinity.c      units of ops that exchange much */
@@ -22,29 +24,38 @@ typedef enum stw_move {
     STW_MOVE_RANK,     /* all priorities by upward rank of the plan as it is */
     STW_MOVE_BACKWARD, /* all priorities by a run backwards */
     STW_MOVE_FUSE,     /* some ops are merged into their readers, or no longer */
+    STW_MOVE_CROSS,    /* a region goes where another chain has it, or all priorities are as there */
     STW_MOVE_COUNT
 } stw_move;
 
+enum { STW_ANNEAL_CHAINS = 8 }; /* by evaluations; by time at least as many (stw_anneal_chains) */
+
+typedef struct stw_chain stw_chain;
+
 typedef struct stw_annealing { /* shared by the chains, immutable while they run */
     stw_search *search;
+    stw_chain *chain; /* (count) each is changed by the thread that runs it */
+    int32_t count;
+    stw_budget budget;             /* of the chains: what is left of the search's when they begin */
     stw_unit_levels units;         /* level 0: atoms */
     stw_unit_levels affinity;      /* level 0: the same atoms */
     stw_board_base board;          /* for the list scheduler */
     double weight[STW_MOVE_COUNT]; /* chance of each kind; they add up to 1 */
     double affinity_share;         /* of the moves of units */
-    double progress;               /* of the budget, from 0 to 1; changes between rounds only */
     double largest_rank;           /* the scale of priorities */
     double mean_us;                /* of an op */
     const double *rule;            /* (N) fusion priorities of the rule; NULL: nothing is fused */
     stw_sequences *sequences;      /* what must run before what; for chains with strict orders */
 } stw_annealing;
 
-typedef struct stw_chain { /* N nodes, T tasks */
+struct stw_chain { /* N nodes, T tasks */
     stw_rng rng;
     stw_plan *plan, *best;
     stw_score score, best_score;
-    bool strict; /* its plan has strict orders, by the priorities: without them it would not fit */
-    double heat; /* how much worse a plan may become at the beginning, as a share */
+    bool strict;      /* its plan has strict orders, by the priorities: without them it would not fit */
+    bool best_strict; /* so has `best`, unless it is the plan that the chain began with */
+    double heat;      /* how much worse a plan may become at the beginning, as a share */
+    double progress;  /* of the budget, from 0 to 1; changes between turns only */
 
     /* The change under trial, so that it can be taken back. */
     int32_t moved_count;
@@ -63,6 +74,12 @@ typedef struct stw_chain { /* N nodes, T tasks */
     int64_t step_ps;
     int32_t since_look; /* evaluations */
 
+    /* What another chain had come to when this one met it last. */
+    int32_t *other_device;  /* (N) */
+    double *other_priority; /* (N) */
+    int32_t differ_count;
+    int32_t *differ; /* (N) atoms that were elsewhere there, by a node of each */
+
     /* Scratch of the moves. */
     int32_t *mark, marked;        /* (N) visited by this move: mark[i] == marked */
     int32_t *queue;               /* (N) */
@@ -70,16 +87,53 @@ typedef struct stw_chain { /* N nodes, T tasks */
     int32_t *steered;             /* (N) */
 
     stw_error *error; /* where what fails in it says why, while it runs */
-} stw_chain;
+
+    char apart[128]; /* no cache line is written by the threads of two chains */
+};
+
+/* ---- chain.c ---- */
+
+/* A chain with its memory, from a plan that another chain may have begun with already (`like`, or NULL). */
+stw_status stw_chain_begin(const stw_annealing *a, stw_chain *chain, int32_t index, const stw_plan *start, const stw_chain *like,
+                           stw_arena *arena, stw_error *error);
+/* One evaluation: of a change, or of the plan as it is to look at it. */
+stw_status stw_chain_step(const stw_annealing *a, stw_chain *chain, int32_t worker);
+/* What a chain can go on from; fusion: (N), or NULL where nothing is fused. */
+typedef struct stw_lead {
+    const stw_plan *plan;
+    const double *fusion;
+    bool strict; /* the plan's orders, if it has any, are those of its priorities */
+    stw_score score;
+} stw_lead;
+
+/* Goes on from this plan, unless it has orders that do not come from its priorities: every change would lose them. */
+stw_status stw_chain_follow(stw_chain *chain, const stw_lead *lead, stw_error *error);
+bool stw_anneal_may_fuse(const stw_search *search);
+
+/* ---- meet.c ---- */
+
+/* The budget is one of time: then chains take turns, and what comes out need not repeat. */
+bool stw_anneal_is_timed(const stw_search *search);
+/* How many chains there are: of a budget of evaluations always as many, of time a multiple of the threads. */
+int32_t stw_anneal_chains(const stw_search *search);
+/* Runs the chains until the budget ends, and tells of plans that are better than `known`. */
+stw_status stw_anneal_run(stw_annealing *a, stw_score known, stw_arena arena, stw_error *error);
+int32_t stw_anneal_best_chain(const stw_annealing *a);
+
+/* ---- anneal_moves.c ---- */
 
 /* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
 stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 void stw_anneal_take_back(stw_chain *chain);
+/* Finds out what differs between the chain's plan and that of the other. */
+void stw_anneal_compare(const stw_annealing *a, stw_chain *chain);
 /* The groups of the chain's plan, from its fusion priorities. */
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
 
-/* Strict orders of the chain's plan, by its priorities, if it is to have some and has no groups. */
+/* ---- strict.c ---- */
+
 stw_status stw_anneal_prepare_orders(stw_annealing *a, stw_arena *arena, stw_error *error);
+/* Strict orders of the chain's plan, by its priorities, if it is to have some and has no groups. */
 stw_status stw_anneal_order(const stw_annealing *a, stw_chain *chain, int32_t worker);
 
 #endif

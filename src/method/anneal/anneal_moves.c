@@ -20,10 +20,10 @@ static int32_t choose_op(const stw_annealing *a, stw_chain *c) {
 }
 
 /* A level of units: coarse ones first, finer ones later; half of the time any. */
-static const stw_units *choose_level(const stw_annealing *a, stw_chain *c, const stw_unit_levels *levels) {
+static const stw_units *choose_level(stw_chain *c, const stw_unit_levels *levels) {
     const int32_t last = levels->count - 1;
     if (chance(c, 0.5)) return &levels->level[below(c, levels->count)];
-    const double wanted = (1.0 - a->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
+    const double wanted = (1.0 - c->progress) * last + 2.0 * stw_rng_uniform(&c->rng) - 1.0;
     return &levels->level[wanted <= 0.0 ? 0 : wanted >= last ? last : (int32_t)(wanted + 0.5)];
 }
 
@@ -36,7 +36,7 @@ static void keep_priorities(stw_chain *c) {
 
 static void nudge(const stw_annealing *a, stw_chain *c) {
     const int32_t op = choose_op(a, c);
-    const stw_units *units = choose_level(a, c, &a->units);
+    const stw_units *units = choose_level(c, &a->units);
     const int32_t unit = units->of[op];
     const double scale = ldexp(1.0, -2 - (int)stw_rng_below(&c->rng, 7));
     const double by = stw_rng_normal(&c->rng) * a->largest_rank * scale;
@@ -181,7 +181,7 @@ static bool is_in(const interval *i, int64_t start_ps) { return (double)start_ps
 static void move_unit(const stw_annealing *a, stw_chain *c) {
     const int32_t op = choose_op(a, c), from = c->plan->device[op];
     const stw_unit_levels *levels = chance(c, a->affinity_share) ? &a->affinity : &a->units;
-    const stw_units *units = choose_level(a, c, levels);
+    const stw_units *units = choose_level(c, levels);
     const int32_t first = units->start[units->of[op]], end = units->start[units->of[op] + 1];
     int32_t member = units->member[first + below(c, end - first)];
     if (c->plan->device[member] != from) member = op;
@@ -287,6 +287,46 @@ static stw_status steer(const stw_annealing *a, stw_chain *c, stw_arena scratch)
     return STW_OK;
 }
 
+/* ---- what another chain has found ---- */
+
+void stw_anneal_compare(const stw_annealing *a, stw_chain *c) {
+    const stw_units *atoms = &a->units.level[0];
+    c->differ_count = 0;
+    for (int32_t u = 0; u < atoms->count; u++) {
+        const int32_t node = atoms->member[atoms->start[u]];
+        if (c->plan->device[node] != c->other_device[node]) c->differ[c->differ_count++] = node;
+    }
+}
+
+/* Chains that begin alike improve different parts of the plan: what differs in a part is taken over, all of it or a random
+ * part. */
+static void cross_devices(const stw_annealing *a, stw_chain *c) {
+    const stw_tasks *tasks = &a->search->simulator->unfused;
+    const stw_units *atoms = &a->units.level[0];
+    const int32_t seed = c->differ[below(c, c->differ_count)], seed_task = tasks->task_of[seed];
+    const bool by_time = seed_task >= 0 && chance(c, 0.5);
+    const interval window = by_time ? choose_interval(a, c, seed, below(c, 8)) : (interval){0};
+    const stw_units *units = &a->units.level[below(c, a->units.count)];
+    const double share = chance(c, 0.7) ? 1.0 : stw_rng_uniform(&c->rng);
+    for (int32_t k = 0; k < c->differ_count; k++) {
+        const int32_t node = c->differ[k], task = tasks->task_of[node];
+        const bool in = by_time ? task >= 0 && is_in(&window, c->start_ps[task]) : units->of[node] == units->of[seed];
+        if (in && (share == 1.0 || node == seed || chance(c, share)))
+            place_unit(atoms, c, atoms->of[node], c->other_device[node]);
+    }
+}
+
+static void cross(const stw_annealing *a, stw_chain *c) {
+    const bool orders = a->weight[STW_MOVE_NUDGE] > 0.0;
+    if (c->differ_count == 0 && !orders) return;
+    if (c->differ_count > 0 && (!orders || !chance(c, 0.1))) {
+        cross_devices(a, c);
+        return;
+    }
+    keep_priorities(c);
+    memcpy(c->plan->priority, c->other_priority, (size_t)c->plan->graph->N * sizeof(double));
+}
+
 /* ---- one change ---- */
 
 static stw_move choose_move(const stw_annealing *a, stw_chain *c) {
@@ -314,6 +354,7 @@ static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) 
             TRY(stw_backward_priorities(s, c->plan, c->start_ps, scratch, c->error));
             break;
         case STW_MOVE_FUSE: fuse_or_split(a, c); break;
+        case STW_MOVE_CROSS: cross(a, c); break;
         case STW_MOVE_COUNT: break;
     }
     if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;

@@ -238,8 +238,8 @@ typedef struct {
 static const struct {
     stw_home home;
     bool queues;
-} variant[] = {{STW_HOME_FIRST, true},   {STW_HOME_FIRST, false},  {STW_HOME_UPDATE, true},
-               {STW_HOME_UPDATE, false}, {STW_HOME_LARGEST, true}, {STW_HOME_LARGEST, false}};
+} variant[] = {{STW_HOME_UPDATE, true}, {STW_HOME_UPDATE, false}, {STW_HOME_FIRST, true},
+               {STW_HOME_FIRST, false}, {STW_HOME_LARGEST, true}, {STW_HOME_LARGEST, false}};
 enum { VARIANTS = sizeof variant / sizeof variant[0] };
 
 static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena scratch, stw_error *error) {
@@ -269,6 +269,6 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
 const stw_method stw_method_etf = {.name = "etf",
                                    .description = "always the op that can start first, where it can, within memory",
                                    .kind = STW_METHOD_CONSTRUCTIVE,
-                                   .traits = STW_METHOD_PLACES,
+                                   .traits = STW_METHOD_PLACES | STW_METHOD_VARIES,
                                    .pair_s = 2.5e-7,
                                    .run = run};

@@ -31,7 +31,7 @@ static void add(heft *h, variant v) {
 /* Links, if some are missing, only matter to free variants: an anchor that is valid knows them. */
 static void list_variants(heft *h) {
     static const double glue[] = {2.0, 8.0, 0.5, 32.0, 256.0}; /* the last for slow links */
-    static const stw_home home[] = {STW_HOME_FIRST, STW_HOME_UPDATE, STW_HOME_LARGEST};
+    static const stw_home home[] = {STW_HOME_UPDATE, STW_HOME_FIRST, STW_HOME_LARGEST};
     for (int32_t k = 0; k < 3; k++) {
         add(h, (variant){.home = home[k], .queues = true, .allowed = h->list.linked, .anchor = -1});
         add(h, (variant){.home = home[k], .allowed = h->list.linked, .anchor = -1});
@@ -110,6 +110,6 @@ const stw_method stw_method_heft = {
     .name = "heft",
     .description = "ops by upward rank, each where it ends first; alone and anchored to other plans",
     .kind = STW_METHOD_CONSTRUCTIVE,
-    .traits = STW_METHOD_PLACES,
+    .traits = STW_METHOD_PLACES | STW_METHOD_VARIES,
     .pair_s = 1e-7,
     .run = run};

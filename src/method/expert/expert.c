@@ -122,6 +122,6 @@ const stw_method stw_method_expert = {
     .name = "expert",
     .description = "the layers in stages, or a layer per device; gradients with their forward ops",
     .kind = STW_METHOD_CONSTRUCTIVE,
-    .traits = STW_METHOD_PLACES,
+    .traits = STW_METHOD_PLACES | STW_METHOD_VARIES,
     .op_s = 7e-7,
     .run = run};

@@ -392,6 +392,6 @@ const stw_method stw_method_metis = {
     .name = "metis",
     .description = "parts of equal work with little between them, by METIS; the best of many settings",
     .kind = STW_METHOD_CONSTRUCTIVE,
-    .traits = STW_METHOD_PLACES,
+    .traits = STW_METHOD_PLACES | STW_METHOD_VARIES,
     .op_s = 8e-6,
     .run = run};

@@ -23,6 +23,7 @@ from ._times import made_up, signature
 from ._trace import Nodes
 
 _STEPS = 5  # that are recorded
+_APART = 0.01  # of a step: what devices begin apart at the least, and up to nine times as much
 
 
 def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
@@ -35,10 +36,10 @@ def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[di
     try:
         kernels = {kind: _kernels_of(steps[d], streams[d]) for kind, d in firsts.items()}
         loads = [_Load(kind, steps[d], streams[d], kernels[kind]) for d, kind in enumerate(kinds)]
-        found = {kind: _in_place(nodes, [loads[d]])[kind] for kind, d in firsts.items()}
+        found = {kind: _in_place(nodes, loads[d]) for kind, d in firsts.items()}
         longest = max(part.total for part in found.values())
         loads = [load._replace(count=max(1, round(longest / found[load.kind].total)), alone=found[load.kind]) for load in loads]
-        together = _in_place(nodes, loads) if len(specs) > 1 else found
+        together = _in_company(nodes, loads) if len(specs) > 1 else found
         alone, company = ({kind: part.each for kind, part in parts.items()} for parts in (found, together))
     except _NotRecorded as error:
         warnings.warn(f"{error}; ops are timed by themselves, where caches flatter them", stacklevel=2)
@@ -146,34 +147,84 @@ class _Load(NamedTuple):
             self.step.run()
 
 
-def _in_place(nodes: Nodes, loads: Sequence[_Load]) -> dict[str, _Part]:
-    """Of each op: the time of its kernels, and for each of them an equal share of the gaps. Recording lengthens the gaps, so these come
-    from a step that is not recorded; of devices of several kinds, which end at several times, from the step alone."""
-    graph = captured([load.stream for load in loads], [load.run for load in loads])
+def _in_place(nodes: Nodes, load: _Load) -> _Part:
+    """On one device, with the others idle. Of each op: the time of its kernels, and for each of them an equal share of the gaps. Recording
+    lengthens the gaps, so these come from a step that is not recorded."""
+    graph = captured([load.stream], [load.run])
     whole = replay_us(graph, 15)
+    times: list[list[float]] = [[] for _ in load.kernels]
+    for _ in range(_STEPS):
+        for _, events in _by_load([load], _recorded(graph)):
+            _match(load, events, times)
+    durations = _durations(load.kernels, times, statistics.median)
+    gap = max((whole - sum(durations)) / len(durations), 0.0)
+    return _part(nodes, load.kernels, durations, gap)
+
+
+def _in_company(nodes: Nodes, loads: Sequence[_Load]) -> dict[str, _Part]:
+    """On all devices at once. They begin apart, each time by another part of a step: in lockstep the same kernels would always meet, and
+    wait for each other to be launched, as in no plan. What an op meets differs then, so the mean counts. Gaps are those of the device
+    alone; recording spreads the kernels, which have less company meanwhile, so that all are stretched until they add up to a step that is not
+    recorded (of devices of several kinds, which end at several times, that is not known)."""
     kernels = {load.kind: load.kernels for load in loads}
     times: dict[str, list[list[float]]] = {kind: [[] for _ in own] for kind, own in kernels.items()}
-    for _ in range(_STEPS):
-        with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-            graph.replay()
-            torch.cuda.synchronize()
-        for load, events in _by_load(loads, events_of(recorded)):
-            _match(load, events, times[load.kind])
+    wholes = []
+    for turn in range(_STEPS):
+        delays = [_APART * load.alone.total * (d * (2 * turn + 1) % 10) if load.alone else 0.0 for d, load in enumerate(loads)]
+        graph = captured([load.stream for load in loads], [_delayed(load, us) for load, us in zip(loads, delays)])
+        whole = replay_us(graph, 7)
+        events = _recorded(graph)
+        slept = [e["dur"] for e in events if _SLEEPS in e["name"]]
+        wholes.append(whole - max(slept, default=0.0))
+        for load, own in _by_load(loads, [e for e in events if _SLEEPS not in e["name"]]):
+            _match(load, own, times[load.kind])
     found = {}
     for kind, own in kernels.items():
-        missed = sum(not measured for measured in times[kind])
-        if missed > _MOST_MISSED * len(own):
-            raise _NotRecorded(f"{missed} of the {len(own)} kernels of a step were not recorded")
-        durations = [statistics.median(measured) if measured else kernel.us for kernel, measured in zip(own, times[kind])]
-        total = sum(durations)
-        before = next(load.alone for load in loads if load.kind == kind)
-        gap = max((whole - total) / len(durations), 0.0) if len(kernels) == 1 or before is None else before.gap
-        each = dict.fromkeys(nodes.fx, 0.0)
-        for kernel, us in zip(own, durations):
-            if kernel.op in each:
-                each[kernel.op] += us + gap
-        found[kind] = _Part(each, total, gap)
+        durations = _durations(own, times[kind], statistics.fmean)
+        alone = next(load.alone for load in loads if load.kind == kind)
+        gap = alone.gap if alone is not None else 0.0
+        stretched = (statistics.fmean(wholes) - gap * len(own)) / sum(durations) if len(kernels) == 1 else 1.0
+        found[kind] = _part(nodes, own, [stretched * us for us in durations], gap)
     return found
+
+
+_SLEEPS = "spin_kernel"  # the kernel of torch.cuda._sleep
+_CYCLES = 1900  # of a microsecond, about
+
+
+def _delayed(load: _Load, us: float) -> Callable[[], None]:
+    def run() -> None:
+        if us > 0.0:
+            torch.cuda._sleep(int(us * _CYCLES))
+        load.run()
+
+    return run
+
+
+def _recorded(graph: Any) -> list[dict[str, Any]]:
+    """What the GPU does in a step that follows another: it is given to it meanwhile, so that all streams begin at once."""
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        graph.replay()
+        graph.replay()
+        torch.cuda.synchronize()
+    groups = _grouped(events_of(recorded), "context", "stream")
+    return [event for group in groups for event in group[len(group) // 2 :]]
+
+
+def _durations(kernels: Sequence[_Kernel], times: Sequence[Sequence[float]], middle: Callable[[Any], float]) -> list[float]:
+    """Microseconds of each kernel; the recorder may lose some."""
+    missed = sum(not measured for measured in times)
+    if missed > _MOST_MISSED * len(kernels):
+        raise _NotRecorded(f"{missed} of the {len(kernels)} kernels of a step were not recorded")
+    return [middle(measured) if measured else kernel.us for kernel, measured in zip(kernels, times)]
+
+
+def _part(nodes: Nodes, kernels: Sequence[_Kernel], durations: Sequence[float], gap: float) -> _Part:
+    each = dict.fromkeys(nodes.fx, 0.0)
+    for kernel, us in zip(kernels, durations):
+        if kernel.op in each:
+            each[kernel.op] += us + gap
+    return _Part(each, sum(durations), gap)
 
 
 _MOST_MISSED = 0.1  # of the kernels; the recorder may lose some

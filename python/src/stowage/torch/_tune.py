@@ -18,11 +18,12 @@ from ._belief import Belief, Process, expected_gain
 from ._calibrate import calibrate
 from ._devices import parse_all
 from ._outline import Factors, Outline
-from ._place import place
+from ._place import Placed, place
 from ._predict import Calibration, copy_onto
 from ._streams import restored
 
 _STEPS_EACH = 11  # of a plan that is tried
+_TURNS = 3  # with the first
 _BUILDERS = ("heft", "steer", "metis", "expert", "etf")
 _FINALISTS = 3  # that are run again, with one device, before one is chosen
 _FEW = 8  # runs: with fewer than these nothing is run again
@@ -90,13 +91,58 @@ def tune(module: torch.nn.Module, *args: Any, devices: Sequence[str], runs: int 
     found = calibration or calibrate(devices, module, *args, train=train, loss=loss, copies=copies, progress=progress, **kwargs)
     limits = {"budget": None, "evaluations": evaluations} if evaluations is not None else {"budget": budget}
 
-    def measure(plan: Plan) -> float:
+    def placed(plan: Plan) -> Placed:
         update = "sgd" if train else None
-        with place(module, *args, plan=plan, devices=devices, train=train, loss=loss, update=update, rate=0.0, copies=copies, **kwargs) as step:
-            return step.seconds(_STEPS_EACH)
+        return place(module, *args, plan=plan, devices=devices, train=train, loss=loss, update=update, rate=0.0, copies=copies, **kwargs)
 
-    with restored([*module.parameters(), *module.buffers()]):
+    one_memory = len({spec.torch for spec in parse_all([str(d) for d in devices])}) == 1
+    with restored([*module.parameters(), *module.buffers()]), _Stopwatch(placed, one_memory) as measure:
         return _Tuning(found, measure, runs, limits, progress or (lambda line: None), seed).result(report)
+
+
+class _Stopwatch:
+    """Times plans, each by turns with the first one, which stays placed: a machine may be slower for seconds, and what a GPU takes between
+    two kernels changes when other processes come and go (docs/results/run.md). Both slow down alike, so that the times of all plans are
+    those of the machine as it was at first. Where devices have memories of their own, parameters are moved to where a plan wants them, so
+    only one is placed at a time, and its times are as they are."""
+
+    def __init__(self, placed: Callable[[Plan], Placed], by_turns: bool) -> None:
+        self._placed, self._by_turns = placed, by_turns
+        self._first: Optional[Placed] = None
+        self._seconds = 0.0  # of the first
+
+    def __enter__(self) -> "Callable[[Plan], float]":
+        return self._measured
+
+    def __exit__(self, *error: Any) -> None:
+        self._by_turns = False
+        if self._first is not None:
+            self._first.close()
+            self._first = None
+
+    def _measured(self, plan: Plan) -> float:
+        try:
+            step = self._placed(plan)
+        except Error:
+            if self._first is None:
+                raise
+            self.__exit__()  # it may fit, though not beside the first
+            step = self._placed(plan)
+        if self._by_turns and self._first is None:
+            self._first = step
+            self._seconds = step.seconds(_STEPS_EACH)
+            return self._seconds
+        with step:
+            return step.seconds(_STEPS_EACH) if self._first is None else self._over_first(step) * self._seconds
+
+    def _over_first(self, step: Placed) -> float:
+        """How many times as long it takes as the first."""
+        assert self._first is not None
+        own, first = [], []
+        for _ in range(_TURNS):
+            for times, placed in ((own, step), (first, self._first)):
+                times += placed.runner.times(_STEPS_EACH // 2)[1:]  # which finds what the other has left in the caches
+        return statistics.median(own) / statistics.median(first)
 
 
 class _Tuning:
