@@ -14,6 +14,7 @@
 enum {
     MAX_TARGETS = 3,
     MAX_EVALUATIONS = 150,       /* of one descent */
+    LEAST_FOR_PACKING = 16,      /* evaluations that are left: with fewer it comes to nothing */
     MANY_OVER = 4,               /* devices that lack memory: then the first batch that mends one will do */
     PICKS_WORK = 4 * 1000 * 1000 /* looks at units within a batch */
 };
@@ -248,18 +249,12 @@ static stw_status move_anything(repair *r, stw_error *error) {
     TRY(stw_simulator_tasks(s, r->plan, &r->arena, &room, &tasks, &illegal, error));
     if (illegal.length > 0) return STW_OK;
     TRY(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &r->arena, &r->units, error));
+    if (stw_search_evaluations_left(r->search) < LEAST_FOR_PACKING) return move_units(r, error);
     TRY(stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
     if (r->score.reason != STW_INVALID_MEMORY || stw_search_is_over(r->search)) return STW_OK;
     stw_plan_remove_orders(r->plan);
     TRY(stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error));
     return move_units(r, error);
-}
-
-static bool has_orders(const stw_plan *plan) {
-    for (int32_t d = 0; d < plan->machine->device_count; d++) {
-        if (plan->order[d] != NULL) return true;
-    }
-    return false;
 }
 
 /* ---- the whole ---- */
@@ -309,7 +304,7 @@ static stw_status run(repair *r, stw_error *error) {
     }
     if (r->score.reason == STW_INVALID_MEMORY && (r->search->tasks & STW_TASK_PLACEMENT)) TRY(move_anything(r, error));
     if (r->score.reason != STW_VALID || !may_schedule(r) || stw_search_is_over(r->search)) return STW_OK;
-    if (has_orders(r->plan)) return STW_OK; /* it is valid because of them */
+    if (stw_plan_has_orders(r->plan)) return STW_OK; /* it is valid because of them */
     begin_step(r);
     memcpy(r->plan->priority, r->first_priority, bytes_of(r, sizeof *r->first_priority));
     TRY(try_plan(r, error));
@@ -319,7 +314,7 @@ static stw_status run(repair *r, stw_error *error) {
 
 stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error) {
     if (score->reason != STW_INVALID_MEMORY || stw_search_is_over(search)) return STW_OK;
-    if (has_orders(plan) && !(search->tasks & STW_TASK_SCHEDULE)) return STW_OK; /* what moves would break the order */
+    if (stw_plan_has_orders(plan) && !(search->tasks & STW_TASK_SCHEDULE)) return STW_OK; /* what moves would break the order */
     repair r = {.search = search, .worker = worker, .rule = search->rule, .arena = search->scratch[worker]};
     TRY(stw_plan_create(plan->graph, plan->machine, &r.plan, error));
     stw_status status = stw_plan_assign(r.plan, plan, error);

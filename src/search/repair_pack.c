@@ -127,20 +127,13 @@ static stw_status order_strictly(packing *k, stw_arena scratch, stw_error *error
 
 /* ---- rounds ---- */
 
-static bool has_orders(const stw_plan *plan) {
-    for (int32_t d = 0; d < plan->machine->device_count; d++) {
-        if (plan->order[d] != NULL) return true;
-    }
-    return false;
-}
-
 static stw_status judge(packing *k, stw_error *error) {
     k->score = (stw_score){.reason = STW_INVALID_OVERFLOW}; /* nobody knows */
     if (stw_search_evaluations_left(k->search) == 0) return STW_OK;
     TRY(stw_search_evaluate(k->search, k->plan, k->worker, &k->score, error));
     if (stw_score_is_better(&k->best_score, &k->score)) return STW_OK;
     /* Of equals the one that binds nobody to an order. */
-    const bool frees = has_orders(k->best) && !has_orders(k->plan);
+    const bool frees = stw_plan_has_orders(k->best) && !stw_plan_has_orders(k->plan);
     if (!frees && !stw_score_is_better(&k->score, &k->best_score)) return STW_OK;
     k->best_score = k->score;
     return stw_plan_assign(k->best, k->plan, error);
