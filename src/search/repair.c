@@ -208,53 +208,74 @@ static stw_status descend(repair *r, stw_error *error) {
     return STW_OK;
 }
 
-/* A descent with all units; where it ends too early, from the start again with the coarse ones alone, then with the weights and
- * the atoms alone. Keeps the best. */
-static stw_status move_units(repair *r, stw_error *error) {
-    const int32_t all = r->units.count;
-    const struct { int32_t first, past; } choice[] = {{0, all}, {0, all > 3 ? 2 : 1}, {all - 2, all}};
-    int32_t *start_device, *best_device;
-    double *start_priority, *best_priority;
-    STW_TRY_NEW(&r->arena, start_device, r->plan->graph->N, error);
-    STW_TRY_NEW(&r->arena, best_device, r->plan->graph->N, error);
-    STW_TRY_NEW(&r->arena, start_priority, r->plan->graph->N, error);
-    STW_TRY_NEW(&r->arena, best_priority, r->plan->graph->N, error);
-    get_plan(r, start_device, start_priority);
-    get_plan(r, best_device, best_priority);
-    const stw_score start = r->score;
-    stw_score best = start;
-    for (int k = 0; k < 3 && best.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search); k++) {
-        r->units_first = choice[k].first;
-        r->units_past = choice[k].past;
-        if (k > 0) {
-            set_plan(r, start_device, start_priority);
-            TRY(stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error));
-        }
-        TRY(descend(r, error));
-        if (!stw_score_is_better(&r->score, &best)) continue;
-        best = r->score;
-        get_plan(r, best_device, best_priority);
-    }
-    set_plan(r, best_device, best_priority);
-    r->score = best;
+/* A plan on the way. */
+typedef struct {
+    int32_t *device;  /* (N) */
+    double *priority; /* (N) */
+    stw_score score;
+} kept;
+
+static stw_status keep(repair *r, kept *out, stw_error *error) {
+    STW_TRY_NEW(&r->arena, out->device, r->plan->graph->N, error);
+    STW_TRY_NEW(&r->arena, out->priority, r->plan->graph->N, error);
+    get_plan(r, out->device, out->priority);
+    out->score = r->score;
     return STW_OK;
 }
 
-/* Packing first, which sees all devices at all moments at once; where that is not enough, unit by unit from what was there. */
+/* From the start again, with its run in the workspace. */
+static stw_status begin_again(repair *r, const kept *start, stw_error *error) {
+    stw_plan_remove_orders(r->plan);
+    set_plan(r, start->device, start->priority);
+    return stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error);
+}
+
+/* Descents: with all units; with the coarse ones alone; with the weights and the atoms alone. Each begins with the start, the
+ * first with the plan as it is. */
+static stw_status move_units(repair *r, int first, int past, const kept *start, kept *best, stw_error *error) {
+    const int32_t all = r->units.count;
+    const struct { int32_t first, past; } choice[] = {{0, all}, {0, all > 3 ? 2 : 1}, {all - 2, all}};
+    for (int k = first; k < past && best->score.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search); k++) {
+        r->units_first = choice[k].first;
+        r->units_past = choice[k].past;
+        if (k > 0) TRY(begin_again(r, start, error));
+        TRY(descend(r, error));
+        if (!stw_score_is_better(&r->score, &best->score)) continue;
+        best->score = r->score;
+        get_plan(r, best->device, best->priority);
+    }
+    return STW_OK;
+}
+
+static stw_status pack(repair *r, const stw_tasks *tasks, const kept *start, stw_error *error) {
+    TRY(begin_again(r, start, error));
+    return stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error);
+}
+
+/* Unit by unit, which changes least. Where that ends too early, packing, which sees all devices at all moments at once; then unit
+ * by unit in other sizes. Keeps the best. */
 static stw_status move_anything(repair *r, stw_error *error) {
     const stw_simulator *s = r->search->simulator;
     stw_tasks room;
     const stw_tasks *tasks;
     stw_str illegal;
+    kept start, best;
     TRY(stw_simulator_tasks(s, r->plan, &r->arena, &room, &tasks, &illegal, error));
     if (illegal.length > 0) return STW_OK;
     TRY(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &r->arena, &r->units, error));
-    if (stw_search_evaluations_left(r->search) < LEAST_FOR_PACKING) return move_units(r, error);
-    TRY(stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
-    if (r->score.reason != STW_INVALID_MEMORY || stw_search_is_over(r->search)) return STW_OK;
+    TRY(keep(r, &start, error));
+    TRY(keep(r, &best, error));
+    TRY(move_units(r, 0, 1, &start, &best, error));
+    if (best.score.reason == STW_INVALID_MEMORY && stw_search_evaluations_left(r->search) >= LEAST_FOR_PACKING &&
+        !stw_search_is_over(r->search)) {
+        TRY(pack(r, tasks, &start, error));
+        if (r->score.reason == STW_VALID) return STW_OK;
+    }
+    TRY(move_units(r, 1, 3, &start, &best, error));
     stw_plan_remove_orders(r->plan);
-    TRY(stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error));
-    return move_units(r, error);
+    set_plan(r, best.device, best.priority);
+    r->score = best.score;
+    return STW_OK;
 }
 
 /* ---- the whole ---- */
