@@ -172,3 +172,14 @@ TEST(pack, rare_plans_are_found) {
     CHECK(rare > 100);
     test_context("%s", "");
 }
+
+/* The parameters of this graph alone take most of the memory: what other methods build does not fit, and repairs unit by unit
+ * end before it does. */
+TEST(pack, rare_plans_of_a_real_graph_are_found) {
+    problem p = open_graph("gnmt-4", "h200x4");
+    for (int32_t d = 0; d < p.machine->device_count; d++) p.machine->device[d].memory_bytes = 880 * 1000 * 1000;
+    stw_result *result = optimize(p.simulator, options_of(ALL_TASKS, "evaluations", "50", "policy", "none", NULL), NULL);
+    if (CHECK(result != NULL)) check_result(p.simulator, result);
+    stw_result_destroy(result);
+    close_graph(p);
+}
