@@ -26,6 +26,7 @@ static const double LAST_FUSION_SHARE = 0.7; /* groups that are not there by the
 
 /* What takes longer than these shares of a budget of time waits until there is a plan. */
 static const double SLOW_BOUND_SHARE = 0.05, SLOW_FIRST_SHARE = 0.3;
+static const double SLOW_PACK_SHARE = 0.1; /* then `pack` waits for methods that are quicker */
 static const double CROWDED_FIRST_S = 0.5; /* what takes longer waits where the time does not do for all: better ones follow */
 /* Of what is left when the search begins: where the rule `default` takes longer, `one-pass` makes the groups; where that takes
  * longer still, they wait as well. (With groups, which are few, the first plan takes half of the time.) */
@@ -250,20 +251,28 @@ static const stw_method *first_method(const stw_runner *r) {
     return stw_method_decides_placement(first) && slow ? &stw_method_expert : first;
 }
 
+/* The k-th method of those that are tried until a plan fits: `pack` first, unless one plan of it takes long for the budget. */
+enum { FITTING_COUNT = 6 };
+static const stw_method *fitting_at(const stw_runner *r, int32_t k) {
+    static const stw_method *const good[] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
+                                             &stw_method_topo};
+    static const stw_method *const quick[] = {&stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft,
+                                              &stw_method_etf};
+    const double pack_s = stw_method_pack.op_s * r->simulator->graph->op_count; /* ops, not groups */
+    const bool last = pack_s > QUICK_S && is_slow(r, pack_s, SLOW_PACK_SHARE);
+    if (k == (last ? FITTING_COUNT - 1 : 0)) return &stw_method_pack;
+    return (first_method(r) == stw_method_for(r->settings.objective) ? good : quick)[last ? k : k - 1];
+}
+
 /* One method after the other until a plan fits. When the time is up they only build one plan each; if that does not do either,
  * time is no object. */
 static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
-    enum { COUNT = 6 };
-    static const stw_method *const good[COUNT] = {&stw_method_pack,   &stw_method_etf,    &stw_method_heft,
-                                                  &stw_method_expert, &stw_method_spread, &stw_method_topo};
-    static const stw_method *const quick[COUNT] = {&stw_method_pack, &stw_method_expert, &stw_method_spread,
-                                                   &stw_method_topo, &stw_method_heft,   &stw_method_etf};
-    const stw_method *const *methods = first_method(r) == stw_method_for(r->settings.objective) ? good : quick;
-    const int32_t runs = r->settings.budget_s > 0.0 ? 2 * COUNT : COUNT;
+    const int32_t runs = r->settings.budget_s > 0.0 ? 2 * FITTING_COUNT : FITTING_COUNT;
     for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
+        const stw_method *method = fitting_at(r, k % FITTING_COUNT);
+        const int32_t rule = method == &stw_method_pack ? r->settings.rule : rule_for(r, result);
         if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
-        TRY(stw_runner_run(r, methods[k % COUNT], methods[k % COUNT] == &stw_method_pack ? r->settings.rule : rule_for(r, result),
-                           slice_for_any(r, methods[k % COUNT], k < COUNT), true, result, error));
+        TRY(stw_runner_run(r, method, rule, slice_for_any(r, method, k < FITTING_COUNT), true, result, error));
     }
     return STW_OK;
 }

@@ -210,9 +210,9 @@ static stw_status begin_meeting(stw_meeting *m, stw_arena *arena, stw_error *err
 }
 
 static stw_status run_turns(const stw_annealing *a, stw_score known, stw_arena arena, stw_error *error) {
-    const int32_t threads = stw_pool_threads(a->search->pool);
+    const int32_t threads = stw_pool_threads(a->search->pool), chains = a->count / threads; /* of each thread */
     stw_meeting m = {.a = a, .told = known};
-    m.turn_s = stw_budget_seconds_left(&a->budget, a->budget.began.s) / ROUNDS / (a->count / threads);
+    m.turn_s = stw_budget_seconds_left(&a->budget, a->budget.began.s) / ROUNDS / chains;
     pthread_mutex_init(&m.lock, NULL);
     stw_status status = begin_meeting(&m, &arena, error);
     if (status == STW_OK) status = stw_pool_try(a->search->pool, threads, work, &m, error);
