@@ -361,6 +361,8 @@ def main():
     parser.add_argument("--deadline", type=float, default=1e9, help="seconds after which no row is begun")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    if options.beside > 1 and options.lock is None:
+        parser.error("--beside needs --lock, a file that all calls name")
     began = time.monotonic()
     torch.backends.cuda.matmul.allow_tf32 = True
     if options.lock:

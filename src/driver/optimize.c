@@ -251,15 +251,16 @@ static const stw_method *first_method(const stw_runner *r) {
     return stw_method_decides_placement(first) && slow ? &stw_method_expert : first;
 }
 
-/* The k-th method of those that are tried until a plan fits: `pack` first, unless one plan of it takes long for the budget. */
+/* The k-th method of those that are tried until a plan fits: `pack` first, unless they are timed and one plan of it takes long
+ * for the budget. */
 enum { FITTING_COUNT = 6 };
-static const stw_method *fitting_at(const stw_runner *r, int32_t k) {
+static const stw_method *fitting_at(const stw_runner *r, int32_t k, bool timed) {
     static const stw_method *const good[] = {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread,
                                              &stw_method_topo};
     static const stw_method *const quick[] = {&stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft,
                                               &stw_method_etf};
     const double pack_s = stw_method_pack.op_s * r->simulator->graph->op_count; /* ops, not groups */
-    const bool last = pack_s > QUICK_S && is_slow(r, pack_s, SLOW_PACK_SHARE);
+    const bool last = timed && pack_s > QUICK_S && is_slow(r, pack_s, SLOW_PACK_SHARE);
     if (k == (last ? FITTING_COUNT - 1 : 0)) return &stw_method_pack;
     return (first_method(r) == stw_method_for(r->settings.objective) ? good : quick)[last ? k : k - 1];
 }
@@ -269,7 +270,7 @@ static const stw_method *fitting_at(const stw_runner *r, int32_t k) {
 static stw_status run_until_one_fits(stw_runner *r, stw_result *result, stw_error *error) {
     const int32_t runs = r->settings.budget_s > 0.0 ? 2 * FITTING_COUNT : FITTING_COUNT;
     for (int32_t k = 0; k < runs && may_place(r) && result->best < 0; k++) {
-        const stw_method *method = fitting_at(r, k % FITTING_COUNT);
+        const stw_method *method = fitting_at(r, k % FITTING_COUNT, k < FITTING_COUNT);
         const int32_t rule = method == &stw_method_pack ? r->settings.rule : rule_for(r, result);
         if (stw_runner_is_cancelled(r) || stw_runner_proves_none(r, result)) break;
         TRY(stw_runner_run(r, method, rule, slice_for_any(r, method, k < FITTING_COUNT), true, result, error));
@@ -297,7 +298,7 @@ static stw_status run_first(stw_runner *r, bool gives_up, stw_result *result, st
     const stw_method *first = first_method(r);
     if (stw_runner_is_cancelled(r) || meets_bound(r, result)) return STW_OK;
     if (result->best < 0) {
-        TRY(find_bounds(r, result, error)); /* can anything? */
+        if (!is_slow_to_bound(r)) TRY(find_bounds(r, result, error)); /* can anything? */
         return run_until_one_fits(r, result, error);
     }
     if (stw_method_decides_placement(first) ? !may_place(r) : !may_lean(r)) return STW_OK;
@@ -347,25 +348,27 @@ static stw_stop end_of_fusing(const stw_runner *r, const stw_result *result) {
 static stw_status run_ahead(stw_runner *r, stw_result *result, stw_error *error) {
     const unsigned tasks = r->settings.tasks;
     r->settings.tasks &= ~(unsigned)STW_TASK_FUSION;
+    r->leaves_fusion = true; /* so far: bounds hold whatever the groups */
     TRY(run_single(r, STW_FUSION_NONE, result, error));
     TRY(run_first(r, false, result, error));
     const stw_stop stop = end_of_fusing(r, result);
     const double half_s = 0.5 * seconds_to_fuse(r);
-    if (stw_runner_now_s(r) + half_s > stop.until_s) {
-        r->leaves_fusion = true;
+    const bool fits = result->best >= 0; /* else it may with groups, and time is no object */
+    if (fits && stw_runner_now_s(r) + half_s > stop.until_s) {
         snprintf(result->entry[0]->outcome.note, sizeof result->entry[0]->outcome.note,
                  "nothing fused: the budget is too short for it; give it more");
         return STW_OK;
     }
     r->settings.tasks = tasks;
-    TRY(stw_runner_prepare(r, &stop, error));
+    r->leaves_fusion = false;
+    TRY(stw_runner_prepare(r, fits ? &stop : NULL, error));
     return fuse_plans(r, result, error);
 }
 
 /* After plans of ops: with groups it comes to a better one, where there is time for it. */
 static stw_status run_first_on_groups(stw_runner *r, stw_result *result, stw_error *error) {
-    if (result->best < 0) return run_first(r, false, result, error);
-    if (r->fusing == NULL || r->fusing->fused == NULL || !may_build(r, first_method(r), 1.0)) return STW_OK;
+    if (result->best < 0 && r->fusing != NULL) return run_first(r, false, result, error);
+    if (result->best < 0 || r->fusing == NULL || r->fusing->fused == NULL || !may_build(r, first_method(r), 1.0)) return STW_OK;
     return run_first(r, true, result, error);
 }
 

@@ -182,8 +182,10 @@ static stw_status search(stw_explainer *e, const world *w, stw_what_if *out, stw
     stw_result *result;
     stw_candidate candidate;
     const stw_plan *start;
+    stw_watch watch = e->watch != NULL ? *e->watch : (stw_watch){0};
+    watch.spent_s = 0.0; /* every search has the whole budget */
     TRY(choose_start(e, w, &out->kept, &start, error));
-    TRY(stw_optimize_by(w->simulator, e->options, e->watch, NULL, start, &result, error));
+    TRY(stw_optimize_by(w->simulator, e->options, e->watch != NULL ? &watch : NULL, NULL, start, &result, error));
     for (int32_t k = 0; stw_result_candidate(result, k, &candidate); k++) out->evaluations += candidate.evaluations;
     const stw_status status = take_found(e, w, result, &out->searched, error);
     stw_result_destroy(result);

@@ -136,7 +136,7 @@ static stw_status try_rule(stw_search *search, stw_plan *plan, stw_score *score,
 }
 
 stw_status stw_fusing_choose(stw_search *search, stw_plan *plan, stw_error *error) {
-    const stw_stop last = stw_search_stop(search, 1);
+    const stw_stop last = stw_search_stop(search, -1);
     stw_score score = {0};
     if (search->fusing->rule >= 0) {
         stw_fusing_apply_rule(search, plan, 0);

@@ -43,7 +43,7 @@ typedef struct {
 
 /* Until a plan fits it goes on as long as the first plan of a method may. */
 static bool is_over(const packing *k) {
-    const stw_stop stop = stw_search_stop(k->search, 1);
+    const stw_stop stop = stw_search_stop(k->search, -1);
     return k->found ? stw_search_is_over(k->search) : stw_stop_is_due(&stop) || stw_search_evaluations_left(k->search) == 0;
 }
 
@@ -151,7 +151,7 @@ static void set_limits(const packing *k, stw_pack *pack) {
 /* New devices by the run that the workspace holds. */
 static stw_status pack_run(packing *k, bool stages, stw_arena scratch, stw_error *error) {
     const stw_simulator *s = k->search->simulator;
-    const stw_stop stop = stw_search_stop(k->search, 1);
+    const stw_stop stop = stw_search_stop(k->search, -1);
     const stw_rng seeded = stw_rng_create(k->search->seed), mine = stw_rng_split(&seeded, 0x7061636b); /* "pack" */
     const stw_pack_plan plan = {.units = k->units->kind,
                                 .kinds = k->units->count,

@@ -214,6 +214,20 @@ class Optimize(Case):
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr.decode(), r"^stowage: no valid plan was found within the budget; the nearest plan \(\w+\): .*\n$")
 
+    def test_what_fits_with_groups_only(self):
+        """There is no time for groups before a plan, and no plan without them fits: they are made all the same."""
+        def op(index, name, inputs, size):
+            return {"id": index, "name": f"n{index}", "op": name, "inputs": inputs, "dtype": "f32", "shape": [size // 4], "bytes": size,
+                    "us": {"h200": 2.0}}  # fmt: skip
+        nodes = [op(1, "relu", [0], 64), op(2, "expand", [1], 10**8), op(3, "relu", [2], 10**8), op(4, "sum", [3], 64)]
+        nodes += [op(k, "relu", [k - 1 if k % 50 else 4], 64) for k in range(5, 8005)]
+        first = {"id": 0, "name": "x", "op": "input", "inputs": [], "dtype": "f32", "shape": [16], "bytes": 64}
+        graph = self.path("groups.json", {"format": "opgraph", "version": 1, "name": "groups", "outputs": [4, 8004], "nodes": [first, *nodes]})
+        head = self.head(graph, "-m", "0.1/h200x2", "--memory", "150MB", "--budget", "15ms")
+        self.assertTrue(head["valid"])
+        self.assertLess(max(head["peak_bytes"]), 10**8)
+        self.assertFalse(next(c for c in head["candidates"] if c["method"] == "single-unfused")["valid"])
+
     def test_memory_that_suffices_for_several_devices_only(self):
         result = self.run_stowage("optimize", GRAPH, "-m", "h200x4", "--evaluations", "200", "--memory", "7GB", "-o", "plan.json")
         text = result.stdout.decode()

@@ -4,7 +4,7 @@
  * comes out does not depend on threads.
  *
  * By time: turns. Each thread has chains of its own and runs them in turns of some milliseconds; after its turn a chain meets the
- * others where they are, so that no thread ever waits for another. */
+ * others where they are, so that no thread waits for another but at the lock. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>

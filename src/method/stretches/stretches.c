@@ -64,6 +64,10 @@ static stw_status cut(stretches *s, stw_arena *arena, stw_error *error) {
     return STW_OK;
 }
 
+static bool are_alike(const stretches *s, int32_t a, int32_t b) {
+    return s->hash[a] == s->hash[b] && s->start[a + 1] - s->start[a] == s->start[b + 1] - s->start[b];
+}
+
 static stw_status find_models(stretches *s, stw_arena *arena, stw_error *error) {
     STW_TRY_NEW(arena, s->hash, s->count, error);
     STW_TRY_NEW(arena, s->model, s->count, error);
@@ -75,7 +79,7 @@ static stw_status find_models(stretches *s, stw_arena *arena, stw_error *error) 
         stw_slice_close(&slice);
         TRY(status);
         s->model[k] = 0;
-        while (s->hash[s->model[k]] != s->hash[k]) s->model[k]++;
+        while (!are_alike(s, s->model[k], k)) s->model[k]++;
         s->kinds += s->model[k] == k;
     }
     return STW_OK;

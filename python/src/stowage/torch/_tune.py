@@ -129,8 +129,12 @@ class _Stopwatch:
             self.__exit__()  # it may fit, though not beside the first
             step = self._placed(plan)
         if self._by_turns and self._first is None:
+            try:
+                self._seconds = step.seconds(_STEPS_EACH)
+            except BaseException:
+                step.close()
+                raise
             self._first = step
-            self._seconds = step.seconds(_STEPS_EACH)
             return self._seconds
         with step:
             return step.seconds(_STEPS_EACH) if self._first is None else self._over_first(step) * self._seconds
