@@ -60,7 +60,7 @@ typedef struct stw_runner {
     stw_plan *from;            /* the initial plan, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
     stw_fusion groups_by;      /* makes the groups where they are ours to decide: the rule of the default, or a quicker one */
-    bool leaves_fusion;        /* it is among the tasks, but the time does not suffice for it */
+    bool leaves_fusion;        /* it is among the tasks, but waits, or the time does not suffice for it */
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */
     stw_entry *entry;          /* its outcome so far */
