@@ -233,7 +233,7 @@ LEVEL_FAULTS = [
     ("heads and tails ignore waits", LEVELS,
      ("            out->arc[count++] = (arc){tasks->waiter[w], 0.0};", "            (void)w;")),
     ("waits take as long as transfers", LEVELS,
-     ("(arc){tasks->waiter[w], 0.0};", "(arc){tasks->waiter[w], least_transfer_ps(s->machine, 9)};")),
+     ("(arc){tasks->waiter[w], 0.0};", "(arc){tasks->waiter[w], least_transfer_ps(s->machine, &kinds, 9)};")),
     ("transfers do not count", LEVELS, ("    if (machine->device_count == 1) return 0.0;", "    if (true) return 0.0;")),
     ("the slowest link counts", LEVELS, ("    double least = NEVER;", "    double least = 0.0;"), ("least = fmin(least,", "least = fmax(least,")),
     ("sending is not charged", LEVELS, ("(double)stw_cost_us_to_ps(link->send_us) + ", "")),
