@@ -34,6 +34,8 @@ SETS = {
         "transformer-xl-4": ("transformer-xl-4", "h200x4"),
         "gpt-32": ("gpt --layers 32 --width 512 --batch 8", "0.1/h200x4"),
         "moe-8": ("gpt --layers 8 --width 512 --experts 8", "0.1/h200x4"),
+        "gpt-48x8": ("gpt --layers 48 --width 640 --batch 6", "0.1/h200x8"),
+        "transformer-xl-10": ("transformer-xl --layers 10 --width 640", "0.1/h200x4"),
         "moe-wide": ("bert --layers 6 --width 512 --experts 16", "h200x8"),
     },
     "acceptance": {
