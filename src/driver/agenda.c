@@ -44,7 +44,7 @@ static const stw_method *const fitting[2][2][STW_AGENDA_FITTING] = {
      {&stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft, &stw_method_etf, &stw_method_pack}},
 };
 
-enum { ENOUGH = 32, ENOUGH_TO_PACK = 600 }; /* evaluations that one of them may make, however small the budget */
+enum { ENOUGH = 32, ENOUGH_TO_PACK = 600 }; /* evaluations that one of them may make, of those that were asked for */
 
 /* ---- methods for some sizes only ---- */
 
@@ -112,7 +112,8 @@ bool stw_agenda_may_place(const stw_runner *r) {
 
 bool stw_agenda_may_order(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
 
-bool stw_agenda_is_free(const stw_runner *r) {
+/* Devices and the order, by the step alone. */
+static bool is_free(const stw_runner *r) {
     const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
     return r->settings.objective == STW_OBJECTIVE_TIME && (r->settings.tasks & both) == both && r->settings.rule < 0;
 }
@@ -180,13 +181,14 @@ stw_budget stw_agenda_slice(const stw_runner *r, const stw_result *result, const
     return slice_of(r, turns_now(r, result), last);
 }
 
-/* Where nothing fits yet, a method may always build its plans and make one of them fit, however small the budget; until policies
- * and searches begin, or without an eye on the clock. */
+/* Where nothing fits yet, a method may always build its plans and make one of them fit, however little is left of the share of
+ * the constructive methods; until policies and searches begin, or without an eye on the clock. */
 stw_budget stw_agenda_fitting_slice(const stw_runner *r, const stw_method *method, bool timed) {
     const bool packs = method == &stw_method_pack;
-    const int64_t enough = packs ? ENOUGH_TO_PACK : ENOUGH;
+    const int64_t enough = packs ? ENOUGH_TO_PACK : ENOUGH, left = stw_runner_share(r, 1.0).evaluations;
     stw_budget budget = stw_agenda_slice_ahead(r);
     if (budget.until_s > 0.0 || budget.evaluations < enough) budget.evaluations = enough;
+    if (left > 0 && budget.evaluations > left) budget.evaluations = left;
     const double until_s = timed ? stw_runner_share(r, STW_AGENDA_POLICY).until_s : 0.0;
     budget.last_s = packs ? until_s : 0.0; /* once it has a plan, it leaves time to others */
     if (!packs || !timed) budget.until_s = until_s;
@@ -218,7 +220,7 @@ int32_t stw_agenda_rule(const stw_runner *r, const stw_result *result) {
 /* ---- methods for some sizes only ---- */
 
 bool stw_agenda_has_exact(const stw_runner *r) {
-    if (r->simulator->graph->op_count > EXACT_OPS || !stw_agenda_is_free(r)) return false;
+    if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return false;
     return r->fusing == NULL || r->settings.fusion < 0; /* else it would not go by that rule */
 }
 
@@ -248,7 +250,7 @@ static bool is_roomy(const stw_simulator *s) {
 double stw_agenda_breed_share(const stw_runner *r) {
     const bool queues = r->simulator->machine->queues;
     const double ops = count_placed(r);
-    if (ops > (queues ? EXACT_OPS : BREED_OPS) || !stw_agenda_may_place(r) || !stw_agenda_is_free(r)) return 0.0;
+    if (ops > (queues ? EXACT_OPS : BREED_OPS) || !stw_agenda_may_place(r) || !is_free(r)) return 0.0;
     if (!is_roomy(r->simulator) || r->settings.fusion >= 0) return 0.0; /* the rule makes other groups for other devices */
     if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < BREED_LEAST) return 0.0;
     return ops > EXACT_OPS || queues ? BREED_HALF : BREED_SHARE;

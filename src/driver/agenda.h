@@ -30,8 +30,6 @@ double stw_agenda_seconds_to_begin(const stw_runner *runner, stw_method_kind kin
 bool stw_agenda_may_place(const stw_runner *runner);
 /* The order, and no rule was asked for. */
 bool stw_agenda_may_order(const stw_runner *runner);
-/* Devices and the order, by the step alone. */
-bool stw_agenda_is_free(const stw_runner *runner);
 
 /* ---- the first plan ---- */
 

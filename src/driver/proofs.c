@@ -17,7 +17,8 @@ static bool groups_are_open(const stw_runner *r) {
     return (r->fusing != NULL || r->groups_wait) && r->settings.fusion != STW_FUSION_NONE;
 }
 
-double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
+/* That of the step, in seconds, for all plans of the tasks. 0: not known yet. */
+static double lower_bound(const stw_runner *r, const stw_result *result) {
     return groups_are_open(r) ? result->bounds.fusion_s : result->bounds.plan_s;
 }
 
@@ -25,7 +26,7 @@ double stw_runner_objective_bound(const stw_runner *r, const stw_result *result)
     switch (r->settings.objective) {
         case STW_OBJECTIVE_MEMORY: return (double)result->bounds.peak_bytes;
         case STW_OBJECTIVE_THROUGHPUT: return groups_are_open(r) ? result->bounds.load_fusion_s : result->bounds.load_s;
-        default: return stw_runner_lower_bound(r, result);
+        default: return lower_bound(r, result);
     }
 }
 
@@ -56,7 +57,7 @@ stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error)
     if (status == STW_OK) status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
     stw_plan_destroy(any);
     widen_bounds(r, &result->bounds);
-    result->bounds.plan_s = stw_runner_lower_bound(r, result); /* whatever the groups of each method */
+    result->bounds.plan_s = lower_bound(r, result); /* whatever the groups of each method */
     if (groups_are_open(r)) result->bounds.load_s = result->bounds.load_fusion_s;
     r->progress.lower_bound_s = result->bounds.plan_s;
     return status;
@@ -79,7 +80,7 @@ stw_status stw_runner_find_bounds(stw_runner *r, stw_result *result, stw_error *
     if (status == STW_ERROR_MEMORY) return STW_OK; /* then 0 is the bound; the search needs none */
     TRY(status);
     widen_bounds(r, &result->bounds);
-    r->progress.lower_bound_s = stw_runner_lower_bound(r, result);
+    r->progress.lower_bound_s = lower_bound(r, result);
     return STW_OK;
 }
 

@@ -125,8 +125,7 @@ stw_status stw_runner_find_bounds(stw_runner *runner, stw_result *result, stw_er
 bool stw_runner_is_slow_to_bound(const stw_runner *runner);
 /* The bounds for the groups of the best plan take the place of those that were found for others. */
 stw_status stw_runner_bound_groups(stw_runner *runner, stw_result *result, stw_error *error);
-/* The bounds that hold for all plans of the tasks: of the step, in seconds; of the objective. 0: not known yet. */
-double stw_runner_lower_bound(const stw_runner *runner, const stw_result *result);
+/* The bound of the objective that holds for all plans of the tasks. 0: not known yet. */
 double stw_runner_objective_bound(const stw_runner *runner, const stw_result *result);
 /* The best plan cannot be improved: it meets the bound of the objective. */
 bool stw_runner_meets_bound(const stw_runner *runner, const stw_result *result);
