@@ -26,9 +26,9 @@ import torch
 import stowage
 import stowage.torch
 from run_models import MODELS, SMALL
-from stowage.torch import _place, _streams
-from stowage.torch._predict import copy_onto
-from stowage.torch._host_bench import quickest
+from stowage.torch.running import _place, _streams
+from stowage.torch.predicting._predict import copy_onto
+from stowage.torch.calibrating._host_bench import quickest
 from runs import append, lines_of
 
 METHODS = ("single", "spread", "topo", "random", "expert", "metis", "heft", "etf", "steer")

@@ -10,17 +10,17 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
-from .._library import Error
-from .._plan import Plan
-from .._search import optimize
-from .._simulate import Simulator
+from ..._library import Error
+from ..._plan import Plan
+from ..._search import optimize
+from ..._simulate import Simulator
+from ..calibrating._calibrate import calibrate
+from ..predicting._predict import Calibration, copy_onto, nearer_to_trace
+from ..running._devices import parse_all
+from ..running._place import Placed, one_turn, place
+from ..running._streams import restored
 from ._belief import Belief, Process, expected_gain
-from ._calibrate import calibrate
-from ._devices import parse_all
 from ._outline import Factors, Outline
-from ._place import Placed, one_turn, place
-from ._predict import Calibration, copy_onto, nearer_to_trace
-from ._streams import restored
 
 _STEPS_EACH = 11  # of a plan that is tried
 _TURNS = 3  # with the first

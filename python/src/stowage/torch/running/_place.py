@@ -8,17 +8,17 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .._graph import Graph
-from .._library import Error
-from .._plan import Path, Plan
-from .._search import Result
+from ..._graph import Graph
+from ..._library import Error
+from ..._plan import Path, Plan
+from ..._search import Result
+from ..tracing._trace import RATE, Nodes, Step
 from ._devices import Spec, are_mixed, check_here, parse_ranks
 from ._lanes import Lanes
 from ._program import Calls, Program, substitute
 from ._ranks import Ranks, are_needed, first_line
 from ._state import State
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step
 from ._workers import Workers
 
 

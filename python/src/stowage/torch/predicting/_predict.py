@@ -15,13 +15,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Union
 
-from .._files import whole_file
-from .._graph import Graph
-from .._library import Error
-from .._plan import Path, Plan
-from .._search import optimize
-from .._simulate import Evaluation, Simulator
-from .._text import parse_seconds
+from ..._files import whole_file
+from ..._graph import Graph
+from ..._library import Error
+from ..._plan import Path, Plan
+from ..._search import optimize
+from ..._simulate import Evaluation, Simulator
+from ..._text import parse_seconds
 from ._traffic import Cache, Traffic
 
 Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
