@@ -26,9 +26,9 @@ import torch
 import stowage
 import stowage.torch
 from run_models import MODELS, SMALL
-from stowage.torch import _place, _streams
-from stowage.torch._predict import copy_onto
-from stowage.torch._host_bench import quickest
+from stowage.torch.running import _place, _streams
+from stowage.torch.predicting._predict import copy_onto
+from stowage.torch.calibrating._host_bench import quickest
 from runs import append, lines_of
 
 METHODS = ("single", "spread", "topo", "random", "expert", "metis", "heft", "etf", "steer")
@@ -97,10 +97,9 @@ def run_by_turns(module, args, plans, devices, options, found_times):
     times = {name: [] for name in plans}
     with locked(options.lock):
         for turn in range(options.turns + 1):
-            for name, step in steps.items():
-                found = step.runner.times(4)
+            for name, found in zip(steps, _place.one_turn(steps.values(), 4)):
                 if turn > 0:
-                    times[name] += found[1:]  # the first step after another plan finds other data in the caches
+                    times[name] += found
             if not gpu and turn % 4 == 3:
                 time_again(found_times, devices, module, args)
     counted = {name: own if gpu else quickest(own) for name, own in times.items()}

@@ -29,7 +29,7 @@ import stowage.torch
 from run import METHODS, static, time_again
 from run_models import SMALL
 from runs import about_this_place, append, lines_of
-from stowage.torch._host_bench import quickest
+from stowage.torch.calibrating._host_bench import quickest
 
 RANK, SIZE = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 

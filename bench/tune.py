@@ -31,13 +31,13 @@ WORLDS = "towers:4:11,inception:2:11,transformer:2:11,moe:4:11,resnet:2:11,vit:2
 def made(model, devices, seed):
     torch.manual_seed(0)
     module, args = MODELS[model]()
-    nodes = stowage.torch._trace.Nodes(stowage.torch._trace.Step(module, args, {}, True, None))
+    nodes = stowage.torch.tracing._trace.Nodes(stowage.torch.tracing._trace.Step(module, args, {}, True, None))
     return World(nodes.opgraph(model), list(nodes.fx), devices, seed)
 
 
 def tuned(world, options):
     limits = {"budget": None, "evaluations": options.evaluations}
-    tuning = stowage.torch._tune._Tuning(world.calibration, world.measure, options.runs, limits, lambda line: None, options.seed)
+    tuning = stowage.torch.tuning._tune._Tuning(world.calibration, world.measure, options.runs, limits, lambda line: None, options.seed)
     began = time.monotonic()
     result = tuning.result()
     return result, time.monotonic() - began

@@ -1,6 +1,5 @@
 #include "driver/runner.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include "method/starts.h"
 #include "plan/plan.h"
 #include "search/fusing.h"
-#include "sim/bounds.h"
 
 stw_status stw_cancel_create(stw_cancel **out, stw_error *error) {
     STW_NEED(out);
@@ -444,132 +442,6 @@ int32_t stw_runner_rule(const stw_runner *r) {
     if (settings->rule >= 0) return settings->rule;
     if (!(settings->tasks & STW_TASK_SCHEDULE)) return r->from != NULL ? -1 : STW_RULE_TOPOLOGICAL;
     return settings->objective == STW_OBJECTIVE_MEMORY ? STW_RULE_DEPTH_FIRST : STW_RULE_UPWARD_RANK;
-}
-
-/* ---- bounds ---- */
-
-/* A rule makes other groups for other devices. */
-static bool groups_are_open(const stw_runner *r) {
-    return (r->fusing != NULL || r->leaves_fusion) && r->settings.fusion != STW_FUSION_NONE;
-}
-
-double stw_runner_lower_bound(const stw_runner *r, const stw_result *result) {
-    return groups_are_open(r) ? result->bounds.fusion_s : result->bounds.plan_s;
-}
-
-double stw_runner_objective_bound(const stw_runner *r, const stw_result *result) {
-    switch (r->settings.objective) {
-        case STW_OBJECTIVE_MEMORY: return (double)result->bounds.peak_bytes;
-        case STW_OBJECTIVE_THROUGHPUT: return groups_are_open(r) ? result->bounds.load_fusion_s : result->bounds.load_s;
-        default: return stw_runner_lower_bound(r, result);
-    }
-}
-
-/* Whatever is fused: parameters and buffers stay for the whole step, outputs are there at its end, on one device or another. */
-static int64_t least_peak(const stw_simulator *s) {
-    const stw_graph *graph = s->graph;
-    int64_t held = 0;
-    for (int32_t i = 0; i < graph->N; i++) {
-        const bool output = graph->kind[i] == STW_NODE_OP && graph->kept[i] && graph->updates[i] < 0;
-        if (output || stw_node_is_resident(graph->kind[i])) held += graph->bytes[i];
-    }
-    return held / s->machine->device_count;
-}
-
-void stw_runner_widen_bounds(const stw_runner *r, stw_bounds *bounds) {
-    if (!groups_are_open(r) || !stw_simulator_may_fuse(r->simulator)) return;
-    int64_t bytes = 0; /* stays 0 where the memory for it is missing */
-    if (stw_bound_peak_of_groups(r->simulator, r->scratch[0], &bytes, NULL) != STW_OK) bytes = 0;
-    bounds->peak_bytes = least_peak(r->simulator);
-    if (bytes > bounds->peak_bytes) bounds->peak_bytes = bytes;
-}
-
-stw_status stw_runner_bound(stw_runner *r, stw_result *result, stw_error *error) {
-    stw_plan *any;
-    TRY(stw_plan_create(r->simulator->graph, r->simulator->machine, &any, error));
-    stw_status status = r->from != NULL ? stw_plan_assign(any, r->from, error) : STW_OK; /* its groups may have to stay */
-    if (status == STW_OK) status = stw_lower_bounds(r->simulator, any, &result->bounds, error);
-    stw_plan_destroy(any);
-    stw_runner_widen_bounds(r, &result->bounds);
-    result->bounds.plan_s = stw_runner_lower_bound(r, result); /* whatever the groups of each method */
-    if (groups_are_open(r)) result->bounds.load_s = result->bounds.load_fusion_s;
-    r->progress.lower_bound_s = result->bounds.plan_s;
-    return status;
-}
-
-/* ---- no plan fits ---- */
-
-/* Bytes of parameters and buffers, and of the memory of all devices up to that. */
-static void sum_memory(const stw_simulator *s, int64_t *resident, int64_t *memory) {
-    *resident = *memory = 0;
-    for (int32_t i = 0; i < s->graph->N; i++) *resident += stw_node_is_resident(s->graph->kind[i]) ? s->graph->bytes[i] : 0;
-    for (int32_t d = 0; d < s->machine->device_count && *memory < *resident; d++) *memory += s->machine->device[d].memory_bytes;
-}
-
-static int64_t largest_memory(const stw_machine *machine) {
-    int64_t most = 0;
-    for (int32_t d = 0; d < machine->device_count; d++) {
-        if (machine->device[d].memory_bytes > most) most = machine->device[d].memory_bytes;
-    }
-    return most;
-}
-
-/* An entry that has tried everything there is. */
-static const stw_entry *find_proof(const stw_result *result) {
-    for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->plan == NULL && result->entry[k]->outcome.proved) return result->entry[k];
-    }
-    return NULL;
-}
-
-/* The words for it; empty: nothing is proved. */
-static void write_proof(const stw_runner *r, const stw_result *result, char *out, size_t size) {
-    const stw_graph *graph = r->simulator->graph;
-    int64_t resident, memory;
-    const int64_t most = largest_memory(r->simulator->machine);
-    const stw_entry *proof = find_proof(result);
-    out[0] = '\0';
-    sum_memory(r->simulator, &resident, &memory);
-    if (resident > memory) {
-        snprintf(out, size,
-                 "there is no valid plan: parameters and buffers take %" PRId64 " bytes, all devices together hold %" PRId64
-                 ": %" PRId64 " bytes are missing",
-                 stw_graph_size(graph, resident), stw_graph_size(graph, memory), stw_graph_size(graph, resident - memory));
-    } else if (result->bounds.peak_bytes > most) {
-        snprintf(out, size,
-                 "there is no valid plan: whatever the plan, some device holds %" PRId64
-                 " bytes at once, and the largest has %" PRId64,
-                 stw_graph_size(graph, result->bounds.peak_bytes), stw_graph_size(graph, most));
-    } else if (proof != NULL) {
-        snprintf(out, size, "there is no valid plan: %s: %.200s", proof->candidate.method, proof->reason);
-    }
-}
-
-bool stw_runner_proves_none(const stw_runner *r, const stw_result *result) {
-    char words[320];
-    if (result->best >= 0) return false;
-    write_proof(r, result, words, sizeof words);
-    return words[0] != '\0';
-}
-
-void stw_runner_say_what_lacks(const stw_runner *r, stw_result *result) {
-    const stw_entry *nearest = NULL;
-    char words[320];
-    write_proof(r, result, words, sizeof words);
-    for (int32_t k = 0; k < result->count; k++) {
-        const stw_entry *entry = result->entry[k];
-        if (entry->plan == NULL || entry->score.reason != STW_INVALID_MEMORY) continue;
-        if (nearest == NULL || stw_score_is_better(&entry->score, &nearest->score)) nearest = entry;
-    }
-    if (nearest == NULL) nearest = result->entry[0];
-    const char *found = words[0] != '\0' ? words : "no valid plan was found within the budget";
-    if (nearest->plan != NULL) {
-        snprintf(result->lacking, sizeof result->lacking, "%s; the nearest plan (%s): %.300s", found, nearest->candidate.method,
-                 nearest->reason);
-    } else {
-        snprintf(result->lacking, sizeof result->lacking, "%s; no method made a plan (%s: %.300s)", found,
-                 nearest->candidate.method, nearest->reason);
-    }
 }
 
 /* ---- from options to a result ---- */

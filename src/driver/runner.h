@@ -60,7 +60,7 @@ typedef struct stw_runner {
     stw_plan *from;            /* the initial plan, or NULL */
     stw_fusing *fusing;        /* when fusion is among the tasks and prepared, else NULL */
     stw_fusion groups_by;      /* makes the groups where they are ours to decide: the rule of the default, or a quicker one */
-    bool leaves_fusion;        /* it is among the tasks, but waits, or the time does not suffice for it */
+    bool groups_wait;          /* fusion is among the tasks, but groups come later, or never if the time does not suffice */
     stw_fusing *given_groups;  /* of `from`, when they must stay and the placement need not; else NULL */
     const stw_search *running; /* or NULL; then: */
     stw_entry *entry;          /* its outcome so far */
@@ -89,18 +89,6 @@ stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *r
 stw_status stw_runner_settle(stw_runner *runner, stw_status status, const stw_result *result, stw_error *error);
 /* Fills in what is known only at the end: interrupted or not, short of memory or not, the measured share. */
 void stw_runner_finish(stw_runner *runner, stw_result *result);
-/* Fills in the lower bounds, which do not depend on a plan whose ops are all alone. */
-stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
-/* The bounds that hold for all plans of the tasks: of the step, in seconds; of the objective. 0: not known yet. */
-double stw_runner_lower_bound(const stw_runner *runner, const stw_result *result);
-double stw_runner_objective_bound(const stw_runner *runner, const stw_result *result);
-/* Makes the bound of the peak hold for all groups, when these are open. */
-void stw_runner_widen_bounds(const stw_runner *runner, stw_bounds *bounds);
-/* A bound tells that no plan is valid. */
-bool stw_runner_proves_none(const stw_runner *runner, const stw_result *result);
-/* Says in result->lacking whether there is no valid plan or none was found, and what stands between the plans and validity. */
-void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
-
 /* That of all methods together. */
 stw_budget stw_runner_budget(const stw_runner *runner);
 /* What the next method may use until `share` of it is gone. */
@@ -128,6 +116,38 @@ stw_status stw_runner_regroup(stw_runner *runner, stw_result *result, stw_error 
 /* An entry without a plan; `method` is a literal. */
 stw_status stw_entry_create(const char *method, stw_entry **out, stw_error *error);
 void stw_entry_destroy(stw_entry *entry);
+
+/* proofs.c: fills in the lower bounds, which do not depend on a plan whose ops are all alone. */
+stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
+/* The same where time is short, for the groups of the first plan: what the caller asked for goes before what is nice to know. */
+stw_status stw_runner_find_bounds(stw_runner *runner, stw_result *result, stw_error *error);
+/* With this little time plans come first, and bounds later. */
+bool stw_runner_is_slow_to_bound(const stw_runner *runner);
+/* The bounds for the groups of the best plan take the place of those that were found for others. */
+stw_status stw_runner_bound_groups(stw_runner *runner, stw_result *result, stw_error *error);
+/* The bound of the objective that holds for all plans of the tasks. 0: not known yet. */
+double stw_runner_objective_bound(const stw_runner *runner, const stw_result *result);
+/* The best plan cannot be improved: it meets the bound of the objective. */
+bool stw_runner_meets_bound(const stw_runner *runner, const stw_result *result);
+/* A bound tells that no plan is valid. */
+bool stw_runner_proves_none(const stw_runner *runner, const stw_result *result);
+/* Says in result->lacking whether there is no valid plan or none was found, and what stands between the plans and validity. */
+void stw_runner_say_what_lacks(const stw_runner *runner, stw_result *result);
+
+/* first_plans.c: what methods need (stw_runner_prepare), with groups by a rule that the time allows; or they wait for a plan. */
+stw_status stw_runner_prepare_in_time(stw_runner *runner, stw_error *error);
+/* The default (or the plan that was given); and nothing fused, which no plan may be worse than either. */
+stw_status stw_runner_run_default(stw_runner *runner, stw_result *result, stw_error *error);
+/* A plan that is worth having, whatever is left of the budget (unless it `gives_up` at its end): of the cheapest method that is
+ * good for the objective; and where the graph fits on no device alone, one that fits. */
+stw_status stw_runner_run_first(stw_runner *runner, bool gives_up, stw_result *result, stw_error *error);
+/* Where groups wait, both, as plans of ops; then groups, as far as the time goes. Where it does not even do for half of them,
+ * nothing is fused, and the default says so. */
+stw_status stw_runner_run_ahead(stw_runner *runner, stw_result *result, stw_error *error);
+/* After that: with groups the first method comes to a better plan, where there is time for it. */
+stw_status stw_runner_run_first_on_groups(stw_runner *runner, stw_result *result, stw_error *error);
+/* The last entry is a second run of its method: rows have names of their own. `name` is a literal. */
+void stw_result_name_last(stw_result *result, const char *name);
 
 /* trail.c: what is not better than the last is passed over. */
 void stw_trail_add(stw_trail *trail, stw_found found);

@@ -29,6 +29,8 @@ typedef struct {
     stw_repair_units units;
     int32_t units_first, units_past; /* those that are in use */
     double *first_priority;          /* (N) of the plan that came in */
+    stw_plan *nearest;               /* to valid, of all ways to repair it; NULL: nothing was moved */
+    stw_score nearest_score;
     /* The best of a step. */
     int32_t *device;
     double *priority;
@@ -208,48 +210,54 @@ static stw_status descend(repair *r, stw_error *error) {
     return STW_OK;
 }
 
-/* A plan on the way. */
+/* Where every way to repair a plan begins. */
 typedef struct {
     int32_t *device;  /* (N) */
     double *priority; /* (N) */
-    stw_score score;
-} kept;
+} start_of;
 
-static stw_status keep(repair *r, kept *out, stw_error *error) {
+static stw_status keep_start(repair *r, start_of *out, stw_error *error) {
     STW_TRY_NEW(&r->arena, out->device, r->plan->graph->N, error);
     STW_TRY_NEW(&r->arena, out->priority, r->plan->graph->N, error);
     get_plan(r, out->device, out->priority);
-    out->score = r->score;
     return STW_OK;
 }
 
-/* From the start again, with its run in the workspace. */
-static stw_status begin_again(repair *r, const kept *start, stw_error *error) {
+/* From there again, with its run in the workspace. */
+static stw_status begin_again(repair *r, const start_of *start, stw_error *error) {
     stw_plan_remove_orders(r->plan);
     set_plan(r, start->device, start->priority);
     return stw_search_evaluate(r->search, r->plan, r->worker, &r->score, error);
 }
 
-/* Descents: with all units; with the coarse ones alone; with the weights and the atoms alone. Each begins with the start, the
- * first with the plan as it is. */
-static stw_status move_units(repair *r, int first, int past, const kept *start, kept *best, stw_error *error) {
+static stw_status keep_nearest(repair *r, stw_error *error) {
+    if (!stw_score_is_better(&r->score, &r->nearest_score)) return STW_OK;
+    r->nearest_score = r->score;
+    return stw_plan_assign(r->nearest, r->plan, error);
+}
+
+static bool goes_on(const repair *r) { return r->nearest_score.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search); }
+
+/* Descents: with all units; with the coarse ones alone; with the weights and the atoms alone. The first begins with the plan as
+ * it is. */
+static stw_status move_units(repair *r, int first, int past, const start_of *start, stw_error *error) {
     const int32_t all = r->units.count;
     const struct { int32_t first, past; } choice[] = {{0, all}, {0, all > 3 ? 2 : 1}, {all - 2, all}};
-    for (int k = first; k < past && best->score.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search); k++) {
+    for (int k = first; k < past && goes_on(r); k++) {
         r->units_first = choice[k].first;
         r->units_past = choice[k].past;
         if (k > 0) TRY(begin_again(r, start, error));
         TRY(descend(r, error));
-        if (!stw_score_is_better(&r->score, &best->score)) continue;
-        best->score = r->score;
-        get_plan(r, best->device, best->priority);
+        TRY(keep_nearest(r, error));
     }
     return STW_OK;
 }
 
-static stw_status pack(repair *r, const stw_tasks *tasks, const kept *start, stw_error *error) {
+static stw_status pack(repair *r, const stw_tasks *tasks, const start_of *start, stw_error *error) {
+    if (!goes_on(r) || stw_search_evaluations_left(r->search) < LEAST_FOR_PACKING) return STW_OK;
     TRY(begin_again(r, start, error));
-    return stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error);
+    TRY(stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
+    return keep_nearest(r, error);
 }
 
 /* Unit by unit, which changes least. Where that ends too early, packing, which sees all devices at all moments at once; then unit
@@ -259,23 +267,19 @@ static stw_status move_anything(repair *r, stw_error *error) {
     stw_tasks room;
     const stw_tasks *tasks;
     stw_str illegal;
-    kept start, best;
+    start_of start;
     TRY(stw_simulator_tasks(s, r->plan, &r->arena, &room, &tasks, &illegal, error));
     if (illegal.length > 0) return STW_OK;
     TRY(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &r->arena, &r->units, error));
-    TRY(keep(r, &start, error));
-    TRY(keep(r, &best, error));
-    TRY(move_units(r, 0, 1, &start, &best, error));
-    if (best.score.reason == STW_INVALID_MEMORY && stw_search_evaluations_left(r->search) >= LEAST_FOR_PACKING &&
-        !stw_search_is_over(r->search)) {
-        TRY(pack(r, tasks, &start, error));
-        if (r->score.reason == STW_VALID) return STW_OK;
-    }
-    TRY(move_units(r, 1, 3, &start, &best, error));
-    stw_plan_remove_orders(r->plan);
-    set_plan(r, best.device, best.priority);
-    r->score = best.score;
-    return STW_OK;
+    TRY(keep_start(r, &start, error));
+    TRY(stw_plan_create(r->plan->graph, r->plan->machine, &r->nearest, error));
+    TRY(stw_plan_assign(r->nearest, r->plan, error));
+    r->nearest_score = r->score;
+    TRY(move_units(r, 0, 1, &start, error));
+    TRY(pack(r, tasks, &start, error));
+    TRY(move_units(r, 1, 3, &start, error));
+    r->score = r->nearest_score;
+    return stw_plan_assign(r->plan, r->nearest, error);
 }
 
 /* ---- the whole ---- */
@@ -346,5 +350,6 @@ stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *scor
         search->outcome.repaired = true;
     }
     stw_plan_destroy(r.plan);
+    stw_plan_destroy(r.nearest);
     return status;
 }

@@ -250,14 +250,12 @@ TEST(explain_path, two_thousand_random_plans_add_up) {
         small *s = open_problem(&rng, number);
         for (int plan = 0; plan < 4; plan++) { /* free, fused, ordered, both with little memory */
             test_context("problem %d, plan %d", number, plan);
-            remove_orders(s->plan);
-            for (int32_t i = 0; i < s->graph->N; i++) s->plan->group[i] = s->graph->kind[i] == STW_NODE_OP ? i : -1;
+            unfuse_and_free(s->plan);
             random_placement(&rng, s->simulator, s->plan);
             random_priorities(&rng, s->plan);
             if (plan % 2 == 1) random_groups(&rng, s->simulator, s->plan, 30);
             if (plan >= 2) random_orders(&rng, s->simulator, s->plan);
-            for (int32_t d = 0; d < s->machine->device_count; d++)
-                s->machine->device[d].memory_bytes = plan == 3 ? 20 : INT64_C(1) << 40;
+            small_set_memory(s, plan == 3 ? 20 : INT64_C(1) << 40);
             small_run(s);
             CHECK(s->result.reason == STW_VALID || s->result.reason == STW_INVALID_MEMORY);
             n.lacking += s->result.reason == STW_INVALID_MEMORY;

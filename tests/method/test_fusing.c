@@ -169,8 +169,7 @@ TEST(fusing_memory, tight_problems) {
         stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
         small *s = open_problem(&rng, number, 40);
         const int64_t peak = s->result.worst_peak_bytes;
-        for (int32_t d = 0; d < s->machine->device_count; d++)
-            s->machine->device[d].memory_bytes = 1 + peak * (7 + number % 3) / 10;
+        small_set_memory(s, 1 + peak * (7 + number % 3) / 10);
         test_context("problem %d", number);
         stw_result *without = optimize(s, options_of("tasks", "placement,schedule", "evaluations", "200", NULL), NULL);
         stw_result *with = optimize(s, options_of("evaluations", "200", NULL), NULL);

@@ -1,6 +1,7 @@
 /* method: packing finds plans where they are rare, and claims none where there are none. */
 #include "search/pack.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "method/whole_search.h"
@@ -123,10 +124,6 @@ static small *open_few(stw_rng *rng, int number, int32_t most) {
                                            .contention = number % 3 == 0 ? "none" : "queue"});
 }
 
-static void set_memory(small *s, int64_t bytes) {
-    for (int32_t d = 0; d < s->machine->device_count; d++) s->machine->device[d].memory_bytes = bytes;
-}
-
 /* Thousands of problems: what the bounds call impossible, no plan is. Those whatever the groups are never above those of ops. */
 TEST(pack, what_is_called_impossible_is) {
     const stw_rng seeds = stw_rng_create(93);
@@ -160,7 +157,7 @@ TEST(pack, rare_plans_are_found) {
         const int64_t alone = s->result.worst_peak_bytes, least = s->graph->N <= EVERY_PLAN_MOST ? least_memory(s) : 0;
         test_context("problem %d", number);
         for (int less = 0; less < 2 && least > 1 && least < alone; less++) {
-            set_memory(s, least - less);
+            small_set_memory(s, least - less);
             stw_result *result = optimize(s->simulator, options_of("evaluations", "400", NULL), NULL);
             CHECK_EQ_INT(result->best >= 0, less == 0);
             stw_result_destroy(result);
@@ -173,12 +170,41 @@ TEST(pack, rare_plans_are_found) {
     test_context("%s", "");
 }
 
+/* However rare plans are, no more are tried than were asked for, beside the groups that every plan is tried with. */
+TEST(pack, keeps_to_the_evaluations_of_the_search) {
+    enum { GROUPS = 3 };
+    static const char *const asked[] = {"1", "5", "50"};
+    const stw_rng seeds = stw_rng_create(95);
+    int ran = 0;
+    for (int number = 0; number < 60; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = random_open(&rng, (random_shape){.nodes = 60, .device_count = 2 + number % 3});
+        small_set_memory(s, s->result.worst_peak_bytes / (2 + number % 3) + 1);
+        const char *evaluations = asked[number % 3];
+        test_context("problem %d, %s evaluations", number, evaluations);
+        stw_result *result = number % 2 == 0
+                                 ? optimize(s->simulator, options_of(ALL_TASKS, "evaluations", evaluations, NULL), NULL)
+                                 : optimize(s->simulator, options_of("evaluations", evaluations, "budget", "100s", NULL), NULL);
+        for (int32_t k = 0; k < result->count; k++) {
+            const stw_candidate *candidate = &result->entry[k]->candidate;
+            if (strcmp(candidate->method, "pack") != 0) continue;
+            CHECK(candidate->evaluations <= atoi(evaluations) + GROUPS);
+            ran++;
+        }
+        CHECK(count_evaluations(result) <= atoi(evaluations) + 2 * 8 + result->count * (1 + GROUPS)); /* one plan of each */
+        stw_result_destroy(result);
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(ran > 20);
+}
+
 /* The parameters of this graph alone take most of the memory: what other methods build does not fit, and repairs unit by unit
  * end before it does. */
 TEST(pack, rare_plans_of_a_real_graph_are_found) {
     problem p = open_graph("gnmt-4", "h200x4");
-    for (int32_t d = 0; d < p.machine->device_count; d++) p.machine->device[d].memory_bytes = 880 * 1000 * 1000;
-    stw_result *result = optimize(p.simulator, options_of(ALL_TASKS, "evaluations", "50", "policy", "none", NULL), NULL);
+    CHECK_EQ_INT(stw_machine_set_memory(p.machine, 880 * 1000 * 1000, NULL), STW_OK);
+    stw_result *result = optimize(p.simulator, options_of(ALL_TASKS, "evaluations", "700", "policy", "none", NULL), NULL);
     if (CHECK(result != NULL)) check_result(p.simulator, result);
     stw_result_destroy(result);
     close_graph(p);

@@ -311,6 +311,56 @@ TEST(repair, random_problems) {
     CHECK(valid * 4 >= lacking * 3);
 }
 
+/* What packing alone comes to, from the plan of `s`. */
+static stw_score pack_alone(small *s, stw_plan *plan) {
+    const stw_simulator *simulator = s->simulator;
+    stw_arena scratch, arena = simulator->arena;
+    stw_repair_units units;
+    stw_score score;
+    CHECK_EQ_INT(stw_arena_create(&scratch, NULL), STW_OK);
+    CHECK_EQ_INT(stw_plan_assign(plan, s->plan, NULL), STW_OK);
+    stw_search search = {.simulator = simulator,
+                         .tasks = STW_TASK_PLACEMENT,
+                         .rule = -1,
+                         .seed = 1,
+                         .workspace = &s->workspace,
+                         .scratch = &scratch};
+    CHECK_EQ_INT(stw_search_evaluate(&search, plan, 0, &score, NULL), STW_OK);
+    const stw_tasks *tasks = &simulator->unfused;
+    CHECK_EQ_INT(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &arena, &units, NULL), STW_OK);
+    CHECK_EQ_INT(stw_repair_pack(&search, tasks, &units, STW_PACK_REPAIR, plan, &score, 0, scratch, NULL), STW_OK);
+    stw_arena_destroy(&scratch);
+    return score;
+}
+
+/* Where nothing comes to a valid plan, the nearest of all counts, whichever way it was found. */
+TEST(repair, is_as_near_as_packing) {
+    const stw_rng seeds = stw_rng_create(82);
+    int lacking = 0;
+    for (int number = 0; number < 40; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        test_context("problem %d", number);
+        small *s = random_open(&rng, (random_shape){.nodes = 20 + number / 2, .device_count = 2 + number % 3});
+        random_placement(&rng, s->simulator, s->plan);
+        random_priorities(&rng, s->plan);
+        small_run(s);
+        for (int32_t d = 0; d < s->machine->device_count; d++) s->machine->device[d].memory_bytes = s->result.peak_bytes[d] / 2;
+        small_run(s);
+        if (s->result.reason == STW_INVALID_MEMORY) {
+            stw_plan *plan;
+            CHECK_EQ_INT(stw_plan_create(s->graph, s->machine, &plan, NULL), STW_OK);
+            const stw_score packed = pack_alone(s, plan);
+            stw_plan_destroy(plan);
+            const bench b = repair(s, STW_TASK_PLACEMENT, -1, 0);
+            CHECK(!stw_score_is_better(&packed, &b.score) || b.score.reason == STW_VALID);
+            lacking += b.score.reason == STW_INVALID_MEMORY;
+        }
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(lacking > 20);
+}
+
 TEST(repair, same_plan_twice) {
     for (int number = 0; number < 10; number++) {
         int32_t device[2][400];

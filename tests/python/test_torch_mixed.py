@@ -20,8 +20,8 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import Clocked, Event, clocked_streams
-    from stowage.torch import _devices, _lanes, _place, _program
-    from stowage.torch._program import Calls
+    from stowage.torch.running import _devices, _lanes, _place, _program
+    from stowage.torch.running._program import Calls
     from torch_modules import MODULES, loss_of
     from torch_steps import TOLERANCE, check_steps, plan_for, reads_a_weight_elsewhere
 

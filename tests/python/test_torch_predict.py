@@ -20,8 +20,10 @@ if not torch_lacks():
 
     import stowage.torch
     from clocked import clocked_streams
-    from stowage.torch import _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _predict, _streams
-    from stowage.torch._traffic import Cache
+    from stowage.torch.calibrating import _cuda_bench, _cuda_cache, _cuda_times, _host_bench
+    from stowage.torch.predicting import _predict
+    from stowage.torch.running import _streams
+    from stowage.torch.predicting._traffic import Cache
     from torch_modules import MODULES, loss_of
 
 TWO = ["cpu:0", "cpu:0"]  # two devices on one core, which every machine has
@@ -47,8 +49,8 @@ class Predictions(unittest.TestCase):
     def calibrated(self, company=1.5, kinds=("part", "part"), names=("a", "b"), slower=3.0):
         """Two devices; those of another kind than the first are so many times slower."""
         module, args = MODULES["lstm"]()
-        step = stowage.torch._trace.Step(module, args, {}, True, None)
-        nodes = stowage.torch._trace.Nodes(step)
+        step = stowage.torch.tracing._trace.Step(module, args, {}, True, None)
+        nodes = stowage.torch.tracing._trace.Nodes(step)
         device = {"memory_bytes": 1 << 40, "launch_us": 1.0, "flops_per_s": {"f32": 1e12}, "bandwidth_bytes_per_s": 1e12, "efficiency": {}}
         link = {"bandwidth_bytes_per_s": 1e15, "latency_us": 0.5, "send_us": 0.2, "receive_us": 0.8}
         machine = {"format": "machine", "version": 1, "name": "two", "devices": [{"name": n, "kind": k, **device} for n, k in zip(names, kinds)],

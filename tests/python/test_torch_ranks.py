@@ -42,7 +42,7 @@ if not LACKS:
 
     import stowage
     import stowage.torch
-    from stowage.torch import _shared
+    from stowage.torch.running import _shared
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}  # sums of float32 in another order, over three steps
 RATE = 0.1
@@ -486,7 +486,7 @@ class Names(unittest.TestCase):
     """What needs no processes."""
 
     def test_devices(self):
-        from stowage.torch import _devices
+        from stowage.torch.running import _devices
 
         spec = _devices.parse("cuda:2/sm:16@3")
         self.assertEqual((spec.gpu, spec.sms, spec.rank), (2, 16, 3))
@@ -499,7 +499,8 @@ class Names(unittest.TestCase):
 
     def messages(self, updates):
         """Of a module over two ranks. Its weight is read, transposed, where it is not."""
-        from stowage.torch import _messages, _program, _trace
+        from stowage.torch.running import _messages, _program
+        from stowage.torch.tracing import _trace
 
         step = _trace.Step(nn.Linear(4, 3), (torch.randn(5, 4),), {}, True, None)
         nodes = _trace.Nodes(step)
@@ -517,7 +518,7 @@ class Names(unittest.TestCase):
                 self.assertEqual(message.packed(value).data_ptr() != value.data_ptr(), updates)
 
     def test_values_keep_their_layout(self):
-        from stowage.torch import _messages
+        from stowage.torch.running import _messages
 
         image = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
         layouts = [torch.empty(3, 4).t(), image, torch.empty(3, 1, 2), torch.empty(()), torch.empty(0, 3)]
@@ -536,7 +537,8 @@ class Names(unittest.TestCase):
 
     def test_writes_in_place_stay_in_one_rank(self):
         """Of two writes to one buffer the second may be elsewhere only where the memory is the same."""
-        from stowage.torch import _devices, _place, _program, _trace
+        from stowage.torch.running import _devices, _place, _program
+        from stowage.torch.tracing import _trace
 
         nodes = _trace.Nodes(_trace.Step(Averaged(), (torch.randn(4),), {}, False, None))
         graph = stowage.Graph.parse(nodes.opgraph("averaged"), "a trace")

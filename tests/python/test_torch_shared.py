@@ -21,7 +21,8 @@ if not LACKS:
 
     import stowage
     import stowage.torch
-    from stowage.torch import _messages, _process_bench, _shared
+    from stowage.torch.calibrating import _process_bench
+    from stowage.torch.running import _messages, _shared
 
     LACKS = _shared.lacks()
 

@@ -21,8 +21,8 @@ if not torch_lacks():
     import torch
 
     import stowage.torch
-    from stowage.torch import _belief, _outline, _tune
-    from stowage.torch._predict import copy_onto
+    from stowage.torch.tuning import _belief, _outline, _tune
+    from stowage.torch.predicting._predict import copy_onto
     from torch_modules import MODULES, loss_of
     from tuning_world import World
 
@@ -34,7 +34,7 @@ METHODS = ("single", "heft", "metis", "etf", "topo", "random", "spread", "expert
 
 def world(devices=2, module="lstm", **errors):
     made, args = MODULES[module]()
-    nodes = stowage.torch._trace.Nodes(stowage.torch._trace.Step(made, args, {}, True, None))
+    nodes = stowage.torch.tracing._trace.Nodes(stowage.torch.tracing._trace.Step(made, args, {}, True, None))
     return World(nodes.opgraph("step"), list(nodes.fx), devices, **{"speed": 1e-3, **errors})  # so that small ops are not all launch
 
 

@@ -21,8 +21,7 @@ static small *open_problem(stw_rng *rng, int number) {
 }
 
 static void random_plan(stw_rng *rng, small *s, int plan) {
-    for (int32_t i = 0; i < s->graph->N; i++) s->plan->group[i] = s->graph->kind[i] == STW_NODE_OP ? i : -1;
-    remove_orders(s->plan);
+    unfuse_and_free(s->plan);
     random_placement(rng, s->simulator, s->plan);
     random_priorities(rng, s->plan);
     if (plan % 2 == 1) random_groups(rng, s->simulator, s->plan, 20);

@@ -211,8 +211,7 @@ TEST(memory_bound, no_plan_beats_it) {
                                                     .contention = number % 6 == 5 ? "none" : "queue"});
         int64_t least = INT64_MAX;
         for (int plan = 0; plan < 40; plan++) {
-            for (int32_t i = 0; i < s->graph->N; i++) s->plan->group[i] = s->graph->kind[i] == STW_NODE_OP ? i : -1;
-            remove_orders(s->plan);
+            unfuse_and_free(s->plan);
             random_placement(&rng, s->simulator, s->plan);
             random_priorities(&rng, s->plan);
             if (plan % 4 == 1) random_groups(&rng, s->simulator, s->plan, 20);

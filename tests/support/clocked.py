@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from stowage.torch import _devices, _lanes, _place, _streams, _workers, _writer
+from stowage.torch.running import _devices, _lanes, _place, _streams, _workers, _writer
 
 _MOST = 32  # streams and threads of one test
 

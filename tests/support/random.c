@@ -365,6 +365,11 @@ void remove_orders(stw_plan *plan) {
     }
 }
 
+void unfuse_and_free(stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) plan->group[i] = plan->graph->kind[i] == STW_NODE_OP ? i : -1;
+    remove_orders(plan);
+}
+
 /* ---- hashes ---- */
 
 static uint64_t add(uint64_t hash, const void *data, size_t size) {

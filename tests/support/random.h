@@ -31,6 +31,8 @@ int32_t random_groups(stw_rng *rng, const stw_simulator *simulator, stw_plan *pl
 /* A strict order on every device, out of a random order of all tasks in which they could run. */
 void random_orders(stw_rng *rng, const stw_simulator *simulator, stw_plan *plan);
 void remove_orders(stw_plan *plan);
+/* Every op alone, and no orders. */
+void unfuse_and_free(stw_plan *plan);
 
 /* A hash of all that a run leaves behind. */
 uint64_t hash_run(const stw_workspace *workspace, const stw_evaluation *result);

@@ -219,6 +219,10 @@ void small_run(small *s) {
     write_timeline(s);
 }
 
+void small_set_memory(small *s, int64_t bytes) {
+    for (int32_t d = 0; d < s->machine->device_count; d++) s->machine->device[d].memory_bytes = bytes;
+}
+
 int32_t small_node(const small *s, const char *name) {
     for (int32_t i = 0; i < s->graph->N; i++) {
         if (stw_str_is(s->graph->node_name[i], name)) return i;

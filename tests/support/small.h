@@ -54,6 +54,9 @@ void small_close(small *s);
  * something on it, "d0: a[0,2) b[2,5)" and "d0>d1: a[2,6)", by start, then id, times in microseconds. */
 void small_run(small *s);
 
+/* Every device has so much memory from now on. */
+void small_set_memory(small *s, int64_t bytes);
+
 /* Index of the node of this name; ends the program if there is none. */
 int32_t small_node(const small *s, const char *name);
 /* When the task that writes this op begins and ends, in microseconds; -1 if no task writes it. */

@@ -9,7 +9,7 @@ import math
 import random
 
 from stowage.torch import Calibration
-from stowage.torch._predict import in_order, timeline
+from stowage.torch.predicting._predict import in_order, timeline
 
 _CACHE = 3e7  # bytes
 _KIND = "part"  # of all devices

@@ -60,14 +60,15 @@ static stw_status pack(stw_search *search, trial *t, stw_error *error) {
 static stw_status try_all(stw_search *search, trial *t, int32_t count, stw_plan *plan, stw_error *error) {
     stw_score best = {0};
     bool any = false;
-    for (int32_t k = 0; k < count; k++) {
-        if (t[k].fused) TRY(fuse_stages(search, t[k].plan, error));
-        TRY(run_alone(search, &t[k], error));
+    int32_t tried = 0;
+    for (; tried < count && (tried == 0 || stw_search_evaluations_left(search) > 0); tried++) {
+        if (t[tried].fused) TRY(fuse_stages(search, t[tried].plan, error));
+        TRY(run_alone(search, &t[tried], error));
     }
-    const bool swapped = count == 2 && t[1].score.lacks < t[0].score.lacks;
-    for (int32_t k = 0; k < count && !(any && best.reason == STW_VALID); k++) {
+    const bool swapped = tried == 2 && t[1].score.lacks < t[0].score.lacks;
+    for (int32_t k = 0; k < tried && !(any && best.reason == STW_VALID); k++) {
         trial *now = &t[swapped ? 1 - k : k];
-        if (now->score.reason == STW_INVALID_MEMORY) TRY(pack(search, now, error));
+        if (now->score.reason == STW_INVALID_MEMORY && stw_search_evaluations_left(search) > 0) TRY(pack(search, now, error));
         if (any && !stw_score_is_better(&now->score, &best)) continue;
         any = true;
         best = now->score;

@@ -11,10 +11,10 @@ try:
 except ImportError as _error:
     raise ImportError(f"stowage.torch needs PyTorch 2.1 or newer (pip install torch): {_error}") from None
 
-from ._calibrate import calibrate
-from ._place import Placed, place
-from ._predict import Calibration
-from ._trace import costs_of, trace
-from ._tune import Tuned, tune
+from .calibrating._calibrate import calibrate
+from .predicting._predict import Calibration
+from .running._place import Placed, place
+from .tracing._trace import costs_of, trace
+from .tuning._tune import Tuned, tune
 
 __all__ = ["Calibration", "Placed", "Tuned", "calibrate", "costs_of", "place", "trace", "tune"]

@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_map
 
 from .._library import Error
 from .._text import plain, show_bytes, show_flops, show_seconds, text_table
-from ._calibrate import calibrate
-from ._devices import parse_measured
+from .calibrating._calibrate import calibrate
+from .running._devices import parse_measured
 
 _INTERRUPTED = 130
 _NOT_MOVED = 1e15  # bytes per second of links over which nothing is moved

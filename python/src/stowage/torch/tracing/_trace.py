@@ -13,9 +13,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import flop_counter
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from .._files import whole_file
-from .._graph import Graph
-from .._library import Error
+from ..._files import whole_file
+from ..._graph import Graph
+from ..._library import Error
 from ._times import Clock, device_kind
 
 _DTYPE = {

@@ -10,17 +10,17 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
-from .._library import Error
-from .._plan import Plan
-from .._search import optimize
-from .._simulate import Simulator
+from ..._library import Error
+from ..._plan import Plan
+from ..._search import optimize
+from ..._simulate import Simulator
+from ..calibrating._calibrate import calibrate
+from ..predicting._predict import Calibration, copy_onto, nearer_to_trace
+from ..running._devices import parse_all
+from ..running._place import Placed, one_turn, place
+from ..running._streams import restored
 from ._belief import Belief, Process, expected_gain
-from ._calibrate import calibrate
-from ._devices import parse_all
 from ._outline import Factors, Outline
-from ._place import Placed, place
-from ._predict import Calibration, copy_onto
-from ._streams import restored
 
 _STEPS_EACH = 11  # of a plan that is tried
 _TURNS = 3  # with the first
@@ -142,10 +142,11 @@ class _Stopwatch:
     def _over_first(self, step: Placed) -> float:
         """How many times as long it takes as the first."""
         assert self._first is not None
-        own, first = [], []
+        own: list[float] = []
+        first: list[float] = []
         for _ in range(_TURNS):
-            for times, placed in ((own, step), (first, self._first)):
-                times += placed.runner.times(_STEPS_EACH // 2)[1:]  # which finds what the other has left in the caches
+            for times, found in zip((own, first), one_turn([step, self._first], _STEPS_EACH // 2)):
+                times += found
         return statistics.median(own) / statistics.median(first)
 
 
@@ -231,7 +232,8 @@ class _Tuning:
         name = _BUILDERS[turn % len(_BUILDERS)]
         self._add(f"{name} by {'belief' if kind == 0 else 'a draw'}", simulator.run(name))
         for outline in dict.fromkeys([leaders[0], self._draw.choice(known)]):
-            self._add(f"{outline.name.removesuffix(_NEARER)}{_NEARER}", self._nearer_to_trace(outline, simulator))
+            plan = nearer_to_trace(simulator, outline.home, outline.order, self.factors.ops, self._draw.random())
+            self._add(f"{outline.name.removesuffix(_NEARER)}{_NEARER}", plan)
 
     def _add(self, name: str, plan: Optional[Plan]) -> None:
         if plan is None or not plan.evaluate().valid:
@@ -240,17 +242,6 @@ class _Tuning:
         known = [*self._pool, *self._refused, *(o for o, _ in self._tried)]
         if not any(outline.equals(o) for o in known):
             self._pool.append(outline)
-
-    def _nearer_to_trace(self, outline: Outline, simulator: Simulator) -> Plan:
-        """The same placement in an order between its own and that of the trace, in which ops were timed and caches were as they were then."""
-        part = self._draw.random()
-        place = {k: i for i, k in enumerate(self.factors.ops)}
-        priority = [0.0] * len(outline.home)
-        for rank, k in enumerate(outline.order):
-            priority[k] = -(part * place[k] + (1 - part) * rank)
-        plan = Plan(simulator.graph, simulator.machine, device=outline.home, priority=priority)
-        plan._simulator = simulator
-        return plan
 
     def _joined(self, known: list[Outline], simulator: Simulator) -> Plan:
         """One plan up to somewhere in the trace and another from there on, with the devices of the other renamed to fit."""

@@ -14,14 +14,14 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 
-from .._graph import Graph
-from .._library import Error
-from .._plan import Plan
+from ..._graph import Graph
+from ..._library import Error
+from ..._plan import Plan
+from ..tracing._trace import Nodes
 from ._devices import Spec
 from ._lanes import Lanes
 from ._program import Calls, Program, own_sources
 from ._ranks import Ranks
-from ._trace import Nodes
 from ._writer import Call, Writer
 
 

@@ -15,11 +15,11 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-from .._library import Error
-from .._plan import Plan
-from .._simulate import Simulator
-from ._predict import Calibration, in_order, shares_in_company, sorts_of, timeline
-from ._traffic import Cache
+from ..._library import Error
+from ..._plan import Plan
+from ..._simulate import Simulator
+from ..predicting._predict import Calibration, in_order, shares_in_company, sorts_of, timeline
+from ..predicting._traffic import Cache
 
 _SHARE = 0.03  # of the work: what is below it has no factor of its own
 _CLASSES = 8  # with a factor, the rest included

@@ -15,9 +15,9 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import torch
 from torch.utils._pytree import tree_flatten
 
-from .._library import Error
-from .._plan import Plan
-from ._trace import Nodes, Step, attribute, is_view
+from ..._library import Error
+from ..._plan import Plan
+from ..tracing._trace import Nodes, Step, attribute, is_view
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 
-from .._library import Error
+from ..._library import Error
 
 _LINE = 64  # bytes of a cache line
 _HEADER = 4096

@@ -8,13 +8,13 @@ from typing import Any, Callable, Sequence
 
 import torch
 
+from ..predicting._predict import Link, Links
+from ..running._devices import Spec
+from ..running._lanes import Lane, Lanes
+from ..running._workers import on_device
+from ..tracing._trace import Nodes
 from ._cuda_bench import SIZES, bandwidth_table
-from ._devices import Spec
 from ._host_bench import dependency, timed_step
-from ._lanes import Lane, Lanes
-from ._predict import Link, Links
-from ._trace import Nodes
-from ._workers import on_device
 
 _WARM, _REPEATS = 4, 15
 

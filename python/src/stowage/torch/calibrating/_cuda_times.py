@@ -15,12 +15,12 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from .._library import Error
+from ..._library import Error
+from ..running._devices import Spec, streams_of
+from ..running._program import Calls, Task, own_sources
+from ..tracing._times import made_up, signature
+from ..tracing._trace import Nodes
 from ._cuda_bench import captured, replay_us
-from ._devices import Spec, streams_of
-from ._program import Calls, Task, own_sources
-from ._times import made_up, signature
-from ._trace import Nodes
 
 _STEPS = 5  # that are recorded
 _APART = 0.01  # of a step: what devices begin apart at the least, and up to nine times as much

@@ -6,10 +6,10 @@ from typing import Any, Sequence
 import torch
 from torch.utils._pytree import tree_flatten
 
-from .._library import Error
+from ..._library import Error
+from ..tracing._trace import attribute
 from ._devices import Spec
 from ._program import Program
-from ._trace import attribute
 
 
 class State:

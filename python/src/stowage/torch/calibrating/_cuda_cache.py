@@ -8,10 +8,10 @@ from typing import Any, Optional, Sequence
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from ..predicting._traffic import Cache
+from ..running._devices import Spec, streams_of
 from ._cuda_bench import captured
 from ._cuda_times import events_of
-from ._devices import Spec, streams_of
-from ._traffic import Cache
 
 _READ = 4 << 20  # bytes: what is read again
 _ROWS, _REPLAYS = 8, 3

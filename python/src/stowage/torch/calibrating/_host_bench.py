@@ -12,12 +12,12 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-from ._devices import Spec
-from ._lanes import Lanes
-from ._predict import Links, Times
-from ._shared import memory_bytes
-from ._trace import Nodes
-from ._workers import Workers, on_device, whole_step
+from ..predicting._predict import Links, Times
+from ..running._devices import Spec
+from ..running._lanes import Lanes
+from ..running._shared import memory_bytes
+from ..running._workers import Workers, on_device, whole_step
+from ..tracing._trace import Nodes
 
 _WARM, _LEAST, _MOST = 4, 16, 80  # steps
 _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them

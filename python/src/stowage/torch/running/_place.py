@@ -3,22 +3,22 @@ from __future__ import annotations
 
 import os
 import statistics
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .._graph import Graph
-from .._library import Error
-from .._plan import Path, Plan
-from .._search import Result
+from ..._graph import Graph
+from ..._library import Error
+from ..._plan import Path, Plan
+from ..._search import Result
+from ..tracing._trace import RATE, Nodes, Step
 from ._devices import Spec, are_mixed, check_here, parse_ranks
 from ._lanes import Lanes
 from ._program import Calls, Program, substitute
 from ._ranks import Ranks, are_needed, first_line
 from ._state import State
 from ._streams import Streams
-from ._trace import RATE, Nodes, Step
 from ._workers import Workers
 
 
@@ -235,3 +235,9 @@ def _check_writes(program: Program, specs: Sequence[Spec], copies: bool) -> None
             name = program.nodes.nodes[writer]["name"]
             raise Error(f"{name} writes in place what {program.nodes.nodes[reader]['name']} reads on another device, whose copy would be behind; "
                         "write the module without that, or keep both on one device")  # fmt: skip
+
+
+def one_turn(placed: Iterable[Placed], runs: int) -> list[list[float]]:
+    """Seconds of so many steps of each, one after the other. The first of each finds what the others have left in the caches, and is left
+    out. In turns what disturbs one disturbs all."""
+    return [step.runner.times(runs)[1:] for step in placed]

@@ -24,7 +24,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from .._library import Error
+from ..._library import Error
 from ._devices import Spec
 from ._messages import Message, messages_of
 from ._program import Program, Transfer

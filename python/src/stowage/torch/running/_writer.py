@@ -9,10 +9,10 @@ from typing import Any, Callable, Optional
 
 import torch
 
+from ..tracing._trace import attribute
 from ._lanes import Lanes
 from ._program import Program, Task, Transfer, substitute
 from ._ranks import Ranks
-from ._trace import attribute
 
 Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's function and arguments, fx nodes for values
 

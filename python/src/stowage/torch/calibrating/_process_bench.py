@@ -21,14 +21,14 @@ from typing import Any, BinaryIO, Callable, Sequence
 
 import torch
 
-from .._library import Error
+from ..._library import Error
+from ..predicting._predict import Link, Links, Times
+from ..running._devices import Spec
+from ..running._messages import Message
+from ..running._shared import Shared, lacks, memory_bytes
+from ..running._workers import written_step
+from ..tracing._trace import Nodes
 from . import _host_bench
-from ._devices import Spec
-from ._messages import Message
-from ._predict import Link, Links, Times
-from ._shared import Shared, lacks, memory_bytes
-from ._trace import Nodes
-from ._workers import written_step
 
 _SIZES = (4, 1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24)  # bytes of messages that are timed
 _LARGE = 1 << 20  # bytes, of a message whose charges are compared with those of the smallest
@@ -46,7 +46,7 @@ class _Process:
         self.spec = spec
         paths = [path for path in sys.path if path]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": str(len(spec.cores))}
-        command = [sys.executable, "-c", "from stowage.torch._process_bench import serve; serve()", json.dumps(spec.cores)]
+        command = [sys.executable, "-c", "from stowage.torch.calibrating._process_bench import serve; serve()", json.dumps(spec.cores)]
         self._errors = tempfile.TemporaryFile()
         self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment)
 

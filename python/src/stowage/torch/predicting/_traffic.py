@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Sequence
 
-from .._graph import Graph
+from ..._graph import Graph
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-from .._library import Error
+from ..._library import Error
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-from .._library import Error
+from ..._library import Error
 from ._program import Program, Transfer
 
 

@@ -9,12 +9,12 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
-from .._library import Error
-from .._machine import Machine
+from ..._library import Error
+from ..._machine import Machine
+from ..predicting._predict import Calibration, Links, Times
+from ..running._devices import Spec, are_mixed, are_processes, parse_measured
+from ..tracing._trace import Nodes, Step
 from . import _cross_bench, _cuda_bench, _cuda_cache, _cuda_times, _host_bench, _process_bench
-from ._devices import Spec, are_mixed, are_processes, parse_measured
-from ._predict import Calibration, Links, Times
-from ._trace import Nodes, Step
 
 Progress = Optional[Callable[[str], None]]
 

@@ -15,10 +15,10 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 
-from ._devices import Spec, streams_of
-from ._predict import Link, Links
-from ._streams import times_in_a_row
-from ._times import device_kind
+from ..predicting._predict import Link, Links
+from ..running._devices import Spec, streams_of
+from ..running._streams import times_in_a_row
+from ..tracing._times import device_kind
 
 _KERNELS = 100
 _LONG, _SHORT = 20000, 2000  # cycles: about 10 us and 1 us

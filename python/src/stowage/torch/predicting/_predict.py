@@ -15,13 +15,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Union
 
-from .._files import whole_file
-from .._graph import Graph
-from .._library import Error
-from .._plan import Path, Plan
-from .._search import optimize
-from .._simulate import Evaluation, Simulator
-from .._text import parse_seconds
+from ..._files import whole_file
+from ..._graph import Graph
+from ..._library import Error
+from ..._plan import Path, Plan
+from ..._search import optimize
+from ..._simulate import Evaluation, Simulator
+from ..._text import parse_seconds
 from ._traffic import Cache, Traffic
 
 Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
@@ -84,24 +84,15 @@ class Calibration:
             best = self._best([*([best] if best is not None else []), *map(self._settle, filter(None, plans))])
         if best is None:
             raise Error("no plan was found that fits the devices")
-        best = self._best([best, *(self._settle(self._nearer_to_trace(best, part)) for part in _NEARER)]) or best
+        simulator = Simulator(self._graph(best.times), best.machine)
+        nearer = (nearer_to_trace(simulator, best.plan.device, best.order, self.traffic.ops, part) for part in _NEARER)
+        best = self._best([best, *map(self._settle, nearer)]) or best
         return copy_onto(best.plan, self._simulator(self.company))
 
     @staticmethod
     def _best(settled: "Sequence[_Settled]") -> "Optional[_Settled]":
         runs = [s for s in settled if s.evaluation.step is not None and s.evaluation.valid]
         return min(runs, key=lambda s: s.evaluation.step, default=None)  # type: ignore[arg-type, return-value]
-
-    def _nearer_to_trace(self, settled: "_Settled", part: float) -> Plan:
-        """The same placement in an order between its own and that of the trace, in which ops were timed and caches were as they were then."""
-        place = {k: i for i, k in enumerate(self.traffic.ops)}
-        priority = [0.0] * len(settled.plan.device)
-        for rank, k in enumerate(settled.order):
-            priority[k] = -(part * place[k] + (1 - part) * rank)
-        simulator = Simulator(self._graph(settled.times), settled.machine)
-        plan = Plan(simulator.graph, simulator.machine, device=settled.plan.device, priority=priority)
-        plan._simulator = simulator
-        return plan
 
     # ---- what a plan makes of the times ----
 
@@ -239,6 +230,18 @@ class _Settled:
 # ---- plans and their timelines ----
 
 Task = tuple[int, int, float, float]  # node, device, start, end in microseconds
+
+
+def nearer_to_trace(simulator: Simulator, home: Sequence[int], order: Sequence[int], ops: Sequence[int], part: float) -> Plan:
+    """The same placement in an order between its own and that of the trace (``ops``), in which ops were timed and caches were as they were
+    then; ``part`` 1 is that of the trace."""
+    place = {k: i for i, k in enumerate(ops)}
+    priority = [0.0] * len(home)
+    for rank, k in enumerate(order):
+        priority[k] = -(part * place[k] + (1 - part) * rank)
+    plan = Plan(simulator.graph, simulator.machine, device=home, priority=priority)
+    plan._simulator = simulator
+    return plan
 
 
 def copy_onto(plan: Plan, simulator: Simulator) -> Plan:

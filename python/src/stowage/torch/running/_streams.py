@@ -8,10 +8,10 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .._library import Error
+from ..._library import Error
 from ._devices import Spec, streams_of
-from ._program import Program, Task, Transfer, substitute
 from ._messages import Message
+from ._program import Program, Task, Transfer, substitute
 from ._ranks import Ranks
 
 Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's function and arguments, fx nodes for values

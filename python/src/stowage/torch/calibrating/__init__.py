@@ -1,0 +1,1 @@
+"""Machines and times of ops, measured on the devices."""

@@ -1,0 +1,1 @@
+"""What a plan is expected to take on calibrated devices."""

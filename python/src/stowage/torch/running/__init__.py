@@ -1,0 +1,1 @@
+"""Plans that run: on streams, threads, or in several processes."""

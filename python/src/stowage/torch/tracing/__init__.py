@@ -1,0 +1,1 @@
+"""Steps of modules as graphs, and the times of their ops one by one."""

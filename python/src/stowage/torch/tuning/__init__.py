@@ -1,0 +1,1 @@
+"""Plans found by running them."""

@@ -1,0 +1,257 @@
+#include "driver/agenda.h"
+
+#include <math.h>
+
+#include "method/starts.h"
+#include "search/fusing.h"
+
+/* ---- the constructive methods: what they may use, and which run ---- */
+
+/* Time is ample or short, memory is ample or scarce. */
+enum { AMPLE, SHORT_OF_TIME, SHORT_OF_MEMORY, SHORT_OF_BOTH };
+
+typedef struct {
+    double until;                   /* the share of the budget after which none begins */
+    double each;                    /* of what is left of that, for one of them */
+    double last;                    /* until this share of the budget one may come to its first plan; 0: no longer than its own */
+    const stw_method *const *order; /* they run in this order; NULL: all of the table of methods, cheapest first */
+    const stw_method *const *worth; /* once there is a plan, no others run; NULL: all do */
+} turns;
+
+/* The time does not do for all, let alone for searches after them: those whose plans are best in most cases go first. */
+static const stw_method *const best_first[] = {&stw_method_expert, &stw_method_heft, &stw_method_etf, &stw_method_metis, NULL};
+/* Repairs take most of the time: they are for methods whose plans are good and send little. */
+static const stw_method *const worth_repairing[] = {&stw_method_expert, &stw_method_metis, &stw_method_heft, NULL};
+
+/* clang-format off */
+static const turns turns_in[] = {
+    /*                   until                    each  last               order       worth */
+    [AMPLE]           = {STW_AGENDA_CONSTRUCTIVE, 0.35, STW_AGENDA_POLICY, NULL,       NULL},
+    [SHORT_OF_TIME]   = {0.8,                     0.35, 0.8,               best_first, NULL},
+    [SHORT_OF_MEMORY] = {STW_AGENDA_POLICY,       0.5,  0.0,               NULL,       worth_repairing},
+    [SHORT_OF_BOTH]   = {0.8,                     0.5,  0.0,               best_first, worth_repairing},
+};
+/* clang-format on */
+
+/* ---- until a plan fits: which methods are tried ---- */
+
+/* `pack` first, then good ones; what takes long for the budget goes last. */
+static const stw_method *const fitting[2][2][STW_AGENDA_FITTING] = {
+    /* [etf is slow][pack is slow] */
+    {{&stw_method_pack, &stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread, &stw_method_topo},
+     {&stw_method_etf, &stw_method_heft, &stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_pack}},
+    {{&stw_method_pack, &stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft, &stw_method_etf},
+     {&stw_method_expert, &stw_method_spread, &stw_method_topo, &stw_method_heft, &stw_method_etf, &stw_method_pack}},
+};
+
+enum { ENOUGH = 32, ENOUGH_TO_PACK = 600 }; /* evaluations that one of them may make, of those that were asked for */
+
+/* ---- methods for some sizes only ---- */
+
+enum {
+    EXACT_OPS = 40,   /* what is larger is seldom proved */
+    BREED_OPS = 200,  /* or bred well, in the time that people wait */
+    BREED_LEAST = 500 /* evaluations: with fewer, sequences are drawn and hardly improved */
+};
+static const double BREED_SHARE = 0.9;     /* of the search for improvements, on graphs that are as small as for `exact`; */
+static const double BREED_HALF = 0.5;      /* where sequences are less sure to help */
+static const double STRETCHES_SHARE = 0.5; /* of what the constructive methods have */
+
+/* ---- what takes long ---- */
+
+static const double QUICK_S = 0.05; /* nobody minds waiting for it */
+/* What takes longer than these shares of a budget of time waits until there is a plan: */
+static const double SLOW_FIRST_SHARE = 0.3; /* the better of the first methods */
+static const double SLOW_PACK_SHARE = 0.1;  /* `pack`, for methods that are quicker */
+static const double CROWDED_FIRST_S = 0.5;  /* and where time is short, what takes longer than this: better ones follow */
+
+/* ---- the budget ---- */
+
+static stw_moment now_of(const stw_runner *r) { return (stw_moment){stw_runner_now_s(r), r->evaluations}; }
+
+bool stw_agenda_is_spent(const stw_runner *r, double share) {
+    const stw_budget whole = stw_runner_budget(r);
+    return stw_runner_is_cancelled(r) || stw_budget_is_spent(&whole, now_of(r), share);
+}
+
+double stw_agenda_left(const stw_runner *r) {
+    const stw_budget whole = stw_runner_budget(r);
+    return fmax(0.0, 1.0 - stw_budget_progress(&whole, now_of(r)));
+}
+
+bool stw_agenda_is_slow(const stw_runner *r, double seconds, double share) {
+    return r->settings.budget_s > 0.0 && seconds > share * r->settings.budget_s;
+}
+
+/* What placing is done with: groups, if there are any. */
+static double count_placed(const stw_runner *r) {
+    return r->fusing != NULL && r->fusing->fused != NULL ? r->fusing->fused->graph->op_count : r->simulator->graph->op_count;
+}
+
+/* Until a method has built its first plan. */
+static double seconds_to_build(const stw_runner *r, const stw_method *method) {
+    const double ops = count_placed(r), pairs = ops * r->simulator->machine->device_count;
+    return method->op_s * ops + method->pair_s * pairs;
+}
+
+bool stw_agenda_may_build(const stw_runner *r, const stw_method *method, double share) {
+    const double last_s = stw_runner_share(r, share).until_s;
+    return last_s <= 0.0 || stw_runner_now_s(r) + seconds_to_build(r, method) <= last_s;
+}
+
+double stw_agenda_seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 8.0 : 3.0; /* per op */
+    return us * 1e-6 * r->simulator->graph->op_count;
+}
+
+/* ---- what is ours to decide ---- */
+
+bool stw_agenda_may_place(const stw_runner *r) {
+    return (r->settings.tasks & STW_TASK_PLACEMENT) != 0 && r->simulator->machine->device_count > 1;
+}
+
+bool stw_agenda_may_order(const stw_runner *r) { return (r->settings.tasks & STW_TASK_SCHEDULE) != 0 && r->settings.rule < 0; }
+
+/* Devices and the order, by the step alone. */
+static bool is_free(const stw_runner *r) {
+    const unsigned both = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE;
+    return r->settings.objective == STW_OBJECTIVE_TIME && (r->settings.tasks & both) == both && r->settings.rule < 0;
+}
+
+/* ---- the situation ---- */
+
+/* The constructive methods could not make a hundred evaluations in their share. */
+static bool is_short_of_time(const stw_runner *r) {
+    const double evaluation_s = 5e-7 * r->simulator->graph->op_count; /* measured as what methods take (method.h) */
+    return stw_agenda_is_slow(r, 100.0 * evaluation_s, STW_AGENDA_CONSTRUCTIVE) && r->settings.objective == STW_OBJECTIVE_TIME;
+}
+
+/* Nothing fits on one device, so `pack` has run, and no plan of `expert` fits as it is. */
+bool stw_agenda_is_scarce(const stw_runner *r, const stw_result *result) {
+    bool packed = false;
+    for (int32_t k = 0; k < result->count; k++) {
+        const stw_entry *entry = result->entry[k];
+        packed |= entry->ran == stw_method_pack.name;
+        if (entry->ran == stw_method_expert.name && entry->score.reason == STW_VALID && !entry->outcome.repaired) return false;
+    }
+    return packed && stw_agenda_may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
+}
+
+/* What it is by time alone. */
+static const turns *turns_by_time(const stw_runner *r) { return &turns_in[is_short_of_time(r) ? SHORT_OF_TIME : AMPLE]; }
+
+static const turns *turns_now(const stw_runner *r, const stw_result *result) {
+    if (!stw_agenda_is_scarce(r, result)) return turns_by_time(r);
+    return &turns_in[is_short_of_time(r) ? SHORT_OF_BOTH : SHORT_OF_MEMORY];
+}
+
+/* ---- the first plan ---- */
+
+const stw_method *stw_agenda_first(const stw_runner *r) {
+    const stw_method *first = stw_method_for(r->settings.objective);
+    const double seconds = seconds_to_build(r, first);
+    const bool slow = seconds > QUICK_S &&
+                      (stw_agenda_is_slow(r, seconds, SLOW_FIRST_SHARE) || (is_short_of_time(r) && seconds > CROWDED_FIRST_S));
+    return stw_method_decides_placement(first) && slow ? &stw_method_expert : first;
+}
+
+const stw_method *stw_agenda_fitting_at(const stw_runner *r, int32_t k, bool timed) {
+    const double pack_s = stw_method_pack.op_s * r->simulator->graph->op_count; /* ops, not groups */
+    const bool first_is_slow = stw_agenda_first(r) != stw_method_for(r->settings.objective);
+    const bool pack_is_slow = timed && pack_s > QUICK_S && stw_agenda_is_slow(r, pack_s, SLOW_PACK_SHARE);
+    return fitting[first_is_slow][pack_is_slow][k];
+}
+
+/* ---- slices ---- */
+
+/* Each leaves most of the share to those that follow. Once there is a plan, what does not come to one in time is given up. */
+static stw_budget slice_of(const stw_runner *r, const turns *row, bool all) {
+    stw_budget budget = stw_runner_share(r, row->until);
+    if (row->last > 0.0) budget.last_s = stw_runner_share(r, row->last).until_s;
+    budget.gives_up = budget.until_s > 0.0;
+    if (all) return budget;
+    return stw_budget_share(&budget, (stw_moment){.s = stw_runner_now_s(r)}, row->each, STW_SHARE_UP);
+}
+
+stw_budget stw_agenda_slice_ahead(const stw_runner *r) { return slice_of(r, turns_by_time(r), false); }
+
+/* The last method may use up what is left, unless repairs would. */
+stw_budget stw_agenda_slice(const stw_runner *r, const stw_result *result, const stw_method *method) {
+    const bool last = (method->traits & STW_METHOD_STEERS) != 0 && !stw_agenda_is_scarce(r, result);
+    return slice_of(r, turns_now(r, result), last);
+}
+
+/* Where nothing fits yet, a method may always build its plans and make one of them fit, however little is left of the share of
+ * the constructive methods; until policies and searches begin, or without an eye on the clock. */
+stw_budget stw_agenda_fitting_slice(const stw_runner *r, const stw_method *method, bool timed) {
+    const bool packs = method == &stw_method_pack;
+    const int64_t enough = packs ? ENOUGH_TO_PACK : ENOUGH, left = stw_runner_share(r, 1.0).evaluations;
+    stw_budget budget = stw_agenda_slice_ahead(r);
+    if (budget.until_s > 0.0 || budget.evaluations < enough) budget.evaluations = enough;
+    if (left > 0 && budget.evaluations > left) budget.evaluations = left;
+    const double until_s = timed ? stw_runner_share(r, STW_AGENDA_POLICY).until_s : 0.0;
+    budget.last_s = packs ? until_s : 0.0; /* once it has a plan, it leaves time to others */
+    if (!packs || !timed) budget.until_s = until_s;
+    budget.gives_up = false;
+    return budget;
+}
+
+/* ---- the constructive methods ---- */
+
+const stw_method *stw_agenda_at(const stw_runner *r, int32_t k) {
+    const turns *row = turns_by_time(r);
+    return row->order == NULL || !stw_agenda_may_place(r) ? stw_method_at(k) : row->order[k];
+}
+
+bool stw_agenda_passes_over(const stw_runner *r, const stw_result *result, const stw_method *method) {
+    const stw_method *const *worth = turns_now(r, result)->worth;
+    if (worth == NULL || result->best < 0) return false;
+    while (*worth != NULL && *worth != method) worth++;
+    return *worth == NULL;
+}
+
+double stw_agenda_until(const stw_runner *r, const stw_result *result) { return turns_now(r, result)->until; }
+
+int32_t stw_agenda_rule(const stw_runner *r, const stw_result *result) {
+    const bool ordered = stw_agenda_is_scarce(r, result) && (r->settings.tasks & STW_TASK_SCHEDULE);
+    return ordered ? r->settings.rule : stw_runner_rule(r);
+}
+
+/* ---- methods for some sizes only ---- */
+
+bool stw_agenda_has_exact(const stw_runner *r) {
+    if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return false;
+    return r->fusing == NULL || r->settings.fusion < 0; /* else it would not go by that rule */
+}
+
+/* Of graphs this large the budget allows few plans, unless the same comes again and again in them. */
+bool stw_agenda_has_stretches(const stw_runner *r) {
+    if (count_placed(r) < STW_STRETCHES_OPS || !stw_agenda_may_place(r)) return false;
+    return r->settings.objective == STW_OBJECTIVE_TIME && !stw_agenda_is_spent(r, turns_by_time(r)->until);
+}
+
+stw_budget stw_agenda_stretches_slice(const stw_runner *r) {
+    const stw_budget slice = slice_of(r, turns_by_time(r), true);
+    return stw_budget_share(&slice, (stw_moment){.s = stw_runner_now_s(r)}, STRETCHES_SHARE, STW_SHARE_UP);
+}
+
+/* Where memory could be short, what `breed` makes would seldom be valid. */
+static bool is_roomy(const stw_simulator *s) {
+    int64_t bytes = 0;
+    for (int32_t v = 0; v < s->unfused.V; v++) bytes += s->unfused.value_bytes[v];
+    for (int32_t d = 0; d < s->machine->device_count; d++) {
+        if (bytes > s->machine->device[d].memory_bytes) return false;
+    }
+    return true;
+}
+
+/* Sequences are tried far more quickly than plans, so they find more in small graphs. Where transfers queue, what a sequence
+ * takes is only nearly what the simulator says: there `anneal` has at least half of the time, and in larger graphs all of it. */
+double stw_agenda_breed_share(const stw_runner *r) {
+    const bool queues = r->simulator->machine->queues;
+    const double ops = count_placed(r);
+    if (ops > (queues ? EXACT_OPS : BREED_OPS) || !stw_agenda_may_place(r) || !is_free(r)) return 0.0;
+    if (!is_roomy(r->simulator) || r->settings.fusion >= 0) return 0.0; /* the rule makes other groups for other devices */
+    if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < BREED_LEAST) return 0.0;
+    return ops > EXACT_OPS || queues ? BREED_HALF : BREED_SHARE;
+}
