@@ -24,6 +24,7 @@ EMBED(raster, "raster.js");
 EMBED(timeline, "timeline.js");
 EMBED(memory, "memory.js");
 EMBED(follow, "follow.js");
+EMBED(area, "area.js");
 EMBED(summary, "summary.js");
 EMBED(modules, "modules.js");
 EMBED(candidates, "candidates.js");
@@ -32,7 +33,7 @@ EMBED(main, "main.js");
 #define FILE_OF(symbol) ((stw_str){stw_page_##symbol##_begin, stw_page_##symbol##_end - stw_page_##symbol##_begin})
 
 /* The script is one: its files share a scope, which no other script sees. */
-enum { SCRIPT_PARTS = 12 };
+enum { SCRIPT_PARTS = 13 };
 static void list_script(stw_str part[SCRIPT_PARTS]) {
     const stw_str parts[SCRIPT_PARTS] = {STW_STR("(function () {\n\"use strict\";\n"),
                                          FILE_OF(data),
@@ -41,6 +42,7 @@ static void list_script(stw_str part[SCRIPT_PARTS]) {
                                          FILE_OF(timeline),
                                          FILE_OF(memory),
                                          FILE_OF(follow),
+                                         FILE_OF(area),
                                          FILE_OF(summary),
                                          FILE_OF(modules),
                                          FILE_OF(candidates),
