@@ -85,6 +85,7 @@ function showTimelineArea(timeline, area, zoom) {
   if (sent > 0) facts.push(["transfers", `${countText(sent)}, ${byteText(bytes)}`]);
   const button = element("button", {type: "button"}, "Zoom to it");
   button.addEventListener("click", zoom);
+  panel.className = "area";
   panel.replaceChildren(element("h3", {}, "Area"), factList(facts), button,
     table([["row", false], ["number", true], ["busy", true], ["share", true], ["least", true], ["mean", true], ["largest", true]], lines));
 }
@@ -97,6 +98,7 @@ function showMemoryArea(memory, area, zoom) {
   });
   const button = element("button", {type: "button"}, "Zoom to it");
   button.addEventListener("click", zoom);
+  panel.className = "area";
   panel.replaceChildren(element("h3", {}, `Memory of the ${memory.run.title}`),
     factList([["from", timeText(t0, 6)], ["to", timeText(t1, 6)], ["length", timeText(t1 - t0)]]), button,
     table([["device", false], ["least", true], ["mean", true], ["largest", true]], lines));

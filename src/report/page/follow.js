@@ -99,6 +99,7 @@ const nodeTitle = (model, node) => model.labels.get(node) ? `${model.names[node]
 function showSelected(model, state, choose) {
   const panel = byId("details"), {selected} = state;
   panel.replaceChildren();
+  panel.className = "";
   if (!selected) return;
   const {run, task} = selected, node = run.tasks.node[task], {before, after, sources} = neighboursOf(model, run, task);
   panel.append(element("h3", {}, nodeTitle(model, node)), element("p", {className: "faint"}, `node ${node}, in the ${run.title}`),

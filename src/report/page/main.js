@@ -328,7 +328,7 @@ class Page {
     if (typing) return undefined;
     const acts = {w: () => this.zoom(0.6), s: () => this.zoom(1 / 0.6), "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1 / 0.6),
                   a: () => this.move(-0.25), d: () => this.move(0.25), ArrowLeft: () => this.move(-0.25), ArrowRight: () => this.move(0.25),
-                  0: () => this.setView(0, this.model.end), f: () => this.zoomToChosen(), "/": () => byId("search").focus(), t: () => this.switchTheme(),
+                  0: () => this.setView(0, this.model.end), 1: () => this.setView(0, this.model.plan.step_ps), f: () => this.zoomToChosen(), "/": () => byId("search").focus(), t: () => this.switchTheme(),
                   c: () => byId("path").click(), n: () => this.showNext(1), p: () => this.showNext(-1)};
     const act = acts[event.key];
     if (!act) return undefined;
@@ -382,6 +382,7 @@ class Page {
       this.memory.setRun(this.model.runs[Number(target.value)]);
       this.redraw();
     });
+    byId("fit-plan").addEventListener("click", () => this.setView(0, this.model.plan.step_ps));
     byId("fit").addEventListener("click", () => this.setView(0, this.model.end));
     byId("theme").addEventListener("click", () => this.switchTheme());
     byId("print").addEventListener("click", () => window.print());

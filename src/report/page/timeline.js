@@ -136,7 +136,6 @@ class Timeline {
     plot.resize(this.height);
     const c = plot.drawing, width = plot.width - GUTTER;
     plot.clear(theme.page);
-    this.drawLabels(c);
     const lanes = this.rows.filter(row => row.lane), wide = lanes.map(() => []);
     plot.beginColumns(width, Math.max(1, lanes.length));
     lanes.forEach((row, k) => rasterSpans(plot, row.lane, view, k, this.tonesOf(row), this.rgb, theme.laneRgb, wide[k]));
@@ -145,6 +144,7 @@ class Timeline {
     c.fillStyle = theme.lane;
     for (const row of lanes) c.fillRect(GUTTER, row.y, width, row.height);
     drawAxis(plot, view, GUTTER, AXIS, this.height, theme);
+    this.drawLabels(c);
     lanes.forEach((row, k) => c.drawImage(plot.columns, 0, k, plot.pixelWidth, 1, GUTTER, row.y, width, row.height));
     c.save();
     c.beginPath();
@@ -164,12 +164,15 @@ class Timeline {
       c.textAlign = "left";
       if (row.kind === "head") {
         c.font = "600 13px system-ui, sans-serif";
+        const at = c.measureText(row.text).width + 8, more = fitText(plain(row.more), Math.floor((this.plot.width - at) / 7));
+        c.font = "12px system-ui, sans-serif";
+        c.fillStyle = theme.page; // the lines of the axis end at the words
+        c.fillRect(0, row.y, at + c.measureText(more).width + 6, row.height);
+        c.fillStyle = theme.faint;
+        c.fillText(more, at, y);
+        c.font = "600 13px system-ui, sans-serif";
         c.fillStyle = theme.text;
         c.fillText(row.text, 0, y);
-        const at = c.measureText(row.text).width + 8;
-        c.font = "12px system-ui, sans-serif";
-        c.fillStyle = theme.faint;
-        c.fillText(fitText(plain(row.more), Math.floor((this.plot.width - at) / 7)), at, y);
         continue;
       }
       const size = row.kind === "task" ? 12 : 10, letter = size * 0.58;
@@ -240,11 +243,13 @@ class Timeline {
     c.strokeStyle = this.theme.path;
     c.lineWidth = 3;
     c.stroke(solid);
-    c.lineWidth = 1.5;
+    c.lineWidth = 1.25;
+    c.globalAlpha = 0.6; // seen from afar, thousands of them stand side by side
     c.stroke(sent);
     c.setLineDash([2, 2]);
     c.stroke(waits);
     c.setLineDash([]);
+    c.globalAlpha = 1;
     c.lineWidth = 1;
   }
 
