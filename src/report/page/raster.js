@@ -75,9 +75,13 @@ class Plot {
       this.columns.width = Math.max(this.columns.width, this.pixelWidth);
       this.columns.height = Math.max(this.columns.height, rows);
     }
-    this.image = this.columnDrawing.createImageData(this.pixelWidth, rows);
-    this.pixels = new Uint32Array(this.image.data.buffer);
-    this.sums = new Float64Array(4 * (this.pixelWidth + 1)); // red, green, blue, covered
+    if (!this.image || this.image.width !== this.pixelWidth || this.image.height !== rows) {
+      this.image = this.columnDrawing.createImageData(this.pixelWidth, rows);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+      this.sums = new Float64Array(4 * (this.pixelWidth + 1)); // red, green, blue, covered
+    } else {
+      this.pixels.fill(0);
+    }
   }
 }
 

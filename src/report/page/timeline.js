@@ -231,14 +231,18 @@ class Timeline {
   // Along the rows where something on the path runs, between them where a value is on its way; dotted where it waits.
   drawPath(c, run) {
     const {path} = run, {t0, t1} = this.state.view;
-    const solid = new Path2D(), sent = new Path2D(), waits = new Path2D();
+    const solid = new Path2D(), sent = new Path2D(), waits = new Path2D(), D = this.model.devices.length;
+    const drawn = new Int32Array(3 * D * D).fill(-1); // the last column of pixels in which a line of that sort was begun
     for (let k = 0; k < path.kind.length; k++) {
       if (path.end[k] < t0 || path.start[k] > t1) continue;
       const from = run.rowOfDevice[path.from[k]], to = run.rowOfDevice[path.to[k]];
       if (!from || !to) continue;
-      const x0 = this.xOf(path.start[k]), x1 = this.xOf(path.end[k]), line = path.kind[k] <= 1 ? solid : path.kind[k] === 2 ? sent : waits;
+      const x0 = this.xOf(path.start[k]), x1 = this.xOf(path.end[k]), sort = path.kind[k] <= 1 ? 0 : path.kind[k] === 2 ? 1 : 2;
+      const line = [solid, sent, waits][sort], key = (sort * D + path.from[k]) * D + path.to[k], column = Math.floor(x0);
+      if (x1 < column + 1 && drawn[key] === column) continue;
+      drawn[key] = column;
       line.moveTo(x0, from.y + from.height + 0.5);
-      line.lineTo(x1, to.y + to.height + 0.5);
+      line.lineTo(from === to ? Math.max(x1, x0 + 1) : x1, to.y + to.height + 0.5);
     }
     c.strokeStyle = this.theme.path;
     c.lineWidth = 3;
