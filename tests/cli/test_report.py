@@ -11,36 +11,15 @@ import hashlib
 import json
 import os
 import re
-import struct
 import sys
 
 import program
 from program import GRAPH as OTHER
 from program import SLOW as GRAPH
 from program import SMALL, Case
+from report_data import EVIL, read, unpacked
 
 QUICK = ["--evaluations", "20", "--threads", "1", "--policy", "none"]
-EVIL = "</script><img src=x onerror=alert(1)>"
-TYPES = {"u8": "B", "i32": "i", "f64": "d"}
-SIZES = {"u8": 1, "i32": 4, "f64": 8}
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
-def unpacked(page):
-    """The head and the columns of a page, as its script unpacks them."""
-    packed = re.search(r'<script id="data" type="application/octet-stream">([A-Za-z0-9+/=]*)</script>', page)[1]
-    raw = gzip.decompress(base64.b64decode(packed, validate=True))
-    (length,) = struct.unpack_from("<Q", raw)
-    head, begin = json.loads(raw[8 : 8 + length]), 8 + (length + 7) // 8 * 8
-    columns = {}
-    for name, kind, offset, count in head["columns"]:
-        assert offset % 8 == 0 and begin + offset + count * SIZES[kind] <= len(raw), name
-        columns[name] = struct.unpack_from(f"<{count}{TYPES[kind]}", raw, begin + offset)
-    return head, columns
 
 
 def sha256(text):

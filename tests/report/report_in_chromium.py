@@ -22,7 +22,7 @@ for folder in ("support", "cli"):
     sys.path.insert(0, os.path.join(ROOT, "tests", folder))
 from chromium import Browser, find_chromium  # noqa: E402
 from program import SMALL  # noqa: E402
-from test_report import EVIL, read, unpacked  # noqa: E402
+from report_data import EVIL, read, unpacked  # noqa: E402
 
 DATA = os.environ.get("STOWAGE_DATA", os.path.join(ROOT, "data"))
 PROGRAM = os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage"))
