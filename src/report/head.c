@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/index.h"
+#include "driver/runner.h"
 #include "export/plan_file.h"
 #include "report/report.h"
 
@@ -204,7 +205,13 @@ static void write_run(const stw_report_run *run, stw_json_writer *w) {
 /* ---- candidates and what was measured ---- */
 
 static void write_candidates(const stw_report_parts *parts, stw_json_writer *w) {
+    const char *searched = parts->result != NULL ? stw_objective_name[parts->result->settings.objective] : "time";
     stw_json_newline(w);
+    if (parts->result == NULL && parts->objective.length > 0) {
+        stw_json_field_text(w, "objective", parts->objective);
+    } else {
+        stw_json_field_text(w, "objective", stw_str_of(searched));
+    }
     stw_json_write_key(w, "candidates");
     if (parts->result == NULL && parts->candidates.length > 0) { /* JSON as it was read */
         fwrite(parts->candidates.p, 1, (size_t)parts->candidates.length, w->file);

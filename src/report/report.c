@@ -77,22 +77,25 @@ static stw_status add_default(report *r, stw_error *error) {
 
 /* ---- what else is known ---- */
 
-/* The key "candidates" of the plan's file, if "plan" names one. */
-static stw_status read_candidates(const report *r, stw_str *out, stw_error *error) {
+/* The keys "candidates" and "objective" of the plan's file, if "plan" names one. */
+static stw_status read_candidates(report *r, stw_error *error) {
     const char *path = stw_options_text(r->options, "plan");
     struct stat info;
     stw_str text, key;
     stw_json json;
-    *out = STW_STR("");
     if (r->result != NULL || path == NULL || strcmp(path, "-") == 0 || stw_method_exists(path)) return STW_OK;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return STW_OK;
     TRY(stw_file_read(path, r->arena, &text, error));
     stw_json_init(&json, text, r->arena, NULL);
     if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json)) return STW_OK; /* what it says of ops was read before */
     while (stw_json_key(&json, &key)) {
-        const bool is_list = stw_json_peek(&json) == STW_JSON_ARRAY;
+        const stw_json_type type = stw_json_peek(&json);
         stw_str raw;
-        if (stw_json_skip(&json, &raw) && is_list && stw_str_is(key, "candidates")) *out = raw;
+        if (type == STW_JSON_STRING && stw_str_is(key, "objective")) {
+            if (stw_json_string(&json, &raw)) r->parts.objective = raw;
+        } else if (stw_json_skip(&json, &raw) && type == STW_JSON_ARRAY && stw_str_is(key, "candidates")) {
+            r->parts.candidates = raw;
+        }
     }
     return STW_OK;
 }
@@ -106,7 +109,7 @@ static stw_status find_parts(report *r, stw_error *error) {
                                 .run_count = has_default ? 2 : 1,
                                 .note = r->note,
                                 .result = r->result};
-    TRY(read_candidates(r, &parts->candidates, error));
+    TRY(read_candidates(r, error));
     TRY(stw_lower_bounds(r->simulator, r->plan, &parts->bounds, error));
     TRY(stw_report_modules(r->simulator->graph, r->arena, &parts->modules, error));
     if (measured == NULL) return STW_OK;

@@ -124,7 +124,8 @@ typedef struct stw_report_parts { /* what the file says */
     const stw_report_run *run; /* (run_count) the default, if it is shown, then the plan */
     const char *note;          /* why there is no default, or "" */
     const stw_result *result;  /* or NULL; then: */
-    stw_str candidates;        /* JSON of the plan's file, or empty */
+    stw_str candidates;        /* JSON of the plan's file, or empty; and what its search minimised, */
+    stw_str objective;         /* likewise */
     stw_bounds bounds;
     stw_module_tree modules;
     stw_measured measured;

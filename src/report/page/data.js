@@ -132,6 +132,7 @@ function makeModel({head, columns}) {
   model.default = model.runs.length > 1 ? model.runs[0] : null;
   model.measured = makeMeasured(head, columns);
   model.end = Math.max(1, ...model.runs.map(run => run.step_ps));
+  model.limit = model.measured ? model.measured.events.end.reduce((a, b) => Math.max(a, b), model.end) : model.end; // of what can be seen
   // Readers from reads: the same pairs the other way round.
   const count = head.names.length, start = new Int32Array(count + 1), readers = new Int32Array(columns.read.length);
   for (const producer of columns.read) start[producer + 1]++;

@@ -111,7 +111,7 @@ class Page {
   // ---- moving ----
 
   setView(t0, t1) {
-    const whole = this.model.end * 1.002, least = Math.min(LEAST_SPAN, whole);
+    const whole = this.model.limit * 1.002, least = Math.min(LEAST_SPAN, whole);
     let span = Math.min(Math.max(t1 - t0, least), whole);
     t0 = Math.min(Math.max(0, t0), whole - span);
     this.state.view = {t0, t1: t0 + span};

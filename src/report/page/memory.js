@@ -26,7 +26,8 @@ class Memory {
 
   recolour() {
     this.theme = themeColours();
-    this.rgb = boxColours.map(([, colour]) => parseColour(colour));
+    // Two shades of each, in turn by node, so that boxes without an edge can be told apart.
+    this.rgb = boxColours.flatMap(([, colour]) => [parseColour(colour), mix(parseColour(colour), this.theme.laneRgb, 0.22)]);
     this.edge = this.rgb.map(rgb => cssColour(mix(rgb, this.theme.laneRgb, 0.55)));
     this.css = this.rgb.map(cssColour);
     this.pixel = this.rgb.map(([r, g, b]) => (0xff000000 | b << 16 | g << 8 | r) >>> 0);
@@ -84,7 +85,7 @@ class Memory {
         wide.push(k, x0, x1, y0, y1);
         continue;
       }
-      const pixel = (state.matches && !state.matches[boxes.node[k]] ? this.dimPixel : this.pixel)[boxes.kind[k]];
+      const pixel = (state.matches && !state.matches[boxes.node[k]] ? this.dimPixel : this.pixel)[2 * boxes.kind[k] + (boxes.node[k] & 1)];
       const left = Math.max(0, Math.floor(x0)), right = Math.min(width, Math.max(Math.ceil(x1), Math.floor(x0) + 1));
       const from = Math.max(highest, Math.floor(y0)), to = Math.min(bottom, Math.max(Math.floor(y1), Math.floor(y0) + 1));
       for (let y = from; y < to; y++) plot.pixels.fill(pixel, y * width + left, y * width + right);
@@ -98,12 +99,12 @@ class Memory {
     c.textBaseline = "middle";
     c.textAlign = "left";
     for (let k = 0; k < wide.length; k += 5) {
-      const box = wide[k], kind = run.boxes.kind[box], dim = state.matches && !state.matches[run.boxes.node[box]];
+      const box = wide[k], kind = run.boxes.kind[box], shade = 2 * kind + (run.boxes.node[box] & 1), dim = state.matches && !state.matches[run.boxes.node[box]];
       const x0 = GUTTER + Math.max(-2, wide[k + 1] / ratio), x1 = Math.min(plot.width + 2, GUTTER + wide[k + 2] / ratio);
       const y0 = wide[k + 3] / ratio, height = (wide[k + 4] - wide[k + 3]) / ratio;
-      c.fillStyle = (dim ? this.dimCss : this.css)[kind];
+      c.fillStyle = (dim ? this.dimCss : this.css)[shade];
       c.fillRect(x0, y0, x1 - x0, height);
-      c.strokeStyle = this.edge[kind];
+      c.strokeStyle = this.edge[shade];
       c.lineWidth = 0.75;
       c.strokeRect(x0 + 0.4, y0 + 0.4, x1 - x0 - 0.8, height - 0.8);
       const from = Math.max(x0, GUTTER), letters = Math.floor((x1 - from - 6) / 6.1);
