@@ -363,7 +363,8 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     c->progress.what = NULL;
     TRY(status);
     status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
-    if (status == STW_OK) c->file_status = write_files(c, session, result, &c->file_error); /* a fault is reported after the table */
+    if (status == STW_OK)
+        c->file_status = write_files(c, session, result, &c->file_error); /* a fault is reported after the table */
     stw_result_destroy(result);
     if (status == STW_OK) c->row_count++;
     return status;

@@ -15,7 +15,8 @@ enum { WRITTEN = sizeof written / sizeof written[0], READ_FIRST = sizeof read_fi
 
 /* A plan may take the place of the one that it was made from. */
 static bool may_replace(const cli_call *call, const char *output, const char *input) {
-    const bool is_plan = strcmp(output, "best") == 0 || (strcmp(output, "output") == 0 && (call->command->bit & (STW_FOR_EXPORT | STW_FOR_REPORT)) == 0);
+    const bool is_plan = strcmp(output, "best") == 0 ||
+                         (strcmp(output, "output") == 0 && (call->command->bit & (STW_FOR_EXPORT | STW_FOR_REPORT)) == 0);
     return is_plan && (strcmp(input, "plan") == 0 || strcmp(input, "from") == 0);
 }
 

@@ -64,7 +64,8 @@ static void add_home(holds *h, int32_t value, int64_t last_sent_ps) {
 }
 
 /* Values by node, and when each was sent for the last time. */
-static stw_status find_sent(const holds *h, int32_t N, stw_arena *arena, int32_t **value_of, int64_t **sent_ps, stw_error *error) {
+static stw_status find_sent(const holds *h, int32_t N, stw_arena *arena, int32_t **value_of, int64_t **sent_ps,
+                            stw_error *error) {
     const stw_tasks *tasks = h->timeline->tasks;
     STW_TRY_NEW(arena, *value_of, N, error);
     STW_TRY_NEW(arena, *sent_ps, tasks->V, error);
@@ -180,8 +181,7 @@ stw_status stw_report_boxes(const stw_report_run *run, stw_arena *arena, stw_box
     const stw_tasks *tasks = h.timeline->tasks;
     int32_t *value_of;
     int64_t *sent_ps, most = h.timeline->transfer_count;
-    for (int32_t v = 0; v < tasks->V; v++)
-        most += (tasks->value_flags[v] & STW_VALUE_EVERYWHERE) ? machine->device_count : 1;
+    for (int32_t v = 0; v < tasks->V; v++) most += (tasks->value_flags[v] & STW_VALUE_EVERYWHERE) ? machine->device_count : 1;
     STW_TRY_NEW(arena, h.box, most, error);
     stw_arena scratch = *arena;
     TRY(find_sent(&h, run->plan->graph->N, &scratch, &value_of, &sent_ps, error));

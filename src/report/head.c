@@ -142,8 +142,8 @@ static void write_devices(const stw_report_run *run, stw_json_writer *w) {
 }
 
 static void write_idle(const stw_explanation *x, stw_json_writer *w) {
-    static const char *const kinds[] = {[STW_IDLE_OPS] = "ops", [STW_IDLE_CHANNEL] = "channel",
-                                        [STW_IDLE_TRANSFER] = "transfer", [STW_IDLE_DONE] = "done"};
+    static const char *const kinds[] = {
+        [STW_IDLE_OPS] = "ops", [STW_IDLE_CHANNEL] = "channel", [STW_IDLE_TRANSFER] = "transfer", [STW_IDLE_DONE] = "done"};
     stw_json_write_key(w, "idle");
     stw_json_begin_array(w);
     for (int32_t k = 0; k < x->idle_count; k++) {

@@ -1,5 +1,5 @@
-/* A trace of a real run: complete events of the Trace Event format, as the profilers of PyTorch and XLA and our own exporter write
- * them. What an event is called decides which node of the graph it is; what is called like none is shown all the same. */
+/* A trace of a real run: complete events of the Trace Event format, as the profilers of PyTorch and XLA and our own exporter
+ * write them. What an event is called decides which node of the graph it is; what is called like none is shown all the same. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
-/* Modules: what parts of the model are called. Parameters are labelled with the path of theirs ("enc.0.gates.weight"); an op is in
- * the module of a parameter that it reads or updates, else in that of an op that it reads: before the loss the latest, after it the
- * earliest, which is what the op is the derivative of. Files without such labels may have the path in the names of their nodes
+/* Modules: what parts of the model are called. Parameters are labelled with the path of theirs ("enc.0.gates.weight"); an op is
+ * in the module of a parameter that it reads or updates, else in that of an op that it reads: before the loss the latest, after
+ * it the earliest, which is what the op is the derivative of. Files without such labels may have the path in the names of their
+ * nodes
  * ("model/enc/add"). */
 #include "base/index.h"
 #include "report/report.h"

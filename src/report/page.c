@@ -1,19 +1,25 @@
 /* The page around the data. Its sources, in page/, are bytes within the library; what this file adds is the content security
- * policy: the one style and the one script of the page are named by their hashes, so that a browser runs nothing else, and nothing
- * is fetched from anywhere. */
+ * policy: the one style and the one script of the page are named by their hashes, so that a browser runs nothing else, and
+ * nothing is fetched from anywhere. */
 #include <string.h>
 
 #include "report/report.h"
 
 /* The files of page/, one after the other; CMakeLists.txt has the folder and their names for dependencies. */
-#define EMBED(symbol, file)                                                          \
-    __asm__(".pushsection .rodata\n"                                                 \
-            ".globl stw_page_" #symbol "_begin\n.hidden stw_page_" #symbol "_begin\n" \
-            "stw_page_" #symbol "_begin:\n"                                          \
-            ".incbin \"" STW_REPORT_PAGE "/" file "\"\n"                             \
-            ".globl stw_page_" #symbol "_end\n.hidden stw_page_" #symbol "_end\n"     \
-            "stw_page_" #symbol "_end:\n"                                            \
-            ".byte 0\n.popsection\n");                                               \
+#define EMBED(symbol, file)                                            \
+    __asm__(                                                           \
+        ".pushsection .rodata\n"                                       \
+        ".globl stw_page_" #symbol "_begin\n.hidden stw_page_" #symbol \
+        "_begin\n"                                                     \
+        "stw_page_" #symbol                                            \
+        "_begin:\n"                                                    \
+        ".incbin \"" STW_REPORT_PAGE "/" file                          \
+        "\"\n"                                                         \
+        ".globl stw_page_" #symbol "_end\n.hidden stw_page_" #symbol   \
+        "_end\n"                                                       \
+        "stw_page_" #symbol                                            \
+        "_end:\n"                                                      \
+        ".byte 0\n.popsection\n");                                     \
     extern const char stw_page_##symbol##_begin[], stw_page_##symbol##_end[]
 
 EMBED(html, "page.html");
@@ -73,9 +79,10 @@ static void put_policy(FILE *file) {
     list_script(script);
     hash_text(script, SCRIPT_PARTS, script_hash);
     hash_text(&style, 1, style_hash);
-    fprintf(file,
-            "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'",
-            script_hash, style_hash);
+    fprintf(
+        file,
+        "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'",
+        script_hash, style_hash);
 }
 
 static stw_status put_marked(stw_str mark, const stw_payload *payload, stw_str head, FILE *file, stw_error *error) {

@@ -33,8 +33,8 @@ static bool is_fused(const stw_plan *plan) {
  * fuses anything. */
 static stw_status find_default(const report *r, stw_report_run *run, stw_error *error) {
     const stw_entry *first = r->result != NULL && r->result->count > 0 ? r->result->entry[0] : NULL;
-    const bool compares = first != NULL && (strcmp(first->candidate.method, "single") == 0 ||
-                                            strcmp(first->candidate.method, "given") == 0);
+    const bool compares =
+        first != NULL && (strcmp(first->candidate.method, "single") == 0 || strcmp(first->candidate.method, "given") == 0);
     if (compares && first->plan != NULL) {
         run->plan = first->plan;
         return STW_OK;
@@ -87,7 +87,8 @@ static stw_status read_candidates(report *r, stw_error *error) {
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return STW_OK;
     TRY(stw_file_read(path, r->arena, &text, error));
     stw_json_init(&json, text, r->arena, NULL);
-    if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json)) return STW_OK; /* what it says of ops was read before */
+    if (stw_json_peek(&json) != STW_JSON_OBJECT || !stw_json_object(&json))
+        return STW_OK; /* what it says of ops was read before */
     while (stw_json_key(&json, &key)) {
         const stw_json_type type = stw_json_peek(&json);
         stw_str raw;

@@ -16,12 +16,12 @@ void stw_report_run_destroy(stw_report_run *run) {
 }
 
 /* A field of a list of structs as a column: `list[k].field` for k < count. */
-#define ADD_FIELD(name, kind, type, list, field, count)                                                            \
-    do {                                                                                                           \
-        type *numbers_;                                                                                            \
-        STW_TRY_NEW(payload->arena, numbers_, (count), error);                                                     \
-        for (int64_t k_ = 0; k_ < (count); k_++) numbers_[k_] = (type)(list)[k_].field;                            \
-        TRY(stw_payload_add(payload, index, (name), (kind), numbers_, (count), error));                            \
+#define ADD_FIELD(name, kind, type, list, field, count)                                 \
+    do {                                                                                \
+        type *numbers_;                                                                 \
+        STW_TRY_NEW(payload->arena, numbers_, (count), error);                          \
+        for (int64_t k_ = 0; k_ < (count); k_++) numbers_[k_] = (type)(list)[k_].field; \
+        TRY(stw_payload_add(payload, index, (name), (kind), numbers_, (count), error)); \
     } while (0)
 
 static stw_status add_tasks(const stw_timeline *timeline, int32_t N, int32_t index, stw_payload *payload, stw_error *error) {

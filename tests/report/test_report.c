@@ -126,7 +126,8 @@ TEST(report_hash, known_answers) {
 
 /* ---- modules ---- */
 
-#define PARAMETER(id, name, label) "{'id':" #id ",'name':'" name "','op':'parameter','label':'" label "','inputs':[],'dtype':'u8','shape':[4]},"
+#define PARAMETER(id, name, label) \
+    "{'id':" #id ",'name':'" name "','op':'parameter','label':'" label "','inputs':[],'dtype':'u8','shape':[4]},"
 
 static stw_str module_of(const stw_module_tree *tree, const small *s, const char *name) {
     const int32_t k = tree->of[small_node(s, name)];
@@ -137,10 +138,10 @@ TEST(report_modules, by_labels_of_parameters) {
     stw_arena arena;
     stw_module_tree tree;
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
-    small *s = small_open((small_text){
-        .nodes = PARAMETER(0, "w", "enc.0.weight") PARAMETER(1, "v", "enc.1.weight") SOURCE(2, "x", "input", 4) OP(3, "a", "[2]", 4, 1)
-            OP(4, "b", "[0,3]", 4, 1) OP(5, "c", "[4]", 4, 1) OP(6, "d", "[1,5]", 4, 1)
-                OP_WITH(7, "u", "[0,6]", 4, 1, ",'updates':0")});
+    small *s = small_open((small_text){.nodes = PARAMETER(0, "w", "enc.0.weight") PARAMETER(1, "v", "enc.1.weight")
+                                           SOURCE(2, "x", "input", 4) OP(3, "a", "[2]", 4, 1) OP(4, "b", "[0,3]", 4, 1)
+                                               OP(5, "c", "[4]", 4, 1) OP(6, "d", "[1,5]", 4, 1)
+                                                   OP_WITH(7, "u", "[0,6]", 4, 1, ",'updates':0")});
     CHECK_EQ_INT(stw_report_modules(s->graph, &arena, &tree, NULL), STW_OK);
     CHECK_EQ_INT(tree.count, 3);
     CHECK(stw_str_is(tree.path[0], "enc") && tree.parent[0] == -1);
@@ -158,7 +159,8 @@ TEST(report_modules, by_names_where_there_are_no_labels) {
     stw_arena arena;
     stw_module_tree tree;
     CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
-    small *s = small_open((small_text){.nodes = OP(0, "m/enc/add", "[]", 1, 2) OP(1, "m/out", "[0]", 1, 3) OP(2, "alone", "[1]", 1, 1)});
+    small *s =
+        small_open((small_text){.nodes = OP(0, "m/enc/add", "[]", 1, 2) OP(1, "m/out", "[0]", 1, 3) OP(2, "alone", "[1]", 1, 1)});
     CHECK_EQ_INT(stw_report_modules(s->graph, &arena, &tree, NULL), STW_OK);
     CHECK(stw_str_is(module_of(&tree, s, "m/enc/add"), "m/enc"));
     CHECK(stw_str_is(module_of(&tree, s, "m/out"), "m"));
