@@ -7,6 +7,7 @@
 #include "report/report.h"
 
 enum { MOST_EVENTS = 4 << 20 };
+static const double FARTHEST_US = 1e18; /* clocks may count from long ago; differences of such times are still numbers */
 
 typedef struct raw_event { /* as it is read: keys come in any order */
     char phase;
@@ -19,7 +20,6 @@ typedef struct raw_event { /* as it is read: keys come in any order */
 
 typedef struct reader {
     stw_measured *m;
-    const stw_graph *graph;
     const stw_machine *machine;
     stw_arena *arena;
     stw_json json;
@@ -118,6 +118,9 @@ static stw_status take_event(reader *r, const raw_event *event, stw_error *error
     if (event->phase != 'X' || !event->has_start || !event->has_duration) return STW_OK;
     if (r->m->event_count >= MOST_EVENTS)
         return stw_fail(error, STW_ERROR_INPUT, "more than %d events; give a trace of one step", MOST_EVENTS);
+    if (fabs(event->start_us) > FARTHEST_US || event->duration_us > FARTHEST_US)
+        return stw_fail(error, STW_ERROR_INPUT, "an event at %g us that takes %g us: times beyond 1e18 us are refused",
+                        event->start_us, event->duration_us);
     TRY(find_track(r, event, &made.track, error));
     made.node = event->op.length > 0 ? stw_names_find(&r->nodes, 0, event->op) : -1;
     if (made.node < 0) made.node = stw_names_find(&r->nodes, 0, event->name);
@@ -191,12 +194,9 @@ static void arrange(reader *r) {
     if (m->event_count > 1) qsort(m->event, (size_t)m->event_count, sizeof *m->event, by_track_and_start);
 }
 
-stw_status stw_report_measured(const char *path, const stw_options *options, const stw_graph *graph, const stw_machine *machine,
-                               stw_arena *arena, stw_measured *out, stw_error *error) {
-    const stw_file_limits limits = stw_options_file_limits(options);
-    reader r = {.m = out, .graph = graph, .machine = machine, .arena = arena};
-    stw_str text;
-    TRY(stw_file_read_within(path, &limits, arena, &text, error));
+stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_arena *arena,
+                                     stw_measured *out, stw_error *error) {
+    reader r = {.m = out, .machine = machine, .arena = arena};
     TRY(stw_names_create(arena, graph->N, &r.nodes, error));
     TRY(stw_names_create(arena, 256, &r.names, error));
     TRY(stw_names_create(arena, 16, &r.processes, error));
@@ -207,16 +207,22 @@ stw_status stw_report_measured(const char *path, const stw_options *options, con
         if (*number < 0) *number = i;
     }
     stw_json_init(&r.json, text, arena, error);
-    stw_status status = read_trace(&r, error);
-    if (status == STW_OK && out->event_count == 0)
-        status = stw_fail(error, STW_ERROR_INPUT, "no complete events (\"ph\": \"X\"): is it a trace in the Trace Event format?");
-    if (status != STW_OK) {
-        stw_error_prefix(error, stw_file_label(path));
-        return status;
-    }
+    TRY(read_trace(&r, error));
+    if (out->event_count == 0)
+        return stw_fail(error, STW_ERROR_INPUT, "no complete events (\"ph\": \"X\"): is it a trace in the Trace Event format?");
     arrange(&r);
-    out->path = stw_str_of(path);
     return STW_OK;
+}
+
+stw_status stw_report_measured(const char *path, const stw_options *options, const stw_graph *graph, const stw_machine *machine,
+                               stw_arena *arena, stw_measured *out, stw_error *error) {
+    const stw_file_limits limits = stw_options_file_limits(options);
+    stw_str text;
+    TRY(stw_file_read_within(path, &limits, arena, &text, error));
+    const stw_status status = stw_report_measured_parse(text, graph, machine, arena, out, error);
+    if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
+    out->path = stw_str_of(path);
+    return status;
 }
 
 stw_status stw_report_measured_add(const stw_measured *measured, stw_payload *payload, stw_error *error) {

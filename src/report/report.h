@@ -114,6 +114,8 @@ typedef struct stw_measured {
  * are. */
 stw_status stw_report_measured(const char *path, const stw_options *options, const stw_graph *graph, const stw_machine *machine,
                                stw_arena *arena, stw_measured *out, stw_error *error);
+stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_arena *arena,
+                                     stw_measured *out, stw_error *error);
 stw_status stw_report_measured_add(const stw_measured *measured, stw_payload *payload, stw_error *error);
 
 /* ---- head.c ---- */

@@ -23,7 +23,7 @@ static uint32_t turn(uint32_t x, int by) { return x >> by | x << (32 - by); }
 static void take_block(hash *h) {
     uint32_t w[64], v[8];
     for (int k = 0; k < 16; k++) {
-        const uint8_t *b = &h->block[4 * k];
+        const uint8_t *b = &h->block[(size_t)4 * (size_t)k];
         w[k] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     }
     for (int k = 16; k < 64; k++) {

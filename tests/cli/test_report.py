@@ -205,6 +205,8 @@ class Faults(Case):
         self.fault(*here, "--measured", self.path("bad.json", "{"), says=["bad.json", "line 1"])
         self.fault(*here, "--measured", self.path("empty.json", "[]"), says=["empty.json", "complete events"])
         self.fault(*here, "--measured", self.path("other.json", '{"a": 1}'), says=["other.json", "complete events"])
+        far = [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1e300, "dur": 1}]
+        self.fault(*here, "--measured", self.path("far.json", far), says=["far.json", "1e+300 us"])
         self.fault(*here[:-1], graph, says=["overwrite"])
         self.fault("simulate", graph, "-m", "h200x2", "-p", "single", "--report", "-", says=["--report needs a file"])
         self.fault("simulate", graph, "-m", "h200x2", "-p", "single", "--measured", "x.json", says=["--report FILE.html"])
