@@ -49,6 +49,7 @@ int cmd_train(const cli_call *call);
 int cmd_inspect(const cli_call *call);
 int cmd_simulate(const cli_call *call);
 int cmd_explain(const cli_call *call);
+int cmd_report(const cli_call *call);
 int cmd_export(const cli_call *call);
 int cmd_generate(const cli_call *call);
 int cmd_machine(const cli_call *call);
@@ -87,6 +88,8 @@ stw_status cli_check_plan(const char *plan, stw_error *error);
 /* outputs.c */
 /* Refuses files that cannot be written, and those that are read, or written under another name, by the same command. */
 stw_status cli_check_outputs(const cli_call *call, stw_error *error);
+/* Refuses a --report that is standard output, and a --measured that no report shows. */
+stw_status cli_check_report(const cli_call *call, stw_error *error);
 
 /* report.c: faults and remarks on standard error */
 int cli_fault(const stw_error *error); /* prints the line; returns the exit status that fits */

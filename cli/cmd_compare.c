@@ -18,7 +18,7 @@ typedef struct comparison {
     int32_t row_count;
     cli_progress progress;
     stw_watch watch;
-    const char *curve_file, *best_file; /* or NULL */
+    const char *curve_file, *best_file, *report_file; /* or NULL */
     cli_curve curve;
     bool curve_is_cut;      /* there was no memory for all of it */
     stw_status file_status; /* of writing them; the first fault counts */
@@ -300,8 +300,11 @@ static stw_status check_graphs(const comparison *c, stw_error *error) {
 static stw_status check_files(const comparison *c, int64_t rows, stw_error *error) {
     if (c->best_file != NULL && rows > 1)
         return stw_fail(error, STW_ERROR_INPUT, "--best writes one plan; name one graph and one machine");
+    if (c->report_file != NULL && rows > 1)
+        return stw_fail(error, STW_ERROR_INPUT, "--report shows one plan; name one graph and one machine");
     if (c->curve_file != NULL && (rows > 1 || c->method_count > 1))
         return stw_fail(error, STW_ERROR_INPUT, "--curve writes one learning curve; name one graph, one machine and one method");
+    TRY(cli_check_report(c->call, error));
     if (!cli_is_dash(c->best_file) && !cli_is_dash(c->curve_file)) return STW_OK;
     return stw_fail(error, STW_ERROR_INPUT, "--%s needs a file; standard output has the comparison",
                     cli_is_dash(c->best_file) ? "best" : "curve");
@@ -339,8 +342,11 @@ static void on_update(void *context, const stw_curve_row *row) {
     c->curve_is_cut |= !cli_curve_add(&c->curve, row);
 }
 
-static stw_status write_files(const comparison *c, const stw_result *result, stw_error *error) {
-    if (c->best_file != NULL && stw_result_plan(result) != NULL) TRY(stw_result_write(result, c->best_file, false, error));
+static stw_status write_files(const comparison *c, const stw_session *session, const stw_result *result, stw_error *error) {
+    const stw_plan *plan = stw_result_plan(result);
+    if (c->best_file != NULL && plan != NULL) TRY(stw_result_write(result, c->best_file, false, error));
+    if (c->report_file != NULL && plan != NULL)
+        TRY(stw_plan_report(stw_session_simulator(session), plan, result, c->call->options, c->report_file, error));
     if (c->curve_is_cut) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for the learning curve");
     return c->curve_file == NULL ? STW_OK : cli_curve_write(&c->curve, c->curve_file, error);
 }
@@ -357,7 +363,8 @@ static stw_status run_session(comparison *c, const stw_session *session, const c
     c->progress.what = NULL;
     TRY(status);
     status = cli_row_create(session, result, &c->arena, &c->row[c->row_count], error);
-    if (status == STW_OK) c->file_status = write_files(c, result, &c->file_error); /* a fault is reported after the table */
+    if (status == STW_OK)
+        c->file_status = write_files(c, session, result, &c->file_error); /* a fault is reported after the table */
     stw_result_destroy(result);
     if (status == STW_OK) c->row_count++;
     return status;
@@ -413,7 +420,8 @@ int cmd_compare(const cli_call *call) {
     comparison c = {.call = call,
                     .arena = call->arena,
                     .curve_file = stw_options_get(call->options, "curve"),
-                    .best_file = stw_options_get(call->options, "best")};
+                    .best_file = stw_options_get(call->options, "best"),
+                    .report_file = stw_options_get(call->options, "report")};
     c.curve.arena = &c.arena;
     stw_status status = check_arguments(&c, &error);
     if (status == STW_OK) status = run(&c, &error);

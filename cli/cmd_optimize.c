@@ -9,7 +9,7 @@ typedef struct outcome {
     const stw_settings *settings;
     stw_noise noise;
     bool optimal;
-    const char *output, *trace; /* files that were written, or NULL */
+    const char *output, *trace, *report; /* files that were written, or NULL */
 } outcome;
 
 /* ---- the report: the candidates, then the winner beside the default and beside what no plan can beat ---- */
@@ -160,6 +160,7 @@ static void print_winner(const outcome *o, stw_arena arena) {
     add_confidence(&table, o);
     if (o->output != NULL) cli_table_add_line(&table, "plan", o->output);
     if (o->trace != NULL) cli_table_add_line(&table, "trace", o->trace);
+    if (o->report != NULL) cli_table_add_line(&table, "report", o->report);
     cli_table_print(&table, stdout);
 }
 
@@ -187,7 +188,7 @@ static void report_outcome(const outcome *o, stw_arena arena) {
 typedef struct job {
     const cli_call *call;
     stw_arena arena;
-    const char *graph, *output, *trace;
+    const char *graph, *output, *trace, *report;
     stw_settings settings;
     double began_s; /* by the clock of the budget */
     stw_session *session;
@@ -201,13 +202,15 @@ static stw_status check_arguments(const cli_call *call, job *j, stw_error *error
                .arena = call->arena,
                .graph = call->operand[0],
                .output = stw_options_get(call->options, "output"),
-               .trace = stw_options_get(call->options, "trace")};
+               .trace = stw_options_get(call->options, "trace"),
+               .report = stw_options_get(call->options, "report")};
     if (cli_is_dash(j->graph) + cli_is_dash(machine) + cli_is_dash(costs) > 1) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     }
     if (cli_is_dash(j->output) && cli_is_dash(j->trace)) {
         return stw_fail(error, STW_ERROR_INPUT, "--output and --trace cannot both write to '-' (standard output)");
     }
+    TRY(cli_check_report(call, error));
     TRY(stw_settings_read(call->options, STW_TASK_ALL, &j->settings, error));
     j->began_s = stw_clock_now_s(j->settings.clock);
     return STW_OK;
@@ -230,8 +233,10 @@ static stw_status write_files(const job *j, stw_error *error) {
     const stw_plan *plan = stw_result_plan(j->result);
     if (plan == NULL) return STW_OK;
     if (j->output != NULL) TRY(stw_result_write(j->result, j->output, false, error));
+    const stw_simulator *simulator = stw_session_simulator(j->session);
     stw_export_io trace = {.path = j->trace};
-    return j->trace == NULL ? STW_OK : stw_plan_export(stw_session_simulator(j->session), plan, "trace", NULL, &trace, error);
+    if (j->trace != NULL) TRY(stw_plan_export(simulator, plan, "trace", NULL, &trace, error));
+    return j->report == NULL ? STW_OK : stw_plan_report(simulator, plan, j->result, j->call->options, j->report, error);
 }
 
 static void print_text(const job *j) {
@@ -240,7 +245,8 @@ static void print_text(const job *j) {
                        .optimal = stw_result_is_optimal(j->result),
                        .noise = stw_result_noise(j->result),
                        .output = j->output,
-                       .trace = j->trace};
+                       .trace = j->trace,
+                       .report = j->report};
     report_outcome(&o, j->arena);
 }
 

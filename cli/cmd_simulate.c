@@ -242,7 +242,7 @@ static stw_status report_json(const simulation *s, stw_arena arena, stw_error *e
 /* ---- the command ---- */
 
 typedef struct arguments {
-    const char *graph, *machine, *plan, *costs, *output, *trace;
+    const char *graph, *machine, *plan, *costs, *output, *trace, *report;
 } arguments;
 
 static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
@@ -253,7 +253,8 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
                      .plan = stw_options_get(call->options, "plan"),
                      .costs = stw_options_get(call->options, "costs"),
                      .output = stw_options_get(call->options, "output"),
-                     .trace = stw_options_get(call->options, "trace")};
+                     .trace = stw_options_get(call->options, "trace"),
+                     .report = stw_options_get(call->options, "report")};
     if (a->plan == NULL) return stw_fail(error, STW_ERROR_INPUT, "simulate needs --plan FILE|METHOD, such as --plan spread");
     TRY(cli_check_plan(a->plan, error));
     if (is_dash(a->graph) + is_dash(a->machine) + is_dash(a->plan) + is_dash(a->costs) > 1) {
@@ -262,7 +263,7 @@ static stw_status check_arguments(const cli_call *call, arguments *a, stw_error 
     if (is_dash(a->output) && is_dash(a->trace)) {
         return stw_fail(error, STW_ERROR_INPUT, "--output and --trace cannot both write to '-' (standard output)");
     }
-    return STW_OK;
+    return cli_check_report(call, error);
 }
 
 static stw_status open_session(const cli_call *call, const arguments *a, simulation *s, stw_error *error) {
@@ -285,7 +286,7 @@ static stw_status evaluate(simulation *s, stw_error *error) {
 }
 
 /* An interrupt waits until the files are whole: they are small, and a half-written one would be left behind. */
-static stw_status write_files(const arguments *a, const simulation *s, stw_error *error) {
+static stw_status write_files(const cli_call *call, const arguments *a, const simulation *s, stw_error *error) {
     cli_hold_interrupts();
     stw_status status = STW_OK;
     if (a->output != NULL) status = stw_plan_write(s->simulator, s->plan, a->output, error);
@@ -293,13 +294,16 @@ static stw_status write_files(const arguments *a, const simulation *s, stw_error
         stw_export_io trace = {.path = a->trace};
         status = stw_plan_export(s->simulator, s->plan, "trace", NULL, &trace, error);
     }
+    if (status == STW_OK && a->report != NULL && s->has_step)
+        status = stw_plan_report(s->simulator, s->plan, NULL, call->options, a->report, error);
     cli_release_interrupts();
     return status;
 }
 
 static stw_status write_results(const cli_call *call, const arguments *a, const simulation *s, stw_error *error) {
-    TRY(write_files(a, s, error));
+    TRY(write_files(call, a, s, error));
     if (a->trace != NULL && !s->has_step) cli_warn("no trace was written: an invalid plan has no timeline");
+    if (a->report != NULL && !s->has_step) cli_warn("no report was written: an invalid plan has no timeline");
     if (is_dash(a->output) || is_dash(a->trace)) return STW_OK; /* the report would spoil that file */
     return cli_wants_json(call) ? report_json(s, call->arena, error) : report_text(s, call->arena, error);
 }

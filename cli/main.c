@@ -138,6 +138,24 @@ const cli_command cli_commands[] = {
                  "stowage explain gnmt-4.json.gz -p plan.json --what-if bandwidth=x4,devices=+2\tother machines\n"
                  "stowage explain gnmt-4.json.gz -p plan.json --op 120\twhy node 120 is where it is\n"
                  "stowage explain gnmt-4.json.gz -p plan.json --group 120\twhat its group saves\n"},
+    {.name = "report",
+     .bit = STW_FOR_REPORT,
+     .run = cmd_report,
+     .least_operands = 1,
+     .most_operands = 1,
+     .summary = "write a page that shows a plan: timelines, memory, critical path",
+     .usage = "report GRAPH --plan FILE|METHOD [-o FILE.html] [OPTION...]",
+     .description =
+         "Simulates the plan and the default (everything on one device) and writes one HTML file that shows them on one axis of "
+         "time: what each device runs and each link carries, what is in memory, the critical path, the model by modules, and the "
+         "candidates of the search, where the plan's file has them. A browser opens it; it needs no network and fetches nothing, "
+         "and text from files is never run. --report of 'stowage optimize', 'simulate' and 'compare' writes the same.\n\n"
+         "With --measured, a trace of a real run is shown beside: a track with the name of a device stands below that device, "
+         "and events that are called like nodes of the graph are compared with what was predicted of them.\n\n"
+         "An invalid plan has no step to show, and the exit status is 1, unless its only fault is too little memory.",
+     .examples = "stowage report gnmt-4.json.gz --plan plan.json\treport.html\n"
+                 "stowage report gnmt-4.json.gz -m h200x4 -p spread -o spread.html\tthe plan of a method\n"
+                 "stowage report gnmt-4.json.gz -p plan.json --measured trace.json\tbeside what was measured\n"},
     {.name = "export",
      .bit = STW_FOR_EXPORT,
      .run = cmd_export,

@@ -9,13 +9,14 @@
 #include "search.h"
 
 /* Options that name files, of any command. */
-static const char *const written[] = {"output", "trace", "curve", "best", "graph"};
-static const char *const read_first[] = {"costs", "machine", "policy", "corpus", "plan", "from"};
+static const char *const written[] = {"output", "trace", "curve", "best", "graph", "report"};
+static const char *const read_first[] = {"costs", "machine", "policy", "corpus", "plan", "from", "measured"};
 enum { WRITTEN = sizeof written / sizeof written[0], READ_FIRST = sizeof read_first / sizeof read_first[0] };
 
 /* A plan may take the place of the one that it was made from. */
 static bool may_replace(const cli_call *call, const char *output, const char *input) {
-    const bool is_plan = strcmp(output, "best") == 0 || (strcmp(output, "output") == 0 && call->command->bit != STW_FOR_EXPORT);
+    const bool is_plan = strcmp(output, "best") == 0 ||
+                         (strcmp(output, "output") == 0 && (call->command->bit & (STW_FOR_EXPORT | STW_FOR_REPORT)) == 0);
     return is_plan && (strcmp(input, "plan") == 0 || strcmp(input, "from") == 0);
 }
 
@@ -82,5 +83,14 @@ stw_status cli_check_outputs(const cli_call *call, stw_error *error) {
         const char *path = stw_options_get(call->options, written[k]);
         if (path != NULL && !cli_is_dash(path)) TRY(check_output(call, k, path, error));
     }
+    return STW_OK;
+}
+
+stw_status cli_check_report(const cli_call *call, stw_error *error) {
+    const char *report = stw_options_get(call->options, "report");
+    if (cli_is_dash(report))
+        return stw_fail(error, STW_ERROR_INPUT, "--report needs a file; 'stowage report' writes a page to standard output");
+    if (report == NULL && stw_options_get(call->options, "measured") != NULL)
+        return stw_fail(error, STW_ERROR_INPUT, "--measured is shown in a report; name its file with --report FILE.html");
     return STW_OK;
 }

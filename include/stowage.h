@@ -566,6 +566,14 @@ STW_API stw_status stw_plan_export(const stw_simulator *simulator, const stw_pla
                                    const stw_options *options, stw_export_io *io, stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_bytes_free(char *bytes);
 
+/* Writes one HTML file that shows the plan beside the default: timelines, memory, the critical path, modules, candidates
+ * (docs/report.md). It needs no network; "-" is standard output. `result` (may be NULL) is the search that the plan comes from,
+ * for its candidates and its default. Options (may be NULL): "measured", a trace of a real run to be shown beside; "plan", the
+ * plan's file, for the candidates in it where there is no result. STW_ERROR_NO_PLAN: the plan is invalid and has no step; one
+ * that only lacks memory is shown. */
+STW_API stw_status stw_plan_report(const stw_simulator *simulator, const stw_plan *plan, const stw_result *result,
+                                   const stw_options *options, const char *path, stw_error *error) STW_CHECK_RESULT;
+
 #ifdef __cplusplus
 }
 #endif

@@ -51,6 +51,7 @@ step "several processes by MPICH" mpich
 step "devices measured, and plans run in several processes, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^(cli/calibrate|python/torch_ranks)$'
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer
+step "a report works in Chromium" python3 tests/report/report_in_chromium.py
 step "20,000 more random cases against the second simulator" long_random
 step "every plan of large HLO modules, in XLA" env STOWAGE_BIN=build/release/stowage STOWAGE_LONG=1 STOWAGE_SEEDS=40 build/venv/bin/python3 tests/export/test_hlo_plans.py
 step "every reader fuzzed for 60 s" scripts/fuzz.sh 60

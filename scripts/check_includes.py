@@ -33,6 +33,7 @@ ALLOWED = {
     "driver": {"base", "graph", "machine", "cost", "plan", "sim", "search", "policy", "train", "method", "export", "api"},
     "export": {"base", "graph", "machine", "cost", "plan", "sim", "import"},
     "explain": {"base", "graph", "machine", "cost", "plan", "sim", "api", "driver"},
+    "report": {"base", "graph", "machine", "cost", "plan", "sim", "export", "api", "driver", "explain"},
 }
 EXCEPTIONS = {("api", "api/options.def"), ("export", "api/options.h"), ("machine", "graph/ops.h"), ("graph", "graph/ops.def"), ("machine", "machine/kinds.def"), ("feature", "feature/columns.def"), ("machine", "machine/fitted.def")}
 ONLY_IN = {"mpi.h": "dist", "cuda_runtime.h": "backend"}

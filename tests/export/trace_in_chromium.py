@@ -8,19 +8,17 @@ no Chromium here, which is said; else 1. CHROMIUM names the browser if it is not
 """
 
 import argparse
-import base64
-import fcntl
 import json
 import os
-import select
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from chromium import Browser, find_chromium  # noqa: E402
+
 DATA = os.environ.get("STOWAGE_DATA", os.path.join(ROOT, "data"))
 PANEL = "devtools://devtools/bundled/devtools_app.html?panel=timeline"
 TIMEOUT_S = 180  # for everything; the browser needs about ten seconds
@@ -65,85 +63,9 @@ ARRANGE = """(async () => {
 })()"""
 
 
-class Browser:
-    """A headless Chromium, spoken to over two pipes: messages are JSON, each ended by a zero byte."""
-
-    def __init__(self, program, folder, deadline):
-        self.deadline, self.buffer, self.number, self.session = deadline, b"", 0, None
-        inner_in, self.outgoing = os.pipe()
-        self.incoming, inner_out = os.pipe()
-        # Out of the way, since the browser wants its ends at 3 and 4.
-        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (inner_in, inner_out)]
-
-        def place_ends():
-            os.dup2(ends[0], 3)
-            os.dup2(ends[1], 4)
-
-        self.log = open(os.path.join(folder, "log"), "w+", errors="replace")
-        self.process = subprocess.Popen(
-            [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe",
-             "--window-size=1600,1000", "--user-data-dir=" + os.path.join(folder, "profile"), "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, close_fds=False, preexec_fn=place_ends,
-            start_new_session=True)
-        for end in (inner_in, inner_out, *ends):
-            os.close(end)
-
-    def receive(self):
-        while b"\0" not in self.buffer:
-            ready, _, _ = select.select([self.incoming], [], [], max(0.0, self.deadline - time.monotonic()))
-            if not ready:
-                raise TimeoutError("the browser does not answer")
-            chunk = os.read(self.incoming, 1 << 20)
-            if not chunk:
-                raise EOFError("the browser has gone")
-            self.buffer += chunk
-        message, self.buffer = self.buffer.split(b"\0", 1)
-        return json.loads(message)
-
-    def call(self, method, **parameters):
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
-        os.write(self.outgoing, json.dumps(message).encode() + b"\0")  # short: fits into the pipe
-        while True:
-            answer = self.receive()
-            if answer.get("id") == self.number:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error'].get('message')}")
-                return answer["result"]
-
-    def evaluate(self, script, **more):
-        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, **more)
-        if "exceptionDetails" in answer:
-            raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", "a script failed"))
-        return answer["result"]
-
-    def wait_for(self, script, what, **more):
-        """Evaluates until the result is not null."""
-        while time.monotonic() < self.deadline:
-            result = self.evaluate(script, **more)
-            if result.get("subtype") != "null":
-                return result
-            time.sleep(0.2)
-        raise TimeoutError(f"no {what} within {TIMEOUT_S} s")
-
-    def close(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)  # its own session: the helpers go with it
-        except ProcessLookupError:
-            pass
-        self.process.wait(timeout=30)
-        for end in (self.incoming, self.outgoing):
-            os.close(end)
-        self.log.close()
-
-
 def load(browser, trace):
     """Gives the file to the panel's own file chooser; returns the panel's model."""
-    tabs = [target for target in browser.call("Target.getTargets")["targetInfos"] if target["type"] == "page"]
-    browser.session = browser.call("Target.attachToTarget", targetId=tabs[0]["targetId"], flatten=True)["sessionId"]
-    browser.call("Page.navigate", url=PANEL)
+    browser.open(PANEL)
     chooser = browser.wait_for(FILE_INPUT, "file chooser in the Performance panel")
     browser.evaluate(NO_WELCOME)
     browser.call("DOM.setFileInputFiles", files=[os.path.abspath(trace)], objectId=chooser["objectId"])
@@ -177,8 +99,7 @@ def differences(model, trace):
 
 def take_screenshot(browser, model, path):
     browser.evaluate(ARRANGE % (model["start"] / 1000, model["end"] / 1000))
-    with open(path, "wb") as file:
-        file.write(base64.b64decode(browser.call("Page.captureScreenshot")["data"]))
+    browser.screenshot(path)
 
 
 def make_trace(folder):
@@ -213,8 +134,7 @@ def main():
     parser.add_argument("trace", nargs="?")
     parser.add_argument("--screenshot")
     arguments = parser.parse_args()
-    names = [os.environ["CHROMIUM"]] if "CHROMIUM" in os.environ else ["chromium", "chromium-browser", "google-chrome"]
-    program = next(filter(None, map(shutil.which, names)), None)
+    program, names = find_chromium()
     if program is None:
         print("skipped: there is no Chromium (" + ", ".join(names) + ")")
         return 0

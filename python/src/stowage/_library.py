@@ -167,6 +167,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_result_write": [_P, c_char_p, c_bool],
     "stw_plan_write": [_P, _P, c_char_p],
     "stw_plan_export": [_P, _P, c_char_p, _P, POINTER(CExportIo)],
+    "stw_plan_report": [_P, _P, _P, _P, c_char_p],
     "stw_explain": [_P, _P, _P, POINTER(CWatch), _OUT],
     "stw_explanation_json": [_P, _OUT, POINTER(c_size_t)],
 }

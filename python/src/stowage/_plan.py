@@ -9,7 +9,7 @@ import tempfile
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
 
-from . import _text
+from . import _picture, _text
 from ._explain import Explanation, explain
 from ._graph import Graph
 from ._library import CExportIo, Error, Handle, c_text, call, create, library, make_options, named_list, path_bytes, text, whole
@@ -205,6 +205,13 @@ class Plan:
         else:
             call("stw_plan_write", self.simulator._handle.pointer, self._handle.pointer, path_bytes(path))
 
+    def report(self, path: Path, measured: Optional[Path] = None) -> None:
+        """Writes one HTML file that shows the plan beside the default: timelines, memory, the critical path, modules and, of the plan
+        of a search, its candidates. ``measured`` is a trace of a real run (JSON in the Trace Event format) to be shown beside."""
+        options = make_options({"measured": None if measured is None else os.fspath(measured)})
+        result = self._result.pointer if self._result is not None else None
+        call("stw_plan_report", self.simulator._handle.pointer, self._handle.pointer, result, options.pointer, path_bytes(path))
+
     def export(self, format: str, path: Path, model: Optional[Path] = None, strip: Optional[str] = None) -> str:
         """Writes the plan in another format (:func:`formats` lists them); returns what a user may paste elsewhere or should
         know, or "". ``model`` is the file that the graph was read from, for formats that are such a file with the plan
@@ -248,8 +255,13 @@ class Plan:
         parts = ", ".join(f"{name}: {ops} ops" for name, ops, _ in self._rows())
         return _text.plain(f"<Plan of {self.graph.name} on {self.machine.name}; {parts}>")
 
+    def _repr_svg_(self) -> Optional[str]:
+        """The simulated step as a small timeline; nothing where the plan is invalid."""
+        return _picture.timeline(self) or None
+
     def _repr_html_(self) -> str:
-        return _text.html_table(f"plan of {self.graph.name} on {self.machine.name}", ["device", "ops", "share"], list(self._rows()))
+        table = _text.html_table(f"plan of {self.graph.name} on {self.machine.name}", ["device", "ops", "share"], list(self._rows()))
+        return f"<div>{table}{_picture.timeline(self)}</div>"
 
 
 def formats() -> dict[str, str]:

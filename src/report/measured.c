@@ -1,0 +1,250 @@
+/* A trace of a real run: complete events of the Trace Event format, as the profilers of PyTorch and XLA and our own exporter
+ * write them. What an event is called decides which node of the graph it is; what is called like none is shown all the same. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/index.h"
+#include "report/report.h"
+
+enum { MOST_EVENTS = 4 << 20 };
+static const double FARTHEST_US = 1e18; /* clocks may count from long ago; differences of such times are still numbers */
+
+typedef struct raw_event { /* as it is read: keys come in any order */
+    char phase;
+    bool has_start, has_duration;
+    double start_us, duration_us;
+    stw_str name, process, thread; /* the ids as they are written */
+    stw_str argument_name;         /* of names of processes and threads */
+    stw_str op;                    /* that XLA says it belongs to */
+} raw_event;
+
+typedef struct reader {
+    stw_measured *m;
+    const stw_machine *machine;
+    stw_arena *arena;
+    stw_json json;
+    stw_names nodes;     /* by name */
+    stw_names names;     /* of other events */
+    stw_names processes; /* by id; and their names, */
+    int64_t process_count, process_room;
+    stw_str *process;
+    stw_names tracks; /* by thread's id; a scope is a process */
+} reader;
+
+static stw_status find_process(reader *r, stw_str id, int32_t *out, stw_error *error) {
+    int32_t *number;
+    TRY(stw_names_enter(&r->processes, 0, id, &number, error));
+    *out = *number >= 0 ? *number : (*number = (int32_t)r->process_count);
+    if (*out == r->process_count) STW_PUSH(r->arena, r, process, id, error);
+    return STW_OK;
+}
+
+static stw_status find_track(reader *r, const raw_event *event, int32_t *out, stw_error *error) {
+    int32_t process, *number;
+    TRY(find_process(r, event->process, &process, error));
+    TRY(stw_names_enter(&r->tracks, process, event->thread, &number, error));
+    *out = *number >= 0 ? *number : (*number = (int32_t)r->m->track_count);
+    if (*out == r->m->track_count)
+        STW_PUSH(r->arena, r->m, track, ((stw_measured_track){event->process, event->thread, -1}), error);
+    return STW_OK;
+}
+
+/* "name" and "hlo_op" of the arguments. */
+static void read_arguments(reader *r, raw_event *event) {
+    stw_str key;
+    if (stw_json_peek(&r->json) != STW_JSON_OBJECT) {
+        stw_json_skip(&r->json, NULL);
+        return;
+    }
+    if (!stw_json_object(&r->json)) return;
+    while (stw_json_key(&r->json, &key)) {
+        const bool is_text = stw_json_peek(&r->json) == STW_JSON_STRING;
+        if (is_text && stw_str_is(key, "name")) {
+            stw_json_string(&r->json, &event->argument_name);
+        } else if (is_text && stw_str_is(key, "hlo_op")) {
+            stw_json_string(&r->json, &event->op);
+        } else {
+            stw_json_skip(&r->json, NULL);
+        }
+    }
+}
+
+/* A number, which some writers have in quotes. */
+static bool read_number(reader *r, double *out) {
+    stw_str text;
+    if (stw_json_peek(&r->json) != STW_JSON_STRING) return stw_json_double(&r->json, out);
+    return stw_json_string(&r->json, &text) && stw_str_to_double(text, out);
+}
+
+static void read_event(reader *r, raw_event *event) {
+    stw_str key, text;
+    if (!stw_json_object(&r->json)) return;
+    while (stw_json_key(&r->json, &key)) {
+        if (stw_str_is(key, "ph")) {
+            if (stw_json_string(&r->json, &text) && text.length == 1) event->phase = text.p[0];
+        } else if (stw_str_is(key, "name") && stw_json_peek(&r->json) == STW_JSON_STRING) {
+            stw_json_string(&r->json, &event->name);
+        } else if (stw_str_is(key, "ts")) {
+            event->has_start = read_number(r, &event->start_us);
+        } else if (stw_str_is(key, "dur")) {
+            event->has_duration = read_number(r, &event->duration_us);
+        } else if (stw_str_is(key, "pid")) {
+            stw_json_skip(&r->json, &event->process);
+        } else if (stw_str_is(key, "tid")) {
+            stw_json_skip(&r->json, &event->thread);
+        } else if (stw_str_is(key, "args")) {
+            read_arguments(r, event);
+        } else {
+            stw_json_skip(&r->json, NULL);
+        }
+    }
+}
+
+static stw_status take_name(reader *r, const raw_event *event, stw_error *error) {
+    int32_t index;
+    if (stw_str_is(event->name, "process_name")) {
+        TRY(find_process(r, event->process, &index, error));
+        r->process[index] = event->argument_name;
+    } else if (stw_str_is(event->name, "thread_name")) {
+        TRY(find_track(r, event, &index, error));
+        r->m->track[index].name = event->argument_name;
+    }
+    return STW_OK;
+}
+
+static stw_status take_event(reader *r, const raw_event *event, stw_error *error) {
+    struct stw_measured_event made = {.name = -1, .start_us = event->start_us, .duration_us = fmax(0.0, event->duration_us)};
+    if (event->phase == 'M') return take_name(r, event, error);
+    if (event->phase != 'X' || !event->has_start || !event->has_duration) return STW_OK;
+    if (r->m->event_count >= MOST_EVENTS)
+        return stw_fail(error, STW_ERROR_INPUT, "more than %d events; give a trace of one step", MOST_EVENTS);
+    if (fabs(event->start_us) > FARTHEST_US || event->duration_us > FARTHEST_US)
+        return stw_fail(error, STW_ERROR_INPUT, "an event at %g us that takes %g us: times beyond 1e18 us are refused",
+                        event->start_us, event->duration_us);
+    TRY(find_track(r, event, &made.track, error));
+    made.node = event->op.length > 0 ? stw_names_find(&r->nodes, 0, event->op) : -1;
+    if (made.node < 0) made.node = stw_names_find(&r->nodes, 0, event->name);
+    if (made.node < 0) {
+        int32_t *number;
+        TRY(stw_names_enter(&r->names, 0, event->name, &number, error));
+        if (*number < 0) {
+            *number = (int32_t)r->m->name_count;
+            STW_PUSH(r->arena, r->m, name, event->name, error);
+        }
+        made.name = *number;
+    }
+    STW_PUSH(r->arena, r->m, event, made, error);
+    return STW_OK;
+}
+
+static stw_status read_events(reader *r, stw_error *error) {
+    if (!stw_json_array(&r->json)) return stw_json_status(&r->json);
+    while (stw_json_item(&r->json)) {
+        raw_event event = {0};
+        read_event(r, &event);
+        TRY(stw_json_status(&r->json));
+        TRY(take_event(r, &event, error));
+    }
+    return stw_json_status(&r->json);
+}
+
+/* A list of events, or an object that has one. */
+static stw_status read_trace(reader *r, stw_error *error) {
+    stw_str key;
+    if (stw_json_peek(&r->json) == STW_JSON_ARRAY) {
+        TRY(read_events(r, error));
+        return stw_json_finish(&r->json);
+    }
+    if (!stw_json_object(&r->json)) return stw_json_status(&r->json);
+    while (stw_json_key(&r->json, &key)) {
+        if (stw_str_is(key, "traceEvents")) {
+            TRY(read_events(r, error));
+        } else {
+            stw_json_skip(&r->json, NULL);
+        }
+    }
+    return stw_json_finish(&r->json);
+}
+
+static int by_track_and_start(const void *left, const void *right) {
+    const struct stw_measured_event *a = left, *b = right;
+    if (a->track != b->track) return a->track - b->track;
+    if (a->start_us != b->start_us) return a->start_us < b->start_us ? -1 : 1;
+    if (a->duration_us != b->duration_us) return a->duration_us > b->duration_us ? -1 : 1; /* what lies within comes behind */
+    return a->node != b->node ? a->node - b->node : a->name - b->name;
+}
+
+/* Names of processes and devices; times from 0. */
+static void arrange(reader *r) {
+    stw_measured *m = r->m;
+    double first = INFINITY, first_of_all = INFINITY;
+    for (int64_t k = 0; k < m->track_count; k++) {
+        const int32_t process = stw_names_find(&r->processes, 0, m->track[k].process);
+        m->track[k].process = process >= 0 ? r->process[process] : STW_STR("");
+        for (int32_t d = 0; d < r->machine->device_count; d++) {
+            if (stw_str_equal(m->track[k].name, r->machine->device[d].name)) m->track[k].device = d;
+        }
+    }
+    for (int64_t k = 0; k < m->event_count; k++) {
+        first_of_all = fmin(first_of_all, m->event[k].start_us);
+        if (m->event[k].node >= 0) first = fmin(first, m->event[k].start_us);
+    }
+    if (!isfinite(first)) first = first_of_all;
+    for (int64_t k = 0; k < m->event_count; k++) m->event[k].start_us -= first;
+    if (m->event_count > 1) qsort(m->event, (size_t)m->event_count, sizeof *m->event, by_track_and_start);
+}
+
+stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_arena *arena,
+                                     stw_measured *out, stw_error *error) {
+    reader r = {.m = out, .machine = machine, .arena = arena};
+    TRY(stw_names_create(arena, graph->N, &r.nodes, error));
+    TRY(stw_names_create(arena, 256, &r.names, error));
+    TRY(stw_names_create(arena, 16, &r.processes, error));
+    TRY(stw_names_create(arena, 64, &r.tracks, error));
+    for (int32_t i = 0; i < graph->N; i++) {
+        int32_t *number;
+        TRY(stw_names_enter(&r.nodes, 0, graph->node_name[i], &number, error));
+        if (*number < 0) *number = i;
+    }
+    stw_json_init(&r.json, text, arena, error);
+    TRY(read_trace(&r, error));
+    if (out->event_count == 0)
+        return stw_fail(error, STW_ERROR_INPUT, "no complete events (\"ph\": \"X\"): is it a trace in the Trace Event format?");
+    arrange(&r);
+    return STW_OK;
+}
+
+stw_status stw_report_measured(const char *path, const stw_options *options, const stw_graph *graph, const stw_machine *machine,
+                               stw_arena *arena, stw_measured *out, stw_error *error) {
+    const stw_file_limits limits = stw_options_file_limits(options);
+    stw_str text;
+    TRY(stw_file_read_within(path, &limits, arena, &text, error));
+    const stw_status status = stw_report_measured_parse(text, graph, machine, arena, out, error);
+    if (status != STW_OK) stw_error_prefix(error, stw_file_label(path));
+    out->path = stw_str_of(path);
+    return status;
+}
+
+stw_status stw_report_measured_add(const stw_measured *measured, stw_payload *payload, stw_error *error) {
+    const int64_t count = measured->event_count;
+    int32_t *track, *node, *name;
+    double *start, *end;
+    if (measured->path.length == 0) return STW_OK;
+    STW_TRY_NEW(payload->arena, track, count, error);
+    STW_TRY_NEW(payload->arena, node, count, error);
+    STW_TRY_NEW(payload->arena, name, count, error);
+    STW_TRY_NEW(payload->arena, start, count, error);
+    STW_TRY_NEW(payload->arena, end, count, error);
+    for (int64_t k = 0; k < count; k++) {
+        track[k] = measured->event[k].track;
+        node[k] = measured->event[k].node;
+        name[k] = measured->event[k].name;
+        start[k] = round(1e6 * measured->event[k].start_us); /* picoseconds, as everywhere */
+        end[k] = start[k] + round(1e6 * measured->event[k].duration_us);
+    }
+    TRY(stw_payload_add(payload, -1, "measured_track", STW_COLUMN_I32, track, count, error));
+    TRY(stw_payload_add(payload, -1, "measured_node", STW_COLUMN_I32, node, count, error));
+    TRY(stw_payload_add(payload, -1, "measured_name", STW_COLUMN_I32, name, count, error));
+    TRY(stw_payload_add(payload, -1, "measured_start", STW_COLUMN_F64, start, count, error));
+    return stw_payload_add(payload, -1, "measured_end", STW_COLUMN_F64, end, count, error);
+}

@@ -1,0 +1,246 @@
+"""Does a report work in a real browser? Opens pages as a user would and compares what they hold and do with their data: what is
+drawn, hovering, clicking, searching, zooming, both themes; no word on the console; no script from a name in a file.
+
+    python3 tests/report/report_in_chromium.py [--measure] [--pictures FOLDER] [r.html]
+
+Without a page, STOWAGE_BIN makes two: a graph whose names are all `</script><img ...>`, and rnnlm-2 on four devices with a measured
+trace. With --measure, prints how long the page takes to open and to redraw (docs/report.md has such figures). The exit status is
+the verdict: 0 if all agrees, or if there is no Chromium here, which is said; else 1. CHROMIUM names the browser if it is not on the
+path.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+for folder in ("support", "cli"):
+    sys.path.insert(0, os.path.join(ROOT, "tests", folder))
+from chromium import Browser, find_chromium  # noqa: E402
+from program import SMALL  # noqa: E402
+from report_data import EVIL, read, unpacked  # noqa: E402
+
+DATA = os.environ.get("STOWAGE_DATA", os.path.join(ROOT, "data"))
+PROGRAM = os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage"))
+TIMEOUT_S = 180
+
+# When the first picture is complete: the frame after the one in which it was drawn.
+READY = "window.stowageReport ? new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))) : null"
+FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+MODEL = """(() => { const {model} = stowageReport; return {
+  names: model.names, title: document.title, images: document.images.length, scripts: document.scripts.length,
+  starts: [...model.plan.tasks.start], ends: [...model.plan.tasks.end], devices: [...model.plan.tasks.device],
+  sentences: [...document.querySelectorAll('#sentences li')].map(item => item.textContent),
+  shown: [...document.querySelectorAll('#methods tbody tr')].length}; })()"""
+# Where the middle of a task is on the screen, the widest of the plan.
+WIDEST = """(() => { const {model, timeline} = stowageReport, {start, end, device, node} = model.plan.tasks;
+  let task = 0; for (let t = 1; t < start.length; t++) if (end[t] - start[t] > end[task] - start[task]) task = t;
+  document.getElementById('timeline').scrollIntoView({block: 'center'});
+  const box = timeline.plot.over.getBoundingClientRect(), row = model.plan.rowOfDevice[device[task]];
+  return {x: box.left + timeline.xOf((start[task] + end[task]) / 2), y: box.top + row.y + row.height / 2, name: model.names[node[task]],
+          task, readers: model.readersOf(node[task]).length}; })()"""
+# Colours in the row of a device that is at work; a page that draws nothing has one.
+COLOURS = """(() => { const {timeline, model} = stowageReport, {plot} = timeline, row = model.plan.rowOfDevice.find(row => row && row.lane.count > 0);
+  const data = plot.drawing.getImageData(128 * plot.ratio, (row.y + 3) * plot.ratio, (plot.width - 128) * plot.ratio, 1).data;
+  return new Set(new Uint32Array(data.buffer)).size; })()"""
+# Redraws while zooming in from the whole step to a thousandth of it, each read back so that drawing is over.
+REDRAWS = """(async () => { const page = stowageReport, times = []; let span = page.model.end;
+  for (let k = 0; k < 60; k++, span *= 0.89) {
+    const t0 = Math.max(0, 0.2 * page.model.end - 0.4 * span);
+    page.state.view = {t0, t1: t0 + span};
+    await new Promise(done => requestAnimationFrame(done));
+    const begin = performance.now();
+    page.draw();
+    for (const view of [page.timeline, page.memory]) view.plot.drawing.getImageData(0, 0, 1, 1);
+    times.push(performance.now() - begin);
+  }
+  times.sort((a, b) => a - b);
+  return {median: times[30], ninth: times[54], worst: times[59], count: times.length}; })()"""
+
+
+def stowage(*arguments):
+    subprocess.run([PROGRAM, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT_S)
+
+
+def write_json(folder, name, content):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    return path
+
+
+def make_pages(folder):
+    graph = json.loads(json.dumps(SMALL))
+    graph["name"] += EVIL
+    for node in graph["nodes"]:
+        node["name"] += EVIL
+    graph["nodes"][0]["label"] = EVIL + "." + EVIL
+    trace = write_json(folder, "evil-trace.json", [{"ph": "X", "name": EVIL, "pid": EVIL, "tid": EVIL, "ts": 0, "dur": 1}])
+    pages = [os.path.join(folder, name) for name in ("evil.html", "rnnlm.html")]
+    stowage("report", write_json(folder, "evil.json", graph), "-m", "h200x2", "-p", "spread", "-o", pages[0], "--measured", trace)
+    rnnlm, trace = os.path.join(DATA, "graphs", "rnnlm-2.json.gz"), os.path.join(folder, "trace.json")
+    stowage("simulate", rnnlm, "-m", "h200x4", "-p", "spread", "--trace", trace)
+    stowage("report", rnnlm, "-m", "h200x4", "-p", "spread", "-o", pages[1], "--measured", trace)
+    return pages
+
+
+class Visit:
+    """A page in the browser, and what is wrong with it."""
+
+    def __init__(self, browser, path):
+        self.browser, self.faults, self.path = browser, [], path
+        self.head, self.columns = unpacked(read(path))
+        browser.call("Page.navigate", url="about:blank")
+        browser.events.clear()
+        browser.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.opened_ms = browser.wait_for(READY, "report that is drawn")["value"]
+        self.opening_s = self.processor_s()
+
+    def value(self, script):
+        return self.browser.evaluate(script, returnByValue=True).get("value")
+
+    def check(self, what, has, wants):
+        if has != wants:
+            self.faults.append(f"{what}: {str(has)[:200]}, not {str(wants)[:200]}")
+
+    def mouse(self, kind, at, **more):
+        self.browser.call("Input.dispatchMouseEvent", type=kind, x=at["x"], y=at["y"], **more)
+
+    def key(self, key):
+        self.browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if len(key) == 1 else "")
+        self.browser.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def check_content(self):
+        model = self.value(MODEL)
+        last = len(self.head["runs"]) - 1
+        self.check("names", model["names"], self.head["names"])
+        for column in ("start", "end", "device"):
+            self.check(column, model[column + "s"], list(self.columns[f"{last}.task_{column}"]))
+        self.check("title", self.head["graph"]["name"] in model["title"], True)
+        self.check("images and scripts", (model["images"], model["scripts"]), (0, 1))
+        self.check("sentences", len(model["sentences"]) >= 4 and model["sentences"][0].startswith("A step takes "), True)
+        self.check("candidates", model["shown"], len(self.head["candidates"]))
+
+    def check_hands(self):
+        at = self.value(WIDEST)
+        self.mouse("mouseMoved", at)
+        self.check("hovering", self.value("document.querySelector('#tip:not([hidden]) strong')?.textContent"), at["name"])
+        for kind in ("mousePressed", "mouseReleased"):
+            self.mouse(kind, at, button="left", clickCount=1)
+        self.check("clicking", self.value("stowageReport.state.selected?.task"), at["task"])
+        self.check("who is selected", self.value("document.querySelector('#details h3')?.textContent.startsWith(stowageReport.model.names["
+                                                 "stowageReport.model.plan.tasks.node[stowageReport.state.selected.task]])"), True)
+        self.value(FRAME)
+        at = self.value(WIDEST)  # the panel has made the plot narrower
+        before = self.value("stowageReport.state.view.t1 - stowageReport.state.view.t0")
+        self.mouse("mouseWheel", at, deltaX=0, deltaY=-240)
+        self.value(FRAME)
+        self.check("zooming by the wheel", self.value("stowageReport.state.view.t1 - stowageReport.state.view.t0") < 0.8 * before, True)
+        self.key("0")
+        self.value(FRAME)
+        self.check("the whole by a key", self.value("stowageReport.state.view.t1 >= stowageReport.model.end"), True)
+        end = dict(at, x=at["x"] + 40, y=at["y"] + 8)
+        self.mouse("mousePressed", at, button="left", clickCount=1)
+        self.mouse("mouseMoved", dict(at, x=at["x"] + 20), button="left", buttons=1)
+        self.mouse("mouseMoved", end, button="left", buttons=1)
+        self.mouse("mouseReleased", end, button="left", clickCount=1)
+        self.check("an area", self.value("document.querySelector('#details h3')?.textContent"), "Area")
+        self.check("its table", self.value("document.querySelectorAll('#details tbody tr').length") >= 1, True)
+
+    def check_search(self):
+        wanted = self.head["names"][-1][:4].lower()
+        self.value(f"stowageReport.search({json.dumps(wanted)})")
+        last = len(self.head["runs"]) - 1
+        tasks, ops = self.columns[f"{last}.task_of"], [name.lower() for name in self.head["op_names"]]
+        found = [n for n, name in enumerate(self.head["names"]) if tasks[n] >= 0 and
+                 (wanted in name.lower() or ops[self.columns["node_op"][n]] == wanted)]
+        self.check("what is found", self.value("stowageReport.state.found.slice().sort((a, b) => a - b)"), found)
+        self.key("Escape")
+        self.check("nothing is sought", self.value("stowageReport.state.matches"), None)
+
+    def check_theme(self):
+        colours = [self.value("getComputedStyle(document.body).backgroundColor")]
+        self.value("document.getElementById('theme').click()")
+        colours.append(self.value("getComputedStyle(document.body).backgroundColor"))
+        self.check("two themes", len(set(colours)), 2)
+        self.value("document.getElementById('path').click()")
+        self.value(FRAME)
+        self.check("critical path", self.value("stowageReport.state.path"), True)
+
+    def check_silence(self):
+        """Before anything is read back from a canvas, which the browser remarks upon."""
+        loud = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening")
+        self.check("words on the console", [json.dumps(e["params"])[:300] for e in self.browser.events if e["method"] in loud], [])
+
+    def check_all(self):
+        for part in (self.check_content, self.check_hands, self.check_search, self.check_theme, self.check_silence):
+            part()
+        self.check("colours in a row", self.value(COLOURS) > 1, True)
+        return self.faults
+
+    def processor_s(self):
+        """Processor time of the page's thread, which says the same on a busy machine."""
+        return {m["name"]: m["value"] for m in self.browser.call("Performance.getMetrics")["metrics"]}["TaskDuration"]
+
+    def take_pictures(self, folder):
+        self.value("stowageReport.chooseNothing()")
+        for theme in ("light", "dark"):
+            self.value(f"stowageReport.setTheme('{theme}'); window.scrollTo(0, 0)")
+            self.value(FRAME)
+            self.browser.screenshot(os.path.join(folder, f"{theme}.png"))
+
+
+def visit(browser, path, arguments):
+    page = Visit(browser, path)
+    faults = page.check_all()
+    print(*faults[:20], sep="\n", end="\n" * bool(faults))
+    print(f"{os.path.basename(path)}: {len(page.head['names']):,} nodes, {os.path.getsize(path) / 1e6:.2f} MB: "
+          f"{'not ' if faults else ''}as in its data")
+    if arguments.measure:
+        print(f"open and drawn after {page.opened_ms:.0f} ms, {1e3 * page.opening_s:.0f} ms of processor time")
+        for path in (True, False):
+            page.value(f"document.getElementById('path').checked === {str(path).lower()} || document.getElementById('path').click()")
+            before = page.processor_s()
+            redraws = page.value(REDRAWS)
+            spent = 1e3 * (page.processor_s() - before) / redraws["count"]
+            print(f"redraws while zooming, {'with' if path else 'without'} the critical path: {spent:.1f} ms of processor time in the "
+                  f"mean; by the clock: median {redraws['median']:.1f} ms, nine of ten below {redraws['ninth']:.1f} ms, worst {redraws['worst']:.1f} ms")
+    if arguments.pictures:
+        page.take_pictures(arguments.pictures)
+    return bool(faults)
+
+
+def show(program, pages, arguments, folder):
+    browser = Browser(program, folder, time.monotonic() + TIMEOUT_S)
+    try:
+        browser.open("about:blank")
+        browser.call("Performance.enable", timeDomain="threadTicks")
+        return max(int(visit(browser, page, arguments)) for page in pages)
+    except (OSError, EOFError, RuntimeError) as error:
+        browser.log.seek(0)
+        print(f"{error}; the browser's last words:\n{browser.log.read()[-600:]}", file=sys.stderr)
+        return 1
+    finally:
+        browser.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("page", nargs="?")
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--pictures")
+    arguments = parser.parse_args()
+    program, names = find_chromium()
+    if program is None:
+        print("skipped: there is no Chromium (" + ", ".join(names) + ")")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="stowage-chromium-", ignore_cleanup_errors=True) as folder:
+        return show(program, [arguments.page] if arguments.page else make_pages(folder), arguments, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
