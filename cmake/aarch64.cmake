@@ -13,5 +13,5 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${root})
 set(ENV{PKG_CONFIG_LIBDIR} ${root}/usr/lib/aarch64-linux-gnu/pkgconfig:${root}/usr/share/pkgconfig)
-# A smaller address space: for every page that a program reserves, qemu sets some bytes aside.
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -R 24G -L ${root})
+# The address space holds no arena of the usual 16 GiB, so that they are smaller: qemu sets bytes aside for every page that is reserved.
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -R 15G -L ${root})

@@ -583,3 +583,57 @@ stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *op
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
 }
+
+/* ---- what would run ---- */
+
+static void add_step(stw_outline *out, const char *method, double most, double until, const char *when) {
+    if (out->count < STW_MAX_ENTRIES) out->step[out->count++] = (stw_outline_step){method, most, until, when};
+}
+
+static void outline_kind(stw_outline *out, stw_method_kind kind, double most, double until, const char *when) {
+    const stw_method *method;
+    for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
+        if (method->kind == kind) add_step(out, method->name, most, until, when);
+    }
+}
+
+static void outline_constructive(const stw_runner *r, stw_outline *out) {
+    const double end = constructive_share(r);
+    const stw_method *first = first_method(r), *method;
+    const bool first_runs = stw_method_decides_placement(first) ? may_place(r) : may_lean(r);
+    if (first_runs) add_step(out, first->name, METHOD_SHARE * end, end, "always");
+    if (may_place(r)) add_step(out, stw_method_pack.name, POLICY_SHARE, POLICY_SHARE, "if nothing fits on one device");
+    if (r->simulator->graph->op_count >= STW_STRETCHES_OPS && may_place(r) && r->settings.objective == STW_OBJECTIVE_TIME)
+        add_step(out, stw_method_stretches.name, STRETCHES_SHARE * end, end, "");
+    for (int32_t k = 0; (method = constructive_at(r, k)) != NULL; k++) {
+        const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
+        if ((is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) || (orders && !may_lean(r))) continue;
+        if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) continue;
+        if (method == first && first_runs && !orders) continue;
+        const double most = (method->traits & STW_METHOD_STEERS) != 0 ? end : METHOD_SHARE * end;
+        add_step(out, is_default ? "single-by-rule" : method->name, most, end, "");
+    }
+}
+
+void stw_optimize_outline(const stw_simulator *simulator, const stw_settings *settings, stw_outline *out) {
+    static const char unless_proved[] = "unless a plan is proved to be optimal before";
+    const stw_watch watch = {0};
+    const stw_runner runner = {.simulator = simulator, .settings = *settings, .watch = &watch, .groups_by = STW_FUSION_DEFAULT};
+    const stw_runner *r = &runner;
+    const bool tidies = may_place(r) && simulator->machine->charges && settings->objective != STW_OBJECTIVE_MEMORY;
+    const double end = tidies ? 1.0 - TIDY_SHARE : 1.0;
+    *out = (stw_outline){0};
+    add_step(out, settings->from != NULL ? "given" : stw_method_single.name, 0.0, CONSTRUCTIVE_SHARE, "always: the default");
+    if ((settings->tasks & STW_TASK_FUSION) && settings->fusion < 0 && settings->from == NULL)
+        add_step(out, "single-unfused", 0.0, CONSTRUCTIVE_SHARE, "always: nothing fused");
+    if (simulator->graph->op_count <= EXACT_OPS && is_free(r) && !((settings->tasks & STW_TASK_FUSION) && settings->fusion >= 0))
+        add_step(out, stw_method_exact.name, EXACT_SHARE, EXACT_SHARE, "");
+    outline_constructive(r, out);
+    const stw_policy_settings *wish = &settings->policy;
+    const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
+    if (wish->trains || !wish->no_policy) outline_kind(out, policy, POLICY_SHARE, POLICY_SHARE, "unless memory is scarce");
+    if (share_of_breed(r) > 0.0 && may_place(r) && is_free(r) && is_roomy(simulator) && settings->fusion < 0)
+        outline_kind(out, STW_METHOD_BREEDER, share_of_breed(r) * end, end, unless_proved);
+    outline_kind(out, STW_METHOD_SEARCH, end, end, unless_proved);
+    if (tidies) add_step(out, "tidy", 1.0, 1.0, "drops transfers that bring nothing");
+}
