@@ -131,7 +131,7 @@ class Config(Case):
         self.fault("optimize", self.graph, says=["plain file"], env=self.env)
 
     def test_these_tests_see_no_config_of_whoever_runs_them(self):
-        self.assertFalse(os.path.exists(os.environ["XDG_CONFIG_HOME"]))
+        self.assertFalse(os.path.isdir(os.environ["XDG_CONFIG_HOME"]))
 
 
 class Quiet(Case):

@@ -2,7 +2,7 @@
 import os
 import unittest
 
-os.environ["XDG_CONFIG_HOME"] = os.path.join(os.sep, "nonexistent", "of-a-test")  # whoever runs the tests may have defaults of their own
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # whoever runs the tests may have defaults of their own
 
 
 class CountingResult(unittest.TextTestResult):
