@@ -42,7 +42,7 @@ def waited_for(step, count):
 def kernels_by_stream(runs):
     """Of each stream: (begin, duration) of its kernels, microseconds."""
     import torch
-    from stowage.torch._cuda_times import events_of
+    from stowage.torch.calibrating._cuda_times import events_of
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:

@@ -85,6 +85,11 @@ stw_status cli_unknown_method(const char *name, const char *also, const char *wh
 /* Refuses a --plan that is neither a file nor a method. */
 stw_status cli_check_plan(const char *plan, stw_error *error);
 
+/* config.c */
+/* The user's defaults, which hold where the call's options are not set. No file is no fault. */
+stw_status cli_config_read(cli_call *call, stw_error *error);
+const char *cli_config_path(stw_arena *arena); /* where they would be; NULL: nowhere */
+
 /* outputs.c */
 /* Refuses files that cannot be written, and those that are read, or written under another name, by the same command. */
 stw_status cli_check_outputs(const cli_call *call, stw_error *error);

@@ -216,6 +216,7 @@ static stw_status make_arguments(const cli_call *call, stw_arena *arena, const c
         if (argument[count++] == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     }
     if (cli_is_set(call, "copies")) argument[count++] = "--copies";
+    if (cli_is_set(call, "quiet")) argument[count++] = "--quiet";
     argument[count] = NULL;
     return STW_OK;
 }

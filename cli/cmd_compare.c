@@ -14,7 +14,8 @@ typedef struct comparison {
     stw_settings settings;
     const char **method, **machine; /* as asked for; without --machine there is one, NULL */
     int32_t method_count, machine_count;
-    cli_row *row; /* (graphs x machines) */
+    stw_str machine_list; /* the machines as one text; p is NULL: none was named */
+    cli_row *row;         /* (graphs x machines) */
     int32_t row_count;
     cli_progress progress;
     stw_watch watch;
@@ -256,7 +257,8 @@ static stw_status check_machines(comparison *c, stw_error *error) {
     const char *list = stw_options_get(c->call->options, "machine");
     c->machine = none;
     c->machine_count = 1;
-    if (list == NULL) return STW_OK;
+    if (!stw_options_is_given(c->call->options, "machine")) return STW_OK;
+    c->machine_list = stw_str_copy(&c->arena, stw_str_of(list));
     TRY(cli_split(list, "machine", &c->arena, &c->machine, &c->machine_count, error));
     for (int32_t k = 0; k < c->machine_count; k++) {
         stw_machine *machine;
@@ -318,7 +320,8 @@ static stw_status check_arguments(comparison *c, stw_error *error) {
     STW_TRY_NEW(&c->arena, c->row, (int64_t)c->call->operand_count * c->machine_count, error);
     const int64_t rows = (int64_t)c->call->operand_count * c->machine_count;
     TRY(check_files(c, rows, error));
-    return rows > 1 ? check_graphs(c, error) : STW_OK; /* a single one is reported at once anyway */
+    const bool dry = cli_is_set(c->call, "dry-run");
+    return rows > 1 || dry ? check_graphs(c, error) : STW_OK; /* a single one is reported at once anyway */
 }
 
 /* ---- the work ---- */
@@ -389,7 +392,7 @@ static stw_status run_all(comparison *c, stw_error *error) {
 }
 
 static stw_status run(comparison *c, stw_error *error) {
-    cli_progress_begin(&c->progress, c->settings.objective);
+    cli_progress_begin(c->call, &c->progress, c->settings.objective);
     c->watch = (stw_watch){.progress = on_progress, .curve = c->curve_file == NULL ? NULL : on_update, .context = c};
     TRY(cli_interrupt_begin(&c->watch.cancel, error));
     const stw_status status = run_all(c, error);
@@ -424,6 +427,11 @@ int cmd_compare(const cli_call *call) {
                     .report_file = stw_options_get(call->options, "report")};
     c.curve.arena = &c.arena;
     stw_status status = check_arguments(&c, &error);
+    if (status == STW_OK && cli_is_set(call, "dry-run")) {
+        if (c.machine_list.p != NULL) status = stw_options_set(call->options, "machine", c.machine_list.p, &error);
+        cli_dry_run_compare(call, &c.settings, c.method, c.method_count, (int64_t)call->operand_count * c.machine_count, c.arena);
+        return status == STW_OK ? CLI_DONE : cli_fault(&error);
+    }
     if (status == STW_OK) status = run(&c, &error);
     return status == STW_OK ? report(&c) : cli_fault(&error);
 }

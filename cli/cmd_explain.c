@@ -216,7 +216,7 @@ static stw_status set_defaults(const cli_call *call, stw_error *error) {
 
 static stw_status explain(const cli_call *call, const stw_session *session, stw_explanation **out, stw_error *error) {
     cli_progress progress;
-    cli_progress_begin(&progress, STW_OBJECTIVE_TIME);
+    cli_progress_begin(call, &progress, STW_OBJECTIVE_TIME);
     stw_watch watch = {.progress = cli_progress_draw, .context = &progress};
     TRY(cli_interrupt_begin(&watch.cancel, error));
     const stw_status status =

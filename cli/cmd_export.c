@@ -31,6 +31,7 @@ static stw_status check_terminal(const cli_call *call, stw_error *error) {
 static void show_note(const cli_call *call, const char *note) {
     if (note[0] == '\0') return;
     FILE *to = is_dash(stw_options_get(call->options, "output")) ? stderr : stdout;
+    if (to == stderr && cli_is_set(call, "quiet")) return;
     for (const char *line = note; *line != '\0';) { /* names in it come from files */
         const size_t length = strcspn(line, "\n");
         stw_write_escaped(to, (stw_str){line, (int64_t)length});

@@ -218,7 +218,7 @@ static stw_status check_arguments(const cli_call *call, job *j, stw_error *error
 
 static stw_status search(job *j, stw_error *error) {
     cli_progress progress;
-    cli_progress_begin(&progress, j->settings.objective);
+    cli_progress_begin(j->call, &progress, j->settings.objective);
     progress.size_scale = stw_graph_size_scale(stw_session_graph(j->session));
     stw_watch watch = {
         .progress = cli_progress_draw, .context = &progress, .spent_s = stw_clock_now_s(j->settings.clock) - j->began_s};
@@ -276,9 +276,11 @@ int cmd_optimize(const cli_call *call) {
     job j;
     stw_status status = check_arguments(call, &j, &error);
     if (status == STW_OK) status = cli_session_open(call, j.graph, &j.session, &error);
-    if (status == STW_OK) status = search(&j, &error);
-    if (status == STW_OK) status = finish(&j, &error);
-    const int exit_status = status == STW_OK ? cli_search_status(&j.row) : cli_fault(&error);
+    const bool dry = status == STW_OK && cli_is_set(call, "dry-run");
+    if (dry) cli_dry_run_optimize(call, j.session, &j.settings, j.arena);
+    if (status == STW_OK && !dry) status = search(&j, &error);
+    if (status == STW_OK && !dry) status = finish(&j, &error);
+    const int exit_status = status != STW_OK ? cli_fault(&error) : dry ? CLI_DONE : cli_search_status(&j.row);
     stw_result_destroy(j.result);
     stw_session_destroy(j.session);
     return exit_status;

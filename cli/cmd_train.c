@@ -208,7 +208,7 @@ static void on_update(void *context, const stw_curve_row *row) {
 
 static stw_status train(job *j, stw_error *error) {
     j->before = stw_file_state_of(j->policy);
-    cli_progress_begin(&j->progress, j->settings.objective);
+    cli_progress_begin(j->call, &j->progress, j->settings.objective);
     j->progress.size_scale = stw_graph_size_scale(stw_session_graph(j->session));
     j->progress.trains = true;
     j->progress.greedy = NAN;

@@ -325,6 +325,8 @@ static int run_command(cli_call *call, int count, char **argument) {
         return CLI_DONE;
     }
     if (cli_is_set(call, "version")) return cmd_version(call);
+    const bool searches = (call->command->bit & (STW_FOR_VERSION | STW_FOR_HELP)) == 0;
+    if (searches && cli_config_read(call, &error) != STW_OK) return cli_fault(&error);
     if (check_operands(call, &error) != STW_OK || cli_check_outputs(call, &error) != STW_OK) return cli_fault(&error);
     return call->command->run(call);
 }

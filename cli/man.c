@@ -165,7 +165,17 @@ static void print_program_page(void) {
     print_section("ENVIRONMENT");
     print_tagged_lines(
         "NO_COLOR\tif set and not empty, output is never coloured; colour is used on a terminal only\n"
-        "STOWAGE_PYTHON\tthe Python interpreter of 'stowage calibrate', where --python names none\n");
+        "STOWAGE_PYTHON\tthe Python interpreter of 'stowage calibrate', where --python names none\n"
+        "XDG_CONFIG_HOME\tthe folder of your settings (default: ~/.config)\n");
+    print_section("FILES");
+    print_tagged_lines(
+        "$XDG_CONFIG_HOME/stowage/config\tyour defaults: lines 'key = value' with the keys machine, budget and threads; '#' "
+        "begins "
+        "a comment. They hold where the command line has no such option; budget not where --evaluations is given, machine not "
+        "where "
+        "the graph or the plan file brings one. A machine is a built-in name or a path that begins with '/'. The file must be "
+        "yours, "
+        "and nobody else may write to it. No other folder is looked at\n");
     print_examples(
         "stowage inspect gnmt-4.json.gz\twhat a graph holds\n"
         "stowage optimize gnmt-4.json.gz --machine h200x4 -o plan.json\ta plan\n"

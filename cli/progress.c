@@ -18,10 +18,11 @@ static int32_t terminal_width(void) {
     return size.ws_col < MAX_LINE ? size.ws_col : MAX_LINE;
 }
 
-void cli_progress_begin(cli_progress *progress, stw_objective objective) {
+void cli_progress_begin(const cli_call *call, cli_progress *progress, stw_objective objective) {
     const char *terminal = getenv("TERM");
     const bool dumb = terminal != NULL && strcmp(terminal, "dumb") == 0;
-    *progress = (cli_progress){.objective = objective, .size_scale = 1.0, .shown = !dumb && isatty(STDERR_FILENO) == 1};
+    const bool shown = !dumb && !cli_is_set(call, "quiet") && isatty(STDERR_FILENO) == 1;
+    *progress = (cli_progress){.objective = objective, .size_scale = 1.0, .shown = shown};
 }
 
 /* The share of the budget that is gone; with two budgets, of the one that ends first. */

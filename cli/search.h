@@ -89,19 +89,24 @@ void cli_plot_print(const cli_plot *plot, FILE *file); /* nothing if there is no
 /* train_many.c: one policy for many graphs, what `stowage train` does with --corpus; returns the exit status */
 int cli_train_many(const cli_call *call);
 
+/* dry_run.c: what `optimize` and `compare` would do, on standard output */
+void cli_dry_run_optimize(const cli_call *call, const stw_session *session, const stw_settings *settings, stw_arena arena);
+void cli_dry_run_compare(const cli_call *call, const stw_settings *settings, const char *const *method, int32_t count,
+                         int64_t rows, stw_arena arena);
+
 /* progress.c: a line on standard error, if that is a terminal. */
 typedef struct cli_progress {
     const char *what; /* goes in front, or NULL */
     stw_objective objective;
     double size_scale;              /* as in cli_row; 1 until somebody knows the graph */
-    bool shown;                     /* standard error is a terminal */
+    bool shown;                     /* standard error is a terminal, and nobody asked for quiet */
     double drawn_s;                 /* when; 0: never */
     int32_t width;                  /* of what stands there */
     bool trains;                    /* a policy; then: */
     int64_t updates, update_budget; /* so far; 0: no limit of updates */
     double greedy;                  /* value of the policy's plan without noise; NaN: none yet */
 } cli_progress;
-void cli_progress_begin(cli_progress *progress, stw_objective objective);
+void cli_progress_begin(const cli_call *call, cli_progress *progress, stw_objective objective);
 void cli_progress_draw(void *progress, const stw_progress *now);               /* for stw_watch.progress */
 void cli_progress_say(cli_progress *progress, double share, const char *text); /* a bar and these words */
 void cli_progress_clear(cli_progress *progress);

@@ -299,7 +299,7 @@ static stw_status run(job *j, stw_error *error) {
     TRY(stw_pretrain_create(&j->wish, j->corpus, j->comm, j->pool, &j->pretrain, error));
     if (j->resumes) TRY(stw_comm_agree(j->comm, stw_pretrain_resume(j->pretrain, j->policy, error), error));
     TRY(stw_comm_agree(j->comm, open_curve(j, error), error));
-    cli_progress_begin(&j->progress, STW_OBJECTIVE_TIME);
+    cli_progress_begin(j->call, &j->progress, STW_OBJECTIVE_TIME);
     const stw_status status = train_and_save(j, error);
     cli_progress_clear(&j->progress);
     if (status == STW_OK) report(j, stw_now_s() - began_s);

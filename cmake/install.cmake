@@ -8,7 +8,7 @@ install(FILES include/stowage.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # What a program that takes the static library links besides: files, and flags that every compiler knows.
 set(STW_STATIC_FILES ${ZLIB_LIBRARIES} ${ZSTD_LINK_LIBRARIES})
-if(CLP_FOUND AND CMAKE_CXX_COMPILER)
+if(STW_CLP AND CLP_FOUND AND CMAKE_CXX_COMPILER)
   list(APPEND STW_STATIC_FILES ${CLP_LINK_LIBRARIES})
 endif()
 foreach(target stowage_metis stowage_blas)

@@ -1,7 +1,9 @@
-"""Brings the shared library into the package: the file that STOWAGE_LIBRARY names, else one built with CMake from the checkout
-around this folder, else that of the checkout's build/release. Without any of them nothing is installed, and the reason is said.
+"""Brings the shared library and the program into the package: the file that STOWAGE_LIBRARY names, else those built with CMake from
+the checkout around this folder, else those of the checkout's build/release. Without a library nothing is installed, and the reason is
+said; the program is the one beside the library, if there is one. CMAKE_ARGS has further arguments for CMake.
 """
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,12 +28,13 @@ def build_library():
         return None, f"{CHECKOUT} is no checkout of Stowage, so there is nothing to build the library from"
     if shutil.which("cmake") is None:
         return None, "CMake is not installed, so the library cannot be built"
-    configure = ["cmake", "-S", str(CHECKOUT), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Release"]
+    configure = ["cmake", "-S", str(CHECKOUT), "-B", str(BUILD), "-DCMAKE_BUILD_TYPE=Release", "-DSTW_MPI=off", "-DSTW_TESTS=OFF"]
+    configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
     if shutil.which("ninja") and not (BUILD / "CMakeCache.txt").is_file():
         configure += ["-G", "Ninja"]
     try:
         subprocess.run(configure, check=True)
-        subprocess.run(["cmake", "--build", str(BUILD), "--target", "stowage_shared", "--parallel"], check=True)
+        subprocess.run(["cmake", "--build", str(BUILD), "--target", "stowage_shared", "stowage", "--parallel"], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         return None, f"building the library failed ({error}); it needs CMake, a C compiler, pkg-config, zlib and libzstd"
     return BUILD / "libstowage.so", ""
@@ -56,13 +59,19 @@ def find_library():
 
 class BuildWithLibrary(build_py):
     def run(self):
-        target = Path(self.build_lib) / "stowage" / "libstowage.so"
-        target.unlink(missing_ok=True)  # of an earlier build
+        package = Path(self.build_lib) / "stowage"
+        (package / "libstowage.so").unlink(missing_ok=True)  # of an earlier build
+        shutil.rmtree(package / "bin", ignore_errors=True)
         super().run()
         library = find_library()
-        if not getattr(self, "editable_mode", False):  # an editable install finds it in the checkout
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(library, target)
+        if getattr(self, "editable_mode", False):  # an editable install finds them in the checkout
+            return
+        package.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(library, package / "libstowage.so")
+        program = library.parent / "stowage"
+        if program.is_file() and os.access(program, os.X_OK):
+            (package / "bin").mkdir()
+            shutil.copy(program, package / "bin" / "stowage")
 
 
 class PlatformDistribution(Distribution):

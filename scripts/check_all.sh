@@ -49,6 +49,7 @@ step "threads: unit tests under TSan" tsan
 step "several processes by Open MPI, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^dist/mpi$'
 step "several processes by MPICH" mpich
 step "devices measured, and plans run in several processes, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^(cli/calibrate|python/torch_ranks)$'
+step "64-bit Arm: unit tests under qemu, and the same plans" scripts/check_aarch64.sh
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer
 step "a report works in Chromium" python3 tests/report/report_in_chromium.py

@@ -21,6 +21,7 @@ struct stw_options {
     unsigned commands;
     char *text[OPTION_COUNT]; /* owned; NULL: not set */
     stw_option_value value[OPTION_COUNT];
+    char *otherwise[OPTION_COUNT]; /* owned; NULL: the table's default */
 };
 
 const stw_option *stw_option_at(int32_t index) { return index >= 0 && index < OPTION_COUNT ? &table[index] : NULL; }
@@ -115,8 +116,22 @@ stw_status stw_options_create(stw_options **out, stw_error *error) {
 
 void stw_options_destroy(stw_options *options) {
     if (options == NULL) return;
-    for (int32_t i = 0; i < OPTION_COUNT; i++) free(options->text[i]);
+    for (int32_t i = 0; i < OPTION_COUNT; i++) {
+        free(options->text[i]);
+        free(options->otherwise[i]);
+    }
     free(options);
+}
+
+/* A copy in place of the text that was there. */
+static stw_status keep_text(const char *value, char **text, stw_error *error) {
+    const size_t size = strlen(value) + 1;
+    char *copy = malloc(size);
+    if (copy == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for options");
+    memcpy(copy, value, size);
+    free(*text);
+    *text = copy;
+    return STW_OK;
 }
 
 stw_status stw_options_set(stw_options *options, const char *name, const char *value, stw_error *error) {
@@ -128,14 +143,17 @@ stw_status stw_options_set(stw_options *options, const char *name, const char *v
     if (value == NULL) return stw_fail(error, STW_ERROR_INPUT, "--%s: there is no value", option->name);
     stw_option_value meaning;
     TRY(read_value(option, value, &meaning, error));
-    const size_t size = strlen(value) + 1;
-    char *copy = malloc(size);
-    if (copy == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory for options");
-    memcpy(copy, value, size);
-    free(options->text[option - table]);
-    options->text[option - table] = copy;
+    TRY(keep_text(value, &options->text[option - table], error));
     options->value[option - table] = meaning;
     return STW_OK;
+}
+
+stw_status stw_options_set_otherwise(stw_options *options, const char *name, const char *value, stw_error *error) {
+    const stw_option *option = stw_option_find(stw_str_of(name), options->commands);
+    stw_option_value meaning;
+    if (option == NULL) return stw_fail(error, STW_ERROR_INPUT, "there is no option '%s'", name);
+    TRY(read_value(option, value, &meaning, error));
+    return keep_text(value, &options->otherwise[option - table], error);
 }
 
 bool stw_options_takes(const stw_options *options, const char *name) {
@@ -150,8 +168,11 @@ bool stw_options_is_given(const stw_options *options, const char *name) {
 /* The row of a value that is set or has a default, and its text; else NULL. */
 static const stw_option *find_value(const stw_options *options, const char *name, const char **text) {
     const stw_option *option = options == NULL ? NULL : stw_option_find(stw_str_of(name), options->commands);
-    const char *given = option == NULL ? NULL : options->text[option - table];
-    *text = given != NULL || option == NULL ? given : option->default_value;
+    *text = NULL;
+    if (option == NULL) return NULL;
+    *text = options->text[option - table];
+    if (*text == NULL) *text = options->otherwise[option - table];
+    if (*text == NULL) *text = option->default_value;
     return *text == NULL ? NULL : option;
 }
 
@@ -172,8 +193,9 @@ static bool get_value(const stw_options *options, const char *name, stw_option_v
     const char *text;
     const stw_option *option = find_value(options, name, &text);
     if (option == NULL) return false;
-    if (text != option->default_value) *out = options->value[option - table];
-    return text != option->default_value || read_value(option, text, out, NULL) == STW_OK;
+    const bool given = text == options->text[option - table];
+    if (given) *out = options->value[option - table];
+    return given || read_value(option, text, out, NULL) == STW_OK;
 }
 
 int64_t stw_options_number(const stw_options *options, const char *name, int64_t otherwise) {
@@ -256,7 +278,8 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
     out->seed = (uint64_t)stw_options_number(options, "seed", 1);
     out->threads = (int32_t)stw_options_number(options, "threads", 0);
     out->evaluations = stw_options_number(options, "evaluations", 0);
-    out->budget_s = stw_options_seconds(options, "budget", out->evaluations > 0 ? 0.0 : 10.0);
+    const bool counted = out->evaluations > 0 && !stw_options_is_given(options, "budget"); /* then it must repeat */
+    out->budget_s = counted ? 0.0 : stw_options_seconds(options, "budget", 10.0);
     const char *clock = stw_options_text(options, "clock");
     if (clock != NULL && strcmp(clock, "cpu") == 0) out->clock = stw_processor_clock();
     return STW_OK;

@@ -65,6 +65,9 @@ stw_status stw_options_create_for(unsigned commands, stw_options **out, stw_erro
 /* Whoever they were made for has such an option. */
 bool stw_options_takes(const stw_options *options, const char *name);
 
+/* A value that holds where none is set, in place of the table's: the defaults of a user. */
+stw_status stw_options_set_otherwise(stw_options *options, const char *name, const char *value, stw_error *error);
+
 /* Somebody has said so, and it is not the default. */
 bool stw_options_is_given(const stw_options *options, const char *name);
 

@@ -57,8 +57,7 @@ static stw_status set_memory(const stw_options *options, const stw_graph *graph,
     return bytes == 0 ? STW_OK : stw_machine_set_memory(machine, in_unit_of(graph, bytes), error);
 }
 
-static stw_status open_machine(stw_session *s, const stw_options *options, stw_error *error) {
-    const char *name = stw_options_get(options, "machine");
+static stw_status open_machine(stw_session *s, const stw_options *options, const char *name, stw_error *error) {
     if (name == NULL) return s->graph->machine == NULL ? STW_OK : set_memory(options, s->graph, s->graph->machine, error);
     TRY(stw_machine_open(name, &s->machine, error));
     for (int32_t d = 0; d < s->machine->device_count; d++)
@@ -83,8 +82,11 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     const char *plan = stw_options_get(options, "plan");
     const bool plan_is_file = plan != NULL && !stw_method_exists(plan) && !is_carried(plan);
     TRY(stw_graph_open(graph_path, options, &s->graph, error));
-    TRY(open_machine(s, options, error));
+    /* One that is asked for goes before what graph and plan bring, and this before one that somebody usually has. */
+    const char *name = stw_options_get(options, "machine");
+    TRY(open_machine(s, options, stw_options_is_given(options, "machine") ? name : NULL, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
+    if (stw_session_machine(s) == NULL && name != NULL) TRY(open_machine(s, options, name, error));
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
         return stw_fail(error, STW_ERROR_INPUT, "a machine is needed, such as --machine h200x4, unless %sthe graph brings one",

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "method/starts.h"
+#include "policy/checkpoint.h"
 #include "search/fusing.h"
 
 /* ---- the constructive methods: what they may use, and which run ---- */
@@ -203,6 +204,15 @@ const stw_method *stw_agenda_at(const stw_runner *r, int32_t k) {
     return row->order == NULL || !stw_agenda_may_place(r) ? stw_method_at(k) : row->order[k];
 }
 
+bool stw_agenda_has(const stw_runner *r, const stw_method *method) {
+    const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
+    if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) return false; /* only its rule would be new */
+    if (orders && !stw_agenda_may_order(r)) return false;
+    return stw_method_serves(method, r->settings.objective, r->settings.tasks);
+}
+
+double stw_agenda_each(const stw_runner *r) { return turns_by_time(r)->each; }
+
 bool stw_agenda_passes_over(const stw_runner *r, const stw_result *result, const stw_method *method) {
     const stw_method *const *worth = turns_now(r, result)->worth;
     if (worth == NULL || result->best < 0) return false;
@@ -254,4 +264,16 @@ double stw_agenda_breed_share(const stw_runner *r) {
     if (!is_roomy(r->simulator) || r->settings.fusion >= 0) return 0.0; /* the rule makes other groups for other devices */
     if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < BREED_LEAST) return 0.0;
     return ops > EXACT_OPS || queues ? BREED_HALF : BREED_SHARE;
+}
+
+/* ---- policies and the end ---- */
+
+stw_method_kind stw_agenda_policy(const stw_runner *r) {
+    const bool there = r->settings.policy.policy != NULL || stw_shipped_policy().length > 0;
+    const bool transfers = there && stw_agenda_may_place(r);
+    return r->settings.policy.trains || !transfers ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
+}
+
+bool stw_agenda_tidies(const stw_runner *r) {
+    return stw_agenda_may_place(r) && r->simulator->machine->charges && r->settings.objective != STW_OBJECTIVE_MEMORY;
 }

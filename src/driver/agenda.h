@@ -46,6 +46,10 @@ stw_budget stw_agenda_fitting_slice(const stw_runner *runner, const stw_method *
 
 /* The k-th of them, or NULL past the last. */
 const stw_method *stw_agenda_at(const stw_runner *runner, int32_t k);
+/* It serves the objective, and decides about what is ours to decide. */
+bool stw_agenda_has(const stw_runner *runner, const stw_method *method);
+/* Of what they have together, the share of one of them, as the time stands. */
+double stw_agenda_each(const stw_runner *runner);
 /* In this situation its plans would take too long to repair. */
 bool stw_agenda_passes_over(const stw_runner *runner, const stw_result *result, const stw_method *method);
 /* The share of the budget after which none of them begins. */
@@ -68,5 +72,12 @@ bool stw_agenda_has_stretches(const stw_runner *runner);
 stw_budget stw_agenda_stretches_slice(const stw_runner *runner);
 /* Of the search that improves plans, the share of `breed`; 0: it has no turn. */
 double stw_agenda_breed_share(const stw_runner *runner);
+
+/* ---- policies and the end ---- */
+
+/* What has learnt on other graphs knows where ops should run, and no more: else one that learns here. */
+stw_method_kind stw_agenda_policy(const stw_runner *runner);
+/* Transfers take of the devices' own time, so those that bring nothing are dropped in the end. */
+bool stw_agenda_tidies(const stw_runner *runner);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/cancel.h"
 #include "driver/agenda.h"
 #include "method/starts.h"
-#include "policy/checkpoint.h"
 #include "search/fusing.h"
 #include "sim/bounds.h"
 
@@ -24,9 +23,7 @@ static bool has_run(const stw_result *result, const stw_method *method) {
 /* There is something new for it to find. */
 static bool is_due(const stw_runner *r, const stw_result *result, const stw_method *method) {
     const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
-    if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) return false; /* only its rule would be new */
-    if (!stw_method_serves(method, r->settings.objective, r->settings.tasks)) return false;
-    if (orders && !stw_agenda_may_order(r)) return false;
+    if (!stw_agenda_has(r, method)) return false;
     const bool again = is_default || (orders && stw_agenda_may_place(r)); /* a rule, placements */
     return again || !has_run(result, method);
 }
@@ -89,8 +86,7 @@ static stw_status run_breed(stw_runner *r, stw_result *result, double until, stw
 /* Searches by chance leave transfers that bring nothing; with charges each of them costs, so what is left is tidied in the end.
  */
 static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error) {
-    const bool tidies =
-        stw_agenda_may_place(r) && r->simulator->machine->charges && r->settings.objective != STW_OBJECTIVE_MEMORY;
+    const bool tidies = stw_agenda_tidies(r);
     const double end = end_of_search(r, result);
     TRY(run_breed(r, result, tidies ? (1.0 - STW_AGENDA_TIDY) * end : end, error));
     TRY(run_kind(r, result, STW_METHOD_SEARCH, tidies ? (1.0 - STW_AGENDA_TIDY) * end : end, error));
@@ -99,12 +95,6 @@ static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error)
 }
 
 /* ---- the flow ---- */
-
-/* What has learnt on other graphs knows where ops should run, and no more. */
-static bool transfers(const stw_runner *r) {
-    const bool there = r->settings.policy.policy != NULL || stw_shipped_policy().length > 0;
-    return there && (r->settings.tasks & STW_TASK_PLACEMENT) && r->simulator->machine->device_count > 1;
-}
 
 stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *error) {
     const bool ahead = r->groups_wait;
@@ -121,10 +111,9 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
         TRY(stw_runner_run(r, &stw_method_lean, -1, stw_runner_share(r, STW_AGENDA_POLICY), true, result, error));
     TRY(stw_runner_find_bounds(r, result, error));
     const stw_policy_settings *wish = &r->settings.policy;
-    const stw_method_kind policy = wish->trains || !transfers(r) ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
     const bool rare = stw_agenda_is_scarce(r, result) && !wish->trains; /* plans of the policy would seldom be valid */
     if (!result->optimal && !rare && (wish->trains || !wish->no_policy))
-        TRY(run_kind(r, result, policy, STW_AGENDA_POLICY, error));
+        TRY(run_kind(r, result, stw_agenda_policy(r), STW_AGENDA_POLICY, error));
     if (!result->optimal) TRY(search_on(r, result, error));
     if (stw_runner_meets_bound(r, result)) result->optimal = true;
     if (result->optimal && result->best >= 0) TRY(stw_runner_tidy(r, 1.0, result, error));

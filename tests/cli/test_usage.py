@@ -19,26 +19,27 @@ from program import GRAPH, ROOT, SMALL, Case
 SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
-LAST_OPTIONS = ["threads", "seed", "help", "version"]
+LAST_OPTIONS = ["threads", "seed", "quiet", "help", "version"]
+LAST_OF_SEARCHES = ["threads", "seed", "quiet", "dry-run", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "simulate", "explain", "report", "export", "inspect", "generate", "machine", "calibrate", "version", "help"]
 OPTIONS = {
     "optimize": ["machine", "from", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "format", *SEARCH_OPTIONS, "preset",
-                 *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OPTIONS],
+                 *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OF_SEARCHES],
     "compare": ["machine", "methods", "from", "memory", "costs", "shape", "file-limit", "curve", "best", "report", "format", *SEARCH_OPTIONS, "preset",
-                *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
+                *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OF_SEARCHES],
     "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve",
               "best", "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates",
               *POLICY_OPTIONS, *LAST_OPTIONS],
     "simulate": ["machine", "plan", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "measured", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "explain": ["machine", "plan", "op", "group", "what-if", "memory", "costs", "shape", "file-limit", "format", "budget", "clock", "evaluations",
                 "tasks", "policy", *LAST_OPTIONS],
-    "report": ["machine", "plan", "memory", "costs", "shape", "file-limit", "measured", "output", "help", "version"],
-    "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "strip", "output", "help", "version"],
-    "inspect": ["machine", "shape", "file-limit", "format", "units", "features", "help", "version"],
-    "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "help",
+    "report": ["machine", "plan", "memory", "costs", "shape", "file-limit", "measured", "output", "quiet", "help", "version"],
+    "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "strip", "output", "quiet", "help", "version"],
+    "inspect": ["machine", "shape", "file-limit", "format", "units", "features", "quiet", "help", "version"],
+    "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "quiet", "help",
                  "version"],
-    "machine": ["memory", "output", "format", "help", "version"],
-    "calibrate": ["devices", "output", "model", "graph", "copies", "python", "format", "help", "version"],
+    "machine": ["memory", "output", "format", "quiet", "help", "version"],
+    "calibrate": ["devices", "output", "model", "graph", "copies", "python", "format", "quiet", "help", "version"],
     "version": ["help", "version"],
     "help": ["man", "completion", "help", "version"],
 }

@@ -1,5 +1,8 @@
 """Runs a file's tests and closes as all test programs do: a line for each skipped one, then "N passed, M failed, K skipped"."""
+import os
 import unittest
+
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # whoever runs the tests may have defaults of their own
 
 
 class CountingResult(unittest.TextTestResult):

@@ -3,6 +3,9 @@
     graph = stowage.onnx.load("model.onnx")
     result = stowage.optimize(graph, "cpu+h200x1")
     model = stowage.onnx.annotate("model.onnx", result.plan)     # needs the package onnx
+    parts = stowage.onnx.split("model.onnx", result.plan)        # a model for each session of ONNX Runtime
+    with stowage.onnx.Runner(parts, ["cpu:0", "cuda:0"]) as run: # needs onnxruntime
+        outputs = run({"x": x})
 
 :func:`load` of a path needs nothing; objects of the package onnx are taken and returned where it is installed.
 """
@@ -15,12 +18,15 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from ._graph import Graph, Shape
 from ._graph import load as _load
 from ._library import Error
+from ._onnx_run import Runner
+from ._onnx_split import Part, Split
+from ._onnx_split import split as _split
 from ._plan import Plan
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["annotate", "load"]
+__all__ = ["Part", "Runner", "Split", "annotate", "load", "split"]
 
 Model = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto"]
 
@@ -48,6 +54,19 @@ def annotate(model: Model, plan: Plan, path: Union[str, "os.PathLike[str]", None
         target = os.fspath(path) if path is not None else os.path.join(folder, "annotated.onnx")
         plan.export("onnx", target, model=source)
         return onnx.load(target, load_external_data=False)
+
+
+def split(model: Model, plan: Plan) -> Split:
+    """The model in parts, one session of ONNX Runtime each: what runs on one device without waiting for another in between, and the
+    tensors that they exchange. :class:`Runner` runs them; :meth:`Split.save` writes them. ``model`` is the one that the plan's graph
+    was made from; tensors that lie in other files are looked for beside it. Needs the package onnx.
+    """
+    planned = annotate(model, plan)
+    if isinstance(model, (str, os.PathLike)):
+        import onnx
+
+        onnx.load_external_data_for_model(planned, os.path.dirname(os.path.abspath(os.fspath(model))))
+    return _split(planned, plan)
 
 
 def _serialized(model: Any) -> bytes:

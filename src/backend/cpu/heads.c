@@ -13,16 +13,18 @@ bool stw_heads_fit(int64_t size) { return size % LANES == 0 && stw_has_avx512();
  * rows do not fall into few sets of the cache. */
 static int64_t step_of(int64_t seen) { return (seen + LANES - 1) / LANES * LANES | LANES; }
 
+int64_t stw_heads_desk(const stw_attention_shape *shape) {
+    const int64_t step = step_of(stw_seen_at_most(shape)), size = shape->width / shape->heads;
+    return 4 * step * size + (int64_t)2 * BLOCK_ROWS * step;
+}
+
+#if defined(__x86_64__)
+
 typedef struct {                /* numbers of one head without gaps: rows a power of two apart would fall into few sets */
     float *turned_k, *turned_v; /* (size, step) */
     float *k, *v;               /* (seen, size) */
     float *share, *d_score;     /* (BLOCK_ROWS, step) */
 } desk;
-
-int64_t stw_heads_desk(const stw_attention_shape *shape) {
-    const int64_t step = step_of(stw_seen_at_most(shape)), size = shape->width / shape->heads;
-    return 4 * step * size + (int64_t)2 * BLOCK_ROWS * step;
-}
 
 static desk desk_at(float *next, int64_t step, int64_t size) {
     desk d;
@@ -67,8 +69,6 @@ static void mix_back(const stw_attention_work *a, const stw_attention_part *p, i
     stw_narrow(before, a->size, rows, (stw_narrow_left){weight, 1, step}, from, width, &end, later, width);
     stw_narrow(p->end - p->own, a->size, rows, (stw_narrow_left){weight + before, 1, step}, from, width, &end, own, width);
 }
-
-#if defined(__x86_64__)
 
 static const float LOG2_E = 1.44269504f;
 

@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the machine file; '-' is standard output")
     parser.add_argument("--model", metavar="FILE.py:FUNCTION", help="FUNCTION() returns (module, args) or (module, args, kwargs)")
     parser.add_argument("--graph", metavar="FILE", help="the step of the model with its times in company")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     parser.add_argument("--copies", action="store_true", help="values are copied between shares of one GPU")
     parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="what is printed: tables or the machine")
     return parser
@@ -195,7 +196,7 @@ def _run(arguments: Optional[Sequence[str]]) -> None:
     devices = split_devices(options.devices)
     specs = parse_measured(devices)
     _check(options)
-    say = _say if sys.stderr.isatty() else None
+    say = _say if sys.stderr.isatty() and not options.quiet else None
     step = _step_of(options.model, specs[0].torch) if options.model else None
     found = calibrate(devices, copies=options.copies, progress=say)
     if step is not None:
