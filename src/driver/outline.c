@@ -33,7 +33,10 @@ static void add_constructive(const stw_runner *r, stw_outline *out) {
 void stw_optimize_outline(const stw_simulator *simulator, const stw_settings *settings, stw_outline *out) {
     static const char unless_proved[] = "unless a plan is proved to be optimal before";
     const stw_watch watch = {0};
-    const stw_runner runner = {.simulator = simulator, .settings = *settings, .watch = &watch, .groups_by = STW_FUSION_DEFAULT,
+    const stw_runner runner = {.simulator = simulator,
+                               .settings = *settings,
+                               .watch = &watch,
+                               .groups_by = STW_FUSION_DEFAULT,
                                .began_s = stw_clock_now_s(settings->clock)};
     const stw_runner *r = &runner;
     const double end = stw_agenda_tidies(r) ? 1.0 - STW_AGENDA_TIDY : 1.0, breed = stw_agenda_breed_share(r);

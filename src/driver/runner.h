@@ -161,8 +161,8 @@ stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error
  * "from". */
 stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
                            const stw_clock *clock, const stw_plan *given, stw_result **out, stw_error *error);
-/* outline.c: the methods that it would run as things look before the first: what becomes of them may change that. `simulator` has the graph;
- * no groups are made, so that shares which depend on their number are those of the ops. */
+/* outline.c: the methods that it would run as things look before the first: what becomes of them may change that. `simulator` has
+ * the graph; no groups are made, so that shares which depend on their number are those of the ops. */
 typedef struct stw_outline_step {
     const char *method;
     double most;      /* share of the budget that it may take; 0: a plan, however long that takes */
