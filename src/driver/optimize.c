@@ -579,6 +579,7 @@ stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *op
     const stw_stop stop = stop_at(runner, stw_runner_share(runner, LAST_FUSION_SHARE).until_s);
     stw_status status = waits ? STW_OK : stw_runner_prepare(runner, may_fuse_less(runner) ? &stop : NULL, error);
     if (status == STW_OK) status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
+    if (status == STW_OK) stw_runner_weigh_gain(runner, result);
     if (status == STW_OK) status = stw_runner_settle(runner, try_noise(runner, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);
