@@ -252,6 +252,9 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
     const char *units = stw_options_text(options, "units");
     *out = (stw_settings){.rule = -1, .fusion = -1, .tasks = otherwise, .unit_count = 512, .min_gain = -1.0};
     if (objective != NULL) stw_objective_find(objective, &out->objective);
+    const char *grain = stw_options_text(options, "grain");
+    if (grain != NULL && strcmp(grain, "op") != 0 && !stw_options_is_given(options, "tasks"))
+        tasks = "placement"; /* targets that place modules run them in the order of the program */
     if (tasks != NULL && !stw_tasks_find(tasks, &out->tasks))
         return stw_fail(error, STW_ERROR_INPUT, "--tasks: '%s' is not a list of " STW_TASK_LIST ", each at most once", tasks);
     stw_rule named = STW_RULE_FIFO;

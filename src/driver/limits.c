@@ -234,8 +234,7 @@ static bool has_limits(const stw_options *options) {
     return found;
 }
 
-stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_settings *settings, stw_limited **out,
-                            stw_error *error) {
+stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_limited **out, stw_error *error) {
     *out = NULL;
     if (!has_limits(options)) return STW_OK;
     const char *grain = stw_options_text(options, "grain");
@@ -254,7 +253,6 @@ stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *o
         stw_limited_close(l);
         return status;
     }
-    if (l->grain != STW_GRAIN_OP && !stw_options_is_given(options, "tasks")) settings->tasks = STW_TASK_PLACEMENT;
     *out = l;
     return STW_OK;
 }
@@ -264,6 +262,17 @@ void stw_limited_close(stw_limited *limited) {
     stw_simulator_destroy(limited->simulator);
     stw_arena arena = limited->arena; /* it lives in it */
     stw_arena_destroy(&arena);
+}
+
+void stw_limited_settle(const stw_limited *limited, stw_plan *plan) {
+    const stw_graph *graph = &limited->graph;
+    bool moves = false;
+    for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++)
+        moves |= is_member(graph, i) && !(graph->allowed[i] >> plan->device[i] & 1u);
+    if (!moves) return;
+    stw_plan_join(limited->simulator, plan);
+    stw_plan_remove_orders(plan);
+    for (int32_t i = 0; i < graph->N; i++) plan->group[i] = i;
 }
 
 stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error) {

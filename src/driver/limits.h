@@ -16,14 +16,16 @@ typedef struct stw_limited {
     stw_parcels parcels; /* of the grain; none at that of ops */
 } stw_limited;
 
-/* NULL, if the options have no limits. Names that match nothing are refused, with what comes near. Where a grain is asked for and
- * no tasks, settings->tasks becomes placement alone: targets that place modules run them in the order of the program. */
-stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_settings *settings, stw_limited **out,
-                            stw_error *error);
+/* NULL, if the options have no limits. Names that match nothing are refused, with what comes near. */
+stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_limited **out, stw_error *error);
 void stw_limited_close(stw_limited *limited);
 
 /* Brings a plan of the outer graph to the limits: what must be together goes where most of its time is spent. */
 stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error);
+
+/* The same for a plan of the limited problem whose method knows nothing of devices that are not allowed (everything on one device, say):
+ * what moves loses its strict orders, and groups that would be torn apart. */
+void stw_limited_settle(const stw_limited *limited, stw_plan *plan);
 
 /* match.c. What a name in an option stands for: an op, parameter or buffer by its name or label, or all that lies in a module;
  * with * and ? any text and any character of these. path: (N) of modules. Sets matched[i] of ops and residents; fails where there

@@ -229,6 +229,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     report_progress(r);
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, &local);
     if (status == STW_OK) status = stw_method_apply(method, search, entry->plan, &local);
+    if (status == STW_OK && r->limited != NULL) stw_limited_settle(r->limited, entry->plan);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
@@ -603,7 +604,7 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     if (clock != NULL) settings.clock = clock;
     TRY(stw_pretrained_check(&settings.policy, error));
     stw_limited *limited;
-    TRY(stw_limited_open(simulator, options, &settings, &limited, error));
+    TRY(stw_limited_open(simulator, options, &limited, error));
     const stw_status status = stw_runner_create(limited != NULL ? limited->simulator : simulator, &settings, watch, runner, error);
     if (status != STW_OK) {
         stw_limited_close(limited);
