@@ -67,9 +67,9 @@ static stw_status find_units(division *d, stw_grain grain, stw_arena *arena, stw
     STW_TRY_NEW(arena, d->unit, tree->count, error);
     for (int32_t m = 1; m < tree->count; m++) {
         const bool plain = !tree->has_modules[m] || (tree->has_parameters[m] && !tree->has_deep[m]);
-        d->whole[m] = plain || (grain != STW_GRAIN_MODULE && tree->is_block[m]);
+        d->whole[m] = plain || ((grain == STW_GRAIN_LAYER || grain == STW_GRAIN_STAGE) && tree->is_block[m]);
     }
-    TRY(find_mixed(d, *arena, error));
+    if (grain != STW_GRAIN_OP) TRY(find_mixed(d, *arena, error));
     d->unit[0] = -1;
     for (int32_t m = 1; m < tree->count; m++) {
         const int32_t around = d->unit[tree->parent[m]];
@@ -95,19 +95,20 @@ static int32_t first_reader(const division *d, int32_t i) {
     return first;
 }
 
-static void join_forward(division *d, int32_t i, bool ties) {
+static void join_forward(division *d, int32_t i, stw_grain grain) {
+    const bool ties = grain == STW_GRAIN_MODULE || grain == STW_GRAIN_LAYER;
     const stw_graph *graph = d->graph;
     const bool loose = d->unit[d->tree.of[i]] < 0;
     for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
         const int32_t source = graph->read[k].node;
         const bool parameter = stw_node_is_resident(graph->kind[source]);
         const bool tied = parameter && (ties || d->unit[d->tree.of[source]] < 0 || loose);
-        if (tied || (loose && is_op(d, source))) join(d, i, source);
+        if (tied || (loose && is_op(d, source) && grain != STW_GRAIN_OP)) join(d, i, source);
     }
+    if (loose && grain == STW_GRAIN_OP && last_source(d, i) >= 0) join(d, i, last_source(d, i));
 }
 
-/* `ties`: weights that several modules read keep these together. */
-static void join_all(division *d, bool ties) {
+static void join_all(division *d, stw_grain grain) {
     const stw_graph *graph = d->graph;
     for (int32_t i = 0; i < graph->N; i++) {
         if (!is_member(d, i)) continue;
@@ -117,7 +118,7 @@ static void join_all(division *d, bool ties) {
         if (graph->colocate[i] >= 0 && is_member(d, graph->root[graph->colocate[i]])) join(d, i, graph->root[graph->colocate[i]]);
         if (!is_op(d, i)) continue;
         if (!d->backward[i]) {
-            join_forward(d, i, ties);
+            join_forward(d, i, grain);
         } else if (unit < 0 && graph->updates[i] < 0 && last_source(d, i) >= 0) {
             join(d, i, last_source(d, i));
         }
@@ -199,7 +200,7 @@ stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena 
     STW_TRY_NEW(arena, d.leader, size, error);
     STW_TRY_NEW(arena, d.has_home, size, error);
     stw_sets_begin(d.leader, size);
-    join_all(&d, grain != STW_GRAIN_STAGE);
+    join_all(&d, grain);
     join_homeless(&d, size);
     return number_parcels(&d, arena, out, error);
 }

@@ -29,13 +29,15 @@ typedef struct stw_parcels { /* what goes to one device as a whole, at a grain *
     int32_t *first;   /* (count) its first op in the order of the program; N: none */
 } stw_parcels;
 
-/* The parcels of the grains module and layer. Fails where labels are no paths. A parcel has
+/* The parcels of a grain; of STW_GRAIN_OP those of a program that is cut at calls of modules, wherever these stand: modules without
+ * others inside, and of the code around them each op with what it read last. Fails where labels are no paths. A parcel has
  *
  * - all of a module that is not divided: one with no modules inside; one with parameters of its own beside such; one whose own
  *   code takes a value from outside together with one from inside, as residual connections do (a target moves what a module is
  *   called with, but not what goes around it); at the grain layer also one that is called by a number, as its siblings are;
  * - with each op of the code around these the values that it reads, since no target moves them, and the parameters;
- * - with a parameter all forward ops that read it, so that tied weights are at one place; and its update;
+ * - with a parameter all forward ops that read it, so that tied weights are at one place (stages have copies of these); and its
+ *   update;
  * - of the rest of the backward pass what it computed last. */
 stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena *arena, stw_parcels *out, stw_error *error);
 
