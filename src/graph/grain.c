@@ -131,6 +131,23 @@ static void mark_homes(division *d, int32_t size) {
         if (stw_node_is_resident(d->graph->kind[i])) d->has_home[stw_sets_find(d->leader, i)] = true;
 }
 
+/* What neither reads nor is read goes with what stands before it in the program, or else behind it. */
+static void join_lonely(division *d, int32_t size) {
+    for (int pass = 0; pass < 2; pass++) {
+        int32_t last = -1;
+        mark_homes(d, size);
+        for (int32_t k = 0; k < d->graph->N; k++) {
+            const int32_t i = pass == 0 ? k : d->graph->N - 1 - k;
+            if (!is_op(d, i)) continue;
+            if (!d->has_home[stw_sets_find(d->leader, i)] && last >= 0) {
+                join(d, i, last);
+                d->has_home[stw_sets_find(d->leader, i)] = true;
+            }
+            if (d->has_home[stw_sets_find(d->leader, i)]) last = i;
+        }
+    }
+}
+
 /* A target places parameters: what has none goes with what it reads last, or else with what reads it first. */
 static void join_homeless(division *d, int32_t size) {
     for (int pass = 0; pass < 2; pass++) {
@@ -145,6 +162,7 @@ static void join_homeless(division *d, int32_t size) {
             d->has_home[stw_sets_find(d->leader, i)] = home;
         }
     }
+    join_lonely(d, size);
 }
 
 /* ---- parcels ---- */

@@ -51,6 +51,7 @@ typedef struct {
     const stw_graph *graph;
     stw_str *path; /* (N) */
     bool *known;   /* (N) it is sure where the op belongs */
+    bool *backward; /* (N) */
     int32_t *from; /* (N) the op that is known and was met last on the way to this one; -1: none */
     int32_t *to;   /* (N) the one that is met next on the way from it; -1: none */
 } derivation;
@@ -75,7 +76,7 @@ static void find_readers(derivation *d) {
 static void find_gradients(derivation *d) {
     const stw_graph *graph = d->graph;
     for (int32_t i = graph->N - 1; i >= 0; i--) {
-        if (graph->kind[i] != STW_NODE_OP || d->known[i]) continue;
+        if (graph->kind[i] != STW_NODE_OP || d->known[i] || (graph->loss >= 0 && !d->backward[i])) continue;
         const int64_t first = graph->reader_start[i], end = graph->reader_start[i + 1];
         bool alike = first < end;
         for (int64_t k = first; k < end && alike; k++) {
@@ -116,6 +117,7 @@ static void find_between(derivation *d) {
 
 static stw_status derive(const stw_graph *graph, stw_str *path, stw_arena scratch, stw_error *error) {
     derivation d = {.graph = graph, .path = path};
+    TRY(stw_graph_backward(graph, &scratch, &d.backward, error));
     STW_TRY_NEW(&scratch, d.known, graph->N, error);
     STW_TRY_NEW(&scratch, d.from, graph->N, error);
     STW_TRY_NEW(&scratch, d.to, graph->N, error);
