@@ -340,7 +340,8 @@ STW_API stw_status stw_optimize(const stw_simulator *simulator, const stw_option
                                 stw_result **out, stw_error *error) STW_CHECK_RESULT;
 /* A plan at the grain of the options ("grain", modules if it is not given), found from another: what is placed as a whole goes
  * where most of it is, and a search improves on that within the options' budget. If that gains less over one device than "min-gain"
- * says (1 % if it is not given), everything is on one. A plan that is at the grain already is copied. For exports that tell the places of modules alone. */
+ * says (1 % if it is not given), everything is on one. A plan that is at the grain already keeps
+ * its devices. Ops run in the order of the program, each alone. For exports that tell the places of modules alone. */
 STW_API stw_status stw_plan_regrain(const stw_simulator *simulator, const stw_plan *plan, const stw_options *options,
                                     stw_plan **out, stw_error *error) STW_CHECK_RESULT;
 /* Each of these methods (names separated by commas, "optimize" being one) by itself, each with the whole budget and with the same

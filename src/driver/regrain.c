@@ -96,7 +96,7 @@ stw_status stw_plan_regrain(const stw_simulator *simulator, const stw_plan *plan
     bool there = false;
     TRY(make_options(options, &own, error));
     stw_status status = is_there(simulator, own, plan, &there, error);
-    if (status == STW_OK && there) status = stw_plan_copy(plan, out, error);
+    if (status == STW_OK && there) status = plain_copy(plan, out, error);
     if (status != STW_OK || there) {
         stw_options_destroy(own);
         return status;

@@ -238,7 +238,8 @@ class Plan:
 
     def at_grain(self, grain: str = "module", *, evaluations: int = 500, **options: Any) -> Plan:
         """A plan that places whole modules, layers or stages, found from this one by a short search; on one device, if several gain
-        less than ``min_gain`` ("1%"). Options as for :func:`optimize`. A plan that is at the grain already is copied."""
+        less than ``min_gain`` ("1%"). Ops run in the order of the program, each alone. Options as for :func:`optimize`. A plan that is
+        at the grain already keeps its devices."""
         chosen = make_options({"grain": grain, "evaluations": None if "budget" in options else evaluations, **options})
         simulator = self.simulator
         handle = create("stw_plan_regrain", "stw_plan_destroy", simulator._handle.pointer, self._handle.pointer, chosen.pointer,
