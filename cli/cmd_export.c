@@ -61,8 +61,8 @@ static void tell_given(const stw_session *session, const stw_plan *exported) {
         moved += a[i] != b[i];
     }
     char line[160];
-    snprintf(line, sizeof line, "the plan was found anew at the grain of the target: %d of %d ops have moved (--grain op: as it is)", moved,
-             ops);
+    snprintf(line, sizeof line,
+             "the plan was found anew at the grain of the target: %d of %d ops have moved (--grain op: as it is)", moved, ops);
     if (moved > 0) cli_warn(line);
 }
 
@@ -78,7 +78,8 @@ static stw_status export_plan(const cli_call *call, stw_session *session, bool *
     for (int32_t i = 0; (warning = stw_session_warning(session, i)) != NULL; i++) cli_warn(warning);
     TRY(regrain(call, session, &plan, error));
     if (plan != NULL) tell_given(session, plan);
-    stw_status status = cli_interrupt_begin(&cancel, error); /* the first waits until the file is whole, the second ends the program */
+    stw_status status =
+        cli_interrupt_begin(&cancel, error); /* the first waits until the file is whole, the second ends the program */
     if (status == STW_OK) {
         status = stw_plan_export(stw_session_simulator(session), plan != NULL ? plan : stw_session_plan(session),
                                  stw_options_get(call->options, "to"), call->options, &io, error);

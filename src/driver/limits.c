@@ -11,11 +11,11 @@ typedef struct {
     const stw_options *options;
     stw_limited *l;
     stw_arena scratch;
-    stw_str *path;    /* (N) */
-    bool *matched;    /* (N) */
-    int32_t *leader;  /* (N) what must be together */
+    stw_str *path;     /* (N) */
+    bool *matched;     /* (N) */
+    int32_t *leader;   /* (N) what must be together */
     uint64_t *allowed; /* (N) by node */
-    bool limits;      /* some device is not allowed somewhere */
+    bool limits;       /* some device is not allowed somewhere */
 } build;
 
 static bool is_member(const stw_graph *graph, int32_t i) {
@@ -23,8 +23,9 @@ static bool is_member(const stw_graph *graph, int32_t i) {
 }
 
 /* Calls `take` with each part of a list that commas separate, and what stands before and behind its last '='. */
-static stw_status for_each(build *b, const char *option, stw_status (*take)(build *b, stw_str name, stw_str value, stw_error *error),
-                           bool has_value, stw_error *error) {
+static stw_status for_each(build *b, const char *option,
+                           stw_status (*take)(build *b, stw_str name, stw_str value, stw_error *error), bool has_value,
+                           stw_error *error) {
     const char *text = stw_options_text(b->options, option);
     while (text != NULL) {
         const char *comma = strchr(text, ',');
@@ -37,7 +38,9 @@ static stw_status for_each(build *b, const char *option, stw_status (*take)(buil
         }
         if (part.length == 0 || (has_value && value.length == 0))
             return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is no list of %s", option, stw_options_text(b->options, option),
-                            !has_value ? "PATTERN" : strcmp(option, "pin") == 0 ? "NAME=DEVICE" : "DEVICE=CLASS");
+                            !has_value                   ? "PATTERN"
+                            : strcmp(option, "pin") == 0 ? "NAME=DEVICE"
+                                                         : "DEVICE=CLASS");
         TRY(take(b, part, value, error));
         text = comma == NULL ? NULL : comma + 1;
     }
@@ -76,8 +79,7 @@ static stw_status fail_class(const build *b, stw_str name, stw_error *error) {
     size_t used = 0;
     for (int32_t i = 0; i < graph->N; i++) there[graph->op_class[i]] |= graph->kind[i] == STW_NODE_OP;
     for (int c = 0; c < STW_CLASS_COUNT && used < sizeof list; c++) {
-        if (there[c])
-            used += (size_t)snprintf(list + used, sizeof list - used, " %s", stw_op_class_name((stw_op_class)c));
+        if (there[c]) used += (size_t)snprintf(list + used, sizeof list - used, " %s", stw_op_class_name((stw_op_class)c));
     }
     return stw_fail(error, STW_ERROR_INPUT, "--forbid: no op of the graph is of class '%.*s'; there are:%s", STW_STR_SHOW(name),
                     list);
@@ -167,8 +169,7 @@ static stw_status agree(build *b, stw_error *error) {
             return stw_fail(error, STW_ERROR_INPUT,
                             "'%.*s' may be on no device: --pin, --forbid and --max-devices contradict each other, for it or for "
                             "what must be with it%s",
-                            STW_STR_SHOW(graph->node_name[i]),
-                            b->l->grain != STW_GRAIN_OP ? " at this --grain" : "");
+                            STW_STR_SHOW(graph->node_name[i]), b->l->grain != STW_GRAIN_OP ? " at this --grain" : "");
     }
     return STW_OK;
 }

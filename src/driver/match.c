@@ -99,7 +99,7 @@ stw_status stw_match_device(const stw_machine *machine, const char *option, stw_
         *out = d;
         return STW_OK;
     }
-    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%.*s' is no device of the machine; it has '%.*s' to '%.*s', or 0 to %d", option,
-                    STW_STR_SHOW(text), STW_STR_SHOW(machine->device[0].name),
+    return stw_fail(error, STW_ERROR_INPUT, "--%s: '%.*s' is no device of the machine; it has '%.*s' to '%.*s', or 0 to %d",
+                    option, STW_STR_SHOW(text), STW_STR_SHOW(machine->device[0].name),
                     STW_STR_SHOW(machine->device[machine->device_count - 1].name), machine->device_count - 1);
 }

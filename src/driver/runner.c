@@ -605,7 +605,8 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     TRY(stw_pretrained_check(&settings.policy, error));
     stw_limited *limited;
     TRY(stw_limited_open(simulator, options, &limited, error));
-    const stw_status status = stw_runner_create(limited != NULL ? limited->simulator : simulator, &settings, watch, runner, error);
+    const stw_status status =
+        stw_runner_create(limited != NULL ? limited->simulator : simulator, &settings, watch, runner, error);
     if (status != STW_OK) {
         stw_limited_close(limited);
         return status;

@@ -19,9 +19,9 @@ stw_grain stw_grain_find(const char *name) {
 typedef struct {
     const stw_graph *graph;
     stw_module_tree tree;
-    bool *backward; /* (N) */
-    bool *whole;    /* (modules) it is not divided */
-    int32_t *unit;  /* (modules) the outermost that is not divided and holds it, else -1 */
+    bool *backward;  /* (N) */
+    bool *whole;     /* (modules) it is not divided */
+    int32_t *unit;   /* (modules) the outermost that is not divided and holds it, else -1 */
     int32_t *leader; /* (N + modules) sets of nodes, and of modules behind them */
     bool *has_home;  /* (N + modules) by leader: there is a parameter or buffer in the set */
 } division;
@@ -206,10 +206,11 @@ stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena 
     division d = {.graph = graph};
     stw_str *path;
     if (!stw_graph_has_paths(graph))
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "--grain %s: the graph has no modules, since no label of a parameter is a path such as 'encoder.0.weight'; trace "
-                        "the module with stowage.torch.trace in Python, or use --grain op",
-                        stw_grain_name[grain]);
+        return stw_fail(
+            error, STW_ERROR_INPUT,
+            "--grain %s: the graph has no modules, since no label of a parameter is a path such as 'encoder.0.weight'; trace "
+            "the module with stowage.torch.trace in Python, or use --grain op",
+            stw_grain_name[grain]);
     TRY(stw_graph_paths(graph, arena, &path, error));
     TRY(stw_module_tree_build(graph, path, arena, &d.tree, error));
     TRY(stw_graph_backward(graph, arena, &d.backward, error));

@@ -4,10 +4,10 @@
 
 #include "graph/paths.h"
 
-#define STW_GRAINS(X)     \
-    X(OP, "op")           \
-    X(MODULE, "module")   \
-    X(LAYER, "layer")     \
+#define STW_GRAINS(X)   \
+    X(OP, "op")         \
+    X(MODULE, "module") \
+    X(LAYER, "layer")   \
     X(STAGE, "stage")
 #define STW_GRAIN_CHOICE "op|module|layer|stage"
 
@@ -29,8 +29,9 @@ typedef struct stw_parcels { /* what goes to one device as a whole, at a grain *
     int32_t *first;   /* (count) its first op in the order of the program; N: none */
 } stw_parcels;
 
-/* The parcels of a grain; of STW_GRAIN_OP those of a program that is cut at calls of modules, wherever these stand: modules without
- * others inside, and of the code around them each op with what it read last. Fails where labels are no paths. A parcel has
+/* The parcels of a grain; of STW_GRAIN_OP those of a program that is cut at calls of modules, wherever these stand: modules
+ * without others inside, and of the code around them each op with what it read last. Fails where labels are no paths. A parcel
+ * has
  *
  * - all of a module that is not divided: one with no modules inside; one with parameters of its own beside such; one whose own
  *   code takes a value from outside together with one from inside, as residual connections do (a target moves what a module is

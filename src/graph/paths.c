@@ -49,11 +49,11 @@ static stw_str path_of_resident(const stw_graph *graph, int32_t i) {
 
 typedef struct {
     const stw_graph *graph;
-    stw_str *path; /* (N) */
-    bool *known;   /* (N) it is sure where the op belongs */
+    stw_str *path;  /* (N) */
+    bool *known;    /* (N) it is sure where the op belongs */
     bool *backward; /* (N) */
-    int32_t *from; /* (N) the op that is known and was met last on the way to this one; -1: none */
-    int32_t *to;   /* (N) the one that is met next on the way from it; -1: none */
+    int32_t *from;  /* (N) the op that is known and was met last on the way to this one; -1: none */
+    int32_t *to;    /* (N) the one that is met next on the way from it; -1: none */
 } derivation;
 
 /* What reads a parameter, and updates. */

@@ -14,8 +14,8 @@ stw_status stw_plan_of_homes(const stw_graph *graph, const stw_machine *machine,
 
 /* A device map, {"encoder.0": 0, "head": "cpu"}, or split points as stw_plan_export writes them: not a plan file. */
 bool stw_map_is(stw_str text);
-/* Devices are numbers among those that are no CPU, "cpu", "cuda:1", or names of the machine, which must be given. A map whose names
- * lie within a module that everything is in, such as a wrapper, is taken for that module's. */
+/* Devices are numbers among those that are no CPU, "cpu", "cuda:1", or names of the machine, which must be given. A map whose
+ * names lie within a module that everything is in, such as a wrapper, is taken for that module's. */
 stw_status stw_map_read(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error);
 
 #endif

@@ -154,7 +154,8 @@ static bool read_split(reader *r) {
         while (stw_json_item(&r->json))
             if (!read_stage(r)) return false;
     }
-    return r->json.failed ? false : staged || stw_json_fail(&r->json, "split points without \"stages\" do not say where these run");
+    return r->json.failed ? false
+                          : staged || stw_json_fail(&r->json, "split points without \"stages\" do not say where these run");
 }
 
 /* The first part that all labels have; empty: there is none. */
@@ -200,11 +201,12 @@ static stw_status read_all(reader *r, stw_str text, stw_plan **out, stw_error *e
     for (int32_t i = 0; i < r->graph->N; i++)
         silent += stw_node_is_resident(r->graph->kind[i]) && r->graph->label[i].length > 0 && r->home[i] < 0;
     if (r->unmatched + torn + silent == 0) return STW_OK;
-    (*out)->warning = stw_str_format(&(*out)->arena,
-                                     "of the map %d names match no parameter%s%.*s%s, %d parameters have none, and %d parts that cannot be "
-                                     "divided are; these go where most of them is",
-                                     r->unmatched, r->unmatched > 0 ? " ('" : "", r->unmatched > 0 ? (int)r->example.length : 0,
-                                     r->example.p == NULL ? "" : r->example.p, r->unmatched > 0 ? "')" : "", silent, torn);
+    (*out)->warning =
+        stw_str_format(&(*out)->arena,
+                       "of the map %d names match no parameter%s%.*s%s, %d parameters have none, and %d parts that cannot be "
+                       "divided are; these go where most of them is",
+                       r->unmatched, r->unmatched > 0 ? " ('" : "", r->unmatched > 0 ? (int)r->example.length : 0,
+                       r->example.p == NULL ? "" : r->example.p, r->unmatched > 0 ? "')" : "", silent, torn);
     return STW_OK;
 }
 

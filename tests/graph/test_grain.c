@@ -8,24 +8,24 @@
 
 /* A stem, two residual blocks of two layers each, and a head whose weight is that of the stem; then a loss and one gradient. */
 #define PARAMETER(id, label) NODE(id, label, "parameter", "[]", 4, ",'label':'" label "'")
-#define MODEL(key)                                                           \
-    PARAMETER(0, "stem.w")                                                   \
-    PARAMETER(1, "blocks.0.a.w")                                             \
-    PARAMETER(2, "blocks.0.b.w")                                             \
-    PARAMETER(3, "blocks.1.a.w")                                             \
-    PARAMETER(4, "blocks.1.b.w")                                             \
-    PARAMETER(5, "place")                                                    \
-    NODE(6, "s", "mm", "[0]", 4, key("stem"))                                \
-    NODE(7, "x", "add", "[6,5]", 4, "")                                      \
-    NODE(8, "a0", "mm", "[7,1]", 4, key("blocks.0.a"))                       \
-    NODE(9, "b0", "mm", "[8,2]", 4, key("blocks.0.b"))                       \
-    NODE(10, "r0", "add", "[7,9]", 4, key("blocks.0"))                       \
-    NODE(11, "a1", "mm", "[10,3]", 4, key("blocks.1.a"))                     \
-    NODE(12, "b1", "mm", "[11,4]", 4, key("blocks.1.b"))                     \
-    NODE(13, "loss", "sum", "[12]", 4, "")                                   \
-    NODE(14, "g", "mm", "[13,8]", 4, key("blocks.0.b"))                      \
+#define MODEL(key)                                       \
+    PARAMETER(0, "stem.w")                               \
+    PARAMETER(1, "blocks.0.a.w")                         \
+    PARAMETER(2, "blocks.0.b.w")                         \
+    PARAMETER(3, "blocks.1.a.w")                         \
+    PARAMETER(4, "blocks.1.b.w")                         \
+    PARAMETER(5, "place")                                \
+    NODE(6, "s", "mm", "[0]", 4, key("stem"))            \
+    NODE(7, "x", "add", "[6,5]", 4, "")                  \
+    NODE(8, "a0", "mm", "[7,1]", 4, key("blocks.0.a"))   \
+    NODE(9, "b0", "mm", "[8,2]", 4, key("blocks.0.b"))   \
+    NODE(10, "r0", "add", "[7,9]", 4, key("blocks.0"))   \
+    NODE(11, "a1", "mm", "[10,3]", 4, key("blocks.1.a")) \
+    NODE(12, "b1", "mm", "[11,4]", 4, key("blocks.1.b")) \
+    NODE(13, "loss", "sum", "[12]", 4, "")               \
+    NODE(14, "g", "mm", "[13,8]", 4, key("blocks.0.b"))  \
     NODE(15, "u", "sub", "[2,14]", 4, ",'updates':2")
-#define STATED(path) ",'module':'" path "'"
+#define STATED(path)  ",'module':'" path "'"
 #define NOTHING(path) ""
 
 static void open_parcels(const stw_graph *graph, stw_grain grain, stw_arena *arena, stw_parcels *out) {
@@ -49,7 +49,7 @@ TEST(grain, blocks_with_residuals_are_whole_and_others_are_not) {
     stw_parcels p;
     open_parcels(s->graph, STW_GRAIN_MODULE, &arena, &p);
     CHECK(together(&p, 8, 9) && together(&p, 9, 10) && together(&p, 1, 8) && together(&p, 2, 9)); /* r0 goes around a and b */
-    CHECK(!together(&p, 11, 12)); /* nothing goes around those of block 1 */
+    CHECK(!together(&p, 11, 12));                                          /* nothing goes around those of block 1 */
     CHECK(together(&p, 6, 7) && together(&p, 5, 7) && together(&p, 0, 6)); /* the code around reads what is there */
     CHECK(!together(&p, 7, 8) && !together(&p, 10, 11));
     CHECK(together(&p, 13, 12)); /* the loss is where its value is */
@@ -98,8 +98,8 @@ TEST(grain, stages_are_ranges_of_even_time) {
 
 TEST(grain, every_op_is_with_a_parameter) {
     small *s = small_open((small_text){.nodes = PARAMETER(0, "a.w") PARAMETER(1, "b.w") OP(2, "early", "[]", 4, 1)
-                                                    NODE(3, "x", "mm", "[0]", 4, ",'module':'a'")
-                                                        NODE(4, "y", "mm", "[1,3]", 4, ",'module':'b'") OP(5, "late", "[]", 4, 1)});
+                                           NODE(3, "x", "mm", "[0]", 4, ",'module':'a'")
+                                               NODE(4, "y", "mm", "[1,3]", 4, ",'module':'b'") OP(5, "late", "[]", 4, 1)});
     stw_arena arena;
     stw_parcels p;
     open_parcels(s->graph, STW_GRAIN_MODULE, &arena, &p);

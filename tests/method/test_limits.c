@@ -115,7 +115,8 @@ TEST(limits, every_method_keeps_to_them) {
     int32_t made = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {
         stw_rng rng = stw_rng_create(seed);
-        small *s = random_open(&rng, (random_shape){.nodes = 24, .device_count = 3, .unlike = seed % 2 == 0, .charges = seed % 3 == 0});
+        small *s =
+            random_open(&rng, (random_shape){.nodes = 24, .device_count = 3, .unlike = seed % 2 == 0, .charges = seed % 3 == 0});
         const bool named = name_modules(&rng, s->graph);
         wish w = {.grain = named ? grains[seed % 3] : "op", .pinned = -1, .most = seed % 4 == 1 ? 2 : 0};
         for (int32_t i = 0; i < s->graph->N && seed % 2 == 0; i++)
