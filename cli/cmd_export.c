@@ -77,7 +77,6 @@ static stw_status export_plan(const cli_call *call, stw_session *session, bool *
     const char *warning;
     for (int32_t i = 0; (warning = stw_session_warning(session, i)) != NULL; i++) cli_warn(warning);
     TRY(regrain(call, session, &plan, error));
-    if (plan != NULL) tell_given(session, plan);
     stw_status status =
         cli_interrupt_begin(&cancel, error); /* the first waits until the file is whole, the second ends the program */
     if (status == STW_OK) {
@@ -86,6 +85,7 @@ static stw_status export_plan(const cli_call *call, stw_session *session, bool *
         cli_interrupt_end(cancel);
         cli_release_interrupts();
     }
+    if (plan != NULL && status == STW_OK) tell_given(session, plan);
     stw_plan_destroy(plan);
     if (status != STW_OK) return status;
     show_note(call, io.note);

@@ -206,11 +206,11 @@ stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena 
     division d = {.graph = graph};
     stw_str *path;
     if (!stw_graph_has_paths(graph))
-        return stw_fail(
-            error, STW_ERROR_INPUT,
-            "--grain %s: the graph has no modules, since no label of a parameter is a path such as 'encoder.0.weight'; trace "
-            "the module with stowage.torch.trace in Python, or use --grain op",
-            stw_grain_name[grain]);
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "--grain %s: the names of the parameters are no paths of PyTorch modules ('encoder.0.weight'); trace the "
+                        "module itself "
+                        "with stowage.torch.trace in Python, or use --grain op",
+                        stw_grain_name[grain]);
     TRY(stw_graph_paths(graph, arena, &path, error));
     TRY(stw_module_tree_build(graph, path, arena, &d.tree, error));
     TRY(stw_graph_backward(graph, arena, &d.backward, error));

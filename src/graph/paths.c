@@ -6,7 +6,7 @@
 
 /* ---- paths as text ---- */
 
-bool stw_label_is_path(stw_str label) {
+static bool is_path(stw_str label) {
     return label.length > 0 && memchr(label.p, '/', (size_t)label.length) == NULL &&
            memchr(label.p, ':', (size_t)label.length) == NULL;
 }
@@ -35,7 +35,7 @@ bool stw_graph_has_paths(const stw_graph *graph) {
     for (int32_t i = 0; i < graph->N; i++) {
         if (!stw_node_is_resident(graph->kind[i]) || graph->label[i].length == 0) continue;
         labelled++;
-        paths += stw_label_is_path(graph->label[i]);
+        paths += is_path(graph->label[i]);
     }
     const bool strange = stw_str_is(graph->family, "hlo") || stw_str_is(graph->family, "tensorflow");
     return labelled > 0 && !strange && 2 * paths > labelled;
@@ -44,7 +44,7 @@ bool stw_graph_has_paths(const stw_graph *graph) {
 /* ---- paths from labels ---- */
 
 static stw_str path_of_resident(const stw_graph *graph, int32_t i) {
-    return stw_label_is_path(graph->label[i]) ? parent_of(graph->label[i]) : STW_STR("");
+    return is_path(graph->label[i]) ? parent_of(graph->label[i]) : STW_STR("");
 }
 
 typedef struct {
@@ -64,7 +64,7 @@ static void find_readers(derivation *d) {
         int32_t source = graph->updates[i];
         for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1] && source < 0; k++) {
             const int32_t node = graph->read[k].node;
-            if (stw_node_is_resident(graph->kind[node]) && stw_label_is_path(graph->label[node])) source = node;
+            if (stw_node_is_resident(graph->kind[node]) && is_path(graph->label[node])) source = node;
         }
         if (source < 0) continue;
         d->known[i] = true;

@@ -9,9 +9,8 @@
  * everything between two of them belongs to the smallest module that holds both. Views have that of their root. */
 stw_status stw_graph_paths(const stw_graph *graph, stw_arena *arena, stw_str **out, stw_error *error);
 
-/* The label is a path of PyTorch modules, which have neither '/' nor ':' in their names. */
-bool stw_label_is_path(stw_str label);
-/* The same of most labels of a graph, of which there is at least one: its modules have names. */
+/* Most labels of the graph, of which there is at least one, are paths of PyTorch modules, which have neither '/' nor ':' in their
+ * names. */
 bool stw_graph_has_paths(const stw_graph *graph);
 /* `path` is `module` or lies within; everything lies within "". */
 bool stw_path_is_within(stw_str path, stw_str module);
