@@ -19,20 +19,23 @@ from program import GRAPH, ROOT, SMALL, Case
 SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
+LIMITS = ["grain", "pin", "keep-together", "forbid", "max-devices"]
 LAST_OPTIONS = ["threads", "seed", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "simulate", "explain", "export", "inspect", "generate", "machine", "calibrate", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "from", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS, "preset",
-                 *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OPTIONS],
-    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "file-limit", "curve", "best", "format", *SEARCH_OPTIONS, "preset",
-                *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
+    "optimize": ["machine", "from", *LIMITS, "min-gain", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS,
+                 "preset", *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OPTIONS],
+    "compare": ["machine", "methods", "from", *LIMITS, "memory", "costs", "shape", "file-limit", "curve", "best", "format", *SEARCH_OPTIONS,
+                "preset", *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OPTIONS],
     "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve",
               "best", "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates",
               *POLICY_OPTIONS, *LAST_OPTIONS],
-    "simulate": ["machine", "plan", "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
+    "simulate": ["machine", "plan", *LIMITS, "memory", "costs", "shape", "file-limit", "output", "trace", "format", *SEARCH_OPTIONS,
+                 *LAST_OPTIONS],
     "explain": ["machine", "plan", "op", "group", "what-if", "memory", "costs", "shape", "file-limit", "format", "budget", "clock", "evaluations",
                 "tasks", "policy", *LAST_OPTIONS],
-    "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "strip", "output", "help", "version"],
+    "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "grain", "min-gain", "evaluations", "strict", "strip", "output",
+               *LAST_OPTIONS],
     "inspect": ["machine", "shape", "file-limit", "format", "units", "features", "help", "version"],
     "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "help",
                  "version"],
