@@ -13,7 +13,7 @@
 #include "machine/machine.h"
 
 /* Exit statuses. */
-enum { CLI_DONE = 0, CLI_NO_PLAN = 1, CLI_FAULT = 2, CLI_INTERRUPTED = 130 };
+enum { CLI_DONE = 0, CLI_NO_PLAN = 1, CLI_FAULT = 2, CLI_WORSE = 3, CLI_INTERRUPTED = 130 };
 
 typedef struct cli_call { /* one command line, parsed */
     const struct cli_command *command;

@@ -1,5 +1,6 @@
 /* `stowage export`: a plan in a form that other programs take. */
 #define _POSIX_C_SOURCE 200809L /* isatty */
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,18 +41,57 @@ static void show_note(const cli_call *call, const char *note) {
     }
 }
 
-static stw_status export_plan(const cli_call *call, stw_session *session, stw_error *error) {
+/* The plan at the grain that was asked for, or that the format has; NULL: as it is. */
+static stw_status regrain(const cli_call *call, const stw_session *session, stw_plan **out, stw_error *error) {
+    const char *grain = stw_options_get(call->options, "grain");
+    const bool is_map = strcmp(stw_options_get(call->options, "to"), "device-map") == 0;
+    *out = NULL;
+    if (grain == NULL ? !is_map : strcmp(grain, "op") == 0) return STW_OK;
+    return stw_plan_regrain(stw_session_simulator(session), stw_session_plan(session), call->options, out, error);
+}
+
+/* Such a plan and the one that was given are two things. */
+static void tell_given(const stw_session *session, const stw_plan *exported) {
+    const stw_plan *given = stw_session_plan(session);
+    const int32_t *a = stw_plan_device(given), *b = stw_plan_device(exported);
+    int32_t moved = 0, ops = 0;
+    stw_node node;
+    for (int32_t i = 0; stw_graph_node(stw_session_graph(session), i, &node); i++) {
+        if (strcmp(node.kind, "op") != 0) continue;
+        ops++;
+        moved += a[i] != b[i];
+    }
+    char line[160];
+    snprintf(line, sizeof line,
+             "the plan was found anew at the grain of the target: %d of %d ops have moved (--grain op: as it is)", moved, ops);
+    if (moved > 0) cli_warn(line);
+}
+
+static bool is_worse(const stw_export_io *io) {
+    return io->exported_s > io->one_device_s || (isnan(io->exported_s) && !isnan(io->one_device_s));
+}
+
+static stw_status export_plan(const cli_call *call, stw_session *session, bool *worse, stw_error *error) {
     stw_export_io io = {.model_path = call->operand[0], .path = stw_options_get(call->options, "output")};
     stw_cancel *cancel;
+    stw_plan *plan;
     const char *warning;
     for (int32_t i = 0; (warning = stw_session_warning(session, i)) != NULL; i++) cli_warn(warning);
-    TRY(cli_interrupt_begin(&cancel, error)); /* the first waits until the file is whole, the second ends the program */
-    const stw_status status = stw_plan_export(stw_session_simulator(session), stw_session_plan(session),
-                                              stw_options_get(call->options, "to"), call->options, &io, error);
-    cli_interrupt_end(cancel);
-    cli_release_interrupts();
-    if (status == STW_OK) show_note(call, io.note);
-    return status;
+    TRY(regrain(call, session, &plan, error));
+    stw_status status =
+        cli_interrupt_begin(&cancel, error); /* the first waits until the file is whole, the second ends the program */
+    if (status == STW_OK) {
+        status = stw_plan_export(stw_session_simulator(session), plan != NULL ? plan : stw_session_plan(session),
+                                 stw_options_get(call->options, "to"), call->options, &io, error);
+        cli_interrupt_end(cancel);
+        cli_release_interrupts();
+    }
+    if (plan != NULL && status == STW_OK) tell_given(session, plan);
+    stw_plan_destroy(plan);
+    if (status != STW_OK) return status;
+    show_note(call, io.note);
+    *worse = is_worse(&io);
+    return STW_OK;
 }
 
 int cmd_export(const cli_call *call) {
@@ -60,8 +100,11 @@ int cmd_export(const cli_call *call) {
     stw_status status = check_arguments(call, &error);
     if (status == STW_OK) status = check_terminal(call, &error);
     if (status == STW_OK) status = stw_session_open(call->operand[0], call->options, &session, &error);
-    if (status == STW_OK) status = export_plan(call, session, &error);
-    const int exit_status = status == STW_OK ? CLI_DONE : cli_fault(&error);
+    bool worse = false;
+    if (status == STW_OK) status = export_plan(call, session, &worse, &error);
+    const bool strict = strcmp(stw_options_get(call->options, "strict"), "yes") == 0;
+    const int exit_status = status != STW_OK ? cli_fault(&error) : worse && strict ? CLI_WORSE : CLI_DONE;
+    if (worse && status == STW_OK) cli_warn("what was exported is worse than one device");
     stw_session_destroy(session);
     return exit_status;
 }

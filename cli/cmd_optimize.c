@@ -144,6 +144,26 @@ static void add_confidence(cli_table *table, const outcome *o) {
     cli_table_add(table, CLI_PLAIN, "%s of the work", cli_percent(o->row->measured_share).text);
 }
 
+static bool uses_several(const stw_candidate *c, int32_t devices) {
+    int32_t used = 0;
+    for (int32_t d = 0; d < devices && c->peak_bytes != NULL; d++) used += c->peak_bytes[d] > 0;
+    return used > 1;
+}
+
+/* Whether several devices are worth it. */
+static void add_devices(cli_table *table, const outcome *o) {
+    static const double HARDLY = 0.01;
+    static const char stays[] = "stays on one device: ";
+    const stw_candidate *best = &o->row->candidate[o->row->best], *one = &o->row->candidate[0];
+    if (strncmp(best->note, stays, strlen(stays)) == 0) cli_table_add_line(table, "devices", best->note);
+    if (o->settings->objective != STW_OBJECTIVE_TIME || !one->valid || strcmp(one->method, "single") != 0) return;
+    if (!uses_several(best, o->row->device_count) || uses_several(one, o->row->device_count)) return;
+    if (best->value <= (1.0 - HARDLY) * one->value) return;
+    cli_table_add(table, CLI_PLAIN, "devices");
+    cli_table_add(table, CLI_PLAIN, "several, for %.2g %% over one: hardly worth it (--min-gain 1%% keeps to one)",
+                  100.0 * (1.0 - best->value / one->value));
+}
+
 static void print_winner(const outcome *o, stw_arena arena) {
     static const cli_column columns[] = {{NULL, CLI_LEFT}, {NULL, CLI_LEFT}};
     const stw_candidate *best = &o->row->candidate[o->row->best];
@@ -154,6 +174,7 @@ static void print_winner(const outcome *o, stw_arena arena) {
     cli_table_add(&table, CLI_BOLD, "%s by %s", cli_row_value(o->row, objective, best->value, 5).text, best->method);
     add_default(&table, o);
     add_ratios(&table, o);
+    add_devices(&table, o);
     if (objective != STW_OBJECTIVE_TIME) cli_table_add_line(&table, "step time", cli_time(best->step_s, 5).text);
     add_bounds(&table, o);
     add_policy(&table, o);

@@ -172,6 +172,10 @@ const cli_command cli_commands[] = {
          "of PyTorch modules; the others work for any graph.\n\n"
          "What you need to paste elsewhere, such as a session option of ONNX Runtime, is printed on standard output, or on "
          "standard error when the file itself goes to standard output.\n\n"
+         "Every export says what it is worth: the simulated step as the target will run it, as planned, and on one device. A "
+         "device map tells the places of modules alone, so without --grain a plan for whole modules is found from the given one, "
+         "and everything stays on one device where several gain too little (--min-gain). What is worse than one device is said "
+         "first; the exit status is 0, or 3 with --strict.\n\n"
          "An invalid plan is not exported, and the exit status is 1, unless its only fault is too little memory.",
      .examples = "stowage export model.onnx --plan plan.json --to onnx -o planned.onnx\tthe model with the plan in it\n"
                  "stowage export module.hlo --plan plan.json --to hlo -o planned.hlo\tscheduled and fused HLO\n"

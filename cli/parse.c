@@ -72,7 +72,9 @@ static bool is_option(const char *argument) { return argument[0] == '-' && argum
 
 /* A further --shape or --what-if goes behind those before it. */
 static stw_status set_value(cli_call *call, const stw_option *option, const char *value, stw_error *error) {
-    const bool shapes = strcmp(option->name, "shape") == 0, adds_up = shapes || strcmp(option->name, "what-if") == 0;
+    const bool shapes = strcmp(option->name, "shape") == 0,
+               adds_up = shapes || strcmp(option->name, "what-if") == 0 || strcmp(option->name, "pin") == 0 ||
+                         strcmp(option->name, "keep-together") == 0 || strcmp(option->name, "forbid") == 0;
     const char *before = adds_up ? stw_options_get(call->options, option->name) : NULL;
     if (before == NULL) return stw_options_set(call->options, option->name, value, error);
     stw_arena scratch = call->arena;

@@ -338,6 +338,12 @@ typedef struct stw_result stw_result; /* immutable; the simulator must outlive i
  * stw_method_run. `watch` may be NULL. Without any valid plan the status is STW_OK all the same, and stw_result_plan is NULL. */
 STW_API stw_status stw_optimize(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
                                 stw_result **out, stw_error *error) STW_CHECK_RESULT;
+/* A plan at the grain of the options ("grain", modules if it is not given), found from another: what is placed as a whole goes
+ * where most of it is, and a search improves on that within the options' budget. If that gains less over one device than
+ * "min-gain" says (1 % if it is not given), everything is on one. A plan that is at the grain already keeps its devices. Ops run
+ * in the order of the program, each alone. For exports that tell the places of modules alone. */
+STW_API stw_status stw_plan_regrain(const stw_simulator *simulator, const stw_plan *plan, const stw_options *options,
+                                    stw_plan **out, stw_error *error) STW_CHECK_RESULT;
 /* Each of these methods (names separated by commas, "optimize" being one) by itself, each with the whole budget and with the same
  * scheduling rule (upward-rank unless the options name one). */
 STW_API stw_status stw_compare(const stw_simulator *simulator, const char *methods, const stw_options *options,
@@ -559,6 +565,9 @@ typedef struct stw_export_io {
     char *bytes; /* (size) the result without `path`, else NULL; then the caller's, to be given back with stw_bytes_free */
     size_t size;
     char note[6000]; /* what the user may paste elsewhere or should know: lines, or "" */
+    /* Simulated seconds of a step, NaN where it is not valid: as the target will run what was exported (a device map or split
+     * tells the places of modules alone), as planned, and with everything on the one device that does best. */
+    double exported_s, plan_s, one_device_s;
 } stw_export_io;
 /* The plan in another format, to a file or to memory. Of the options (may be NULL) "strip" and "file-limit" count.
  * STW_ERROR_NO_PLAN: the plan is invalid and has no step; one that only lacks memory is written. */

@@ -217,6 +217,17 @@ stw_file_limits stw_options_file_limits(const stw_options *options) {
 
 /* ---- what they say of a search ---- */
 
+/* "2%" or "0.02". */
+static stw_status read_gain(const char *text, double *out, stw_error *error) {
+    stw_str number = stw_str_of(text);
+    const bool percent = stw_str_ends(number, "%");
+    if (percent) number.length--;
+    if (!stw_str_to_double(number, out) || !(*out >= 0.0) || *out > (percent ? 100.0 : 1.0))
+        return stw_fail(error, STW_ERROR_INPUT, "--min-gain: '%s' is no share; write 2%% or 0.02", text);
+    if (percent) *out /= 100.0;
+    return STW_OK;
+}
+
 static stw_status read_units(const char *text, stw_settings *out, stw_error *error) {
     int64_t count = 0;
     if (strcmp(text, "auto") == 0) return STW_OK;
@@ -261,8 +272,11 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
                *rule = stw_options_text(options, "rule");
     const char *fusion = stw_options_text(options, "fusion");
     const char *units = stw_options_text(options, "units");
-    *out = (stw_settings){.rule = -1, .fusion = -1, .tasks = otherwise, .unit_count = 512};
+    *out = (stw_settings){.rule = -1, .fusion = -1, .tasks = otherwise, .unit_count = 512, .min_gain = -1.0};
     if (objective != NULL) stw_objective_find(objective, &out->objective);
+    const char *grain = stw_options_text(options, "grain");
+    if (grain != NULL && strcmp(grain, "op") != 0 && !stw_options_is_given(options, "tasks"))
+        tasks = "placement"; /* targets that place modules run them in the order of the program */
     if (tasks != NULL && !stw_tasks_find(tasks, &out->tasks))
         return stw_fail(error, STW_ERROR_INPUT, "--tasks: '%s' is not a list of " STW_TASK_LIST ", each at most once", tasks);
     stw_rule named = STW_RULE_FIFO;
@@ -274,6 +288,8 @@ stw_status stw_settings_read(const stw_options *options, unsigned otherwise, stw
                         "--fusion: fusion is not among the tasks; add it to --tasks or leave out --fusion");
     TRY(read_policy(options, &out->policy, error));
     if (units != NULL) TRY(read_units(units, out, error));
+    const char *gain = stw_options_text(options, "min-gain");
+    if (gain != NULL) TRY(read_gain(gain, &out->min_gain, error));
     out->from = stw_options_text(options, "from");
     out->seed = (uint64_t)stw_options_number(options, "seed", 1);
     out->threads = (int32_t)stw_options_number(options, "threads", 0);

@@ -15,6 +15,7 @@ typedef struct stw_settings {
     double budget_s;        /* 0: no limit of time */
     int64_t evaluations;    /* 0: no limit of evaluations */
     const stw_clock *clock; /* NULL: the computer's; or that of --clock; tests bring their own */
+    double min_gain;        /* what several devices must bring over one, as a share of its value; negative: not said */
     const char *from;       /* file of the initial plan; NULL: none; borrowed from the options */
     const stw_plan *given;  /* the initial plan itself, in place of a file; NULL: none; borrowed */
     stw_policy_settings policy;

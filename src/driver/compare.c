@@ -103,6 +103,7 @@ stw_status stw_method_run(const char *method, const stw_simulator *simulator, co
     } else if (status == STW_OK && result->entry[0]->plan == NULL) {
         status = stw_fail(error, STW_ERROR_NO_PLAN, "%s: %.400s", method, result->entry[0]->reason);
     }
+    stw_runner_release(result);
     if (status == STW_OK) {
         *out = result->entry[0]->plan;
         result->entry[0]->plan = NULL;

@@ -148,6 +148,7 @@ stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *op
     if (watch != NULL) runner->began_s -= fmax(watch->spent_s, 0.0);
     stw_status status = stw_runner_prepare_in_time(runner, error);
     if (status == STW_OK) status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
+    if (status == STW_OK) stw_runner_weigh_gain(runner, result);
     if (status == STW_OK) status = stw_runner_settle(runner, try_noise(runner, result, error), result, error);
     if (status == STW_OK) stw_runner_finish(runner, result);
     return stw_runner_close(runner, status, result, out);

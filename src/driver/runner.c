@@ -49,6 +49,8 @@ static stw_status open_given(stw_runner *r, stw_error *error) {
     else
         TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
+    r->from->graph = s->graph; /* of which the caller's may be another view */
+    if (r->limited != NULL) TRY(stw_limited_project(r->limited, r->from, r->arena, error));
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
     if (r->settings.rule < 0) return STW_OK;
@@ -125,6 +127,7 @@ void stw_runner_destroy(stw_runner *r) {
     if (r->given_groups != NULL) stw_fusing_close(r->given_groups);
     stw_pool_destroy(r->pool);
     stw_arena_destroy(&r->arena);
+    stw_limited_close(r->limited);
     free(r);
 }
 
@@ -224,6 +227,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     report_progress(r);
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, &local);
     if (status == STW_OK) status = stw_method_apply(method, search, entry->plan, &local);
+    if (status == STW_OK && r->limited != NULL) stw_limited_settle(r->limited, entry->plan);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
@@ -471,7 +475,15 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     TRY(stw_settings_read(options, tasks, &settings, error));
     if (clock != NULL) settings.clock = clock;
     TRY(stw_pretrained_check(&settings.policy, error));
-    TRY(stw_runner_create(simulator, &settings, watch, runner, error));
+    stw_limited *limited;
+    TRY(stw_limited_open(simulator, options, &limited, error));
+    const stw_status status =
+        stw_runner_create(limited != NULL ? limited->simulator : simulator, &settings, watch, runner, error);
+    if (status != STW_OK) {
+        stw_limited_close(limited);
+        return status;
+    }
+    (*runner)->limited = limited;
     *result = calloc(1, sizeof **result);
     if (*result == NULL) {
         stw_runner_destroy(*runner);
@@ -481,7 +493,13 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     return STW_OK;
 }
 
+void stw_runner_release(stw_result *result) {
+    for (int32_t k = 0; k < result->count; k++)
+        if (result->entry[k]->plan != NULL) result->entry[k]->plan->graph = result->simulator->graph;
+}
+
 stw_status stw_runner_close(stw_runner *runner, stw_status status, stw_result *result, stw_result **out) {
+    stw_runner_release(result);
     stw_runner_destroy(runner);
     if (status == STW_OK) {
         *out = result;

@@ -4,6 +4,7 @@
 #define STW_DRIVER_RUNNER_H
 
 #include "api/settings.h"
+#include "driver/limits.h"
 #include "method/method.h"
 #include "plan/fuse.h"
 
@@ -66,6 +67,7 @@ typedef struct stw_runner {
     stw_entry *entry;          /* its outcome so far */
     stw_plan *kept;            /* the best plan of the method that runs, in case it ends badly; or NULL */
     const stw_entry *kept_for; /* whose it is; NULL: there is none */
+    stw_limited *limited;      /* the problem with the caller's limits, of which `simulator` is, or NULL: there are none */
     stw_error shortage;        /* the first that ran out of memory; its status is STW_OK: none has */
 } stw_runner;
 
@@ -103,6 +105,11 @@ int32_t stw_runner_rule(const stw_runner *runner);
  * need less. */
 stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error);
+/* Plans of the result become plans of the caller's graph: to be called before the runner goes. */
+void stw_runner_release(stw_result *result);
+/* gain.c: where several devices bring less over one than they must, the best plan is the one on one device. */
+void stw_runner_weigh_gain(const stw_runner *runner, stw_result *result);
+
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */
 stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *result, stw_error *error);
 

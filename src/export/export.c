@@ -173,8 +173,14 @@ stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan,
     stw_status status = read_options(&e, found, options, error);
     if (status == STW_OK && (found->traits & NEEDS_MODEL) != 0) status = read_model(&e, format, options, io, error);
     if (status == STW_OK) status = write_plan(&e, found, io, error);
+    stw_price price;
+    if (status == STW_OK) status = stw_export_price(&e, &price, error);
     if (status == STW_OK) {
-        snprintf(io->note, sizeof io->note, "%.*s%.*s", (int)e.warning.length, e.warning.p, (int)e.note.length, e.note.p);
+        io->exported_s = price.exported_s;
+        io->plan_s = price.plan_s;
+        io->one_device_s = price.one_device_s;
+        snprintf(io->note, sizeof io->note, "%.*s%.*s%.*s", (int)e.price_note.length, e.price_note.p, (int)e.warning.length,
+                 e.warning.p, (int)e.note.length, e.note.p);
     }
     stw_arena_destroy(&arena);
     return status;

@@ -110,6 +110,7 @@ stw_status stw_construct_node(stw_constructor *c, const stw_raw_node *node, cons
     graph->node_name[i] = node->name;
     graph->op_name[i] = node->op;
     graph->label[i] = node->label;
+    graph->module[i] = node->module;
     graph->attributes[i] = node->attributes;
     TRY(put_kind(c, node, links, error));
     TRY(put_sizes(c, node, error));

@@ -15,6 +15,7 @@ typedef struct stw_raw_node { /* what a file says of a node alone */
     stw_str name;         /* may be empty in a stw_builder: it gets the operator's name and its position */
     stw_str op;           /* as written in the file */
     stw_str label;        /* of parameters: the module path, such as "encoder.0.weight"; else empty */
+    stw_str module;       /* of ops: the path of their module, or empty */
     stw_str attributes;   /* JSON text of an object, or empty */
     int32_t dtype;        /* stw_dtype_*; STW_UNKNOWN: not known */
     const int64_t *shape; /* copied by stw_builder_add; borrowed when set through stw_builder_node */

@@ -23,6 +23,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->node_name, count, error);
     STW_TRY_NEW(arena, graph->op_name, count, error);
     STW_TRY_NEW(arena, graph->label, count, error);
+    STW_TRY_NEW(arena, graph->module, count, error);
     STW_TRY_NEW(arena, graph->attributes, count, error);
     STW_TRY_NEW(arena, graph->kind, count, error);
     STW_TRY_NEW(arena, graph->dtype, count, error);

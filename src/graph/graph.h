@@ -123,6 +123,7 @@ struct stw_graph {
     stw_str *node_name;   /* (N) */
     stw_str *op_name;     /* (N) as written in the file */
     stw_str *label;       /* (N) of parameters, else empty */
+    stw_str *module;      /* (N) of ops: the path of their module ("encoder.0.fc"), else empty; no part of the fingerprint */
     stw_str *attributes;  /* (N) JSON text of an object, else empty */
     uint8_t *kind;        /* (N) stw_node_kind */
     uint8_t *dtype;       /* (N) index for stw_dtype_* */
@@ -135,6 +136,8 @@ struct stw_graph {
     int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
+    uint64_t *allowed;    /* (N) a bit for each device that a node may be on, the same for all that must be together; NULL: any */
+    int32_t *kept_apart;  /* (N) no kernel has ops of which this differs; NULL: it is the same for all */
     bool *stays;          /* (N) it may take other ops into its kernel, but goes into none of theirs */
     const char **apart;   /* (N) why an op is in no kernel with others ("is a loop"), or NULL; of a view: why no kernel reads
                              through it what it makes itself. Texts that are always there */

@@ -40,7 +40,8 @@ enum {
     KEY_UPDATES = 2048,
     KEY_CONTROL = 4096,
     KEY_COLOCATE = 8192,
-    KEY_ATTRIBUTES = 16384
+    KEY_ATTRIBUTES = 16384,
+    KEY_MODULE = 32768
 };
 static const struct {
     const char *name;
@@ -62,6 +63,7 @@ static const struct {
     {"control", KEY_CONTROL, false},
     {"colocate", KEY_COLOCATE, false},
     {"attributes", KEY_ATTRIBUTES, false},
+    {"module", KEY_MODULE, false},
 };
 enum { NODE_KEY_COUNT = sizeof node_keys / sizeof node_keys[0] };
 
@@ -149,6 +151,7 @@ static bool read_node_value(reader *r, int32_t i, int bit, node_values *v) {
         case KEY_ID: return stw_json_int64(&r->json, &v->id);
         case KEY_NAME: return read_string(r, &v->raw.name);
         case KEY_OP: return read_string(r, &v->raw.op);
+        case KEY_MODULE: return read_string(r, &v->raw.module);
         case KEY_LABEL: return read_string(r, &v->raw.label);
         case KEY_INPUTS: return read_ints(r, &r->input);
         case KEY_CONTROL: return read_ints(r, &r->control);

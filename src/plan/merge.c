@@ -253,7 +253,9 @@ static bool is_allowed(const stw_merge *m, int32_t op, int32_t into) {
 }
 
 static bool fits(stw_merge *m, int32_t op, int32_t into) {
+    const int32_t *apart = m->graph->kept_apart;
     if (m->device[op] != m->device[into] || !awaits_no_other(m, op, into)) return false;
+    if (apart != NULL && apart[op] != apart[into]) return false;
     if (m->graph->flow != NULL && m->graph->flow[into].alone) return false;
     if (mark_union(m, op, into) > STW_MAX_GROUP_MEMBERS || !is_kernel(m, op, into)) return false;
     return is_allowed(m, op, into);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "plan/of_modules.h"
 #include "plan/plan.h"
 
 typedef struct {
@@ -295,6 +296,7 @@ static stw_status make_plan(reader *r, stw_plan **out, stw_error *error) {
 
 static stw_status read_text(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_plan **out, stw_error *error) {
     *out = NULL;
+    if (stw_map_is(text)) return stw_map_read(text, graph, machine != NULL ? machine : graph->machine, out, error);
     reader r = {.graph = graph, .machine = machine, .order_count = -1};
     TRY(stw_arena_create(&r.scratch, error));
     stw_json_init(&r.json, text, &r.scratch, error);

@@ -93,6 +93,8 @@ static void describe(kernels *all, int32_t task) {
 }
 
 static bool are_alike(const kernels *all, const kernel_state *a, const kernel_state *b) {
+    const int32_t *apart = all->costs->graph->kept_apart;
+    if (apart != NULL && apart[a->last] != apart[b->last]) return false;
     if (!a->joins || !b->joins || a->loop != b->loop || all->device[a->last] != all->device[b->last]) return false;
     if (a->folds > 0 && b->folds > 0) return a->folded == b->folded && a->row == b->row && a->folds + b->folds <= MOST_FOLDED;
     const kernel_state *folding = a->folds > 0 ? a : b;

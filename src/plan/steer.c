@@ -60,6 +60,11 @@ static double penalty_of_memory(const stw_board *board, int32_t device) {
     return lacks > 0.0 ? LACKS_US + lacks : 0.0;
 }
 
+static bool may_be_on(const stw_board_base *base, int32_t node, int32_t device) {
+    const uint64_t *allowed = base->costs->graph->allowed;
+    return allowed == NULL || (allowed[node] >> device & 1u) != 0;
+}
+
 /* Where a task costs least; among equals where least is sent, then the first in order. */
 static int32_t choose(pass *p, int32_t task) {
     const stw_steer_input *input = p->input;
@@ -75,7 +80,7 @@ static int32_t choose(pass *p, int32_t task) {
     stw_board_look(&p->board, task, 0, base->D - 1);
     for (int32_t k = 0; k < base->D; k++) {
         const int32_t d = p->devices[k];
-        if (!(p->allowed >> d & 1u)) continue;
+        if (!(p->allowed >> d & 1u) || !may_be_on(base, node, d)) continue;
         const double us = stw_board_whole_us(&p->board, task, d);
         double cost = stw_board_start(&p->board, d, p->board.ready[d], us) + us + aversion * p->board.comm[d];
         if (p->readers_at != NULL && aversion > 0.0) cost += aversion * sending_us(p, task, d);
@@ -86,7 +91,7 @@ static int32_t choose(pass *p, int32_t task) {
         best = d;
         best_cost = cost;
     }
-    return best;
+    return best >= 0 ? best : __builtin_ctzll(base->costs->graph->allowed[node]); /* of those that it may be on none is linked */
 }
 
 enum { TASKS_PER_LOOK = 1024 }; /* at the clock */

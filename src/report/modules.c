@@ -1,9 +1,7 @@
-/* Modules: what parts of the model are called. Parameters are labelled with the path of theirs ("enc.0.gates.weight"); an op is
- * in the module of a parameter that it reads or updates, else in that of an op that it reads: before the loss the latest, after
- * it the earliest, which is what the op is the derivative of. Files without such labels may have the path in the names of their
- * nodes
- * ("model/enc/add"). */
+/* Modules: what parts of the model are called, by the paths of ops and parameters (graph/paths.h). Files without such paths may
+ * have them in the names of their nodes ("model/enc/add"). */
 #include "base/index.h"
+#include "graph/paths.h"
 #include "report/report.h"
 
 typedef struct grower {
@@ -43,30 +41,12 @@ static stw_str outer(stw_str path, char separator) {
     return (stw_str){path.p, end > 0 ? end - 1 : 0};
 }
 
-static bool has_label(const stw_graph *graph, int32_t i) {
-    return stw_node_is_resident(graph->kind[i]) && outer(graph->label[i], '.').length > 0;
-}
-
-static int32_t of_reads(const stw_graph *graph, const int32_t *of, int32_t i) {
-    int32_t found = -1;
-    for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
-        const int32_t producer = graph->read[k].node;
-        if (stw_node_is_source(graph->kind[producer]) && of[producer] >= 0) return of[producer];
-        if (of[producer] < 0) continue;
-        if (found < 0 || graph->loss < 0 || i <= graph->loss) found = of[producer]; /* reads ascend: the last is the latest */
-    }
-    return found;
-}
-
-static stw_status by_labels(grower *g, int32_t *of, stw_error *error) {
-    const stw_graph *graph = g->graph;
-    for (int32_t i = 0; i < graph->N; i++) {
+static stw_status by_paths(grower *g, int32_t *of, stw_error *error) {
+    stw_str *path;
+    TRY(stw_graph_paths(g->graph, g->arena, &path, error));
+    for (int32_t i = 0; i < g->graph->N; i++) {
         of[i] = -1;
-        if (has_label(graph, i)) TRY(enter(g, outer(graph->label[i], '.'), '.', &of[i], error));
-    }
-    for (int32_t k = 0; k < graph->op_count; k++) {
-        const int32_t i = graph->topological[k];
-        of[i] = graph->updates[i] >= 0 && of[graph->updates[i]] >= 0 ? of[graph->updates[i]] : of_reads(graph, of, i);
+        if (path[i].length > 0) TRY(enter(g, path[i], '.', &of[i], error));
     }
     return STW_OK;
 }
@@ -80,13 +60,11 @@ static stw_status by_names(grower *g, int32_t *of, stw_error *error) {
     return STW_OK;
 }
 
-stw_status stw_report_modules(const stw_graph *graph, stw_arena *arena, stw_module_tree *out, stw_error *error) {
+stw_status stw_report_modules(const stw_graph *graph, stw_arena *arena, stw_report_tree *out, stw_error *error) {
     grower g = {.graph = graph, .arena = arena};
-    bool labelled = false;
-    for (int32_t i = 0; i < graph->N && !labelled; i++) labelled = has_label(graph, i);
     STW_TRY_NEW(arena, out->of, graph->N, error);
     TRY(stw_names_create(arena, 256, &g.names, error));
-    TRY(labelled ? by_labels(&g, out->of, error) : by_names(&g, out->of, error));
+    TRY(stw_graph_has_paths(graph) ? by_paths(&g, out->of, error) : by_names(&g, out->of, error));
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->root[i] != i) out->of[i] = out->of[graph->root[i]];
     }

@@ -83,13 +83,13 @@ stw_status stw_report_boxes(const stw_report_run *run, stw_arena *arena, stw_box
 
 /* ---- modules.c ---- */
 
-typedef struct stw_module_tree {
+typedef struct stw_report_tree {
     int32_t count;
     stw_str *path;   /* (count) "enc.0.gates"; a module comes after what it lies in */
     int32_t *parent; /* (count) or -1 */
     int32_t *of;     /* (N) or -1: not known */
-} stw_module_tree;
-stw_status stw_report_modules(const stw_graph *graph, stw_arena *arena, stw_module_tree *out, stw_error *error);
+} stw_report_tree;
+stw_status stw_report_modules(const stw_graph *graph, stw_arena *arena, stw_report_tree *out, stw_error *error);
 
 /* ---- measured.c ---- */
 
@@ -129,7 +129,7 @@ typedef struct stw_report_parts { /* what the file says */
     stw_str candidates;        /* JSON of the plan's file, or empty; and what its search minimised, */
     stw_str objective;         /* likewise */
     stw_bounds bounds;
-    stw_module_tree modules;
+    stw_report_tree modules;
     stw_measured measured;
 } stw_report_parts;
 /* Columns of the nodes, and the JSON text, in the payload's arena. All columns must have been added before. */

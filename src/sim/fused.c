@@ -168,6 +168,21 @@ static stw_status take_waits(builder *b) {
 
 /* ---- what must be on one device ---- */
 
+/* Where groups may be: where all of them that must be together may be. What may be nowhere is anywhere, and so never valid. */
+static stw_status limit_devices(builder *b) {
+    const uint64_t *outer = b->outer->allowed;
+    stw_graph *graph = b->graph;
+    if (outer == NULL) return STW_OK;
+    STW_TRY_NEW(&graph->arena, graph->allowed, graph->N, b->error);
+    for (int32_t n = 0; n < graph->N; n++) graph->allowed[n] = UINT64_MAX;
+    for (int32_t i = 0; i < b->outer->N; i++) graph->allowed[stw_sets_find(b->leader, b->f->node_of[i])] &= outer[i];
+    for (int32_t n = 0; n < graph->N; n++) {
+        graph->allowed[n] = graph->allowed[stw_sets_find(b->leader, n)];
+        if (graph->allowed[n] == 0) graph->allowed[n] = UINT64_MAX;
+    }
+    return STW_OK;
+}
+
 static stw_status keep_together(builder *b) {
     const stw_fused *f = b->f;
     const stw_membership *m = &b->membership;
@@ -185,7 +200,7 @@ static stw_status keep_together(builder *b) {
         const int32_t leader = stw_sets_find(b->leader, n);
         if (leader != n) b->graph->colocate[n] = leader;
     }
-    return STW_OK;
+    return limit_devices(b);
 }
 
 /* ---- costs ---- */

@@ -158,14 +158,25 @@ stw_status stw_simulator_check(const stw_simulator *s, const stw_plan *plan, stw
 
 /* ---- what a method need not decide ---- */
 
+/* What is where it may not be goes to the first device that it may be on. */
+static void heed_allowed(const stw_simulator *simulator, stw_plan *plan) {
+    const uint64_t *allowed = simulator->graph->allowed;
+    if (allowed == NULL) return;
+    for (int32_t i = 0; i < plan->graph->N; i++) {
+        if (!(allowed[i] >> plan->device[i] & 1u)) plan->device[i] = __builtin_ctzll(allowed[i]);
+    }
+}
+
 void stw_plan_join(const stw_simulator *simulator, stw_plan *plan) {
     for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = plan->device[simulator->together[i]];
+    heed_allowed(simulator, plan);
 }
 
 void stw_plan_complete(const stw_simulator *simulator, stw_plan *plan) {
     for (int32_t i = 0; i < plan->graph->N; i++) {
         plan->device[i] = simulator->follows[i] < 0 ? 0 : plan->device[simulator->follows[i]];
     }
+    heed_allowed(simulator, plan);
 }
 
 /* ---- validity ---- */
@@ -205,6 +216,13 @@ static bool check_colocation(const evaluation *v) {
         if (v->plan->device[a] == v->plan->device[b]) continue;
         SAY(v, "colocation: node %d '%.*s' is on %s, but must be with node %d '%.*s' on %s", a, STW_STR_SHOW(graph->node_name[a]),
             device_name(v, v->plan->device[a]), b, STW_STR_SHOW(graph->node_name[b]), device_name(v, v->plan->device[b]));
+        return false;
+    }
+    for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++) {
+        const bool placed = graph->kind[i] == STW_NODE_OP || stw_node_is_resident(graph->kind[i]);
+        if (!placed || graph->allowed[i] >> v->plan->device[i] & 1u) continue;
+        SAY(v, "colocation: node %d '%.*s' is on %s, which it may not be on", i, STW_STR_SHOW(graph->node_name[i]),
+            device_name(v, v->plan->device[i]));
         return false;
     }
     return true;

@@ -94,6 +94,9 @@ static void shift_lists(stw_graph *graph, int32_t from) {
     graph->at += from;
     graph->stays += from;
     graph->apart += from;
+    graph->module += from;
+    if (graph->allowed != NULL) graph->allowed += from;
+    if (graph->kept_apart != NULL) graph->kept_apart += from;
     graph->kept += from;
     graph->shape_start += from;
 }

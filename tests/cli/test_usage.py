@@ -19,22 +19,24 @@ from program import GRAPH, ROOT, SMALL, Case
 SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
+LIMITS = ["grain", "pin", "keep-together", "forbid", "max-devices"]
 LAST_OPTIONS = ["threads", "seed", "quiet", "help", "version"]
 LAST_OF_SEARCHES = ["threads", "seed", "quiet", "dry-run", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "simulate", "explain", "report", "export", "inspect", "generate", "machine", "calibrate", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "from", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "format", *SEARCH_OPTIONS, "preset",
+    "optimize": ["machine", "from", *LIMITS, "min-gain", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "format", *SEARCH_OPTIONS, "preset",
                  *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OF_SEARCHES],
-    "compare": ["machine", "methods", "from", "memory", "costs", "shape", "file-limit", "curve", "best", "report", "format", *SEARCH_OPTIONS, "preset",
+    "compare": ["machine", "methods", "from", *LIMITS, "memory", "costs", "shape", "file-limit", "curve", "best", "report", "format", *SEARCH_OPTIONS, "preset",
                 *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OF_SEARCHES],
     "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve",
               "best", "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates",
               *POLICY_OPTIONS, *LAST_OPTIONS],
-    "simulate": ["machine", "plan", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "measured", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
+    "simulate": ["machine", "plan", *LIMITS, "memory", "costs", "shape", "file-limit", "output", "trace", "report", "measured", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],
     "explain": ["machine", "plan", "op", "group", "what-if", "memory", "costs", "shape", "file-limit", "format", "budget", "clock", "evaluations",
                 "tasks", "policy", *LAST_OPTIONS],
     "report": ["machine", "plan", "memory", "costs", "shape", "file-limit", "measured", "output", "quiet", "help", "version"],
-    "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "strip", "output", "quiet", "help", "version"],
+    "export": ["machine", "plan", "memory", "costs", "shape", "file-limit", "to", "grain", "min-gain", "evaluations", "strict", "strip", "output",
+               *LAST_OPTIONS],
     "inspect": ["machine", "shape", "file-limit", "format", "units", "features", "quiet", "help", "version"],
     "generate": ["layers", "width", "batch", "sequence", "steps", "image", "vocabulary", "experts", "output", "format", "seed", "quiet", "help",
                  "version"],

@@ -12,7 +12,7 @@ from ._explain import Explanation
 from ._graph import Graph, Node, load
 from ._library import Error, library
 from ._machine import Device, Machine, machines
-from ._plan import Plan, formats
+from ._plan import Plan, Price, formats
 from ._search import Bounds, Candidate, Found, Progress, Result, compare, optimize
 from ._simulate import Evaluation, Simulator, methods, simulate
 
@@ -30,6 +30,7 @@ __all__ = [
     "Machine",
     "Node",
     "Plan",
+    "Price",
     "Progress",
     "Result",
     "Simulator",

@@ -134,6 +134,9 @@ class CExportIo(Structure):
         ("bytes", c_void_p),
         ("size", c_size_t),
         ("note", ctypes.c_char * 6000),
+        ("exported_s", c_double),
+        ("plan_s", c_double),
+        ("one_device_s", c_double),
     ]
 
 
@@ -153,6 +156,7 @@ _CAN_FAIL: dict[str, list[Any]] = {
     "stw_plan_create": [_P, _P, _OUT],
     "stw_plan_open": [c_char_p, _P, _P, _OUT],
     "stw_plan_copy": [_P, _OUT],
+    "stw_plan_regrain": [_P, _P, _P, _OUT],
     "stw_plan_carried": [_P, _P, _OUT],
     "stw_plan_set_order": [_P, c_int32, POINTER(c_int32), c_int32],
     "stw_plan_fuse": [_P, _P, c_char_p],
@@ -373,6 +377,8 @@ def option_text(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return str(int(value)) if name != "budget" and value.is_integer() else repr(value)
+    if isinstance(value, dict):
+        return ",".join(f"{key}={v}" for key, v in value.items())
     if isinstance(value, (list, tuple)):
         return ",".join(str(v) for v in value)
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

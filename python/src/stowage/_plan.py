@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from . import _picture, _text
 from ._explain import Explanation, explain
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     import numpy
 
 Path = Union[str, "os.PathLike[str]"]
+
+
+class Price(NamedTuple):
+    """Simulated seconds of a step; None where it is not valid."""
+
+    exported: Optional[float]  #: as the target will run it
+    plan: Optional[float]
+    one_device: Optional[float]  #: everything on the one that does best
 
 
 class Plan:
@@ -235,11 +243,31 @@ class Plan:
         handles = (self.simulator._handle.pointer, self._handle.pointer)
         call("stw_plan_export", *handles, c_text(format), options.pointer if options else None, ctypes.byref(io))
 
-    def to_device_map(self, strip: Optional[str] = None) -> dict[str, Any]:
-        """Module names to devices, as Hugging Face's ``device_map`` takes them; ``strip`` as for :meth:`export`."""
+    def at_grain(self, grain: str = "module", *, evaluations: int = 500, **options: Any) -> Plan:
+        """A plan that places whole modules, layers or stages, found from this one by a short search; on one device, if several gain
+        less than ``min_gain`` ("1%"). Ops run in the order of the program, each alone. Options as for :func:`optimize`. A plan that is
+        at the grain already keeps its devices."""
+        chosen = make_options({"grain": grain, "evaluations": None if "budget" in options else evaluations, **options})
+        simulator = self.simulator
+        handle = create("stw_plan_regrain", "stw_plan_destroy", simulator._handle.pointer, self._handle.pointer, chosen.pointer,
+                        keep=(self._handle, simulator._handle))  # fmt: skip
+        return Plan._of(handle, simulator)
+
+    def price(self, format: str, model: Optional[bytes] = None, strip: Optional[str] = None) -> Price:
+        """What the plan is worth once it is exported as it is."""
+        io = CExportIo(model=model, model_size=0 if model is None else len(model))
+        self._export(format, make_options({"strip": strip}), io)
+        library.stw_bytes_free(io.bytes)
+        return Price(*(None if math.isnan(s) else s for s in (io.exported_s, io.plan_s, io.one_device_s)))
+
+    def to_device_map(self, strip: Optional[str] = None, grain: str = "module", **options: Any) -> dict[str, Any]:
+        """Module names to devices, as Hugging Face's ``device_map`` takes them; ``strip`` as for :meth:`export`. The plan is brought to
+        the grain of modules before (:meth:`at_grain`, which takes the options), since a map tells no more; ``grain="op"``: it is
+        not, and each module goes to where most of its parameters are."""
+        plan = self if grain == "op" else self.at_grain(grain, **options)
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "device_map.json")
-            self.export("device-map", file, strip=strip)
+            plan.export("device-map", file, strip=strip)
             with open(file, encoding="utf-8") as opened:
                 return json.load(opened)
 

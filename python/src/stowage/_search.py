@@ -353,7 +353,8 @@ def optimize(graph: Union[GraphLike, Simulator], machine: MachineLike = None, bu
     plan file to start from: what is not among the ``tasks`` stays as it is there (``tasks="fusion"`` decides about groups only),
     and the first candidate is that plan, "given". ``progress`` is called some times per second with a :class:`Progress`; True
     prints a line to standard error. The other options are those of ``stowage help optimize``, with underscores for dashes:
-    ``objective``, ``tasks``, ``rule``, ``fusion``, ``units``, ``threads``, ``seed``, ...
+    ``objective``, ``tasks``, ``rule``, ``fusion``, ``units``, ``threads``, ``seed``, ``grain`` ("module": whole modules are placed),
+    ``pin`` ({"encoder.0": 1}), ``keep_together``, ``forbid``, ``max_devices``, ``min_gain``, ...
 
     KeyboardInterrupt ends the search and returns the best plan so far, with ``interrupted`` set; it is raised only when
     there is no valid plan yet. What ``progress`` raises ends the search and is raised.

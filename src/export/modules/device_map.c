@@ -109,11 +109,43 @@ static stw_status make_note(stw_export *e, const stw_modules *m, const int32_t *
     return e->note.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
 }
 
+/* Every parcel has its parameters on one device, so that nothing need be brought together. */
+static stw_status is_at_grain(const stw_export *e, bool *out, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    stw_parcels parcels;
+    int32_t *device; /* from 1 */
+    TRY(stw_grain_parcels(graph, STW_GRAIN_MODULE, e->arena, &parcels, error));
+    STW_TRY_NEW(e->arena, device, parcels.count, error);
+    *out = true;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (!stw_node_is_resident(graph->kind[i])) continue;
+        int32_t *at = &device[parcels.of[i]];
+        if (*at == 0) *at = e->plan->device[i] + 1;
+        *out &= *at == e->plan->device[i] + 1;
+    }
+    return STW_OK;
+}
+
+/* Where parameters are by the map; what it leaves out, as planned. */
+static stw_status tell_homes(stw_export *e, const stw_modules *m, const int32_t *device, stw_error *error) {
+    int32_t *home;
+    STW_TRY_NEW(e->arena, home, e->graph->N, error);
+    for (int32_t i = 0; i < e->graph->N; i++)
+        home[i] = m->parameter_unit[i] >= 0 ? device[m->parameter_unit[i]] : e->plan->device[i];
+    e->home = home;
+    e->home_grain = STW_GRAIN_MODULE;
+    return STW_OK;
+}
+
 stw_status stw_export_device_map(stw_export *e, stw_error *error) {
     stw_modules m;
     int32_t *device, entries = 0;
+    bool fine = false;
     TRY(stw_modules_of(e, true, &m, error));
+    TRY(is_at_grain(e, &fine, error));
+    if (fine) TRY(stw_modules_of(e, false, &m, error));
     TRY(choose_devices(e, &m, &device, error));
+    TRY(tell_homes(e, &m, device, error));
     TRY(write_map(e, &m, device, &entries, error));
     return make_note(e, &m, device, entries, error);
 }

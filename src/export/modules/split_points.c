@@ -362,6 +362,19 @@ static stw_status list_modules(splitter *s) {
     return STW_OK;
 }
 
+/* Where parameters are by the stages; what these leave out, as planned. */
+static stw_status tell_homes(splitter *s) {
+    int32_t *home;
+    STW_TRY_NEW(s->e->arena, home, s->e->graph->N, s->error);
+    for (int32_t i = 0; i < s->e->graph->N; i++) {
+        const int32_t unit = s->m.parameter_unit[i];
+        home[i] = unit >= 0 ? s->pipeline.stage[s->stage[unit]].device : s->e->plan->device[i];
+    }
+    s->e->home = home;
+    s->e->home_grain = STW_GRAIN_OP;
+    return STW_OK;
+}
+
 static stw_status split(splitter *s) {
     bool *can_begin;
     TRY(stw_modules_of(s->e, false, &s->m, s->error));
@@ -374,6 +387,7 @@ static stw_status split(splitter *s) {
         for (int32_t at = s->pipeline.stage[k].begin; at < s->pipeline.stage[k].end; at++) s->stage[s->sequence[at]] = k;
     }
     TRY(list_modules(s));
+    TRY(tell_homes(s));
     return make_note(s);
 }
 

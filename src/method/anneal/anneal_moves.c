@@ -120,7 +120,8 @@ static void fuse_or_split(const stw_annealing *a, stw_chain *c) {
 /* ---- the placement ---- */
 
 static void place(stw_chain *c, int32_t node, int32_t device) {
-    if (c->plan->device[node] == device) return;
+    const uint64_t *allowed = c->plan->graph->allowed;
+    if (c->plan->device[node] == device || (allowed != NULL && !(allowed[node] >> device & 1u))) return;
     c->old_device[c->moved_count] = c->plan->device[node];
     c->moved[c->moved_count++] = node;
     c->plan->device[node] = device;

@@ -375,6 +375,8 @@ stw_status stw_exact_solve(stw_search *search, bool breeds, stw_plan *plan, stw_
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
     if (!fuses || (search->tasks & (STW_TASK_PLACEMENT | STW_TASK_SCHEDULE)) != 0) TRY(check_size(search, error));
+    if (search->simulator->graph->allowed != NULL) /* devices that are alike are not tried twice, which pins would need */
+        return stw_fail(error, STW_ERROR_NO_PLAN, "exact knows nothing of pins and other limits of devices");
     if (fuses) return stw_exact_fuse(search, plan, error);
     if (search->fusing != NULL && search->fusing->rule != STW_FUSION_NONE)
         return stw_fail(error, STW_ERROR_NO_PLAN, "exact does not go by a fusion rule; leave out --fusion");

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ..._files import whole_file
 from ..._graph import Graph
 from ..._library import Error
+from ._paths import PATH, Paths
 from ._times import Clock, device_kind
 
 _DTYPE = {
@@ -105,6 +106,8 @@ class Step:
         if train and not self.trained:
             raise Error("no parameter requires a gradient, so there is nothing to train; pass train=False")
 
+        paths = Paths(module)
+
         def run(parameters: list, buffers: list, tensors: list) -> tuple:
             state = dict(zip([*self.parameters, *self.buffers], [*parameters, *buffers]))
             values = list(flat)
@@ -115,10 +118,13 @@ class Step:
                 with torch.no_grad():
                     out = torch.func.functional_call(module, state, inner_args, inner_kwargs)
                 leaves, self.output_spec = tree_flatten(_plain(out))
+                paths.mark()
                 return leaves, []
             value = loss_of(torch.func.functional_call(module, state, inner_args, inner_kwargs), loss)
             trained = [state[n] for n in self.trained]
+            paths.follow(value)
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
+            paths.mark()
             with torch.no_grad():
                 return [value], [None if g is None else p - RATE * g for p, g in zip(trained, gradients)]
 
@@ -126,7 +132,7 @@ class Step:
         given = [list(self.parameters.values()), list(self.buffers.values()), self.inputs]
         self.portable = portable = portable or len({tensor.device for tensors in given for tensor in tensors}) > 1
         try:
-            with _recurrent_steps(module), _plain_attention() if portable else contextlib.nullcontext():
+            with paths.recorded(), _recurrent_steps(module), _plain_attention() if portable else contextlib.nullcontext():
                 traced = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*(_on_cpu(given) if portable else given))
         except (Error, TypeError, ValueError):
             raise
@@ -307,7 +313,8 @@ class Nodes:
             k = self._add(n, **node, view=True)
             self._storage[k] = self._alias_of(n, inputs[0])
             return
-        k = self._add(n, **node, flops=_flops(n, op, values))
+        path = {"module": n.meta[PATH]} if n.meta.get(PATH) else {}
+        k = self._add(n, **node, flops=_flops(n, op, values), **path)
         self.fx[k] = n
         self._order_writes(n, k)
         self._keep_statistics(n, k)

@@ -1,0 +1,298 @@
+#include "driver/limits.h"
+
+#include <string.h>
+
+#include "api/options.h"
+#include "base/union_find.h"
+#include "graph/units.h"
+
+typedef struct {
+    const stw_simulator *outer;
+    const stw_options *options;
+    stw_limited *l;
+    stw_arena scratch;
+    stw_str *path;     /* (N) */
+    bool *matched;     /* (N) */
+    int32_t *leader;   /* (N) what must be together */
+    uint64_t *allowed; /* (N) by node */
+    bool limits;       /* some device is not allowed somewhere */
+} build;
+
+static bool is_member(const stw_graph *graph, int32_t i) {
+    return graph->kind[i] == STW_NODE_OP || stw_node_is_resident(graph->kind[i]);
+}
+
+/* Calls `take` with each part of a list that commas separate, and what stands before and behind its last '='. */
+static stw_status for_each(build *b, const char *option,
+                           stw_status (*take)(build *b, stw_str name, stw_str value, stw_error *error), bool has_value,
+                           stw_error *error) {
+    const char *text = stw_options_text(b->options, option);
+    while (text != NULL) {
+        const char *comma = strchr(text, ',');
+        stw_str part = {text, comma == NULL ? (int64_t)strlen(text) : comma - text}, value = {0};
+        int64_t at = part.length;
+        while (has_value && at > 0 && part.p[at - 1] != '=') at--;
+        if (has_value && at > 0) {
+            value = (stw_str){part.p + at, part.length - at};
+            part.length = at - 1;
+        }
+        if (part.length == 0 || (has_value && value.length == 0))
+            return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is no list of %s", option, stw_options_text(b->options, option),
+                            !has_value                   ? "PATTERN"
+                            : strcmp(option, "pin") == 0 ? "NAME=DEVICE"
+                                                         : "DEVICE=CLASS");
+        TRY(take(b, part, value, error));
+        text = comma == NULL ? NULL : comma + 1;
+    }
+    return STW_OK;
+}
+
+static stw_status pin(build *b, stw_str name, stw_str value, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    int32_t device = 0;
+    TRY(stw_match_device(b->outer->machine, "pin", value, &device, error));
+    TRY(stw_match_nodes(graph, b->path, "pin", name, b->matched, error));
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (b->matched[i]) b->allowed[i] &= 1ull << device;
+    }
+    b->limits = true;
+    return STW_OK;
+}
+
+static stw_status keep(build *b, stw_str name, stw_str value, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    int32_t first = -1;
+    (void)value;
+    TRY(stw_match_nodes(graph, b->path, "keep-together", name, b->matched, error));
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (!b->matched[i]) continue;
+        if (first < 0) first = i;
+        stw_sets_join(b->leader, first, i);
+    }
+    return STW_OK;
+}
+
+static stw_status fail_class(const build *b, stw_str name, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    char list[240] = "";
+    bool there[STW_CLASS_COUNT] = {0};
+    size_t used = 0;
+    for (int32_t i = 0; i < graph->N; i++) there[graph->op_class[i]] |= graph->kind[i] == STW_NODE_OP;
+    for (int c = 0; c < STW_CLASS_COUNT && used < sizeof list; c++) {
+        if (there[c]) used += (size_t)snprintf(list + used, sizeof list - used, " %s", stw_op_class_name((stw_op_class)c));
+    }
+    return stw_fail(error, STW_ERROR_INPUT, "--forbid: no op of the graph is of class '%.*s'; there are:%s", STW_STR_SHOW(name),
+                    list);
+}
+
+static stw_status forbid(build *b, stw_str name, stw_str value, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    stw_op_class op_class = STW_CLASS_OPAQUE;
+    int32_t device = 0, count = 0;
+    TRY(stw_match_device(b->outer->machine, "forbid", name, &device, error));
+    const bool known = stw_op_class_find(value, &op_class);
+    for (int32_t i = 0; i < graph->N && known; i++) {
+        if (graph->kind[i] != STW_NODE_OP || graph->op_class[i] != op_class) continue;
+        b->allowed[i] &= ~(1ull << device);
+        count++;
+    }
+    b->limits = true;
+    return count > 0 ? STW_OK : fail_class(b, value, error);
+}
+
+/* The fastest of the machine, of equals the first; those that something is pinned to before all others. */
+static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    const stw_machine *machine = b->outer->machine;
+    double us[STW_MAX_DEVICES] = {0};
+    uint64_t pinned = 0, chosen = 0;
+    if (most >= machine->device_count) return STW_OK;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (!is_member(graph, i)) continue;
+        if ((b->allowed[i] & (b->allowed[i] - 1)) == 0) pinned |= b->allowed[i];
+        for (int32_t d = 0; d < machine->device_count; d++) us[d] += b->outer->costs->us[machine->device[d].cost_class][i];
+    }
+    if (__builtin_popcountll(pinned) > most)
+        return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need %d",
+                        (long long)most, __builtin_popcountll(pinned));
+    while (__builtin_popcountll(chosen) < most) {
+        int32_t best = -1;
+        for (int32_t d = 0; d < machine->device_count; d++) {
+            if (chosen >> d & 1u) continue;
+            const bool first = (pinned >> d & 1u) != 0, best_first = best >= 0 && (pinned >> best & 1u) != 0;
+            if (best < 0 || (first && !best_first) || (first == best_first && us[d] < us[best])) best = d;
+        }
+        chosen |= 1ull << best;
+    }
+    for (int32_t i = 0; i < graph->N; i++) b->allowed[i] &= chosen;
+    b->limits = true;
+    return STW_OK;
+}
+
+/* ---- the grain ---- */
+
+static stw_status cut_stages(build *b, stw_error *error) {
+    const int64_t most = stw_options_number(b->options, "max-devices", STW_MAX_DEVICES);
+    const int32_t D = b->outer->machine->device_count;
+    return stw_grain_stages(b->outer->graph, b->outer->costs->least_us, most < D ? (int32_t)most : D, &b->l->arena,
+                            &b->l->parcels, error);
+}
+
+static stw_status join_parcels(build *b, stw_error *error) {
+    stw_parcels *parcels = &b->l->parcels;
+    const stw_graph *graph = b->outer->graph;
+    int32_t *first;
+    if (b->l->grain == STW_GRAIN_OP) return STW_OK;
+    TRY(stw_grain_parcels(graph, b->l->grain, &b->l->arena, parcels, error));
+    if (b->l->grain == STW_GRAIN_STAGE) TRY(cut_stages(b, error));
+    stw_arena scratch = b->scratch;
+    STW_TRY_NEW(&scratch, first, parcels->count, error); /* from 1 */
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t parcel = is_member(graph, i) ? parcels->of[i] : -1;
+        if (parcel < 0) continue;
+        if (first[parcel] == 0) first[parcel] = i + 1;
+        stw_sets_join(b->leader, first[parcel] - 1, i);
+    }
+    return STW_OK;
+}
+
+/* ---- the problem ---- */
+
+/* Of all that is together: the devices that all of it may be on. */
+static stw_status agree(build *b, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    for (int32_t i = 0; i < graph->N; i++) b->allowed[stw_sets_find(b->leader, graph->root[i])] &= b->allowed[i];
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t leader = stw_sets_find(b->leader, graph->root[i]);
+        b->allowed[i] = b->allowed[leader];
+        if (b->allowed[i] == 0 && is_member(graph, i))
+            return stw_fail(error, STW_ERROR_INPUT,
+                            "'%.*s' may be on no device: --pin, --forbid and --max-devices contradict each other, for it or for "
+                            "what must be with it%s",
+                            STW_STR_SHOW(graph->node_name[i]), b->l->grain != STW_GRAIN_OP ? " at this --grain" : "");
+    }
+    return STW_OK;
+}
+
+/* Each node names the one before it that it must be with. */
+static stw_status write_graph(build *b, stw_error *error) {
+    const stw_graph *outer = b->outer->graph;
+    stw_graph *graph = &b->l->graph;
+    stw_arena *arena = &b->l->arena;
+    int32_t *last;
+    *graph = *outer;
+    STW_TRY_NEW(arena, graph->colocate, graph->N, error);
+    STW_TRY_NEW(arena, graph->kept_apart, graph->N, error);
+    stw_arena scratch = b->scratch;
+    STW_TRY_NEW(&scratch, last, graph->N, error); /* by leader, from 1 */
+    for (int32_t i = 0; i < graph->N; i++) {
+        graph->colocate[i] = -1;
+        if (!is_member(outer, i)) continue;
+        const int32_t leader = stw_sets_find(b->leader, i);
+        graph->colocate[i] = last[leader] - 1;
+        last[leader] = i + 1;
+    }
+    if (b->limits) {
+        STW_TRY_NEW(arena, graph->allowed, graph->N, error);
+        for (int32_t i = 0; i < graph->N; i++) graph->allowed[i] = is_member(outer, outer->root[i]) ? b->allowed[i] : UINT64_MAX;
+    }
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t leader = stw_sets_find(b->leader, i);
+        graph->kept_apart[i] = b->l->grain != STW_GRAIN_OP ? leader : (int32_t)(b->allowed[i] ^ b->allowed[i] >> 32);
+    }
+    return STW_OK;
+}
+
+static stw_status open_limited(build *b, stw_error *error) {
+    const stw_graph *graph = b->outer->graph;
+    stw_limited *l = b->l;
+    TRY(stw_graph_paths(graph, &b->scratch, &b->path, error));
+    STW_TRY_NEW(&b->scratch, b->matched, graph->N, error);
+    STW_TRY_NEW(&b->scratch, b->leader, graph->N, error);
+    STW_TRY_NEW(&b->scratch, b->allowed, graph->N, error);
+    stw_sets_begin(b->leader, graph->N);
+    const int32_t D = b->outer->machine->device_count;
+    for (int32_t i = 0; i < graph->N; i++) b->allowed[i] = D == STW_MAX_DEVICES ? UINT64_MAX : (1ull << D) - 1;
+    for (int32_t k = 0; k < b->outer->pair_count; k++) stw_sets_join(b->leader, b->outer->pair[k][0], b->outer->pair[k][1]);
+    TRY(join_parcels(b, error));
+    TRY(for_each(b, "keep-together", keep, false, error));
+    TRY(for_each(b, "pin", pin, true, error));
+    TRY(for_each(b, "forbid", forbid, true, error));
+    TRY(agree(b, error));
+    TRY(choose_devices(b, stw_options_number(b->options, "max-devices", STW_MAX_DEVICES), error));
+    TRY(agree(b, error));
+    TRY(write_graph(b, error));
+    l->costs = *b->outer->costs;
+    l->costs.graph = &l->graph;
+    return stw_simulator_create(&l->costs, &l->simulator, error);
+}
+
+static bool has_limits(const stw_options *options) {
+    static const char *const names[] = {"pin", "keep-together", "forbid", "max-devices"};
+    const char *grain = stw_options_text(options, "grain");
+    bool found = grain != NULL && strcmp(grain, "op") != 0;
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) found |= stw_options_text(options, names[k]) != NULL;
+    return found;
+}
+
+stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_limited **out, stw_error *error) {
+    *out = NULL;
+    if (!has_limits(options)) return STW_OK;
+    const char *grain = stw_options_text(options, "grain");
+    stw_arena arena;
+    TRY(stw_arena_create(&arena, error));
+    stw_limited *l = STW_NEW(&arena, stw_limited, 1);
+    l->arena = arena;
+    l->grain = grain == NULL ? STW_GRAIN_OP : stw_grain_find(grain);
+    build b = {.outer = simulator, .options = options, .l = l};
+    stw_status status = stw_arena_create(&b.scratch, error);
+    if (status == STW_OK) {
+        status = open_limited(&b, error);
+        stw_arena_destroy(&b.scratch);
+    }
+    if (status != STW_OK) {
+        stw_limited_close(l);
+        return status;
+    }
+    *out = l;
+    return STW_OK;
+}
+
+void stw_limited_close(stw_limited *limited) {
+    if (limited == NULL) return;
+    stw_simulator_destroy(limited->simulator);
+    stw_arena arena = limited->arena; /* it lives in it */
+    stw_arena_destroy(&arena);
+}
+
+void stw_limited_settle(const stw_limited *limited, stw_plan *plan) {
+    const stw_graph *graph = &limited->graph;
+    bool moves = false;
+    for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++)
+        moves |= is_member(graph, i) && !(graph->allowed[i] >> plan->device[i] & 1u);
+    if (!moves) return;
+    stw_plan_join(limited->simulator, plan);
+    stw_plan_remove_orders(plan);
+    for (int32_t i = 0; i < graph->N; i++) plan->group[i] = i;
+}
+
+stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error) {
+    const stw_simulator *s = limited->simulator;
+    const stw_graph *graph = s->graph;
+    const int32_t D = s->machine->device_count;
+    double *weight; /* (N, D) by the node that leads: microseconds, and a little for each byte of parameters */
+    STW_TRY_NEW(&scratch, weight, (int64_t)graph->N * D, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (!is_member(graph, i)) continue;
+        weight[(int64_t)s->together[i] * D + plan->device[i]] +=
+            graph->kind[i] == STW_NODE_OP ? s->costs->least_us[i] + 1e-3 : 1e-12 * (double)graph->bytes[i];
+    }
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (s->together[i] != i || !is_member(graph, i)) continue;
+        const double *mine = &weight[(int64_t)i * D];
+        for (int32_t d = 0; d < D; d++)
+            if (mine[d] > mine[plan->device[i]]) plan->device[i] = d;
+    }
+    stw_plan_join(s, plan);
+    return STW_OK;
+}

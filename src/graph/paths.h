@@ -1,0 +1,36 @@
+/* Modules: the path of each op and parameter, and the tree of those that hold parameters. */
+#ifndef STW_GRAPH_PATHS_H
+#define STW_GRAPH_PATHS_H
+
+#include "graph/graph.h"
+
+/* (N) the path of the module that a node belongs to: of parameters and buffers by their labels, of ops as the file says. Where it
+ * says nothing of any op, what reads a parameter belongs where that lies, so does the way of a gradient to its update, and
+ * everything between two of them belongs to the smallest module that holds both. Views have that of their root. */
+stw_status stw_graph_paths(const stw_graph *graph, stw_arena *arena, stw_str **out, stw_error *error);
+
+/* Most labels of the graph, of which there is at least one, are paths of PyTorch modules, which have neither '/' nor ':' in their
+ * names. */
+bool stw_graph_has_paths(const stw_graph *graph);
+/* `path` is `module` or lies within; everything lies within "". */
+bool stw_path_is_within(stw_str path, stw_str module);
+
+/* (N) the op depends on the loss: it is of the backward pass, or an update. */
+stw_status stw_graph_backward(const stw_graph *graph, stw_arena *arena, bool **out, stw_error *error);
+
+typedef struct stw_module_tree {
+    int32_t count;        /* modules with parameters inside; parents first; 0 is the whole model, "" */
+    stw_str *name;        /* (count) whole paths */
+    int32_t *parent;      /* (count) -1 for the whole */
+    bool *has_modules;    /* (count) there are some within it */
+    bool *has_deep;       /* (count) and within one of these */
+    bool *has_parameters; /* (count) of its own */
+    bool *is_block;       /* (count) called by a number ("layers.3", "encoder_layer_3"), as a sibling of it is too */
+    int32_t *of;          /* (N) the smallest that a node belongs to; 0 for what belongs nowhere */
+} stw_module_tree;
+
+/* path: (N) of stw_graph_paths. */
+stw_status stw_module_tree_build(const stw_graph *graph, const stw_str *path, stw_arena *arena, stw_module_tree *out,
+                                 stw_error *error);
+
+#endif

@@ -1,0 +1,174 @@
+/* method: with a grain, pins and other limits every method keeps to them, on random graphs with random modules. What must be
+ * together and what may be where is told here anew, from the options. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/grain.h"
+#include "method/method.h"
+#include "support/random.h"
+#include "test.h"
+
+static const char *const modules[] = {"a.0", "a.1", "a.1.deep", "a.2", "b", "b.inside", "c", ""};
+static const char *const labels[] = {"a.0.w", "a.1.w", "a.1.deep.w", "a.2.w", "b.w", "b.inside.w", "c.w", "w"};
+enum { MODULES = 8 };
+
+/* Modules and labels are drawn; the first parameter is there in any case. */
+static bool name_modules(stw_rng *rng, stw_graph *graph) {
+    int32_t named = 0;
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int64_t k = stw_rng_below(rng, MODULES);
+        if (graph->kind[i] == STW_NODE_OP) graph->module[i] = stw_str_of(modules[k]);
+        if (!stw_node_is_resident(graph->kind[i])) continue;
+        graph->label[i] = stw_str_of(labels[k]);
+        named++;
+    }
+    return named > 0;
+}
+
+static void set(stw_options *options, const char *name, const char *value) {
+    stw_error error = {0};
+    CHECK_EQ_INT(stw_options_set(options, name, value, &error), STW_OK);
+    CHECK_STR(error.message, "");
+}
+
+static bool is_placed(const stw_graph *graph, int32_t i) {
+    return graph->kind[i] == STW_NODE_OP || stw_node_is_resident(graph->kind[i]);
+}
+
+typedef struct {
+    const char *grain;
+    int32_t pinned, forbidden, most; /* a module's op, pinned to device 1; whether relu is forbidden on device 0; devices, or 0 */
+} wish;
+
+static void check_plan(const stw_simulator *s, const stw_plan *plan, const wish *w) {
+    const stw_graph *graph = s->graph;
+    stw_arena arena;
+    stw_parcels parcels;
+    int32_t at[4096];
+    uint64_t used = 0;
+    CHECK(plan->graph == graph);
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    const stw_grain grain = stw_grain_find(w->grain);
+    if (grain != STW_GRAIN_OP) CHECK_EQ_INT(stw_grain_parcels(graph, grain, &arena, &parcels, NULL), STW_OK);
+    for (int32_t u = 0; u < 4096; u++) at[u] = -1;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (!is_placed(graph, i)) continue;
+        used |= 1ull << plan->device[i];
+        if (i == w->pinned) CHECK_EQ_INT(plan->device[i], 1);
+        if (w->forbidden && graph->kind[i] == STW_NODE_OP && graph->op_class[i] == STW_CLASS_ELEMENTWISE)
+            CHECK(plan->device[i] != 0);
+        if (grain == STW_GRAIN_OP) continue;
+        int32_t *device = &at[parcels.of[i]];
+        if (*device < 0) *device = plan->device[i];
+        CHECK_EQ_INT(plan->device[i], *device);
+    }
+    if (w->most > 0) CHECK(__builtin_popcountll(used) <= w->most);
+    stw_arena_destroy(&arena);
+}
+
+/* Runs every method; returns how many made a plan. */
+static int32_t run_all(const small *s, const wish *w, const char *tasks) {
+    const char *name, *description;
+    char pin[80];
+    int32_t made = 0;
+    stw_options *options;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "evaluations", "60");
+    set(options, "threads", "1");
+    set(options, "grain", w->grain);
+    set(options, "tasks", tasks);
+    if (w->pinned >= 0) {
+        snprintf(pin, sizeof pin, "%s=1", s->graph->node_name[w->pinned].p);
+        set(options, "pin", pin);
+    }
+    if (w->forbidden) set(options, "forbid", "0=elementwise");
+    if (w->most > 0) set(options, "max-devices", w->most == 1 ? "1" : "2");
+    for (int32_t k = 0; stw_method_list(k, &name, &description); k++) {
+        stw_plan *plan = NULL;
+        stw_error error = {0};
+        if (strncmp(name, "go-", 3) == 0 || strcmp(name, "hdp") == 0) continue; /* they take long; optimize runs one of them */
+        const stw_status status = stw_method_run(name, s->simulator, options, &plan, &error);
+        if (status != STW_OK) CHECK_EQ_INT(status, STW_ERROR_NO_PLAN);
+        if (status != STW_OK) continue;
+        stw_evaluation result;
+        CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &result, NULL), STW_OK);
+        if (result.reason == STW_VALID) check_plan(s->simulator, plan, w);
+        made += result.reason == STW_VALID;
+        stw_plan_destroy(plan);
+    }
+    stw_result *result = NULL;
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+    if (stw_result_plan(result) != NULL) check_plan(s->simulator, stw_result_plan(result), w);
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    return made;
+}
+
+static bool has_elementwise(const stw_graph *graph) {
+    for (int32_t i = 0; i < graph->N; i++)
+        if (graph->kind[i] == STW_NODE_OP && graph->op_class[i] == STW_CLASS_ELEMENTWISE) return true;
+    return false;
+}
+
+TEST(limits, every_method_keeps_to_them) {
+    static const char *const grains[] = {"op", "module", "layer"};
+    int32_t made = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        stw_rng rng = stw_rng_create(seed);
+        small *s =
+            random_open(&rng, (random_shape){.nodes = 24, .device_count = 3, .unlike = seed % 2 == 0, .charges = seed % 3 == 0});
+        const bool named = name_modules(&rng, s->graph);
+        wish w = {.grain = named ? grains[seed % 3] : "op", .pinned = -1, .most = seed % 4 == 1 ? 2 : 0};
+        for (int32_t i = 0; i < s->graph->N && seed % 2 == 0; i++)
+            if (is_placed(s->graph, i)) w.pinned = i;
+        w.forbidden = seed % 4 == 3 && has_elementwise(s->graph) && strcmp(w.grain, "op") == 0;
+        made += run_all(s, &w, seed % 5 == 0 ? "all" : "placement,schedule");
+        small_close(s);
+    }
+    CHECK(made > 200);
+}
+
+#define CHAIN                                              \
+    NODE(0, "w", "parameter", "[]", 4, ",'label':'m.0.w'") \
+    NODE(1, "v", "parameter", "[]", 4, ",'label':'m.1.w'") \
+    OP(2, "a", "[0]", 4, 10)                               \
+    OP(3, "b", "[1,2]", 4, 10)
+
+static void refuse(const char *option, const char *value, const char *says, const char *also) {
+    small *s = small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99)});
+    stw_options *options;
+    stw_result *result = NULL;
+    stw_error error = {0};
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, option, value);
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, &error), STW_ERROR_INPUT);
+    CHECK_CONTAINS(error.message, says);
+    CHECK_CONTAINS(error.message, also);
+    stw_options_destroy(options);
+    small_close(s);
+}
+
+TEST(limits, what_matches_nothing_is_refused_with_what_is_near) {
+    refuse("pin", "m.2=0", "'m.2' is no module, parameter or op of the graph", "'m.0'");
+    refuse("pin", "m.0=d7", "'d7' is no device of the machine", "'d0' to 'd1'");
+    refuse("pin", "m.0", "is no list of NAME=DEVICE", "m.0");
+    refuse("pin", "m.0=0,m.*=1", "may be on no device", "--pin");
+    refuse("keep-together", "mm*", "'mm*' is no module", "nearest");
+    refuse("forbid", "0=attention", "no op of the graph is of class 'attention'", "elementwise");
+    refuse("min-gain", "2x", "'2x' is no share", "2%");
+}
+
+TEST(limits, pins_are_kept_however_slow) {
+    small *s = small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99)});
+    stw_options *options;
+    stw_result *result = NULL;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "pin", "m.0=d1,b=0");
+    set(options, "evaluations", "50");
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+    const stw_plan *plan = stw_result_plan(result);
+    CHECK(plan != NULL && plan->device[0] == 1 && plan->device[2] == 1 && plan->device[3] == 0);
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    small_close(s);
+}

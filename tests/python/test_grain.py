@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Plans of whole modules: paths of modules in traces, maps that simulate to the time of their plan, and accelerate, which runs one.
+
+    STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_grain.py [names of tests]
+"""
+import importlib.util
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from counting import run_tests  # noqa: E402
+from python_package import GRAPH, ROOT, Temporary, torch_lacks  # noqa: E402
+
+import stowage  # noqa: E402
+
+if not torch_lacks():
+    import torch
+
+    import stowage.torch
+    from stowage.torch._trace import Nodes, Step
+
+    sys.path.insert(0, str(ROOT / "bench"))
+    from grain_models import t5_like
+
+
+class Maps(Temporary):
+    def test_a_map_simulates_to_the_time_of_its_plan(self):
+        for machine in ("h200x2", "h200x4-pcie"):
+            result = stowage.optimize(GRAPH, machine, evaluations=100, grain="module", min_gain=0.0)
+            price = result.plan.price("device-map")
+            self.assertAlmostEqual(price.exported / result.step, 1.0, delta=1e-9)
+            self.assertLessEqual(price.exported, price.one_device * (1 + 1e-9))
+            file = self.folder / "map.json"
+            file.write_text(json.dumps(result.plan.to_device_map()))
+            again = stowage.Plan.load(file, result.plan.graph, machine)
+            self.assertAlmostEqual(stowage.simulate(again.graph, machine, again).step / result.step, 1.0, delta=1e-9)
+
+    def test_a_plan_of_ops_becomes_one_of_modules(self):
+        result = stowage.optimize(GRAPH, "h200x2", evaluations=200)
+        plan = result.plan.at_grain("module", evaluations=60)
+        price = plan.price("device-map")
+        self.assertAlmostEqual(price.exported / plan.evaluate().step, 1.0, delta=1e-9)
+        self.assertLessEqual(price.exported, price.one_device * (1 + 1e-9))
+        self.assertEqual(plan.at_grain("module").device, plan.device)  # it is at the grain
+
+    def test_pins_and_patterns(self):
+        plan = stowage.optimize(GRAPH, "h200x2", evaluations=60, pin={"convolution": 1}).plan
+        node = next(n for n in plan.graph.nodes if n.name == "convolution")
+        self.assertEqual(plan.device[node.id], 1)
+        with self.assertRaisesRegex(stowage.Error, "the nearest are .*'convolution'"):
+            stowage.optimize(GRAPH, "h200x2", evaluations=10, pin={"convolutoin": 1})
+
+    def test_a_map_of_nothing_is_refused(self):
+        file = self.folder / "map.json"
+        file.write_text('{"nowhere": 0}')
+        with self.assertRaisesRegex(stowage.Error, "such as 'nowhere'"):
+            stowage.Plan.load(file, stowage.load(GRAPH), "h200x2")
+        file.write_text('{"": 7}')
+        with self.assertRaisesRegex(stowage.Error, "device 7, which the machine does not have"):
+            stowage.Plan.load(file, stowage.load(GRAPH), "h200x2")
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Traces(Temporary):
+    def test_ops_have_the_path_of_their_module(self):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Sequential(torch.nn.Linear(8, 4)))
+        nodes = Nodes(Step(model, (torch.randn(2, 8),), {}, True, None)).opgraph("m")["nodes"]
+        paths = {n["name"]: n.get("module", "") for n in nodes if n["op"] not in ("parameter", "input") and not n.get("view")}
+        self.assertEqual((paths["addmm"], paths["relu"], paths["addmm_1"]), ("0", "1", "2.0"))
+        self.assertEqual(paths["threshold_backward"], "1")
+        self.assertEqual([path for name, path in paths.items() if name.startswith("mm")], ["2.0", "2.0", "0"])
+        self.assertEqual({path for name, path in paths.items() if name.startswith("sub")}, {""})  # updates are no module's
+
+    def test_hooks_are_gone_afterwards(self):
+        model = torch.nn.Linear(4, 4)
+        Step(model, (torch.randn(2, 4),), {}, True, None)
+        self.assertFalse(model._forward_hooks or model._forward_pre_hooks)
+
+    def test_accelerate_runs_a_map_on_two_devices(self):
+        """Two devices of one CPU: what a module reads is moved where the map has the module, and results are the same."""
+        if importlib.util.find_spec("accelerate") is None:
+            self.skipTest("the package accelerate is not installed")
+        from accelerate import dispatch_model
+        from accelerate.utils.modeling import check_device_map
+
+        torch.manual_seed(0)
+        model, inputs = t5_like(batch=2, words=16, layers=2, width=32, heads=2, vocabulary=64)
+        step = stowage.torch.trace(model, *inputs)
+        plan = stowage.optimize(step, "h200x2", evaluations=60, grain="module", pin={"decoder.block.1": 1, "shared": 0}).plan
+        found = plan.to_device_map()
+        self.assertEqual(set(found.values()), {0, 1})
+        price = plan.price("device-map")
+        self.assertAlmostEqual(price.exported / plan.evaluate().step, 1.0, delta=1e-9)
+        check_device_map(model, found)
+        before = model(*inputs)
+        # accelerate places an entry and then each module within it, for which "cpu:1" is never there: entries are plain layers here
+        layers = [name for name, inner in model.named_modules() if not list(inner.children())]
+        longest = {layer: max((name for name in found if layer == name or layer.startswith(name + ".")), key=len) for layer in layers}
+        placed = dispatch_model(model, {layer: f"cpu:{found[name]}" for layer, name in longest.items()})
+        self.assertTrue(torch.equal(placed(*inputs), before))
+        self.assertEqual(set(placed.hf_device_map.values()), {"cpu:0", "cpu:1"})
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())
