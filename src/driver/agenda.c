@@ -189,7 +189,8 @@ stw_budget stw_agenda_fitting_slice(const stw_runner *r, const stw_method *metho
     const int64_t enough = packs ? ENOUGH_TO_PACK : ENOUGH, left = stw_runner_share(r, 1.0).evaluations;
     stw_budget budget = stw_agenda_slice_ahead(r);
     if (budget.until_s > 0.0 || budget.evaluations < enough) budget.evaluations = enough;
-    if (left > 0 && budget.evaluations > left) budget.evaluations = left;
+    const int64_t most = packs ? (left + 1) / 2 : left; /* where `pack` finds none, others may */
+    if (left > 0 && budget.evaluations > most) budget.evaluations = most;
     const double until_s = timed ? stw_runner_share(r, STW_AGENDA_POLICY).until_s : 0.0;
     budget.last_s = packs ? until_s : 0.0; /* once it has a plan, it leaves time to others */
     if (!packs || !timed) budget.until_s = until_s;
