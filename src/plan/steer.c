@@ -70,13 +70,12 @@ static int32_t choose(pass *p, int32_t task) {
     const double plan_glue = input->glued == NULL || input->plan_glue == NULL ? 0.0 : input->plan_glue[task];
     const int32_t unit_at = unit_glue > 0.0 && input->unit[node] >= 0 ? p->unit_device[input->unit[node]] : -1;
     const int32_t plan_at = plan_glue > 0.0 ? input->glued[node] : -1;
-    const uint64_t allowed = input->task_allowed == NULL ? p->allowed : p->allowed & input->task_allowed[task];
     int32_t best = -1;
     double best_cost = 0.0;
     stw_board_look(&p->board, task, 0, base->D - 1);
     for (int32_t k = 0; k < base->D; k++) {
         const int32_t d = p->devices[k];
-        if (!(allowed >> d & 1u)) continue;
+        if (!(p->allowed >> d & 1u)) continue;
         const double us = stw_board_whole_us(&p->board, task, d);
         double cost = stw_board_start(&p->board, d, p->board.ready[d], us) + us + aversion * p->board.comm[d];
         if (p->readers_at != NULL && aversion > 0.0) cost += aversion * sending_us(p, task, d);

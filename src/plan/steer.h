@@ -38,7 +38,6 @@ typedef struct stw_steer_input { /* T tasks, N nodes */
     const int32_t *glued;    /* (N) devices of the other plan; NULL: none */
     stw_home home;
     uint64_t allowed;  /* a bit per device that may be used; 0: all */
-    const uint64_t *task_allowed; /* (T) the same for each task, those that nothing binds; NULL: all alike */
     bool outlook;      /* comm counts as well what would be sent to where the other plan has the readers */
     bool insertion;    /* an op may start in a gap that earlier decisions left */
     bool queues;       /* transfers wait for their channel, else they never wait: */

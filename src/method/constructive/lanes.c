@@ -1,95 +1,122 @@
-/* `lanes`: what the step hangs on has devices of its own. A device that runs whatever is ready makes the ops of the longest path
- * wait for the rest of what it has just begun, which is half an op each time, and most of the step where paths are of many small
- * ops. So in every part of the step the ops with the least slack go to some of the devices, all others to the rest of them, each
- * where it ends first. */
+/* `lanes`: what the step hangs on has devices of its own.
+ *
+ * A device that runs whatever is ready makes the ops of the longest path wait for the rest of what it has just begun: half an op
+ * each time, which is much of the step where long paths are of many small ops, as in training steps that follow each other. So ops
+ * with little slack go to some devices, all others to the rest of them, each where it can start first (etf). How little and how
+ * many is tried: where twice the slack would hardly take in more work there is a gap between what is urgent and what is not.
+ *
+ * The step ends with paths from what is not urgent; there all devices are for everything. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "method/method.h"
 #include "search/list.h"
 #include "sim/bounds.h"
 
-enum { MAX_VARIANTS = 512 };
+enum { LEAST_HALVING = 1, MOST_HALVINGS = 13 }; /* slack that counts as little: the longest path / 2^k */
+static const double LEAST_STEP = 0.02;          /* of the work, between two limits that are worth telling apart */
+static const double MOST_WORK = 0.8;            /* that is urgent: else there is no rest to speak of */
+static const double MOST_ENDING = 0.25;         /* of the longest path: else it is no ending */
 
 typedef struct {
-    int32_t urgent;  /* devices for what is urgent */
-    double limit_us; /* that has at most this slack */
-    double share;    /* of the work */
-    bool queues, etf, wide;
+    double limit_us;  /* of slack */
+    double share;     /* of the work that is urgent then */
+    double more;      /* that twice the slack would take in */
+    double ending_us; /* before the end of the longest path all devices are for everything */
+} division;
+
+typedef struct {
+    const division *division;
+    int32_t devices; /* for what is urgent */
+    bool queues;
 } variant;
-
-typedef struct {
-    double key;
-    int32_t task;
-} keyed;
 
 typedef struct {
     stw_search *search;
     stw_list list;
-    keyed *by_slack;
-    int32_t *order; /* (T) by when they could begin */
-    double *us;       /* (T) the least time */
-    double work_us, path_us;
-    int32_t devices[STW_MAX_DEVICES]; /* the fastest first */
-    variant variant[MAX_VARIANTS];
+    double *head_us, *slack_us; /* (T) */
+    double path_us;             /* the longest */
+    int32_t order[STW_MAX_DEVICES]; /* devices, the fastest first */
+    division division[MOST_HALVINGS + 1];
+    int32_t division_count;
+    variant variant[(MOST_HALVINGS + 1) * 6];
     int32_t count;
 } lanes;
 
-/* ---- slack ---- */
+/* ---- what is urgent ---- */
 
-static int by_value(const void *left, const void *right) {
-    const keyed *a = left, *b = right;
-    if (a->key != b->key) return a->key < b->key ? -1 : 1;
-    return a->task < b->task ? -1 : a->task > b->task;
-}
-
-static stw_status sort_tasks(lanes *l, stw_arena *arena, stw_error *error) {
+static stw_status measure_slack(lanes *l, stw_arena *arena, stw_error *error) {
     const stw_simulator *s = l->search->simulator;
     const int32_t T = s->unfused.T;
-    STW_TRY_NEW(arena, l->by_slack, T, error);
-    STW_TRY_NEW(arena, l->order, T, error);
-    STW_TRY_NEW(arena, l->us, T, error);
-    stw_arena scratch = *arena;
+    double *us;
     stw_levels levels;
-    keyed *heads;
-    STW_TRY_NEW(&scratch, heads, T, error);
-    for (int32_t t = 0; t < T; t++) l->us[t] = s->costs->least_us[s->unfused.task_node[t]];
-    TRY(stw_bound_levels(s, &s->unfused, l->us, false, &scratch, &levels, error));
-    for (int32_t t = 0; t < T; t++) l->path_us = fmax(l->path_us, levels.head[t] + l->us[t] + levels.tail[t]);
-    for (int32_t t = 0; t < T; t++) {
-        heads[t] = (keyed){levels.head[t], t};
-        l->by_slack[t] = (keyed){l->path_us - levels.head[t] - l->us[t] - levels.tail[t], t};
-        l->work_us += l->us[t];
-    }
-    if (T > 1) qsort(heads, (size_t)T, sizeof *heads, by_value);
-    if (T > 1) qsort(l->by_slack, (size_t)T, sizeof *heads, by_value);
-    for (int32_t k = 0; k < T; k++) l->order[k] = heads[k].task;
+    STW_TRY_NEW(arena, us, T, error);
+    for (int32_t t = 0; t < T; t++) us[t] = s->costs->least_us[s->unfused.task_node[t]];
+    TRY(stw_bound_levels(s, &s->unfused, us, false, arena, &levels, error));
+    for (int32_t t = 0; t < T; t++) l->path_us = fmax(l->path_us, levels.head[t] + us[t] + levels.tail[t]);
+    for (int32_t t = 0; t < T; t++) levels.tail[t] = l->path_us - levels.head[t] - us[t] - levels.tail[t];
+    l->head_us = levels.head;
+    l->slack_us = levels.tail;
     return STW_OK;
+}
+
+/* Work by the least k for which a slack is above the longest path / 2^k. work: (MOST_HALVINGS + 2); [0]: all of it. */
+static void sum_work(const lanes *l, double *work) {
+    const stw_simulator *s = l->search->simulator;
+    for (int k = 0; k <= MOST_HALVINGS + 1; k++) work[k] = 0.0;
+    for (int32_t t = 0; t < s->unfused.T; t++) {
+        const double us = s->costs->least_us[s->unfused.task_node[t]];
+        for (int k = 0; k <= MOST_HALVINGS && l->slack_us[t] <= ldexp(l->path_us, -k); k++) work[k] += us;
+    }
+}
+
+/* The longest path from what is not urgent to the end. */
+static double ending_of(const lanes *l, double limit_us) {
+    const stw_simulator *s = l->search->simulator;
+    double longest = 0.0;
+    for (int32_t t = 0; t < s->unfused.T; t++) {
+        if (l->slack_us[t] > limit_us) longest = fmax(longest, l->path_us - l->head_us[t] - l->slack_us[t]);
+    }
+    return longest <= MOST_ENDING * l->path_us ? longest : 0.0;
+}
+
+static int by_gap(const void *left, const void *right) {
+    const division *a = left, *b = right;
+    if (a->more != b->more) return a->more < b->more ? -1 : 1;
+    return a->limit_us > b->limit_us ? -1 : a->limit_us < b->limit_us;
+}
+
+/* The clearest first. */
+static void find_divisions(lanes *l) {
+    double work[MOST_HALVINGS + 2], before = 0.0;
+    sum_work(l, work);
+    for (int k = MOST_HALVINGS; k >= LEAST_HALVING && work[0] > 0.0; k--) {
+        const double share = work[k] / work[0], limit_us = ldexp(l->path_us, -k);
+        if (share < before + LEAST_STEP || share > MOST_WORK) continue;
+        before = share;
+        l->division[l->division_count++] = (division){limit_us, share, (work[k - 1] - work[k]) / work[0], ending_of(l, limit_us)};
+    }
+    qsort(l->division, (size_t)l->division_count, sizeof *l->division, by_gap);
 }
 
 /* ---- variants ---- */
 
+static void add(lanes *l, const division *of, int32_t devices) {
+    const int32_t D = l->search->simulator->machine->device_count;
+    if (devices < 1 || devices >= D) return;
+    l->variant[l->count++] = (variant){of, devices, false};
+    l->variant[l->count++] = (variant){of, devices, true};
+}
+
+/* As many devices as the work needs, then one more, then one less. */
 static void list_variants(lanes *l) {
-    const int32_t D = l->search->simulator->machine->device_count, T = l->search->simulator->unfused.T;
-    double before = 0.0;
-    for (int i = 12; i >= 1; i--) {
-        const double limit = ldexp(l->path_us, -i);
-        double work = 0.0;
-        for (int32_t k = 0; k < T && l->by_slack[k].key <= limit; k++) work += l->us[l->by_slack[k].task];
-        const double share = work / l->work_us;
-        if (share < before + 0.02 || share > 0.8) continue;
-        before = share;
-        const int32_t least = (int32_t)fmax(1.0, 0.92 * share * D);
-        for (int32_t urgent = least; urgent <= least + 1 + D / 16 && urgent < D; urgent++) {
-            for (int how = 0; how < 4; how++) l->variant[l->count++] = (variant){urgent, limit, share, (how & 1) != 0, true, (how & 2) != 0};
-        }
-    }
-    const char *e = getenv("LANES");
-    if (e != NULL) {
-        if (atoi(e) < 0) for (int k = 0; k < l->count; k++) fprintf(stderr, "%d: %d devices, limit %g share %.3f queues %d etf %d\n", k, l->variant[k].urgent, l->variant[k].limit_us / l->path_us, l->variant[k].share, l->variant[k].queues, l->variant[k].etf);
-        l->variant[0] = l->variant[abs(atoi(e))];
-        l->count = 1;
+    static const int32_t more[] = {0, 1, -1};
+    const int32_t D = l->search->simulator->machine->device_count;
+    for (int k = 0; k < 3; k++) {
+        for (int32_t d = 0; d < l->division_count; d++)
+            add(l, &l->division[d], (int32_t)ceil(l->division[d].share * D) + more[k] * (D + 15) / 16);
     }
 }
 
@@ -99,21 +126,33 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
     const int32_t T = l->list.base.tasks->T;
     uint64_t urgent = 0, *allowed;
     STW_TRY_NEW(&scratch, allowed, T, error);
-    for (int32_t k = 0; k < v->urgent; k++) urgent |= 1ull << l->devices[k];
-    for (int32_t k = 0; k < T; k++) allowed[l->by_slack[k].task] = l->by_slack[k].key <= v->limit_us ? (v->wide ? UINT64_MAX : urgent) : ~urgent;
-    if (v->etf) {
-        const stw_etf_input input = {.list = &l->list, .home = STW_HOME_UPDATE, .task_allowed = allowed, .queues = v->queues, .stop = stw_search_stop(l->search, index)};
-        return stw_etf(&input, plan->device, scratch, error);
+    for (int32_t k = 0; k < v->devices; k++) urgent |= 1ull << l->order[k];
+    for (int32_t t = 0; t < T; t++) {
+        allowed[t] = l->slack_us[t] <= v->division->limit_us ? urgent : ~urgent;
+        if (l->head_us[t] > l->path_us - v->division->ending_us) allowed[t] = UINT64_MAX;
     }
-    const stw_steer_input input = {.base = &l->list.base,
-                                   .home = STW_HOME_UPDATE,
-                                   .order = l->order,
-                                   .task_allowed = allowed,
-                                   .insertion = true,
-                                   .queues = v->queues,
-                                   .memory = l->list.memory,
-                                   .stop = stw_search_stop(l->search, index)};
-    return stw_steer(&input, plan->device, NULL, scratch, error);
+    const stw_etf_input input = {.list = &l->list,
+                                 .home = STW_HOME_UPDATE,
+                                 .allowed = l->list.linked,
+                                 .task_allowed = allowed,
+                                 .queues = v->queues,
+                                 .stop = stw_search_stop(l->search, index)};
+    return stw_etf(&input, plan->device, scratch, error);
+}
+
+/* ---- the method ---- */
+
+static void order_devices(lanes *l) {
+    const stw_simulator *s = l->search->simulator;
+    double us[STW_MAX_DEVICES];
+    for (int32_t d = 0; d < s->machine->device_count; d++) {
+        const double *of = s->costs->us[s->machine->device[d].cost_class];
+        us[d] = 0.0;
+        for (int32_t k = 0; k < s->graph->op_count; k++) us[d] += of[s->graph->topological[k]];
+        int32_t at = d;
+        for (; at > 0 && us[l->order[at - 1]] > us[d]; at--) l->order[at] = l->order[at - 1];
+        l->order[at] = d;
+    }
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
@@ -122,25 +161,26 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     int32_t best = 0;
     STW_TRY_NEW(&arena, l, 1, error);
     l->search = search;
-    for (int32_t d = 0; d < STW_MAX_DEVICES; d++) l->devices[d] = d;
-    TRY(stw_list_prepare(search, &arena, &l->list, error));
-    TRY(sort_tasks(l, &arena, error));
+    TRY(measure_slack(l, &arena, error));
+    find_divisions(l);
     list_variants(l);
-    const stw_arena before = search->arena;
-    search->arena = arena;
+    if (l->count == 0) return stw_fail(error, STW_ERROR_NO_PLAN, "no part of the ops is more urgent than the rest");
+    order_devices(l);
+    TRY(stw_list_prepare(search, &arena, &l->list, error));
     const stw_variants variants = {.count = l->count, .build = build, .context = l, .own_rule = STW_RULE_UPWARD_RANK};
-    const stw_status status = stw_search_variants(search, &variants, plan, &best, error);
-    search->arena = before;
-    TRY(status);
-    snprintf(search->outcome.note, sizeof search->outcome.note, "urgent ops on %d devices, limit %g share %.3f queues %d etf %d wide %d",
-             l->variant[best].urgent, l->variant[best].limit_us / l->path_us, l->variant[best].share, l->variant[best].queues, l->variant[best].etf, l->variant[best].wide);
+    TRY(stw_search_variants(search, &variants, plan, &best, error));
+    const variant *v = &l->variant[best];
+    snprintf(search->outcome.note, sizeof search->outcome.note,
+             "%.0f %% of the work, which has a slack of at most %.2g %% of the longest path, on %d devices of its own, assuming "
+             "that transfers %s",
+             100.0 * v->division->share, 100.0 * v->division->limit_us / l->path_us, v->devices, v->queues ? "queue" : "never queue");
     return STW_OK;
 }
 
-const stw_method stw_method_lanes = {
-    .name = "lanes",
-    .description = "what the step hangs on has devices of its own; each op where it ends first among its devices",
-    .kind = STW_METHOD_CONSTRUCTIVE,
-    .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
-    .pair_s = 1e-7,
-    .run = run};
+const stw_method stw_method_lanes = {.name = "lanes",
+                                     .description = "what the step hangs on has devices of its own; each op where it starts first",
+                                     .kind = STW_METHOD_CONSTRUCTIVE,
+                                     .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
+                                     .op_s = 5e-7,
+                                     .pair_s = 2.5e-7,
+                                     .run = run};
