@@ -1,9 +1,9 @@
 /* `lanes`: what the step hangs on has devices of its own.
  *
  * A device that runs whatever is ready makes the ops of the longest path wait for the rest of what it has just begun: half an op
- * each time, which is much of the step where long paths are of many small ops, as in training steps that follow each other. So ops
- * with little slack go to some devices, all others to the rest of them, each where it can start first (etf). How little and how
- * many is tried: where twice the slack would hardly take in more work there is a gap between what is urgent and what is not.
+ * each time, which is much of the step where long paths are of many small ops, as in training steps that follow each other. So
+ * ops with little slack go to some devices, all others to the rest of them, each where it can start first (etf). How little and
+ * how many is tried: where twice the slack would hardly take in more work there is a gap between what is urgent and what is not.
  *
  * The step ends with paths from what is not urgent; there all devices are for everything. */
 #include <math.h>
@@ -16,6 +16,8 @@
 #include "sim/bounds.h"
 
 enum { LEAST_HALVING = 1, MOST_HALVINGS = 13 }; /* slack that counts as little: the longest path / 2^k */
+enum { MOST_COUNTS = 16, MOST_VARIANTS = 48 };  /* numbers of devices that are told apart; what is tried in all */
+static const double FULL_LANES = 0.85;          /* of their time what is urgent can use, as its ops wait for each other */
 static const double LEAST_STEP = 0.02;          /* of the work, between two limits that are worth telling apart */
 static const double MOST_WORK = 0.8;            /* that is urgent: else there is no rest to speak of */
 static const double MOST_ENDING = 0.25;         /* of the longest path: else it is no ending */
@@ -31,17 +33,18 @@ typedef struct {
     const division *division;
     int32_t devices; /* for what is urgent */
     bool queues;
+    double expected_us;
 } variant;
 
 typedef struct {
     stw_search *search;
     stw_list list;
-    double *head_us, *slack_us; /* (T) */
-    double path_us;             /* the longest */
+    double *head_us, *slack_us;     /* (T) */
+    double path_us, work_us;        /* the longest; all */
     int32_t order[STW_MAX_DEVICES]; /* devices, the fastest first */
     division division[MOST_HALVINGS + 1];
     int32_t division_count;
-    variant variant[(MOST_HALVINGS + 1) * 6];
+    variant variant[(MOST_HALVINGS + 1) * MOST_COUNTS * 2];
     int32_t count;
 } lanes;
 
@@ -82,42 +85,49 @@ static double ending_of(const lanes *l, double limit_us) {
     return longest <= MOST_ENDING * l->path_us ? longest : 0.0;
 }
 
-static int by_gap(const void *left, const void *right) {
-    const division *a = left, *b = right;
-    if (a->more != b->more) return a->more < b->more ? -1 : 1;
-    return a->limit_us > b->limit_us ? -1 : a->limit_us < b->limit_us;
-}
-
-/* The clearest first. */
 static void find_divisions(lanes *l) {
     double work[MOST_HALVINGS + 2], before = 0.0;
     sum_work(l, work);
+    l->work_us = work[0];
     for (int k = MOST_HALVINGS; k >= LEAST_HALVING && work[0] > 0.0; k--) {
         const double share = work[k] / work[0], limit_us = ldexp(l->path_us, -k);
         if (share < before + LEAST_STEP || share > MOST_WORK) continue;
         before = share;
         l->division[l->division_count++] = (division){limit_us, share, (work[k - 1] - work[k]) / work[0], ending_of(l, limit_us)};
     }
-    qsort(l->division, (size_t)l->division_count, sizeof *l->division, by_gap);
 }
 
 /* ---- variants ---- */
 
-static void add(lanes *l, const division *of, int32_t devices) {
+/* What the step can be expected to take: the longest path, or the fuller devices; more where what is urgent is hard to tell. */
+static double expected_us(const lanes *l, const division *of, int32_t devices) {
     const int32_t D = l->search->simulator->machine->device_count;
-    if (devices < 1 || devices >= D) return;
-    l->variant[l->count++] = (variant){of, devices, false};
-    l->variant[l->count++] = (variant){of, devices, true};
+    const double urgent_us = l->work_us * of->share / (FULL_LANES * devices);
+    const double rest_us = l->work_us * (1.0 - of->share) / (D - devices);
+    return fmax(l->path_us, fmax(urgent_us, rest_us)) * (1.0 + of->more);
 }
 
-/* As many devices as the work needs, then one more, then one less. */
+static int by_expectation(const void *left, const void *right) {
+    const variant *a = left, *b = right;
+    if (a->expected_us != b->expected_us) return a->expected_us < b->expected_us ? -1 : 1;
+    if (a->division != b->division) return a->division < b->division ? -1 : 1;
+    if (a->devices != b->devices) return a->devices < b->devices ? -1 : 1;
+    return (int)a->queues - (int)b->queues;
+}
+
+/* The most promising first. Where what is urgent has twice the devices that it needs, more of them bring nothing. */
 static void list_variants(lanes *l) {
-    static const int32_t more[] = {0, 1, -1};
-    const int32_t D = l->search->simulator->machine->device_count;
-    for (int k = 0; k < 3; k++) {
-        for (int32_t d = 0; d < l->division_count; d++)
-            add(l, &l->division[d], (int32_t)ceil(l->division[d].share * D) + more[k] * (D + 15) / 16);
+    const int32_t D = l->search->simulator->machine->device_count, step = (D + MOST_COUNTS - 1) / MOST_COUNTS;
+    for (int32_t k = 0; k < l->division_count; k++) {
+        const division *of = &l->division[k];
+        for (int32_t devices = step; devices < D && devices < 2.0 * of->share * D + step; devices += step) {
+            const double us = expected_us(l, of, devices);
+            l->variant[l->count++] = (variant){of, devices, false, us};
+            l->variant[l->count++] = (variant){of, devices, true, us};
+        }
     }
+    if (l->count > 1) qsort(l->variant, (size_t)l->count, sizeof *l->variant, by_expectation);
+    if (l->count > MOST_VARIANTS) l->count = MOST_VARIANTS;
 }
 
 static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena scratch, stw_error *error) {
@@ -173,14 +183,16 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     snprintf(search->outcome.note, sizeof search->outcome.note,
              "%.0f %% of the work, which has a slack of at most %.2g %% of the longest path, on %d devices of its own, assuming "
              "that transfers %s",
-             100.0 * v->division->share, 100.0 * v->division->limit_us / l->path_us, v->devices, v->queues ? "queue" : "never queue");
+             100.0 * v->division->share, 100.0 * v->division->limit_us / l->path_us, v->devices,
+             v->queues ? "queue" : "never queue");
     return STW_OK;
 }
 
-const stw_method stw_method_lanes = {.name = "lanes",
-                                     .description = "what the step hangs on has devices of its own; each op where it starts first",
-                                     .kind = STW_METHOD_CONSTRUCTIVE,
-                                     .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
-                                     .op_s = 5e-7,
-                                     .pair_s = 2.5e-7,
-                                     .run = run};
+const stw_method stw_method_lanes = {
+    .name = "lanes",
+    .description = "what the step hangs on has devices of its own; each op where it starts first",
+    .kind = STW_METHOD_CONSTRUCTIVE,
+    .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
+    .op_s = 5e-7,
+    .pair_s = 2.5e-7,
+    .run = run};
