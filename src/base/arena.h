@@ -34,8 +34,8 @@ void *stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, int64_t c
 /* The same without zeroing, for memory that is filled at once. */
 void *stw_arena_alloc_dirty(stw_arena *arena, size_t size, size_t alignment, int64_t count);
 
-/* Gives the pages back to the system that nothing in use is on, if they are at least so many bytes. No copy of the arena may be in
- * use that has handed out more. */
+/* Gives the pages back to the system that nothing in use is on, if they are at least so many bytes. No copy of the arena may be
+ * in use that has handed out more. */
 void stw_arena_trim(stw_arena *arena, int64_t least);
 
 /* Bytes in use. */

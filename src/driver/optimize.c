@@ -19,7 +19,7 @@ static const double STRETCHES_SHARE = 0.5;    /* the same for `stretches`, which
 static const double EXACT_SHARE = 0.3;        /* for proving the optimum of a small graph, before anything else */
 static const double BREED_SHARE = 0.9;        /* of the search for improvements, for `breed` on graphs as small as that; */
 static const double BREED_HALF = 0.5;         /* where sequences are less sure to help */
-enum { LANES_OPS = 8192 };                    /* (or groups) from which on `lanes` is tried */
+enum { EXPRESS_OPS = 8192 };                  /* (or groups) from which on `express` is tried */
 enum { EXACT_OPS = 40, BREED_OPS = 200 };     /* what is larger is seldom proved, or bred well, in the time that people wait */
 
 static const double TIDY_SHARE = 0.15;       /* of the search, for dropping transfers, where they take of the devices' own time */
@@ -415,16 +415,16 @@ static stw_status run_stretches(stw_runner *r, stw_result *result, stw_error *er
 }
 
 /* Worth its time where paths are of many ops. */
-static stw_status run_lanes(stw_runner *r, stw_result *result, stw_error *error) {
-    if (count_placed(r) < LANES_OPS || !may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return STW_OK;
+static stw_status run_express(stw_runner *r, stw_result *result, stw_error *error) {
+    if (count_placed(r) < EXPRESS_OPS || !may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return STW_OK;
     if (is_spent(r, constructive_share(r)) || meets_bound(r, result)) return STW_OK;
-    if (!may_build(r, &stw_method_lanes, constructive_share(r))) return STW_OK;
-    return stw_runner_run(r, &stw_method_lanes, stw_runner_rule(r), slice_for(r, false), true, result, error);
+    if (!may_build(r, &stw_method_express, constructive_share(r))) return STW_OK;
+    return stw_runner_run(r, &stw_method_express, stw_runner_rule(r), slice_for(r, false), true, result, error);
 }
 
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
-    TRY(run_lanes(r, result, error));
+    TRY(run_express(r, result, error));
     TRY(run_stretches(r, result, error));
     for (int32_t k = 0; (method = constructive_at(r, k)) != NULL; k++) {
         const bool scarce = is_scarce(r, result); /* until `expert` has shown that it is not */

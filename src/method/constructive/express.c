@@ -1,4 +1,4 @@
-/* `lanes`: what the step hangs on has devices of its own.
+/* `express`: what the step hangs on has devices of its own.
  *
  * A device that runs whatever is ready makes the ops of the longest path wait for the rest of what it has just begun: half an op
  * each time, which is much of the step where long paths are of many small ops, as in training steps that follow each other. So
@@ -17,7 +17,7 @@
 
 enum { LEAST_HALVING = 1, MOST_HALVINGS = 13 }; /* slack that counts as little: the longest path / 2^k */
 enum { MOST_COUNTS = 16, MOST_VARIANTS = 48 };  /* numbers of devices that are told apart; what is tried in all */
-static const double FULL_LANES = 0.85;          /* of their time what is urgent can use, as its ops wait for each other */
+static const double FULL_SHARE = 0.85;          /* of their time what is urgent can use, as its ops wait for each other */
 static const double LEAST_STEP = 0.02;          /* of the work, between two limits that are worth telling apart */
 static const double MOST_WORK = 0.8;            /* that is urgent: else there is no rest to speak of */
 static const double MOST_ENDING = 0.25;         /* of the longest path: else it is no ending */
@@ -46,11 +46,11 @@ typedef struct {
     int32_t division_count;
     variant variant[(MOST_HALVINGS + 1) * MOST_COUNTS * 2];
     int32_t count;
-} lanes;
+} express;
 
 /* ---- what is urgent ---- */
 
-static stw_status measure_slack(lanes *l, stw_arena *arena, stw_error *error) {
+static stw_status measure_slack(express *l, stw_arena *arena, stw_error *error) {
     const stw_simulator *s = l->search->simulator;
     const int32_t T = s->unfused.T;
     double *us;
@@ -66,7 +66,7 @@ static stw_status measure_slack(lanes *l, stw_arena *arena, stw_error *error) {
 }
 
 /* Work by the least k for which a slack is above the longest path / 2^k. work: (MOST_HALVINGS + 2); [0]: all of it. */
-static void sum_work(const lanes *l, double *work) {
+static void sum_work(const express *l, double *work) {
     const stw_simulator *s = l->search->simulator;
     for (int k = 0; k <= MOST_HALVINGS + 1; k++) work[k] = 0.0;
     for (int32_t t = 0; t < s->unfused.T; t++) {
@@ -76,7 +76,7 @@ static void sum_work(const lanes *l, double *work) {
 }
 
 /* The longest path from what is not urgent to the end. */
-static double ending_of(const lanes *l, double limit_us) {
+static double ending_of(const express *l, double limit_us) {
     const stw_simulator *s = l->search->simulator;
     double longest = 0.0;
     for (int32_t t = 0; t < s->unfused.T; t++) {
@@ -85,7 +85,7 @@ static double ending_of(const lanes *l, double limit_us) {
     return longest <= MOST_ENDING * l->path_us ? longest : 0.0;
 }
 
-static void find_divisions(lanes *l) {
+static void find_divisions(express *l) {
     double work[MOST_HALVINGS + 2], before = 0.0;
     sum_work(l, work);
     l->work_us = work[0];
@@ -100,9 +100,9 @@ static void find_divisions(lanes *l) {
 /* ---- variants ---- */
 
 /* What the step can be expected to take: the longest path, or the fuller devices; more where what is urgent is hard to tell. */
-static double expected_us(const lanes *l, const division *of, int32_t devices) {
+static double expected_us(const express *l, const division *of, int32_t devices) {
     const int32_t D = l->search->simulator->machine->device_count;
-    const double urgent_us = l->work_us * of->share / (FULL_LANES * devices);
+    const double urgent_us = l->work_us * of->share / (FULL_SHARE * devices);
     const double rest_us = l->work_us * (1.0 - of->share) / (D - devices);
     return fmax(l->path_us, fmax(urgent_us, rest_us)) * (1.0 + of->more);
 }
@@ -116,7 +116,7 @@ static int by_expectation(const void *left, const void *right) {
 }
 
 /* The most promising first. Where what is urgent has twice the devices that it needs, more of them bring nothing. */
-static void list_variants(lanes *l) {
+static void list_variants(express *l) {
     const int32_t D = l->search->simulator->machine->device_count, step = (D + MOST_COUNTS - 1) / MOST_COUNTS;
     for (int32_t k = 0; k < l->division_count; k++) {
         const division *of = &l->division[k];
@@ -131,7 +131,7 @@ static void list_variants(lanes *l) {
 }
 
 static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena scratch, stw_error *error) {
-    const lanes *l = context;
+    const express *l = context;
     const variant *v = &l->variant[index];
     const int32_t T = l->list.base.tasks->T;
     uint64_t urgent = 0, *allowed;
@@ -152,7 +152,7 @@ static stw_status build(void *context, int32_t index, stw_plan *plan, stw_arena 
 
 /* ---- the method ---- */
 
-static void order_devices(lanes *l) {
+static void order_devices(express *l) {
     const stw_simulator *s = l->search->simulator;
     double us[STW_MAX_DEVICES];
     for (int32_t d = 0; d < s->machine->device_count; d++) {
@@ -167,7 +167,7 @@ static void order_devices(lanes *l) {
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     stw_arena arena = search->arena;
-    lanes *l;
+    express *l;
     int32_t best = 0;
     STW_TRY_NEW(&arena, l, 1, error);
     l->search = search;
@@ -188,8 +188,8 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     return STW_OK;
 }
 
-const stw_method stw_method_lanes = {
-    .name = "lanes",
+const stw_method stw_method_express = {
+    .name = "express",
     .description = "what the step hangs on has devices of its own; each op where it starts first",
     .kind = STW_METHOD_CONSTRUCTIVE,
     .traits = STW_METHOD_PLACES | STW_METHOD_NAMED_ONLY,
