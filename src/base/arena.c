@@ -129,6 +129,20 @@ void *stw_arena_alloc_dirty(stw_arena *arena, size_t size, size_t alignment, int
     return take(arena, size, alignment, count, &dirty);
 }
 
+/* Pages come back zeroed, so that nothing above the first of them is dirty any more. */
+void stw_arena_trim(stw_arena *arena, int64_t least) {
+    const size_t page = 4096;
+    if (arena->block == NULL) return;
+    char *start = (char *)arena->block, *dirty = arena->block->dirty;
+    const size_t keep = ((size_t)(arena->next - start) + page - 1) / page * page;
+    if (dirty - start < (int64_t)keep + least) return;
+    const size_t given = ((size_t)(dirty - start) - keep + page - 1) / page * page;
+#ifdef STW_ASAN
+    ASAN_UNPOISON_MEMORY_REGION(arena->next, (size_t)(dirty - arena->next));
+#endif
+    if (madvise(start + keep, given, MADV_DONTNEED) == 0) arena->block->dirty = start + keep;
+}
+
 int64_t stw_arena_high_water(const stw_arena *arena) {
     return arena->block == NULL ? 0 : (int64_t)(arena->block->dirty - (char *)arena->block);
 }

@@ -34,9 +34,14 @@ void *stw_arena_alloc(stw_arena *arena, size_t size, size_t alignment, int64_t c
 /* The same without zeroing, for memory that is filled at once. */
 void *stw_arena_alloc_dirty(stw_arena *arena, size_t size, size_t alignment, int64_t count);
 
+/* Gives the pages back to the system that nothing in use is on, if they are at least so many bytes. No copy of the arena may be
+ * in use that has handed out more. */
+void stw_arena_trim(stw_arena *arena, int64_t least);
+
 /* Bytes in use. */
 int64_t stw_arena_used(const stw_arena *arena);
-/* The most bytes that were ever in use, copies of the arena included: what was taken from the system. */
+/* The most bytes that were ever in use (since the last trim that gave some back), copies of the arena included: what was taken
+ * from the system. */
 int64_t stw_arena_high_water(const stw_arena *arena);
 
 #define STW_NEW(arena, type, count) ((type *)stw_arena_alloc((arena), sizeof(type), _Alignof(type), (count)))

@@ -50,9 +50,10 @@ enum { ENOUGH = 32, ENOUGH_TO_PACK = 600 }; /* evaluations that one of them may 
 /* ---- methods for some sizes only ---- */
 
 enum {
-    EXACT_OPS = 40,   /* what is larger is seldom proved */
-    BREED_OPS = 200,  /* or bred well, in the time that people wait */
-    BREED_LEAST = 500 /* evaluations: with fewer, sequences are drawn and hardly improved */
+    EXACT_OPS = 40,    /* what is larger is seldom proved */
+    BREED_OPS = 200,   /* or bred well, in the time that people wait */
+    BREED_LEAST = 500, /* evaluations: with fewer, sequences are drawn and hardly improved */
+    EXPRESS_OPS = 8192 /* (or groups) from which on paths are of many ops, so that `express` is worth its time */
 };
 static const double BREED_SHARE = 0.9;     /* of the search for improvements, on graphs that are as small as for `exact`; */
 static const double BREED_HALF = 0.5;      /* where sequences are less sure to help */
@@ -233,6 +234,12 @@ int32_t stw_agenda_rule(const stw_runner *r, const stw_result *result) {
 bool stw_agenda_has_exact(const stw_runner *r) {
     if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return false;
     return r->fusing == NULL || r->settings.fusion < 0; /* else it would not go by that rule */
+}
+
+bool stw_agenda_has_express(const stw_runner *r) {
+    const double until = turns_by_time(r)->until;
+    if (count_placed(r) < EXPRESS_OPS || !stw_agenda_may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return false;
+    return !stw_agenda_is_spent(r, until) && stw_agenda_may_build(r, &stw_method_express, until);
 }
 
 /* Of graphs this large the budget allows few plans, unless the same comes again and again in them. */

@@ -65,9 +65,10 @@ bool stw_agenda_is_scarce(const stw_runner *runner, const stw_result *result);
 
 /* ---- methods for some sizes only ---- */
 
-/* Whether the graph is small enough for `exact`; whether it is large enough for `stretches`, with time left, and what that may
- * use. */
+/* Whether the graph is small enough for `exact`; whether it is large enough for `express` and `stretches`, with time left, and
+ * what the latter may use. */
 bool stw_agenda_has_exact(const stw_runner *runner);
+bool stw_agenda_has_express(const stw_runner *runner);
 bool stw_agenda_has_stretches(const stw_runner *runner);
 stw_budget stw_agenda_stretches_slice(const stw_runner *runner);
 /* Of the search that improves plans, the share of `breed`; 0: it has no turn. */

@@ -282,6 +282,13 @@ static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
     };
 }
 
+/* What one method needed of memory, another may not need at the same place. */
+static void trim(stw_runner *r) {
+    enum { WORTH_BYTES = 1 << 26 };
+    stw_arena_trim(&r->arena, WORTH_BYTES);
+    for (int32_t t = 0; t < r->threads; t++) stw_arena_trim(&r->scratch[t], WORTH_BYTES);
+}
+
 stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
                           stw_result *result, stw_error *error) {
     const stw_plan *start[STW_MAX_ENTRIES];
@@ -292,6 +299,7 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
     search.bound = bound_for(r, method, result);
     search.start = start;
     search.start_count = starts && result->count > 0 ? list_starts(result, start) : list_given(r, start);
+    trim(r);
     const stw_status status = run_search(r, method, &search, entry, error);
     if (status != STW_OK) {
         stw_entry_destroy(entry);

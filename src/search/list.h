@@ -26,7 +26,8 @@ typedef struct stw_etf_input {
     const stw_list *list;
     const int32_t *favourite; /* (T) the reader for which a device keeps itself free when it has run a task, or -1; NULL: none */
     stw_home home;
-    uint64_t allowed; /* devices; 0: all */
+    uint64_t allowed;             /* devices; 0: all */
+    const uint64_t *task_allowed; /* (T) the same for each task; NULL: all alike */
     bool queues;
     stw_stop stop; /* looked at now and then; due: STW_ERROR_CANCELLED */
 } stw_etf_input;

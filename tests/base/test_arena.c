@@ -146,6 +146,28 @@ TEST(arena, try_new_tells_of_the_failure) {
     stw_arena_destroy(&arena);
 }
 
+TEST(arena, trimming_gives_back_what_copies_have_used) {
+    enum { MANY = 1 << 20 };
+    stw_arena arena;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    char *kept = STW_NEW(&arena, char, 100);
+    memset(kept, 7, 100);
+    stw_arena copy = arena;
+    char *used = STW_NEW(&copy, char, MANY);
+    memset(used, 9, MANY);
+    CHECK(stw_arena_high_water(&arena) >= MANY);
+    stw_arena_trim(&arena, 2 * MANY); /* not worth it */
+    CHECK(stw_arena_high_water(&arena) >= MANY);
+    stw_arena_trim(&arena, MANY / 2);
+    CHECK(stw_arena_high_water(&arena) < MANY / 2);
+    for (int i = 0; i < 100; i++) CHECK_EQ_INT(kept[i], 7);
+    copy = arena;
+    used = STW_NEW(&copy, char, MANY);
+    for (int i = 0; i < MANY; i++) CHECK(used[i] == 0);
+    stw_arena_destroy(&arena);
+    stw_arena_trim(&arena, 0); /* of none there is nothing to give */
+}
+
 TEST(arena, many_arenas_at_once) {
     enum { COUNT = 64 };
     stw_arena arenas[COUNT];

@@ -72,11 +72,12 @@ static void offer(etf *e, int32_t task, int32_t device) {
 
 static void become_ready(etf *e, int32_t task) {
     const int32_t D = e->board.base->D, bound = stw_board_bound(&e->board, task);
+    const uint64_t allowed = e->input->task_allowed == NULL ? e->allowed : e->allowed & e->input->task_allowed[task];
     double last = 0.0;
     stw_board_look(&e->board, task, 0, D - 1);
     for (int32_t d = 0; d < D; d++) {
         if (e->board.ready[d] < STW_FAR_US) last = fmax(last, e->board.ready[d]);
-        const bool may = bound >= 0 ? d == bound : (e->allowed >> d & 1u) && e->board.ready[d] < STW_FAR_US;
+        const bool may = bound >= 0 ? d == bound : (allowed >> d & 1u) && e->board.ready[d] < STW_FAR_US;
         if (may) offer(e, task, d);
     }
     for (int32_t d = 0; d < D && e->options[task] == 0; d++) { /* no device is in reach of all inputs; the plan is lost anyway */
