@@ -61,13 +61,22 @@ static stw_status find_mixed(division *d, stw_arena scratch, stw_error *error) {
     return STW_OK;
 }
 
+/* The file says which modules ops belong to. Paths that are derived do not show all that goes around modules. */
+static bool has_stated(const stw_graph *graph) {
+    for (int32_t i = 0; i < graph->N; i++)
+        if (graph->module[i].length > 0) return true;
+    return false;
+}
+
 static stw_status find_units(division *d, stw_grain grain, stw_arena *arena, stw_error *error) {
     const stw_module_tree *tree = &d->tree;
     STW_TRY_NEW(arena, d->whole, tree->count, error);
     STW_TRY_NEW(arena, d->unit, tree->count, error);
+    const bool blocks =
+        grain == STW_GRAIN_LAYER || grain == STW_GRAIN_STAGE || (grain == STW_GRAIN_MODULE && !has_stated(d->graph));
     for (int32_t m = 1; m < tree->count; m++) {
         const bool plain = !tree->has_modules[m] || (tree->has_parameters[m] && !tree->has_deep[m]);
-        d->whole[m] = plain || ((grain == STW_GRAIN_LAYER || grain == STW_GRAIN_STAGE) && tree->is_block[m]);
+        d->whole[m] = plain || (blocks && tree->is_block[m]);
     }
     if (grain != STW_GRAIN_OP) TRY(find_mixed(d, *arena, error));
     d->unit[0] = -1;

@@ -135,7 +135,8 @@ TEST(limits, every_method_keeps_to_them) {
     OP(3, "b", "[1,2]", 4, 10)
 
 static void refuse(const char *option, const char *value, const char *says, const char *also) {
-    small *s = small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99)});
+    small *s =
+        small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99), .device_count = 2});
     stw_options *options;
     stw_result *result = NULL;
     stw_error error = {0};
@@ -159,7 +160,8 @@ TEST(limits, what_matches_nothing_is_refused_with_what_is_near) {
 }
 
 TEST(limits, pins_are_kept_however_slow) {
-    small *s = small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99)});
+    small *s =
+        small_open((small_text){.nodes = CHAIN, .devices = DEVICE("d0", "h200", 99) DEVICE("d1", "h200", 99), .device_count = 2});
     stw_options *options;
     stw_result *result = NULL;
     CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);

@@ -109,7 +109,7 @@ static stw_status make_note(stw_export *e, const stw_modules *m, const int32_t *
     return e->note.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
 }
 
-/* Every parcel has its parameters on one device, so that nothing need be brought together. */
+/* Every parcel is on one device, ops and parameters, so that nothing need be brought together. */
 static stw_status is_at_grain(const stw_export *e, bool *out, stw_error *error) {
     const stw_graph *graph = e->graph;
     stw_parcels parcels;
@@ -118,7 +118,7 @@ static stw_status is_at_grain(const stw_export *e, bool *out, stw_error *error) 
     STW_TRY_NEW(e->arena, device, parcels.count, error);
     *out = true;
     for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_resident(graph->kind[i])) continue;
+        if (graph->kind[i] != STW_NODE_OP && !stw_node_is_resident(graph->kind[i])) continue;
         int32_t *at = &device[parcels.of[i]];
         if (*at == 0) *at = e->plan->device[i] + 1;
         *out &= *at == e->plan->device[i] + 1;

@@ -82,7 +82,17 @@ static stw_status try_all(stw_search *search, trial *t, int32_t count, stw_plan 
     return STW_OK;
 }
 
+/* It begins with a run of everything on the first device. */
+static bool may_be_alone(const stw_graph *graph) {
+    for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++)
+        if (!(graph->allowed[i] & 1u)) return false;
+    return true;
+}
+
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
+    if (!may_be_alone(search->simulator->graph))
+        return stw_fail(error, STW_ERROR_NO_PLAN,
+                        "pack begins with everything on the first device, which pins and the like forbid");
     const bool fuses = search->fusing != NULL && search->fusing->rule < 0;
     trial t[2] = {{.fused = false}, {.fused = true}};
     stw_status status = STW_OK;
