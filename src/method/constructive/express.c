@@ -174,7 +174,7 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     TRY(measure_slack(l, &arena, error));
     find_divisions(l);
     list_variants(l);
-    if (l->count == 0) return stw_fail(error, STW_ERROR_NO_PLAN, "no part of the ops is more urgent than the rest");
+    if (l->count == 0) return stw_method_etf.run(search, plan, error); /* no op is more urgent than others */
     order_devices(l);
     TRY(stw_list_prepare(search, &arena, &l->list, error));
     const stw_variants variants = {.count = l->count, .build = build, .context = l, .own_rule = STW_RULE_UPWARD_RANK};
