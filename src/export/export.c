@@ -108,11 +108,17 @@ static stw_status evaluate(stw_export *e, stw_workspace *workspace, stw_error *e
 
 /* ---- writing ---- */
 
+/* What cannot be priced is not written either. */
+static stw_status write_priced(stw_export *e, const export_format *format, stw_error *error) {
+    TRY(format->write(e, error));
+    return stw_export_price(e, error);
+}
+
 static stw_status write_file(stw_export *e, const export_format *format, const char *path, stw_error *error) {
     stw_output output;
     TRY(stw_output_open(&output, path, error));
     e->out = output.file;
-    const stw_status status = format->write(e, error);
+    const stw_status status = write_priced(e, format, error);
     if (status == STW_OK) return stw_output_commit(&output, error);
     stw_output_discard(&output);
     return status;
@@ -121,7 +127,7 @@ static stw_status write_file(stw_export *e, const export_format *format, const c
 static stw_status write_memory(stw_export *e, const export_format *format, stw_export_io *io, stw_error *error) {
     e->out = open_memstream(&io->bytes, &io->size);
     if (e->out == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    stw_status status = format->write(e, error);
+    stw_status status = write_priced(e, format, error);
     const bool lost = ferror(e->out) != 0;
     if ((fclose(e->out) != 0 || lost) && status == STW_OK) status = stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     if (status == STW_OK) return STW_OK;
@@ -173,12 +179,10 @@ stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan,
     stw_status status = read_options(&e, found, options, error);
     if (status == STW_OK && (found->traits & NEEDS_MODEL) != 0) status = read_model(&e, format, options, io, error);
     if (status == STW_OK) status = write_plan(&e, found, io, error);
-    stw_price price;
-    if (status == STW_OK) status = stw_export_price(&e, &price, error);
     if (status == STW_OK) {
-        io->exported_s = price.exported_s;
-        io->plan_s = price.plan_s;
-        io->one_device_s = price.one_device_s;
+        io->exported_s = e.price.exported_s;
+        io->plan_s = e.price.plan_s;
+        io->one_device_s = e.price.one_device_s;
         snprintf(io->note, sizeof io->note, "%.*s%.*s%.*s", (int)e.price_note.length, e.price_note.p, (int)e.warning.length,
                  e.warning.p, (int)e.note.length, e.note.p);
     }

@@ -8,6 +8,10 @@
 #include "graph/grain.h"
 #include "sim/sim.h"
 
+typedef struct stw_price { /* seconds of a step; NaN: not valid */
+    double exported_s, plan_s, one_device_s;
+} stw_price;
+
 typedef struct stw_export {
     const stw_simulator *simulator;
     const stw_graph *graph;
@@ -22,16 +26,14 @@ typedef struct stw_export {
     FILE *out;
     const int32_t *home;  /* (N) set by exporters that tell the places of parameters alone: where these are, or -1; else NULL */
     stw_grain home_grain; /* and what of it the target makes (plan/of_modules.h) */
+    stw_price price;
     stw_str price_note;
     stw_str warning; /* what the plan lacks, a line; else empty */
     stw_str note;    /* set by the exporter: lines that the user may paste or should know, in the arena; else empty */
 } stw_export;
 
-typedef struct stw_price { /* seconds of a step; NaN: not valid */
-    double exported_s, plan_s, one_device_s;
-} stw_price;
-/* price.c: after the exporter has run; sets e->price_note. */
-stw_status stw_export_price(stw_export *e, stw_price *out, stw_error *error);
+/* price.c: after the exporter has run; sets e->price and e->price_note. */
+stw_status stw_export_price(stw_export *e, stw_error *error);
 
 /* The exporters. Faults in writing to `out` are found at the end, by the caller. */
 stw_status stw_export_onnx(stw_export *e, stw_error *error);

@@ -86,7 +86,8 @@ static stw_status tell(stw_export *e, const stw_price *p, stw_error *error) {
     return e->price_note.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
 }
 
-stw_status stw_export_price(stw_export *e, stw_price *out, stw_error *error) {
+stw_status stw_export_price(stw_export *e, stw_error *error) {
+    stw_price *out = &e->price;
     stw_workspace *workspace;
     *out = (stw_price){NAN, NAN, NAN};
     TRY(stw_workspace_create(e->simulator, &workspace, error));
