@@ -68,7 +68,7 @@ static void tell_given(const stw_session *session, const stw_plan *exported) {
 }
 
 static bool is_worse(const stw_export_io *io) {
-    return io->exported_s > io->one_device_s || (isnan(io->exported_s) && !isnan(io->one_device_s));
+    return isnan(io->exported_s) || io->exported_s > io->one_device_s; /* not valid: no step at all */
 }
 
 static stw_status export_plan(const cli_call *call, stw_session *session, bool *worse, stw_error *error) {

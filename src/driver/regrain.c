@@ -69,6 +69,10 @@ static stw_status is_there(const stw_simulator *simulator, const stw_options *op
     stw_plan *moved;
     *out = false;
     TRY(stw_limited_open(simulator, options, &limited, error));
+    if (limited == NULL) { /* each op by itself, and nothing else is asked for */
+        *out = true;
+        return STW_OK;
+    }
     stw_status status = stw_plan_copy(plan, &moved, error);
     if (status == STW_OK) {
         moved->graph = &limited->graph;
@@ -94,16 +98,23 @@ stw_status stw_plan_regrain(const stw_simulator *simulator, const stw_plan *plan
     stw_result *result = NULL;
     *out = NULL;
     bool there = false;
+    double step_s = -1.0;
     TRY(make_options(options, &own, error));
     stw_status status = is_there(simulator, own, plan, &there, error);
-    if (status == STW_OK && there) status = plain_copy(plan, out, error);
-    if (status != STW_OK || there) {
+    if (status == STW_OK) status = plain_copy(plan, &given, error);
+    if (status == STW_OK && there) status = step_of(simulator, given, &step_s, error);
+    if (status == STW_OK && there && step_s >= 0.0) {
+        *out = given;
         stw_options_destroy(own);
-        return status;
+        return STW_OK;
     }
-    status = plain_copy(plan, &given, error);
     if (status == STW_OK) status = stw_optimize_by(simulator, own, NULL, NULL, given, &result, error);
     if (status == STW_OK) status = choose(simulator, own, stw_result_plan(result), out, error);
+    if (status == STW_ERROR_NO_PLAN && there) { /* then what was given is as good as any */
+        *out = given;
+        given = NULL;
+        status = STW_OK;
+    }
     stw_result_destroy(result);
     stw_plan_destroy(given);
     stw_options_destroy(own);

@@ -49,17 +49,33 @@ typedef struct {
     stw_str wrapper;   /* names are relative to it */
     int32_t unmatched; /* names */
     int32_t matched;
+    int32_t named; /* of these, those that are not the whole model, "" */
     stw_str example; /* of one that does not match */
 } reader;
 
-/* The device that is number `index` of those that are no CPU; of -1 the first that is one. */
-static int32_t device_at(const stw_machine *machine, int64_t index) {
+/* The device that is number `index` among the CPUs, or among the others. */
+static int32_t device_at(const stw_machine *machine, bool cpu, int64_t index) {
     int64_t at = 0;
-    for (int32_t d = 0; d < machine->device_count; d++) {
-        const bool cpu = stw_str_starts(machine->device[d].kind, "cpu");
-        if (index < 0 ? cpu : !cpu && at++ == index) return d;
-    }
+    for (int32_t d = 0; d < machine->device_count; d++)
+        if (stw_str_starts(machine->device[d].kind, "cpu") == cpu && at++ == index) return d;
     return -1;
+}
+
+/* PyTorch's "cuda:1", "cuda" (the first), "cpu", "1", or the kind of one of the machine's devices in place of "cuda". */
+static int32_t device_called(const stw_machine *machine, stw_str text) {
+    static const char *const sorts[] = {"cuda", "xpu", "hip", "gpu"};
+    for (int32_t d = 0; d < machine->device_count; d++)
+        if (stw_str_equal(text, machine->device[d].name)) return d;
+    const char *colon = text.length > 0 ? memchr(text.p, ':', (size_t)text.length) : NULL;
+    const stw_str sort = {text.p, colon != NULL ? colon - text.p : text.length};
+    int64_t index = 0;
+    if (colon == NULL && stw_str_to_int64(text, &index)) return device_at(machine, false, index);
+    if (colon != NULL && !stw_str_to_int64((stw_str){colon + 1, text.p + text.length - colon - 1}, &index)) return -1;
+    if (stw_str_is(sort, "cpu")) return device_at(machine, true, index);
+    bool known = false;
+    for (size_t k = 0; k < sizeof sorts / sizeof sorts[0]; k++) known |= stw_str_is(sort, sorts[k]);
+    for (int32_t d = 0; d < machine->device_count; d++) known |= stw_str_equal(sort, machine->device[d].kind);
+    return known ? device_at(machine, false, index) : -1;
 }
 
 static bool read_device(reader *r, int32_t *out) {
@@ -68,17 +84,14 @@ static bool read_device(reader *r, int32_t *out) {
     *out = -1;
     if (stw_json_peek(&r->json) == STW_JSON_NUMBER) {
         if (!stw_json_int64(&r->json, &index)) return false;
-        *out = index < 0 ? -1 : device_at(r->machine, index);
+        *out = device_at(r->machine, false, index);
         return *out >= 0 || stw_json_fail(&r->json, "device %lld, which the machine does not have", (long long)index);
     }
     if (!stw_json_string(&r->json, &text)) return false;
-    const char *colon = text.length > 0 ? memchr(text.p, ':', (size_t)text.length) : NULL;
-    const stw_str behind = colon == NULL ? text : (stw_str){colon + 1, text.p + text.length - colon - 1};
-    for (int32_t d = 0; d < r->machine->device_count && *out < 0; d++)
-        if (stw_str_equal(text, r->machine->device[d].name)) *out = d;
-    if (*out < 0 && stw_str_is(text, "cpu")) *out = device_at(r->machine, -1);
-    if (*out < 0 && stw_str_to_int64(behind, &index) && index >= 0) *out = device_at(r->machine, index);
-    return *out >= 0 || stw_json_fail(&r->json, "device '%.*s', which the machine does not have", STW_STR_SHOW(text));
+    *out = device_called(r->machine, text);
+    return *out >= 0 || stw_json_fail(&r->json,
+                                      "device '%.*s', which the machine does not have; write its name, a number, cuda:1 or cpu",
+                                      STW_STR_SHOW(text));
 }
 
 /* The label as names see it; nothing, if it lies outside. */
@@ -101,6 +114,7 @@ static void take_name(reader *r, stw_str name, int32_t device) {
         r->home[i] = device;
     }
     r->matched += found;
+    r->named += found && name.length > 0;
     r->unmatched += !found;
     if (!found) r->example = stw_str_copy(&r->scratch, name);
 }
@@ -173,7 +187,7 @@ static stw_str find_wrapper(const stw_graph *graph) {
 
 static stw_status read_within(reader *r, stw_str text, int kind, stw_str wrapper, stw_error *error) {
     r->wrapper = wrapper;
-    r->matched = r->unmatched = 0;
+    r->matched = r->named = r->unmatched = 0;
     for (int32_t i = 0; i < r->graph->N; i++) {
         r->home[i] = -1;
         r->length[i] = 0;
@@ -192,7 +206,8 @@ static stw_status read_all(reader *r, stw_str text, stw_plan **out, stw_error *e
     STW_TRY_NEW(&r->scratch, r->length, r->graph->N, error);
     TRY(read_within(r, text, kind, STW_STR(""), error));
     const stw_str wrapper = find_wrapper(r->graph);
-    if (r->matched == 0 && wrapper.length > 0) TRY(read_within(r, text, kind, wrapper, error));
+    const bool misses = r->matched == 0 || (r->named == 0 && r->unmatched > 0); /* the names may be relative */
+    if (misses && wrapper.length > 0) TRY(read_within(r, text, kind, wrapper, error));
     if (r->matched == 0)
         return stw_fail(error, STW_ERROR_INPUT, "no parameter of the graph lies in a module of the map, such as '%.*s'",
                         STW_STR_SHOW(r->example));
