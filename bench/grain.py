@@ -30,12 +30,12 @@ def graph_of(name, folder):
     from grain_models import t5_like
 
     sys.path.insert(0, str(ROOT / "python/src"))
-    import stowage.torch
+    from stowage.torch.tracing import _trace
 
     torch.manual_seed(0)
     model, inputs = t5_like()
     path = folder / "t5-like.json"
-    path.write_text(json.dumps(stowage.torch._trace.Nodes(stowage.torch._trace.Step(model, inputs, {}, True, None)).opgraph(name)))
+    path.write_text(json.dumps(_trace.Nodes(_trace.Step(model, inputs, {}, True, None)).opgraph(name)))
     return str(path)
 
 

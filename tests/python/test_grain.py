@@ -19,7 +19,7 @@ if not torch_lacks():
     import torch
 
     import stowage.torch
-    from stowage.torch._trace import Nodes, Step
+    from stowage.torch.tracing._trace import Nodes, Step
 
     sys.path.insert(0, str(ROOT / "bench"))
     from grain_models import t5_like
