@@ -85,7 +85,7 @@ stw_status stw_report_boxes(const stw_report_run *run, stw_arena *arena, stw_box
 
 typedef struct stw_report_tree {
     int32_t count;
-    stw_str *path;   /* (count) "enc.0.gates"; a module comes after what it lies in */
+    stw_str *path;   /* (count) "enc.0.gates"; a module comes after what it lies in, whose path begins its own */
     int32_t *parent; /* (count) or -1 */
     int32_t *of;     /* (N) or -1: not known */
 } stw_report_tree;

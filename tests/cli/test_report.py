@@ -169,6 +169,22 @@ class Page(Case):
         self.assertEqual(head["graph"]["name"], "graph" + EVIL)
         self.assertEqual(head["measured"]["names"], ["event" + EVIL])
 
+    def test_a_name_of_many_levels_is_written_once(self):
+        graph = json.loads(json.dumps(SMALL))
+        del graph["nodes"][0]["label"]
+        name = graph["nodes"][3]["name"] = "ab/" * 3000 + "x"
+        graph["nodes"][2]["name"] = "ab/cd/y"
+        page = self.path("r.html")
+        self.done("report", self.path("g.json", graph), "-m", "h200x2", "-p", "single", "-o", page, stderr=None)
+        head, columns = unpacked(read(page))
+        self.assertLess(len(json.dumps(head)), len(name) + 20_000)
+        paths = []
+        for more, parent in head["modules"]:
+            paths.append(more if parent < 0 else paths[parent] + more)
+        self.assertEqual(sorted(paths), sorted(["ab", "ab/cd"] + ["/".join(["ab"] * k) for k in range(2, 65)]))
+        self.assertEqual(paths[columns["node_module"][2]], "ab/cd")
+        self.assertEqual(paths[columns["node_module"][3]], "/".join(["ab"] * 64))
+
     def test_standard_output(self):
         out = self.done("report", self.path("s.json", SMALL), "-m", "h200x2", "-p", "single", "-o", "-", stderr=None)
         self.assertTrue(out.startswith("<!doctype html>\n") and out.endswith("</html>\n"))
