@@ -241,6 +241,7 @@ static void write_measured(const stw_measured *measured, stw_json_writer *w) {
     }
     stw_json_begin_object(w);
     stw_json_field_text(w, "path", measured->path);
+    stw_json_field_int64(w, "left_out", measured->left_out);
     stw_json_write_key(w, "tracks");
     stw_json_begin_array(w);
     for (int64_t k = 0; k < measured->track_count; k++) {

@@ -108,7 +108,8 @@ typedef struct stw_measured {
         int32_t track;
         int32_t node, name; /* a node of the graph and -1, or -1 and an index of `name` */
         double start_us, duration_us;
-    } * event; /* by track, then by start */
+    } * event;        /* by track, then by start */
+    int64_t left_out; /* complete events without a start or a duration, or with a negative one */
 } stw_measured;
 /* Reads complete events ("X") of a trace in the Trace Event format; times count from the first of those that are ours, if any
  * are. */

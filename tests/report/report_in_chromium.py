@@ -102,7 +102,8 @@ def make_odd(folder, page):
     graph["nodes"][3]["name"] = "a/" * 20000 + "x"
     path, plan = write_json(folder, "odd.json", graph), os.path.join(folder, "odd-plan.json")
     trace = write_json(folder, "odd-trace.json", [{"ph": "X", "name": "n2", "ts": 0, "dur": 1},
-                                                  {"ph": "X", "name": "b", "ts": 1763488800000000, "dur": 50}])
+                                                  {"ph": "X", "name": "b", "ts": 1763488800000000, "dur": 50},
+                                                  {"ph": "X", "name": "c", "ts": 0, "dur": -1}])
     stowage("simulate", path, "-m", "h200x2", "-p", "spread", "-o", plan)
     with open(plan, encoding="utf-8") as file:
         content = json.load(file)
@@ -163,6 +164,9 @@ class Visit:
         self.check("title", self.head["graph"]["name"] in model["title"], True)
         self.check("images and scripts", (model["images"], model["scripts"]), (0, 1))
         self.check("sentences", len(model["sentences"]) >= 4 and model["sentences"][0].startswith("A step takes "), True)
+        if self.head["measured"]:
+            told = any("Left out: " in sentence for sentence in model["sentences"])
+            self.check("events left out", told, self.head["measured"]["left_out"] > 0)
         self.check("candidates", model["shown"], sum(isinstance(c, dict) for c in self.head["candidates"]))
         self.check("curves", self.value("document.querySelectorAll('#curves path').length"),
                    sum(has_curve(c) for c in self.head["candidates"] if isinstance(c, dict)))

@@ -170,7 +170,7 @@ TEST(report_modules, by_names_where_there_are_no_labels) {
 }
 
 TEST(report_modules, no_more_than_64_levels) {
-#define EIGHT "a/a/a/a/a/a/a/a/"
+#define EIGHT      "a/a/a/a/a/a/a/a/"
 #define SIXTY_FOUR EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
     stw_arena arena;
     stw_report_tree tree;

@@ -121,7 +121,7 @@ function makeMeasured(head, columns) {
     for (const item of lane.item) known += events.node[item] >= 0;
     return {...track, lane, known};
   });
-  return {path: head.measured.path, names: head.measured.names, events, tracks};
+  return {path: head.measured.path, leftOut: head.measured.left_out, names: head.measured.names, events, tracks};
 }
 
 // Modules are written with what their path has more than their parent's, which comes before them.
