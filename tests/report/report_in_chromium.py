@@ -33,6 +33,10 @@ TIMEOUT_S = 180
 READY = "window.stowageReport ? new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))) : null"
 # Zooms in on the last measured event, as far as the page lets one; a page that hangs does not answer.
 CLOSEST = """(async () => { const page = stowageReport, {start, end} = page.model.measured.events, last = start.length - 1;
+  for (let span = page.model.limit; span > 1e3; span /= 2) { // closer than one can zoom, too
+    page.state.view = {t0: start[last], t1: start[last] + span};
+    page.draw();
+  }
   page.zoomTo(start[last], end[last]);
   for (let k = 0; k < 200; k++) page.zoom(0.5, start[last]);
   page.draw();
