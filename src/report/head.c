@@ -63,6 +63,21 @@ stw_status stw_report_nodes_add(const stw_report_parts *parts, stw_payload *payl
     return add_reads(graph, payload, error);
 }
 
+/* [what the path has more than the parent's: "enc", ".0"; parent]: whole paths would take the square of a name's length. */
+static void write_modules(const stw_report_tree *tree, stw_json_writer *w) {
+    stw_json_write_key(w, "modules");
+    stw_json_begin_array(w);
+    for (int32_t k = 0; k < tree->count; k++) {
+        const stw_str path = tree->path[k];
+        const int64_t from = tree->parent[k] >= 0 ? tree->path[tree->parent[k]].length : 0;
+        stw_json_begin_array(w);
+        stw_json_write_string(w, (stw_str){path.p + from, path.length - from});
+        stw_json_write_int64(w, tree->parent[k]);
+        stw_json_end_array(w);
+    }
+    stw_json_end_array(w);
+}
+
 static void write_names(const stw_report_parts *parts, const stw_str *op_name, int32_t op_count, stw_json_writer *w) {
     const stw_graph *graph = parts->simulator->graph;
     stw_json_newline(w);
@@ -89,15 +104,7 @@ static void write_names(const stw_report_parts *parts, const stw_str *op_name, i
     stw_json_begin_array(w);
     for (int32_t k = 0; k < STW_CLASS_COUNT; k++) stw_json_write_string(w, stw_str_of(stw_op_class_name((stw_op_class)k)));
     stw_json_end_array(w);
-    stw_json_write_key(w, "modules"); /* [path, parent] */
-    stw_json_begin_array(w);
-    for (int32_t k = 0; k < parts->modules.count; k++) {
-        stw_json_begin_array(w);
-        stw_json_write_string(w, parts->modules.path[k]);
-        stw_json_write_int64(w, parts->modules.parent[k]);
-        stw_json_end_array(w);
-    }
-    stw_json_end_array(w);
+    write_modules(&parts->modules, w);
 }
 
 /* ---- runs ---- */
@@ -234,6 +241,7 @@ static void write_measured(const stw_measured *measured, stw_json_writer *w) {
     }
     stw_json_begin_object(w);
     stw_json_field_text(w, "path", measured->path);
+    stw_json_field_int64(w, "left_out", measured->left_out);
     stw_json_write_key(w, "tracks");
     stw_json_begin_array(w);
     for (int64_t k = 0; k < measured->track_count; k++) {

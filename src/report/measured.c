@@ -13,7 +13,7 @@ typedef struct raw_event { /* as it is read: keys come in any order */
     char phase;
     bool has_start, has_duration;
     double start_us, duration_us;
-    stw_str name, process, thread; /* the ids as they are written */
+    stw_str name, process, thread; /* ids: texts, or numbers as they are written */
     stw_str argument_name;         /* of names of processes and threads */
     stw_str op;                    /* that XLA says it belongs to */
 } raw_event;
@@ -76,6 +76,15 @@ static bool read_number(reader *r, double *out) {
     return stw_json_string(&r->json, &text) && stw_str_to_double(text, out);
 }
 
+/* An id: a text, or else what is written there. */
+static void read_id(reader *r, stw_str *out) {
+    if (stw_json_peek(&r->json) == STW_JSON_STRING) {
+        stw_json_string(&r->json, out);
+    } else {
+        stw_json_skip(&r->json, out);
+    }
+}
+
 static void read_event(reader *r, raw_event *event) {
     stw_str key, text;
     if (!stw_json_object(&r->json)) return;
@@ -89,9 +98,9 @@ static void read_event(reader *r, raw_event *event) {
         } else if (stw_str_is(key, "dur")) {
             event->has_duration = read_number(r, &event->duration_us);
         } else if (stw_str_is(key, "pid")) {
-            stw_json_skip(&r->json, &event->process);
+            read_id(r, &event->process);
         } else if (stw_str_is(key, "tid")) {
-            stw_json_skip(&r->json, &event->thread);
+            read_id(r, &event->thread);
         } else if (stw_str_is(key, "args")) {
             read_arguments(r, event);
         } else {
@@ -113,9 +122,13 @@ static stw_status take_name(reader *r, const raw_event *event, stw_error *error)
 }
 
 static stw_status take_event(reader *r, const raw_event *event, stw_error *error) {
-    struct stw_measured_event made = {.name = -1, .start_us = event->start_us, .duration_us = fmax(0.0, event->duration_us)};
+    struct stw_measured_event made = {.name = -1, .start_us = event->start_us, .duration_us = event->duration_us};
     if (event->phase == 'M') return take_name(r, event, error);
-    if (event->phase != 'X' || !event->has_start || !event->has_duration) return STW_OK;
+    if (event->phase != 'X') return STW_OK;
+    if (!event->has_start || !event->has_duration || event->duration_us < 0.0) {
+        r->m->left_out++;
+        return STW_OK;
+    }
     if (r->m->event_count >= MOST_EVENTS)
         return stw_fail(error, STW_ERROR_INPUT, "more than %d events; give a trace of one step", MOST_EVENTS);
     if (fabs(event->start_us) > FARTHEST_US || event->duration_us > FARTHEST_US)
@@ -208,6 +221,10 @@ stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const
     }
     stw_json_init(&r.json, text, arena, error);
     TRY(read_trace(&r, error));
+    if (out->event_count == 0 && out->left_out > 0)
+        return stw_fail(error, STW_ERROR_INPUT,
+                        "none of %lld complete events has a number as \"ts\" and one that is not negative as \"dur\"",
+                        (long long)out->left_out);
     if (out->event_count == 0)
         return stw_fail(error, STW_ERROR_INPUT, "no complete events (\"ph\": \"X\"): is it a trace in the Trace Event format?");
     arrange(&r);

@@ -4,10 +4,13 @@
 #include "graph/paths.h"
 #include "report/report.h"
 
+/* Deeper ones belong to the last: no model is made of so many levels, but a name may be made of anything. */
+enum { MOST_LEVELS = 64 };
+
 typedef struct grower {
     const stw_graph *graph;
     stw_arena *arena;
-    stw_names names;
+    stw_names names; /* of parts of paths; a scope is the module that they lie in, plus 1 */
     int64_t count, path_room, parent_room;
     stw_str *path;
     int32_t *parent;
@@ -15,20 +18,22 @@ typedef struct grower {
 
 /* The module of this path, and those that it lies in. */
 static stw_status enter(grower *g, stw_str path, char separator, int32_t *out, stw_error *error) {
-    int32_t parent = -1;
-    for (int64_t end = 1; end <= path.length; end++) {
+    int32_t parent = -1, level = 0;
+    int64_t begin = 0;
+    for (int64_t end = 1; end <= path.length && level < MOST_LEVELS; end++) {
         if (end < path.length && path.p[end] != separator) continue;
-        const stw_str part = {path.p, end};
         int32_t *number;
-        TRY(stw_names_enter(&g->names, 0, part, &number, error));
+        TRY(stw_names_enter(&g->names, parent + 1, (stw_str){path.p + begin, end - begin}, &number, error));
         if (*number < 0) {
             *number = (int32_t)g->count;
             TRY(STW_GROW(g->arena, g->path, g->count + 1, g->path_room, error));
             TRY(STW_GROW(g->arena, g->parent, g->count + 1, g->parent_room, error));
-            g->path[g->count] = part;
+            g->path[g->count] = (stw_str){path.p, end};
             g->parent[g->count++] = parent;
         }
         parent = *number;
+        begin = end;
+        level++;
     }
     *out = parent;
     return STW_OK;

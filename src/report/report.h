@@ -85,7 +85,7 @@ stw_status stw_report_boxes(const stw_report_run *run, stw_arena *arena, stw_box
 
 typedef struct stw_report_tree {
     int32_t count;
-    stw_str *path;   /* (count) "enc.0.gates"; a module comes after what it lies in */
+    stw_str *path;   /* (count) "enc.0.gates"; a module comes after what it lies in, whose path begins its own */
     int32_t *parent; /* (count) or -1 */
     int32_t *of;     /* (N) or -1: not known */
 } stw_report_tree;
@@ -108,7 +108,8 @@ typedef struct stw_measured {
         int32_t track;
         int32_t node, name; /* a node of the graph and -1, or -1 and an index of `name` */
         double start_us, duration_us;
-    } * event; /* by track, then by start */
+    } * event;        /* by track, then by start */
+    int64_t left_out; /* complete events without a start or a duration, or with a negative one */
 } stw_measured;
 /* Reads complete events ("X") of a trace in the Trace Event format; times count from the first of those that are ours, if any
  * are. */

@@ -125,6 +125,23 @@ class Data(Case):
         self.assertEqual(seen, len(columns["1.task_node"]))
 
 
+class Measured(Case):
+    def test_ids_are_texts_and_what_is_left_out_is_counted(self):
+        trace = [{"ph": "X", "name": "n2", "pid": "host \u00e9", "tid": "h200:0", "ts": "5", "dur": 1},
+                 {"ph": "X", "name": "n3", "pid": "host \u00e9", "tid": 7, "ts": 6, "dur": 0},
+                 {"ph": "X", "name": "n2", "pid": 1, "tid": 7, "ts": 7, "dur": -1},
+                 {"ph": "X", "name": "n2", "pid": 1, "tid": 7, "ts": "soon", "dur": 1},
+                 {"ph": "X", "name": "n2", "pid": 1, "tid": 7, "ts": 7}, {"ph": "B", "name": "n2", "pid": 1, "tid": 7, "ts": 7}]
+        here = ["report", self.path("s.json", SMALL), "-m", "h200x2", "-p", "single", "-o", self.path("r.html"), "--measured"]
+        self.done(*here, self.path("t.json", trace), stderr=None)
+        head, columns = unpacked(read(self.path("r.html")))
+        self.assertEqual(head["measured"]["left_out"], 3)
+        self.assertEqual([(t["process"], t["name"], t["device"]) for t in head["measured"]["tracks"]],
+                         [("host \u00e9", "h200:0", 0), ("host \u00e9", "7", -1)])
+        self.assertEqual(list(zip(columns["measured_start"], columns["measured_end"])), [(0, 1e6), (1e6, 1e6)])
+        self.fault(*here, self.path("none.json", trace[2:]), says=["none.json", "none of 3 complete events"])
+
+
 class Page(Case):
     def test_the_policy_names_the_one_script_and_the_one_style(self):
         page = self.path("r.html")
@@ -168,6 +185,22 @@ class Page(Case):
         self.assertEqual(head["names"][2], "n2" + EVIL)
         self.assertEqual(head["graph"]["name"], "graph" + EVIL)
         self.assertEqual(head["measured"]["names"], ["event" + EVIL])
+
+    def test_a_name_of_many_levels_is_written_once(self):
+        graph = json.loads(json.dumps(SMALL))
+        del graph["nodes"][0]["label"]
+        name = graph["nodes"][3]["name"] = "ab/" * 3000 + "x"
+        graph["nodes"][2]["name"] = "ab/cd/y"
+        page = self.path("r.html")
+        self.done("report", self.path("g.json", graph), "-m", "h200x2", "-p", "single", "-o", page, stderr=None)
+        head, columns = unpacked(read(page))
+        self.assertLess(len(json.dumps(head)), len(name) + 20_000)
+        paths = []
+        for more, parent in head["modules"]:
+            paths.append(more if parent < 0 else paths[parent] + more)
+        self.assertEqual(sorted(paths), sorted(["ab", "ab/cd"] + ["/".join(["ab"] * k) for k in range(2, 65)]))
+        self.assertEqual(paths[columns["node_module"][2]], "ab/cd")
+        self.assertEqual(paths[columns["node_module"][3]], "/".join(["ab"] * 64))
 
     def test_standard_output(self):
         out = self.done("report", self.path("s.json", SMALL), "-m", "h200x2", "-p", "single", "-o", "-", stderr=None)

@@ -3,14 +3,15 @@ drawn, hovering, clicking, searching, zooming, both themes; no word on the conso
 
     python3 tests/report/report_in_chromium.py [--measure] [--pictures FOLDER] [r.html]
 
-Without a page, STOWAGE_BIN makes two: a graph whose names are all `</script><img ...>`, and rnnlm-2 on four devices with a measured
-trace. With --measure, prints how long the page takes to open and to redraw (docs/report.md has such figures). The exit status is
+Without a page, STOWAGE_BIN makes three: a graph whose names are all `</script><img ...>`, one with odd data (names of many levels, a
+trace over decades, candidates that no program wrote), and rnnlm-2 on four devices with a measured trace. With --measure, prints how long the page takes to open and to redraw (docs/report.md has such figures). The exit status is
 the verdict: 0 if all agrees, or if there is no Chromium here, which is said; else 1. CHROMIUM names the browser if it is not on the
 path.
 """
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -30,6 +31,18 @@ TIMEOUT_S = 180
 
 # When the first picture is complete: the frame after the one in which it was drawn.
 READY = "window.stowageReport ? new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))) : null"
+# Zooms in on the last measured event, as far as the page lets one; a page that hangs does not answer.
+CLOSEST = """(async () => { const page = stowageReport, {start, end} = page.model.measured.events, last = start.length - 1;
+  for (let span = page.model.limit; span > 1e3; span /= 2) { // closer than one can zoom, too
+    page.state.view = {t0: start[last], t1: start[last] + span};
+    page.draw();
+  }
+  page.zoomTo(start[last], end[last]);
+  for (let k = 0; k < 200; k++) page.zoom(0.5, start[last]);
+  page.draw();
+  const {t0, t1} = page.state.view;
+  page.setView(0, page.model.end);
+  return {shown: t0 <= start[last] && start[last] <= t1, share: (t1 - t0) / t1}; })()"""
 FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 MODEL = """(() => { const {model} = stowageReport; return {
   names: model.names, title: document.title, images: document.images.length, scripts: document.scripts.length,
@@ -73,6 +86,37 @@ def write_json(folder, name, content):
     return path
 
 
+# What a plan's file may say of candidates; the page shows those that are objects.
+ODD_CANDIDATES = """[null, 7, [], {}, {"method": {}, "valid": 1, "step_s": "x", "peak_bytes": 7, "evaluations": null, "found": 3},
+  {"method": "far", "valid": true, "step_s": 1e999, "value": 1e999, "peak_bytes": [null, 1e999, 5], "evaluations": 1e999,
+   "found": [[0, 1, 2], [0, 1e999, 1]]},
+  {"method": "wide", "valid": true, "step_s": 1, "value": 1, "peak_bytes": {}, "evaluations": 1e18, "found": [[0, 1, 1e18], [0, 5, 1e-12]]},
+  {"method": "broken", "valid": true, "step_s": 1, "value": 1, "evaluations": 9, "found": [[0, 1, 2], null, [0, 3]]}]"""
+
+
+def has_curve(candidate):
+    found = candidate.get("found")
+    return (candidate.get("valid") is True and isinstance(found, list) and len(found) > 1 and
+            all(isinstance(point, list) and len(point) == 3 and all(map(math.isfinite, point)) for point in found))
+
+
+def make_odd(folder, page):
+    graph = json.loads(json.dumps(SMALL))
+    del graph["nodes"][0]["label"]
+    graph["nodes"][3]["name"] = "a/" * 20000 + "x"
+    path, plan = write_json(folder, "odd.json", graph), os.path.join(folder, "odd-plan.json")
+    trace = write_json(folder, "odd-trace.json", [{"ph": "X", "name": "n2", "ts": 0, "dur": 1},
+                                                  {"ph": "X", "name": "b", "ts": 1763488800000000, "dur": 50},
+                                                  {"ph": "X", "name": "c", "ts": 0, "dur": -1}])
+    stowage("simulate", path, "-m", "h200x2", "-p", "spread", "-o", plan)
+    with open(plan, encoding="utf-8") as file:
+        content = json.load(file)
+    content["candidates"] = "HERE"
+    with open(plan, "w", encoding="utf-8") as file:
+        file.write(json.dumps(content).replace('"HERE"', ODD_CANDIDATES))  # json has no 1e999
+    stowage("report", path, "-p", plan, "-o", page, "--measured", trace)
+
+
 def make_pages(folder):
     graph = json.loads(json.dumps(SMALL))
     graph["name"] += EVIL
@@ -80,11 +124,12 @@ def make_pages(folder):
         node["name"] += EVIL
     graph["nodes"][0]["label"] = EVIL + "." + EVIL
     trace = write_json(folder, "evil-trace.json", [{"ph": "X", "name": EVIL, "pid": EVIL, "tid": EVIL, "ts": 0, "dur": 1}])
-    pages = [os.path.join(folder, name) for name in ("evil.html", "rnnlm.html")]
+    pages = [os.path.join(folder, name) for name in ("evil.html", "odd.html", "rnnlm.html")]
     stowage("report", write_json(folder, "evil.json", graph), "-m", "h200x2", "-p", "spread", "-o", pages[0], "--measured", trace)
+    make_odd(folder, pages[1])
     rnnlm, trace = os.path.join(DATA, "graphs", "rnnlm-2.json.gz"), os.path.join(folder, "trace.json")
     stowage("simulate", rnnlm, "-m", "h200x4", "-p", "spread", "--trace", trace)
-    stowage("report", rnnlm, "-m", "h200x4", "-p", "spread", "-o", pages[1], "--measured", trace)
+    stowage("report", rnnlm, "-m", "h200x4", "-p", "spread", "-o", pages[2], "--measured", trace)
     return pages
 
 
@@ -123,7 +168,12 @@ class Visit:
         self.check("title", self.head["graph"]["name"] in model["title"], True)
         self.check("images and scripts", (model["images"], model["scripts"]), (0, 1))
         self.check("sentences", len(model["sentences"]) >= 4 and model["sentences"][0].startswith("A step takes "), True)
-        self.check("candidates", model["shown"], len(self.head["candidates"]))
+        if self.head["measured"]:
+            told = any("Left out: " in sentence for sentence in model["sentences"])
+            self.check("events left out", told, self.head["measured"]["left_out"] > 0)
+        self.check("candidates", model["shown"], sum(isinstance(c, dict) for c in self.head["candidates"]))
+        self.check("curves", self.value("document.querySelectorAll('#curves path').length"),
+                   sum(has_curve(c) for c in self.head["candidates"] if isinstance(c, dict)))
 
     def check_hands(self):
         at = self.value(WIDEST)
@@ -162,6 +212,14 @@ class Visit:
         self.key("Escape")
         self.check("nothing is sought", self.value("stowageReport.state.matches"), None)
 
+    def check_far(self):
+        """Where a trace is measured: numbers far from 0 have no neighbours a nanosecond away."""
+        if not self.head["measured"]:
+            return
+        closest = self.value(CLOSEST)
+        self.check("the last event in view", closest["shown"], True)
+        self.check("what can be told apart in view", closest["share"] > 2**-41, True)
+
     def check_theme(self):
         colours = [self.value("getComputedStyle(document.body).backgroundColor")]
         self.value("document.getElementById('theme').click()")
@@ -177,7 +235,7 @@ class Visit:
         self.check("words on the console", [json.dumps(e["params"])[:300] for e in self.browser.events if e["method"] in loud], [])
 
     def check_all(self):
-        for part in (self.check_content, self.check_hands, self.check_search, self.check_theme, self.check_silence):
+        for part in (self.check_content, self.check_hands, self.check_search, self.check_far, self.check_theme, self.check_silence):
             part()
         self.check("colours in a row", self.value(COLOURS) > 1, True)
         return self.faults

@@ -168,3 +168,22 @@ TEST(report_modules, by_names_where_there_are_no_labels) {
     small_close(s);
     stw_arena_destroy(&arena);
 }
+
+TEST(report_modules, no_more_than_64_levels) {
+#define EIGHT      "a/a/a/a/a/a/a/a/"
+#define SIXTY_FOUR EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
+    stw_arena arena;
+    stw_report_tree tree;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    small *s = small_open((small_text){.nodes = OP(0, SIXTY_FOUR "x", "[]", 1, 2) OP(1, SIXTY_FOUR "b/y", "[0]", 1, 3)});
+    CHECK_EQ_INT(stw_report_modules(s->graph, &arena, &tree, NULL), STW_OK);
+    CHECK_EQ_INT(tree.count, 64);
+    for (int32_t k = 0; k < tree.count; k++) {
+        CHECK_EQ_INT(tree.parent[k], k - 1);
+        CHECK_EQ_INT(tree.path[k].length, 2 * k + 1);
+    }
+    CHECK_EQ_INT(tree.of[0], 63);
+    CHECK_EQ_INT(tree.of[1], 63);
+    small_close(s);
+    stw_arena_destroy(&arena);
+}

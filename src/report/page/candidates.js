@@ -15,21 +15,40 @@ function candidateBar(step, most, best) {
   return bar;
 }
 
+// A plan's file may say anything of its candidates. What is no such number or text as the program writes is taken as not said.
+const isNumber = value => Number.isFinite(value) && Math.abs(value) < 2 ** 63;
+const numberOr = (value, other) => isNumber(value) ? value : other;
+const textOf = value => typeof value === "string" ? value : "";
+const isPoint = found => Array.isArray(found) && found.length >= 3 && found.every(isNumber) && found[2] > 1e-13; // 1 ps is 1e-12
+const largest = (values, least) => values.reduce((a, b) => Math.max(a, b), least);
+
+function readCandidate(said) {
+  const peaks = Array.isArray(said.peak_bytes) ? said.peak_bytes : [], found = Array.isArray(said.found) ? said.found : [];
+  return {method: textOf(said.method), valid: said.valid === true, note: textOf(said.note), reason: textOf(said.reason),
+          step: numberOr(said.step_s, NaN), value: numberOr(said.value, NaN), evaluations: Math.max(0, numberOr(said.evaluations, 0)),
+          peak: largest(peaks.filter(isNumber), 0), found: found.every(isPoint) ? found : []};
+}
+
+function readCandidates(head) {
+  const most = 500, list = Array.isArray(head.candidates) ? head.candidates : [];
+  return list.filter(said => said !== null && typeof said === "object" && !Array.isArray(said)).slice(0, most).map(readCandidate);
+}
+
 function showCandidates(model) {
-  const list = model.head.candidates || [], section = byId("candidates");
+  const list = readCandidates(model.head), section = byId("candidates");
   section.hidden = list.length === 0;
   if (list.length === 0) return;
-  const steps = list.map(candidate => candidate.step_s === null ? NaN : candidate.step_s), most = Math.max(...steps.filter(Number.isFinite), 0);
-  const valid = list.filter(candidate => candidate.valid && candidate.value !== null);
-  const least = Math.min(...valid.map(candidate => candidate.value)), best = list.findIndex(candidate => candidate.valid && candidate.value === least);
+  const most = largest(list.map(candidate => candidate.step).filter(isNumber), 0);
+  const least = Math.min(...list.filter(candidate => candidate.valid && isNumber(candidate.value)).map(candidate => candidate.value));
+  const best = list.findIndex(candidate => candidate.valid && candidate.value === least);
   const body = element("tbody", {}, ...list.map((candidate, k) => {
-    const peak = Math.max(0, ...(candidate.peak_bytes || []));
+    const {step, peak} = candidate;
     return element("tr", {className: k === best ? "best" : ""}, element("td", {className: "name"}, candidate.method),
-      element("td", {className: "wide"}, candidateBar(steps[k], most, k === best)),
-      element("td", {className: "number"}, Number.isFinite(steps[k]) ? timeText(1e12 * steps[k], 5) : "-"),
+      element("td", {className: "wide"}, candidateBar(step, most, k === best)),
+      element("td", {className: "number"}, isNumber(step) ? timeText(1e12 * step, 5) : "-"),
       element("td", {className: "number"}, peak > 0 ? byteText(peak) : "-"),
-      element("td", {className: "number"}, countText(candidate.evaluations || 0)),
-      element("td", {className: "note"}, candidate.valid ? candidate.note || "" : candidate.reason || "not valid"));
+      element("td", {className: "number"}, countText(candidate.evaluations)),
+      element("td", {className: "note"}, candidate.valid ? candidate.note : candidate.reason || "not valid"));
   }));
   byId("candidates-note").textContent = "What each method came to; the best is the plan above.";
   byId("methods").replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...[["method", ""], ["", ""], ["step", "number"],
@@ -41,11 +60,11 @@ function showCandidates(model) {
 // Value over evaluations, of methods that found more than one plan. Steps: a plan holds until the next is found. Both scales are
 // logarithmic: the last per cent takes most of the search.
 function drawCurves(list, valueText) {
-  const curves = list.filter(candidate => candidate.valid && candidate.found && candidate.found.length > 1 && candidate.value > 0);
+  const curves = list.filter(candidate => candidate.valid && candidate.found.length > 1);
   if (curves.length === 0) return [];
   const width = 860, height = 300, left = 74, right = 150, top = 14, bottom = 40;
-  const values = curves.flatMap(candidate => candidate.found).map(found => found[2]).filter(value => value > 0);
-  const low = Math.min(...values), high = Math.max(...values, 1.02 * low), last = Math.max(...curves.map(c => c.evaluations), 2);
+  const values = curves.flatMap(candidate => candidate.found).map(found => found[2]);
+  const low = values.reduce((a, b) => Math.min(a, b)), high = largest(values, 1.02 * low), last = largest(curves.map(c => c.evaluations), 2);
   const xOf = count => left + Math.log(Math.max(1, count)) / Math.log(last) * (width - left - right);
   const yOf = value => top + Math.log(high / value) / Math.log(high / low) * (height - top - bottom);
   const svg = drawn("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "value of the best plan over evaluations", class: "curves"});

@@ -121,12 +121,21 @@ function makeMeasured(head, columns) {
     for (const item of lane.item) known += events.node[item] >= 0;
     return {...track, lane, known};
   });
-  return {path: head.measured.path, names: head.measured.names, events, tracks};
+  return {path: head.measured.path, leftOut: head.measured.left_out, names: head.measured.names, events, tracks};
+}
+
+// Modules are written with what their path has more than their parent's, which comes before them.
+function makeModules(head) {
+  const modules = [];
+  for (const [more, parent] of head.modules) {
+    modules.push(parent < 0 ? {path: more, name: more, parent} : {path: modules[parent].path + more, name: more.slice(1), parent});
+  }
+  return modules;
 }
 
 function makeModel({head, columns}) {
   const devices = head.machine.devices;
-  const model = {head, devices, names: head.names, columns, labels: new Map(head.labels)};
+  const model = {head, devices, names: head.names, columns, labels: new Map(head.labels), modules: makeModules(head)};
   model.runs = head.runs.map((_, k) => makeRun(head, columns, k, devices.length));
   model.plan = model.runs[model.runs.length - 1];
   model.default = model.runs.length > 1 ? model.runs[0] : null;

@@ -32,7 +32,7 @@ function neighboursOf(model, run, task) {
 
 const moduleName = (model, node) => {
   const k = model.columns.node_module[node];
-  return k >= 0 ? model.head.modules[k][0] : "";
+  return k >= 0 ? model.modules[k].path : "";
 };
 const opName = (model, node) => model.head.op_names[model.columns.node_op[node]];
 const deviceName = (model, d) => model.devices[d].name;

@@ -1,6 +1,7 @@
 // The page as a whole: what is in view and selected, and what the reader does.
 
 const LEAST_SPAN = 1e3; // a nanosecond
+const LEAST_SHARE = 2 ** -40; // of the time at which a view begins: numbers have 53 bits, and a view has thousands of pixels
 
 function makeState(model) {
   return {view: {t0: 0, t1: model.end}, colour: "device", links: model.plan.links.length > 16 ? "sender" : "each", path: false,
@@ -111,7 +112,7 @@ class Page {
   // ---- moving ----
 
   setView(t0, t1) {
-    const whole = this.model.limit * 1.002, least = Math.min(LEAST_SPAN, whole);
+    const whole = this.model.limit * 1.002, least = Math.max(Math.min(LEAST_SPAN, whole), LEAST_SHARE * Math.min(t0, whole));
     let span = Math.min(Math.max(t1 - t0, least), whole);
     t0 = Math.min(Math.max(0, t0), whole - span);
     this.state.view = {t0, t1: t0 + span};
@@ -412,7 +413,8 @@ async function begin() {
     sizeScale = model.head.graph.size_scale;
     window.stowageReport = new Page(model); // for whoever wants to look inside, by the browser's console
   } catch (error) {
-    byId("sentences").replaceChildren(element("li", {}, `The data cannot be read: ${error.message}. A browser of 2023 or later is needed.`));
+    byId("sentences").replaceChildren(element("li", {}, typeof DecompressionStream === "undefined"
+      ? "This browser cannot unpack the data: one of 2023 or later is needed." : `The page cannot be shown: ${error.message}`));
     throw error;
   }
 }

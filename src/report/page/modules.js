@@ -1,9 +1,9 @@
 // The model by modules: how much time the ops of each take, and on which device.
 
 function sumModules(model) {
-  const {modules} = model.head, {columns, plan} = model, D = model.devices.length;
-  const rows = modules.map(([path, parent]) => ({path, parent, children: [], time: new Float64Array(D), ops: 0, bytes: 0, first: Infinity}));
-  const rest = {path: "", parent: -1, children: [], time: new Float64Array(D), ops: 0, bytes: 0, first: Infinity, rest: true};
+  const {modules, columns, plan} = model, D = model.devices.length;
+  const makeRow = module => ({...module, children: [], time: new Float64Array(D), ops: 0, bytes: 0, first: Infinity});
+  const rows = modules.map(makeRow), rest = makeRow({path: "", name: "no module", parent: -1});
   const tops = [];
   const addTo = (k, act) => {
     if (k < 0) act(rest);
@@ -48,26 +48,38 @@ function moduleBar(model, row, most) {
   return bar;
 }
 
-function shortName(row) {
-  if (row.rest) return "no module";
-  const at = Math.max(row.path.lastIndexOf("."), row.path.lastIndexOf("/"));
-  return row.parent >= 0 ? row.path.slice(at + 1) : row.path;
+// The dearest of a list, in its order, and how many others there are.
+function dearest(list) {
+  const most = 500;
+  if (list.length <= most) return {shown: list, left: 0};
+  const chosen = new Set(list.slice().sort((a, b) => total(b) - total(a)).slice(0, most));
+  return {shown: list.filter(row => chosen.has(row)), left: list.length - most};
 }
 
 function showModules(model) {
-  const tops = sumModules(model), known = model.head.modules.length > 0;
+  const tops = sumModules(model), known = model.modules.length > 0;
   byId("modules-note").textContent = known
     ? "Time of each module's ops, coloured by device, in the order in which the model runs. An op belongs to the module of a parameter that it reads, else to that of an op before it. Times of groups are shared equally among their ops."
     : "Neither labels of parameters nor names of ops tell modules apart.";
   if (!known) return;
   let tall = tops;
   while (tall.length === 1 && tall[0].children.length > 0) tall = tall[0].children;
-  const most = Math.max(...tall.map(total), 1), body = element("tbody", {});
+  const most = tall.reduce((a, row) => Math.max(a, total(row)), 1), body = element("tbody", {});
+  const addList = (list, depth, before) => {
+    const {shown, left} = dearest(list), removals = shown.map(row => add(row, depth, before));
+    if (left > 0) {
+      const line = element("tr", {}, element("td", {className: "module"}, `${countText(left)} more, which take less`));
+      line.firstChild.style.paddingLeft = `${6 + 18 * depth}px`;
+      body.insertBefore(line, before);
+      removals.push(() => line.remove());
+    }
+    return removals;
+  };
   const add = (row, depth, before) => {
     const line = element("tr", {}), open = element("button", {type: "button", className: "open"}, row.children.length > 0 ? "\u25b8" : "");
     open.disabled = row.children.length === 0;
     open.setAttribute("aria-label", `open ${plain(row.path)}`);
-    const name = element("td", {className: "module"}, open, shortName(row));
+    const name = element("td", {className: "module"}, open, row.name);
     name.style.paddingLeft = `${6 + 18 * depth}px`;
     line.append(name, element("td", {className: "wide"}, moduleBar(model, row, Math.max(most, total(row)))),
                 element("td", {className: "number"}, timeText(total(row), 3)), element("td", {className: "number"}, countText(row.ops)),
@@ -80,7 +92,7 @@ function showModules(model) {
         shown = null;
       } else {
         const next = line.nextSibling;
-        shown = row.children.map(child => add(child, depth + 1, next));
+        shown = addList(row.children, depth + 1, next);
       }
       open.textContent = row.children.length > 0 ? (shown ? "\u25be" : "\u25b8") : "";
     };
@@ -91,7 +103,7 @@ function showModules(model) {
       line.remove();
     };
   };
-  tops.forEach(row => add(row, 0, null));
+  addList(tops, 0, null);
   const made = element("table", {className: "tree"}, element("thead", {}, element("tr", {}, element("th", {}, "module"), element("th", {}, "time by device"),
     element("th", {className: "number"}, "time"), element("th", {className: "number"}, "ops"), element("th", {className: "number"}, "parameters"))), body);
   byId("tree").replaceChildren(made);

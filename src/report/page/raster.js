@@ -125,7 +125,9 @@ function drawAxis(plot, view, left, top, bottom, theme) {
   c.font = "11px system-ui, sans-serif";
   c.textBaseline = "middle";
   c.textAlign = "left";
-  for (let k = Math.ceil(view.t0 / step); k * step <= view.t1; k++) {
+  const first = Math.ceil(view.t0 / step), most = 200; // far from 0 neighbours may be one number: then no step passes the end
+  for (let n = 0; n < most && (first + n) * step <= view.t1; n++) {
+    const k = first + n;
     const x = Math.round(left + (k * step - view.t0) / (view.t1 - view.t0) * width) + 0.5;
     c.strokeStyle = theme.line;
     c.beginPath();

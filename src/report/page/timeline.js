@@ -290,14 +290,14 @@ class Timeline {
 
 // The outermost modules that tell parts of the model apart, the dearest first, as many as there are colours.
 function topModules(model) {
-  const {modules} = model.head, {columns, plan} = model, most = deviceColours.length;
+  const {modules, columns, plan} = model, most = deviceColours.length;
   const depth = modules.map(() => 0), time = new Float64Array(modules.length);
-  modules.forEach(([, parent], k) => { depth[k] = parent < 0 ? 0 : depth[parent] + 1; });
+  modules.forEach(({parent}, k) => { depth[k] = parent < 0 ? 0 : depth[parent] + 1; });
   const ancestor = (k, level) => {
-    while (k >= 0 && depth[k] > level) k = modules[k][1];
+    while (k >= 0 && depth[k] > level) k = modules[k].parent;
     return k;
   };
-  const level = modules.filter(([, parent]) => parent < 0).length === 1 ? 1 : 0;
+  const level = modules.filter(({parent}) => parent < 0).length === 1 ? 1 : 0;
   for (let t = 0; t < plan.tasks.node.length; t++) {
     const k = ancestor(columns.node_module[plan.tasks.node[t]], level);
     if (k >= 0) time[k] += plan.tasks.end[t] - plan.tasks.start[t];
@@ -308,5 +308,5 @@ function topModules(model) {
     const at = shown.indexOf(ancestor(k, level));
     if (at >= 0) toneOf[k + 1] = at;
   });
-  return {names: shown.map(k => modules[k][0]), toneOf};
+  return {names: shown.map(k => modules[k].path), toneOf};
 }
