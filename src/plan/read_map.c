@@ -49,7 +49,7 @@ typedef struct {
     stw_str wrapper;   /* names are relative to it */
     int32_t unmatched; /* names */
     int32_t matched;
-    int32_t named; /* of these, those that are not the whole model, "" */
+    int32_t named;   /* of these, those that are not the whole model, "" */
     stw_str example; /* of one that does not match */
 } reader;
 
@@ -89,9 +89,9 @@ static bool read_device(reader *r, int32_t *out) {
     }
     if (!stw_json_string(&r->json, &text)) return false;
     *out = device_called(r->machine, text);
-    return *out >= 0 || stw_json_fail(&r->json,
-                                      "device '%.*s', which the machine does not have; write its name, a number, cuda:1 or cpu",
-                                      STW_STR_SHOW(text));
+    return *out >= 0 ||
+           stw_json_fail(&r->json, "device '%.*s', which the machine does not have; write its name, a number, cuda:1 or cpu",
+                         STW_STR_SHOW(text));
 }
 
 /* The label as names see it; nothing, if it lies outside. */
