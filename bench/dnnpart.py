@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import tables  # noqa: F401: it keeps the defaults of whoever runs this away
+
 COLUMNS = ["dp_contiguous_opt", "pipedream", "scotch", "localsearch10", "human_expert"]
 PRINTED_DIGITS = 1e-5  # baselines.csv gives six digits
 

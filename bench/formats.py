@@ -24,7 +24,8 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT
+
 # Multiply and add counted as two, one image. Published: resnet50 4.1 G, densenet121 2.87 G and squeezenet 1.1 0.35 G multiply-adds. Of alexnet 0.72 G
 # are known for images of 227 x 227; this file takes 224 x 224, whose convolutions and products are 1.31 G.
 PUBLISHED = {"light_resnet50.onnx": 8.2e9, "light_densenet121.onnx": 5.74e9, "light_squeezenet.onnx": 0.70e9, "light_bvlc_alexnet.onnx": 1.31e9}

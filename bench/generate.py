@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT
+
 TOLERANCE = 0.20
 SOURCES = ("parameter", "buffer", "input", "constant")
 PAIRS = {  # traced: family and options

@@ -19,7 +19,8 @@ import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT
+
 PROMISED = 0.10  # below upward rank, the mean over the graphs of these families:
 FAMILIES = ("rnnlm", "gnmt")
 

@@ -22,8 +22,8 @@ import tempfile
 import time
 
 import optima_graphs
+from tables import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 STORE = ROOT / "data" / "optima.jsonl.gz"
 
 

@@ -22,7 +22,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT
+
 LAYERS, SIDE = 64, 2048  # 64 products with weights of 2048 x 2048 float32: 1.07 GB
 SMALLEST = 100_000
 ASKED = {"hlo_llama31_8b_bf16_1x8.hlo.gz": (0.5, None), "weights_1gb.onnx": (0.2, 100e6)}

@@ -27,7 +27,8 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT
+
 ROWS = {"gnmt-2": 2, "gnmt-4": 4, "gnmt-8": 8, "rnnlm-4": 4, "rnnlm-8": 8, "transformer-xl-2": 2, "transformer-xl-4": 4, "transformer-xl-8": 8}
 RULES = {"none": "none", "rpo": "reverse-post-order", "default": "default"}
 WHATS = ["placement", *RULES, "anneal", "go", "joint", "sequential", "pairs"]

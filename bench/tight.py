@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT
+
 LEAST = ROOT / "bench/tight_least.json"
 FACTORS = (1.05, 1.1, 1.25, 1.5)
 

@@ -292,7 +292,10 @@ static stw_status check_graphs(const comparison *c, stw_error *error) {
             if (cli_is_dash(c->call->operand[g]) || cli_is_dash(c->machine[m])) continue;
             TRY(set_machine(c, m, error));
             TRY(stw_session_open(c->call->operand[g], c->call->options, &session, error));
+            const bool dry = cli_is_set(c->call, "dry-run");
+            const stw_status status = dry ? cli_dry_run_check(session, &c->settings, error) : STW_OK;
             stw_session_destroy(session);
+            TRY(status);
         }
     }
     return STW_OK;

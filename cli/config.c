@@ -1,6 +1,6 @@
 /* Defaults of the user: lines "key = value" in $XDG_CONFIG_HOME/stowage/config, else ~/.config/stowage/config. They hold where
  * the command line says nothing. No other place is looked at, least of all the working directory: a folder that somebody else has
- * made must not decide what a command does. For the same reason a file that others can write to is refused. */
+ * made must not decide what a command does. For the same reason a file or a folder that others can write to is refused. */
 #define _POSIX_C_SOURCE 200809L /* fstat, O_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@ enum { MAX_BYTES = 65536, MAX_VALUE = 4096 };
 static const struct {
     const char *key;
     unsigned commands;
-} keys[] = {{"machine", STW_FOR_SEARCHES | STW_FOR_TRAIN | STW_FOR_SIMULATE | STW_FOR_EXPORT | STW_FOR_EXPLAIN},
+} keys[] = {{"machine", STW_FOR_SEARCHES | STW_FOR_TRAIN | STW_FOR_SIMULATE | STW_FOR_EXPORT | STW_FOR_EXPLAIN | STW_FOR_REPORT},
             {"budget", STW_FOR_SEARCHES | STW_FOR_SIMULATE},
-            {"threads", STW_FOR_SEARCHES | STW_FOR_TRAIN | STW_FOR_SIMULATE | STW_FOR_EXPLAIN}};
+            {"threads", STW_FOR_SEARCHES | STW_FOR_TRAIN | STW_FOR_SIMULATE | STW_FOR_EXPLAIN | STW_FOR_EXPORT}};
 enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
 
 /* ---- the file ---- */
@@ -32,17 +32,26 @@ const char *cli_config_path(stw_arena *arena) {
     return stw_str_format(arena, "%s/.config/stowage/config", home).p;
 }
 
-static stw_status check_owner(int file, const char *path, stw_error *error) {
+static stw_status check_owner(const struct stat *found, const char *path, const char *what, stw_error *error) {
+    if (found->st_uid != geteuid() && found->st_uid != 0)
+        return stw_fail(error, STW_ERROR_INPUT, "%s: belongs to another user (%ld); defaults are read from a %s of your own",
+                        path, (long)found->st_uid, what);
+    if ((found->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return stw_fail(error, STW_ERROR_INPUT, "%s: others can write to it (mode %03o); chmod go-w makes it yours alone", path,
+                        (unsigned)found->st_mode & 0777u);
+    return STW_OK;
+}
+
+/* The file and its folder: who can write to that can put another file there. */
+static stw_status check_owners(int file, const char *path, stw_arena scratch, stw_error *error) {
     struct stat found;
     if (fstat(file, &found) != 0) return stw_fail(error, STW_ERROR_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(found.st_mode)) return stw_fail(error, STW_ERROR_INPUT, "%s: the user's defaults must be a plain file", path);
-    if (found.st_uid != geteuid() && found.st_uid != 0)
-        return stw_fail(error, STW_ERROR_INPUT, "%s: belongs to another user (%ld); defaults are read from a file of your own",
-                        path, (long)found.st_uid);
-    if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return stw_fail(error, STW_ERROR_INPUT, "%s: others can write to it (mode %03o); chmod go-w makes it yours alone", path,
-                        (unsigned)found.st_mode & 0777u);
-    return STW_OK;
+    TRY(check_owner(&found, path, "file", error));
+    const char *folder = stw_str_copy(&scratch, (stw_str){path, strrchr(path, '/') - path}).p;
+    if (folder == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    if (stat(folder, &found) != 0) return stw_fail(error, STW_ERROR_IO, "%s: %s", folder, strerror(errno));
+    return check_owner(&found, folder, "folder", error);
 }
 
 /* As much as there is, up to one byte too many. */
@@ -60,15 +69,25 @@ static stw_status read_text(int file, const char *path, char *text, size_t *leng
     return STW_OK;
 }
 
+/* Whether a file that cannot be opened (errno says why) counts as none: there is none, or a folder on the way to it cannot be
+ * entered, as with the home of another user. One that is there and cannot be read is a fault. */
+static bool is_none(const char *path) {
+    struct stat found;
+    if (errno == EACCES) return stat(path, &found) != 0;
+    return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
+}
+
 /* *out is NULL where there is no such file. */
 static stw_status read_config(const char *path, stw_arena *arena, char **out, stw_error *error) {
     *out = NULL;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return STW_OK;
-    if (file < 0) return stw_fail(error, STW_ERROR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    const int reason = errno;
+    if (file < 0 && is_none(path)) return STW_OK;
+    if (file < 0) return stw_fail(error, STW_ERROR_IO, "%s: cannot be read: %s", path, strerror(reason));
     size_t length;
     char *text = STW_NEW(arena, char, MAX_BYTES + 1);
-    stw_status status = text == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : check_owner(file, path, error);
+    stw_status status =
+        text == NULL ? stw_fail(error, STW_ERROR_MEMORY, "out of memory") : check_owners(file, path, *arena, error);
     if (status == STW_OK) status = read_text(file, path, text, &length, error);
     close(file);
     if (status == STW_OK) *out = text;
@@ -155,6 +174,8 @@ stw_status cli_config_read(cli_call *call, stw_error *error) {
     if (path == NULL) return STW_OK;
     TRY(read_config(path, &scratch, &text, error));
     place at = {.path = path};
+    static const char mark[] = "\xef\xbb\xbf"; /* which some editors put first (BOM) */
+    if (text != NULL && strncmp(text, mark, strlen(mark)) == 0) text += strlen(mark);
     for (char *line = text; line != NULL;) {
         char *end = strchr(line, '\n');
         if (end != NULL) *end = '\0';

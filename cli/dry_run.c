@@ -1,9 +1,10 @@
-/* `--dry-run`: what a search would read and write, and which methods would run with what part of the budget. Graph and machine
- * are read, so that mistakes in them are found; nothing is searched, and nothing written. */
+/* `--dry-run`: what a search would read and write, and which methods would run with what part of the budget. What it
+ * reads is read, so that mistakes in it are found; nothing is searched, and nothing written. */
 #include <string.h>
 #include <unistd.h>
 
 #include "driver/runner.h"
+#include "method/go/go.h"
 #include "search.h"
 
 /* ---- files ---- */
@@ -13,7 +14,8 @@ typedef struct named { /* an option that names something, and what that is */
 } named;
 static const named inputs[] = {
     {"machine", "machine"}, {"costs", "measured times"}, {"from", "initial plan"}, {"policy", "policy"}};
-static const named outputs[] = {{"output", "plan"}, {"trace", "timeline"}, {"best", "best plan"}, {"curve", "learning curve"}};
+static const named outputs[] = {
+    {"output", "plan"}, {"trace", "timeline"}, {"best", "best plan"}, {"curve", "learning curve"}, {"report", "report"}};
 
 static const char *value_of(const cli_call *call, const named *file) {
     return stw_options_takes(call->options, file->option) ? stw_options_get(call->options, file->option) : NULL;
@@ -66,6 +68,16 @@ static void write_files_json(stw_json_writer *w, const cli_call *call, stw_arena
         if (value_of(call, &outputs[k]) != NULL) stw_json_write_string(w, stw_str_of(value_of(call, &outputs[k])));
     }
     stw_json_end_array(w);
+}
+
+/* What a search opens itself, in its order; opened, so that a mistake in it is found. */
+stw_status cli_dry_run_check(const stw_session *session, const stw_settings *settings, stw_error *error) {
+    stw_plan *from = NULL;
+    TRY(stw_pretrained_check(&settings->policy, error));
+    if (settings->from == NULL) return STW_OK;
+    TRY(stw_plan_open(settings->from, stw_session_graph(session), stw_session_machine(session), &from, error));
+    stw_plan_destroy(from);
+    return STW_OK;
 }
 
 /* ---- methods ---- */

@@ -3,10 +3,12 @@
 # libraries come from Debian's archive, into build/aarch64-root. Where a tool is missing, or the archive, it says so and skips.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export XDG_CONFIG_HOME=/dev/null # without defaults of whoever runs this
 skip() { echo "aarch64: skipped: $1"; exit 0; }
 for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64 mmdebstrap; do
     command -v "$tool" >/dev/null || skip "$tool is not installed (Debian: gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user mmdebstrap)"
 done
+[[ -x build/release/stowage ]] || skip "build/release/stowage, whose plans are compared, is not there (make)"
 root=build/aarch64-root
 if [[ ! -e $root/usr/include/zstd.h ]]; then
     rm -rf "$root"

@@ -4,6 +4,7 @@
 # then the total; exits 1 if one failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+export XDG_CONFIG_HOME=/dev/null # without defaults of whoever runs this
 passed=0 failed=0
 
 step() { # name, command...

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage"))
 WIDTH, LEFT, RIGHT, LANE, GAP = 920, 70, 20, 20, 5  # pixels

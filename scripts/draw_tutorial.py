@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage"))
 PICTURES = os.path.join(ROOT, "docs", "pictures")

@@ -6,6 +6,7 @@
 # BUILD is where stowage is built, build/release by default; build again afterwards, since the policy is a part of the library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export XDG_CONFIG_HOME=/dev/null # without defaults of whoever runs this
 stowage=${1:-build/release}/stowage
 policy=data/policy/default.stw
 [[ -x $stowage ]] || { echo "make_policy: there is no $stowage; run make first, or name the build folder" >&2; exit 1; }

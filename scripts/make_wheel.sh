@@ -21,7 +21,7 @@ strip --strip-unneeded -o build/wheel-source/libstowage.so build/wheel-build/lib
 strip -o build/wheel-source/stowage build/wheel-build/stowage
 PATH=$PWD/$tools/bin:$PATH STOWAGE_LIBRARY=$PWD/build/wheel-source/libstowage.so \
     "$tools/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel-source build/wheel-source/python
-tag=$("$tools/bin/auditwheel" show build/wheel-source/*.whl | grep -o "manylinux_[0-9_]*x86_64")
+tag=$("$tools/bin/auditwheel" show build/wheel-source/*.whl | grep -o "manylinux_[0-9_]*x86_64" | sort -uV | tail -1)
 PATH=$PWD/$tools/bin:$PATH "$tools/bin/auditwheel" repair --plat "$tag" --wheel-dir build/wheel build/wheel-source/*.whl >build/wheel-source/auditwheel.log 2>&1 ||
     { cat build/wheel-source/auditwheel.log >&2; exit 1; }
 ls build/wheel/*.whl

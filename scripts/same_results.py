@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 METHODS = ["single", "spread", "topo", "random", "etf", "expert", "metis", "heft", "sct", "balance", "lean", "steer", "go-zero", "go-tune",
            "go-one", "hdp", "anneal", "exact"]

@@ -65,6 +65,13 @@ static stw_status open_machine(stw_session *s, const stw_options *options, const
     return set_memory(options, s->graph, s->machine, error);
 }
 
+/* One that nobody has named here, so a fault says where its name is from. */
+static stw_status open_usual(stw_session *s, const stw_options *options, const char *name, stw_error *error) {
+    const stw_status status = open_machine(s, options, name, error);
+    if (status != STW_OK) stw_error_prefix(error, "the machine of your config file");
+    return status;
+}
+
 static stw_status open_plan(stw_session *s, const stw_options *options, const char *path, stw_error *error) {
     TRY(stw_plan_open(path, s->graph, s->machine, &s->plan, error));
     return s->plan->owned_machine == NULL ? STW_OK : set_memory(options, s->graph, s->plan->owned_machine, error);
@@ -86,7 +93,7 @@ static stw_status open_all(stw_session *s, const char *graph_path, const stw_opt
     const char *name = stw_options_get(options, "machine");
     TRY(open_machine(s, options, stw_options_is_given(options, "machine") ? name : NULL, error));
     if (plan_is_file) TRY(open_plan(s, options, plan, error));
-    if (stw_session_machine(s) == NULL && name != NULL) TRY(open_machine(s, options, name, error));
+    if (stw_session_machine(s) == NULL && name != NULL) TRY(open_usual(s, options, name, error));
     const stw_machine *machine = stw_session_machine(s);
     if (machine == NULL)
         return stw_fail(error, STW_ERROR_INPUT, "a machine is needed, such as --machine h200x4, unless %sthe graph brings one",

@@ -7,6 +7,8 @@ The exit status is the verdict; the last line counts what passed and failed.
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -22,6 +24,7 @@ class Config(Case):
         self.xdg = self.path("xdg")
         for folder in (os.path.join(self.home, ".config"), self.xdg):
             os.makedirs(os.path.join(folder, "stowage"))
+            os.chmod(os.path.join(folder, "stowage"), 0o755)  # whatever the umask
         self.env = {"HOME": self.home, "XDG_CONFIG_HOME": self.xdg}
 
     def config(self, text, folder=None, mode=0o644):
@@ -118,6 +121,73 @@ class Config(Case):
         os.chown(path, 12345, 12345)
         self.fault("optimize", self.graph, says=[path, "belongs to another user (12345)"], env=self.env)
 
+    def test_a_folder_that_others_can_write_to_is_refused(self):
+        folder = os.path.dirname(self.config("machine = h200x2\n"))
+        for mode in (0o775, 0o757):
+            os.chmod(folder, mode)
+            self.fault("optimize", self.graph, says=[f"{folder}: others can write to it (mode {mode:o})"], env=self.env)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root gives folders away")
+    def test_another_users_folder_is_refused(self):
+        folder = os.path.dirname(self.config("machine = h200x2\n"))
+        os.chown(folder, 12345, 12345)
+        self.fault("optimize", self.graph, says=[f"{folder}: belongs to another user (12345)"], env=self.env)
+
+    def test_where_nobody_can_look_there_is_none(self):
+        self.config("nonsense\n")
+        os.chmod(self.folder, 0o755)
+        someone = {"user": 12345} if os.geteuid() == 0 else {}  # root enters all folders
+        try:
+            self.run_stowage("version", **someone)
+        except PermissionError:
+            self.skipTest("the program cannot be reached by another user than root")
+        os.chmod(self.xdg, 0)
+        self.addCleanup(os.chmod, self.xdg, 0o755)
+        self.done("inspect", self.graph, env=self.env, stderr=None, **someone)
+        self.done("inspect", self.graph, env={"HOME": "/" + "x" * 300, "XDG_CONFIG_HOME": ""}, stderr=None)
+        self.done("inspect", self.graph, env={"HOME": "/x" * 4000, "XDG_CONFIG_HOME": ""}, stderr=None)
+        os.chmod(self.xdg, 0o755)
+        path = self.config("nonsense\n", mode=0)  # seen, not readable
+        self.fault("inspect", self.graph, says=[path, "cannot be read" if someone else ""], env=self.env, **someone)
+
+    def test_machine_holds_for_reports_and_exports(self):
+        self.config("machine = h200x2\n")
+        page = self.path("r.html")
+        self.done("report", self.graph, "-p", "spread", "-o", page, env=self.env, stderr=None)
+        self.assertTrue(os.path.getsize(page))
+        self.done("export", self.graph, "-p", "spread", "--to", "csv", env=self.env, stderr=None)
+
+    def test_threads_hold_for_exports(self):
+        arguments = ("export", self.graph, "-m", "h200x2", "-p", "heft", "--to", "csv")
+        for threads in (1, 5):
+            self.config(f"threads = {threads}\n")
+            self.assertEqual(self.threads_of(*arguments), self.threads_of(*arguments, "--threads", str(threads)))
+        self.assertGreater(self.threads_of(*arguments), self.threads_of(*arguments, "--threads", "1"))
+
+    def threads_of(self, *arguments):
+        """How many threads a run starts, by its calls of clone."""
+        strace = shutil.which("strace")
+        if strace is None:
+            self.skipTest("strace is not installed")
+        environment = dict(os.environ, **self.env)
+        told = self.path("calls")
+        command = [strace, "-f", "-qq", "-e", "trace=clone,clone3", "-o", told, program.binary, *arguments]
+        if subprocess.run(command, capture_output=True, env=environment, cwd=self.folder).returncode != 0:
+            self.skipTest("strace cannot trace here")
+        with open(told) as file:
+            return sum("clone" in line and "resumed" not in line for line in file)
+
+    def test_a_machine_that_is_not_there_is_the_configs(self):
+        self.config("machine = /nope.json\n")
+        for arguments in (("optimize", self.graph), ("compare", self.graph), ("simulate", self.graph, "-p", "spread")):
+            self.fault(*arguments, says=["config file", "'/nope.json' is neither a file nor a built-in machine"], env=self.env)
+        line = self.fault("optimize", self.graph, "-m", "/other.json", says=["/other.json"], env=self.env)
+        self.assertNotIn("config", line)
+
+    def test_a_byte_order_mark_is_passed_over(self):
+        self.config("\ufeffmachine = h200x2\n")
+        self.assertEqual(self.report("--evaluations", "2")["machine"]["name"], "h200x2")
+
     def test_odd_files(self):
         path = self.config("x" * 70000)
         self.fault("optimize", self.graph, says=[path, "larger than"], env=self.env)
@@ -143,7 +213,7 @@ class Quiet(Case):
         self.assertEqual((quiet_out, quiet), (out, ""))
 
     def test_remarks_of_an_export(self):
-        arguments = ["export", GRAPH, "-m", "h200x2", "-p", "spread", "--to", "device-map"]
+        arguments = ["export", GRAPH, "-m", "h200x2", "-p", "spread", "--to", "device-map", "--grain", "op"]  # as it is: no warning
         loud = self.run_stowage(*arguments)
         quiet = self.run_stowage(*arguments, "-q")
         warnings = [line for line in loud.stderr.splitlines() if line.startswith(b"stowage: warning: ")]
@@ -192,6 +262,25 @@ class DryRun(Case):
         self.fault("optimize", "none.json", "-m", "h200x4", "-n", says=["none.json"])
         self.fault("optimize", GRAPH, "-m", "h200y4", "-n", says=["h200y4"])
         self.fault("compare", GRAPH, "none.json", "-m", "h200x4", "-n", says=["none.json"])
+
+    def test_reports_are_listed(self):
+        page = self.path("page.html")
+        for command, *more in (["optimize"], ["compare", "--methods", "heft"]):
+            arguments = [command, GRAPH, "-m", "h200x4", "-n", "--report", page, *more]
+            self.assertIn(f"would write  {page} (report)", self.done(*arguments))
+            self.assertEqual(json.loads(self.done(*arguments, "--format", "json"))["would_write"], [page])
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_initial_plan_and_policy_are_opened(self):
+        other = self.path("small.json", SMALL)
+        plan = self.path("plan.json")
+        self.done("simulate", other, "-m", "h200x4", "-p", "spread", "-o", plan, stderr=None)
+        for more in (["--from", "nope.json"], ["--from", plan], ["--policy", "nope.bin"], ["--policy", plan]):
+            for command in (["optimize", GRAPH], ["compare", GRAPH, "--methods", "heft"]):
+                with self.subTest(command=command, more=more):
+                    arguments = [*command, "-m", "h200x4", "--evaluations", "2", *more]
+                    self.assertEqual(self.fault(*arguments, "-n"), self.fault(*arguments))
+        self.assertIn("small.json", self.done("optimize", other, "-m", "h200x4", "--from", plan, "-n", stderr=None))
 
     def test_compare(self):
         text = self.done("compare", GRAPH, "-m", "h200x2,h200x4", "--methods", "heft,optimize", "--budget", "3s", "-n")

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 BINARY = os.environ["STOWAGE_BIN"]
 LINE = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\) (?=[a-z])|\S+ )([a-z][\w\-]*)\((.*)$")
 

@@ -203,6 +203,28 @@ class Splitting(Temporary):
         with self.assertRaisesRegex(stowage.Error, "closed"):
             run(feeds)
 
+    def test_a_step_fails_though_another_thread_keeps_a_promise_meanwhile(self):
+        from stowage._onnx_run import _Step
+
+        step = _Step(["a", "b"])
+        step.tensor["a"].set_result(1)
+        step.tensor["a"].done = lambda: False  # as it was when it was asked
+        step.fail(ValueError("no"))
+        self.assertEqual(step.tensor["a"].result(0), 1)
+        self.assertRaises(ValueError, step.tensor["b"].result, 0)
+
+    def test_parts_have_all_of_the_model_but_its_graph(self):
+        model = towers()
+        model.doc_string, model.graph.doc_string, model.producer_name = "of the model", "of the graph", "somebody"
+        helper.set_model_props(model, {"key": "value"})
+        for part in stowage.onnx.split(model, self.plan(model, lambda node: int(node.name.startswith("b")))).parts:
+            onnx.checker.check_model(part.model)
+            self.assertEqual((part.model.doc_string, part.model.graph.doc_string), (model.doc_string, model.graph.doc_string))
+            self.assertEqual((part.model.graph.name, part.model.producer_name), ("g", model.producer_name))
+            self.assertEqual(part.model.opset_import[0].version, model.opset_import[0].version)
+            self.assertIn("key", {entry.key for entry in part.model.metadata_props})
+            self.assertLess(len(part.model.graph.node), len(model.graph.node))
+
     def test_refusals(self):
         model = towers()
         split = stowage.onnx.split(model, self.plan(model, lambda node: 0))

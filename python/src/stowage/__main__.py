@@ -26,7 +26,7 @@ def find_program() -> Optional[str]:
     """The path of the program, or None."""
     named = os.environ.get("STOWAGE_PROGRAM")
     if named:
-        return named
+        return shutil.which(named) or named
     for place in _places():
         if place.is_file() and os.access(place, os.X_OK):
             return str(place)

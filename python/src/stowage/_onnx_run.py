@@ -5,12 +5,13 @@ many threads as cores and stay on them. Tensors go from thread to thread as nump
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 from ._library import Error
@@ -70,7 +71,7 @@ class _Step:
 
     def fail(self, error: BaseException) -> None:
         for promise in self.tensor.values():
-            if not promise.done():
+            with contextlib.suppress(InvalidStateError):  # it is there, or another thread has just kept or broken it
                 promise.set_exception(error)
 
 

@@ -96,6 +96,17 @@ def _device_of(node: onnx.NodeProto) -> int:
     raise Error(f"node '{node.name or (node.output or ['?'])[0]}' has no device; is this the planned model?")
 
 
+def _copy_but(target: Any, source: Any, *left_out: str) -> None:
+    """Copies the fields of a message but these."""
+    for descriptor, value in source.ListFields():
+        if descriptor.name in left_out:
+            continue
+        if hasattr(value, "MergeFrom"):  # a message, or several values
+            getattr(target, descriptor.name).MergeFrom(value)
+        else:
+            setattr(target, descriptor.name, value)
+
+
 class _Cutter:
     def __init__(self, model: onnx.ModelProto, plan: Plan) -> None:
         graph = model.graph
@@ -107,6 +118,7 @@ class _Cutter:
         self.nodes: dict[tuple[int, int], list[Any]] = {}
         self.names = {node.name: node for node in plan.graph.nodes if node.kind == "op"}
         self.types = self._types()
+        self.frame = self._frame()
 
     def _types(self) -> dict[str, Any]:
         import onnx.shape_inference
@@ -121,6 +133,15 @@ class _Cutter:
             if value.name not in types or value.type.tensor_type.HasField("shape"):
                 types[value.name] = value
         return types
+
+    def _frame(self) -> onnx.ModelProto:
+        """What all parts have of the model: everything but what its graph holds, which can be gigabytes."""
+        import onnx
+
+        frame = onnx.ModelProto()
+        _copy_but(frame, self.model, "graph")
+        _copy_but(frame.graph, self.model.graph, "node", "input", "output", "value_info", "initializer", "sparse_initializer")
+        return frame
 
     def place(self) -> None:
         """A part for every node that is not copied."""
@@ -205,10 +226,8 @@ class _Cutter:
         if not outputs:  # nobody reads what it makes; a session needs an output all the same
             outputs = [nodes[-1].output[0]]
         model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model.CopyFrom(self.frame)
         graph = model.graph
-        for entries in (graph.node, graph.input, graph.output, graph.value_info, graph.initializer, graph.sparse_initializer):
-            del entries[:]
         graph.node.extend([*copies, *nodes])
         graph.initializer.extend(tensor for tensor in self.model.graph.initializer if tensor.name in held)
         graph.sparse_initializer.extend(tensor for tensor in self.model.graph.sparse_initializer if tensor.values.name in held)
