@@ -100,31 +100,79 @@ static stw_status forbid(build *b, stw_str name, stw_str value, stw_error *error
     return count > 0 ? STW_OK : fail_class(b, value, error);
 }
 
-/* The fastest of the machine, of equals the first; those that something is pinned to before all others. */
-static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
+/* ---- at most so many devices ---- */
+
+typedef struct {
+    int32_t D, mask_count;
+    uint64_t *mask;  /* (mask_count) where something may be, each once */
+    int32_t *weight; /* (mask_count) of how many nodes that holds */
+    double us[STW_MAX_DEVICES];
+    int64_t tries; /* that are left */
+} cover;
+
+static stw_status list_masks(build *b, cover *c, stw_arena *arena, stw_error *error) {
     const stw_graph *graph = b->outer->graph;
     const stw_machine *machine = b->outer->machine;
-    double us[STW_MAX_DEVICES] = {0};
-    uint64_t pinned = 0, chosen = 0;
-    if (most >= machine->device_count) return STW_OK;
+    STW_TRY_NEW(arena, c->mask, graph->N, error);
+    STW_TRY_NEW(arena, c->weight, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
+        int32_t k = 0;
         if (!is_member(graph, i)) continue;
-        if ((b->allowed[i] & (b->allowed[i] - 1)) == 0) pinned |= b->allowed[i];
-        for (int32_t d = 0; d < machine->device_count; d++) us[d] += b->outer->costs->us[machine->device[d].cost_class][i];
+        while (k < c->mask_count && c->mask[k] != b->allowed[i]) k++;
+        if (k == c->mask_count) c->mask[c->mask_count++] = b->allowed[i];
+        c->weight[k]++;
+        for (int32_t d = 0; d < c->D; d++) c->us[d] += b->outer->costs->us[machine->device[d].cost_class][i];
     }
-    if (__builtin_popcountll(pinned) > most)
-        return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need %d",
-                        (long long)most, __builtin_popcountll(pinned));
-    while (__builtin_popcountll(chosen) < most) {
-        int32_t best = -1;
-        for (int32_t d = 0; d < machine->device_count; d++) {
-            if (chosen >> d & 1u) continue;
-            const bool first = (pinned >> d & 1u) != 0, best_first = best >= 0 && (pinned >> best & 1u) != 0;
-            if (best < 0 || (first && !best_first) || (first == best_first && us[d] < us[best])) best = d;
-        }
-        chosen |= 1ull << best;
+    return STW_OK;
+}
+
+/* Of these devices the one that serves most of what the chosen do not; of equals the fastest, then the first. */
+static int32_t best_device(const cover *c, uint64_t among, uint64_t chosen) {
+    int32_t best = -1, best_serves = 0;
+    for (int32_t d = 0; d < c->D; d++) {
+        int32_t serves = 0;
+        if (!((among & ~chosen) >> d & 1u)) continue;
+        for (int32_t k = 0; k < c->mask_count; k++)
+            if (!(c->mask[k] & chosen) && (c->mask[k] >> d & 1u)) serves += c->weight[k];
+        if (best >= 0 && (serves < best_serves || (serves == best_serves && c->us[d] >= c->us[best]))) continue;
+        best = d;
+        best_serves = serves;
     }
-    for (int32_t i = 0; i < graph->N; i++) b->allowed[i] &= chosen;
+    return best;
+}
+
+/* Adds at most `most` devices, so that all has one that it may be on: what has the least choice decides first. */
+static bool find_cover(cover *c, int64_t most, uint64_t *chosen) {
+    int32_t tight = -1;
+    for (int32_t k = 0; k < c->mask_count; k++) {
+        const bool open = (c->mask[k] & *chosen) == 0;
+        if (open && (tight < 0 || __builtin_popcountll(c->mask[k]) < __builtin_popcountll(c->mask[tight]))) tight = k;
+    }
+    if (tight < 0) return true;
+    if (most == 0) return false;
+    const uint64_t before = *chosen;
+    for (uint64_t among = c->mask[tight]; among != 0 && c->tries-- > 0;) {
+        const int32_t d = best_device(c, among, before);
+        *chosen = before | 1ull << d;
+        if (find_cover(c, most - 1, chosen)) return true;
+        among &= ~(1ull << d);
+    }
+    return false;
+}
+
+/* Devices such that all can be on one of them; what is left of their number goes to the fastest, of equals the first. */
+static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
+    enum { TRIES = 100000 };
+    cover c = {.D = b->outer->machine->device_count, .tries = TRIES};
+    uint64_t chosen = 0;
+    if (most >= c.D) return STW_OK;
+    stw_arena scratch = b->scratch;
+    TRY(list_masks(b, &c, &scratch, error));
+    if (!find_cover(&c, most, &chosen))
+        return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need more",
+                        (long long)most);
+    while (__builtin_popcountll(chosen) < most) chosen |= 1ull << best_device(&c, UINT64_MAX, chosen);
+    for (int32_t i = 0; i < b->outer->graph->N; i++) b->allowed[i] &= chosen;
     b->limits = true;
     return STW_OK;
 }
@@ -265,15 +313,75 @@ void stw_limited_close(stw_limited *limited) {
     stw_arena_destroy(&arena);
 }
 
-void stw_limited_settle(const stw_limited *limited, stw_plan *plan) {
+/* ---- plans ---- */
+
+static bool are_apart(const stw_graph *graph, const stw_plan *plan, int32_t a, int32_t b) {
+    return plan->device[a] != plan->device[b] || graph->kept_apart[a] != graph->kept_apart[b];
+}
+
+/* Groups of which two ops are apart become ops alone, and so do recomputed ops that such a group has or reads. torn: (N), zero.
+ */
+static bool dissolve_torn(const stw_graph *graph, stw_plan *plan, bool *torn) {
+    bool changed = false;
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP || plan->group[i] < 0) continue;
+        torn[plan->group[i]] |= are_apart(graph, plan, i, plan->group[i]);
+    }
+    for (int32_t k = graph->op_count - 1; k >= 0; k--) { /* readers come before what they read */
+        const int32_t i = graph->topological[k];
+        bool alone = plan->group[i] >= 0 && torn[plan->group[i]];
+        for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1] && plan->group[i] < 0 && !alone; r++) {
+            const int32_t reader = graph->reader[r].node;
+            alone = are_apart(graph, plan, i, reader) || torn[plan->group[reader] < 0 ? reader : plan->group[reader]];
+        }
+        if (!alone) continue;
+        changed |= plan->group[i] != i;
+        torn[i] = true;
+        plan->group[i] = i;
+    }
+    return changed;
+}
+
+static void dissolve_all(stw_plan *plan) {
+    for (int32_t i = 0; i < plan->graph->N; i++) plan->group[i] = i;
+}
+
+/* Groups that the limits and the devices of the plan tear apart are dissolved. */
+static stw_status settle_groups(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error) {
+    stw_evaluation evaluation;
+    bool *torn;
+    TRY(stw_plan_canonical_groups(plan, error)); /* so that the number of an op that is alone is free */
+    stw_arena scratch = limited->arena;
+    STW_TRY_NEW(&scratch, torn, plan->graph->N, error);
+    if (!dissolve_torn(&limited->graph, plan, torn)) return STW_OK;
+    stw_plan_remove_orders(plan);
+    TRY(stw_simulate(limited->simulator, plan, workspace, &evaluation, error));
+    if (evaluation.reason == STW_INVALID_GROUPS) dissolve_all(plan); /* what is left of one may be no kernel */
+    return STW_OK;
+}
+
+stw_status stw_limited_settle(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error) {
     const stw_graph *graph = &limited->graph;
     bool moves = false;
     for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++)
         moves |= is_member(graph, i) && !(graph->allowed[i] >> plan->device[i] & 1u);
-    if (!moves) return;
+    if (!moves) return STW_OK;
     stw_plan_join(limited->simulator, plan);
     stw_plan_remove_orders(plan);
-    for (int32_t i = 0; i < graph->N; i++) plan->group[i] = i;
+    return settle_groups(limited, plan, workspace, error);
+}
+
+stw_status stw_limited_take(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error) {
+    const stw_graph *graph = &limited->graph;
+    stw_arena scratch = limited->arena;
+    int32_t *before;
+    bool moved = false;
+    STW_TRY_NEW(&scratch, before, graph->N, error);
+    memcpy(before, plan->device, (size_t)graph->N * sizeof *before);
+    TRY(stw_limited_project(limited, plan, scratch, error));
+    for (int32_t i = 0; i < graph->N; i++) moved |= is_member(graph, i) && plan->device[i] != before[i];
+    if (moved) stw_plan_remove_orders(plan);
+    return settle_groups(limited, plan, workspace, error);
 }
 
 stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error) {

@@ -23,9 +23,12 @@ void stw_limited_close(stw_limited *limited);
 /* Brings a plan of the outer graph to the limits: what must be together goes where most of its time is spent. */
 stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error);
 
-/* The same for a plan of the limited problem whose method knows nothing of devices that are not allowed (everything on one
- * device, say): what moves loses its strict orders, and groups that would be torn apart. */
-void stw_limited_settle(const stw_limited *limited, stw_plan *plan);
+/* The same, and groups that are torn apart by it are dissolved; where something moves, no strict orders are left. */
+stw_status stw_limited_take(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error);
+
+/* The same for a plan of the limited problem whose method knows nothing of devices that are not allowed: what is where it may not
+ * be goes to the first device that it may be on. */
+stw_status stw_limited_settle(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error);
 
 /* match.c. What a name in an option stands for: an op, parameter or buffer by its name or label, or all that lies in a module;
  * with * and ? any text and any character of these. path: (N) of modules. Sets matched[i] of ops and residents; fails where there

@@ -50,7 +50,7 @@ static stw_status open_given(stw_runner *r, stw_error *error) {
         TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
     r->from->graph = s->graph; /* of which the caller's may be another view */
-    if (r->limited != NULL) TRY(stw_limited_project(r->limited, r->from, r->arena, error));
+    if (r->limited != NULL) TRY(stw_limited_take(r->limited, r->from, r->workspace[0], error));
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
     if (r->settings.rule < 0) return STW_OK;
@@ -227,7 +227,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     report_progress(r);
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, &local);
     if (status == STW_OK) status = stw_method_apply(method, search, entry->plan, &local);
-    if (status == STW_OK && r->limited != NULL) stw_limited_settle(r->limited, entry->plan);
+    if (status == STW_OK && r->limited != NULL) status = stw_limited_settle(r->limited, entry->plan, r->workspace[0], &local);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
