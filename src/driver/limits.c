@@ -251,6 +251,28 @@ static stw_status write_graph(build *b, stw_error *error) {
     return STW_OK;
 }
 
+/* Stages that the caller ties together cannot be put in line. */
+static stw_status note_stages(build *b, stw_error *error) {
+    stw_limited *l = b->l;
+    const stw_graph *graph = b->outer->graph;
+    int32_t *stage_of; /* (N) by leader, from 1 */
+    bool tied = false;
+    if (l->grain != STW_GRAIN_STAGE) return STW_OK;
+    STW_TRY_NEW(&l->arena, l->stage_allowed, l->parcels.count, error);
+    stw_arena scratch = b->scratch;
+    STW_TRY_NEW(&scratch, stage_of, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t stage = is_member(graph, i) ? l->parcels.of[i] : -1;
+        if (stage < 0) continue;
+        int32_t *of = &stage_of[stw_sets_find(b->leader, i)];
+        tied |= *of > 0 && *of != stage + 1;
+        *of = stage + 1;
+        l->stage_allowed[stage] = b->allowed[i];
+    }
+    l->in_line = !tied;
+    return STW_OK;
+}
+
 static stw_status open_limited(build *b, stw_error *error) {
     const stw_graph *graph = b->outer->graph;
     stw_limited *l = b->l;
@@ -269,6 +291,7 @@ static stw_status open_limited(build *b, stw_error *error) {
     TRY(agree(b, error));
     TRY(choose_devices(b, stw_options_number(b->options, "max-devices", STW_MAX_DEVICES), error));
     TRY(agree(b, error));
+    TRY(note_stages(b, error));
     TRY(write_graph(b, error));
     l->costs = *b->outer->costs;
     l->costs.graph = &l->graph;
@@ -311,96 +334,4 @@ void stw_limited_close(stw_limited *limited) {
     stw_simulator_destroy(limited->simulator);
     stw_arena arena = limited->arena; /* it lives in it */
     stw_arena_destroy(&arena);
-}
-
-/* ---- plans ---- */
-
-static bool are_apart(const stw_graph *graph, const stw_plan *plan, int32_t a, int32_t b) {
-    return plan->device[a] != plan->device[b] || graph->kept_apart[a] != graph->kept_apart[b];
-}
-
-/* Groups of which two ops are apart become ops alone, and so do recomputed ops that such a group has or reads. torn: (N), zero.
- */
-static bool dissolve_torn(const stw_graph *graph, stw_plan *plan, bool *torn) {
-    bool changed = false;
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (graph->kind[i] != STW_NODE_OP || plan->group[i] < 0) continue;
-        torn[plan->group[i]] |= are_apart(graph, plan, i, plan->group[i]);
-    }
-    for (int32_t k = graph->op_count - 1; k >= 0; k--) { /* readers come before what they read */
-        const int32_t i = graph->topological[k];
-        bool alone = plan->group[i] >= 0 && torn[plan->group[i]];
-        for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1] && plan->group[i] < 0 && !alone; r++) {
-            const int32_t reader = graph->reader[r].node;
-            alone = are_apart(graph, plan, i, reader) || torn[plan->group[reader] < 0 ? reader : plan->group[reader]];
-        }
-        if (!alone) continue;
-        changed |= plan->group[i] != i;
-        torn[i] = true;
-        plan->group[i] = i;
-    }
-    return changed;
-}
-
-static void dissolve_all(stw_plan *plan) {
-    for (int32_t i = 0; i < plan->graph->N; i++) plan->group[i] = i;
-}
-
-/* Groups that the limits and the devices of the plan tear apart are dissolved. */
-static stw_status settle_groups(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error) {
-    stw_evaluation evaluation;
-    bool *torn;
-    TRY(stw_plan_canonical_groups(plan, error)); /* so that the number of an op that is alone is free */
-    stw_arena scratch = limited->arena;
-    STW_TRY_NEW(&scratch, torn, plan->graph->N, error);
-    if (!dissolve_torn(&limited->graph, plan, torn)) return STW_OK;
-    stw_plan_remove_orders(plan);
-    TRY(stw_simulate(limited->simulator, plan, workspace, &evaluation, error));
-    if (evaluation.reason == STW_INVALID_GROUPS) dissolve_all(plan); /* what is left of one may be no kernel */
-    return STW_OK;
-}
-
-stw_status stw_limited_settle(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error) {
-    const stw_graph *graph = &limited->graph;
-    bool moves = false;
-    for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++)
-        moves |= is_member(graph, i) && !(graph->allowed[i] >> plan->device[i] & 1u);
-    if (!moves) return STW_OK;
-    stw_plan_join(limited->simulator, plan);
-    stw_plan_remove_orders(plan);
-    return settle_groups(limited, plan, workspace, error);
-}
-
-stw_status stw_limited_take(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error) {
-    const stw_graph *graph = &limited->graph;
-    stw_arena scratch = limited->arena;
-    int32_t *before;
-    bool moved = false;
-    STW_TRY_NEW(&scratch, before, graph->N, error);
-    memcpy(before, plan->device, (size_t)graph->N * sizeof *before);
-    TRY(stw_limited_project(limited, plan, scratch, error));
-    for (int32_t i = 0; i < graph->N; i++) moved |= is_member(graph, i) && plan->device[i] != before[i];
-    if (moved) stw_plan_remove_orders(plan);
-    return settle_groups(limited, plan, workspace, error);
-}
-
-stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error) {
-    const stw_simulator *s = limited->simulator;
-    const stw_graph *graph = s->graph;
-    const int32_t D = s->machine->device_count;
-    double *weight; /* (N, D) by the node that leads: microseconds, and a little for each byte of parameters */
-    STW_TRY_NEW(&scratch, weight, (int64_t)graph->N * D, error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!is_member(graph, i)) continue;
-        weight[(int64_t)s->together[i] * D + plan->device[i]] +=
-            graph->kind[i] == STW_NODE_OP ? s->costs->least_us[i] + 1e-3 : 1e-12 * (double)graph->bytes[i];
-    }
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (s->together[i] != i || !is_member(graph, i)) continue;
-        const double *mine = &weight[(int64_t)i * D];
-        for (int32_t d = 0; d < D; d++)
-            if (mine[d] > mine[plan->device[i]]) plan->device[i] = d;
-    }
-    stw_plan_join(s, plan);
-    return STW_OK;
 }

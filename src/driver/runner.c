@@ -159,6 +159,7 @@ static void note_found(stw_runner *r, const stw_score *score) {
 
 static void on_found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_runner *r = context;
+    if (r->limited != NULL && !stw_limited_is_in_line(r->limited, plan)) return; /* it will not stay so */
     note_found(r, score);
     if (score->reason != STW_VALID || (r->progress.has_plan && r->progress.best_value <= score->value)) return;
     r->progress.has_plan = true;
@@ -404,7 +405,8 @@ static void tell_tidied(stw_runner *r, stw_entry *entry, double before) {
 stw_status stw_runner_tidy(stw_runner *r, double until, stw_result *result, stw_error *error) {
     stw_entry *best = result->entry[result->best];
     const double before = best->score.value;
-    if (best == result->entry[0]) return STW_OK; /* what others are compared with stays as it is */
+    if (best == result->entry[0]) return STW_OK;                  /* what others are compared with stays as it is */
+    if (r->limited != NULL && r->limited->in_line) return STW_OK; /* single stages that move would leave the line */
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, until));
     const double began_s = stw_runner_now_s(r);
     TRY(stw_search_tidy(&search, best->plan, error));

@@ -307,3 +307,61 @@ TEST(limits, devices_are_chosen_so_that_all_has_one) {
     CHECK_EQ_INT((int)used_of_four(NULL, "a=3,e=2", "1"), 0);
     CHECK_EQ_INT((int)used_of_four(NULL, "a=3,e=2", "2"), 12);
 }
+
+#define LAYER(w, op, name, label, from) \
+    NODE(w, name "w", "parameter", "[]", 4, ",'label':'" label ".w'") OP(op, name, "[" #w "," #from "]", 4, 10)
+#define LAYERS                         \
+    NODE(0, "x", "input", "[]", 4, "") \
+    LAYER(1, 2, "a", "m.0", 0)         \
+    LAYER(3, 4, "b", "m.1", 2) LAYER(5, 6, "c", "m.2", 4) LAYER(7, 8, "d", "m.3", 6) LAYER(9, 10, "e", "m.4", 8)
+
+/* The five layers are a stage each; those of each device are neighbours. */
+static bool is_in_line(const stw_plan *plan) {
+    uint64_t before = 0;
+    for (int32_t i = 2; i <= 10; i += 2) {
+        CHECK_EQ_INT(plan->device[i], plan->device[i - 1]);
+        if (i > 2 && plan->device[i] != plan->device[i - 2] && (before >> plan->device[i] & 1u)) return false;
+        before |= 1ull << plan->device[i];
+    }
+    return true;
+}
+
+static int32_t run_in_line(const small *s, const char *seed, const char *pin, const char *from) {
+    const char *name, *description;
+    stw_options *options;
+    int32_t several = 0;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "grain", "stage");
+    set(options, "evaluations", "20");
+    set(options, "seed", seed);
+    if (pin != NULL) set(options, "pin", pin);
+    if (from != NULL) set(options, "from", from);
+    for (int32_t k = 0; stw_method_list(k, &name, &description); k++) {
+        stw_plan *plan = NULL;
+        if (strncmp(name, "go-", 3) == 0 || strcmp(name, "hdp") == 0) continue;
+        test_context("%s, seed %s", name, seed);
+        if (stw_method_run(name, s->simulator, options, &plan, NULL) != STW_OK) continue;
+        CHECK(is_in_line(plan));
+        if (pin != NULL) CHECK_EQ_INT(plan->device[6], 3);
+        several += plan->device[2] != plan->device[10];
+        stw_plan_destroy(plan);
+    }
+    test_context("%s", "");
+    stw_options_destroy(options);
+    return several;
+}
+
+TEST(limits, stages_of_a_device_are_neighbours) {
+    static const char *const seeds[] = {"1", "2", "3", "4", "5", "6"};
+    const int32_t apart[] = {0, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1};
+    char path[] = "/tmp/stowage-test-XXXXXX";
+    int32_t several = 0;
+    small *s = small_open((small_text){.nodes = LAYERS, .device_count = 5});
+    stw_plan_set_device(s->plan, apart);
+    close(mkstemp(path));
+    CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
+    for (int k = 0; k < 6; k++) several += run_in_line(s, seeds[k], k % 2 == 0 ? NULL : "m.2=3", k % 3 == 0 ? path : NULL);
+    CHECK(several > 10);
+    unlink(path);
+    small_close(s);
+}
