@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "driver/limits.h"
 #include "export/plan_file.h"
 #include "method/starts.h"
 #include "search.h"
@@ -289,11 +290,14 @@ static stw_status check_graphs(const comparison *c, stw_error *error) {
     for (int32_t g = 0; g < c->call->operand_count; g++) {
         for (int32_t m = 0; m < c->machine_count; m++) {
             stw_session *session;
+            stw_limited *limited = NULL;
             if (cli_is_dash(c->call->operand[g]) || cli_is_dash(c->machine[m])) continue;
             TRY(set_machine(c, m, error));
             TRY(stw_session_open(c->call->operand[g], c->call->options, &session, error));
             const bool dry = cli_is_set(c->call, "dry-run");
-            const stw_status status = dry ? cli_dry_run_check(session, &c->settings, error) : STW_OK;
+            stw_status status = stw_limited_open(stw_session_simulator(session), c->call->options, &limited, error);
+            stw_limited_close(limited);
+            if (status == STW_OK && dry) status = cli_dry_run_check(session, &c->settings, error);
             stw_session_destroy(session);
             TRY(status);
         }

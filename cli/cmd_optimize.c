@@ -299,7 +299,7 @@ int cmd_optimize(const cli_call *call) {
     if (status == STW_OK) status = cli_session_open(call, j.graph, &j.session, &error);
     const bool dry = status == STW_OK && cli_is_set(call, "dry-run");
     if (dry) status = cli_dry_run_check(j.session, &j.settings, &error);
-    if (dry && status == STW_OK) cli_dry_run_optimize(call, j.session, &j.settings, j.arena);
+    if (dry && status == STW_OK) status = cli_dry_run_optimize(call, j.session, &j.settings, j.arena, &error);
     if (status == STW_OK && !dry) status = search(&j, &error);
     if (status == STW_OK && !dry) status = finish(&j, &error);
     const int exit_status = status != STW_OK ? cli_fault(&error) : dry ? CLI_DONE : cli_search_status(&j.row);

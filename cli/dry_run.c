@@ -139,12 +139,13 @@ static void write_json(const cli_call *call, const stw_settings *settings, const
     stw_json_newline(&w);
 }
 
-void cli_dry_run_optimize(const cli_call *call, const stw_session *session, const stw_settings *settings, stw_arena arena) {
+stw_status cli_dry_run_optimize(const cli_call *call, const stw_session *session, const stw_settings *settings, stw_arena arena,
+                                stw_error *error) {
     stw_outline outline;
-    stw_optimize_outline(stw_session_simulator(session), settings, &outline);
+    TRY(stw_optimize_outline(stw_session_simulator(session), call->options, settings, &outline, error));
     if (cli_format_of(call) == CLI_JSON) {
         write_json(call, settings, &outline, arena);
-        return;
+        return STW_OK;
     }
     cli_heading("%s on %s, dry run: objective %s, budget %s", stw_graph_name(stw_session_graph(session)),
                 stw_machine_name(stw_session_machine(session)), stw_objective_name[settings->objective],
@@ -156,6 +157,7 @@ void cli_dry_run_optimize(const cli_call *call, const stw_session *session, cons
         "\n  Nothing was searched or written. The search ends before if a plan meets its lower bound; parts that a method does "
         "not "
         "use go to\n  those behind it.\n");
+    return STW_OK;
 }
 
 void cli_dry_run_compare(const cli_call *call, const stw_settings *settings, const char *const *method, int32_t count,

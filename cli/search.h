@@ -92,7 +92,8 @@ int cli_train_many(const cli_call *call);
 /* dry_run.c: what `optimize` and `compare` would do, on standard output; before that, whether the initial plan and the policy can
  * be read */
 stw_status cli_dry_run_check(const stw_session *session, const stw_settings *settings, stw_error *error);
-void cli_dry_run_optimize(const cli_call *call, const stw_session *session, const stw_settings *settings, stw_arena arena);
+stw_status cli_dry_run_optimize(const cli_call *call, const stw_session *session, const stw_settings *settings, stw_arena arena,
+                                stw_error *error);
 void cli_dry_run_compare(const cli_call *call, const stw_settings *settings, const char *const *method, int32_t count,
                          int64_t rows, stw_arena arena);
 

@@ -283,5 +283,6 @@ stw_method_kind stw_agenda_policy(const stw_runner *r) {
 }
 
 bool stw_agenda_tidies(const stw_runner *r) {
+    if (r->limited != NULL && r->limited->in_line) return false; /* see stw_runner_tidy */
     return stw_agenda_may_place(r) && r->simulator->machine->charges && r->settings.objective != STW_OBJECTIVE_MEMORY;
 }

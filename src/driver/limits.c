@@ -100,31 +100,79 @@ static stw_status forbid(build *b, stw_str name, stw_str value, stw_error *error
     return count > 0 ? STW_OK : fail_class(b, value, error);
 }
 
-/* The fastest of the machine, of equals the first; those that something is pinned to before all others. */
-static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
+/* ---- at most so many devices ---- */
+
+typedef struct {
+    int32_t D, mask_count;
+    uint64_t *mask;  /* (mask_count) where something may be, each once */
+    int32_t *weight; /* (mask_count) of how many nodes that holds */
+    double us[STW_MAX_DEVICES];
+    int64_t tries; /* that are left */
+} cover;
+
+static stw_status list_masks(build *b, cover *c, stw_arena *arena, stw_error *error) {
     const stw_graph *graph = b->outer->graph;
     const stw_machine *machine = b->outer->machine;
-    double us[STW_MAX_DEVICES] = {0};
-    uint64_t pinned = 0, chosen = 0;
-    if (most >= machine->device_count) return STW_OK;
+    STW_TRY_NEW(arena, c->mask, graph->N, error);
+    STW_TRY_NEW(arena, c->weight, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
+        int32_t k = 0;
         if (!is_member(graph, i)) continue;
-        if ((b->allowed[i] & (b->allowed[i] - 1)) == 0) pinned |= b->allowed[i];
-        for (int32_t d = 0; d < machine->device_count; d++) us[d] += b->outer->costs->us[machine->device[d].cost_class][i];
+        while (k < c->mask_count && c->mask[k] != b->allowed[i]) k++;
+        if (k == c->mask_count) c->mask[c->mask_count++] = b->allowed[i];
+        c->weight[k]++;
+        for (int32_t d = 0; d < c->D; d++) c->us[d] += b->outer->costs->us[machine->device[d].cost_class][i];
     }
-    if (__builtin_popcountll(pinned) > most)
-        return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need %d",
-                        (long long)most, __builtin_popcountll(pinned));
-    while (__builtin_popcountll(chosen) < most) {
-        int32_t best = -1;
-        for (int32_t d = 0; d < machine->device_count; d++) {
-            if (chosen >> d & 1u) continue;
-            const bool first = (pinned >> d & 1u) != 0, best_first = best >= 0 && (pinned >> best & 1u) != 0;
-            if (best < 0 || (first && !best_first) || (first == best_first && us[d] < us[best])) best = d;
-        }
-        chosen |= 1ull << best;
+    return STW_OK;
+}
+
+/* Of these devices the one that serves most of what the chosen do not; of equals the fastest, then the first. */
+static int32_t best_device(const cover *c, uint64_t among, uint64_t chosen) {
+    int32_t best = -1, best_serves = 0;
+    for (int32_t d = 0; d < c->D; d++) {
+        int32_t serves = 0;
+        if (!((among & ~chosen) >> d & 1u)) continue;
+        for (int32_t k = 0; k < c->mask_count; k++)
+            if (!(c->mask[k] & chosen) && (c->mask[k] >> d & 1u)) serves += c->weight[k];
+        if (best >= 0 && (serves < best_serves || (serves == best_serves && c->us[d] >= c->us[best]))) continue;
+        best = d;
+        best_serves = serves;
     }
-    for (int32_t i = 0; i < graph->N; i++) b->allowed[i] &= chosen;
+    return best;
+}
+
+/* Adds at most `most` devices, so that all has one that it may be on: what has the least choice decides first. */
+static bool find_cover(cover *c, int64_t most, uint64_t *chosen) {
+    int32_t tight = -1;
+    for (int32_t k = 0; k < c->mask_count; k++) {
+        const bool open = (c->mask[k] & *chosen) == 0;
+        if (open && (tight < 0 || __builtin_popcountll(c->mask[k]) < __builtin_popcountll(c->mask[tight]))) tight = k;
+    }
+    if (tight < 0) return true;
+    if (most == 0) return false;
+    const uint64_t before = *chosen;
+    for (uint64_t among = c->mask[tight]; among != 0 && c->tries-- > 0;) {
+        const int32_t d = best_device(c, among, before);
+        *chosen = before | 1ull << d;
+        if (find_cover(c, most - 1, chosen)) return true;
+        among &= ~(1ull << d);
+    }
+    return false;
+}
+
+/* Devices such that all can be on one of them; what is left of their number goes to the fastest, of equals the first. */
+static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
+    enum { TRIES = 100000 };
+    cover c = {.D = b->outer->machine->device_count, .tries = TRIES};
+    uint64_t chosen = 0;
+    if (most >= c.D) return STW_OK;
+    stw_arena scratch = b->scratch;
+    TRY(list_masks(b, &c, &scratch, error));
+    if (!find_cover(&c, most, &chosen))
+        return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need more",
+                        (long long)most);
+    while (__builtin_popcountll(chosen) < most) chosen |= 1ull << best_device(&c, UINT64_MAX, chosen);
+    for (int32_t i = 0; i < b->outer->graph->N; i++) b->allowed[i] &= chosen;
     b->limits = true;
     return STW_OK;
 }
@@ -203,6 +251,28 @@ static stw_status write_graph(build *b, stw_error *error) {
     return STW_OK;
 }
 
+/* Stages that the caller ties together cannot be put in line. */
+static stw_status note_stages(build *b, stw_error *error) {
+    stw_limited *l = b->l;
+    const stw_graph *graph = b->outer->graph;
+    int32_t *stage_of; /* (N) by leader, from 1 */
+    bool tied = false;
+    if (l->grain != STW_GRAIN_STAGE) return STW_OK;
+    STW_TRY_NEW(&l->arena, l->stage_allowed, l->parcels.count, error);
+    stw_arena scratch = b->scratch;
+    STW_TRY_NEW(&scratch, stage_of, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const int32_t stage = is_member(graph, i) ? l->parcels.of[i] : -1;
+        if (stage < 0) continue;
+        int32_t *of = &stage_of[stw_sets_find(b->leader, i)];
+        tied |= *of > 0 && *of != stage + 1;
+        *of = stage + 1;
+        l->stage_allowed[stage] = b->allowed[i];
+    }
+    l->in_line = !tied;
+    return STW_OK;
+}
+
 static stw_status open_limited(build *b, stw_error *error) {
     const stw_graph *graph = b->outer->graph;
     stw_limited *l = b->l;
@@ -221,6 +291,7 @@ static stw_status open_limited(build *b, stw_error *error) {
     TRY(agree(b, error));
     TRY(choose_devices(b, stw_options_number(b->options, "max-devices", STW_MAX_DEVICES), error));
     TRY(agree(b, error));
+    TRY(note_stages(b, error));
     TRY(write_graph(b, error));
     l->costs = *b->outer->costs;
     l->costs.graph = &l->graph;
@@ -263,36 +334,4 @@ void stw_limited_close(stw_limited *limited) {
     stw_simulator_destroy(limited->simulator);
     stw_arena arena = limited->arena; /* it lives in it */
     stw_arena_destroy(&arena);
-}
-
-void stw_limited_settle(const stw_limited *limited, stw_plan *plan) {
-    const stw_graph *graph = &limited->graph;
-    bool moves = false;
-    for (int32_t i = 0; i < graph->N && graph->allowed != NULL; i++)
-        moves |= is_member(graph, i) && !(graph->allowed[i] >> plan->device[i] & 1u);
-    if (!moves) return;
-    stw_plan_join(limited->simulator, plan);
-    stw_plan_remove_orders(plan);
-    for (int32_t i = 0; i < graph->N; i++) plan->group[i] = i;
-}
-
-stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error) {
-    const stw_simulator *s = limited->simulator;
-    const stw_graph *graph = s->graph;
-    const int32_t D = s->machine->device_count;
-    double *weight; /* (N, D) by the node that leads: microseconds, and a little for each byte of parameters */
-    STW_TRY_NEW(&scratch, weight, (int64_t)graph->N * D, error);
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!is_member(graph, i)) continue;
-        weight[(int64_t)s->together[i] * D + plan->device[i]] +=
-            graph->kind[i] == STW_NODE_OP ? s->costs->least_us[i] + 1e-3 : 1e-12 * (double)graph->bytes[i];
-    }
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (s->together[i] != i || !is_member(graph, i)) continue;
-        const double *mine = &weight[(int64_t)i * D];
-        for (int32_t d = 0; d < D; d++)
-            if (mine[d] > mine[plan->device[i]]) plan->device[i] = d;
-    }
-    stw_plan_join(s, plan);
-    return STW_OK;
 }

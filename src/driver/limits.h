@@ -13,19 +13,27 @@ typedef struct stw_limited {
     stw_costs costs; /* those of the outer */
     stw_simulator *simulator;
     stw_grain grain;
-    stw_parcels parcels; /* of the grain; none at that of ops */
+    stw_parcels parcels;     /* of the grain; none at that of ops */
+    uint64_t *stage_allowed; /* (parcels.count) at the grain stage: where each may be */
+    bool in_line;            /* at the grain stage, unless stages are tied: those of a device are neighbours */
 } stw_limited;
 
 /* NULL, if the options have no limits. Names that match nothing are refused, with what comes near. */
 stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_limited **out, stw_error *error);
 void stw_limited_close(stw_limited *limited);
 
+/* settle.c. Whether the stages of each device are neighbours, or limits leave no way to have them so; true at other grains. */
+bool stw_limited_is_in_line(const stw_limited *limited, const stw_plan *plan);
+
 /* Brings a plan of the outer graph to the limits: what must be together goes where most of its time is spent. */
 stw_status stw_limited_project(const stw_limited *limited, stw_plan *plan, stw_arena scratch, stw_error *error);
 
-/* The same for a plan of the limited problem whose method knows nothing of devices that are not allowed (everything on one
- * device, say): what moves loses its strict orders, and groups that would be torn apart. */
-void stw_limited_settle(const stw_limited *limited, stw_plan *plan);
+/* The same, and groups that are torn apart by it are dissolved; where something moves, no strict orders are left. */
+stw_status stw_limited_take(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error);
+
+/* The same for a plan of the limited problem whose method knows nothing of devices that are not allowed: what is where it may not
+ * be goes to the first device that it may be on, and stages that are not in line to another device. */
+stw_status stw_limited_settle(const stw_limited *limited, stw_plan *plan, stw_workspace *workspace, stw_error *error);
 
 /* match.c. What a name in an option stands for: an op, parameter or buffer by its name or label, or all that lies in a module;
  * with * and ? any text and any character of these. path: (N) of modules. Sets matched[i] of ops and residents; fails where there

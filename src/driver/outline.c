@@ -31,15 +31,9 @@ static void add_constructive(const stw_runner *r, stw_outline *out) {
     }
 }
 
-void stw_optimize_outline(const stw_simulator *simulator, const stw_settings *settings, stw_outline *out) {
+static void write_outline(const stw_runner *r, stw_outline *out) {
     static const char unless_proved[] = "unless a plan is proved to be optimal before";
-    const stw_watch watch = {0};
-    const stw_runner runner = {.simulator = simulator,
-                               .settings = *settings,
-                               .watch = &watch,
-                               .groups_by = STW_FUSION_DEFAULT,
-                               .began_s = stw_clock_now_s(settings->clock)};
-    const stw_runner *r = &runner;
+    const stw_settings *settings = &r->settings;
     const double end = stw_agenda_tidies(r) ? 1.0 - STW_AGENDA_TIDY : 1.0, breed = stw_agenda_breed_share(r);
     *out = (stw_outline){0};
     add(out, settings->from != NULL ? "given" : stw_method_single.name, 0.0, STW_AGENDA_CONSTRUCTIVE, "always: the default");
@@ -52,4 +46,20 @@ void stw_optimize_outline(const stw_simulator *simulator, const stw_settings *se
     if (breed > 0.0) add_kind(out, STW_METHOD_BREEDER, breed * end, end, unless_proved);
     add_kind(out, STW_METHOD_SEARCH, end, end, unless_proved);
     if (stw_agenda_tidies(r)) add(out, "tidy", 1.0, 1.0, "drops transfers that bring nothing");
+}
+
+stw_status stw_optimize_outline(const stw_simulator *simulator, const stw_options *options, const stw_settings *settings,
+                                stw_outline *out, stw_error *error) {
+    const stw_watch watch = {0};
+    stw_limited *limited;
+    TRY(stw_limited_open(simulator, options, &limited, error));
+    const stw_runner runner = {.simulator = limited != NULL ? limited->simulator : simulator,
+                               .limited = limited,
+                               .settings = *settings,
+                               .watch = &watch,
+                               .groups_by = STW_FUSION_DEFAULT,
+                               .began_s = stw_clock_now_s(settings->clock)};
+    write_outline(&runner, out);
+    stw_limited_close(limited);
+    return STW_OK;
 }

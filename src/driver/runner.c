@@ -50,7 +50,7 @@ static stw_status open_given(stw_runner *r, stw_error *error) {
         TRY(stw_plan_open(r->settings.from, s->graph, s->machine, &r->from, error));
     r->from->method = STW_STR("given");
     r->from->graph = s->graph; /* of which the caller's may be another view */
-    if (r->limited != NULL) TRY(stw_limited_project(r->limited, r->from, r->arena, error));
+    if (r->limited != NULL) TRY(stw_limited_take(r->limited, r->from, r->workspace[0], error));
     if (regroups || r->settings.rule >= 0) stw_plan_remove_orders(r->from);
     if (regroups) stw_fuse_by_rule(r->fusing->fuser[0], (stw_fusion)r->settings.fusion, r->from->device, r->from->group, NULL);
     if (r->settings.rule < 0) return STW_OK;
@@ -159,6 +159,7 @@ static void note_found(stw_runner *r, const stw_score *score) {
 
 static void on_found(void *context, const stw_plan *plan, const stw_score *score) {
     stw_runner *r = context;
+    if (r->limited != NULL && !stw_limited_is_in_line(r->limited, plan)) return; /* it will not stay so */
     note_found(r, score);
     if (score->reason != STW_VALID || (r->progress.has_plan && r->progress.best_value <= score->value)) return;
     r->progress.has_plan = true;
@@ -227,7 +228,7 @@ static stw_status run_search(stw_runner *r, const stw_method *method, stw_search
     report_progress(r);
     stw_status status = stw_plan_create(r->simulator->graph, r->simulator->machine, &entry->plan, &local);
     if (status == STW_OK) status = stw_method_apply(method, search, entry->plan, &local);
-    if (status == STW_OK && r->limited != NULL) stw_limited_settle(r->limited, entry->plan);
+    if (status == STW_OK && r->limited != NULL) status = stw_limited_settle(r->limited, entry->plan, r->workspace[0], &local);
     r->running = NULL;
     r->evaluations += (int64_t)atomic_load(&search->evaluations);
     report_progress(r);
@@ -404,7 +405,8 @@ static void tell_tidied(stw_runner *r, stw_entry *entry, double before) {
 stw_status stw_runner_tidy(stw_runner *r, double until, stw_result *result, stw_error *error) {
     stw_entry *best = result->entry[result->best];
     const double before = best->score.value;
-    if (best == result->entry[0]) return STW_OK; /* what others are compared with stays as it is */
+    if (best == result->entry[0]) return STW_OK;                  /* what others are compared with stays as it is */
+    if (r->limited != NULL && r->limited->in_line) return STW_OK; /* single stages that move would leave the line */
     stw_search search = search_of(r, r->settings.rule, stw_runner_share(r, until));
     const double began_s = stw_runner_now_s(r);
     TRY(stw_search_tidy(&search, best->plan, error));

@@ -169,7 +169,8 @@ stw_status stw_runner_optimize(stw_runner *runner, stw_result *result, stw_error
 stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch,
                            const stw_clock *clock, const stw_plan *given, stw_result **out, stw_error *error);
 /* outline.c: the methods that it would run as things look before the first: what becomes of them may change that. `simulator` has
- * the graph; no groups are made, so that shares which depend on their number are those of the ops. */
+ * the graph; no groups are made, so that shares which depend on their number are those of the ops. Limits that cannot be kept are
+ * refused. */
 typedef struct stw_outline_step {
     const char *method;
     double most;      /* share of the budget that it may take; 0: a plan, however long that takes */
@@ -180,7 +181,8 @@ typedef struct stw_outline {
     stw_outline_step step[STW_MAX_ENTRIES]; /* (count) in order */
     int32_t count;
 } stw_outline;
-void stw_optimize_outline(const stw_simulator *simulator, const stw_settings *settings, stw_outline *out);
+stw_status stw_optimize_outline(const stw_simulator *simulator, const stw_options *options, const stw_settings *settings,
+                                stw_outline *out, stw_error *error);
 /* noise.c: how often the best stays ahead of the default when costs are off. */
 stw_status stw_runner_try_noise(stw_runner *runner, const stw_plan *best, const stw_plan *standard, stw_result *result,
                                 stw_error *error);

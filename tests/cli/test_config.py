@@ -244,6 +244,10 @@ class DryRun(Case):
                 self.assertLessEqual({name for name in ran if name.rsplit("-", 1)[0] not in again}, set(foretold))
                 self.assertGreaterEqual(len(ran), 3)
 
+    def test_limits_that_cannot_be_kept_are_refused(self):
+        for command in ("optimize", "compare"):
+            self.fault(command, GRAPH, "-m", "h200x4", "--dry-run", "--pin", "nope=1", says=["--pin", "'nope'"])
+
     def test_shares(self):
         shown = self.outline(GRAPH, "-m", "h200x4", "--budget", "20s")
         for step in shown["methods"]:

@@ -1,7 +1,10 @@
 /* method: with a grain, pins and other limits every method keeps to them, on random graphs with random modules. What must be
  * together and what may be where is told here anew, from the options. */
+#define _POSIX_C_SOURCE 200809L /* mkstemp */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "graph/grain.h"
 #include "method/method.h"
@@ -172,5 +175,193 @@ TEST(limits, pins_are_kept_however_slow) {
     CHECK(plan != NULL && plan->device[0] == 1 && plan->device[2] == 1 && plan->device[3] == 0);
     stw_result_destroy(result);
     stw_options_destroy(options);
+    small_close(s);
+}
+
+/* No kernel has ops of two parcels. */
+static void check_groups(const stw_graph *graph, const stw_plan *plan, const stw_parcels *parcels) {
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        for (int32_t k = 0; k < i && plan->group[i] >= 0; k++)
+            if (graph->kind[k] == STW_NODE_OP && plan->group[k] == plan->group[i]) CHECK_EQ_INT(parcels->of[k], parcels->of[i]);
+        for (int64_t r = graph->reader_start[i]; r < graph->reader_start[i + 1] && plan->group[i] < 0; r++)
+            CHECK_EQ_INT(parcels->of[graph->reader[r].node], parcels->of[i]);
+    }
+}
+
+/* With groups across parcels, and orders. */
+static void write_fused(stw_rng *rng, const small *s, char *path) {
+    random_groups(rng, s->simulator, s->plan, 30);
+    random_orders(rng, s->simulator, s->plan);
+    close(mkstemp(path));
+    CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
+}
+
+TEST(limits, groups_of_a_given_plan_are_dissolved_where_limits_tear_them) {
+    int32_t kept = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        stw_rng rng = stw_rng_create(seed);
+        small *s = random_open(&rng, (random_shape){.nodes = 40, .device_count = 2, .wide = seed % 2 == 0});
+        stw_arena arena;
+        stw_parcels parcels;
+        stw_options *options;
+        stw_result *result = NULL;
+        stw_candidate given;
+        char path[] = "/tmp/stowage-test-XXXXXX", pin[80] = "";
+        const bool named = name_modules(&rng, s->graph);
+        small_set_memory(s, INT64_C(1) << 40);
+        write_fused(&rng, s, path);
+        CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+        set(options, "from", path);
+        set(options, "grain", named ? "module" : "op");
+        set(options, "evaluations", "30");
+        for (int32_t i = 0; i < s->graph->N; i++)
+            if (is_placed(s->graph, i)) snprintf(pin, sizeof pin, "%s=1", s->graph->node_name[i].p);
+        if (seed % 3 == 0) set(options, "pin", pin);
+        test_context("seed %d", (int)seed);
+        if (CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK)) {
+            CHECK(stw_result_candidate(result, 0, &given) && given.valid);
+            CHECK_STR(given.method, "given");
+            CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+            const stw_plan *plan = stw_result_plan(result);
+            if (named) CHECK_EQ_INT(stw_grain_parcels(s->graph, STW_GRAIN_MODULE, &arena, &parcels, NULL), STW_OK);
+            if (named) check_groups(s->graph, plan, &parcels);
+            for (int32_t i = 0; i < s->graph->N; i++) kept += s->graph->kind[i] == STW_NODE_OP && plan->group[i] != i;
+            stw_arena_destroy(&arena);
+        }
+        stw_result_destroy(result);
+        stw_options_destroy(options);
+        unlink(path);
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(kept > 10); /* those that may stay */
+}
+
+/* The first entry: what others are compared with. */
+static double default_step_s(const small *s, const char *option, const char *value) {
+    stw_options *options;
+    stw_result *result = NULL;
+    stw_candidate first = {0};
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "evaluations", "3");
+    set(options, "tasks", "all");
+    set(options, option, value);
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+    CHECK(stw_result_candidate(result, 0, &first) && first.valid);
+    CHECK_STR(first.method, "single");
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    return first.step_s;
+}
+
+TEST(limits, the_default_is_as_good_on_any_of_equal_devices) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        stw_rng rng = stw_rng_create(seed);
+        small *s = random_open(&rng, (random_shape){.nodes = 30, .device_count = 3, .model = true});
+        small_set_memory(s, INT64_C(1) << 40);
+        const double free_s = default_step_s(s, "seed", "1");
+        test_context("seed %d", (int)seed);
+        CHECK_NEAR(default_step_s(s, "pin", "*=0"), free_s, 0.0);
+        CHECK_NEAR(default_step_s(s, "pin", "*=2"), free_s, 0.0);
+        const double one_s = default_step_s(s, "forbid", "1=elementwise,2=elementwise"); /* the first may have all */
+        CHECK_NEAR(default_step_s(s, "forbid", "0=elementwise,1=elementwise"), one_s, 0.0);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
+/* a, b, c and e may each be on some devices of four. Returns those that are used, or 0 if the limits are refused. */
+static uint64_t used_of_four(const char *forbid, const char *pin, const char *most) {
+    small *s = small_open((small_text){.nodes = NODE(0, "x", "input", "[]", 4, "") OP(1, "a", "[0]", 4, 10)
+                                           NODE(2, "b", "matmul", "[1]", 4, ",'us':{'h200':9}")
+                                               NODE(3, "c", "sum", "[2]", 4, ",'us':{'h200':9}") OP(4, "e", "[3]", 4, 10),
+                                       .device_count = 4});
+    stw_options *options;
+    stw_result *result = NULL;
+    stw_error error = {0};
+    uint64_t used = 0;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "evaluations", "20");
+    set(options, "max-devices", most);
+    if (forbid != NULL) set(options, "forbid", forbid);
+    if (pin != NULL) set(options, "pin", pin);
+    const stw_status status = stw_optimize(s->simulator, options, NULL, &result, &error);
+    if (status != STW_OK) CHECK_CONTAINS(error.message, "--max-devices");
+    const stw_plan *plan = status == STW_OK ? stw_result_plan(result) : NULL;
+    for (int32_t i = 1; i < 5 && plan != NULL; i++) used |= 1ull << plan->device[i];
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    small_close(s);
+    return used;
+}
+
+TEST(limits, devices_are_chosen_so_that_all_has_one) {
+    CHECK_EQ_INT((int)used_of_four(NULL, NULL, "1"), 1);
+    CHECK_EQ_INT((int)used_of_four("0=matmul", NULL, "1"), 2);
+    CHECK_EQ_INT((int)used_of_four("0=matmul,1=elementwise", NULL, "1"), 4);
+    CHECK_EQ_INT((int)used_of_four("0=matmul,1=elementwise,2=elementwise", NULL, "1"), 8);
+    CHECK_EQ_INT((int)used_of_four("0=matmul,1=elementwise,2=elementwise,3=matmul", NULL, "1"), 0); /* none does for both */
+    CHECK((int)used_of_four("0=matmul,1=elementwise,2=elementwise,3=matmul", NULL, "2") != 0);
+    CHECK_EQ_INT((int)used_of_four("0=matmul", "a=3", "1"), 8);
+    CHECK_EQ_INT((int)used_of_four(NULL, "a=3,e=2", "1"), 0);
+    CHECK_EQ_INT((int)used_of_four(NULL, "a=3,e=2", "2"), 12);
+}
+
+#define LAYER(w, op, name, label, from) \
+    NODE(w, name "w", "parameter", "[]", 4, ",'label':'" label ".w'") OP(op, name, "[" #w "," #from "]", 4, 10)
+#define LAYERS                         \
+    NODE(0, "x", "input", "[]", 4, "") \
+    LAYER(1, 2, "a", "m.0", 0)         \
+    LAYER(3, 4, "b", "m.1", 2) LAYER(5, 6, "c", "m.2", 4) LAYER(7, 8, "d", "m.3", 6) LAYER(9, 10, "e", "m.4", 8)
+
+/* The five layers are a stage each; those of each device are neighbours. */
+static bool is_in_line(const stw_plan *plan) {
+    uint64_t before = 0;
+    for (int32_t i = 2; i <= 10; i += 2) {
+        CHECK_EQ_INT(plan->device[i], plan->device[i - 1]);
+        if (i > 2 && plan->device[i] != plan->device[i - 2] && (before >> plan->device[i] & 1u)) return false;
+        before |= 1ull << plan->device[i];
+    }
+    return true;
+}
+
+static int32_t run_in_line(const small *s, const char *seed, const char *pin, const char *from) {
+    const char *name, *description;
+    stw_options *options;
+    int32_t several = 0;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "grain", "stage");
+    set(options, "evaluations", "20");
+    set(options, "seed", seed);
+    if (pin != NULL) set(options, "pin", pin);
+    if (from != NULL) set(options, "from", from);
+    for (int32_t k = 0; stw_method_list(k, &name, &description); k++) {
+        stw_plan *plan = NULL;
+        if (strncmp(name, "go-", 3) == 0 || strcmp(name, "hdp") == 0) continue;
+        test_context("%s, seed %s", name, seed);
+        if (stw_method_run(name, s->simulator, options, &plan, NULL) != STW_OK) continue;
+        CHECK(is_in_line(plan));
+        if (pin != NULL) CHECK_EQ_INT(plan->device[6], 3);
+        several += plan->device[2] != plan->device[10];
+        stw_plan_destroy(plan);
+    }
+    test_context("%s", "");
+    stw_options_destroy(options);
+    return several;
+}
+
+TEST(limits, stages_of_a_device_are_neighbours) {
+    static const char *const seeds[] = {"1", "2", "3", "4", "5", "6"};
+    const int32_t apart[] = {0, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1};
+    char path[] = "/tmp/stowage-test-XXXXXX";
+    int32_t several = 0;
+    small *s = small_open((small_text){.nodes = LAYERS, .device_count = 5});
+    stw_plan_set_device(s->plan, apart);
+    close(mkstemp(path));
+    CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
+    for (int k = 0; k < 6; k++) several += run_in_line(s, seeds[k], k % 2 == 0 ? NULL : "m.2=3", k % 3 == 0 ? path : NULL);
+    CHECK(several > 10);
+    unlink(path);
     small_close(s);
 }

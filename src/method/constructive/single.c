@@ -2,17 +2,33 @@
 #include "method/method.h"
 #include "plan/plan.h"
 
-/* Microseconds of all ops on one device. */
-static double total_us(const stw_simulator *s, int32_t device) {
-    const double *us = s->costs->us[s->machine->device[device].cost_class];
-    double sum = 0.0;
-    for (int32_t k = 0; k < s->graph->op_count; k++) sum += us[s->graph->topological[k]];
+/* Everything on one device, but for what may not be there. */
+static void place_all(const stw_simulator *s, stw_plan *plan, int32_t device) {
+    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = device;
+    if (s->graph->allowed != NULL) stw_plan_join(s, plan);
+}
+
+typedef struct {
+    double us;      /* of all ops */
+    int32_t strays; /* ops, parameters and buffers that may not be on the device */
+} load;
+
+static load load_of(const stw_simulator *s, stw_plan *plan, int32_t device) {
+    load sum = {0};
+    place_all(s, plan, device);
+    for (int32_t k = 0; k < s->graph->op_count; k++) {
+        const int32_t i = s->graph->topological[k];
+        sum.us += s->costs->us[s->machine->device[plan->device[i]].cost_class][i];
+    }
+    for (int32_t i = 0; i < s->graph->N; i++) sum.strays += plan->device[i] != device;
     return sum;
 }
 
+static bool is_less(load a, load b) { return a.us < b.us || (a.us <= b.us && a.strays < b.strays); }
+
 static stw_status place_on(const stw_search *search, stw_plan *plan, int32_t device, stw_error *error) {
     const stw_simulator *s = search->simulator;
-    for (int32_t i = 0; i < plan->graph->N; i++) plan->device[i] = device;
+    place_all(s, plan, device);
     const stw_rule rule = search->rule < 0 ? STW_RULE_TOPOLOGICAL : (stw_rule)search->rule;
     return stw_rule_apply(rule, s->costs, &s->unfused, plan, search->arena, error);
 }
@@ -32,16 +48,16 @@ static bool is_hopeless(const stw_machine *machine, const bool *tried, int32_t d
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     const stw_simulator *s = search->simulator;
     const int32_t D = s->machine->device_count;
-    double total[STW_MAX_DEVICES];
+    load total[STW_MAX_DEVICES];
     bool tried[STW_MAX_DEVICES] = {false};
     int32_t fastest = -1;
-    for (int32_t d = 0; d < D; d++) total[d] = total_us(s, d);
+    for (int32_t d = 0; d < D; d++) total[d] = load_of(s, plan, d);
     for (int32_t k = 0; k < D; k++) {
         int32_t best = -1;
         for (int32_t d = 0; d < D; d++) {
-            if (!tried[d] && (best < 0 || total[d] < total[best])) best = d;
+            if (!tried[d] && (best < 0 || is_less(total[d], total[best]))) best = d;
         }
-        const bool hopeless = is_hopeless(s->machine, tried, best);
+        const bool hopeless = s->graph->allowed == NULL && is_hopeless(s->machine, tried, best);
         tried[best] = true;
         if (hopeless) continue;
         if (fastest < 0) fastest = best;
