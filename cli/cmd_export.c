@@ -71,6 +71,11 @@ static bool is_worse(const stw_export_io *io) {
     return isnan(io->exported_s) || io->exported_s > io->one_device_s; /* not valid: no step at all */
 }
 
+/* Where neither is valid the note has said so: one device would be no better. */
+static void warn_of_worse(const stw_export_io *io) {
+    if (is_worse(io) && !isnan(io->one_device_s)) cli_warn("what was exported is worse than one device");
+}
+
 static stw_status export_plan(const cli_call *call, stw_session *session, bool *worse, stw_error *error) {
     stw_export_io io = {.model_path = call->operand[0], .path = stw_options_get(call->options, "output")};
     stw_cancel *cancel;
@@ -91,6 +96,7 @@ static stw_status export_plan(const cli_call *call, stw_session *session, bool *
     if (status != STW_OK) return status;
     show_note(call, io.note);
     *worse = is_worse(&io);
+    warn_of_worse(&io);
     return STW_OK;
 }
 
@@ -104,7 +110,6 @@ int cmd_export(const cli_call *call) {
     if (status == STW_OK) status = export_plan(call, session, &worse, &error);
     const bool strict = strcmp(stw_options_get(call->options, "strict"), "yes") == 0;
     const int exit_status = status != STW_OK ? cli_fault(&error) : worse && strict ? CLI_WORSE : CLI_DONE;
-    if (worse && status == STW_OK) cli_warn("what was exported is worse than one device");
     stw_session_destroy(session);
     return exit_status;
 }

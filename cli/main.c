@@ -285,7 +285,7 @@ const char cli_exit_statuses[] =
     "0\tdone\n"
     "1\tno valid plan was found, or the plan is invalid\n"
     "2\tbad usage or input; standard error has one line that says what and where\n"
-    "3\tof export --strict: what was exported is worse than one device\n"
+    "3\tof export --strict: what was exported is worse than one device, or not valid\n"
     "130\tinterrupted\n";
 
 const cli_command *cli_command_find(stw_str name) {

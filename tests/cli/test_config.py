@@ -213,7 +213,7 @@ class Quiet(Case):
         self.assertEqual((quiet_out, quiet), (out, ""))
 
     def test_remarks_of_an_export(self):
-        arguments = ["export", GRAPH, "-m", "h200x2", "-p", "spread", "--to", "device-map", "--grain", "op"]  # as it is: no warning
+        arguments = ["export", GRAPH, "-m", "h200x2", "-p", "spread", "--to", "device-map"]
         loud = self.run_stowage(*arguments)
         quiet = self.run_stowage(*arguments, "-q")
         warnings = [line for line in loud.stderr.splitlines() if line.startswith(b"stowage: warning: ")]

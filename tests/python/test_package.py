@@ -29,6 +29,16 @@ class Import(Temporary):
         done = python("import sys, stowage; print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'numpy', 'onnx', 'jax'}))")
         self.assertEqual((done.stdout, done.stderr, done.returncode), ("[]\n", "", 0))
 
+    def test_a_program_by_its_name(self):
+        name = os.path.join(self.folder, "planner")
+        with open(name, "w") as file:
+            file.write('#!/bin/sh\necho "run with $*"\n')
+        os.chmod(name, 0o755)
+        paths = os.pathsep.join([str(self.folder), os.environ.get("PATH", os.defpath)])
+        done = subprocess.run([sys.executable, "-m", "stowage", "version"], capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=str(PACKAGE / "src"), PATH=paths, STOWAGE_PROGRAM="planner"))
+        self.assertEqual((done.stdout, done.stderr), ("run with version\n", ""))
+
     def test_a_missing_library_is_named(self):
         done = python("import stowage", environment={"STOWAGE_LIBRARY": str(self.folder / "none.so")})
         self.assertEqual(done.returncode, 1)
