@@ -270,7 +270,8 @@ ALL_FAULTS = [*FAULTS, *BOUND_FAULTS, *LEVEL_FAULTS]
 def compile_file(tree, overlay, source, target):
     """`overlay` holds changed files under their old names; it is looked at first."""
     paths = [f"-I{folder / name}" for folder in (overlay, tree) if folder for name in ("src", "include", "tests")]
-    command = [COMPILER, *FLAGS, *paths, "-c", str(source), "-o", str(target)]
+    page = f'-DSTW_REPORT_PAGE="{tree / "src/report/page"}"'  # files that the report embeds
+    command = [COMPILER, *FLAGS, page, *paths, "-c", str(source), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{source.name} does not compile: {done.stderr.strip()[:500]}")
