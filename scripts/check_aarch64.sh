@@ -13,7 +13,7 @@ root=build/aarch64-root
 if [[ ! -e $root/usr/include/zstd.h ]]; then
     rm -rf "$root"
     mmdebstrap --quiet --architectures=arm64 --variant=extract \
-        --include=libc6-dev,libstdc++-12-dev,zlib1g-dev,libzstd-dev,libmetis-dev bookworm "$root" http://deb.debian.org/debian ||
+        --include=libc6-dev,libstdc++-12-dev,zlib1g-dev,libzstd-dev,libmetis-dev bookworm "$root" ||
         { rm -rf "$root"; skip "Debian's archive cannot be reached"; }
 fi
 cmake --preset aarch64 >/dev/null
