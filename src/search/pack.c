@@ -16,7 +16,7 @@ static void add_to(stw_pack_node *node, int64_t bytes) {
 
 static void lift(stw_pack_node *tree, int32_t leaf) {
     for (int32_t i = leaf >> 1; i >= 1; i >>= 1) {
-        const int64_t left = tree[2 * i].most, right = tree[2 * i + 1].most;
+        const int64_t left = tree[(int64_t)2 * i].most, right = tree[(int64_t)2 * i + 1].most;
         tree[i].most = (left > right ? left : right) + tree[i].added;
     }
 }
@@ -37,7 +37,7 @@ static void hold(stw_pack *p, int32_t device, int32_t from, int32_t to, int64_t 
 int32_t stw_pack_peak_moment(const stw_pack *p, int32_t device) {
     const stw_pack_node *tree = &p->tree[(int64_t)device * 2 * p->leaves];
     int32_t i = 1;
-    while (i < p->leaves) i = tree[2 * i].most >= tree[2 * i + 1].most ? 2 * i : 2 * i + 1;
+    while (i < p->leaves) i = tree[(int64_t)2 * i].most >= tree[(int64_t)2 * i + 1].most ? 2 * i : 2 * i + 1;
     return i - p->leaves;
 }
 

@@ -50,7 +50,7 @@ typedef struct {
 static stw_status list_links(const stw_machine *machine, stw_arena *arena, link_kinds *out, stw_error *error) {
     const int32_t D = machine->device_count;
     out->count = 0;
-    STW_TRY_NEW(arena, out->link, D * D, error);
+    STW_TRY_NEW(arena, out->link, (int64_t)D * D, error);
     for (int32_t k = 0; k < D * D; k++) {
         const stw_link *link = &machine->link[k];
         int32_t kind = 0;
