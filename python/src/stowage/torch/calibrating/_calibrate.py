@@ -83,14 +83,13 @@ def _machine(specs: Sequence[Spec], copies: bool, name: str) -> tuple[dict[str, 
 
 
 def _times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Times, Times]:
-    """Alone and in company. What CPUs do beside GPUs, and these beside CPUs, is not measured."""
-    alone: Times = {}
-    company: Times = {}
-    for times_of, here in _sorts(specs, _cpu_bench(specs).times, _cuda_times.times):
-        for times, found in zip((alone, company), times_of(nodes, [specs[d] for d in here], [kinds[d] for d in here])):
-            times.update(found)
-    if are_mixed(specs):  # GPUs are given op by op, each of which takes the host a while
-        for kind, issued in _cross_bench.issue_times(nodes, specs, kinds).items():
-            for times in (alone, company):
-                times[kind] = {k: max(us, issued[k]) for k, us in times[kind].items()}
+    """Alone and in company."""
+    if not are_mixed(specs):
+        bench = _cpu_bench(specs) if specs[0].gpu is None else _cuda_times
+        return bench.times(nodes, specs, kinds)
+    alone, company = _cross_bench.times(nodes, specs, kinds)
+    gpus = [d for d, spec in enumerate(specs) if spec.gpu is not None]
+    for times, found in zip((alone, company), _cuda_times.times(nodes, [specs[d] for d in gpus], [kinds[d] for d in gpus])):
+        for kind, kernels in found.items():  # an op takes its kernels' time, or that of its thread where this is longer
+            times[kind] = {k: max(us, kernels[k]) for k, us in times[kind].items()}
     return alone, company

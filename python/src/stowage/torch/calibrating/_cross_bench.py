@@ -1,5 +1,5 @@
-"""Small benchmarks of what CPUs and GPUs together add to either: values that go from one memory to the other, and GPUs that a thread
-gives op by op (_lanes.py, whose own ways are timed here)."""
+"""Small benchmarks of what CPUs and GPUs together add to either: values that go from one memory to the other, GPUs that a thread gives
+op by op (_lanes.py, whose own ways are timed here), and threads of one interpreter, which slow each other down."""
 from __future__ import annotations
 
 import statistics
@@ -8,13 +8,13 @@ from typing import Any, Callable, Sequence
 
 import torch
 
-from ..predicting._predict import Link, Links
+from ..predicting._predict import Link, Links, Times
 from ..running._devices import Spec
 from ..running._lanes import Lane, Lanes
 from ..running._workers import on_device
 from ..tracing._trace import Nodes
 from ._cuda_bench import SIZES, bandwidth_table
-from ._host_bench import dependency, timed_step
+from ._host_bench import dependency, in_place, timed_step
 
 _WARM, _REPEATS = 4, 15
 
@@ -84,20 +84,7 @@ def _timed(copy: Callable[[], Any], arrived: Any, lanes: Lanes) -> tuple[float, 
     return statistics.median(f[0] for f in found[_WARM:]), statistics.median(f[1] for f in found[_WARM:])
 
 
-def issue_times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> dict[str, dict[int, float]]:
-    """Microseconds that the thread of a GPU takes to issue each op, by kind. No op takes less, however short its kernels are."""
-    found: dict[str, dict[int, float]] = {}
-    for spec, kind in zip(specs, kinds):
-        if spec.gpu is None or kind in found:
-            continue
-        step = timed_step(nodes, spec, Lanes([spec], copies=False))
-        try:
-            runs = []
-            for k in range(_WARM + _REPEATS):
-                step.run()
-                if k >= _WARM:
-                    runs.append(step.seconds)
-        finally:
-            step.close()
-        found[kind] = {op: 1e6 * statistics.median(times) for op, times in zip(step.timed_tasks, zip(*runs))}
-    return found
+def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Times, Times]:
+    """Microseconds that the thread of a device takes for each op, by kind, alone and with the threads of all devices at work: that of a CPU
+    computes it, that of a GPU issues it. No op takes less, however short its kernels are."""
+    return in_place([timed_step(nodes, spec, Lanes([spec], copies=False) if spec.gpu is not None else None) for spec in specs], kinds)

@@ -98,16 +98,21 @@ def dependency(first: Spec, second: Spec) -> tuple[float, float, float]:
     return max(hop - 2 * send, 0.0), send, send
 
 
-def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
+def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Times, Times]:
     """Microseconds of each op in place, by kind: in a step on one device, and in the same step on all of them at once, each on data of
-    its own. Small devices have others beside them to the end: large ones run the step again and again meanwhile."""
-    steps = [timed_step(nodes, spec) for spec in specs]
+    its own."""
+    return in_place([timed_step(nodes, spec) for spec in specs], kinds)
+
+
+def in_place(steps: Sequence[Workers], kinds: Sequence[str]) -> tuple[Times, Times]:
+    """Microseconds of each op by kind, from a timed step for each device, which are closed: of one step alone, and of all at once. Small
+    devices have others beside them to the end: large ones run the step again and again meanwhile."""
     try:
         first = {kind: steps[list(kinds).index(kind)] for kind in kinds}
-        alone = {kind: _in_place([step], [kind], [1])[kind] for kind, step in first.items()}
+        alone = {kind: _at_once([step], [kind], [1])[kind] for kind, step in first.items()}
         totals = [sum(alone[kind].values()) for kind in kinds]
         counts = [max(1, round(max(totals) / total)) for total in totals]
-        company = _in_place(steps, kinds, counts) if len(steps) > 1 else alone
+        company = _at_once(steps, kinds, counts) if len(steps) > 1 else alone
     finally:
         for step in steps:
             step.close()
@@ -120,7 +125,7 @@ def timed_step(nodes: Nodes, spec: Spec, lanes: Optional[Lanes] = None) -> Worke
     return Workers(program, [spec], calls, sources, timed=True, lanes=lanes)
 
 
-def _in_place(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[int]) -> dict[str, dict[int, float]]:
+def _at_once(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[int]) -> Times:
     """All steps at once, each so many times while the slowest runs once."""
     found: list[list[tuple[float, list[float]]]] = [[] for _ in steps]  # of each run: its whole time, and that of each op
     most, rounds, began = max(counts), 0, time.perf_counter()
@@ -132,11 +137,16 @@ def _in_place(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[i
                 if turn * count // most > (turn - 1) * count // most:  # one more of its runs is due
                     step.end()
                     if rounds >= _WARM:
-                        own.append((step.ended - step.began, list(step.seconds)))
+                        own.append((_own_seconds(step), list(step.seconds)))
                     if turn < most:
                         step.begin()
         rounds += 1
     return means_of_quickest(steps[0].timed_tasks, kinds, found)
+
+
+def _own_seconds(step: Workers) -> float:
+    """What the thread of a device took for its step. That of a GPU waits between two ops for the kernels of the first one."""
+    return step.ended - step.began if step.specs[0].gpu is None else sum(step.seconds)
 
 
 def means_of_quickest(ops: Sequence[int], kinds: Sequence[str], found: Sequence[Sequence[tuple[float, list[float]]]]) -> Times:

@@ -39,8 +39,8 @@ class Calibration:
     """What was measured of some devices, and of the ops of one step on them.
 
     ``machine`` is a machine file as a dict. The times of ops are microseconds by kind of device (as in the machine) and node id:
-    ``alone``, with the other devices idle, and in ``company``, with the same step on all devices of that sort (CPUs, or GPUs) at
-    once; equal where devices share nothing. ``caches`` has, by kind, what is known of the cache that devices share. ``by_size`` has
+    ``alone``, with the other devices idle, and in ``company``, with the same step on all devices at once; equal where devices share
+    nothing. ``caches`` has, by kind, what is known of the cache that devices share. ``by_size`` has
     microseconds per byte, of (from, to), that a transfer takes from the device that sends and from the one that receives, beside the
     charges of the machine: where they copy it themselves.
     """
@@ -129,7 +129,7 @@ class Calibration:
 
     def _in_plan(self, line: "Sequence[Task]") -> Times:
         """The times of ops with the company that they have, and what they find in the cache."""
-        shares = shares_in_company(line, sorts_of(self))
+        shares = shares_in_company(line, len(self.devices))
         missed = self._missed_us(line, shares) if self.caches else {}
         found: Times = {}
         for kind, alone in self.alone.items():
@@ -269,15 +269,8 @@ def timeline(plan: Plan) -> list[Task]:
     return sorted(found, key=lambda task: (task[2], task[3], task[0]))
 
 
-def sorts_of(calibration: Calibration) -> list[bool]:
-    """Of each device whether it is a CPU. Those of one sort keep each other company."""
-    return [name.startswith("cpu:") for name in calibration.devices]
-
-
-def shares_in_company(line: Sequence[Task], sorts: Sequence[Any]) -> dict[int, float]:
-    """Of each task: the share of its time during which the other devices of the same sort work, in their mean. ``sorts`` has that of each
-    device."""
-    count = len(sorts)
+def shares_in_company(line: Sequence[Task], count: int) -> dict[int, float]:
+    """Of each task: the share of its time during which the other devices work, of so many in all, in their mean."""
     begins: list[list[float]] = [[] for _ in range(count)]
     ends: list[list[float]] = [[] for _ in range(count)]
     worked: list[list[float]] = [[0.0] for _ in range(count)]  # before the k-th task of a device
@@ -292,7 +285,7 @@ def shares_in_company(line: Sequence[Task], sorts: Sequence[Any]) -> dict[int, f
 
     shares = {}
     for node, device, begin, end in line:
-        others = [busy_until(d, end) - busy_until(d, begin) for d in range(count) if d != device and sorts[d] == sorts[device]]
+        others = [busy_until(d, end) - busy_until(d, begin) for d in range(count) if d != device]
         if end > begin and others:
             shares[node] = sum(others) / len(others) / (end - begin)
     return shares

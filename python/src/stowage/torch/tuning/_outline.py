@@ -18,7 +18,7 @@ import torch
 from ..._library import Error
 from ..._plan import Plan
 from ..._simulate import Simulator
-from ..predicting._predict import Calibration, in_order, shares_in_company, sorts_of, timeline
+from ..predicting._predict import Calibration, in_order, shares_in_company, timeline
 from ..predicting._traffic import Cache
 
 _SHARE = 0.03  # of the work: what is below it has no factor of its own
@@ -162,7 +162,7 @@ class Outline:
 
     def _settle(self) -> None:
         """The share of its time that each op has company, as Calibration.predict finds it."""
-        home, sorts = self.home, sorts_of(self.factors.calibration)
+        home, devices = self.home, self.factors.calibration.devices
         nothing = self.factors.by([0.0] * len(self.factors.names))
         self.shares = dict.fromkeys(self.order, 1.0)
         self._missed = [0.0] * len(self.order)
@@ -170,7 +170,7 @@ class Outline:
             self._op = [(self.factors.class_of[k], *self._times(k)) for k in self.order]
             begins, ends, _ = self._run(nothing)
             line = sorted(zip(self.order, (home[k] for k in self.order), begins, ends), key=lambda task: task[2])
-            self.shares.update(shares_in_company(line, sorts))
+            self.shares.update(shares_in_company(line, len(devices)))
         self._op = [(self.factors.class_of[k], *self._times(k)) for k in self.order]
         begins, _, _ = self._run(nothing)
         order = [k for _, k in sorted(zip(begins, self.order))]  # over all devices, which share the cache
