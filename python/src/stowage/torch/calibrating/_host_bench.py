@@ -21,6 +21,7 @@ from ..tracing._trace import Nodes
 
 _WARM, _LEAST, _MOST = 4, 16, 80  # steps
 _LONG_ENOUGH = 1.5  # seconds of steps, once there are enough of them
+_SLEEPS, _ROUNDS = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3), 40  # seconds that a receiver waits, and how often each
 
 
 def devices(specs: Sequence[Spec]) -> list[dict[str, Any]]:
@@ -67,30 +68,37 @@ def median_us(run: Any, repeats: int) -> float:
 
 
 def dependency(first: Spec, second: Spec) -> tuple[float, float, float]:
-    """Between the threads of two devices: latency, and what a dependency takes from its sender and its receiver, in microseconds. They
-    hand a lock to and fro; a release and an acquire that need not wait are timed by themselves."""
-    there, back = threading.Lock(), threading.Lock()
-    there.acquire()
-    back.acquire()
-    rounds = 200
+    """Between the threads of two devices: latency, and what a dependency takes from its sender and its receiver, in microseconds. A release
+    and an acquire that need not wait are timed by themselves. The latency is that of a receiver that has slept for as long as it does in
+    steps, while the sender runs ops before and after: cores that have slept for a millisecond wake up several times as slowly as cores of
+    threads that play ball, and then the interpreter's lock must be had."""
+    given, taken = threading.Lock(), threading.Lock()
+    given.acquire()
+    taken.acquire()
+    arrived: list[float] = []
 
-    def answer() -> None:
-        for _ in range(rounds + 1):
-            there.acquire()
-            back.release()
+    def receive() -> None:
+        for _ in range(_ROUNDS * len(_SLEEPS)):
+            given.acquire()
+            arrived.append(time.perf_counter())
+            taken.release()
 
-    def ask() -> float:
-        there.release()
-        back.acquire()
-        begin = time.perf_counter()
-        for _ in range(rounds):
-            there.release()
-            back.acquire()
-        return 1e6 * (time.perf_counter() - begin) / (2 * rounds)
+    def give() -> list[float]:
+        square, hops = torch.zeros(96, 96), []
+        for sleep in _SLEEPS * _ROUNDS:
+            until = time.perf_counter() + sleep
+            while time.perf_counter() < until:
+                square @ square
+            begin = time.perf_counter()
+            given.release()
+            while not taken.acquire(blocking=False):
+                square @ square
+            hops.append(1e6 * (arrived[-1] - begin))
+        return hops
 
-    other = threading.Thread(target=lambda: on_device(second, answer), daemon=True)
+    other = threading.Thread(target=lambda: on_device(second, receive), daemon=True)
     other.start()
-    hop = on_device(first, ask)
+    hop = statistics.median(on_device(first, give))
     other.join()
     free = threading.Lock()
     free.acquire()
