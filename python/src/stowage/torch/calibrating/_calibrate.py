@@ -92,4 +92,8 @@ def _times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[T
     for times, found in zip((alone, company), _cuda_times.times(nodes, [specs[d] for d in gpus], [kinds[d] for d in gpus])):
         for kind, kernels in found.items():  # an op takes its kernels' time, or that of its thread where this is longer
             times[kind] = {k: max(us, kernels[k]) for k, us in times[kind].items()}
+    for kind, whole in _cross_bench.whole_steps(nodes, specs, kinds).items():
+        between = max(whole - sum(alone[kind].values()), 0.0) / len(alone[kind])  # issuing takes longer where nobody waits for each op
+        for times in (alone, company):
+            times[kind] = {k: us + between for k, us in times[kind].items()}
     return alone, company

@@ -14,7 +14,7 @@ from ..running._lanes import Lane, Lanes
 from ..running._workers import on_device
 from ..tracing._trace import Nodes
 from ._cuda_bench import SIZES, bandwidth_table
-from ._host_bench import dependency, in_place, timed_step
+from ._host_bench import dependency, in_place, quickest, step_on
 
 _WARM, _REPEATS = 4, 15
 
@@ -87,4 +87,17 @@ def _timed(copy: Callable[[], Any], arrived: Any, lanes: Lanes) -> tuple[float, 
 def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Times, Times]:
     """Microseconds that the thread of a device takes for each op, by kind, alone and with the threads of all devices at work: that of a CPU
     computes it, that of a GPU issues it. No op takes less, however short its kernels are."""
-    return in_place([timed_step(nodes, spec, Lanes([spec], copies=False) if spec.gpu is not None else None) for spec in specs], kinds)
+    return in_place([step_on(nodes, spec, True, Lanes([spec], copies=False) if spec.gpu is not None else None) for spec in specs], kinds)
+
+
+def whole_steps(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> dict[str, float]:
+    """Microseconds of the whole step on each kind of GPU, issued op by op as plans are."""
+    found = {}
+    for spec, kind in zip(specs, kinds):
+        if spec.gpu is not None and kind not in found:
+            step = step_on(nodes, spec, False, Lanes([spec], copies=False))
+            try:
+                found[kind] = 1e6 * statistics.fmean(quickest(step.times(_WARM + _REPEATS)[_WARM:]))
+            finally:
+                step.close()
+    return found

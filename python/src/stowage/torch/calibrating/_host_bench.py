@@ -109,7 +109,7 @@ def dependency(first: Spec, second: Spec) -> tuple[float, float, float]:
 def times(nodes: Nodes, specs: Sequence[Spec], kinds: Sequence[str]) -> tuple[Times, Times]:
     """Microseconds of each op in place, by kind: in a step on one device, and in the same step on all of them at once, each on data of
     its own."""
-    return in_place([timed_step(nodes, spec) for spec in specs], kinds)
+    return in_place([step_on(nodes, spec, True) for spec in specs], kinds)
 
 
 def in_place(steps: Sequence[Workers], kinds: Sequence[str]) -> tuple[Times, Times]:
@@ -127,10 +127,10 @@ def in_place(steps: Sequence[Workers], kinds: Sequence[str]) -> tuple[Times, Tim
     return alone, {kind: {k: max(us, alone[kind][k]) for k, us in each.items()} for kind, each in company.items()}
 
 
-def timed_step(nodes: Nodes, spec: Spec, lanes: Optional[Lanes] = None) -> Workers:
-    """A whole step on one device, in the order of the trace, whose calls are timed."""
+def step_on(nodes: Nodes, spec: Spec, timed: bool, lanes: Optional[Lanes] = None) -> Workers:
+    """A whole step on one device, in the order of the trace; whether its calls are timed, one by one."""
     program, calls, sources = whole_step(nodes, spec)
-    return Workers(program, [spec], calls, sources, timed=True, lanes=lanes)
+    return Workers(program, [spec], calls, sources, timed=timed, lanes=lanes)
 
 
 def _at_once(steps: Sequence[Workers], kinds: Sequence[str], counts: Sequence[int]) -> Times:
