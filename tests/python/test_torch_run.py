@@ -6,8 +6,10 @@ that only keep count of what happens before what.
 """
 import copy
 import gc
+import json
 import os
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -385,6 +387,27 @@ class Streams(Run):
                 plan.device = [1 if node.op == second else 0 for node in graph.nodes]
                 with self.assertRaisesRegex(stowage.Error, "in place"):
                     stowage.torch.place(module, x, plan=plan, devices=["cuda:0"] * 2, train=False, copies=True, captured=False)
+
+    def test_a_trace_of_a_step_has_every_op_on_its_device(self):
+        module, args = MODULES["tied"]()
+        plan = plan_for(module, args, "spread")
+        with tempfile.TemporaryDirectory() as folder, stowage.torch.place(module, *args, plan=plan, devices=TWO) as step:
+            path = os.path.join(folder, "measured.json")
+            step.trace(path)
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+            tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+            self.assertEqual(list(tracks.values()), [device.name for device in plan.machine.devices])
+            ran = [e for e in events if e["ph"] == "X"]
+            self.assertEqual(sorted(e["name"] for e in ran), sorted(op.name for op in plan.graph.ops))
+            for e in ran:
+                self.assertEqual(tracks[e["tid"]], plan.machine.devices[plan.device[e["args"]["id"]]].name, e)
+                self.assertEqual(plan.graph.nodes[e["args"]["id"]].name, e["name"])
+            for tid in tracks:  # one after the other, within the rounding to nanoseconds
+                own = [e for e in ran if e["tid"] == tid]
+                for before, after in zip(own, own[1:]):
+                    self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 0.002)
+            step(*args)  # it goes on
 
     def test_a_closed_step_does_not_run(self):
         module, args = MODULES["partly"]()
