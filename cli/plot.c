@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "plan/fuse.h"
 #include "search.h"
 
 enum { WIDTH = 920, MARGIN = 16 }; /* pixels: what README's column has */
@@ -131,9 +132,11 @@ typedef struct curve {
     bool in_time; /* x is seconds */
     point *point; /* (count) */
     int32_t count;
-    double *end;                                    /* (candidates) where each method ends */
-    int32_t *colour;                                /* (candidates) or -1: it found nothing better */
-    double first, last, low, high, bound, standard; /* ranges of x and of values; bound and default, NaN: none in the picture */
+    double *end;                   /* (candidates) where each method ends */
+    int32_t *colour;               /* (candidates) or -1: it found nothing better */
+    double first, last, low, high; /* ranges of x and of values */
+    double bound, grouped,
+        standard; /* no plan is below; none with the groups of the best; the default. NaN: not in the picture */
     FILE *file;
 } curve;
 
@@ -168,18 +171,27 @@ static stw_status find_points(curve *c, stw_arena *arena, stw_error *error) {
     return STW_OK;
 }
 
+/* What holds for plans with all groups, where these are searched for too; 0: not known. */
+static double open_bound(const cli_row *row, const stw_settings *settings) {
+    const bool open = (settings->tasks & STW_TASK_FUSION) != 0 && settings->fusion != STW_FUSION_NONE;
+    if (!open || settings->objective == STW_OBJECTIVE_MEMORY) return cli_row_bound(row, settings->objective);
+    return settings->objective == STW_OBJECTIVE_THROUGHPUT ? row->bounds.load_fusion_s : row->bounds.fusion_s;
+}
+
 /* Both axes are logarithmic: the last per cent takes most of a search. A bound far below would flatten the curve. */
-static void find_ranges(curve *c) {
-    const double bound = shown_value(c, cli_row_bound(c->row, c->objective)), best = c->point[c->count - 1].value;
+static void find_ranges(curve *c, const stw_settings *settings) {
+    const double bound = shown_value(c, open_bound(c->row, settings)), best = c->point[c->count - 1].value;
     const stw_candidate *standard = &c->row->candidate[0];
     c->last = c->row->candidate_count > 0 ? c->end[c->row->candidate_count - 1] : 0.0;
     c->first = fmax(c->point[0].x, c->in_time ? 1e-4 * c->last : 1.0);
     if (!(c->first > 0.0)) c->first = 1e-6;
     c->last = fmax(c->last, 2.0 * c->first);
+    const double grouped = shown_value(c, cli_row_bound(c->row, c->objective));
     c->bound = bound > best / 20.0 ? bound : NAN;
+    c->grouped = grouped > fmax(bound, best / 20.0) ? grouped : NAN;
     c->standard = standard->valid ? shown_value(c, standard->value) : NAN;
     c->high = 1.06 * fmax(c->point[0].value, isnan(c->standard) ? 0.0 : c->standard);
-    c->low = isnan(c->bound) ? best / 1.06 : c->bound / 1.06;
+    c->low = fmin(best, fmin(c->bound, c->grouped)) / 1.06;             /* which leaves NaN out */
     if (!(c->low > 0.0)) c->low = c->high > 0.0 ? c->high / 10.0 : 0.5; /* a plan that takes nothing */
     if (!(c->high > c->low)) c->high = 2.0 * c->low;
 }
@@ -308,6 +320,8 @@ static void draw_search(const curve *c, double height, const char *budget) {
     draw_axes(c);
     draw_level(c, "rule", "faint end", c->standard, "default", true);
     draw_level(c, "bound", "bounded", c->bound, "no plan is below", false);
+    const bool apart = isnan(c->bound) || y_of(c, c->bound) - y_of(c, c->grouped) > 16.0;
+    if (apart) draw_level(c, "bound", "bounded", c->grouped, "none with the groups of the best is below", false);
     draw_curve(c);
     draw_strip(c);
     draw_legend(c, TOP + PLOT + STRIP + 56);
@@ -320,7 +334,7 @@ stw_status cli_plot_search(const cli_row *row, const stw_settings *settings, stw
     stw_output output;
     TRY(find_points(&c, &arena, error));
     if (c.count == 0) return stw_fail(error, STW_ERROR_NO_PLAN, "there is no plan to draw");
-    find_ranges(&c);
+    find_ranges(&c, settings);
     const double height = TOP + PLOT + STRIP + 56 + draw_legend(&c, 0.0) + MARGIN;
     TRY(stw_output_open(&output, path, error));
     c.file = output.file;

@@ -51,7 +51,7 @@ class Commands(unittest.TestCase):
         for line in lines:
             with self.subTest(line):
                 self.check(line)
-        for made in ("plan.json", "step.json", "plan.csv", "machine.json", "gnmt.json.gz", "policy.stw"):
+        for made in ("plan.json", "step.json", "plan.csv", "machine.json", "gnmt.json.gz", "policy.stw", "methods.svg"):
             self.assertGreater(os.path.getsize(os.path.join(self.folder, made)), 0)
 
 

@@ -49,6 +49,19 @@ class Tables(Case):
         _, note = self.export(graph, "csv", "--memory", "1MB", machine="h200x2")
         self.assertIn("the plan does not fit: ", note)
 
+    def test_what_is_worse_than_one_device(self):
+        """The first line says so, and --strict; of what is valid nowhere, --strict alone: one device would be no better."""
+        graph, out = os.path.join(DATA, "graphs", "rnnlm-2.json.gz"), self.path("out.csv")
+        for more, worse, poor in ([], True, True), (["--memory", "1MB"], False, True), (["-p", "heft"], False, False):
+            arguments = ["export", graph, "-m", "h200x2", "-p", "random", "--to", "csv", "-o", out, *more]
+            if "-p" in more:
+                del arguments[4:6]
+            for strict in ([], ["--strict"]):
+                result = self.run_stowage(*arguments, *strict)
+                self.assertEqual(result.returncode, 3 if poor and strict else 0, result)
+                self.assertEqual(result.stdout.startswith(b"worse than one device"), worse, result)
+                self.assertEqual(b"is worse than one device" in result.stderr, worse, result)
+
     def test_quotes(self):
         name = 'a,"b"\r\nc'
         graph = self.path("g.json", {"format": "opgraph", "version": 1, "name": "g", "outputs": [0], "nodes": [

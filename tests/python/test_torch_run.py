@@ -393,7 +393,7 @@ class Streams(Run):
         plan = plan_for(module, args, "spread")
         with tempfile.TemporaryDirectory() as folder, stowage.torch.place(module, *args, plan=plan, devices=TWO) as step:
             path = os.path.join(folder, "measured.json")
-            step.trace(path)
+            step.trace(path, runs=3)
             with open(path, encoding="utf-8") as file:
                 events = json.load(file)["traceEvents"]
             tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
