@@ -250,8 +250,8 @@ static void draw_strip(const curve *c) {
     double begin = 0.0;
     for (int32_t k = 0; k < c->row->candidate_count; begin = c->end[k++]) {
         const double from = x_of(c, begin), to = x_of(c, c->end[k]);
-        char classes[8] = "lane";
-        if (c->colour[k] >= 0) snprintf(classes, sizeof classes, "s%d", c->colour[k] % COLOURS);
+        char classes[12] = "lane";
+        if (c->colour[k] >= 0) snprintf(classes, sizeof classes, "key s%d", c->colour[k] % COLOURS);
         if (to > from) cli_svg_bar(c->file, classes, from, TOP + PLOT + 2, to - from, STRIP - 2, c->row->candidate[k].method);
     }
 }
@@ -292,10 +292,10 @@ static double last_of(const curve *c, int32_t who) {
 static double draw_legend(const curve *c, double top) {
     double x = LEFT, y = top;
     for (int32_t k = 0; k < c->row->candidate_count; k++) {
-        char text[120], classes[8];
+        char text[120], classes[12];
         if (c->colour[k] < 0) continue;
         snprintf(text, sizeof text, "%.40s %s", c->row->candidate[k].method, cli_value(c->objective, last_of(c, k), 5).text);
-        snprintf(classes, sizeof classes, "s%d", c->colour[k] % COLOURS);
+        snprintf(classes, sizeof classes, "key s%d", c->colour[k] % COLOURS);
         const double width = 38.0 + cli_svg_text_width(text);
         if (x > LEFT && x + width > WIDTH - MARGIN) x = LEFT, y += PITCH;
         if (c->file != NULL) {

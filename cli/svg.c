@@ -4,25 +4,26 @@
 
 #include "search.h"
 
-/* The colours of reports (src/report/page/), which people who see fewer colours can tell apart. "s0" .. "s7": one of several. */
+/* The colours of reports (src/report/page/), which people who see fewer colours can tell apart. "s0" .. "s7": one of several, as
+ * a curve or as a "key". */
 static const char style[] =
     ".stowage{font:13px system-ui,-apple-system,\"Segoe UI\",sans-serif}\n"
-    ".stowage text{fill:#17202b}.stowage .faint{fill:#5d6875}.stowage .bold{font-weight:650}\n"
-    ".stowage .end{text-anchor:end}.stowage .middle{text-anchor:middle}\n"
-    ".page{fill:#fff}.lane{fill:#eef1f4}.plain{fill:#7fb2d9}.best{fill:#0b62c4}.default{fill:#98a2ae}\n"
-    ".grid{stroke:#dde2e8}.rule{stroke:#98a2ae;stroke-width:1.5;stroke-dasharray:2 3}\n"
-    ".bound{stroke:#c2185b;stroke-width:1.5;stroke-dasharray:6 4}.stowage .bounded{fill:#c2185b}\n"
-    ".curve{fill:none;stroke-width:2.2;stroke-linejoin:round}\n"
-    ".s0{fill:#0072b2;stroke:#0072b2}.s1{fill:#e69f00;stroke:#e69f00}.s2{fill:#009e73;stroke:#009e73}.s3{fill:#cc79a7;stroke:#"
-    "cc79a7}\n"
-    ".s4{fill:#56b4e9;stroke:#56b4e9}.s5{fill:#d55e00;stroke:#d55e00}.s6{fill:#8a7fd1;stroke:#8a7fd1}.s7{fill:#a89a00;stroke:#"
-    "a89a00}\n"
-    "rect{stroke:none}path.curve{fill:none}\n"
+    ".stowage text{fill:#17202b}.stowage .faint{fill:#5d6875}.stowage .bounded{fill:#c2185b}\n"
+    ".stowage .bold{font-weight:650}.stowage .end{text-anchor:end}.stowage .middle{text-anchor:middle}\n"
+    ".stowage .page{fill:#fff}.stowage .lane{fill:#eef1f4}\n"
+    ".stowage .plain{fill:#7fb2d9}.stowage .best{fill:#0b62c4}.stowage .default{fill:#98a2ae}\n"
+    ".stowage .grid{stroke:#dde2e8}.stowage .rule{stroke:#98a2ae;stroke-width:1.5;stroke-dasharray:2 3}\n"
+    ".stowage .bound{stroke:#c2185b;stroke-width:1.5;stroke-dasharray:6 4}\n"
+    ".stowage .s0{color:#0072b2}.stowage .s1{color:#e69f00}.stowage .s2{color:#009e73}.stowage .s3{color:#cc79a7}\n"
+    ".stowage .s4{color:#56b4e9}.stowage .s5{color:#d55e00}.stowage .s6{color:#8a7fd1}.stowage .s7{color:#a89a00}\n"
+    ".stowage .key{fill:currentColor}\n"
+    ".stowage .curve{fill:none;stroke:currentColor;stroke-width:2.2;stroke-linejoin:round}\n"
     "@media (prefers-color-scheme:dark){\n"
-    ".stowage text{fill:#e8edf2}.stowage "
-    ".faint{fill:#9aa6b4}.page{fill:#12161c}.lane{fill:#1e252e}.plain{fill:#3d6f99}.best{fill:#6cb2ff}\n"
-    ".default{fill:#5d6875}.grid{stroke:#2c3540}.rule{stroke:#7b8794}.bound{stroke:#ff6fa5}.stowage .bounded{fill:#ff6fa5}\n"
-    ".s0{fill:#2b95d6;stroke:#2b95d6}}\n";
+    ".stowage text{fill:#e8edf2}.stowage .faint{fill:#9aa6b4}.stowage .bounded{fill:#ff6fa5}\n"
+    ".stowage .page{fill:#12161c}.stowage .lane{fill:#1e252e}\n"
+    ".stowage .plain{fill:#3d6f99}.stowage .best{fill:#6cb2ff}.stowage .default{fill:#5d6875}\n"
+    ".stowage .grid{stroke:#2c3540}.stowage .rule{stroke:#7b8794}.stowage .bound{stroke:#ff6fa5}.stowage .s0{color:#2b95d6}\n"
+    "}\n";
 
 /* ---- text ---- */
 

@@ -1,5 +1,5 @@
 """What the drawn pictures of the documents share: their width, their look in light and dark, titles, axes and legends. The program's
-own pictures (--plot) are drawn by cli/svg.c, in the same colours."""
+own pictures (--plot) are drawn by cli/svg.c."""
 
 import html
 
@@ -7,9 +7,11 @@ WIDTH, LEFT, RIGHT = 920, 70, 20  # pixels: what README's column has
 ROOM = WIDTH - LEFT - RIGHT
 COLOURS = ["#3b6fb6", "#e08a3c", "#7a9e4b", "#9a8fb0"]  # seen on light and dark
 STYLE = """.stowage{font:13px system-ui,-apple-system,"Segoe UI",sans-serif}
-.stowage text{fill:#17202b}.stowage .faint{fill:#5d6875}.page{fill:#fff}.lane{fill:#eceff3}.grid{stroke:#dde2e8}.limit{stroke:#b33}
+.stowage text{fill:#17202b}.stowage .faint{fill:#5d6875}
+.stowage .page{fill:#fff}.stowage .lane{fill:#eceff3}.stowage .grid{stroke:#dde2e8}.stowage .limit{stroke:#b33}
 @media (prefers-color-scheme:dark){
-.stowage text{fill:#e8edf2}.stowage .faint{fill:#9aa6b4}.page{fill:#12161c}.lane{fill:#1e252e}.grid{stroke:#2c3540}.limit{stroke:#ff7a7a}
+.stowage text{fill:#e8edf2}.stowage .faint{fill:#9aa6b4}
+.stowage .page{fill:#12161c}.stowage .lane{fill:#1e252e}.stowage .grid{stroke:#2c3540}.stowage .limit{stroke:#ff7a7a}
 }"""
 
 

@@ -388,6 +388,24 @@ class Streams(Run):
                 with self.assertRaisesRegex(stowage.Error, "in place"):
                     stowage.torch.place(module, x, plan=plan, devices=["cuda:0"] * 2, train=False, copies=True, captured=False)
 
+    def test_a_closed_step_does_not_run(self):
+        module, args = MODULES["partly"]()
+        with clocked_streams():
+            step = stowage.torch.place(module, *args, plan=plan_for(module, args), devices=["cuda:0"] * 2, captured=False)
+            step.close()
+            with self.assertRaisesRegex(stowage.Error, "closed"):
+                step(*args)
+
+    # what has nothing to do with streams
+    test_an_optimizer_of_torch_goes_on_working = test_the_rate_is_an_argument = test_inference_returns_what_the_module_returns = None
+    test_dropout_and_autocast_run = test_every_device_keeps_the_order_of_the_plan = test_what_cannot_run_is_refused_in_one_line = None
+    test_a_failing_op_is_told_and_the_next_step_runs = test_views_that_nobody_reads_are_returned = None
+    test_gradients_share_no_memory = test_replaced_parameters_are_noticed = test_threads_end_with_their_step = None
+    test_a_layer_that_is_called_twice_keeps_its_statistics_in_order = None
+
+
+@unittest.skipIf(torch_lacks(), torch_lacks())
+class Traces(unittest.TestCase):
     def test_a_trace_of_a_step_has_every_op_on_its_device(self):
         module, args = MODULES["tied"]()
         plan = plan_for(module, args, "spread")
@@ -409,20 +427,12 @@ class Streams(Run):
                     self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 0.002)
             step(*args)  # it goes on
 
-    def test_a_closed_step_does_not_run(self):
-        module, args = MODULES["partly"]()
+    def test_only_cpus_are_traced_op_by_op(self):
+        module, args = MODULES["tied"]()
         with clocked_streams():
-            step = stowage.torch.place(module, *args, plan=plan_for(module, args), devices=["cuda:0"] * 2, captured=False)
-            step.close()
-            with self.assertRaisesRegex(stowage.Error, "closed"):
-                step(*args)
-
-    # what has nothing to do with streams
-    test_an_optimizer_of_torch_goes_on_working = test_the_rate_is_an_argument = test_inference_returns_what_the_module_returns = None
-    test_dropout_and_autocast_run = test_every_device_keeps_the_order_of_the_plan = test_what_cannot_run_is_refused_in_one_line = None
-    test_a_failing_op_is_told_and_the_next_step_runs = test_views_that_nobody_reads_are_returned = None
-    test_gradients_share_no_memory = test_replaced_parameters_are_noticed = test_threads_end_with_their_step = None
-    test_a_layer_that_is_called_twice_keeps_its_statistics_in_order = None
+            step = stowage.torch.place(module, *args, plan=plan_for(module, args, "spread"), devices=["cuda:0"] * 2, captured=False)
+            with self.assertRaisesRegex(stowage.Error, "only steps on CPU devices"):
+                step.trace("nowhere.json")
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())
