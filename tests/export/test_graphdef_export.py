@@ -13,9 +13,8 @@ import os
 import resource
 import subprocess
 import sys
-import time
 
-from exporting import BINARY, Case, main, MODELS, QUOTED, ROOT, TENSORFLOW
+from exporting import BINARY, Case, main, MODELS, QUOTED, TENSORFLOW
 
 
 def read_model(path):

@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-from exporting import Case, DATA, GRAPHS, main, MODELS, read_graph, TENSORFLOW, warning_of
+from exporting import Case, DATA, GRAPHS, main, MODELS, read_graph, warning_of
 
 
 def label_of(node):
