@@ -93,7 +93,7 @@ const char *cli_config_path(stw_arena *arena); /* where they would be; NULL: now
 /* outputs.c */
 /* Refuses files that cannot be written, and those that are read, or written under another name, by the same command. */
 stw_status cli_check_outputs(const cli_call *call, stw_error *error);
-/* Refuses a --report that is standard output, and a --measured that no report shows. */
+/* Refuses a --report or --plot that is standard output, and a --measured that no report shows. */
 stw_status cli_check_report(const cli_call *call, stw_error *error);
 
 /* report.c: faults and remarks on standard error */

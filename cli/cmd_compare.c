@@ -20,7 +20,7 @@ typedef struct comparison {
     int32_t row_count;
     cli_progress progress;
     stw_watch watch;
-    const char *curve_file, *best_file, *report_file; /* or NULL */
+    const char *curve_file, *best_file, *report_file, *plot_file; /* or NULL */
     cli_curve curve;
     bool curve_is_cut;      /* there was no memory for all of it */
     stw_status file_status; /* of writing them; the first fault counts */
@@ -398,11 +398,20 @@ static stw_status run_all(comparison *c, stw_error *error) {
     return STW_OK;
 }
 
+/* A fault is reported after the table, if writing the other files went well. */
+static void draw(comparison *c) {
+    stw_error *error = c->file_status == STW_OK ? &c->file_error : NULL;
+    if (c->plot_file == NULL || c->row_count == 0) return;
+    const stw_status status = cli_plot_methods(c->row, c->row_count, c->machine_count, &c->settings, c->plot_file, error);
+    if (c->file_status == STW_OK) c->file_status = status;
+}
+
 static stw_status run(comparison *c, stw_error *error) {
     cli_progress_begin(c->call, &c->progress, c->settings.objective);
     c->watch = (stw_watch){.progress = on_progress, .curve = c->curve_file == NULL ? NULL : on_update, .context = c};
     TRY(cli_interrupt_begin(&c->watch.cancel, error));
     const stw_status status = run_all(c, error);
+    if (status == STW_OK) draw(c);
     cli_progress_clear(&c->progress);
     cli_interrupt_end(c->watch.cancel);
     cli_release_interrupts();
@@ -431,7 +440,8 @@ int cmd_compare(const cli_call *call) {
                     .arena = call->arena,
                     .curve_file = stw_options_get(call->options, "curve"),
                     .best_file = stw_options_get(call->options, "best"),
-                    .report_file = stw_options_get(call->options, "report")};
+                    .report_file = stw_options_get(call->options, "report"),
+                    .plot_file = stw_options_get(call->options, "plot")};
     c.curve.arena = &c.arena;
     stw_status status = check_arguments(&c, &error);
     if (status == STW_OK && cli_is_set(call, "dry-run")) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/export.h"
 #include "search.h"
 
 static bool is_dash(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
@@ -67,16 +68,7 @@ static void tell_given(const stw_session *session, const stw_plan *exported) {
     if (moved > 0) cli_warn(line);
 }
 
-static bool is_worse(const stw_export_io *io) {
-    return isnan(io->exported_s) || io->exported_s > io->one_device_s; /* not valid: no step at all */
-}
-
-/* Where neither is valid the note has said so: one device would be no better. */
-static void warn_of_worse(const stw_export_io *io) {
-    if (is_worse(io) && !isnan(io->one_device_s)) cli_warn("what was exported is worse than one device");
-}
-
-static stw_status export_plan(const cli_call *call, stw_session *session, bool *worse, stw_error *error) {
+static stw_status export_plan(const cli_call *call, stw_session *session, bool *is_poor, stw_error *error) {
     stw_export_io io = {.model_path = call->operand[0], .path = stw_options_get(call->options, "output")};
     stw_cancel *cancel;
     stw_plan *plan;
@@ -95,8 +87,9 @@ static stw_status export_plan(const cli_call *call, stw_session *session, bool *
     stw_plan_destroy(plan);
     if (status != STW_OK) return status;
     show_note(call, io.note);
-    *worse = is_worse(&io);
-    warn_of_worse(&io);
+    const bool worse = stw_export_is_worse(io.exported_s, io.one_device_s);
+    if (worse) cli_warn("what was exported is worse than one device");
+    *is_poor = worse || isnan(io.exported_s); /* not valid, though one device would be no better */
     return STW_OK;
 }
 
@@ -106,10 +99,10 @@ int cmd_export(const cli_call *call) {
     stw_status status = check_arguments(call, &error);
     if (status == STW_OK) status = check_terminal(call, &error);
     if (status == STW_OK) status = stw_session_open(call->operand[0], call->options, &session, &error);
-    bool worse = false;
-    if (status == STW_OK) status = export_plan(call, session, &worse, &error);
+    bool is_poor = false;
+    if (status == STW_OK) status = export_plan(call, session, &is_poor, &error);
     const bool strict = strcmp(stw_options_get(call->options, "strict"), "yes") == 0;
-    const int exit_status = status != STW_OK ? cli_fault(&error) : worse && strict ? CLI_WORSE : CLI_DONE;
+    const int exit_status = status != STW_OK ? cli_fault(&error) : is_poor && strict ? CLI_WORSE : CLI_DONE;
     stw_session_destroy(session);
     return exit_status;
 }

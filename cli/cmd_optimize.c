@@ -9,7 +9,7 @@ typedef struct outcome {
     const stw_settings *settings;
     stw_noise noise;
     bool optimal;
-    const char *output, *trace, *report; /* files that were written, or NULL */
+    const char *output, *trace, *report, *plot; /* files that were written, or NULL */
 } outcome;
 
 /* ---- the report: the candidates, then the winner beside the default and beside what no plan can beat ---- */
@@ -182,6 +182,7 @@ static void print_winner(const outcome *o, stw_arena arena) {
     if (o->output != NULL) cli_table_add_line(&table, "plan", o->output);
     if (o->trace != NULL) cli_table_add_line(&table, "trace", o->trace);
     if (o->report != NULL) cli_table_add_line(&table, "report", o->report);
+    if (o->plot != NULL) cli_table_add_line(&table, "plot", o->plot);
     cli_table_print(&table, stdout);
 }
 
@@ -209,7 +210,7 @@ static void report_outcome(const outcome *o, stw_arena arena) {
 typedef struct job {
     const cli_call *call;
     stw_arena arena;
-    const char *graph, *output, *trace, *report;
+    const char *graph, *output, *trace, *report, *plot;
     stw_settings settings;
     double began_s; /* by the clock of the budget */
     stw_session *session;
@@ -224,7 +225,8 @@ static stw_status check_arguments(const cli_call *call, job *j, stw_error *error
                .graph = call->operand[0],
                .output = stw_options_get(call->options, "output"),
                .trace = stw_options_get(call->options, "trace"),
-               .report = stw_options_get(call->options, "report")};
+               .report = stw_options_get(call->options, "report"),
+               .plot = stw_options_get(call->options, "plot")};
     if (cli_is_dash(j->graph) + cli_is_dash(machine) + cli_is_dash(costs) > 1) {
         return stw_fail(error, STW_ERROR_INPUT, "'-' (standard input) can be read only once");
     }
@@ -267,7 +269,8 @@ static void print_text(const job *j) {
                        .noise = stw_result_noise(j->result),
                        .output = j->output,
                        .trace = j->trace,
-                       .report = j->report};
+                       .report = j->report,
+                       .plot = j->plot};
     report_outcome(&o, j->arena);
 }
 
@@ -284,9 +287,10 @@ static stw_status print_report(const job *j, stw_error *error) {
 /* Interrupts are held since the search: the files must be whole before the program can be ended. */
 static stw_status finish(job *j, stw_error *error) {
     TRY(write_files(j, error));
-    cli_release_interrupts();
     TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
     j->row.repeats = j->settings.budget_s == 0.0;
+    if (j->plot != NULL && j->row.best >= 0) TRY(cli_plot_search(&j->row, &j->settings, j->arena, j->plot, error));
+    cli_release_interrupts();
     cli_warn_of_memory(&j->row, NULL);
     if (cli_is_dash(j->output) || cli_is_dash(j->trace)) return STW_OK; /* the report would spoil that file */
     return print_report(j, error);

@@ -14,8 +14,8 @@ typedef struct named { /* an option that names something, and what that is */
 } named;
 static const named inputs[] = {
     {"machine", "machine"}, {"costs", "measured times"}, {"from", "initial plan"}, {"policy", "policy"}};
-static const named outputs[] = {
-    {"output", "plan"}, {"trace", "timeline"}, {"best", "best plan"}, {"curve", "learning curve"}, {"report", "report"}};
+static const named outputs[] = {{"output", "plan"},          {"trace", "timeline"}, {"best", "best plan"},
+                                {"curve", "learning curve"}, {"report", "report"},  {"plot", "picture"}};
 
 static const char *value_of(const cli_call *call, const named *file) {
     return stw_options_takes(call->options, file->option) ? stw_options_get(call->options, file->option) : NULL;

@@ -9,7 +9,7 @@
 #include "search.h"
 
 /* Options that name files, of any command. */
-static const char *const written[] = {"output", "trace", "curve", "best", "graph", "report"};
+static const char *const written[] = {"output", "trace", "curve", "best", "graph", "report", "plot"};
 static const char *const read_first[] = {"costs", "machine", "policy", "corpus", "plan", "from", "measured"};
 enum { WRITTEN = sizeof written / sizeof written[0], READ_FIRST = sizeof read_first / sizeof read_first[0] };
 
@@ -88,6 +88,8 @@ stw_status cli_check_outputs(const cli_call *call, stw_error *error) {
 
 stw_status cli_check_report(const cli_call *call, stw_error *error) {
     const char *report = stw_options_get(call->options, "report");
+    if (cli_is_dash(stw_options_get(call->options, "plot")))
+        return stw_fail(error, STW_ERROR_INPUT, "--plot needs a file; standard output has the result");
     if (cli_is_dash(report))
         return stw_fail(error, STW_ERROR_INPUT, "--report needs a file; 'stowage report' writes a page to standard output");
     if (report == NULL && stw_options_get(call->options, "measured") != NULL)

@@ -86,6 +86,22 @@ typedef struct cli_plot {
 } cli_plot;
 void cli_plot_print(const cli_plot *plot, FILE *file); /* nothing if there is no value */
 
+/* svg.c: a picture, which needs no other file; its style's classes are colours in light and dark. Lengths in pixels. */
+void cli_svg_begin(FILE *file, double width, double height, const char *title);
+/* Text from files is data: escaped, and cut where it has no room. */
+void cli_svg_text(FILE *file, const char *classes, double x, double y, double room, const char *text);
+double cli_svg_text_width(const char *text); /* about */
+/* `tip`, unless it is NULL, is seen when one points at the bar. */
+void cli_svg_bar(FILE *file, const char *classes, double x, double y, double width, double height, const char *tip);
+void cli_svg_line(FILE *file, const char *classes, double x1, double y1, double x2, double y2);
+void cli_svg_end(FILE *file);
+
+/* plot.c: what --plot writes. Bars, a panel per row; several `machines` of a graph stand side by side */
+stw_status cli_plot_methods(const cli_row *row, int32_t row_count, int32_t machines, const stw_settings *settings,
+                            const char *path, stw_error *error);
+/* How the best plan of the search fell, over evaluations, or over time where that is the budget */
+stw_status cli_plot_search(const cli_row *row, const stw_settings *settings, stw_arena arena, const char *path, stw_error *error);
+
 /* train_many.c: one policy for many graphs, what `stowage train` does with --corpus; returns the exit status */
 int cli_train_many(const cli_call *call);
 

@@ -7,7 +7,7 @@ A trace is what `stowage optimize --trace` or `simulate --trace` writes. docs/pi
 
     scripts/draw_timelines.py --gnmt -o docs/pictures/timelines.svg
 
-which runs the two plans of README's picture first (by --evaluations, so that they repeat exactly)."""
+which runs the two plans of README's picture first (by --evaluations, so that they repeat exactly, and so does the file)."""
 
 import argparse
 import html
@@ -17,14 +17,15 @@ import subprocess
 import sys
 import tempfile
 
+from drawing import COLOURS, LEFT, ROOM, axis, legend, title, write
+
 os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage"))
-WIDTH, LEFT, RIGHT, LANE, GAP = 920, 70, 20, 20, 5  # pixels
-COLOURS = {"matmul": "#3b6fb6", "convolution": "#3b6fb6", "attention": "#3b6fb6", "elementwise": "#e08a3c", "reduce": "#7a9e4b",
-           "normalization": "#7a9e4b"}
-OTHER = "#9a8fb0"
-NAMES = [("matmul", "matrix products"), ("elementwise", "element-wise"), ("reduce", "reductions"), (None, "data movement and others")]
+LANE, GAP = 20, 5  # pixels
+OTHER = 3
+COLOUR_OF = {"matmul": 0, "convolution": 0, "attention": 0, "elementwise": 1, "reduce": 2, "normalization": 2}
+NAMES = ["matrix products", "element-wise", "reductions", "data movement and others"]
 
 
 def lanes_of(path):
@@ -45,7 +46,7 @@ def pixels(spans, scale, width):
     """Runs of pixels of one colour: in each pixel the class that takes most of it, if anything takes a third of it."""
     taken = [{} for _ in range(width + 1)]
     for start, end, what in spans:
-        colour = COLOURS.get(what, OTHER)
+        colour = COLOURS[COLOUR_OF.get(what, OTHER)]
         x = start * scale
         while x < end * scale:
             upto = min(int(x) + 1, end * scale)
@@ -62,30 +63,23 @@ def pixels(spans, scale, width):
     return runs
 
 
-def draw(plans):
+def draw(plans, path):
     longest = max(end for _, (_, end) in plans)
-    room = WIDTH - LEFT - RIGHT
-    scale = room / longest
+    scale = ROOM / longest
     out, y = [], 10
-    for title, (lanes, end) in plans:
-        out.append(f'<text x="{LEFT}" y="{y + 14}" font-weight="bold">{html.escape(title)}: {end / 1000:.1f} ms</text>')
+    for name, (lanes, end) in plans:
+        title(out, y, f"{name}: {end / 1000:.1f} ms")
         y += 24
         for name, spans in lanes.items():
             out.append(f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{html.escape(name)}</text>')
-            out.append(f'<rect x="{LEFT}" y="{y}" width="{end * scale:.1f}" height="{LANE}" fill="#eceff3"/>')
-            for first, last, colour in pixels(spans, scale, room):
+            out.append(f'<rect x="{LEFT}" y="{y}" width="{end * scale:.1f}" height="{LANE}" class="lane"/>')
+            for first, last, colour in pixels(spans, scale, ROOM):
                 out.append(f'<rect x="{LEFT + first}" y="{y}" width="{last - first}" height="{LANE}" fill="{colour}"/>')
             y += LANE + GAP
         y += 14
-    for tick in range(0, int(longest / 1000) + 1, 5):
-        out.append(f'<text x="{LEFT + 1000 * tick * scale:.1f}" y="{y + 6}" text-anchor="middle" fill="#555">{tick} ms</text>')
-    x, y = LEFT, y + 22
-    for key, name in NAMES:
-        out.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{COLOURS.get(key, OTHER)}"/><text x="{x + 18}" y="{y + 11}">{name}</text>')
-        x += 40 + 7 * len(name)
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 24}" viewBox="0 0 {WIDTH} {y + 24}" '
-            'font-family="sans-serif" font-size="13">\n<rect width="100%" height="100%" fill="#ffffff"/>\n')
-    return head + "\n".join(out) + "\n</svg>\n"
+    axis(out, y + 6, 1000 * scale, range(0, int(longest / 1000) + 1, 5), " ms")
+    legend(out, y + 22, zip(COLOURS, NAMES))
+    write(path, out, y + 46)
 
 
 def gnmt_plans(folder):
@@ -93,10 +87,10 @@ def gnmt_plans(folder):
     graph = os.path.join(ROOT, "data", "graphs", "gnmt-4.json.gz")
     runs = {"one device, fused by the usual rule (the default)": ["--tasks", "fusion", "--evaluations", "1"],
             "stowage optimize on four devices": ["--evaluations", "400", "--seed", "1"]}
-    for k, (title, more) in enumerate(runs.items()):
+    for k, (name, more) in enumerate(runs.items()):
         trace = os.path.join(folder, f"{k}.json")
         subprocess.run([PROGRAM, "optimize", graph, "-m", "h200x4", *more, "--trace", trace], check=True, stdout=subprocess.DEVNULL)
-        yield title, lanes_of(trace)
+        yield name, lanes_of(trace)
 
 
 def main():
@@ -106,12 +100,11 @@ def main():
     parser.add_argument("-o", "--output", required=True)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        plans = [(title, lanes_of(path)) for title, _, path in (text.partition("=") for text in options.trace)]
+        plans = [(name, lanes_of(path)) for name, _, path in (text.partition("=") for text in options.trace)]
         plans += gnmt_plans(folder) if options.gnmt else []
     if not plans:
         parser.error("no trace; name one as TITLE=FILE")
-    with open(options.output, "w", encoding="utf-8") as file:
-        file.write(draw(plans))
+    draw(plans, options.output)
     return 0
 
 

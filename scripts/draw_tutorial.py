@@ -6,19 +6,19 @@
 The runs are the commands of the tutorial, so what is drawn is what its reader gets."""
 
 import csv
-import html
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
+from drawing import COLOURS, LEFT, RIGHT, ROOM, WIDTH, axis, legend, title, write
+
 os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.environ.get("STOWAGE_BIN", os.path.join(ROOT, "build", "release", "stowage"))
 PICTURES = os.path.join(ROOT, "docs", "pictures")
-WIDTH, LEFT, RIGHT, HEIGHT = 920, 70, 20, 150  # pixels; HEIGHT of one panel
-COLOURS = ["#3b6fb6", "#e08a3c", "#7a9e4b", "#9a8fb0"]
+HEIGHT = 150  # pixels, of one panel
 
 
 def run(*arguments):
@@ -35,40 +35,20 @@ def path_of(points, scale_x, scale_y, bottom, low, steps):
     return text
 
 
-def panel(out, top, title, lines, width, ticks, unit, limit=None, steps=True):
+def panel(out, top, name, lines, width, ticks, unit, limit=None, steps=True):
     """One chart: lines are (name, [(x, y)]), from the first tick to the last; returns the y below it."""
-    scale_x, scale_y, bottom = (WIDTH - LEFT - RIGHT) / width, HEIGHT / (ticks[-1] - ticks[0]), top + 24 + HEIGHT
-    out.append(f'<text x="{LEFT}" y="{top + 14}" font-weight="bold">{html.escape(title)}</text>')
+    scale_x, scale_y, bottom = ROOM / width, HEIGHT / (ticks[-1] - ticks[0]), top + 24 + HEIGHT
+    title(out, top, name)
     for tick in ticks:
         y = bottom - (tick - ticks[0]) * scale_y
-        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#e3e6ea"/>')
+        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" class="grid"/>')
         out.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g} {unit}</text>')
     if limit is not None:
         y = bottom - (limit - ticks[0]) * scale_y
-        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#b33" stroke-dasharray="6 4"/>')
+        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" class="limit" stroke-dasharray="6 4"/>')
     for k, (_, points) in enumerate(lines):
         out.append(f'<path d="{path_of(points, scale_x, scale_y, bottom, ticks[0], steps)}" fill="none" stroke="{COLOURS[k]}" stroke-width="1.3"/>')
     return bottom
-
-
-def axis(out, y, width, ticks, unit):
-    for tick in ticks:
-        x = LEFT + tick * (WIDTH - LEFT - RIGHT) / width
-        out.append(f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle" fill="#555">{tick:g}{unit}</text>')
-
-
-def legend(out, y, names):
-    x = LEFT
-    for k, name in enumerate(names):
-        out.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{COLOURS[k]}"/><text x="{x + 18}" y="{y + 11}">{html.escape(name)}</text>')
-        x += 44 + 7 * len(name)
-
-
-def write(name, out, height):
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-            'font-family="sans-serif" font-size="13">\n<rect width="100%" height="100%" fill="#ffffff"/>\n')
-    with open(os.path.join(PICTURES, name), "w", encoding="utf-8") as file:
-        file.write(head + "\n".join(out) + "\n</svg>\n")
 
 
 def memory_of(path):
@@ -94,11 +74,11 @@ def draw_memory(folder):
     plans = [("without a limit", memory_of(free), None), ("--memory 2GB", memory_of(tight), 2)]
     longest = max(end for _, (_, end), _ in plans)
     out, y = [], 10
-    for title, (lanes, end), limit in plans:
-        y = panel(out, y, f"{title}: {end:.1f} ms", lanes, longest, (0, 1, 2, 3, 4), "GB", limit) + 14
-    axis(out, y - 14, longest, range(0, int(longest) + 1, 5), " ms")
-    legend(out, y + 16, [name for name, _ in plans[0][1][0]])
-    write("tutorial-memory.svg", out, y + 40)
+    for name, (lanes, end), limit in plans:
+        y = panel(out, y, f"{name}: {end:.1f} ms", lanes, longest, (0, 1, 2, 3, 4), "GB", limit) + 14
+    axis(out, y + 4, ROOM / longest, range(0, int(longest) + 1, 5), " ms")
+    legend(out, y + 16, zip(COLOURS, (name for name, _ in plans[0][1][0])))
+    write(os.path.join(PICTURES, "tutorial-memory.svg"), out, y + 40)
 
 
 def draw_learning(folder):
@@ -111,9 +91,9 @@ def draw_learning(folder):
     lines = [(text, [(int(row["update"]) + 1, 1e3 * float(row[key])) for row in rows if row[key]]) for key, text in names.items()]
     out = []
     y = panel(out, 10, "rnnlm-2 on two devices, from nothing: step time by update", lines, len(rows), (8, 9, 10, 11, 12, 13), "ms", steps=False)
-    axis(out, y, len(rows), (1, *range(20, len(rows) + 1, 20)), "")
-    legend(out, y + 30, list(names.values()))
-    write("tutorial-learning.svg", out, y + 54)
+    axis(out, y + 18, ROOM / len(rows), (1, *range(20, len(rows) + 1, 20)), "")
+    legend(out, y + 30, zip(COLOURS, names.values()))
+    write(os.path.join(PICTURES, "tutorial-learning.svg"), out, y + 54)
 
 
 def main():

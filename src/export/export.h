@@ -34,6 +34,8 @@ typedef struct stw_export {
 
 /* price.c: after the exporter has run; sets e->price and e->price_note. */
 stw_status stw_export_price(stw_export *e, stw_error *error);
+/* As exported the step is slower than with everything on one device, or not valid where that is. */
+bool stw_export_is_worse(double exported_s, double one_device_s);
 
 /* The exporters. Faults in writing to `out` are found at the end, by the caller. */
 stw_status stw_export_onnx(stw_export *e, stw_error *error);

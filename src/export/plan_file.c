@@ -40,7 +40,6 @@ static void write_peaks(stw_json_writer *w, const int64_t *peak_bytes, int32_t d
 
 /* When the method had a plan that was better than all before, after how many evaluations, and what it is worth. */
 static void write_found(stw_json_writer *w, const stw_candidate *candidate) {
-    stw_json_write_key(w, "found");
     stw_json_begin_array(w);
     for (int32_t k = 0; k < candidate->found_count; k++) {
         stw_json_begin_array(w);
@@ -65,6 +64,7 @@ void stw_candidate_write(stw_json_writer *w, const stw_candidate *candidate, int
     stw_json_field_int64(w, "seed", candidate->seed);
     if (timed) {
         stw_json_field_text(w, "note", stw_str_of(candidate->note));
+        stw_json_write_key(w, "found");
         write_found(w, candidate);
     }
     stw_json_end_object(w);
@@ -127,6 +127,10 @@ static void write_timings(stw_json_writer *w, const stw_plan_head *head) {
     stw_json_write_key(w, "search_s");
     stw_json_begin_array(w);
     for (int32_t k = 0; k < head->candidate_count; k++) stw_json_write_double(w, head->candidate[k].search_s);
+    stw_json_end_array(w);
+    stw_json_write_key(w, "found");
+    stw_json_begin_array(w);
+    for (int32_t k = 0; k < head->candidate_count; k++) write_found(w, &head->candidate[k]);
     stw_json_end_array(w);
     stw_json_end_object(w);
 }

@@ -76,10 +76,14 @@ static step_text show(double seconds) {
     return out;
 }
 
+bool stw_export_is_worse(double exported_s, double one_device_s) {
+    return exported_s > one_device_s || (isnan(exported_s) && !isnan(one_device_s));
+}
+
 /* Lines for the note: what is worse than one device comes first. */
 static stw_status tell(stw_export *e, const stw_price *p, stw_error *error) {
     const char *worse = "";
-    if (p->exported_s > p->one_device_s || (isnan(p->exported_s) && !isnan(p->one_device_s)))
+    if (stw_export_is_worse(p->exported_s, p->one_device_s))
         worse = "worse than one device: as exported the step is slower than with everything on one, or not valid\n";
     e->price_note = stw_str_format(e->arena, "%ssimulated step: %s as exported, %s as planned, %s on one device\n", worse,
                                    show(p->exported_s).text, show(p->plan_s).text, show(p->one_device_s).text);

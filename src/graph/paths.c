@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/index.h"
+#include "base/array.h"
 
 /* ---- paths as text ---- */
 
@@ -158,42 +158,55 @@ stw_status stw_graph_backward(const stw_graph *graph, stw_arena *arena, bool **o
     return STW_OK;
 }
 
-/* ---- the tree ---- */
+/* ---- trees of paths ---- */
+
+stw_status stw_path_tree_create(stw_arena *arena, stw_path_tree *out, stw_error *error) {
+    *out = (stw_path_tree){.arena = arena, .count = 1};
+    TRY(stw_names_create(arena, 256, &out->part, error));
+    TRY(STW_GROW(arena, out->path, 1, out->path_room, error));
+    TRY(STW_GROW(arena, out->parent, 1, out->parent_room, error));
+    out->path[0] = STW_STR("");
+    out->parent[0] = -1;
+    return STW_OK;
+}
+
+static stw_status add_part(stw_path_tree *tree, int32_t parent, stw_str part, stw_str path, int32_t *out, stw_error *error) {
+    int32_t *number;
+    if (tree->count == INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "the names of modules have more than 2^31 parts");
+    TRY(stw_names_enter(&tree->part, parent, part, &number, error));
+    TRY(STW_GROW(tree->arena, tree->path, (int64_t)tree->count + 1, tree->path_room, error));
+    TRY(STW_GROW(tree->arena, tree->parent, (int64_t)tree->count + 1, tree->parent_room, error));
+    *out = *number = tree->count++;
+    tree->parent[*out] = parent;
+    tree->path[*out] = path;
+    return STW_OK;
+}
+
+stw_status stw_path_tree_walk(stw_path_tree *tree, stw_str path, char separator, int32_t levels, bool grow, int32_t *out,
+                              stw_error *error) {
+    int32_t at = 0;
+    for (int64_t begin = 0; begin < path.length && levels > 0; levels--) {
+        const int64_t from = begin == 0 ? 1 : begin; /* no part is empty at the beginning */
+        const char *next = memchr(path.p + from, separator, (size_t)(path.length - from));
+        const int64_t end = next != NULL ? next - path.p : path.length;
+        const stw_str part = {path.p + begin, end - begin};
+        int32_t inner = stw_names_find(&tree->part, at, part);
+        if (inner < 0 && !grow) break;
+        if (inner < 0) TRY(add_part(tree, at, part, (stw_str){path.p, end}, &inner, error));
+        at = inner;
+        begin = end + 1;
+    }
+    *out = at;
+    return STW_OK;
+}
+
+/* ---- modules that hold parameters ---- */
 
 /* "3" or "layer_3". */
 static bool is_numbered(stw_str part) {
     int64_t rest = part.length;
     while (rest > 0 && part.p[rest - 1] >= '0' && part.p[rest - 1] <= '9') rest--;
     return rest < part.length && (rest == 0 || part.p[rest - 1] == '_');
-}
-
-typedef struct {
-    stw_module_tree *tree;
-    stw_names part; /* modules by the last part of their path; a scope is a parent */
-} grower;
-
-/* The module of a path; if it may not `grow`, the smallest that is there. */
-static stw_status walk(grower *g, stw_str path, bool grow, int32_t *out, stw_error *error) {
-    stw_module_tree *tree = g->tree;
-    int32_t at = 0;
-    for (int64_t begin = 0; begin < path.length;) {
-        const char *dot = memchr(path.p + begin, '.', (size_t)(path.length - begin));
-        const int64_t end = dot != NULL ? dot - path.p : path.length;
-        const stw_str part = {path.p + begin, end - begin};
-        int32_t next = stw_names_find(&g->part, at, part);
-        if (next < 0 && !grow) break;
-        if (next < 0) {
-            int32_t *number;
-            TRY(stw_names_enter(&g->part, at, part, &number, error));
-            next = *number = tree->count++;
-            tree->parent[next] = at;
-            tree->name[next] = (stw_str){path.p, end};
-        }
-        at = next;
-        begin = end + 1;
-    }
-    *out = at;
-    return STW_OK;
 }
 
 static void find_blocks(stw_module_tree *tree, int32_t *numbered) {
@@ -211,36 +224,31 @@ static void find_blocks(stw_module_tree *tree, int32_t *numbered) {
 
 stw_status stw_module_tree_build(const stw_graph *graph, const stw_str *path, stw_arena *arena, stw_module_tree *out,
                                  stw_error *error) {
-    int64_t most = 1;
-    grower g = {.tree = out};
+    stw_path_tree tree;
     int32_t *numbered;
-    *out = (stw_module_tree){.count = 1};
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_resident(graph->kind[i]) || path[i].length == 0) continue;
-        most++;
-        for (int64_t k = 0; k < path[i].length; k++) most += path[i].p[k] == '.';
-    }
-    if (most > INT32_MAX) return stw_fail(error, STW_ERROR_INPUT, "the labels of the parameters have more than 2^31 parts");
-    STW_TRY_NEW(arena, out->name, most, error);
-    STW_TRY_NEW(arena, out->parent, most, error);
-    STW_TRY_NEW(arena, out->has_modules, most, error);
-    STW_TRY_NEW(arena, out->has_deep, most, error);
-    STW_TRY_NEW(arena, out->has_parameters, most, error);
-    STW_TRY_NEW(arena, out->is_block, most, error);
+    *out = (stw_module_tree){0};
+    TRY(stw_path_tree_create(arena, &tree, error));
     STW_TRY_NEW(arena, out->of, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        const bool grows = stw_node_is_resident(graph->kind[i]);
+        if (grows) TRY(stw_path_tree_walk(&tree, path[i], '.', INT32_MAX, true, &out->of[i], error));
+    }
+    out->count = tree.count;
+    out->name = tree.path;
+    out->parent = tree.parent;
+    STW_TRY_NEW(arena, out->has_modules, out->count, error);
+    STW_TRY_NEW(arena, out->has_deep, out->count, error);
+    STW_TRY_NEW(arena, out->has_parameters, out->count, error);
+    STW_TRY_NEW(arena, out->is_block, out->count, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (stw_node_is_resident(graph->kind[i])) {
+            out->has_parameters[out->of[i]] = true;
+        } else {
+            TRY(stw_path_tree_walk(&tree, path[i], '.', INT32_MAX, false, &out->of[i], error));
+        }
+    }
     stw_arena scratch = *arena;
-    STW_TRY_NEW(&scratch, numbered, most, error);
-    TRY(stw_names_create(&scratch, most, &g.part, error));
-    out->name[0] = STW_STR("");
-    out->parent[0] = -1;
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_resident(graph->kind[i])) continue;
-        TRY(walk(&g, path[i], true, &out->of[i], error));
-        out->has_parameters[out->of[i]] = true;
-    }
-    for (int32_t i = 0; i < graph->N; i++) {
-        if (!stw_node_is_resident(graph->kind[i])) TRY(walk(&g, path[i], false, &out->of[i], error));
-    }
+    STW_TRY_NEW(&scratch, numbered, out->count, error);
     find_blocks(out, numbered);
     return STW_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef STW_GRAPH_PATHS_H
 #define STW_GRAPH_PATHS_H
 
+#include "base/index.h"
 #include "graph/graph.h"
 
 /* (N) the path of the module that a node belongs to: of parameters and buffers by their labels, of ops as the file says. Where it
@@ -17,6 +18,20 @@ bool stw_path_is_within(stw_str path, stw_str module);
 
 /* (N) the op depends on the loss: it is of the backward pass, or an update. */
 stw_status stw_graph_backward(const stw_graph *graph, stw_arena *arena, bool **out, stw_error *error);
+
+typedef struct stw_path_tree { /* paths by their parts; it grows */
+    stw_arena *arena;
+    stw_names part; /* by the last part of their path; a scope is a parent */
+    int32_t count;  /* parents first; 0 is "", in which everything lies */
+    int64_t path_room, parent_room;
+    stw_str *path;   /* (count) whole paths */
+    int32_t *parent; /* (count) -1 for "" */
+} stw_path_tree;
+stw_status stw_path_tree_create(stw_arena *arena, stw_path_tree *out, stw_error *error);
+/* Where a path lies: in the tree as it is, or, if it may `grow`, itself. A separator at the beginning belongs to the first part;
+ * parts beyond so many levels are left out. */
+stw_status stw_path_tree_walk(stw_path_tree *tree, stw_str path, char separator, int32_t levels, bool grow, int32_t *out,
+                              stw_error *error);
 
 typedef struct stw_module_tree {
     int32_t count;        /* modules with parameters inside; parents first; 0 is the whole model, "" */

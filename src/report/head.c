@@ -78,13 +78,17 @@ static void write_modules(const stw_report_tree *tree, stw_json_writer *w) {
     stw_json_end_array(w);
 }
 
+static void write_texts(const char *key, const stw_str *text, int64_t count, stw_json_writer *w) {
+    stw_json_write_key(w, key);
+    stw_json_begin_array(w);
+    for (int64_t k = 0; k < count; k++) stw_json_write_string(w, text[k]);
+    stw_json_end_array(w);
+}
+
 static void write_names(const stw_report_parts *parts, const stw_str *op_name, int32_t op_count, stw_json_writer *w) {
     const stw_graph *graph = parts->simulator->graph;
     stw_json_newline(w);
-    stw_json_write_key(w, "names");
-    stw_json_begin_array(w);
-    for (int32_t i = 0; i < graph->N; i++) stw_json_write_string(w, graph->node_name[i]);
-    stw_json_end_array(w);
+    write_texts("names", graph->node_name, graph->N, w);
     stw_json_newline(w);
     stw_json_write_key(w, "labels"); /* [node, label] */
     stw_json_begin_array(w);
@@ -96,10 +100,7 @@ static void write_names(const stw_report_parts *parts, const stw_str *op_name, i
         stw_json_end_array(w);
     }
     stw_json_end_array(w);
-    stw_json_write_key(w, "op_names");
-    stw_json_begin_array(w);
-    for (int32_t k = 0; k < op_count; k++) stw_json_write_string(w, op_name[k]);
-    stw_json_end_array(w);
+    write_texts("op_names", op_name, op_count, w);
     stw_json_write_key(w, "classes");
     stw_json_begin_array(w);
     for (int32_t k = 0; k < STW_CLASS_COUNT; k++) stw_json_write_string(w, stw_str_of(stw_op_class_name((stw_op_class)k)));
@@ -252,10 +253,7 @@ static void write_measured(const stw_measured *measured, stw_json_writer *w) {
         stw_json_end_object(w);
     }
     stw_json_end_array(w);
-    stw_json_write_key(w, "names");
-    stw_json_begin_array(w);
-    for (int64_t k = 0; k < measured->name_count; k++) stw_json_write_string(w, measured->name[k]);
-    stw_json_end_array(w);
+    write_texts("names", measured->name, measured->name_count, w);
     stw_json_end_object(w);
 }
 

@@ -11,7 +11,7 @@ static const double FARTHEST_US = 1e18; /* clocks may count from long ago; diffe
 
 typedef struct raw_event { /* as it is read: keys come in any order */
     char phase;
-    bool has_start, has_duration;
+    bool has_start, has_duration, is_kernel; /* is_kernel: of a GPU */
     double start_us, duration_us;
     stw_str name, process, thread; /* ids: texts, or numbers as they are written */
     stw_str argument_name;         /* of names of processes and threads */
@@ -29,6 +29,7 @@ typedef struct reader {
     int64_t process_count, process_room;
     stw_str *process;
     stw_names tracks; /* by thread's id; a scope is a process */
+    bool has_kernels;
 } reader;
 
 static stw_status find_process(reader *r, stw_str id, int32_t *out, stw_error *error) {
@@ -101,6 +102,8 @@ static void read_event(reader *r, raw_event *event) {
             read_id(r, &event->process);
         } else if (stw_str_is(key, "tid")) {
             read_id(r, &event->thread);
+        } else if (stw_str_is(key, "cat") && stw_json_peek(&r->json) == STW_JSON_STRING) {
+            if (stw_json_string(&r->json, &text)) event->is_kernel = stw_str_is(text, "kernel");
         } else if (stw_str_is(key, "args")) {
             read_arguments(r, event);
         } else {
@@ -134,6 +137,7 @@ static stw_status take_event(reader *r, const raw_event *event, stw_error *error
     if (fabs(event->start_us) > FARTHEST_US || event->duration_us > FARTHEST_US)
         return stw_fail(error, STW_ERROR_INPUT, "an event at %g us that takes %g us: times beyond 1e18 us are refused",
                         event->start_us, event->duration_us);
+    r->has_kernels |= event->is_kernel;
     TRY(find_track(r, event, &made.track, error));
     made.node = event->op.length > 0 ? stw_names_find(&r->nodes, 0, event->op) : -1;
     if (made.node < 0) made.node = stw_names_find(&r->nodes, 0, event->name);
@@ -179,6 +183,119 @@ static stw_status read_trace(reader *r, stw_error *error) {
     return stw_json_finish(&r->json);
 }
 
+/* ---- operators of PyTorch ---- */
+
+typedef struct operators { /* what the graph calls "mm", and PyTorch's profiler "aten::mm" */
+    stw_names names;
+    int32_t count;
+    int32_t *nodes;   /* (count) ops of the graph that are this */
+    int64_t *events;  /* (count) times that it ran */
+    bool *whole;      /* (count) that is once for each of its ops, or some times, for as many steps */
+    int32_t *of_name; /* (names) the operator that a name of events means, or -1 */
+    int32_t *first;   /* (count + 1) into `node`, */
+    int32_t *node;    /* the ops in their order */
+} operators;
+
+static stw_status list_operators(const reader *r, const stw_graph *graph, operators *o, stw_error *error) {
+    const int64_t prefix = 6; /* "aten::" */
+    int32_t *of;
+    TRY(stw_names_create(r->arena, 256, &o->names, error));
+    STW_TRY_NEW(r->arena, of, graph->N, error);
+    STW_TRY_NEW(r->arena, o->first, graph->N + 2, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        int32_t *number;
+        if (graph->kind[i] != STW_NODE_OP) continue;
+        TRY(stw_names_enter(&o->names, 0, graph->op_name[i], &number, error));
+        if (*number < 0) *number = o->count++;
+        of[i] = *number;
+        o->first[of[i] + 1]++;
+    }
+    for (int32_t k = 0; k < o->count; k++) o->first[k + 1] += o->first[k];
+    STW_TRY_NEW(r->arena, o->nodes, o->count, error);
+    STW_TRY_NEW(r->arena, o->events, o->count, error);
+    STW_TRY_NEW(r->arena, o->whole, o->count, error);
+    STW_TRY_NEW(r->arena, o->node, graph->N, error);
+    STW_TRY_NEW(r->arena, o->of_name, r->m->name_count, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        if (graph->kind[i] == STW_NODE_OP) o->node[o->first[of[i]] + o->nodes[of[i]]++] = i;
+    }
+    for (int64_t k = 0; k < r->m->name_count; k++) {
+        const stw_str name = r->m->name[k];
+        const stw_str op = {name.p + prefix, name.length - prefix};
+        o->of_name[k] = stw_str_starts(name, "aten::") ? stw_names_find(&o->names, 0, op) : -1;
+    }
+    return STW_OK;
+}
+
+/* The operator that an event is, or -1. An operator calls others, which are no ops of their own: `inside` is where the last one
+ * ends. Events are sorted. */
+static int32_t operator_of(const operators *o, const struct stw_measured_event *event, double *inside, int32_t *track) {
+    if (event->track != *track) *inside = -INFINITY;
+    *track = event->track;
+    const int32_t op = event->name >= 0 ? o->of_name[event->name] : -1;
+    if (op < 0 || event->start_us < *inside) return -1;
+    *inside = event->start_us + event->duration_us;
+    return op;
+}
+
+/* How often each operator ran. False: on several tracks, so that nobody knows in what order. */
+static bool count_operators(const stw_measured *m, operators *o) {
+    double inside = -INFINITY;
+    int32_t track = -1, only = -1;
+    for (int64_t k = 0; k < m->event_count; k++) {
+        const int32_t op = operator_of(o, &m->event[k], &inside, &track);
+        if (op < 0) continue;
+        if (only >= 0 && track != only) return false;
+        only = track;
+        o->events[op]++;
+    }
+    for (int32_t op = 0; op < o->count; op++) {
+        o->whole[op] = o->events[op] > 0 && o->events[op] % o->nodes[op] == 0;
+        o->events[op] = 0;
+    }
+    return only >= 0;
+}
+
+/* The node of each event, or -1. False: they did not run in the order of the graph. */
+static bool find_nodes(const stw_measured *m, operators *o, int32_t *node) {
+    double inside = -INFINITY;
+    int32_t track = -1, last = -1;
+    int64_t steps = -1;
+    for (int64_t k = 0; k < m->event_count; k++) {
+        const int32_t op = operator_of(o, &m->event[k], &inside, &track);
+        node[k] = -1;
+        if (op < 0 || !o->whole[op]) continue;
+        const int64_t step = o->events[op] / o->nodes[op];
+        node[k] = o->node[o->first[op] + o->events[op]++ % o->nodes[op]];
+        if (step < steps || (step == steps && node[k] < last)) return false;
+        steps = step;
+        last = node[k];
+    }
+    return true;
+}
+
+/* PyTorch's profiler tells operators and not nodes. PyTorch was traced in the order of the graph, so a module that runs by
+ * itself, on one thread, runs the graph's k-th product as its k-th. Operators that ran another number of times are left as they
+ * are; and all, where those that are left come in another order than in the graph. Beside kernels of a GPU such events are the
+ * times of launching them. */
+static stw_status match_operators(reader *r, const stw_graph *graph, stw_error *error) {
+    stw_measured *m = r->m;
+    operators o = {0};
+    int32_t *node;
+    if (r->has_kernels) return STW_OK;
+    TRY(list_operators(r, graph, &o, error));
+    STW_TRY_NEW(r->arena, node, m->event_count, error);
+    if (!count_operators(m, &o) || !find_nodes(m, &o, node)) return STW_OK;
+    for (int64_t k = 0; k < m->event_count; k++) {
+        if (node[k] < 0) continue;
+        m->event[k].node = node[k];
+        m->event[k].name = -1;
+    }
+    return STW_OK;
+}
+
+/* ---- order ---- */
+
 static int by_track_and_start(const void *left, const void *right) {
     const struct stw_measured_event *a = left, *b = right;
     if (a->track != b->track) return a->track - b->track;
@@ -187,10 +304,9 @@ static int by_track_and_start(const void *left, const void *right) {
     return a->node != b->node ? a->node - b->node : a->name - b->name;
 }
 
-/* Names of processes and devices; times from 0. */
-static void arrange(reader *r) {
+/* Names of processes and devices. */
+static void name_tracks(reader *r) {
     stw_measured *m = r->m;
-    double first = INFINITY, first_of_all = INFINITY;
     for (int64_t k = 0; k < m->track_count; k++) {
         const int32_t process = stw_names_find(&r->processes, 0, m->track[k].process);
         m->track[k].process = process >= 0 ? r->process[process] : STW_STR("");
@@ -198,13 +314,17 @@ static void arrange(reader *r) {
             if (stw_str_equal(m->track[k].name, r->machine->device[d].name)) m->track[k].device = d;
         }
     }
+}
+
+/* Times from 0. */
+static void set_zero(stw_measured *m) {
+    double first = INFINITY, first_of_all = INFINITY;
     for (int64_t k = 0; k < m->event_count; k++) {
         first_of_all = fmin(first_of_all, m->event[k].start_us);
         if (m->event[k].node >= 0) first = fmin(first, m->event[k].start_us);
     }
     if (!isfinite(first)) first = first_of_all;
     for (int64_t k = 0; k < m->event_count; k++) m->event[k].start_us -= first;
-    if (m->event_count > 1) qsort(m->event, (size_t)m->event_count, sizeof *m->event, by_track_and_start);
 }
 
 stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_arena *arena,
@@ -216,6 +336,7 @@ stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const
     TRY(stw_names_create(arena, 64, &r.tracks, error));
     for (int32_t i = 0; i < graph->N; i++) {
         int32_t *number;
+        if (graph->kind[i] == STW_NODE_VIEW) continue; /* it does not run; PyTorch has events of such names */
         TRY(stw_names_enter(&r.nodes, 0, graph->node_name[i], &number, error));
         if (*number < 0) *number = i;
     }
@@ -227,7 +348,10 @@ stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const
                         (long long)out->left_out);
     if (out->event_count == 0)
         return stw_fail(error, STW_ERROR_INPUT, "no complete events (\"ph\": \"X\"): is it a trace in the Trace Event format?");
-    arrange(&r);
+    name_tracks(&r);
+    if (out->event_count > 1) qsort(out->event, (size_t)out->event_count, sizeof *out->event, by_track_and_start);
+    TRY(match_operators(&r, graph, error));
+    set_zero(out);
     return STW_OK;
 }
 

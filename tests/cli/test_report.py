@@ -125,6 +125,71 @@ class Data(Case):
         self.assertEqual(seen, len(columns["1.task_node"]))
 
 
+class Real(Case):
+    """Traces of real runs, cut down to what is read of them (tests/report/real): two steps of three linear layers under PyTorch 2.11's
+    profiler, the same step placed on two CPU devices (the executor's own trace; the profiler's, of all threads), and JAX 0.10's of a
+    jitted function."""
+
+    def real(self, name):
+        return os.path.join(program.ROOT, "tests", "report", "real", name)
+
+    def laid_over(self, graph, trace, plan="single"):
+        """The head and, of each measured event, (its track's name, the name of its node or None, its own name or None, start, end)."""
+        page = self.path("r.html")
+        self.done("report", self.real(graph), "-m", "h200x2", "-p", plan, "-o", page, "--measured", trace, stderr=None)
+        head, columns = unpacked(read(page))
+        track, node, name, start, end = (columns[f"measured_{c}"] for c in ("track", "node", "name", "start", "end"))
+        return head, [(head["measured"]["tracks"][t]["name"], head["names"][n] if n >= 0 else None,
+                       head["measured"]["names"][k] if k >= 0 else None, a, b) for t, n, k, a, b in zip(track, node, name, start, end)]
+
+    def test_the_executor_names_ops_and_devices(self):
+        head, events = self.laid_over("torch-graph.json", self.real("executor.json"), "spread")
+        self.assertEqual([t["device"] for t in head["measured"]["tracks"]], [0, 1])
+        self.assertEqual(len(events), head["graph"]["ops"])
+        self.assertEqual(len({node for _, node, _, _, _ in events} - {None}), head["graph"]["ops"])
+        self.assertEqual(min(start for *_, start, _ in events), 0)
+
+    def test_pytorch_s_operators_are_the_nodes_in_their_order(self):
+        _, events = self.laid_over("torch-graph.json", self.real("torch-profile.json"))
+        found = [node for _, node, _, _, _ in events if node]
+        first = ["addmm", "relu", "addmm_1", "relu_1", "addmm_2", "pow_1", "mean", "ones_like", "div", "pow_2"]
+        self.assertEqual(found[: len(first)], first)
+        self.assertEqual(found[: len(found) // 2], found[len(found) // 2 :])  # two steps
+        self.assertEqual([node for node in found if node.startswith("mm")], 2 * ["mm", "mm_1", "mm_2", "mm_3", "mm_4"])
+        self.assertNotIn("detach", found)  # a view, of whose name PyTorch has an event
+        others = [name for _, _, name, _, _ in events if name]
+        self.assertIn("aten::linear", others)  # that is an addmm inside
+        self.assertIn("aten::mul", others)  # the graph's update has more of them than SGD
+        start = {node: start for _, node, _, start, _ in reversed(events) if node}
+        self.assertEqual(start["addmm"], 0)
+
+    def test_operators_in_another_order_are_not_guessed_at(self):
+        """On several threads; beside kernels of a GPU; where one comes before its time."""
+        _, events = self.laid_over("torch-graph.json", self.real("torch-profile-threads.json"))
+        self.assertEqual([node for _, node, _, _, _ in events if node], [])
+        with open(self.real("torch-profile.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        relu = [e for e in trace["traceEvents"] if e["name"] == "aten::relu"]
+        relu[1]["ts"], relu[0]["ts"] = max(e["ts"] for e in trace["traceEvents"] if "ts" in e) + 1e6, relu[1]["ts"]
+        _, events = self.laid_over("torch-graph.json", self.path("late.json", trace))
+        self.assertEqual([node for _, node, _, _, _ in events if node], [])
+        with open(self.real("torch-profile.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        trace["traceEvents"].append({"ph": "X", "cat": "kernel", "name": "sgemm", "pid": 0, "tid": 7, "ts": 0, "dur": 1})
+        _, events = self.laid_over("torch-graph.json", self.path("gpu.json", trace))
+        self.assertEqual([node for _, node, _, _, _ in events if node], [])
+
+    def test_jax_says_which_instruction_it_is(self):
+        head, events = self.laid_over("jax-module.hlo", self.real("jax-profile.json"))
+        self.assertEqual([node for _, node, _, _, _ in events if node], ["ynn_fusion", "multiply_add_fusion", "dot", "multiply_subtract_fusion"])
+        tracks = {track for track, node, _, _, _ in events if node}
+        self.assertEqual(len(tracks), 1)
+        self.assertTrue(tracks.pop().startswith("tf_XLA"))
+        self.assertEqual(head["measured"]["left_out"], 0)
+        python = [start for _, _, name, start, _ in events if name and name.startswith("$")]
+        self.assertLess(min(python), 0)  # what the host did before the step
+
+
 class Measured(Case):
     def test_ids_are_texts_and_what_is_left_out_is_counted(self):
         trace = [{"ph": "X", "name": "n2", "pid": "host \u00e9", "tid": "h200:0", "ts": "5", "dur": 1},

@@ -24,9 +24,9 @@ LAST_OPTIONS = ["threads", "seed", "quiet", "help", "version"]
 LAST_OF_SEARCHES = ["threads", "seed", "quiet", "dry-run", "help", "version"]
 COMMANDS = ["optimize", "compare", "train", "simulate", "explain", "report", "export", "inspect", "generate", "machine", "calibrate", "version", "help"]
 OPTIONS = {
-    "optimize": ["machine", "from", *LIMITS, "min-gain", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "format", *SEARCH_OPTIONS, "preset",
+    "optimize": ["machine", "from", *LIMITS, "min-gain", "memory", "costs", "shape", "file-limit", "output", "trace", "report", "plot", "format", *SEARCH_OPTIONS, "preset",
                  *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OF_SEARCHES],
-    "compare": ["machine", "methods", "from", *LIMITS, "memory", "costs", "shape", "file-limit", "curve", "best", "report", "format", *SEARCH_OPTIONS, "preset",
+    "compare": ["machine", "methods", "from", *LIMITS, "memory", "costs", "shape", "file-limit", "curve", "best", "report", "plot", "format", *SEARCH_OPTIONS, "preset",
                 *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OF_SEARCHES],
     "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve",
               "best", "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates",

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/tutorial.md run as they stand there, one after the other in one folder.
+"""The commands of README.md and docs/tutorial.md run as they stand there, one after the other in one folder; pictures are drawn again.
 
     STOWAGE_BIN=build/release/stowage python3 tests/docs/test_commands.py
 
@@ -51,8 +51,33 @@ class Commands(unittest.TestCase):
         for line in lines:
             with self.subTest(line):
                 self.check(line)
-        for made in ("plan.json", "step.json", "plan.csv", "machine.json", "gnmt.json.gz", "policy.stw"):
+        for made in ("plan.json", "step.json", "plan.csv", "machine.json", "gnmt.json.gz", "policy.stw", "methods.svg"):
             self.assertGreater(os.path.getsize(os.path.join(self.folder, made)), 0)
+
+
+class Pictures(Commands):
+    """What is drawn by evaluations and not by time is drawn again, byte for byte."""
+
+    test_readme = None
+
+    def same(self, drawn, name):
+        with open(drawn, "rb") as made, open(os.path.join(ROOT, "docs", "pictures", name), "rb") as shown:
+            self.assertEqual(made.read(), shown.read(), name)
+
+    def test_timelines(self):
+        drawn = os.path.join(self.folder, "timelines.svg")
+        script = os.path.join(ROOT, "scripts", "draw_timelines.py")
+        subprocess.run([sys.executable, script, "--gnmt", "-o", drawn], env={**os.environ, "STOWAGE_BIN": BINARY}, check=True)
+        self.same(drawn, "timelines.svg")
+
+    def test_plots(self):
+        with open(os.path.join(ROOT, "docs", "report.md"), encoding="utf-8") as file:
+            lines = re.findall(r"^    stowage (.* --plot \S+\.svg)$", file.read(), re.M)
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            with self.subTest(line):
+                subprocess.run([BINARY, *shlex.split(line)], cwd=self.folder, stdout=subprocess.DEVNULL, check=True)
+                self.same(os.path.join(self.folder, shlex.split(line)[-1]), shlex.split(line)[-1])
 
 
 PACKAGES = ("torch", "onnx", "jax")  # that blocks of the tutorial may need

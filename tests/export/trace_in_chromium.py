@@ -12,12 +12,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-from chromium import Browser, find_chromium  # noqa: E402
+from chromium import in_browser  # noqa: E402
 
 DATA = os.environ.get("STOWAGE_DATA", os.path.join(ROOT, "data"))
 PANEL = "devtools://devtools/bundled/devtools_app.html?panel=timeline"
@@ -110,18 +108,10 @@ def make_trace(folder):
     return path
 
 
-def show(program, trace, screenshot, folder):
-    browser = Browser(program, folder, time.monotonic() + TIMEOUT_S)
-    try:
-        model = load(browser, trace)
-        if screenshot:
-            take_screenshot(browser, model, screenshot)
-    except (OSError, EOFError, RuntimeError) as error:
-        browser.log.seek(0)
-        print(f"{error}; the browser's last words:\n{browser.log.read()[-600:]}", file=sys.stderr)
-        return 1
-    finally:
-        browser.close()
+def show(browser, trace, screenshot):
+    model = load(browser, trace)
+    if screenshot:
+        take_screenshot(browser, model, screenshot)
     found = differences(model, trace)
     print(*found[:20], sep="\n", end="\n" * bool(found))
     print(f"the viewer holds {len(model['processes'])} processes, {len(model['tracks'])} tracks, {model['bars']} slices: "
@@ -134,12 +124,8 @@ def main():
     parser.add_argument("trace", nargs="?")
     parser.add_argument("--screenshot")
     arguments = parser.parse_args()
-    program, names = find_chromium()
-    if program is None:
-        print("skipped: there is no Chromium (" + ", ".join(names) + ")")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="stowage-chromium-", ignore_cleanup_errors=True) as folder:
-        return show(program, arguments.trace or make_trace(folder), arguments.screenshot, folder)
+    return in_browser(lambda folder: arguments.trace or make_trace(folder),
+                      lambda browser, trace: show(browser, trace, arguments.screenshot), TIMEOUT_S)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,10 @@ def is_table(content):
     return content.endswith(b"\n") and len(lines) > 1 and len({line.count(",") for line in lines}) == 1
 
 
+def is_picture(content):
+    return content.startswith(b"<svg ") and content.endswith(b"</svg>\n")
+
+
 # What each command writes, and how to tell that it is whole.
 SEARCH = ["t.json", "-m", "h200x2", "--threads", "2", "--seed", "1"]
 COMMANDS = {
@@ -58,11 +62,11 @@ COMMANDS = {
     "features": (["inspect", "t.json", "--features", "-m", "h200x2"], {}),
     "simulate": (["simulate", "t.json", "-m", "h200x2", "-p", "spread", "-o", "p.json", "--trace", "s.json"],
                  {"p.json": is_json, "s.json": is_json}),
-    "optimize": (["optimize", *SEARCH, "--evaluations", "30", "-o", "p.json", "--trace", "s.json"],
-                 {"p.json": is_json, "s.json": is_json}),
+    "optimize": (["optimize", *SEARCH, "--evaluations", "30", "-o", "p.json", "--trace", "s.json", "--plot", "o.svg"],
+                 {"p.json": is_json, "s.json": is_json, "o.svg": is_picture}),
     "optimize-json": (["optimize", *SEARCH, "--policy", "none", "--evaluations", "20", "-f", "json"], {}),
-    "compare": (["compare", *SEARCH, "--evaluations", "8", "--methods", "single,etf,metis,sct,anneal", "--best", "p.json"],
-                {"p.json": is_json}),
+    "compare": (["compare", *SEARCH, "--evaluations", "8", "--methods", "single,etf,metis,sct,anneal", "--best", "p.json",
+                 "--plot", "o.svg"], {"p.json": is_json, "o.svg": is_picture}),
     "compare-curve": (["compare", *SEARCH, "--updates", "1", "--methods", "hdp", "--groups", "4", "--evaluations", "30", "--curve", "c.csv",
                        "-f", "json"], {"c.csv": is_table}),
     "export": (["export", "t.json", "-m", "h200x2", "-p", "spread", "--to", "csv", "-o", "p.csv"], {"p.csv": is_table}),

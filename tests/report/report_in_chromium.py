@@ -15,13 +15,11 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 for folder in ("support", "cli"):
     sys.path.insert(0, os.path.join(ROOT, "tests", folder))
-from chromium import Browser, find_chromium  # noqa: E402
+from chromium import in_browser  # noqa: E402
 from program import SMALL  # noqa: E402
 from report_data import EVIL, read, unpacked  # noqa: E402
 
@@ -272,18 +270,10 @@ def visit(browser, path, arguments):
     return bool(faults)
 
 
-def show(program, pages, arguments, folder):
-    browser = Browser(program, folder, time.monotonic() + TIMEOUT_S)
-    try:
-        browser.open("about:blank")
-        browser.call("Performance.enable", timeDomain="threadTicks")
-        return max(int(visit(browser, page, arguments)) for page in pages)
-    except (OSError, EOFError, RuntimeError) as error:
-        browser.log.seek(0)
-        print(f"{error}; the browser's last words:\n{browser.log.read()[-600:]}", file=sys.stderr)
-        return 1
-    finally:
-        browser.close()
+def show(browser, pages, arguments):
+    browser.open("about:blank")
+    browser.call("Performance.enable", timeDomain="threadTicks")
+    return max(int(visit(browser, page, arguments)) for page in pages)
 
 
 def main():
@@ -292,12 +282,8 @@ def main():
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--pictures")
     arguments = parser.parse_args()
-    program, names = find_chromium()
-    if program is None:
-        print("skipped: there is no Chromium (" + ", ".join(names) + ")")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="stowage-chromium-", ignore_cleanup_errors=True) as folder:
-        return show(program, [arguments.page] if arguments.page else make_pages(folder), arguments, folder)
+    return in_browser(lambda folder: [arguments.page] if arguments.page else make_pages(folder),
+                      lambda browser, pages: show(browser, pages, arguments), TIMEOUT_S)
 
 
 if __name__ == "__main__":

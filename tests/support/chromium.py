@@ -8,6 +8,8 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 
 
@@ -104,3 +106,23 @@ class Browser:
         for end in (self.incoming, self.outgoing):
             os.close(end)
         self.log.close()
+
+
+def in_browser(prepare, work, timeout_s):
+    """An exit status: that of `work`, called with a browser and with what `prepare` made in a folder; 0 where there is no Chromium, which
+    is said; 1 where the browser fails."""
+    program, names = find_chromium()
+    if program is None:
+        print("skipped: there is no Chromium (" + ", ".join(names) + ")")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="stowage-chromium-", ignore_cleanup_errors=True) as folder:
+        prepared = prepare(folder)
+        browser = Browser(program, folder, time.monotonic() + timeout_s)
+        try:
+            return work(browser, prepared)
+        except (OSError, EOFError, RuntimeError) as error:
+            browser.log.seek(0)
+            print(f"{error}; the browser's last words:\n{browser.log.read()[-600:]}", file=sys.stderr)
+            return 1
+        finally:
+            browser.close()

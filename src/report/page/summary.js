@@ -100,7 +100,7 @@ function measuredSentence(model) {
     took += events.end[k] - events.start[k];
     predicted += plan.tasks.end[task] - plan.tasks.start[task];
   }
-  const start = `${measured.path}: ${countText(known)} of ${plural(events.node.length, "measured event")} have the name of an op in the plan`;
+  const start = `${measured.path}: ${countText(known)} of ${plural(events.node.length, "measured event")} are ops of the plan`;
   const ratio = predicted > 0 ? `; they take ${(took / predicted).toFixed(3)} times what was predicted of them` : "";
   const without = measured.leftOut > 0 ? ` Left out: ${plural(measured.leftOut, "event")} without a start or a duration, or with a negative one.` : "";
   return `${start}${ratio}.${without}`;

@@ -73,7 +73,8 @@ class Timeline {
     const left = others.length - most;
     this.addHead("Measured", `${measured.path}${left > 0 ? `; ${plural(left, "more track")} not shown` : ""}`);
     for (const track of others.slice(0, most)) {
-      this.addLane("measured", null, [track.process, track.name].filter(Boolean).join(" "), track.lane, MEASURED_ROW);
+      const alike = track.name && others.some(other => other !== track && other.name === track.name); // a process tells them apart
+      this.addLane("measured", null, alike ? `${track.process} ${track.name}` : track.name || track.process, track.lane, MEASURED_ROW);
     }
   }
 

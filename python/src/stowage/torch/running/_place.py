@@ -1,6 +1,7 @@
 """A module's step, run on the devices that a plan names."""
 from __future__ import annotations
 
+import json
 import os
 import statistics
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
@@ -177,6 +178,24 @@ class Placed:
         self.runner.times(warm)
         return statistics.median(self.runner.times(runs))
 
+    def trace(self, path: Path, runs: int = 10) -> None:
+        """Runs some steps on CPU devices and writes when each op of the quickest ran, for ``stowage report --measured`` and trace viewers:
+        ops have the names of the graph's nodes, tracks those of the plan's devices. The inputs are those of the last call. Parameters
+        change as in any step; taking the time of each op makes it a little longer."""
+        if self._ranks is not None or any(spec.gpu is not None for spec in self.specs):
+            raise Error("only steps on CPU devices of one process are traced op by op; of others PyTorch's profiler has a trace")
+        timed = Workers(self.program, self.specs, self._calls, self._state.sources, timed=True)
+        try:
+            least, events = float("inf"), []
+            for _ in range(runs):
+                took = timed.times(1)[0]
+                if took < least:
+                    least, events = took, _events(self.plan, self.program, timed)
+        finally:
+            timed.close()
+        with open(os.fspath(path), "w", encoding="utf-8") as file:
+            json.dump({"displayTimeUnit": "ms", "traceEvents": events}, file)
+
     @property
     def carrier(self) -> str:
         """What values go by: "threads" (or streams) of one process, "shared" memory, "gloo" or "nccl" between several."""
@@ -201,6 +220,18 @@ class Placed:
     def __repr__(self) -> str:
         count = sum(1 for _ in self.program.transfers)
         return f"<{type(self.module).__name__} on {', '.join(self.devices)}: {len(self.program.tasks)} ops, {count} transfers>"
+
+
+def _events(plan: Plan, program: Program, timed: Workers) -> list[dict[str, Any]]:
+    """The last step as events of the Trace Event format; times in microseconds from its beginning."""
+    device = {task.id: task.device for task in program.tasks}
+    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "measured"}}]
+    events += [{"ph": "M", "name": "thread_name", "pid": 1, "tid": d.index + 1, "args": {"name": d.name}} for d in plan.machine.devices]
+    for k, start, seconds in zip(timed.timed_tasks, timed.starts, timed.seconds):
+        node = plan.graph.nodes[k]
+        events.append({"ph": "X", "name": node.name, "cat": node.op, "pid": 1, "tid": device[k] + 1,
+                       "ts": round(1e6 * (start - timed.began), 3), "dur": round(1e6 * seconds, 3), "args": {"id": k}})  # fmt: skip
+    return events
 
 
 def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Plan:

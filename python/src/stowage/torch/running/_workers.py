@@ -81,6 +81,7 @@ class Workers:
         self.program, self.specs, self._ranks, self._lanes = program, specs, ranks, lanes
         self.values: dict[Any, Any] = {}
         self.seconds: list[float] = []  # of each task, in the order of `timed_tasks`, after a timed run
+        self.starts: list[float] = []  # likewise, by time.perf_counter
         self._over: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._locks: list[threading.Lock] = []
         self._failure: Optional[tuple[str, BaseException]] = None  # of this step: what came first, and its cause
@@ -136,6 +137,7 @@ class Workers:
             raise Error(said) from error
         self.values = {**arrived, **{n: value for w in self._workers for n, value in w.result[0].items()}}
         self.seconds = [s for w in self._workers for s in w.result[1]]
+        self.starts = [s for w in self._workers for s in w.result[2]]
         if self._lanes is not None:
             self._lanes.end()
         self.began = min((w.began for w in self._workers), default=time.perf_counter())

@@ -94,7 +94,7 @@ class Writer:
         lane = self.lanes.get(device) if self.lanes is not None else None
         if lane is not None:
             names.update(lane=lane, stream=lane.stream)
-        lines = ["def run():", "    times = []"]
+        lines = ["def run():", "    times, starts = [], []"]
         for k, value in self._sources_of(tasks, device):
             names[f"s{k}"] = value
             lines.append(f"    v{k} = s{k}")
@@ -103,7 +103,7 @@ class Writer:
             lines += ["    " + line for line in self._task(task, names)]
         mine = [n for n in self.program.outputs if self._made_here(n, tasks)]
         names.update({f"n{self.program.nodes.id[n]}": n for n in mine})
-        lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times")
+        lines.append("    return {" + ", ".join(f"n{i}: v{i}" for i in (self.program.nodes.id[n] for n in mine)) + "}, times, starts")
         return "\n".join(lines), names
 
     def receiver(self, device: int) -> Callable[[], Any]:
@@ -120,7 +120,7 @@ class Writer:
                     locks[lock].release()
                 if message.is_output:
                     outputs[message.node] = value
-            return outputs, []
+            return outputs, [], []
 
         return run
 
@@ -174,7 +174,7 @@ class Writer:
         if task.frees:
             lines.append("del " + ", ".join(f"v{ids[n]}" for n in task.frees))
         if self.timed:
-            lines.append("times.append(now() - began)")
+            lines.append("times.append(now() - began); starts.append(began)")
         return lines
 
     def _wait(self, task: int, device: int) -> str:
