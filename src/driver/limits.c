@@ -190,7 +190,8 @@ static void make_room(const build *b, const cover *c, uint64_t *chosen) {
     while (lacks > 0) {
         int32_t from = -1, to = -1;
         for (int32_t d = 0; d < c->D; d++) {
-            if (!(*chosen >> d & 1u) || (from >= 0 && machine->device[d].memory_bytes >= machine->device[from].memory_bytes)) continue;
+            if (!(*chosen >> d & 1u) || (from >= 0 && machine->device[d].memory_bytes >= machine->device[from].memory_bytes))
+                continue;
             const int32_t other = roomier(c, machine, *chosen, d);
             if (other >= 0) from = d;
             if (other >= 0) to = other;

@@ -313,7 +313,8 @@ TEST(limits, devices_are_chosen_so_that_all_has_one) {
 static uint64_t used_of_unlike(const char *pin, const char *most) {
     small *s = small_open((small_text){
         .nodes = SOURCE(0, "p", "parameter", 70) SOURCE(1, "q", "parameter", 70)
-            NODE(2, "a", "add", "[0]", 1, ",'us':{'h200':1,'a100':2,'v100':9}") NODE(3, "b", "add", "[1]", 1, ",'us':{'h200':1,'a100':2,'v100':9}"),
+            NODE(2, "a", "add", "[0]", 1, ",'us':{'h200':1,'a100':2,'v100':9}")
+                NODE(3, "b", "add", "[1]", 1, ",'us':{'h200':1,'a100':2,'v100':9}"),
         .devices = DEVICE("d0", "h200", 50) DEVICE("d1", "h200", 75) DEVICE("d2", "a100", 130) DEVICE("d3", "v100", 999),
         .device_count = 4});
     stw_options *options;
@@ -333,8 +334,8 @@ static uint64_t used_of_unlike(const char *pin, const char *most) {
 }
 
 TEST(limits, devices_are_chosen_that_hold_the_parameters) {
-    CHECK_EQ_INT((int)used_of_unlike(NULL, "1"), 8);      /* the roomiest, where one is to hold all */
-    CHECK_EQ_INT((int)used_of_unlike(NULL, "3"), 6);      /* d0 to d2 hold 255 bytes: nothing changes, and d0 is of no use */
+    CHECK_EQ_INT((int)used_of_unlike(NULL, "1"), 8);       /* the roomiest, where one is to hold all */
+    CHECK_EQ_INT((int)used_of_unlike(NULL, "3"), 6);       /* d0 to d2 hold 255 bytes: nothing changes, and d0 is of no use */
     CHECK_EQ_INT((int)used_of_unlike("a=d1", "2"), 2 | 8); /* what is pinned stays */
 }
 
