@@ -128,15 +128,19 @@ static bool is_short_of_time(const stw_runner *r) {
     return stw_agenda_is_slow(r, 100.0 * evaluation_s, STW_AGENDA_CONSTRUCTIVE) && r->settings.objective == STW_OBJECTIVE_TIME;
 }
 
-/* Nothing fits on one device, so `pack` has run, and no plan of `expert` fits as it is. */
+bool stw_agenda_has_packed(const stw_result *result) {
+    int32_t k = 0;
+    while (k < result->count && result->entry[k]->ran != stw_method_pack.name) k++;
+    return k < result->count;
+}
+
+/* Nothing fits on one device, nor does any plan of `expert` as it is. */
 bool stw_agenda_is_scarce(const stw_runner *r, const stw_result *result) {
-    bool packed = false;
     for (int32_t k = 0; k < result->count; k++) {
         const stw_entry *entry = result->entry[k];
-        packed |= entry->ran == stw_method_pack.name;
         if (entry->ran == stw_method_expert.name && entry->score.reason == STW_VALID && !entry->outcome.repaired) return false;
     }
-    return packed && stw_agenda_may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
+    return stw_agenda_has_packed(result) && stw_agenda_may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
 }
 
 /* What it is by time alone. */
@@ -201,9 +205,17 @@ stw_budget stw_agenda_fitting_slice(const stw_runner *r, const stw_method *metho
 
 /* ---- the constructive methods ---- */
 
-const stw_method *stw_agenda_at(const stw_runner *r, int32_t k) {
+/* The table of methods, but `expert` before all others: what comes of it tells whether memory is scarce. */
+static const stw_method *expert_first_at(int32_t k) {
+    int32_t at = 0;
+    while (stw_method_at(at) != &stw_method_expert) at++;
+    return k == 0 ? &stw_method_expert : stw_method_at(k <= at ? k - 1 : k);
+}
+
+const stw_method *stw_agenda_at(const stw_runner *r, bool packed, int32_t k) {
     const turns *row = turns_by_time(r);
-    return row->order == NULL || !stw_agenda_may_place(r) ? stw_method_at(k) : row->order[k];
+    if (row->order != NULL && stw_agenda_may_place(r)) return row->order[k];
+    return packed ? expert_first_at(k) : stw_method_at(k);
 }
 
 bool stw_agenda_has(const stw_runner *r, const stw_method *method) {

@@ -44,8 +44,10 @@ stw_budget stw_agenda_fitting_slice(const stw_runner *runner, const stw_method *
 
 /* ---- the constructive methods ---- */
 
+/* Nothing fits on one device: `pack` has run. */
+bool stw_agenda_has_packed(const stw_result *result);
 /* The k-th of them, or NULL past the last. */
-const stw_method *stw_agenda_at(const stw_runner *runner, int32_t k);
+const stw_method *stw_agenda_at(const stw_runner *runner, bool packed, int32_t k);
 /* It serves the objective, and decides about what is ours to decide. */
 bool stw_agenda_has(const stw_runner *runner, const stw_method *method);
 /* Of what they have together, the share of one of them, as the time stands. */

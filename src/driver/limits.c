@@ -160,7 +160,50 @@ static bool find_cover(cover *c, int64_t most, uint64_t *chosen) {
     return false;
 }
 
-/* Devices such that all can be on one of them; what is left of their number goes to the fastest, of equals the first. */
+static bool covers(const cover *c, uint64_t chosen) {
+    for (int32_t k = 0; k < c->mask_count; k++)
+        if (!(c->mask[k] & chosen)) return false;
+    return true;
+}
+
+/* The device that a chosen one should make room for, so that all still has one: that with most memory, of equals the fastest; -1:
+ * none has more. */
+static int32_t roomier(const cover *c, const stw_machine *machine, uint64_t chosen, int32_t given_up) {
+    int32_t best = -1;
+    for (int32_t d = 0; d < c->D; d++) {
+        const int64_t bytes = machine->device[d].memory_bytes;
+        if ((chosen >> d & 1u) || bytes <= machine->device[given_up].memory_bytes) continue;
+        if (!covers(c, (chosen & ~(1ull << given_up)) | 1ull << d)) continue;
+        const int64_t most = best < 0 ? -1 : machine->device[best].memory_bytes;
+        if (bytes > most || (bytes == most && c->us[d] < c->us[best])) best = d;
+    }
+    return best;
+}
+
+/* Parameters and buffers must be somewhere: until the chosen hold them, the smallest that can makes room for a larger one. */
+static void make_room(const build *b, const cover *c, uint64_t *chosen) {
+    const stw_graph *graph = b->outer->graph;
+    const stw_machine *machine = b->outer->machine;
+    int64_t lacks = 0;
+    for (int32_t i = 0; i < graph->N; i++) lacks += stw_node_is_resident(graph->kind[i]) ? graph->bytes[i] : 0;
+    for (int32_t d = 0; d < c->D; d++) lacks -= *chosen >> d & 1u ? machine->device[d].memory_bytes : 0;
+    while (lacks > 0) {
+        int32_t from = -1, to = -1;
+        for (int32_t d = 0; d < c->D; d++) {
+            if (!(*chosen >> d & 1u) || (from >= 0 && machine->device[d].memory_bytes >= machine->device[from].memory_bytes))
+                continue;
+            const int32_t other = roomier(c, machine, *chosen, d);
+            if (other >= 0) from = d;
+            if (other >= 0) to = other;
+        }
+        if (from < 0) return; /* as much as there is: the search will say what is lacking */
+        lacks -= machine->device[to].memory_bytes - machine->device[from].memory_bytes;
+        *chosen = (*chosen & ~(1ull << from)) | 1ull << to;
+    }
+}
+
+/* Devices such that all can be on one of them; what is left of their number goes to the fastest, of equals the first, unless
+ * these do not hold the parameters. */
 static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
     enum { TRIES = 100000 };
     cover c = {.D = b->outer->machine->device_count, .tries = TRIES};
@@ -172,6 +215,7 @@ static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
         return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need more",
                         (long long)most);
     while (__builtin_popcountll(chosen) < most) chosen |= 1ull << best_device(&c, UINT64_MAX, chosen);
+    make_room(b, &c, &chosen);
     for (int32_t i = 0; i < b->outer->graph->N; i++) b->allowed[i] &= chosen;
     b->limits = true;
     return STW_OK;

@@ -40,9 +40,10 @@ static stw_status run_express(stw_runner *r, stw_result *result, stw_error *erro
 
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
+    const bool packed = stw_agenda_has_packed(result);
     TRY(run_express(r, result, error));
     TRY(run_stretches(r, result, error));
-    for (int32_t k = 0; (method = stw_agenda_at(r, k)) != NULL; k++) {
+    for (int32_t k = 0; (method = stw_agenda_at(r, packed, k)) != NULL; k++) {
         const double until = stw_agenda_until(r, result);
         if (stw_agenda_passes_over(r, result, method) || !is_due(r, result, method)) continue;
         if (stw_agenda_is_spent(r, until) || stw_runner_meets_bound(r, result)) break;

@@ -23,7 +23,7 @@ static void add_constructive(const stw_runner *r, stw_outline *out) {
         add(out, stw_method_pack.name, STW_AGENDA_POLICY, STW_AGENDA_POLICY, "if nothing fits on one device");
     if (stw_agenda_has_express(r)) add(out, stw_method_express.name, each, until, "");
     if (stw_agenda_has_stretches(r)) add(out, stw_method_stretches.name, until, until, "");
-    for (int32_t k = 0; (method = stw_agenda_at(r, k)) != NULL; k++) {
+    for (int32_t k = 0; (method = stw_agenda_at(r, false, k)) != NULL; k++) {
         const bool orders = (method->traits & STW_METHOD_ORDERS) != 0;
         if (!stw_agenda_has(r, method) || (method == first && first_runs && !orders)) continue;
         const double most = (method->traits & STW_METHOD_STEERS) != 0 ? until : each;

@@ -157,11 +157,18 @@ static stw_status run_method(const stw_method *method, stw_search *search, stw_p
     return method->run(search, plan, error);
 }
 
+/* The devices that it finds for groups get groups of their own afterwards, which recompute and so hold far less: its plan is
+ * repaired then. (What learns from its plans repairs some on the way, while its budget lasts.) */
+static bool is_repaired_later(const stw_method *method, const stw_search *outer, const stw_fusing *by) {
+    return method->kind == STW_METHOD_CONSTRUCTIVE && by == outer->fusing && by->rule < 0;
+}
+
 static stw_status run_within(const stw_method *method, stw_search *outer, const stw_fusing *by, const stw_plan *const *start,
                              int32_t count, relay *via, stw_plan *of_groups, stw_error *error) {
     stw_search inner = stw_search_on_groups(outer, by->fused->simulator, by->workspace);
     inner.start = start;
     inner.start_count = count;
+    inner.repairs_later = is_repaired_later(method, outer, by);
     relay_watch(via, &inner);
     const stw_status status = run_method(method, &inner, of_groups, error);
     atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));
@@ -292,13 +299,14 @@ static const stw_fusing *places_groups_of(const stw_method *method, const stw_se
     return fusing->rule >= 0 || groups_fit(search, fusing) ? fusing : NULL;
 }
 
-/* Groups may lack memory where ops do not: then these are placed, and nothing is fused. */
-static stw_status place_ops_if_invalid(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
+/* Groups may lack memory where ops do not: where their plan cannot be repaired, ops are placed, and nothing is fused. */
+static stw_status make_it_fit(const stw_method *method, stw_search *search, stw_plan *plan, stw_error *error) {
     stw_fusing *const fusing = search->fusing;
     const unsigned tasks = search->tasks;
     stw_score score = {0}, found = {0};
     stw_plan *other;
     TRY(stw_search_evaluate(search, plan, 0, &score, error));
+    if (score.reason == STW_INVALID_MEMORY) TRY(stw_search_repair(search, plan, &score, 0, error));
     if (score.reason == STW_VALID) return STW_OK;
     TRY(stw_plan_create(plan->graph, plan->machine, &other, error));
     search->fusing = NULL;
@@ -347,6 +355,6 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
     }
     if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;
     TRY(stw_fusing_choose(search, plan, error));
-    if (by != NULL && fusing->rule < 0) TRY(place_ops_if_invalid(method, search, plan, error));
+    if (by != NULL && fusing->rule < 0) TRY(make_it_fit(method, search, plan, error));
     return by != NULL ? keep_better_start(method, search, plan, error) : STW_OK;
 }

@@ -26,6 +26,9 @@ typedef struct {
     int32_t worker;
     int32_t rule; /* for every new placement; -1: priorities stay as they are */
     stw_arena arena;
+    stw_tasks room;         /* for those of a plan with groups */
+    const stw_tasks *tasks; /* of the plan, whatever its devices */
+    stw_lean_order lean;    /* of these tasks; task NULL: not looked for yet */
     stw_repair_units units;
     int32_t units_first, units_past; /* those that are in use */
     double *first_priority;          /* (N) of the plan that came in */
@@ -210,6 +213,35 @@ static stw_status descend(repair *r, stw_error *error) {
     return STW_OK;
 }
 
+/* ---- orders ---- */
+
+/* It depends on the tasks alone, so it is looked for once. */
+static stw_status find_lean(repair *r, stw_error *error) {
+    const int32_t T = r->tasks->T;
+    stw_sequences sequences;
+    stw_lean_order found;
+    int32_t *kept;
+    STW_TRY_NEW(&r->arena, kept, T, error);
+    stw_arena scratch = r->arena;
+    TRY(stw_sequences_build(r->tasks, &scratch, &sequences, error));
+    TRY(stw_lean_find(&sequences, r->plan->machine->cost_class_count, NULL, r->search, &scratch, &found, error));
+    memcpy(kept, found.task, (size_t)T * sizeof *kept);
+    r->lean = found;
+    r->lean.task = kept;
+    return STW_OK;
+}
+
+/* The leanest order, if the plan fits with it as it is. */
+static stw_status try_lean(repair *r, stw_error *error) {
+    if (r->score.reason != STW_INVALID_MEMORY || !may_schedule(r) || stw_search_is_over(r->search)) return STW_OK;
+    if (r->lean.task == NULL) TRY(find_lean(r, error));
+    begin_step(r);
+    stw_lean_apply(r->tasks, &r->lean, r->plan);
+    TRY(try_plan(r, error));
+    if (r->found && r->best.reason != STW_VALID) r->found = false;
+    return end_step(r, error);
+}
+
 /* Where every way to repair a plan begins. */
 typedef struct {
     int32_t *device;  /* (N) */
@@ -248,15 +280,16 @@ static stw_status move_units(repair *r, int first, int past, const start_of *sta
         r->units_past = choice[k].past;
         if (k > 0) TRY(begin_again(r, start, error));
         TRY(descend(r, error));
+        TRY(try_lean(r, error)); /* with other devices it may do */
         TRY(keep_nearest(r, error));
     }
     return STW_OK;
 }
 
-static stw_status pack(repair *r, const stw_tasks *tasks, const start_of *start, stw_error *error) {
+static stw_status pack(repair *r, const start_of *start, stw_error *error) {
     if (!goes_on(r) || stw_search_evaluations_left(r->search) < LEAST_FOR_PACKING) return STW_OK;
     TRY(begin_again(r, start, error));
-    TRY(stw_repair_pack(r->search, tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
+    TRY(stw_repair_pack(r->search, r->tasks, &r->units, STW_PACK_REPAIR, r->plan, &r->score, r->worker, r->arena, error));
     return keep_nearest(r, error);
 }
 
@@ -264,35 +297,20 @@ static stw_status pack(repair *r, const stw_tasks *tasks, const start_of *start,
  * by unit in other sizes. Keeps the best. */
 static stw_status move_anything(repair *r, stw_error *error) {
     const stw_simulator *s = r->search->simulator;
-    stw_tasks room;
-    const stw_tasks *tasks;
-    stw_str illegal;
     start_of start;
-    TRY(stw_simulator_tasks(s, r->plan, &r->arena, &room, &tasks, &illegal, error));
-    if (illegal.length > 0) return STW_OK;
-    TRY(stw_repair_units_list(s->graph, s->costs->least_us, tasks, &r->arena, &r->units, error));
+    TRY(stw_repair_units_list(s->graph, s->costs->least_us, r->tasks, &r->arena, &r->units, error));
     TRY(keep_start(r, &start, error));
     TRY(stw_plan_create(r->plan->graph, r->plan->machine, &r->nearest, error));
     TRY(stw_plan_assign(r->nearest, r->plan, error));
     r->nearest_score = r->score;
     TRY(move_units(r, 0, 1, &start, error));
-    TRY(pack(r, tasks, &start, error));
+    TRY(pack(r, &start, error));
     TRY(move_units(r, 1, 3, &start, error));
     r->score = r->nearest_score;
     return stw_plan_assign(r->plan, r->nearest, error);
 }
 
 /* ---- the whole ---- */
-
-/* A lean order, if the plan fits with it as it is. */
-static stw_status try_lean(repair *r, stw_error *error) {
-    stw_lean_order order;
-    begin_step(r);
-    TRY(stw_lean_reorder(r->search, NULL, r->plan, r->arena, &order, error));
-    TRY(try_plan(r, error));
-    if (r->found && r->best.reason != STW_VALID) r->found = false;
-    return end_step(r, error);
-}
 
 /* Other priorities on the same devices: before anything is moved, since that costs no transfer; and at the end, for time. */
 static stw_status try_rules(repair *r, const stw_rule *rules, int32_t count, stw_error *error) {
@@ -322,10 +340,13 @@ static stw_status prepare(repair *r, stw_error *error) {
 }
 
 static stw_status run(repair *r, stw_error *error) {
+    stw_str illegal;
     TRY(prepare(r, error));
+    TRY(stw_simulator_tasks(r->search->simulator, r->plan, &r->arena, &r->room, &r->tasks, &illegal, error));
+    if (illegal.length > 0) return STW_OK; /* nothing that is done here helps */
     if (r->score.reason == STW_INVALID_MEMORY && may_schedule(r)) {
         TRY(try_rules(r, &(stw_rule){STW_RULE_DEPTH_FIRST}, 1, error));
-        if (r->score.reason == STW_INVALID_MEMORY && !stw_search_is_over(r->search)) TRY(try_lean(r, error));
+        TRY(try_lean(r, error));
     }
     if (r->score.reason == STW_INVALID_MEMORY && (r->search->tasks & STW_TASK_PLACEMENT)) TRY(move_anything(r, error));
     if (r->score.reason != STW_VALID || !may_schedule(r) || stw_search_is_over(r->search)) return STW_OK;
@@ -338,7 +359,7 @@ static stw_status run(repair *r, stw_error *error) {
 }
 
 stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error) {
-    if (score->reason != STW_INVALID_MEMORY || stw_search_is_over(search)) return STW_OK;
+    if (score->reason != STW_INVALID_MEMORY || search->repairs_later || stw_search_is_over(search)) return STW_OK;
     if (stw_plan_has_orders(plan) && !(search->tasks & STW_TASK_SCHEDULE)) return STW_OK; /* what moves would break the order */
     repair r = {.search = search, .worker = worker, .rule = search->rule, .arena = search->scratch[worker]};
     TRY(stw_plan_create(plan->graph, plan->machine, &r.plan, error));

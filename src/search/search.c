@@ -16,6 +16,7 @@ stw_search stw_search_within(const stw_search *outer, stw_budget budget) {
         .rule = outer->rule,
         .seed = outer->seed,
         .unit_count = outer->unit_count,
+        .repairs_later = outer->repairs_later,
         .budget = budget,
         .bound = outer->bound,
         .pool = outer->pool,

@@ -54,6 +54,7 @@ typedef struct stw_search {
     int32_t unit_count; /* how many units the coarse decisions go by; 0: one per op */
     stw_budget budget;
     int32_t first_variant; /* that stw_search_variants tries before the others, which follow in order */
+    bool repairs_later;    /* its plans will get other groups, which hold other amounts: whoever runs it repairs them then */
     double bound; /* no plan has a smaller value, whatever the method: where it is met, the search is over; 0: not known */
     stw_pool *pool;
     stw_workspace *const *workspace; /* (threads) */
@@ -135,7 +136,7 @@ typedef struct stw_variants {
 stw_status stw_search_variants(stw_search *search, const stw_variants *variants, stw_plan *plan, int32_t *best, stw_error *error);
 
 /* repair.c: moves what costs least off devices whose memory does not suffice, until the plan is valid or nothing helps.
- * `*score` is the plan's on entry and on return. */
+ * `*score` is the plan's on entry and on return. A search that `repairs_later` leaves the plan as it is. */
 stw_status stw_search_repair(stw_search *search, stw_plan *plan, stw_score *score, int32_t worker, stw_error *error);
 
 /* tidy.c: a plan that is as good as can be, with fewer transfers where nothing is lost by that. */

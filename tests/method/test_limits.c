@@ -308,6 +308,37 @@ TEST(limits, devices_are_chosen_so_that_all_has_one) {
     CHECK_EQ_INT((int)used_of_four(NULL, "a=3,e=2", "2"), 12);
 }
 
+/* Two parameters of 70 bytes with their readers on four devices, the slower the larger. Returns those that are used, 0 without a
+ * valid plan. */
+static uint64_t used_of_unlike(const char *pin, const char *most) {
+    small *s = small_open((small_text){
+        .nodes = SOURCE(0, "p", "parameter", 70) SOURCE(1, "q", "parameter", 70)
+            NODE(2, "a", "add", "[0]", 1, ",'us':{'h200':1,'a100':2,'v100':9}")
+                NODE(3, "b", "add", "[1]", 1, ",'us':{'h200':1,'a100':2,'v100':9}"),
+        .devices = DEVICE("d0", "h200", 50) DEVICE("d1", "h200", 75) DEVICE("d2", "a100", 130) DEVICE("d3", "v100", 999),
+        .device_count = 4});
+    stw_options *options;
+    stw_result *result = NULL;
+    uint64_t used = 0;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "evaluations", "100");
+    set(options, "max-devices", most);
+    if (pin != NULL) set(options, "pin", pin);
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+    const stw_plan *plan = stw_result_plan(result);
+    for (int32_t i = 2; i < 4 && plan != NULL; i++) used |= 1ull << plan->device[i];
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    small_close(s);
+    return used;
+}
+
+TEST(limits, devices_are_chosen_that_hold_the_parameters) {
+    CHECK_EQ_INT((int)used_of_unlike(NULL, "1"), 8);       /* the roomiest, where one is to hold all */
+    CHECK_EQ_INT((int)used_of_unlike(NULL, "3"), 6);       /* d0 to d2 hold 255 bytes: nothing changes, and d0 is of no use */
+    CHECK_EQ_INT((int)used_of_unlike("a=d1", "2"), 2 | 8); /* what is pinned stays */
+}
+
 #define LAYER(w, op, name, label, from) \
     NODE(w, name "w", "parameter", "[]", 4, ",'label':'" label ".w'") OP(op, name, "[" #w "," #from "]", 4, 10)
 #define LAYERS                         \

@@ -209,3 +209,44 @@ TEST(pack, rare_plans_of_a_real_graph_are_found) {
     stw_result_destroy(result);
     close_graph(p);
 }
+
+static const stw_entry *entry_of(const stw_result *result, const char *method) {
+    int32_t k = 0;
+    while (k < result->count && strcmp(result->entry[k]->candidate.method, method) != 0) k++;
+    return k < result->count ? result->entry[k] : NULL;
+}
+
+/* Where nothing fits on one device `expert` tells whether memory is scarce. If it is not, no method is passed over. */
+TEST(pack, methods_are_passed_over_only_where_memory_is_scarce) {
+    static const char *const passed_over[] = {"spread", "topo", "etf"};
+    const stw_rng seeds = stw_rng_create(96);
+    int ample = 0;
+    for (int number = 0; number < 30; number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        small *s = random_open(&rng, (random_shape){.nodes = 80, .device_count = 4});
+        small_set_memory(s, s->result.worst_peak_bytes * (5 + number % 5) / 10);
+        stw_result *result = optimize(s->simulator, options_of("evaluations", "1500", "policy", "none", NULL), NULL);
+        const stw_entry *pack = entry_of(result, "pack"), *expert = entry_of(result, "expert");
+        const bool fits = expert != NULL && expert->candidate.valid && !expert->candidate.repaired;
+        const bool all = pack != NULL && fits && entry_of(result, "steer") != NULL; /* it goes last */
+        test_context("problem %d", number);
+        for (int k = 0; k < 3 && all; k++) CHECK(entry_of(result, passed_over[k]) != NULL);
+        ample += all;
+        stw_result_destroy(result);
+        small_close(s);
+    }
+    test_context("%s", "");
+    CHECK(ample > 5);
+}
+
+/* Groups that are placed as one recompute nothing; those that the plan then gets do, and hold far less. So what lacks memory is
+ * repaired with the groups that it will run with. */
+TEST(pack, repairs_are_for_the_groups_that_will_run) {
+    problem p = open_graph("gpt2", "0.1/h200x4");
+    CHECK_EQ_INT(stw_machine_set_memory(p.machine, 7500 * 1000 * 1000LL, NULL), STW_OK);
+    stw_result *result = compare(p.simulator, "heft", options_of(ALL_TASKS, "evaluations", "200", "threads", "1", NULL));
+    const stw_entry *heft = result == NULL ? NULL : entry_of(result, "heft");
+    if (CHECK(heft != NULL)) CHECK(heft->candidate.valid && heft->candidate.repaired);
+    stw_result_destroy(result);
+    close_graph(p);
+}

@@ -311,6 +311,26 @@ TEST(repair, random_problems) {
     CHECK(valid * 4 >= lacking * 3);
 }
 
+/* Problems whose plans fit with no order as they are, nor once units have moved with the order that they had: with the leanest
+ * order they do then. */
+TEST(repair, an_order_may_do_once_units_have_moved) {
+    static const int problems[] = {87, 237, 273};
+    const stw_rng seeds = stw_rng_create(83);
+    for (int k = 0; k < 3; k++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)problems[k]);
+        small *s = random_open(&rng, (random_shape){.nodes = 30, .device_count = 2});
+        random_placement(&rng, s->simulator, s->plan);
+        random_priorities(&rng, s->plan);
+        small_run(s);
+        tighten(&rng, s);
+        test_context("problem %d", problems[k]);
+        repair(s, BOTH, -1, 40);
+        CHECK_EQ_INT(s->result.reason, STW_VALID);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
 /* What packing alone comes to, from the plan of `s`. */
 static stw_score pack_alone(small *s, stw_plan *plan) {
     const stw_simulator *simulator = s->simulator;
