@@ -26,11 +26,11 @@ static const stw_placeto_settings preset_paper = {.patience = 200,
                                                   .most = 10.0,
                                                   .rounds = 8};
 static const stw_placeto_settings preset_default = {.patience = 200,
-                                                    .samples = 4,
+                                                    .samples = 2,
                                                     .units = 32,
                                                     .start = STW_PLACETO_BEST,
-                                                    .rate = 1e-3,
-                                                    .last_rate = 1e-4,
+                                                    .rate = 3e-3,
+                                                    .last_rate = 3e-3,
                                                     .rate_until = 1000,
                                                     .entropy = 0.1,
                                                     .entropy_until = 1000,
@@ -39,7 +39,8 @@ static const stw_placeto_settings preset_default = {.patience = 200,
                                                     .gradient_norm = 1.25,
                                                     .memory_penalty = 16.0,
                                                     .most = 10.0,
-                                                    .rounds = 8};
+                                                    .rounds = 8,
+                                                    .mean = true};
 
 bool stw_placeto_preset(const char *name, stw_placeto_settings *out) {
     const bool paper = strcmp(name, "paper") == 0;
