@@ -462,8 +462,12 @@ stw_status stw_placeto_trainer_step(stw_placeto_trainer *t, stw_placeto_end *end
     }
     *end = STW_PLACETO_GOES_ON;
     if (!l->begun) TRY(begin_lesson(t, error));
+    const int64_t left = stw_search_evaluations_left(search);
     TRY(run_episodes(t, &complete, error));
-    if (!complete) return STW_OK; /* its plans count, but nothing is learnt from it; the next call ends */
+    if (!complete) { /* its plans count, but nothing is learnt from it; what is left of the budget may do for another */
+        if (stw_search_evaluations_left(search) == left) *end = STW_PLACETO_SPENT;
+        return STW_OK;
+    }
     TRY(learn(t, error));
     move_start(t, s->samples);
     describe(t);

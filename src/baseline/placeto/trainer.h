@@ -65,7 +65,7 @@ typedef struct stw_placeto_trainer stw_placeto_trainer;
 stw_status stw_placeto_trainer_create(const stw_placeto_task *task, int32_t count, const stw_placeto_settings *settings,
                                       stw_placeto_trainer **out, stw_error *error);
 void stw_placeto_trainer_destroy(stw_placeto_trainer *t);
-/* One update. If *end says so, nothing was done. */
+/* One update, or what there are evaluations for: then nothing is learnt. If *end says so, there is nothing more to be had. */
 stw_status stw_placeto_trainer_step(stw_placeto_trainer *t, stw_placeto_end *end, stw_error *error);
 
 /* Of one of the graphs; NULL: none yet. */
