@@ -220,19 +220,27 @@ TEST(placeto_method, plans_of_random_problems_are_valid) {
     test_context("%s", "");
 }
 
-TEST(placeto_method, evaluations_bind_and_few_still_give_a_plan) {
-    small *s = small_open((small_text){.nodes = FORK, .device_count = 2});
+static void check_evaluations(const stw_simulator *simulator) {
     const char *const evaluations[] = {"1", "2", "3", "5", "17"};
     for (int32_t k = 0; k < 5; k++) {
         stw_result *result = NULL;
-        const stw_candidate candidate = row_of(s->simulator, options_of(evaluations[k], "2", NULL), &result);
+        const stw_candidate candidate = row_of(simulator, options_of(evaluations[k], "2", NULL), &result);
         test_context("%s", evaluations[k]);
         CHECK(candidate.valid);
         CHECK(candidate.evaluations <= strtol(evaluations[k], NULL, 10) + (k == 0)); /* `single` is measured and judged */
         stw_result_destroy(result);
     }
     test_context("%s", "");
+}
+
+TEST(placeto_method, evaluations_bind_and_few_still_give_a_plan) {
+    small *s = small_open((small_text){.nodes = FORK, .device_count = 2});
+    data d = {0};
+    check_evaluations(s->simulator); /* a search that needs few */
     small_close(s);
+    if (!open_data(&d)) return;
+    check_evaluations(d.simulator); /* and one that would need more */
+    close_data(&d);
 }
 
 TEST(placeto_method, placement_stays_where_only_the_schedule_is_asked_for) {
