@@ -17,6 +17,8 @@ FOR_TESTS = {
     "stw_comm_limit": "makes MPI's largest message small enough to be split in a test",
     "stw_instance_label": "looks inside an instance",
     "stw_reinforce_last_row": "looks inside a training",
+    "stw_placeto_trainer_last_row": "looks inside a training",
+    "stw_placeto_trainer_net": "what files of it will hold; tests carry it to other graphs",
 }
 
 COMMENT = re.compile(r'/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)

@@ -20,7 +20,7 @@ import tempfile
 os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 METHODS = ["single", "spread", "topo", "random", "etf", "expert", "metis", "heft", "sct", "balance", "lean", "steer", "go-zero", "go-tune",
-           "go-one", "hdp", "anneal", "exact"]
+           "go-one", "hdp", "placeto", "anneal", "exact"]
 TASKS = ["placement", "schedule", "fusion", "placement,schedule", "placement,fusion", "schedule,fusion", "all"]
 PLAN_FIELDS = ["graph", "tasks", "method", "seed", "objective", "value", "step_s", "valid", "lower_bound_s", "lower_bound_fusion_s",
                "lower_bound_load_s", "lower_bound_bytes", "optimal", "measured_share", "peak_bytes", "noise", "device", "priority", "group",
@@ -68,7 +68,7 @@ def plan_runs():
     for method in METHODS:
         effort = ["--updates", "2", "--groups", "16"] if method == "hdp" else ["--updates", "3"] if method.startswith("go-") else []
         effort += ["--objective", "throughput"] if method == "balance" else []
-        which = TOWERS if method == "exact" else graph("rnnlm-2" if method in ("hdp", "go-one") else "inception-v3-b32")
+        which = TOWERS if method == "exact" else graph("rnnlm-2" if method in ("hdp", "placeto", "go-one") else "inception-v3-b32")
         runs[f"method {method}"] = ["compare", which, "-m", first("h200x2"), "--methods", method, "--evaluations", "60", *effort,
                                     "--best", "plan.json"]
     for tasks in TASKS:

@@ -341,6 +341,7 @@ TEST(faults, optimize) { sweep_search(NULL, "40"); }
 TEST(faults, compare_constructive) { sweep_search("single,spread,topo,random,etf,expert,metis,heft,sct,lean,steer", "6"); }
 TEST(faults, compare_searches) { sweep_search("anneal,exact", "12"); }
 TEST(faults, compare_policies) { sweep_search("go-zero,go-one", "12"); }
+TEST(faults, compare_rivals) { sweep_search("hdp,placeto", "24"); }
 TEST(faults, train) { sweep_search("train", "1"); }
 
 /* ---- files in and out ---- */

@@ -69,6 +69,8 @@ COMMANDS = {
                  "--plot", "o.svg"], {"p.json": is_json, "o.svg": is_picture}),
     "compare-curve": (["compare", *SEARCH, "--updates", "1", "--methods", "hdp", "--groups", "4", "--evaluations", "30", "--curve", "c.csv",
                        "-f", "json"], {"c.csv": is_table}),
+    "compare-placeto": (["compare", *SEARCH, "--methods", "placeto", "--units", "4", "--evaluations", "30", "--curve", "c.csv", "-f", "json"],
+                        {"c.csv": is_table}),
     "export": (["export", "t.json", "-m", "h200x2", "-p", "spread", "--to", "csv", "-o", "p.csv"], {"p.csv": is_table}),
     "train": (["train", *SEARCH, "--updates", "1", "-o", "p.stw", "--curve", "c.csv", "--best", "p.json"],
               {"p.stw": lambda content: content[:8] == b"STWPOLCY" and len(content) > 100000, "c.csv": is_table, "p.json": is_json}),

@@ -256,7 +256,7 @@ TEST(optimize, throughput_ends_when_its_bound_is_met) {
 TEST(optimize, methods_end_where_the_bound_is_met) {
     small *s = small_open(
         (small_text){.nodes = OP(0, "a", "[]", 1, 3) OP(1, "b", "[0]", 1, 4) OP(2, "c", "[1]", 1, 2), .device_count = 2});
-    stw_result *result = compare(s->simulator, "anneal,steer,go-zero,go-tune,go-one,hdp,exact,random",
+    stw_result *result = compare(s->simulator, "anneal,steer,go-zero,go-tune,go-one,hdp,placeto,exact,random",
                                  options_of("evaluations", "1000000", "threads", "2", NULL));
     for (int32_t k = 0; result != NULL && k < result->count; k++) {
         const stw_entry *entry = result->entry[k];

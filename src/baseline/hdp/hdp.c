@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "baseline/hdp/reinforce.h"
+#include "baseline/rival.h"
 #include "method/method.h"
 #include "method/starts.h"
 #include "plan/plan.h"
@@ -29,30 +30,6 @@ static stw_status choose_settings(planner *h, stw_error *error) {
     return STW_OK;
 }
 
-/* What everything on the fastest device is worth, whether it fits or not: the unit in which plans cost. Leaves that plan. */
-static stw_status measure_single(planner *h, stw_plan *plan, double *out, stw_error *error) {
-    const stw_simulator *s = h->search->simulator;
-    stw_score score = {0};
-    double least = 0.0;
-    int32_t fastest = -1;
-    for (int32_t d = 0; d < s->machine->device_count; d++) {
-        const double *us = s->costs->us[s->machine->device[d].cost_class];
-        double sum = 0.0;
-        for (int32_t k = 0; k < s->graph->op_count; k++) sum += us[s->graph->topological[k]];
-        if (fastest < 0 || sum < least) {
-            fastest = d;
-            least = sum;
-        }
-    }
-    for (int32_t i = 0; i < s->graph->N; i++) plan->device[i] = fastest;
-    const stw_rule rule = h->search->rule >= 0 ? (stw_rule)h->search->rule : STW_RULE_UPWARD_RANK;
-    TRY(stw_rule_apply(rule, s->costs, &s->unfused, plan, h->search->scratch[0], error));
-    TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
-    const bool has_value = score.reason == STW_VALID || score.reason == STW_INVALID_MEMORY;
-    *out = has_value && score.value > 0.0 ? score.value : 1.0;
-    return STW_OK;
-}
-
 static stw_status train(planner *h, stw_reinforce_end *end, stw_error *error) {
     *end = STW_REINFORCE_GOES_ON;
     while (*end == STW_REINFORCE_GOES_ON) {
@@ -63,21 +40,16 @@ static stw_status train(planner *h, stw_reinforce_end *end, stw_error *error) {
 }
 
 static stw_status run_trainer(planner *h, stw_plan *plan, stw_error *error) {
-    stw_score score = {0};
+    stw_score score;
     stw_reinforce_end end = STW_REINFORCE_GOES_ON;
     double reference = 0.0;
-    TRY(measure_single(h, plan, &reference, error));
+    TRY(stw_rival_measure_single(h->search, plan, &reference, error));
     const int64_t left = stw_search_evaluations_left(h->search);
     if (left < h->settings.samples) h->settings.samples = left > 1 ? (int32_t)left : 1;
     TRY(stw_reinforce_create(&h->problem, h->search, &h->settings, reference, &h->trainer, error));
     TRY(train(h, &end, error));
     const stw_plan *best = stw_reinforce_best(h->trainer, &score);
-    if (best == NULL) { /* the plan is still what was measured first */
-        snprintf(h->search->outcome.note, sizeof h->search->outcome.note,
-                 "everything on one device: the budget ended before the first update; give it more");
-        TRY(stw_search_evaluate(h->search, plan, 0, &score, error));
-        return score.reason == STW_INVALID_MEMORY ? stw_search_repair(h->search, plan, &score, 0, error) : STW_OK;
-    }
+    if (best == NULL) return stw_rival_end_early(h->search, plan, error);
     const int32_t groups = stw_reinforce_groups(&h->settings, h->problem.D, h->problem.N);
     char ending[80] = "";
     if (end == STW_REINFORCE_STALE)
