@@ -13,9 +13,7 @@
 /* It has made a valid plan before; what it could not make then it may now, with more time. */
 static bool has_run(const stw_result *result, const stw_method *method) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->ran == method->name && result->entry[k]->score.reason == STW_VALID &&
-            result->entry[k]->plan != NULL)
-            return true;
+        if (result->entry[k]->ran == method->name && result->entry[k]->candidate.valid) return true;
     }
     return false;
 }

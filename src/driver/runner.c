@@ -191,6 +191,22 @@ static int32_t list_starts(const stw_result *result, const stw_plan **out) {
     return count;
 }
 
+/* Of a large graph each plan takes much memory, and methods begin with three at most: the others are not kept, but for that of the
+ * first entry, with which all are compared. */
+static void drop_plans(const stw_runner *r, stw_result *result) {
+    enum { LARGE_OPS = 50000, KEPT = 3 };
+    const stw_plan *start[STW_MAX_ENTRIES];
+    if (r->simulator->graph->op_count < LARGE_OPS) return;
+    const int32_t count = list_starts(result, start);
+    for (int32_t k = KEPT; k < count; k++) {
+        for (int32_t e = 1; e < result->count; e++) {
+            if (result->entry[e]->plan != start[k]) continue;
+            stw_plan_destroy(result->entry[e]->plan);
+            result->entry[e]->plan = NULL;
+        }
+    }
+}
+
 /* Where the search begins by itself: with the plan that was given, if any. */
 static int32_t list_given(const stw_runner *r, const stw_plan **out) {
     out[0] = r->from;
@@ -387,9 +403,11 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
         stw_trail_add(&entry->trail, (stw_found){entry->candidate.search_s, entry->candidate.evaluations, entry->score.value});
     entry->candidate.found = entry->trail.found;
     entry->candidate.found_count = entry->trail.count;
-    if (!entry->candidate.valid) return STW_OK;
-    if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
-    on_found(r, entry->plan, &entry->score);
+    if (entry->candidate.valid) {
+        if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
+        on_found(r, entry->plan, &entry->score);
+    }
+    drop_plans(r, result);
     return STW_OK;
 }
 
