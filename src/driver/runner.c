@@ -299,11 +299,14 @@ static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
     };
 }
 
-/* What one method needed of memory, another may not need at the same place. */
+/* What one method needed of memory, another may not need at the same place, nor do bounds. */
 static void trim(stw_runner *r) {
     enum { WORTH_BYTES = 1 << 26 };
     stw_arena_trim(&r->arena, WORTH_BYTES);
-    for (int32_t t = 0; t < r->threads; t++) stw_arena_trim(&r->scratch[t], WORTH_BYTES);
+    for (int32_t t = 0; t < r->threads; t++) {
+        stw_arena_trim(&r->scratch[t], WORTH_BYTES);
+        stw_workspace_trim(r->workspace[t]);
+    }
 }
 
 stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
@@ -316,13 +319,15 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
     search.bound = bound_for(r, method, result);
     search.start = start;
     search.start_count = starts && result->count > 0 ? list_starts(result, start) : list_given(r, start);
+    stw_status status = run_search(r, method, &search, entry, error);
     trim(r);
-    const stw_status status = run_search(r, method, &search, entry, error);
     if (status != STW_OK) {
         stw_entry_destroy(entry);
         return status;
     }
-    return stw_runner_add(r, entry, result, error);
+    status = stw_runner_add(r, entry, result, error);
+    trim(r);
+    return status;
 }
 
 /* ---- entries ---- */
