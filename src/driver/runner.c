@@ -35,7 +35,8 @@ bool stw_runner_is_cancelled(const stw_runner *runner) {
 }
 
 bool stw_runner_is_late(const stw_runner *r, double seconds) {
-    return r->settings.budget_s > 0.0 && stw_runner_now_s(r) + seconds > r->began_s + 1.1 * r->settings.budget_s;
+    const double most_s = (r->end_s > 0.0 ? 1.0 : 1.1) * r->settings.budget_s;
+    return most_s > 0.0 && stw_runner_now_s(r) + seconds > r->began_s + most_s;
 }
 
 /* ---- making one ---- */
@@ -465,7 +466,7 @@ stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *erro
 
 stw_budget stw_runner_budget(const stw_runner *r) {
     return (stw_budget){.evaluations = r->settings.evaluations,
-                        .until_s = r->settings.budget_s > 0.0 ? r->began_s + r->settings.budget_s : 0.0,
+                        .until_s = r->settings.budget_s > 0.0 ? r->began_s + r->settings.budget_s - r->end_s : 0.0,
                         .began = {.s = r->began_s}};
 }
 
