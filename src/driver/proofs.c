@@ -13,18 +13,19 @@ static const double SLOW_BOUND_SHARE = 0.05; /* what takes longer than this shar
 
 /* ---- what comes in the end ---- */
 
-static const double QUICK_END_S = 0.5;      /* nobody minds waiting for it */
-static const double MOST_FOR_END = 0.2;     /* of the budget */
-static const double OF_GROUPS = 0.5;        /* of what the first bounds took: those of the best plan's groups */
-static const double TO_WRITE = 0.4;         /* of what reading took: whoever has read a large graph writes a large plan */
+static const double QUICK_END_S = 0.5;  /* nobody minds waiting for it */
+static const double MOST_FOR_END = 0.2; /* of the budget, less what reading took */
+static const double OF_GROUPS = 0.5;    /* of what the first bounds took: those of the best plan's groups */
+static const double TO_WRITE = 0.4;     /* of what reading took: whoever has read a large graph writes a large plan */
 
 void stw_runner_keep_for_end(stw_runner *r, double bounds_s) {
-    const double ops = r->simulator->graph->op_count, budget_s = r->settings.budget_s;
+    const double ops = r->simulator->graph->op_count, read_s = fmax(r->watch->spent_s, 0.0);
     const bool groups = (r->settings.tasks & STW_TASK_FUSION) != 0;
-    double seconds = TO_WRITE * fmax(r->watch->spent_s, 0.0);
+    double seconds = TO_WRITE * read_s;
     if (bounds_s < 0.0) seconds += BOUND_S * ops; /* they are still to come */
     if (groups) seconds += bounds_s < 0.0 ? BOUND_OF_GROUPS_S * ops : OF_GROUPS * bounds_s;
-    r->end_s = budget_s <= 0.0 || seconds < QUICK_END_S ? 0.0 : fmin(seconds, MOST_FOR_END * budget_s);
+    seconds = fmin(seconds, MOST_FOR_END * (r->settings.budget_s - read_s));
+    r->end_s = seconds < QUICK_END_S ? 0.0 : seconds;
 }
 
 /* ---- bounds ---- */

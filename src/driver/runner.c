@@ -192,8 +192,8 @@ static int32_t list_starts(const stw_result *result, const stw_plan **out) {
     return count;
 }
 
-/* Of a large graph each plan takes much memory, and methods begin with three at most: the others are not kept, but for that of the
- * first entry, with which all are compared. */
+/* Of a large graph each plan takes much memory, and methods begin with three at most: the others are not kept, but for that of
+ * the first entry, with which all are compared. */
 static void drop_plans(const stw_runner *r, stw_result *result) {
     enum { LARGE_OPS = 50000, KEPT = 3 };
     const stw_plan *start[STW_MAX_ENTRIES];

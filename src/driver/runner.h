@@ -77,8 +77,8 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 double stw_runner_now_s(const stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
-/* Whether work of this many seconds would end well after the time budget, if there is one; where time is kept for the end, after it
- * at all. */
+/* Whether work of this many seconds would end well after the time budget, if there is one; where time is kept for the end, after
+ * it at all. */
 bool stw_runner_is_late(const stw_runner *runner, double seconds);
 
 /* A runner with an empty result, as the options say (without a word on the tasks: these), by this clock (NULL: theirs);

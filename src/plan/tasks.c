@@ -427,7 +427,8 @@ static stw_status copy_values(const stw_tasks *tasks, stw_arena *arena, stw_task
     return STW_OK;
 }
 
-stw_status stw_tasks_copy(const stw_tasks *tasks, int32_t N, int32_t classes, stw_arena *arena, stw_tasks *out, stw_error *error) {
+stw_status stw_tasks_copy(const stw_tasks *tasks, int32_t N, int32_t classes, stw_arena *arena, stw_tasks *out,
+                          stw_error *error) {
     const int64_t T = tasks->T;
     *out = (stw_tasks){.T = tasks->T, .V = tasks->V, .U = tasks->U, .source_count = tasks->source_count};
     TRY(copy_ids(tasks->task_node, T, arena, &out->task_node, error));

@@ -258,7 +258,10 @@ enum { STEPS_PER_LOOK = 1024 }; /* at the clock: some milliseconds on many devic
 stw_status stw_etf(const stw_etf_input *input, int32_t *device, stw_arena scratch, stw_error *error) {
     const int32_t D = input->list->base.D;
     const uint64_t all = D == STW_MAX_DEVICES ? UINT64_MAX : (1ull << D) - 1;
-    etf e = {.input = input, .list = input->list, .allowed = (input->allowed & all) == 0 ? all : input->allowed & all, .arena = &scratch};
+    etf e = {.input = input,
+             .list = input->list,
+             .allowed = (input->allowed & all) == 0 ? all : input->allowed & all,
+             .arena = &scratch};
     TRY(prepare(&e, &scratch, error));
     int64_t steps = 0;
     for (choice next = choose(&e); next.task >= 0; next = choose(&e)) {
