@@ -274,11 +274,15 @@ static stw_status make_room(stw_costs *costs, stw_error *error) {
     STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
     STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
     STW_TRY_NEW(&costs->arena, costs->moved, N, error);
-    STW_TRY_NEW(&costs->arena, costs->least_us, N, error);
+    if (classes > 1) STW_TRY_NEW(&costs->arena, costs->least_us, N, error);
     return STW_OK;
 }
 
 static void find_least(stw_costs *costs) {
+    if (costs->machine->cost_class_count == 1) {
+        costs->least_us = costs->us[0];
+        return;
+    }
     for (int32_t i = 0; i < costs->graph->N; i++) {
         costs->least_us[i] = costs->us[0][i];
         for (int32_t c = 1; c < costs->machine->cost_class_count; c++)

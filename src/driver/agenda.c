@@ -9,7 +9,7 @@
 /* ---- the constructive methods: what they may use, and which run ---- */
 
 /* Time is ample or short, memory is ample or scarce. */
-enum { AMPLE, SHORT_OF_TIME, SHORT_OF_MEMORY, SHORT_OF_BOTH };
+enum { AMPLE, SHORT_OF_TIME, SHORT_FOR_SEARCHES, SHORT_OF_MEMORY, SHORT_OF_BOTH };
 
 typedef struct {
     double until;                   /* the share of the budget after which none begins */
@@ -26,11 +26,12 @@ static const stw_method *const worth_repairing[] = {&stw_method_expert, &stw_met
 
 /* clang-format off */
 static const turns turns_in[] = {
-    /*                   until                    each  last               order       worth */
-    [AMPLE]           = {STW_AGENDA_CONSTRUCTIVE, 0.35, STW_AGENDA_POLICY, NULL,       NULL},
-    [SHORT_OF_TIME]   = {0.8,                     0.35, 0.8,               best_first, NULL},
-    [SHORT_OF_MEMORY] = {STW_AGENDA_POLICY,       0.5,  0.0,               NULL,       worth_repairing},
-    [SHORT_OF_BOTH]   = {0.8,                     0.5,  0.0,               best_first, worth_repairing},
+    /*                      until                    each  last               order       worth */
+    [AMPLE]              = {STW_AGENDA_CONSTRUCTIVE, 0.35, STW_AGENDA_POLICY, NULL,       NULL},
+    [SHORT_OF_TIME]      = {0.8,                     0.35, 0.8,               best_first, NULL},
+    [SHORT_FOR_SEARCHES] = {0.95,                    0.35, 0.95,              best_first, NULL},
+    [SHORT_OF_MEMORY]    = {STW_AGENDA_POLICY,       0.5,  0.0,               NULL,       worth_repairing},
+    [SHORT_OF_BOTH]      = {0.8,                     0.5,  0.0,               best_first, worth_repairing},
 };
 /* clang-format on */
 
@@ -102,8 +103,10 @@ bool stw_agenda_may_build(const stw_runner *r, const stw_method *method, double 
 }
 
 double stw_agenda_seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
-    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? 8.0 : 3.0; /* per op */
-    return us * 1e-6 * r->simulator->graph->op_count;
+    enum { LARGE_OPS = 50000 }; /* (or more) where a search must come to some forty plans to be worth its memory */
+    const double ops = r->simulator->graph->op_count, us_of_search = ops < LARGE_OPS ? 8.0 : 28.0;
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? us_of_search : 3.0; /* per op */
+    return us * 1e-6 * ops;
 }
 
 /* ---- what is ours to decide ---- */
@@ -143,8 +146,17 @@ bool stw_agenda_is_scarce(const stw_runner *r, const stw_result *result) {
     return stw_agenda_has_packed(result) && stw_agenda_may_place(r) && r->settings.objective != STW_OBJECTIVE_MEMORY;
 }
 
+/* In what the constructive methods would leave, no search could begin, so they have that as well. */
+static bool is_short_for_searches(const stw_runner *r) {
+    const double left_s = (1.0 - turns_in[SHORT_OF_TIME].until) * r->settings.budget_s;
+    return r->end_s > 0.0 && r->end_s + stw_agenda_seconds_to_begin(r, STW_METHOD_SEARCH) > left_s;
+}
+
 /* What it is by time alone. */
-static const turns *turns_by_time(const stw_runner *r) { return &turns_in[is_short_of_time(r) ? SHORT_OF_TIME : AMPLE]; }
+static const turns *turns_by_time(const stw_runner *r) {
+    if (!is_short_of_time(r)) return &turns_in[AMPLE];
+    return &turns_in[is_short_for_searches(r) ? SHORT_FOR_SEARCHES : SHORT_OF_TIME];
+}
 
 static const turns *turns_now(const stw_runner *r, const stw_result *result) {
     if (!stw_agenda_is_scarce(r, result)) return turns_by_time(r);

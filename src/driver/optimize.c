@@ -13,9 +13,7 @@
 /* It has made a valid plan before; what it could not make then it may now, with more time. */
 static bool has_run(const stw_result *result, const stw_method *method) {
     for (int32_t k = 0; k < result->count; k++) {
-        if (result->entry[k]->ran == method->name && result->entry[k]->score.reason == STW_VALID &&
-            result->entry[k]->plan != NULL)
-            return true;
+        if (result->entry[k]->ran == method->name && result->entry[k]->candidate.valid) return true;
     }
     return false;
 }
@@ -69,7 +67,7 @@ static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind ki
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
         if (method->kind != kind) continue;
         if (stw_agenda_is_spent(r, until) || stw_runner_meets_bound(r, result) ||
-            stw_runner_is_late(r, stw_agenda_seconds_to_begin(r, kind)))
+            stw_runner_is_late(r, stw_agenda_seconds_to_begin(r, kind) + r->end_s))
             break;
         TRY(stw_runner_run(r, method, r->settings.rule, stw_runner_share(r, until), true, result, error));
     }
@@ -129,12 +127,13 @@ stw_status stw_runner_optimize(stw_runner *r, stw_result *result, stw_error *err
     return STW_OK;
 }
 
-static const double NOISE_S = 4e-6; /* per op, measured as what methods take (method.h) */
+/* Per op, measured as what methods take (method.h): until the first draw is done, and until all are. */
+static const double NOISE_S = 4e-6, WHOLE_NOISE_S = 4e-5;
 
 /* What the caller asked for goes before this as well. */
 static stw_status try_noise(stw_runner *r, stw_result *result, stw_error *error) {
     if (result->best < 0 || result->entry[0]->plan == NULL || stw_runner_is_cancelled(r)) return STW_OK;
-    if (stw_runner_is_late(r, NOISE_S * r->simulator->graph->op_count)) return STW_OK;
+    if (stw_runner_is_late(r, (r->end_s > 0.0 ? WHOLE_NOISE_S : NOISE_S) * r->simulator->graph->op_count)) return STW_OK;
     return stw_runner_try_noise(r, result->entry[result->best]->plan, result->entry[0]->plan, result, error);
 }
 
@@ -153,6 +152,7 @@ stw_status stw_optimize_by(const stw_simulator *simulator, const stw_options *op
     TRY(stw_runner_open(simulator, options, STW_TASK_ALL, watch, clock, &runner, &result, error));
     runner->settings.given = given;
     if (watch != NULL) runner->began_s -= fmax(watch->spent_s, 0.0);
+    stw_runner_keep_for_end(runner, -1.0);
     stw_status status = stw_runner_prepare_in_time(runner, error);
     if (status == STW_OK) status = stw_runner_settle(runner, stw_runner_optimize(runner, result, error), result, error);
     if (status == STW_OK) stw_runner_weigh_gain(runner, result);

@@ -8,7 +8,25 @@
 
 /* Seconds per op, measured as those of methods were (method.h): with the slow bounds, and with the quick ones alone. */
 static const double BOUND_S = 8e-6, QUICK_BOUND_S = 3e-6;
+static const double BOUND_OF_GROUPS_S = 4e-6, QUICK_BOUND_OF_GROUPS_S = 2e-6; /* of the best plan alone, in the end */
 static const double SLOW_BOUND_SHARE = 0.05; /* what takes longer than this share of a budget of time waits for a plan */
+
+/* ---- what comes in the end ---- */
+
+static const double QUICK_END_S = 0.5;  /* nobody minds waiting for it */
+static const double MOST_FOR_END = 0.2; /* of the budget, less what reading took */
+static const double OF_GROUPS = 0.5;    /* of what the first bounds took: those of the best plan's groups */
+static const double TO_WRITE = 0.4;     /* of what reading took: whoever has read a large graph writes a large plan */
+
+void stw_runner_keep_for_end(stw_runner *r, double bounds_s) {
+    const double ops = r->simulator->graph->op_count, read_s = fmax(r->watch->spent_s, 0.0);
+    const bool groups = (r->settings.tasks & STW_TASK_FUSION) != 0;
+    double seconds = TO_WRITE * read_s;
+    if (bounds_s < 0.0) seconds += BOUND_S * ops; /* they are still to come */
+    if (groups) seconds += bounds_s < 0.0 ? BOUND_OF_GROUPS_S * ops : OF_GROUPS * bounds_s;
+    seconds = fmin(seconds, MOST_FOR_END * (r->settings.budget_s - read_s));
+    r->end_s = seconds < QUICK_END_S ? 0.0 : seconds;
+}
 
 /* ---- bounds ---- */
 
@@ -76,10 +94,12 @@ stw_status stw_runner_find_bounds(stw_runner *r, stw_result *result, stw_error *
     const stw_plan *plan = NULL;
     for (int32_t k = 0; k < result->count && plan == NULL; k++) plan = result->entry[k]->plan;
     if (result->bounds.plan_s > 0.0 || plan == NULL || is_late_to_bound(r, QUICK_BOUND_S)) return STW_OK;
+    const double began_s = stw_runner_now_s(r);
     const stw_status status = stw_find_bounds(r->simulator, plan, !is_late_to_bound(r, BOUND_S), &result->bounds, error);
     if (status == STW_ERROR_MEMORY) return STW_OK; /* then 0 is the bound; the search needs none */
     TRY(status);
     widen_bounds(r, &result->bounds);
+    stw_runner_keep_for_end(r, stw_runner_now_s(r) - began_s);
     r->progress.lower_bound_s = lower_bound(r, result);
     return STW_OK;
 }
@@ -92,8 +112,9 @@ bool stw_runner_is_slow_to_bound(const stw_runner *r) {
 stw_status stw_runner_bound_groups(stw_runner *r, stw_result *result, stw_error *error) {
     stw_bounds bounds = {0};
     if (r->fusing == NULL || result->best < 0 || result->bounds.plan_s <= 0.0) return STW_OK;
-    if (!is_late_to_bound(r, QUICK_BOUND_S))
-        TRY(stw_find_bounds(r->simulator, result->entry[result->best]->plan, !is_late_to_bound(r, BOUND_S), &bounds, error));
+    if (!is_late_to_bound(r, QUICK_BOUND_OF_GROUPS_S))
+        TRY(stw_find_bounds_of_groups(r->simulator, result->entry[result->best]->plan, !is_late_to_bound(r, BOUND_OF_GROUPS_S),
+                                      &bounds, error));
     result->bounds.plan_s = fmax(bounds.plan_s, result->bounds.fusion_s); /* that of any groups holds for these too */
     result->bounds.load_s = fmax(bounds.load_s, result->bounds.load_fusion_s);
     return STW_OK;

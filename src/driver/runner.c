@@ -35,7 +35,8 @@ bool stw_runner_is_cancelled(const stw_runner *runner) {
 }
 
 bool stw_runner_is_late(const stw_runner *r, double seconds) {
-    return r->settings.budget_s > 0.0 && stw_runner_now_s(r) + seconds > r->began_s + 1.1 * r->settings.budget_s;
+    const double most_s = (r->end_s > 0.0 ? 1.0 : 1.1) * r->settings.budget_s;
+    return most_s > 0.0 && stw_runner_now_s(r) + seconds > r->began_s + most_s;
 }
 
 /* ---- making one ---- */
@@ -191,6 +192,22 @@ static int32_t list_starts(const stw_result *result, const stw_plan **out) {
     return count;
 }
 
+/* Of a large graph each plan takes much memory, and methods begin with three at most: the others are not kept, but for that of
+ * the first entry, with which all are compared. */
+static void drop_plans(const stw_runner *r, stw_result *result) {
+    enum { LARGE_OPS = 50000, KEPT = 3 };
+    const stw_plan *start[STW_MAX_ENTRIES];
+    if (r->simulator->graph->op_count < LARGE_OPS) return;
+    const int32_t count = list_starts(result, start);
+    for (int32_t k = KEPT; k < count; k++) {
+        for (int32_t e = 1; e < result->count; e++) {
+            if (result->entry[e]->plan != start[k]) continue;
+            stw_plan_destroy(result->entry[e]->plan);
+            result->entry[e]->plan = NULL;
+        }
+    }
+}
+
 /* Where the search begins by itself: with the plan that was given, if any. */
 static int32_t list_given(const stw_runner *r, const stw_plan **out) {
     out[0] = r->from;
@@ -283,11 +300,14 @@ static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
     };
 }
 
-/* What one method needed of memory, another may not need at the same place. */
+/* What one method needed of memory, another may not need at the same place, nor do bounds. */
 static void trim(stw_runner *r) {
     enum { WORTH_BYTES = 1 << 26 };
     stw_arena_trim(&r->arena, WORTH_BYTES);
-    for (int32_t t = 0; t < r->threads; t++) stw_arena_trim(&r->scratch[t], WORTH_BYTES);
+    for (int32_t t = 0; t < r->threads; t++) {
+        stw_arena_trim(&r->scratch[t], WORTH_BYTES);
+        stw_workspace_trim(r->workspace[t]);
+    }
 }
 
 stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule, stw_budget budget, bool starts,
@@ -300,13 +320,15 @@ stw_status stw_runner_run(stw_runner *r, const stw_method *method, int32_t rule,
     search.bound = bound_for(r, method, result);
     search.start = start;
     search.start_count = starts && result->count > 0 ? list_starts(result, start) : list_given(r, start);
+    stw_status status = run_search(r, method, &search, entry, error);
     trim(r);
-    const stw_status status = run_search(r, method, &search, entry, error);
     if (status != STW_OK) {
         stw_entry_destroy(entry);
         return status;
     }
-    return stw_runner_add(r, entry, result, error);
+    status = stw_runner_add(r, entry, result, error);
+    trim(r);
+    return status;
 }
 
 /* ---- entries ---- */
@@ -387,9 +409,11 @@ stw_status stw_runner_add(stw_runner *r, stw_entry *entry, stw_result *result, s
         stw_trail_add(&entry->trail, (stw_found){entry->candidate.search_s, entry->candidate.evaluations, entry->score.value});
     entry->candidate.found = entry->trail.found;
     entry->candidate.found_count = entry->trail.count;
-    if (!entry->candidate.valid) return STW_OK;
-    if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
-    on_found(r, entry->plan, &entry->score);
+    if (entry->candidate.valid) {
+        if (result->best < 0 || stw_score_is_better(&entry->score, &result->entry[result->best]->score)) result->best = k;
+        on_found(r, entry->plan, &entry->score);
+    }
+    drop_plans(r, result);
     return STW_OK;
 }
 
@@ -442,7 +466,7 @@ stw_status stw_runner_regroup(stw_runner *r, stw_result *result, stw_error *erro
 
 stw_budget stw_runner_budget(const stw_runner *r) {
     return (stw_budget){.evaluations = r->settings.evaluations,
-                        .until_s = r->settings.budget_s > 0.0 ? r->began_s + r->settings.budget_s : 0.0,
+                        .until_s = r->settings.budget_s > 0.0 ? r->began_s + r->settings.budget_s - r->end_s : 0.0,
                         .began = {.s = r->began_s}};
 }
 

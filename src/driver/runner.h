@@ -55,6 +55,7 @@ typedef struct stw_runner {
     stw_arena *scratch;        /* (threads) */
     stw_arena arena;
     double began_s;
+    double end_s;        /* of a budget of time, kept for what comes after the searches; 0: that takes no time to speak of */
     int64_t evaluations; /* of the methods that are done */
     stw_progress progress;
     double reported_s;         /* when it was last reported */
@@ -76,7 +77,8 @@ stw_status stw_runner_create(const stw_simulator *simulator, const stw_settings 
 void stw_runner_destroy(stw_runner *runner);
 double stw_runner_now_s(const stw_runner *runner);
 bool stw_runner_is_cancelled(const stw_runner *runner);
-/* Whether work of this many seconds would end well after the time budget, if there is one. */
+/* Whether work of this many seconds would end well after the time budget, if there is one; where time is kept for the end, after
+ * it at all. */
 bool stw_runner_is_late(const stw_runner *runner, double seconds);
 
 /* A runner with an empty result, as the options say (without a word on the tasks: these), by this clock (NULL: theirs);
@@ -128,6 +130,9 @@ void stw_entry_destroy(stw_entry *entry);
 stw_status stw_runner_bound(stw_runner *runner, stw_result *result, stw_error *error);
 /* The same where time is short, for the groups of the first plan: what the caller asked for goes before what is nice to know. */
 stw_status stw_runner_find_bounds(stw_runner *runner, stw_result *result, stw_error *error);
+/* Sets end_s: bounds, writing. Bounds took so long on the first plan; below 0: they are still to come, and take what they did
+ * elsewhere. */
+void stw_runner_keep_for_end(stw_runner *runner, double bounds_s);
 /* With this little time plans come first, and bounds later. */
 bool stw_runner_is_slow_to_bound(const stw_runner *runner);
 /* The bounds for the groups of the best plan take the place of those that were found for others. */

@@ -109,9 +109,10 @@ stw_status stw_construct_node(stw_constructor *c, const stw_raw_node *node, cons
     const int32_t i = c->count;
     graph->node_name[i] = node->name;
     graph->op_name[i] = node->op;
-    graph->label[i] = node->label;
-    graph->module[i] = node->module;
-    graph->attributes[i] = node->attributes;
+    /* What few nodes have is written only there: memory that nobody touches is none. */
+    if (node->label.p != NULL) graph->label[i] = node->label;
+    if (node->module.p != NULL) graph->module[i] = node->module;
+    if (node->attributes.p != NULL) graph->attributes[i] = node->attributes;
     TRY(put_kind(c, node, links, error));
     TRY(put_sizes(c, node, error));
     const bool is_op = graph->kind[i] == STW_NODE_OP;

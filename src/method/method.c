@@ -86,6 +86,7 @@ static stw_status judge(relay *t, const stw_plan *of_groups, stw_score *score) {
     TRY(stw_fused_expand(t->fused, of_groups, t->trial, NULL));
     TRY(stw_simulate(t->outer->simulator, t->trial, workspace, &evaluation, NULL));
     *score = stw_score_of(t->outer->objective, workspace, &evaluation);
+    stw_workspace_trim(workspace); /* the method goes on with its own */
     return STW_OK;
 }
 
@@ -185,6 +186,10 @@ static stw_status take_best(stw_search *search, const relay *via, stw_plan *plan
     return stw_score_is_better(&via->score, &score) ? stw_plan_assign(plan, via->best, error) : STW_OK;
 }
 
+static void trim_all(const stw_search *search, stw_workspace *const *workspace) {
+    for (int32_t t = 0; t < stw_pool_threads(search->pool); t++) stw_workspace_trim(workspace[t]);
+}
+
 static stw_status place_groups(const stw_method *method, stw_search *search, const stw_fusing *by, stw_plan *plan,
                                stw_error *error) {
     const stw_fused *fused = by->fused;
@@ -192,15 +197,17 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
     stw_plan *owned[STW_MAX_STARTS] = {NULL}, *of_groups;
     int32_t count = 0;
     relay via = {0};
+    trim_all(search, search->workspace);
     TRY(stw_plan_create(fused->graph, fused->outer->machine, &of_groups, error));
     stw_status status = relay_open(&via, search, fused, error);
     if (status == STW_OK) status = reduce_starts(search, fused, start, owned, &count, error);
     if (status == STW_OK) status = run_within(method, search, by, start, count, &via, of_groups, error);
+    trim_all(search, by->workspace);
+    for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(owned[k]);
     if (status == STW_OK) status = stw_fused_expand(fused, of_groups, plan, error);
     if (status == STW_OK) status = take_best(search, &via, plan, error);
     relay_close(&via);
     if (status == STW_OK) keep_given(search, plan);
-    for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(owned[k]);
     stw_plan_destroy(of_groups);
     return status;
 }

@@ -395,3 +395,53 @@ stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *members
     if (reason->length > 0) return STW_OK;
     return time_tasks(&b, times);
 }
+
+/* ---- copies ---- */
+
+static stw_status copy_ids(const int32_t *from, int64_t count, stw_arena *arena, int32_t **out, stw_error *error) {
+    STW_TRY_NEW(arena, *out, count, error);
+    if (count > 0) memcpy(*out, from, (size_t)count * sizeof **out);
+    return STW_OK;
+}
+
+static stw_status copy_sizes(const int64_t *from, int64_t count, stw_arena *arena, int64_t **out, stw_error *error) {
+    STW_TRY_NEW(arena, *out, count, error);
+    if (count > 0) memcpy(*out, from, (size_t)count * sizeof **out);
+    return STW_OK;
+}
+
+static stw_status copy_values(const stw_tasks *tasks, stw_arena *arena, stw_tasks *out, stw_error *error) {
+    const int64_t V = tasks->V;
+    TRY(copy_ids(tasks->value_node, V, arena, &out->value_node, error));
+    TRY(copy_ids(tasks->value_task, V, arena, &out->value_task, error));
+    TRY(copy_sizes(tasks->value_bytes, V, arena, &out->value_bytes, error));
+    TRY(copy_sizes(tasks->home_bytes, V, arena, &out->home_bytes, error));
+    TRY(copy_ids(tasks->value_updater, V, arena, &out->value_updater, error));
+    TRY(copy_ids(tasks->use_start, V + 1, arena, &out->use_start, error));
+    TRY(copy_ids(tasks->slot_value, tasks->U, arena, &out->slot_value, error));
+    TRY(copy_ids(tasks->source, tasks->source_count, arena, &out->source, error));
+    STW_TRY_NEW(arena, out->value_flags, V, error);
+    STW_TRY_NEW(arena, out->use, tasks->U, error);
+    if (V > 0) memcpy(out->value_flags, tasks->value_flags, (size_t)V * sizeof *out->value_flags);
+    if (tasks->U > 0) memcpy(out->use, tasks->use, (size_t)tasks->U * sizeof *out->use);
+    return STW_OK;
+}
+
+stw_status stw_tasks_copy(const stw_tasks *tasks, int32_t N, int32_t classes, stw_arena *arena, stw_tasks *out,
+                          stw_error *error) {
+    const int64_t T = tasks->T;
+    *out = (stw_tasks){.T = tasks->T, .V = tasks->V, .U = tasks->U, .source_count = tasks->source_count};
+    TRY(copy_ids(tasks->task_node, T, arena, &out->task_node, error));
+    TRY(copy_ids(tasks->task_of, N, arena, &out->task_of, error));
+    TRY(copy_ids(tasks->output_start, T + 1, arena, &out->output_start, error));
+    TRY(copy_ids(tasks->output, tasks->output_start[T], arena, &out->output, error));
+    TRY(copy_ids(tasks->input_start, T + 1, arena, &out->input_start, error));
+    TRY(copy_ids(tasks->waiter_start, T + 1, arena, &out->waiter_start, error));
+    TRY(copy_ids(tasks->waiter, tasks->waiter_start[T], arena, &out->waiter, error));
+    TRY(copy_ids(tasks->pending, T, arena, &out->pending, error));
+    TRY(copy_ids(tasks->order, T, arena, &out->order, error));
+    TRY(copy_values(tasks, arena, out, error));
+    STW_TRY_NEW(arena, out->duration_ps, classes, error);
+    for (int32_t c = 0; c < classes; c++) TRY(copy_sizes(tasks->duration_ps[c], T, arena, &out->duration_ps[c], error));
+    return STW_OK;
+}

@@ -50,4 +50,7 @@ typedef struct stw_tasks {
 stw_status stw_tasks_build(const stw_costs *costs, const stw_membership *membership, stw_group_times *times, stw_arena *arena,
                            stw_tasks *out, stw_str *reason, stw_error *error);
 
+/* The same tasks of a graph of N nodes, made to measure: what building them took is left behind. */
+stw_status stw_tasks_copy(const stw_tasks *tasks, int32_t N, int32_t classes, stw_arena *arena, stw_tasks *out, stw_error *error);
+
 #endif

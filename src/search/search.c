@@ -196,10 +196,13 @@ static stw_status run_batches(batch *b, stw_plan *plan, winner *best, stw_error 
     return STW_OK;
 }
 
-/* By time, two for each thread at least, so that few wait for the slowest. */
+/* By time, two for each thread at least, so that few wait for the slowest; one after the other where there is one thread and the
+ * graph is large, since each place holds a plan. */
 static int32_t batch_size(const stw_search *search, int32_t variants) {
-    const int32_t wanted = 2 * stw_pool_threads(search->pool);
-    const int32_t size = search->budget.evaluations <= 0 && wanted > BATCH ? wanted : BATCH;
+    enum { LARGE_OPS = 50000 };
+    const int32_t threads = stw_pool_threads(search->pool), wanted = threads == 1 ? 1 : 2 * threads;
+    const bool timed = search->budget.evaluations <= 0, large = search->simulator->graph->op_count >= LARGE_OPS;
+    const int32_t size = timed && (large || wanted > BATCH) ? wanted : BATCH;
     return size < variants ? size : variants;
 }
 

@@ -352,6 +352,22 @@ static double safe_seconds(double ps, int32_t T) {
     return isfinite(ps) ? fmax(safe, 0.0) / 1e12 : 0.0;
 }
 
+/* Of the groups that the plan has. */
+static stw_status bound_plan(const stw_simulator *simulator, const stw_plan *plan, bool with_transfers, bool with_peak,
+                             stw_arena scratch, stw_bounds *out, stw_error *error) {
+    stw_tasks room;
+    const stw_tasks *tasks;
+    stw_str illegal;
+    bound_times of_plan = {0};
+    TRY(stw_simulator_tasks(simulator, plan, &scratch, &room, &tasks, &illegal, error));
+    if (illegal.length > 0) tasks = &simulator->unfused; /* no such plan: bound what could be run */
+    TRY(bound_tasks(simulator, tasks, with_transfers, scratch, &of_plan, error));
+    if (with_peak) TRY(stw_bound_peak(simulator, tasks, scratch, &out->peak_bytes, error));
+    out->plan_s = safe_seconds(of_plan.step_ps, tasks->T);
+    out->load_s = safe_seconds(of_plan.load_ps, tasks->T);
+    return STW_OK;
+}
+
 stw_status stw_lower_bounds(const stw_simulator *simulator, const stw_plan *plan, stw_bounds *out, stw_error *error) {
     STW_NEED(simulator);
     STW_NEED(plan);
@@ -364,25 +380,28 @@ stw_status stw_find_bounds(const stw_simulator *simulator, const stw_plan *plan,
     *out = (stw_bounds){0};
     TRY(stw_simulator_check(simulator, plan, error));
     stw_arena scratch;
-    stw_tasks room;
-    const stw_tasks *tasks;
-    stw_str illegal;
     TRY(stw_arena_create(&scratch, error));
-    bound_times of_plan = {0}, of_any = {0};
-    stw_arena work = scratch;
-    stw_status status = stw_simulator_tasks(simulator, plan, &work, &room, &tasks, &illegal, error);
-    if (status == STW_OK && illegal.length > 0) tasks = &simulator->unfused; /* no such plan: bound what could be run */
-    if (status == STW_OK) status = bound_tasks(simulator, tasks, with_transfers, work, &of_plan, error);
-    if (status == STW_OK) status = stw_bound_peak(simulator, tasks, work, &out->peak_bytes, error);
+    bound_times of_any = {0};
+    stw_status status = bound_plan(simulator, plan, with_transfers, true, scratch, out, error);
     if (status == STW_OK) status = bound_free(simulator, with_transfers, scratch, &of_any, error);
     stw_arena_destroy(&scratch);
     if (status != STW_OK) return status;
     const int32_t T = simulator->unfused.T;
     out->fusion_s = safe_seconds(of_any.step_ps, T);
-    out->plan_s = fmax(safe_seconds(of_plan.step_ps, tasks->T), out->fusion_s); /* these are groups, too */
-    out->load_s = safe_seconds(of_plan.load_ps, tasks->T);
+    out->plan_s = fmax(out->plan_s, out->fusion_s); /* these are groups, too */
     out->load_fusion_s = safe_seconds(of_any.load_ps, T);
     return STW_OK;
+}
+
+stw_status stw_find_bounds_of_groups(const stw_simulator *simulator, const stw_plan *plan, bool with_transfers, stw_bounds *out,
+                                     stw_error *error) {
+    stw_arena scratch;
+    *out = (stw_bounds){0};
+    TRY(stw_simulator_check(simulator, plan, error));
+    TRY(stw_arena_create(&scratch, error));
+    const stw_status status = bound_plan(simulator, plan, with_transfers, false, scratch, out, error);
+    stw_arena_destroy(&scratch);
+    return status;
 }
 
 double stw_measured_share(const stw_simulator *simulator, const stw_plan *plan) {

@@ -11,6 +11,10 @@ bool stw_simulator_may_fuse(const stw_simulator *simulator);
 stw_status stw_find_bounds(const stw_simulator *simulator, const stw_plan *plan, bool with_transfers, stw_bounds *out,
                            stw_error *error);
 
+/* Those of the plan's own groups alone, plan_s and load_s: for another plan of a problem whose bounds are known. */
+stw_status stw_find_bounds_of_groups(const stw_simulator *simulator, const stw_plan *plan, bool with_transfers, stw_bounds *out,
+                                     stw_error *error);
+
 typedef struct stw_levels {
     double *head, *tail; /* (T) ps */
 } stw_levels;

@@ -11,7 +11,8 @@ typedef struct {
     stw_membership membership;
     stw_tasks tasks;
     stw_graph *graph;
-    int32_t *leader; /* (n) nodes that must be on one device: up to one that is its own */
+    stw_arena *scratch; /* for what is needed only until the problem is made */
+    int32_t *leader;    /* (n) nodes that must be on one device: up to one that is its own */
     stw_error *error;
 } builder;
 
@@ -33,16 +34,18 @@ static stw_status number_nodes(builder *b) {
     const stw_membership *m = &b->membership;
     int32_t *root, n = 0;
     STW_TRY_NEW(&f->arena, f->node_of, outer->N, b->error);
-    STW_TRY_NEW(&f->arena, f->root_of, outer->N, b->error);
-    STW_TRY_NEW(&f->arena, f->task_id, outer->N, b->error);
-    stw_arena scratch = f->arena;
+    stw_arena scratch = *b->scratch;
     STW_TRY_NEW(&scratch, root, m->T, b->error);
     for (int32_t t = 0; t < m->T; t++) root[t] = root_of_task(b, t);
     for (int32_t i = 0; i < outer->N; i++) {
         const int32_t value = outer->root[i];
         const bool stays = stw_node_is_source(outer->kind[value]) || (m->task_of[value] >= 0 && root[m->task_of[value]] == value);
-        f->node_of[i] = stays ? n : -1;
-        if (stays) f->root_of[n++] = i;
+        f->node_of[i] = stays ? n++ : -1;
+    }
+    STW_TRY_NEW(&f->arena, f->root_of, n, b->error);
+    STW_TRY_NEW(&f->arena, f->task_id, n, b->error);
+    for (int32_t i = 0; i < outer->N; i++) {
+        if (f->node_of[i] >= 0) f->root_of[f->node_of[i]] = i;
     }
     for (int32_t i = 0; i < outer->N; i++) {
         const int32_t value = outer->root[i];
@@ -81,7 +84,7 @@ static void describe_node(builder *b, int32_t n) {
     const int32_t i = b->f->root_of[n], task = b->membership.task_of[i];
     graph->node_name[n] = outer->node_name[i];
     graph->op_name[n] = outer->op_name[i];
-    graph->label[n] = outer->label[i];
+    if (outer->label[i].p != NULL) graph->label[n] = outer->label[i];
     graph->kind[n] = outer->kind[i];
     graph->dtype[n] = outer->dtype[i];
     graph->known[n] = outer->known[i];
@@ -144,7 +147,7 @@ static stw_status take_waits(builder *b) {
     int64_t *place;
     STW_TRY_NEW(&graph->arena, graph->wait_start, (int64_t)graph->N + 1, b->error);
     STW_TRY_NEW(&graph->arena, graph->wait, tasks->waiter_start[tasks->T], b->error);
-    stw_arena scratch = graph->arena;
+    stw_arena scratch = *b->scratch;
     STW_TRY_NEW(&scratch, place, (int64_t)graph->N + 1, b->error);
     for (int32_t w = 0; w < tasks->waiter_start[tasks->T]; w++) place[node_of[tasks->task_node[tasks->waiter[w]]] + 1]++;
     for (int32_t n = 0; n < graph->N; n++) place[n + 1] += place[n];
@@ -186,7 +189,7 @@ static stw_status limit_devices(builder *b) {
 static stw_status keep_together(builder *b) {
     const stw_fused *f = b->f;
     const stw_membership *m = &b->membership;
-    stw_arena scratch = f->arena;
+    stw_arena scratch = *b->scratch;
     STW_TRY_NEW(&scratch, b->leader, b->graph->N, b->error);
     stw_sets_begin(b->leader, b->graph->N);
     for (int32_t k = 0; k < f->outer->pair_count; k++)
@@ -209,7 +212,7 @@ static stw_status cost_nodes(builder *b) {
     const stw_costs *outer = b->f->outer->costs;
     const stw_membership *m = &b->membership;
     const int32_t C = outer->machine->cost_class_count, n = b->graph->N;
-    stw_arena scratch = b->f->arena;
+    stw_arena scratch = *b->scratch;
     double **us, **compute_us;
     bool **measured;
     STW_TRY_NEW(&scratch, us, C, b->error);
@@ -239,10 +242,10 @@ static stw_status find_groups(builder *b, int32_t device) {
     const stw_simulator *outer = b->f->outer;
     stw_str reason;
     int32_t *on;
-    STW_TRY_NEW(&b->f->arena, on, b->outer->N, b->error);
+    STW_TRY_NEW(b->scratch, on, b->outer->N, b->error);
     for (int32_t i = 0; i < b->outer->N; i++) on[i] = device;
-    TRY(stw_membership_build(b->outer, outer->machine, b->f->group, on, &b->f->arena, &b->membership, &reason, b->error));
-    if (reason.length == 0) TRY(stw_tasks_build(outer->costs, &b->membership, NULL, &b->f->arena, &b->tasks, &reason, b->error));
+    TRY(stw_membership_build(b->outer, outer->machine, b->f->group, on, b->scratch, &b->membership, &reason, b->error));
+    if (reason.length == 0) TRY(stw_tasks_build(outer->costs, &b->membership, NULL, b->scratch, &b->tasks, &reason, b->error));
     if (reason.length > 0) return stw_fail(b->error, STW_ERROR_INPUT, "groups: %.*s", (int)reason.length, reason.p);
     for (int32_t t = 0; t < b->tasks.T; t++) {
         const int32_t outputs = b->tasks.output_start[t + 1] - b->tasks.output_start[t];
@@ -271,18 +274,22 @@ static stw_status build(builder *b, const int32_t *group, int32_t device) {
     TRY(take_waits(b));
     TRY(stw_graph_build_topological(b->graph, b->error));
     TRY(stw_graph_build_fingerprint(b->graph, b->error));
-    TRY(cost_nodes(b));
-    return stw_simulator_create(f->costs, &f->simulator, b->error);
+    return cost_nodes(b);
 }
 
 stw_status stw_fused_create(const stw_simulator *outer, const int32_t *group, int32_t device, stw_fused **out, stw_error *error) {
-    stw_arena arena;
+    stw_arena arena, scratch;
     *out = NULL;
     TRY(stw_arena_create(&arena, error));
     stw_fused *f = STW_NEW(&arena, stw_fused, 1);
     *f = (stw_fused){.outer = outer, .arena = arena};
-    builder b = {.f = f, .outer = outer->graph, .error = error};
-    const stw_status status = build(&b, group, device);
+    builder b = {.f = f, .outer = outer->graph, .scratch = &scratch, .error = error};
+    stw_status status = stw_arena_create(&scratch, error);
+    if (status == STW_OK) {
+        status = build(&b, group, device);
+        stw_arena_destroy(&scratch);
+    }
+    if (status == STW_OK) status = stw_simulator_create(f->costs, &f->simulator, error);
     if (status != STW_OK) {
         stw_fused_destroy(f);
         return status;

@@ -90,6 +90,10 @@ typedef struct stw_run_options {
 stw_status stw_simulator_run(const stw_simulator *simulator, const stw_plan *plan, const stw_run_options *options,
                              stw_workspace *workspace, stw_evaluation *out, stw_error *error);
 
+/* Gives the memory of the last run back to the system, if it is much: for workspaces that are not going to be used for a while.
+ * Its timeline is gone then; the tasks of the last groups stay. */
+void stw_workspace_trim(stw_workspace *workspace);
+
 /* score.c: the load of each device in the last run, (D) picoseconds: its ops and the transfers that it sends and receives. On a
  * machine with a host, each end pays its own hop to or from the host, a value leaves its device once, and the host's load counts
  * no transfers. */

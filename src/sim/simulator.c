@@ -46,13 +46,24 @@ static stw_status list_followers(stw_simulator *s, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status fill_simulator(stw_simulator *s, stw_error *error) {
+/* Every op as a task of its own. */
+static stw_status build_unfused(stw_simulator *s, stw_arena *scratch, stw_error *error) {
     stw_membership membership;
+    stw_tasks tasks;
     stw_str reason;
+    TRY(stw_membership_build(s->graph, s->machine, NULL, NULL, scratch, &membership, &reason, error));
+    TRY(stw_tasks_build(s->costs, &membership, NULL, scratch, &tasks, &reason, error));
+    return stw_tasks_copy(&tasks, s->graph->N, s->machine->cost_class_count, &s->arena, &s->unfused, error);
+}
+
+static stw_status fill_simulator(stw_simulator *s, stw_error *error) {
+    stw_arena scratch;
     TRY(stw_graph_colocated(s->graph, &s->arena, &s->pair, &s->pair_count, error));
     TRY(list_followers(s, error));
-    TRY(stw_membership_build(s->graph, s->machine, NULL, NULL, &s->arena, &membership, &reason, error));
-    return stw_tasks_build(s->costs, &membership, NULL, &s->arena, &s->unfused, &reason, error);
+    TRY(stw_arena_create(&scratch, error));
+    const stw_status status = build_unfused(s, &scratch, error);
+    stw_arena_destroy(&scratch);
+    return status;
 }
 
 stw_status stw_simulator_create(const stw_costs *costs, stw_simulator **out, stw_error *error) {
@@ -96,6 +107,12 @@ void stw_workspace_destroy(stw_workspace *workspace) {
     if (workspace == NULL) return;
     stw_arena arena = workspace->arena;
     stw_arena_destroy(&arena);
+}
+
+void stw_workspace_trim(stw_workspace *workspace) {
+    enum { WORTH_BYTES = 1 << 26 };
+    workspace->timeline = (stw_timeline){0};
+    stw_arena_trim(workspace->group != NULL ? &workspace->after_fused : &workspace->arena, WORTH_BYTES);
 }
 
 int32_t stw_workspace_transfers(const stw_workspace *workspace, const stw_transfer **out) {

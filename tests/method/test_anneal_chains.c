@@ -61,15 +61,29 @@ TEST(anneal, ends_in_time) {
     small_close(s);
 }
 
-/* By evaluations there are eight whatever the threads; by time each thread has as many as the others. */
+static double never_later(void *context) {
+    (void)context;
+    return 0.0;
+}
+
+/* By evaluations there are eight whatever the threads; by time each thread has as many as the others: of 100,000 ops, of which
+ * 100 plans are tried in 5 s, two in 12 s, and one at least. */
 TEST(anneal, chains_follow_the_threads_where_time_is_the_budget) {
-    static const int32_t expected[][2] = {{1, 8}, {2, 8}, {3, 9}, {5, 10}, {8, 8}, {12, 12}, {16, 16}};
+    static const int32_t expected[][4] = {{1, 8, 2, 1}, {2, 8, 4, 2},     {3, 9, 6, 3},    {5, 10, 10, 5},
+                                          {8, 8, 8, 8}, {12, 12, 12, 12}, {16, 16, 16, 16}};
+    const stw_graph few = {.op_count = 1000}, many = {.op_count = 100000};
+    const stw_simulator of_few = {.graph = &few}, of_many = {.graph = &many};
+    const stw_clock clock = {never_later, NULL};
     for (size_t k = 0; k < sizeof expected / sizeof expected[0]; k++) {
         stw_pool *pool;
         if (!CHECK_EQ_INT(stw_pool_create(expected[k][0], &pool, NULL), STW_OK)) return;
-        const stw_search timed = {.pool = pool, .budget = {.until_s = 1.0}},
-                         counted = {.pool = pool, .budget = {.evaluations = 100}};
+        const stw_search timed = {.simulator = &of_few, .pool = pool, .clock = &clock, .budget = {.until_s = 1.0}},
+                         long_timed = {.simulator = &of_many, .pool = pool, .clock = &clock, .budget = {.until_s = 12.0}},
+                         short_timed = {.simulator = &of_many, .pool = pool, .clock = &clock, .budget = {.until_s = 1.0}},
+                         counted = {.simulator = &of_many, .pool = pool, .budget = {.evaluations = 100}};
         CHECK_EQ_INT(stw_anneal_chains(&timed), expected[k][1]);
+        CHECK_EQ_INT(stw_anneal_chains(&long_timed), expected[k][2]);
+        CHECK_EQ_INT(stw_anneal_chains(&short_timed), expected[k][3]);
         CHECK_EQ_INT(stw_anneal_chains(&counted), 8);
         stw_pool_destroy(pool);
     }

@@ -165,6 +165,56 @@ TEST(budget, groups_by_a_quicker_rule) {
     close_graph(p);
 }
 
+/* Searches end so early that bounds and writing fit into the budget behind them. By hand, of 100 s of which 5 were for reading:
+ * 0.4 of them for writing, and half of what the first bounds took for those of the best plan; no more than a fifth of the 95 s.
+ */
+TEST(budget, time_is_kept_for_the_end) {
+    static const struct { double bounds_s, expected_s; } row[] = {{4.0, 4.0}, {1.0, 2.5}, {0.0, 2.0}, {1000.0, 19.0}};
+    problem p = open_graph("rnnlm-2", "h200x2");
+    stepping s;
+    start_clock(&s, 1e-9);
+    stw_options *options = options_of(ALL_TASKS, "budget", "100s", "threads", "1", NULL);
+    stw_watch watch = {.spent_s = 5.0};
+    stw_runner *runner = NULL;
+    stw_result *result = NULL;
+    CHECK_EQ_INT(stw_runner_open(p.simulator, options, STW_TASK_ALL, &watch, &s.clock, &runner, &result, NULL), STW_OK);
+    for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
+        test_context("bounds took %g s", row[k].bounds_s);
+        stw_runner_keep_for_end(runner, row[k].bounds_s);
+        CHECK_NEAR(runner->end_s, row[k].expected_s, 1e-9);
+        CHECK_NEAR(stw_runner_budget(runner).until_s, runner->began_s + 100.0 - row[k].expected_s, 1e-9);
+    }
+    test_context("%s", "");
+    CHECK(!stw_runner_is_late(runner, 99.0) && stw_runner_is_late(runner, 101.0)); /* of the whole budget, and not of more */
+    watch.spent_s = 1.0;
+    stw_runner_keep_for_end(runner, 0.1); /* half a second is not worth a word */
+    CHECK(runner->end_s == 0.0 && !stw_runner_is_late(runner, 109.0) && stw_runner_is_late(runner, 111.0));
+    CHECK_EQ_INT(stw_runner_close(runner, STW_ERROR_CANCELLED, result, &result), STW_ERROR_CANCELLED);
+    stw_options_destroy(options);
+    close_graph(p);
+}
+
+/* Whoever has read for 300 of 1000 s writes for 120 s: these are left when everything else is done. */
+TEST(budget, what_follows_ends_within_it) {
+    problem p = open_graph("gnmt-2", "h200x4");
+    for (int k = 0; k < 2; k++) {
+        stepping s;
+        stw_result *result = NULL;
+        stw_error error = {0};
+        const stw_watch watch = {.spent_s = 300.0};
+        test_context("%d threads", 1 + k);
+        start_clock(&s, 1.0);
+        stw_options *options = options_of(ALL_TASKS, "budget", "1000s", "threads", k == 0 ? "1" : "2", "policy", "none", NULL);
+        CHECK_EQ_INT(stw_optimize_by(p.simulator, options, &watch, &s.clock, NULL, &result, &error), STW_OK);
+        stw_options_destroy(options);
+        CHECK(atomic_load(&s.looks) <= 700 - 120 + 10); /* in seconds, and the looks that tell so */
+        if (result != NULL) CHECK(result->bounds.plan_s > 0.0);
+        stw_result_destroy(result);
+    }
+    test_context("%s", "");
+    close_graph(p);
+}
+
 /* Once there is a plan, a method that does not come to one in time is given up; else its first plan is built all the same. */
 TEST(budget, passes_are_given_up) {
     static const char *const names[] = {"etf", "heft", "steer"};

@@ -17,10 +17,22 @@ static const double DEFAULT_S = 10.0; /* without any limit */
 
 bool stw_anneal_is_timed(const stw_search *search) { return search->budget.evaluations <= 0; }
 
+/* Where a graph is large, a chain takes much memory (some 200 bytes per op) and, with the time there is, few evaluations: each
+ * thread has no more of them than come to so many. */
+static int32_t most_of_a_thread(const stw_search *search) {
+    enum { LARGE_OPS = 50000, WORTH_EVALUATIONS = 100 };
+    static const double EVALUATION_S = 5e-7; /* per op, measured as what methods take (method.h) */
+    const int32_t ops = search->simulator->graph->op_count;
+    if (ops < LARGE_OPS || search->budget.until_s <= 0.0) return STW_ANNEAL_CHAINS;
+    const double left_s = search->budget.until_s - stw_search_now_s(search);
+    return (int32_t)fmin(fmax(1.0, left_s / (WORTH_EVALUATIONS * EVALUATION_S * ops)), STW_ANNEAL_CHAINS);
+}
+
 int32_t stw_anneal_chains(const stw_search *search) {
-    const int32_t threads = stw_pool_threads(search->pool);
+    const int32_t threads = stw_pool_threads(search->pool), each = (STW_ANNEAL_CHAINS + threads - 1) / threads;
     if (!stw_anneal_is_timed(search)) return STW_ANNEAL_CHAINS;
-    return threads * ((STW_ANNEAL_CHAINS + threads - 1) / threads);
+    const int32_t most = most_of_a_thread(search);
+    return threads * (most < each ? most : each);
 }
 
 int32_t stw_anneal_best_chain(const stw_annealing *a) {
@@ -129,10 +141,16 @@ static bool is_worst(const stw_meeting *m, int32_t index) {
     return true;
 }
 
-/* Leaves the chain's plan for the others, and takes one of theirs along. */
+/* Leaves the chain's plan for the others, and takes one of theirs along; a chain by itself takes the best. */
 static void exchange(const stw_meeting *m, stw_chain *c, int32_t index) {
+    const size_t devices = (size_t)c->plan->graph->N * sizeof *m->device;
+    const size_t priorities = (size_t)c->plan->graph->N * sizeof *m->priority;
+    if (m->a->count == 1) {
+        memcpy(c->other_device, m->plan->device, devices);
+        memcpy(c->other_priority, m->plan->priority, priorities);
+        return;
+    }
     const int64_t N = c->plan->graph->N, other = (index + 1 + stw_rng_below(&c->rng, m->a->count - 1)) % m->a->count;
-    const size_t devices = (size_t)N * sizeof *m->device, priorities = (size_t)N * sizeof *m->priority;
     memcpy(&m->device[index * N], c->plan->device, devices);
     memcpy(&m->priority[index * N], c->plan->priority, priorities);
     memcpy(c->other_device, &m->device[other * N], devices);

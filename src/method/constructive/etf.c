@@ -3,7 +3,7 @@
  *
  * Each device has two heaps of ops: those whose inputs are there (by rank) and those whose inputs will be there later (by that
  * time). Times only rise while other things are placed, so an entry is looked at again when it is taken, and put back if it is
- * no longer true.
+ * no longer true. Entries of ops that have been placed elsewhere stay until they are at the top, or until the heap is full.
  *
  * Where links charge, an op starts once it has paid for what it receives: among those whose inputs are there, what pays least
  * comes first, and devices are compared by that start. */
@@ -21,8 +21,8 @@ typedef struct {
 } entry;
 
 typedef struct {
-    entry *item;
-    int32_t count;
+    entry *item; /* (room) */
+    int32_t count, room;
     const double *rank; /* (T) among equal keys, higher first; NULL: by number */
 } heap;
 
@@ -32,24 +32,23 @@ static bool is_before(const heap *h, entry a, entry b) {
     return a.task < b.task;
 }
 
-static void push(heap *h, entry e) {
-    int32_t k = h->count++;
-    for (; k > 0 && is_before(h, e, h->item[(k - 1) / 2]); k = (k - 1) / 2) h->item[k] = h->item[(k - 1) / 2];
+static void sink(heap *h, int32_t k, entry e) {
+    for (int32_t child = 2 * k + 1; child < h->count; child = 2 * k + 1) {
+        if (child + 1 < h->count && is_before(h, h->item[child + 1], h->item[child])) child++;
+        if (!is_before(h, h->item[child], e)) break;
+        h->item[k] = h->item[child];
+        k = child;
+    }
     h->item[k] = e;
 }
 
 static entry pop(heap *h) {
     const entry top = h->item[0], last = h->item[--h->count];
-    int32_t k = 0;
-    for (int32_t child = 1; child < h->count; child = 2 * k + 1) {
-        if (child + 1 < h->count && is_before(h, h->item[child + 1], h->item[child])) child++;
-        if (!is_before(h, h->item[child], last)) break;
-        h->item[k] = h->item[child];
-        k = child;
-    }
-    h->item[k] = last;
+    sink(h, 0, last);
     return top;
 }
+
+enum { FIRST_ROOM = 256, LARGE_ROOM = 4096 }; /* entries */
 
 typedef struct {
     const stw_etf_input *input;
@@ -61,12 +60,52 @@ typedef struct {
     int32_t *pending;                  /* (T) needs that are not met; -1: placed */
     int32_t *options;                  /* (T) devices in whose heaps it is */
     double *urgent;                    /* (T) when its inputs could be on every device (only with favourites) */
+    stw_arena *arena;                  /* in which heaps grow */
+    bool failed;                       /* there was no memory for an entry */
 } etf;
+
+/* ---- entries ---- */
+
+/* Drops what is placed; the rest is in order again. No two entries are alike, so it is taken as it would have been. */
+static void drop_placed(const etf *e, heap *h) {
+    int32_t kept = 0;
+    for (int32_t k = 0; k < h->count; k++) {
+        if (e->pending[h->item[k].task] >= 0) h->item[kept++] = h->item[k];
+    }
+    h->count = kept;
+    for (int32_t k = kept / 2 - 1; k >= 0; k--) sink(h, k, h->item[k]);
+}
+
+/* Few entries are about ops that are to be placed still, so heaps are small where they are tidied in time. One that is large all
+ * the same gets a place where it can grow to the last entry that it may have, of which only what it uses becomes memory. */
+static bool make_room(etf *e, heap *h) {
+    const int32_t T = e->board.base->tasks->T, room = h->room < T / 2 ? 2 * h->room : T;
+    drop_placed(e, h);
+    if (h->count <= h->room / 2) return true;
+    if (h->room <= LARGE_ROOM) {
+        entry *item = STW_NEW_DIRTY(e->arena, entry, room <= LARGE_ROOM ? room : T);
+        if (item == NULL) return false;
+        memcpy(item, h->item, (size_t)h->count * sizeof *item);
+        h->item = item;
+    }
+    h->room = room;
+    return true;
+}
+
+static void push(etf *e, heap *h, entry added) {
+    if (h->count == h->room && !make_room(e, h)) {
+        e->failed = true;
+        return;
+    }
+    int32_t k = h->count++;
+    for (; k > 0 && is_before(h, added, h->item[(k - 1) / 2]); k = (k - 1) / 2) h->item[k] = h->item[(k - 1) / 2];
+    h->item[k] = added;
+}
 
 /* ---- becoming ready ---- */
 
 static void offer(etf *e, int32_t task, int32_t device) {
-    push(&e->later[device], (entry){e->board.ready[device], e->board.charge[device], task});
+    push(e, &e->later[device], (entry){e->board.ready[device], e->board.charge[device], task});
     e->options[task]++;
 }
 
@@ -110,7 +149,7 @@ static const entry *first_of(etf *e, int32_t device, double *start) {
     const double end = e->board.device[device].end;
     while (later->count > 0 && (later->item[0].key <= end || e->pending[later->item[0].task] < 0)) {
         const entry come = pop(later);
-        if (e->pending[come.task] == 0) push(now, (entry){come.charge, come.charge, come.task});
+        if (e->pending[come.task] == 0) push(e, now, (entry){come.charge, come.charge, come.task});
     }
     while (now->count > 0 && e->pending[now->item[0].task] < 0) pop(now);
     if (now->count == 0 && later->count == 0) return NULL;
@@ -170,7 +209,7 @@ static void follow(etf *e, choice c) {
         return;
     }
     if (!c.kept && e->board.ready[d] > believed) {
-        push(&e->later[d], (entry){e->board.ready[d], e->board.charge[d], task});
+        push(e, &e->later[d], (entry){e->board.ready[d], e->board.charge[d], task});
         return;
     }
     const bool lacks = e->list->memory && stw_board_lacks(&e->board, d) > 0.0;
@@ -198,8 +237,9 @@ static stw_status prepare(etf *e, stw_arena *arena, stw_error *error) {
     for (int32_t d = 0; d < base->D; d++) {
         e->kept_for[d] = -1;
         e->now[d].rank = e->list->rank;
-        e->now[d].item = STW_NEW_DIRTY(arena, entry, tasks->T);
-        e->later[d].item = STW_NEW_DIRTY(arena, entry, tasks->T);
+        e->now[d].room = e->later[d].room = FIRST_ROOM;
+        e->now[d].item = STW_NEW_DIRTY(arena, entry, FIRST_ROOM);
+        e->later[d].item = STW_NEW_DIRTY(arena, entry, FIRST_ROOM);
         if (e->now[d].item == NULL || e->later[d].item == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     }
     for (int32_t v = 0; v < tasks->V; v++) {
@@ -218,13 +258,18 @@ enum { STEPS_PER_LOOK = 1024 }; /* at the clock: some milliseconds on many devic
 stw_status stw_etf(const stw_etf_input *input, int32_t *device, stw_arena scratch, stw_error *error) {
     const int32_t D = input->list->base.D;
     const uint64_t all = D == STW_MAX_DEVICES ? UINT64_MAX : (1ull << D) - 1;
-    etf e = {.input = input, .list = input->list, .allowed = (input->allowed & all) == 0 ? all : input->allowed & all};
+    etf e = {.input = input,
+             .list = input->list,
+             .allowed = (input->allowed & all) == 0 ? all : input->allowed & all,
+             .arena = &scratch};
     TRY(prepare(&e, &scratch, error));
     int64_t steps = 0;
     for (choice next = choose(&e); next.task >= 0; next = choose(&e)) {
         if (++steps % STEPS_PER_LOOK == 0 && stw_stop_is_due(&input->stop)) return stw_fail_stopped(error);
         follow(&e, next);
+        if (e.failed) break;
     }
+    if (e.failed) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     stw_board_devices(&e.board, device);
     return STW_OK;
 }
