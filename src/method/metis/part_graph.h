@@ -4,6 +4,7 @@
 #ifndef STW_METHOD_METIS_PART_GRAPH_H
 #define STW_METHOD_METIS_PART_GRAPH_H
 
+#include "base/pool.h"
 #include "graph/units.h"
 #include "method/device_set.h"
 #include "sim/sim.h"
@@ -54,6 +55,7 @@ typedef struct stw_part_call {
     bool recursive;      /* by bisection; else all parts at once, where METIS can be trusted with it */
     bool volume;         /* all at once: minimise the volume of communication rather than the cut */
     int32_t seed;        /* not negative */
+    stw_pool *pool;      /* whose threads take turns; or NULL */
 } stw_part_call;
 
 /* partition.c: the part of each vertex; part: (M). Fails with STW_ERROR_NO_PLAN if the program was built without METIS or METIS

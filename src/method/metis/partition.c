@@ -14,7 +14,8 @@
 
 /* METIS seeds libc's rand() at the start of every call (with the seed option) and draws from it, so the stream is one for
  * the whole process: two calls at a time would take numbers from each other. The lock makes every call see the same numbers
- * whatever other threads partition. It also means that a caller's own rand() is seeded anew; nothing of ours uses it. */
+ * whatever other threads partition; threads of one pool take turns before they come to it, so that they are free for what is more
+ * urgent. It also means that a caller's own rand() is seeded anew; nothing of ours uses it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the only mutable state outside of objects: see above */
 
 bool stw_metis_is_there(void) { return true; }
@@ -141,11 +142,13 @@ stw_status stw_metis_call(const stw_part_call *call, int32_t *part, stw_arena sc
     TRY(fill_graph(call, &scratch, &a, error));
     TRY(fill_targets(call, &scratch, &a, error));
     STW_TRY_NEW(&scratch, result, M, error);
+    if (call->pool != NULL) stw_pool_take_turn(call->pool);
     pthread_mutex_lock(&lock);
     void *end = make_room(bytes_needed(&a));
     const int status = end != NULL ? partition(call, &a, &cut, result) : METIS_ERROR_MEMORY;
     free(end);
     pthread_mutex_unlock(&lock);
+    if (call->pool != NULL) stw_pool_end_turn(call->pool);
     if (status == METIS_ERROR_MEMORY)
         return stw_fail(error, STW_ERROR_MEMORY, "METIS needs up to %lld bytes for %d vertices", (long long)bytes_needed(&a), M);
     if (status != METIS_OK) return stw_fail(error, STW_ERROR_NO_PLAN, "METIS failed with status %d", status);
