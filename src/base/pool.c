@@ -31,9 +31,9 @@ struct stw_pool {
     pthread_cond_t begin; /* there is a new job */
     job *first, *last;    /* under way, oldest first: outer ones before those within them */
     atomic_int open[STW_POOL_URGENCIES]; /* how many of them are how urgent */
-    bool taken;                          /* by whoever has its turn */
-    int32_t waiting;                     /* for their turn */
-    pthread_cond_t turn;                 /* it is free, or there is a job */
+    uint32_t taken;       /* turns: bits */
+    int32_t waiting;      /* for a turn */
+    pthread_cond_t turn;  /* one is free, or there is a job */
     int32_t sleeping;     /* workers that wait for one */
     bool closing;
     int32_t threads;
@@ -269,12 +269,20 @@ stw_status stw_pool_end(stw_pool *pool, stw_pool_job *j, stw_error *error) {
 
 /* ---- one after the other ---- */
 
-void stw_pool_take_turn(stw_pool *pool) {
+/* -1: none is free. */
+static int32_t free_turn(const stw_pool *pool, int32_t most) {
+    int32_t turn = 0;
+    while (turn < most && (pool->taken >> turn & 1) != 0) turn++;
+    return turn < most ? turn : -1;
+}
+
+int32_t stw_pool_take_turn(stw_pool *pool, int32_t most) {
     const int32_t number = number_of_caller(pool), urgency = pool->workers[number].urgency;
-    job *j;
+    int32_t turn;
     pthread_mutex_lock(&pool->lock);
-    while (pool->taken) {
-        if ((j = find_job(pool, urgency)) != NULL) {
+    while ((turn = free_turn(pool, most)) < 0) {
+        job *j = find_job(pool, urgency);
+        if (j != NULL) {
             help(pool, j, number);
             continue;
         }
@@ -282,13 +290,14 @@ void stw_pool_take_turn(stw_pool *pool) {
         pthread_cond_wait(&pool->turn, &pool->lock);
         pool->waiting--;
     }
-    pool->taken = true;
+    pool->taken |= (uint32_t)1 << turn;
     pthread_mutex_unlock(&pool->lock);
+    return turn;
 }
 
-void stw_pool_end_turn(stw_pool *pool) {
+void stw_pool_end_turn(stw_pool *pool, int32_t turn) {
     pthread_mutex_lock(&pool->lock);
-    pool->taken = false;
+    pool->taken &= ~((uint32_t)1 << turn);
     if (pool->waiting > 0) pthread_cond_signal(&pool->turn);
     pthread_mutex_unlock(&pool->lock);
 }

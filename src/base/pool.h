@@ -31,9 +31,9 @@ stw_status stw_pool_begin(stw_pool *pool, stw_pool_urgency urgency, int64_t coun
 /* Does what is left of it with the others, and returns when all is done. With one thread that is everything. */
 stw_status stw_pool_end(stw_pool *pool, stw_pool_job *job, stw_error *error);
 
-/* From here to stw_pool_end_turn a thread is the only one of the pool. Whoever waits for its turn does meanwhile what is more
- * urgent than its own work. */
-void stw_pool_take_turn(stw_pool *pool);
-void stw_pool_end_turn(stw_pool *pool);
+/* For what at most `most` threads of the pool may do at a time, 1 to 32: returns which of them this one is, until
+ * stw_pool_end_turn. Whoever waits for its turn does meanwhile what is more urgent than its own work. */
+int32_t stw_pool_take_turn(stw_pool *pool, int32_t most);
+void stw_pool_end_turn(stw_pool *pool, int32_t turn);
 
 #endif

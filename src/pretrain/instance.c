@@ -25,6 +25,7 @@ struct stw_instance {
     stw_simulator *simulator;
     stw_pool *pool;            /* the pre-training's */
     int32_t threads;           /* of it */
+    stw_metis_copies *copies;
     stw_arena *scratch;        /* (threads) */
     stw_workspace **workspace; /* (threads) */
     stw_search search;
@@ -84,6 +85,7 @@ static stw_status open_simulator(stw_instance *i, stw_error *error) {
                              .rule = -1,
                              .unit_count = 512,
                              .pool = i->pool,
+                             .metis_copies = i->copies,
                              .workspace = i->workspace,
                              .scratch = i->scratch,
                              .arena = i->arena,
@@ -155,6 +157,7 @@ stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance
     i->rng = rng;
     i->net = wish->net;
     i->pool = wish->pool;
+    i->copies = wish->copies;
     i->threads = stw_pool_threads(wish->pool);
     i->progress = wish->progress;
     i->prepared = -1;

@@ -3,6 +3,7 @@
 #ifndef STW_PRETRAIN_INSTANCE_H
 #define STW_PRETRAIN_INSTANCE_H
 
+#include "method/metis/copies.h"
 #include "pretrain/corpus.h"
 #include "train/trainer.h"
 
@@ -12,6 +13,7 @@ typedef struct stw_instance_wish {
     const stw_train_settings *settings;
     stw_net *net;
     stw_pool *pool;           /* whose idle threads help */
+    stw_metis_copies *copies; /* for them */
     bool all_starts;          /* every constructive method, as `go-zero` begins; else the cheap ones */
     double progress;          /* of the whole pre-training when the problem begins, 0 to 1 */
     const stw_cancel *cancel; /* or NULL; once requested, everything ends soon and what comes out is worth nothing */

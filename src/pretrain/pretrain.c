@@ -46,6 +46,7 @@ static stw_status fill(stw_pretrain *p, stw_error *error) {
         return stw_fail(error, STW_ERROR_INPUT, "%lld processes share %lld problems; use at most as many", (long long)ranks,
                         (long long)slots);
     TRY(stw_arena_create(&p->arena, error));
+    TRY(stw_metis_copies_open(stw_pool_threads(p->pool), &p->copies, error));
     TRY(stw_backend_cpu(p->pool, &p->backend, error));
     TRY(stw_net_create(&p->settings.config, p->backend, p->settings.seed, &p->net, error));
     p->first = (int32_t)(slots * rank / ranks);
@@ -92,6 +93,7 @@ void stw_pretrain_destroy(stw_pretrain *p) {
     give_up_ahead(p);
     for (int32_t k = 0; p->slot != NULL && k < p->count; k++) stw_slot_close(&p->slot[k]);
     for (int32_t k = 0; p->check != NULL && k < p->checks; k++) stw_slot_close(&p->check[k]);
+    stw_metis_copies_close(p->copies);
     stw_net_destroy(p->net);
     stw_backend_destroy(p->backend);
     stw_arena_destroy(&p->arena);

@@ -46,6 +46,7 @@ struct stw_pretrain {
     const stw_corpus *corpus;
     stw_comm *comm;
     stw_pool *pool;
+    stw_metis_copies *copies; /* for its threads */
     stw_rng rng;
     double began_s;
     double progress; /* 0 to 1 */

@@ -90,6 +90,7 @@ stw_status stw_slot_draw(const stw_pretrain *p, const stw_slot *slot, const stw_
     const stw_instance_wish own_wish = {.settings = &p->settings.train,
                                         .net = slot->net,
                                         .pool = p->pool,
+                                        .copies = p->copies,
                                         .all_starts = wish->all_starts,
                                         .progress = wish->progress,
                                         .cancel = p->settings.cancel};

@@ -56,7 +56,8 @@ typedef struct stw_search {
     int32_t first_variant; /* that stw_search_variants tries before the others, which follow in order */
     double bound; /* no plan has a smaller value, whatever the method: where it is met, the search is over; 0: not known */
     stw_pool *pool;
-    stw_workspace *const *workspace; /* (threads) */
+    struct stw_metis_copies *metis_copies; /* for its threads; or NULL */
+    stw_workspace *const *workspace;       /* (threads) */
     const stw_arena *scratch;        /* (threads) a worker works on a copy of its own */
     stw_arena arena;                 /* for the thread that runs the method, on a copy */
     const stw_plan *const *start;    /* initial plans, best first; may be none */

@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "graph/units.h"
 #include "method/device_set.h"
+#include "method/metis/copies.h"
 #include "sim/sim.h"
 
 typedef enum stw_net_shape {
@@ -56,6 +57,7 @@ typedef struct stw_part_call {
     bool volume;         /* all at once: minimise the volume of communication rather than the cut */
     int32_t seed;        /* not negative */
     stw_pool *pool;      /* whose threads take turns; or NULL */
+    stw_metis_copies *copies; /* for them; or NULL: all use the one that the program is linked with */
 } stw_part_call;
 
 /* partition.c: the part of each vertex; part: (M). Fails with STW_ERROR_NO_PLAN if the program was built without METIS or METIS
