@@ -28,13 +28,13 @@ struct job { /* one call of stw_pool_run, on its caller's stack, or of stw_pool_
 
 struct stw_pool {
     pthread_mutex_t lock;
-    pthread_cond_t begin; /* there is a new job */
-    job *first, *last;    /* under way, oldest first: outer ones before those within them */
+    pthread_cond_t begin;                /* there is a new job */
+    job *first, *last;                   /* under way, oldest first: outer ones before those within them */
     atomic_int open[STW_POOL_URGENCIES]; /* how many of them are how urgent */
-    uint32_t taken;       /* turns: bits */
-    int32_t waiting;      /* for a turn */
-    pthread_cond_t turn;  /* one is free, or there is a job */
-    int32_t sleeping;     /* workers that wait for one */
+    uint32_t taken;                      /* turns: bits */
+    int32_t waiting;                     /* for a turn */
+    pthread_cond_t turn;                 /* one is free, or there is a job */
+    int32_t sleeping;                    /* workers that wait for one */
     bool closing;
     int32_t threads;
     int32_t started; /* workers that run, the caller not counted */

@@ -16,15 +16,15 @@ enum { NEXT_STARTS = 3 };
 static const double EXPERT_SHARE = 0.5, METIS_SHARE = 0.25; /* of the instances, which ask these as well: they take longest */
 static const int64_t ARENA_BYTES = INT64_C(2) << 30;
 
-enum { TRAINERS = 2, PAIR_WEIGHT = 24 };
+enum { TRAINERS = 2 };
 
 struct stw_instance {
     stw_arena arena;
     stw_drawn drawn;
     stw_costs *costs;
     stw_simulator *simulator;
-    stw_pool *pool;            /* the pre-training's */
-    int32_t threads;           /* of it */
+    stw_pool *pool;  /* the pre-training's */
+    int32_t threads; /* of it */
     stw_metis_copies *copies;
     stw_arena *scratch;        /* (threads) */
     stw_workspace **workspace; /* (threads) */
@@ -256,5 +256,3 @@ int64_t stw_instance_evaluations(const stw_instance *i) {
     for (int k = 0; k < TRAINERS; k++) sum += i->trainer[k] == NULL ? 0 : stw_trainer_last_row(i->trainer[k])->evaluations;
     return sum;
 }
-
-int64_t stw_instance_size(const stw_instance *i) { return (int64_t)i->problem.M * (PAIR_WEIGHT + i->problem.features.D); }

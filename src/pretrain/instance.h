@@ -29,18 +29,17 @@ void stw_instance_destroy(stw_instance *instance);
 stw_status stw_instance_begin(stw_instance *instance, int64_t update, double progress, stw_error *error);
 /* The same for visit `visit` of a training: mostly the plan that the updates before have come to, else one of the others. */
 stw_status stw_instance_visit(stw_instance *instance, int32_t visit, double progress, stw_error *error);
-/* The part of a visit that does not depend on what the network knows, ahead: once the visit before has its samples, while its gradients
- * are being found. */
+/* The part of a visit that does not depend on what the network knows, ahead: once the visit before has its samples, while its
+ * gradients are being found. */
 stw_status stw_instance_prepare(stw_instance *instance, int32_t visit, double progress, stw_error *error);
 
 /* Value of the best of that plan and a grid of constants around it: what 60 decodes come to without a policy. */
 stw_status stw_instance_constants(stw_instance *instance, double *value, stw_error *error);
 
-stw_trainer *stw_instance_trainer(stw_instance *instance);            /* of this update */
-int64_t stw_instance_evaluations(const stw_instance *instance);       /* of all updates */
-int64_t stw_instance_size(const stw_instance *instance);              /* about in proportion to what an update takes */
-double stw_instance_first(const stw_instance *instance);     /* value of the best plan of the other methods */
-double stw_instance_reference(const stw_instance *instance); /* value of the plan that the last update was relative to */
+stw_trainer *stw_instance_trainer(stw_instance *instance);      /* of this update */
+int64_t stw_instance_evaluations(const stw_instance *instance); /* of all updates */
+double stw_instance_first(const stw_instance *instance);        /* value of the best plan of the other methods */
+double stw_instance_reference(const stw_instance *instance);    /* value of the plan that the last update was relative to */
 const char *stw_instance_label(const stw_instance *instance);
 
 #endif

@@ -31,11 +31,10 @@ typedef struct stw_slot {
 
 typedef stw_status stw_slot_work(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error);
 
-typedef struct stw_slots_job { /* the same for some slots, those that take longest first */
+typedef struct stw_slots_job { /* the same for some slots */
     stw_pretrain *p;
     stw_slot *slot;
-    int32_t first, count; /* numbers of the slots among those of all processes */
-    int32_t *order;       /* (count) */
+    int32_t first; /* number of the first among those of all processes */
     stw_slot_work *work;
     stw_pool_job *beside; /* it goes on beside what else is done; else NULL */
 } stw_slots_job;

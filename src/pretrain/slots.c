@@ -1,6 +1,5 @@
 /* What happens in a slot: a problem, samples of it, and their numbers; and the sum over all slots. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pretrain/pretrain_state.h"
@@ -12,59 +11,27 @@ enum { MOST_DRAWS = 20 };
 static stw_status work(void *context, int64_t k, int32_t worker, stw_error *error) {
     const stw_slots_job *job = context;
     const stw_cancel *cancel = job->p->settings.cancel;
-    const int32_t index = job->order[k];
     stw_status status = STW_OK;
     (void)worker;
-    if (!stw_cancel_is_requested(cancel)) status = job->work(job->p, &job->slot[index], job->first + index, error);
+    if (!stw_cancel_is_requested(cancel)) status = job->work(job->p, &job->slot[k], job->first + (int32_t)k, error);
     /* What was cut short looks like any other end, so nothing that was under way counts. */
     return stw_cancel_is_requested(cancel) ? stw_fail(error, STW_ERROR_CANCELLED, "interrupted") : status;
 }
 
-/* Insertion: they are few, and hardly change their places. Equal ones, as those without a problem are, keep theirs. */
-static void sort_by_size(const stw_slot *slot, int32_t count, int32_t *order) {
-    for (int32_t k = 0; k < count; k++) {
-        const int64_t size = slot[k].instance == NULL ? 0 : stw_instance_size(slot[k].instance);
-        int32_t at = k;
-        for (; at > 0; at--) {
-            const stw_instance *before = slot[order[at - 1]].instance;
-            if ((before == NULL ? 0 : stw_instance_size(before)) >= size) break;
-            order[at] = order[at - 1];
-        }
-        order[at] = k;
-    }
-}
-
-static stw_status open_job(stw_slots_job *job, stw_error *error) {
-    job->beside = NULL;
-    job->order = calloc((size_t)job->count + 1, sizeof *job->order);
-    if (job->order == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    sort_by_size(job->slot, job->count, job->order);
-    return STW_OK;
-}
-
 stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *function,
                          stw_error *error) {
-    stw_slots_job job = {.p = p, .slot = slot, .first = first, .count = count, .work = function};
-    stw_status status = open_job(&job, error);
-    if (status == STW_OK) status = stw_pool_try(p->pool, count, work, &job, error);
-    free(job.order);
-    return stw_comm_agree(p->comm, status, error);
+    stw_slots_job job = {.p = p, .slot = slot, .first = first, .work = function};
+    return stw_comm_agree(p->comm, stw_pool_try(p->pool, count, work, &job, error), error);
 }
 
 stw_status stw_slots_begin(stw_slots_job *job, stw_pretrain *p, stw_slot_work *function, stw_pool_urgency urgency,
                            stw_error *error) {
-    *job = (stw_slots_job){.p = p, .slot = p->slot, .first = p->first, .count = p->count, .work = function};
-    TRY(open_job(job, error));
-    const stw_status status = stw_pool_begin(p->pool, urgency, job->count, work, job, &job->beside, error);
-    if (status == STW_OK) return STW_OK;
-    free(job->order);
-    job->beside = NULL;
-    return status;
+    *job = (stw_slots_job){.p = p, .slot = p->slot, .first = p->first, .work = function};
+    return stw_pool_begin(p->pool, urgency, p->count, work, job, &job->beside, error);
 }
 
 stw_status stw_slots_end(stw_slots_job *job, stw_error *error) {
     const stw_status status = stw_pool_end(job->p->pool, job->beside, error);
-    free(job->order);
     job->beside = NULL;
     return status;
 }
@@ -162,7 +129,9 @@ static void add(const addition *a, int32_t slot, int64_t begin, int64_t end) {
     }
 }
 
-static int64_t end_of(const addition *a, int64_t index) { return (index + 1) * PIECE < a->total ? (index + 1) * PIECE : a->total; }
+static int64_t end_of(const addition *a, int64_t index) {
+    return (index + 1) * PIECE < a->total ? (index + 1) * PIECE : a->total;
+}
 
 static void add_piece(void *context, int64_t index, int32_t worker) {
     const addition *a = context;

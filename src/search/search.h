@@ -58,9 +58,9 @@ typedef struct stw_search {
     stw_pool *pool;
     struct stw_metis_copies *metis_copies; /* for its threads; or NULL */
     stw_workspace *const *workspace;       /* (threads) */
-    const stw_arena *scratch;        /* (threads) a worker works on a copy of its own */
-    stw_arena arena;                 /* for the thread that runs the method, on a copy */
-    const stw_plan *const *start;    /* initial plans, best first; may be none */
+    const stw_arena *scratch;              /* (threads) a worker works on a copy of its own */
+    stw_arena arena;                       /* for the thread that runs the method, on a copy */
+    const stw_plan *const *start;          /* initial plans, best first; may be none */
     int32_t start_count;
     const stw_plan *given;             /* what is not among the tasks stays as it is there; NULL: as the default has it */
     stw_fusing *given_groups;          /* placed as one, when they must stay and the placement need not; else NULL */

@@ -160,7 +160,8 @@ stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error) {
     t->evaluations += count;
     t->tried = count;
     t->held_score = t->trial[best].score;
-    if (t->problem->fuses) memcpy(t->plan_fusion[held_of(t)], t->plan_fusion[best], (size_t)t->plan[best]->graph->N * sizeof(double));
+    if (t->problem->fuses)
+        memcpy(t->plan_fusion[held_of(t)], t->plan_fusion[best], (size_t)t->plan[best]->graph->N * sizeof(double));
     return stw_plan_assign(t->plan[held_of(t)], t->plan[best], error);
 }
 

@@ -42,7 +42,8 @@ typedef struct stw_trainer stw_trainer;
 stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
                               stw_trainer **out, stw_error *error);
-/* Another one for the same problem, search and network, which takes turns with it: while one learns, the other may be prepared. */
+/* Another one for the same problem, search and network, which takes turns with it: while one learns, the other may be prepared.
+ */
 stw_status stw_trainer_create_beside(const stw_trainer *trainer, const stw_plan *start, const stw_score *score, stw_trainer **out,
                                      stw_error *error);
 void stw_trainer_destroy(stw_trainer *trainer);

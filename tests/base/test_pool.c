@@ -245,9 +245,7 @@ typedef struct {
     bool nested;
 } beside;
 
-static void slowly_within(void *context, int64_t index, int32_t worker) {
-    (void)begin_slowly(context, index, worker, NULL);
-}
+static void slowly_within(void *context, int64_t index, int32_t worker) { (void)begin_slowly(context, index, worker, NULL); }
 
 static stw_status begin_within(void *context, int64_t index, int32_t worker, stw_error *error) {
     const beside *b = context;
@@ -256,8 +254,8 @@ static stw_status begin_within(void *context, int64_t index, int32_t worker, stw
     return STW_OK;
 }
 
-/* A worker is in the first index of what can wait when the caller has something that needs two threads: it comes to that before it
- * goes on with the second, whether that is an index of the job itself or of one within it. */
+/* A worker is in the first index of what can wait when the caller has something that needs two threads: it comes to that before
+ * it goes on with the second, whether that is an index of the job itself or of one within it. */
 TEST(pool, what_can_wait_gives_way) {
     for (int nested = 0; nested < 2; nested++) {
         precedence p = {.arrived_before_last = -1};
@@ -265,7 +263,8 @@ TEST(pool, what_can_wait_gives_way) {
         stw_pool_job *job = NULL;
         test_context("%s", nested == 1 ? "within" : "");
         if (!CHECK_EQ_INT(stw_pool_create(2, &p.now.pool, NULL), STW_OK)) return;
-        if (!CHECK_EQ_INT(stw_pool_begin(p.now.pool, STW_POOL_SOMETIME, nested == 1 ? 1 : 2, begin_within, &b, &job, NULL), STW_OK))
+        if (!CHECK_EQ_INT(stw_pool_begin(p.now.pool, STW_POOL_SOMETIME, nested == 1 ? 1 : 2, begin_within, &b, &job, NULL),
+                          STW_OK))
             return;
         while (!atomic_load(&p.begun)) sched_yield();
         stw_pool_run(p.now.pool, 2, open_and_wait, &p);

@@ -154,8 +154,8 @@ TEST(pretrain, threads_change_no_bit_and_the_seed_all) {
     free(one.bytes);
 }
 
-/* Problems of the next generation are drawn ahead, and updates are prepared, by threads that one thread does not have. The problems get
- * harder, so that one drawn for another time would be seen; all ways to learn take part, and validation. */
+/* Problems of the next generation are drawn ahead, and updates are prepared, by threads that one thread does not have. The
+ * problems get harder, so that one drawn for another time would be seen; all ways to learn take part, and validation. */
 TEST(pretrain, what_is_made_ahead_is_what_would_be_made_later) {
     stw_pretrain_settings settings = small_settings();
     settings.slots = 5;

@@ -1,8 +1,9 @@
 /* Copies of METIS beside the one that the program is linked with, so that several threads can partition at a time.
  *
- * METIS draws from the C library's rand(), which is one for the whole process. A copy is loaded into a namespace of its own (dlmopen),
- * with its own C library and so with random numbers of its own: it finds what the first one would, and nothing outside of it
- * notices. What a copy's malloc keeps for a thread stays when the thread ends, so copies are for a few threads that live long. */
+ * METIS draws from the C library's rand(), which is one for the whole process. A copy is loaded into a namespace of its own
+ * (dlmopen), with its own C library and so with random numbers of its own: it finds what the first one would, and nothing outside
+ * of it notices. What a copy's malloc keeps for a thread stays when the thread ends, so copies are for a few threads that live
+ * long. */
 #ifndef STW_METHOD_METIS_COPIES_H
 #define STW_METHOD_METIS_COPIES_H
 
@@ -24,8 +25,8 @@ typedef struct stw_metis_copy {
     void (*free)(void *memory);
 } stw_metis_copy;
 
-/* One thread at a time is between these two with the same copy. METIS catches signals while it runs: when the last of several calls has
- * ended, handlers are as they were before the first. */
+/* One thread at a time is between these two with the same copy. METIS catches signals while it runs: when the last of several
+ * calls has ended, handlers are as they were before the first. */
 const stw_metis_copy *stw_metis_copy_enter(stw_metis_copies *copies, int32_t index);
 void stw_metis_copy_leave(stw_metis_copies *copies);
 
