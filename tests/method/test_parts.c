@@ -248,21 +248,20 @@ TEST(metis, copies_find_the_same) {
     grid *alone = calloc(1, sizeof *alone), *beside = calloc(1, sizeof *beside);
     stw_arena arena = new_arena();
     stw_error error = {0};
-    struct sigaction before, after;
+    struct sigaction ours, before, after;
     make_grid(alone, &arena);
     make_grid(beside, &arena);
     CHECK_EQ_INT(stw_metis_copies_open(8, &beside->copies, &error), STW_OK);
     const int32_t copies = stw_metis_copies_count(beside->copies);
     CHECK_EQ_INT(stw_pool_create(8, &beside->pool, &error), STW_OK);
-    memset(&before, 0, sizeof before);
-    before.sa_handler = on_signal;
-    CHECK(sigaction(SIGTERM, &before, NULL) == 0);
+    memset(&ours, 0, sizeof ours);
+    ours.sa_handler = on_signal;
+    CHECK(sigaction(SIGTERM, &ours, &before) == 0);
     for (int64_t k = 0; k < CALLS; k++) CHECK_EQ_INT(divide_grid(alone, k, 0, &error), STW_OK);
     CHECK_EQ_INT(stw_pool_try(beside->pool, CALLS, divide_grid, beside, &error), STW_OK);
     CHECK(memcmp(alone->part, beside->part, sizeof alone->part) == 0);
     CHECK(memcmp(alone->part[0], alone->part[3], sizeof alone->part[0]) != 0); /* seeds matter */
-    CHECK(sigaction(SIGTERM, NULL, &after) == 0 && after.sa_handler == on_signal);
-    CHECK(signal(SIGTERM, SIG_DFL) == on_signal);
+    CHECK(sigaction(SIGTERM, &before, &after) == 0 && after.sa_handler == on_signal);
     stw_pool_destroy(beside->pool);
     stw_metis_copies_close(beside->copies);
     stw_arena_destroy(&arena);
