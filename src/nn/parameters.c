@@ -73,10 +73,17 @@ stw_status stw_parameters_allocate(stw_parameters *p, const stw_rng *rng, stw_er
 
 void stw_parameters_release(stw_parameters *p) {
     void **block[4] = {&p->value, &p->gradient, &p->first, &p->second};
+    if (p->borrows) p->value = NULL;
     for (int i = 0; i < 4; i++) {
         if (*block[i] != NULL) p->backend->release(p->backend, *block[i]);
         *block[i] = NULL;
     }
+}
+
+void stw_parameters_borrow(stw_parameters *p, const stw_parameters *from) {
+    if (!p->borrows) p->backend->release(p->backend, p->value);
+    p->value = from->value;
+    p->borrows = true;
 }
 
 int32_t stw_parameters_find(const stw_parameters *p, const char *name) {

@@ -31,6 +31,7 @@ typedef struct stw_parameters {
     stw_parameter entry[STW_MAX_PARAMETERS];
     int64_t total;                           /* reals */
     void *value, *gradient, *first, *second; /* (total) on the backend; NULL before stw_parameters_allocate */
+    bool borrows;                            /* the values are those of others */
     int64_t step;                            /* of Adam, so far */
 } stw_parameters;
 
@@ -40,6 +41,8 @@ int32_t stw_parameters_declare(stw_parameters *p, int32_t rows, int32_t cols, st
 /* Blocks on the backend, values from the generator split by the parameter's name (so that adding one changes no other). */
 stw_status stw_parameters_allocate(stw_parameters *p, const stw_rng *rng, stw_error *error);
 void stw_parameters_release(stw_parameters *p);
+/* From here on the values are those of `from`, of an equal network on a backend of the same memory, for as long as that lives. */
+void stw_parameters_borrow(stw_parameters *p, const stw_parameters *from);
 int32_t stw_parameters_find(const stw_parameters *p, const char *name); /* or -1 */
 
 /* Where one parameter begins in a block. */

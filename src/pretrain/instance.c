@@ -16,29 +16,34 @@ enum { NEXT_STARTS = 3 };
 static const double EXPERT_SHARE = 0.5, METIS_SHARE = 0.25; /* of the instances, which ask these as well: they take longest */
 static const int64_t ARENA_BYTES = INT64_C(2) << 30;
 
+enum { TRAINERS = 2 };
+
 struct stw_instance {
     stw_arena arena;
     stw_drawn drawn;
     stw_costs *costs;
     stw_simulator *simulator;
-    stw_pool *pool;            /* the pre-training's */
-    int32_t threads;           /* of it */
+    stw_pool *pool;  /* the pre-training's */
+    int32_t threads; /* of it */
+    stw_metis_copies *copies;
     stw_arena *scratch;        /* (threads) */
     stw_workspace **workspace; /* (threads) */
     stw_search search;
     stw_list list;
     stw_problem problem;
     stw_starts starts;
-    stw_trainer *trainer;
+    stw_trainer *trainer[TRAINERS]; /* of the visits in turn; the second when it is needed */
+    int32_t turn;                   /* whose it is */
+    int32_t prepared;               /* visit that is prepared; -1: none */
     stw_net *net;
     stw_train_settings settings;
-    const double *progress;
+    double progress;
     const stw_cancel *cancel;
     stw_rng rng;
     stw_plan *found; /* the best plan of the updates so far */
     stw_score found_score;
     bool has_found;
-    stw_score reference;
+    stw_score reference[TRAINERS]; /* what their updates are relative to */
 };
 
 /* ---- the best plan of the updates ---- */
@@ -80,6 +85,7 @@ static stw_status open_simulator(stw_instance *i, stw_error *error) {
                              .rule = -1,
                              .unit_count = 512,
                              .pool = i->pool,
+                             .metis_copies = i->copies,
                              .workspace = i->workspace,
                              .scratch = i->scratch,
                              .arena = i->arena,
@@ -116,7 +122,7 @@ static stw_status open_starts(stw_instance *i, bool all, stw_error *error) {
 static stw_status create_trainer(stw_instance *i, const stw_train_settings *settings, stw_trainer **out, stw_error *error) {
     TRY(stw_trainer_create(&i->problem, &i->search, i->net, stw_net_config(i->net), settings, i->starts.plan[0],
                            &i->starts.score[0], out, error));
-    stw_trainer_set_progress(*out, *i->progress);
+    stw_trainer_set_progress(*out, i->progress);
     return STW_OK;
 }
 
@@ -130,7 +136,7 @@ static stw_status open_trainer(stw_instance *i, const stw_instance_wish *wish, s
     i->search.arena = i->arena;
     i->search.found = found; /* from here on: the initial plans are not among them */
     i->search.watch_context = i;
-    return create_trainer(i, &i->settings, &i->trainer, error);
+    return create_trainer(i, &i->settings, &i->trainer[0], error);
 }
 
 static stw_status fill(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
@@ -151,11 +157,13 @@ stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance
     i->rng = rng;
     i->net = wish->net;
     i->pool = wish->pool;
+    i->copies = wish->copies;
     i->threads = stw_pool_threads(wish->pool);
     i->progress = wish->progress;
+    i->prepared = -1;
     i->cancel = wish->cancel;
     const stw_status status = fill(i, wish, error);
-    if (status == STW_OK && i->trainer != NULL) {
+    if (status == STW_OK && i->trainer[0] != NULL) {
         *out = i;
     } else {
         stw_instance_destroy(i);
@@ -165,7 +173,7 @@ stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance
 
 void stw_instance_destroy(stw_instance *i) {
     if (i == NULL) return;
-    stw_trainer_destroy(i->trainer);
+    for (int k = TRAINERS - 1; k >= 0; k--) stw_trainer_destroy(i->trainer[k]); /* the first has what they share */
     stw_starts_close(&i->starts);
     stw_plan_destroy(i->found);
     close_threads(i);
@@ -178,25 +186,51 @@ void stw_instance_destroy(stw_instance *i) {
 
 /* ---- using it ---- */
 
-static stw_status restart(stw_instance *i, const stw_plan *plan, const stw_score *score, int32_t round, int64_t update,
-                          stw_error *error) {
-    i->reference = *score;
-    stw_trainer_set_progress(i->trainer, *i->progress);
-    return stw_trainer_restart(i->trainer, plan, score, round, update, error);
+static stw_status restart(stw_instance *i, int32_t turn, const stw_plan *plan, const stw_score *score, int32_t round,
+                          int64_t update, stw_error *error) {
+    if (i->trainer[turn] == NULL)
+        TRY(stw_trainer_create_beside(i->trainer[0], i->starts.plan[0], &i->starts.score[0], &i->trainer[turn], error));
+    i->reference[turn] = *score;
+    return stw_trainer_restart(i->trainer[turn], plan, score, round, update, error);
 }
 
-stw_status stw_instance_begin(stw_instance *i, int64_t update, stw_error *error) {
-    return restart(i, i->starts.plan[0], &i->starts.score[0], 0, update, error);
+static void take_turn(stw_instance *i, int32_t turn, double progress) {
+    i->turn = turn;
+    stw_trainer_set_progress(i->trainer[turn], progress);
 }
 
-stw_status stw_instance_visit(stw_instance *i, int32_t visit, stw_error *error) {
+stw_status stw_instance_begin(stw_instance *i, int64_t update, double progress, stw_error *error) {
+    take_turn(i, 0, progress);
+    return restart(i, 0, i->starts.plan[0], &i->starts.score[0], 0, update, error);
+}
+
+static stw_status restart_visit(stw_instance *i, int32_t turn, int32_t visit, stw_error *error) {
     stw_rng rng = stw_rng_split(&i->rng, (uint64_t)visit);
     const bool goes_on = stw_rng_uniform(&rng) < GO_ON, best = stw_rng_uniform(&rng) < BEST_START;
     const int64_t among = i->starts.count < NEXT_STARTS ? i->starts.count : NEXT_STARTS;
     const int32_t start = (int32_t)stw_rng_below(&rng, among);
-    if (visit > 0 && i->has_found && goes_on) return restart(i, i->found, &i->found_score, visit, visit, error);
+    if (visit > 0 && i->has_found && goes_on) return restart(i, turn, i->found, &i->found_score, visit, visit, error);
     const int32_t k = visit == 0 || best ? 0 : start;
-    return restart(i, i->starts.plan[k], &i->starts.score[k], 0, visit, error);
+    return restart(i, turn, i->starts.plan[k], &i->starts.score[k], 0, visit, error);
+}
+
+stw_status stw_instance_prepare(stw_instance *i, int32_t visit, double progress, stw_error *error) {
+    const int32_t turn = TRAINERS - 1 - i->turn;
+    i->prepared = -1;
+    TRY(restart_visit(i, turn, visit, error));
+    stw_trainer_set_progress(i->trainer[turn], progress);
+    TRY(stw_trainer_prepare(i->trainer[turn], error));
+    i->prepared = visit;
+    return STW_OK;
+}
+
+stw_status stw_instance_visit(stw_instance *i, int32_t visit, double progress, stw_error *error) {
+    const bool prepared = i->prepared == visit;
+    const int32_t turn = prepared ? TRAINERS - 1 - i->turn : i->turn;
+    i->prepared = -1;
+    if (!prepared) TRY(restart_visit(i, turn, visit, error));
+    take_turn(i, turn, progress);
+    return STW_OK;
 }
 
 stw_status stw_instance_constants(stw_instance *i, double *value, stw_error *error) {
@@ -212,7 +246,13 @@ stw_status stw_instance_constants(stw_instance *i, double *value, stw_error *err
     return status;
 }
 
-stw_trainer *stw_instance_trainer(stw_instance *i) { return i->trainer; }
+stw_trainer *stw_instance_trainer(stw_instance *i) { return i->trainer[i->turn]; }
 double stw_instance_first(const stw_instance *i) { return i->starts.score[0].value; }
-double stw_instance_reference(const stw_instance *i) { return i->reference.value; }
+double stw_instance_reference(const stw_instance *i) { return i->reference[i->turn].value; }
 const char *stw_instance_label(const stw_instance *i) { return i->drawn.label; }
+
+int64_t stw_instance_evaluations(const stw_instance *i) {
+    int64_t sum = 0;
+    for (int k = 0; k < TRAINERS; k++) sum += i->trainer[k] == NULL ? 0 : stw_trainer_last_row(i->trainer[k])->evaluations;
+    return sum;
+}

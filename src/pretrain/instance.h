@@ -3,6 +3,7 @@
 #ifndef STW_PRETRAIN_INSTANCE_H
 #define STW_PRETRAIN_INSTANCE_H
 
+#include "method/metis/copies.h"
 #include "pretrain/corpus.h"
 #include "train/trainer.h"
 
@@ -12,8 +13,9 @@ typedef struct stw_instance_wish {
     const stw_train_settings *settings;
     stw_net *net;
     stw_pool *pool;           /* whose idle threads help */
+    stw_metis_copies *copies; /* for them */
     bool all_starts;          /* every constructive method, as `go-zero` begins; else the cheap ones */
-    const double *progress;   /* of the whole pre-training, 0 to 1; read on every update */
+    double progress;          /* of the whole pre-training when the problem begins, 0 to 1 */
     const stw_cancel *cancel; /* or NULL; once requested, everything ends soon and what comes out is worth nothing */
 } stw_instance_wish;
 
@@ -24,16 +26,20 @@ stw_status stw_instance_create(stw_drawn *drawn, stw_rng rng, const stw_instance
 void stw_instance_destroy(stw_instance *instance);
 
 /* The next update is relative to the best plan of the other methods; all its draws follow from `update`. */
-stw_status stw_instance_begin(stw_instance *instance, int64_t update, stw_error *error);
+stw_status stw_instance_begin(stw_instance *instance, int64_t update, double progress, stw_error *error);
 /* The same for visit `visit` of a training: mostly the plan that the updates before have come to, else one of the others. */
-stw_status stw_instance_visit(stw_instance *instance, int32_t visit, stw_error *error);
+stw_status stw_instance_visit(stw_instance *instance, int32_t visit, double progress, stw_error *error);
+/* The part of a visit that does not depend on what the network knows, ahead: once the visit before has its samples, while its
+ * gradients are being found. */
+stw_status stw_instance_prepare(stw_instance *instance, int32_t visit, double progress, stw_error *error);
 
 /* Value of the best of that plan and a grid of constants around it: what 60 decodes come to without a policy. */
 stw_status stw_instance_constants(stw_instance *instance, double *value, stw_error *error);
 
-stw_trainer *stw_instance_trainer(stw_instance *instance);
-double stw_instance_first(const stw_instance *instance);     /* value of the best plan of the other methods */
-double stw_instance_reference(const stw_instance *instance); /* value of the plan that the last update was relative to */
+stw_trainer *stw_instance_trainer(stw_instance *instance);      /* of this update */
+int64_t stw_instance_evaluations(const stw_instance *instance); /* of all updates */
+double stw_instance_first(const stw_instance *instance);        /* value of the best plan of the other methods */
+double stw_instance_reference(const stw_instance *instance);    /* value of the plan that the last update was relative to */
 const char *stw_instance_label(const stw_instance *instance);
 
 #endif

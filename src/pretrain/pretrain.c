@@ -46,6 +46,7 @@ static stw_status fill(stw_pretrain *p, stw_error *error) {
         return stw_fail(error, STW_ERROR_INPUT, "%lld processes share %lld problems; use at most as many", (long long)ranks,
                         (long long)slots);
     TRY(stw_arena_create(&p->arena, error));
+    TRY(stw_metis_copies_open(stw_pool_threads(p->pool), &p->copies, error));
     TRY(stw_backend_cpu(p->pool, &p->backend, error));
     TRY(stw_net_create(&p->settings.config, p->backend, p->settings.seed, &p->net, error));
     p->first = (int32_t)(slots * rank / ranks);
@@ -80,10 +81,19 @@ stw_status stw_pretrain_create(const stw_pretrain_settings *settings, const stw_
     return status;
 }
 
+static void give_up_ahead(stw_pretrain *p) {
+    if (p->ahead.beside == NULL) return;
+    atomic_store(&p->gives_up, true);
+    (void)stw_slots_end(&p->ahead, NULL);
+    atomic_store(&p->gives_up, false);
+}
+
 void stw_pretrain_destroy(stw_pretrain *p) {
     if (p == NULL) return;
+    give_up_ahead(p);
     for (int32_t k = 0; p->slot != NULL && k < p->count; k++) stw_slot_close(&p->slot[k]);
     for (int32_t k = 0; p->check != NULL && k < p->checks; k++) stw_slot_close(&p->check[k]);
+    stw_metis_copies_close(p->copies);
     stw_net_destroy(p->net);
     stw_backend_destroy(p->backend);
     stw_arena_destroy(&p->arena);
@@ -97,18 +107,61 @@ static stw_pretrain_row nothing_yet(void) {
         .validation_greedy = NAN, .validation_best = NAN, .validation_constants = NAN, .validation_moves = NAN};
 }
 
-static double difficulty_of(const stw_pretrain *p) {
-    return p->settings.curriculum > 0.0 ? fmin(1.0, p->progress / p->settings.curriculum) : 1.0;
+static double difficulty_at(const stw_pretrain *p, double progress) {
+    return p->settings.curriculum > 0.0 ? fmin(1.0, progress / p->settings.curriculum) : 1.0;
 }
 
 /* A share of 1: never. */
 static bool has_begun(const stw_pretrain *p, double share) { return share < 1.0 && p->progress >= share; }
 
-static stw_status renew(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
-    const stw_rng generation = stw_rng_split(&p->rng, (uint64_t)(p->update / p->settings.visits));
-    const stw_rng rng = stw_rng_split(&generation, (uint64_t)index);
-    return stw_slot_draw(p, slot, &rng, difficulty_of(p), false, error);
+/* ---- generations ---- */
+
+static stw_status draw(const stw_pretrain *p, const stw_slot *slot, int64_t generation, int32_t index, double progress,
+                       stw_instance **out, stw_error *error) {
+    const stw_rng all = stw_rng_split(&p->rng, (uint64_t)generation);
+    const stw_slot_wish wish = {stw_rng_split(&all, (uint64_t)index), difficulty_at(p, progress), progress, false};
+    return stw_slot_draw(p, slot, &wish, out, error);
 }
+
+static int64_t generation_of(const stw_pretrain *p) { return p->update / p->settings.visits; }
+
+static stw_status draw_now(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    return draw(p, slot, generation_of(p), index, p->progress, &slot->instance, error);
+}
+
+static stw_status draw_ahead(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    if (atomic_load(&p->gives_up)) return STW_OK;
+    return draw(p, slot, p->ahead_of, index, p->ahead_progress, &slot->next, error);
+}
+
+/* Problems do not depend on the network, so the next ones are made by threads that would wait. Of a training by time nobody knows
+ * how far it will be by then: they are as hard as those of now. */
+static void begin_ahead(stw_pretrain *p) {
+    const int64_t next = generation_of(p) + 1, update = next * p->settings.visits, updates = p->settings.updates;
+    if (stw_pool_threads(p->pool) == 1 || (updates > 0 && update >= updates)) return; /* nobody waits; there is none */
+    p->ahead_of = next;
+    p->ahead_progress = updates > 0 ? (double)update / (double)updates : p->progress;
+    (void)stw_slots_begin(&p->ahead, p, draw_ahead, STW_POOL_SOMETIME, NULL); /* else they are drawn when they are needed */
+}
+
+static stw_status renew(stw_pretrain *p, stw_error *error) {
+    if (p->ahead.beside != NULL && p->ahead_of != generation_of(p)) give_up_ahead(p); /* after a failure */
+    if (p->ahead.beside == NULL) {
+        TRY(stw_slots_run(p, p->slot, p->first, p->count, draw_now, error));
+    } else {
+        TRY(stw_comm_agree(p->comm, stw_slots_end(&p->ahead, error), error));
+        for (int32_t k = 0; k < p->count; k++) {
+            stw_instance *before = p->slot[k].instance;
+            p->slot[k].instance = p->slot[k].next;
+            p->slot[k].next = before; /* until it is drawn over, by whoever does that */
+        }
+    }
+    for (int32_t k = 0; k < p->count; k++) p->slot[k].evaluations = 0;
+    begin_ahead(p);
+    return STW_OK;
+}
+
+/* ---- learning ---- */
 
 static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, int32_t epoch, stw_error *error) {
     stw_parameters_zero_gradient(stw_net_parameters(slot->net));
@@ -121,10 +174,12 @@ static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, int32_t epoch, 
     return STW_OK;
 }
 
+static int32_t visit_of(const stw_pretrain *p) { return (int32_t)(p->update % p->settings.visits); }
+
 /* Samples, and the first gradient, which needs nothing of other slots. */
 static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)index;
-    TRY(stw_instance_visit(slot->instance, (int32_t)(p->update % p->settings.visits), error));
+    TRY(stw_instance_visit(slot->instance, visit_of(p), p->progress, error));
     TRY(stw_slot_sample(slot, !has_begun(p, p->settings.reinforce_from), error));
     return p->settings.train.epochs > 0 ? find_gradient(p, slot, 0, error) : STW_OK;
 }
@@ -132,6 +187,12 @@ static stw_status sample(stw_pretrain *p, stw_slot *slot, int32_t index, stw_err
 static stw_status next_gradient(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     (void)index;
     return find_gradient(p, slot, 1, error);
+}
+
+/* What the next update needs and the network has no part in. */
+static stw_status prepare_next(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
+    (void)index;
+    return stw_instance_prepare(slot->instance, visit_of(p) + 1, p->progress, error);
 }
 
 static double rate_of(const stw_pretrain *p) {
@@ -145,9 +206,20 @@ static stw_status learn(stw_pretrain *p, stw_pretrain_row *row, stw_error *error
         if (epoch > 0) TRY(stw_slots_run(p, p->slot, p->first, p->count, next_gradient, error));
         TRY(stw_pretrain_reduce(p, error));
         row->gradient_norm = stw_parameters_update(stw_net_parameters(p->net), row->rate, p->settings.train.gradient_norm);
-        stw_slots_refresh(p, p->slot, p->count);
     }
     return STW_OK;
+}
+
+/* Threads that have no gradient to find, or have found theirs, prepare the next update. */
+static stw_status learn_and_prepare(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
+    const bool last = visit_of(p) + 1 == p->settings.visits || p->update + 1 == p->settings.updates;
+    stw_slots_job next = {0};
+    if (!last && stw_pool_threads(p->pool) > 1)
+        (void)stw_slots_begin(&next, p, prepare_next, STW_POOL_SOON, NULL); /* else the next update does it */
+    const stw_status status = learn(p, row, error);
+    const stw_status prepared = next.beside == NULL ? STW_OK : stw_slots_end(&next, status == STW_OK ? error : NULL);
+    TRY(status); /* of all processes */
+    return last ? STW_OK : stw_comm_agree(p->comm, prepared, error);
 }
 
 static void describe(const stw_pretrain *p, const double *sum, stw_pretrain_row *row) {
@@ -155,7 +227,7 @@ static void describe(const stw_pretrain *p, const double *sum, stw_pretrain_row 
     row->update = p->update;
     row->evaluations = p->evaluations;
     row->seconds = stw_now_s() - p->began_s;
-    row->difficulty = difficulty_of(p);
+    row->difficulty = difficulty_at(p, p->progress);
     row->greedy = exp(sum[STW_SLOT_GREEDY] / count);
     row->best = exp(sum[STW_SLOT_BEST] / count);
     row->mean = exp(sum[STW_SLOT_MEAN] / count);
@@ -215,13 +287,12 @@ static stw_status make_update(stw_pretrain *p, stw_pretrain_row *row, bool *over
     row->rate = rate_of(p);
     if (p->update % p->settings.visits == 0) {
         mark_boundary(p);
-        stw_slots_refresh(p, p->slot, p->count);
-        TRY(stw_slots_run(p, p->slot, p->first, p->count, renew, error));
+        TRY(renew(p, error));
     }
     if (p->check == NULL && p->settings.validations > 0) TRY(stw_pretrain_open_checks(p, error));
     if (is_due(p)) TRY(stw_pretrain_validate(p, row, error));
     TRY(stw_slots_run(p, p->slot, p->first, p->count, sample, error));
-    TRY(learn(p, row, error));
+    TRY(learn_and_prepare(p, row, error));
     TRY(stw_slots_sum(p, p->slot, p->count, sum, error));
     p->evaluations += (int64_t)sum[STW_SLOT_EVALUATIONS];
     describe(p, sum, row);

@@ -21,12 +21,23 @@ enum stw_slot_number {
 
 typedef struct stw_slot {
     stw_backend *backend;
-    stw_net *net; /* a copy of the network */
+    stw_net *net; /* the network's values, and gradients of its own */
     stw_instance *instance;
-    int64_t evaluations; /* of its trainer when the update began */
+    stw_instance *next;  /* of the next generation, while it is drawn ahead */
+    int64_t evaluations; /* of its trainers when the update began */
     double constants;    /* of validation: value of the best of the constants over the first plan's */
     double number[STW_SLOT_NUMBERS];
 } stw_slot;
+
+typedef stw_status stw_slot_work(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error);
+
+typedef struct stw_slots_job { /* the same for some slots */
+    stw_pretrain *p;
+    stw_slot *slot;
+    int32_t first; /* number of the first among those of all processes */
+    stw_slot_work *work;
+    stw_pool_job *beside; /* it goes on beside what else is done; else NULL */
+} stw_slots_job;
 
 struct stw_pretrain {
     stw_arena arena;
@@ -34,6 +45,7 @@ struct stw_pretrain {
     const stw_corpus *corpus;
     stw_comm *comm;
     stw_pool *pool;
+    stw_metis_copies *copies; /* for its threads */
     stw_rng rng;
     double began_s;
     double progress; /* 0 to 1 */
@@ -44,6 +56,10 @@ struct stw_pretrain {
     stw_slot *slot;              /* (count) */
     int32_t first_check, checks; /* likewise of the problems for validation */
     stw_slot *check;             /* (checks) */
+    stw_slots_job ahead;         /* draws the problems of the next generation */
+    int64_t ahead_of;            /* that generation */
+    double ahead_progress;       /* when it begins, as far as that is known */
+    atomic_bool gives_up;        /* what is drawn ahead is not needed any more */
     int64_t *bytes;              /* (ranks) for gathering */
     char *mine, *all;            /* (count, P) and (slots, P) reals: gradients on their way */
     double *sum;                 /* (P) */
@@ -58,19 +74,24 @@ stw_status stw_pretrain_open_checks(stw_pretrain *p, stw_error *error);
 stw_status stw_pretrain_validate(stw_pretrain *p, stw_pretrain_row *row, stw_error *error);
 
 /* slots.c: the same for every slot of `slot` on all threads; the first fault is returned on every rank. */
-typedef stw_status stw_slot_work(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error);
 stw_status stw_slots_run(stw_pretrain *p, stw_slot *slot, int32_t first, int32_t count, stw_slot_work *work, stw_error *error);
+/* The same for this process's slots beside what it does, until stw_slots_end: its fault is told to this process alone. */
+stw_status stw_slots_begin(stw_slots_job *job, stw_pretrain *p, stw_slot_work *work, stw_pool_urgency urgency, stw_error *error);
+stw_status stw_slots_end(stw_slots_job *job, stw_error *error);
 stw_status stw_slot_open(stw_pretrain *p, stw_slot *slot, stw_error *error);
 void stw_slot_close(stw_slot *slot);
 /* Draws until there is a problem with a valid initial plan. */
-stw_status stw_slot_draw(stw_pretrain *p, stw_slot *slot, const stw_rng *rng, double difficulty, bool all_starts,
+typedef struct stw_slot_wish {
+    stw_rng rng;
+    double difficulty, progress; /* 0 to 1 */
+    bool all_starts;
+} stw_slot_wish;
+stw_status stw_slot_draw(const stw_pretrain *p, const stw_slot *slot, const stw_slot_wish *wish, stw_instance **out,
                          stw_error *error);
 /* Samples, or tries moves alone, and keeps the numbers. */
 stw_status stw_slot_sample(stw_slot *slot, bool moves_alone, stw_error *error);
 /* Adds the numbers up over all ranks. */
 stw_status stw_slots_sum(stw_pretrain *p, const stw_slot *slot, int32_t count, double *out, stw_error *error);
-/* The network's values into the copies. */
-void stw_slots_refresh(stw_pretrain *p, stw_slot *slot, int32_t count);
 /* A slot's gradient to where they are summed. */
 void stw_slot_hand_in(stw_pretrain *p, const stw_slot *slot);
 /* The mean of the slots' gradients, over all ranks, into that of the network. */

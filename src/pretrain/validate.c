@@ -9,7 +9,7 @@ static const uint64_t VALIDATION = UINT64_C(1) << 40; /* of the generator's part
 static stw_status open_check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
     const stw_rng all = stw_rng_split(&p->rng, VALIDATION), rng = stw_rng_split(&all, (uint64_t)index);
     TRY(stw_slot_open(p, slot, error));
-    TRY(stw_slot_draw(p, slot, &rng, 1.0, true, error));
+    TRY(stw_slot_draw(p, slot, &(stw_slot_wish){rng, 1.0, p->progress, true}, &slot->instance, error));
     TRY(stw_instance_constants(slot->instance, &slot->constants, error));
     slot->constants /= stw_instance_first(slot->instance);
     return STW_OK;
@@ -25,11 +25,11 @@ stw_status stw_pretrain_open_checks(stw_pretrain *p, stw_error *error) {
 }
 
 /* What one round of moves that look promising comes to. */
-static stw_status check_moves(stw_slot *slot, stw_error *error) {
+static stw_status check_moves(const stw_pretrain *p, stw_slot *slot, stw_error *error) {
     stw_trainer *trainer = stw_instance_trainer(slot->instance);
     stw_score score = {0};
     int32_t tried = 0;
-    TRY(stw_instance_begin(slot->instance, 0, error));
+    TRY(stw_instance_begin(slot->instance, 0, p->progress, error));
     TRY(stw_trainer_screen(trainer, PROPOSALS, TRIES, &tried, error));
     (void)stw_trainer_best(trainer, &score);
     slot->number[STW_SLOT_MOVES] = slot->number[STW_SLOT_COUNTS] * log(score.value / stw_instance_first(slot->instance));
@@ -37,17 +37,15 @@ static stw_status check_moves(stw_slot *slot, stw_error *error) {
 }
 
 static stw_status check(stw_pretrain *p, stw_slot *slot, int32_t index, stw_error *error) {
-    (void)p;
     (void)index;
-    TRY(stw_instance_begin(slot->instance, 0, error));
+    TRY(stw_instance_begin(slot->instance, 0, p->progress, error));
     TRY(stw_slot_sample(slot, false, error));
     slot->number[STW_SLOT_CONSTANTS] = slot->number[STW_SLOT_COUNTS] * log(slot->constants);
-    return check_moves(slot, error);
+    return check_moves(p, slot, error);
 }
 
 stw_status stw_pretrain_validate(stw_pretrain *p, stw_pretrain_row *row, stw_error *error) {
     double sum[STW_SLOT_NUMBERS];
-    stw_slots_refresh(p, p->check, p->checks);
     TRY(stw_slots_run(p, p->check, p->first_check, p->checks, check, error));
     TRY(stw_slots_sum(p, p->check, p->checks, sum, error));
     if (sum[STW_SLOT_COUNTS] == 0.0) return STW_OK;

@@ -20,6 +20,7 @@ stw_search stw_search_within(const stw_search *outer, stw_budget budget) {
         .budget = budget,
         .bound = outer->bound,
         .pool = outer->pool,
+        .metis_copies = outer->metis_copies,
         .workspace = outer->workspace,
         .scratch = outer->scratch,
         .arena = outer->arena,

@@ -57,10 +57,11 @@ typedef struct stw_search {
     bool repairs_later;    /* its plans will get other groups, which hold other amounts: whoever runs it repairs them then */
     double bound; /* no plan has a smaller value, whatever the method: where it is met, the search is over; 0: not known */
     stw_pool *pool;
-    stw_workspace *const *workspace; /* (threads) */
-    const stw_arena *scratch;        /* (threads) a worker works on a copy of its own */
-    stw_arena arena;                 /* for the thread that runs the method, on a copy */
-    const stw_plan *const *start;    /* initial plans, best first; may be none */
+    struct stw_metis_copies *metis_copies; /* for its threads; or NULL */
+    stw_workspace *const *workspace;       /* (threads) */
+    const stw_arena *scratch;              /* (threads) a worker works on a copy of its own */
+    stw_arena arena;                       /* for the thread that runs the method, on a copy */
+    const stw_plan *const *start;          /* initial plans, best first; may be none */
     int32_t start_count;
     const stw_plan *given;             /* what is not among the tasks stays as it is there; NULL: as the default has it */
     stw_fusing *given_groups;          /* placed as one, when they must stay and the placement need not; else NULL */

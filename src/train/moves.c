@@ -143,6 +143,9 @@ static void draw_trial(stw_trainer *t, int32_t k, const stw_rng *rngs) {
     for (int32_t m = 0; m < trial->count; m++) trial->move[m] = (int32_t)stw_rng_below(&rng, t->moves.count);
 }
 
+/* The plan that holds the best of them, whatever becomes of the others. */
+static int32_t held_of(const stw_trainer *t) { return t->settings.samples + 1; }
+
 stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error) {
     const int32_t count = t->settings.moves;
     const stw_rng rngs = stw_rng_split(&t->rng, TRIALS + (uint64_t)t->update);
@@ -156,7 +159,14 @@ stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error) {
     }
     t->evaluations += count;
     t->tried = count;
-    return stw_trainer_keep(t, best, &t->trial[best].score, error);
+    t->held_score = t->trial[best].score;
+    if (t->problem->fuses)
+        memcpy(t->plan_fusion[held_of(t)], t->plan_fusion[best], (size_t)t->plan[best]->graph->N * sizeof(double));
+    return stw_plan_assign(t->plan[held_of(t)], t->plan[best], error);
+}
+
+stw_status stw_trainer_keep_tried(stw_trainer *t, stw_error *error) {
+    return t->tried > 0 ? stw_trainer_keep(t, held_of(t), &t->held_score, error) : STW_OK;
 }
 
 /* d_out: (M, width), added to. Returns the loss. */

@@ -266,20 +266,20 @@ stw_status stw_trainer_show(stw_trainer *t, stw_error *error) {
     const bool proposes = t->moves.count > 0 || t->round.other != NULL;
     if (config->proposal_columns > 0)
         stw_features_proposal(f, t->pair, t->origin->device, proposes ? t->other : t->origin->device, t->proposal);
-    stw_net_input input = {.M = p->M,
-                           .D = f->D,
-                           .unit = f->unit,
-                           .feedback = config->feedback_columns > 0 ? t->feedback : NULL,
-                           .pair = config->pair_columns > 0 ? t->pair : NULL,
-                           .proposal = config->proposal_columns > 0 ? t->proposal : NULL,
-                           .device = f->device,
-                           .operator_ = f->operator_,
-                           .producer_start = f->producer_start,
-                           .producer = f->producer,
-                           .reader_start = f->reader_start,
-                           .reader = f->reader};
-    if (t->settings.shuffled) TRY(stw_trainer_shuffle(t, &input, &t->round_arena, error));
-    return stw_pass_set_input(t->pass, &input, error);
+    t->input = (stw_net_input){.M = p->M,
+                               .D = f->D,
+                               .unit = f->unit,
+                               .feedback = config->feedback_columns > 0 ? t->feedback : NULL,
+                               .pair = config->pair_columns > 0 ? t->pair : NULL,
+                               .proposal = config->proposal_columns > 0 ? t->proposal : NULL,
+                               .device = f->device,
+                               .operator_ = f->operator_,
+                               .producer_start = f->producer_start,
+                               .producer = f->producer,
+                               .reader_start = f->reader_start,
+                               .reader = f->reader};
+    if (t->settings.shuffled) TRY(stw_trainer_shuffle(t, &t->input, &t->round_arena, error));
+    return t->prepares ? STW_OK : stw_pass_set_input(t->pass, &t->input, error);
 }
 
 stw_status stw_trainer_observe(stw_trainer *t, stw_error *error) {

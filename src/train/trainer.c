@@ -112,7 +112,7 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->d_schedule, (K + 1) * M * t->S, error);
     const int32_t wide = t->P > t->S ? t->P : t->S;
     STW_TRY_NEW(&t->arena, t->noise, M * (wide > t->F ? wide : t->F), error);
-    STW_TRY_NEW(&t->arena, t->plan, K + 1, error);
+    STW_TRY_NEW(&t->arena, t->plan, K + 2, error);
     STW_TRY_NEW(&t->arena, t->score, K + 1, error);
     STW_TRY_NEW(&t->arena, t->reward, K + 1, error);
     STW_TRY_NEW(&t->arena, t->advantage, K + 1, error);
@@ -128,7 +128,7 @@ static stw_status allocate_fusion(stw_trainer *t, stw_error *error) {
     const stw_simulator *s = t->problem->simulator;
     const int64_t M = t->problem->M, K = t->settings.samples, N = s->graph->N;
     const int32_t threads = stw_pool_threads(t->search->pool);
-    STW_TRY_NEW(&t->arena, t->plan_fusion, K + 1, error);
+    STW_TRY_NEW(&t->arena, t->plan_fusion, K + 2, error);
     if (t->problem->fuses && !t->chained)
         return stw_fail(error, STW_ERROR_INPUT, "fusion is to be decided, but the network has no head for it");
     if (t->chained) {
@@ -141,7 +141,7 @@ static stw_status allocate_fusion(stw_trainer *t, stw_error *error) {
     if (!t->problem->fuses) return STW_OK;
     STW_TRY_NEW(&t->arena, t->fuser, threads, error);
     for (int32_t k = 0; k < threads; k++) TRY(stw_fuser_create(s->costs, &t->arena, &t->fuser[k], error));
-    for (int32_t k = 0; k <= K; k++) STW_TRY_NEW(&t->arena, t->plan_fusion[k], N, error);
+    for (int32_t k = 0; k <= K + 1; k++) STW_TRY_NEW(&t->arena, t->plan_fusion[k], N, error);
     STW_TRY_NEW(&t->arena, t->rule_fusion, N, error);
     STW_TRY_NEW(&t->arena, t->origin_fusion, N, error);
     STW_TRY_NEW(&t->arena, t->best_fusion, N, error);
@@ -164,7 +164,7 @@ static stw_status create_plans(stw_trainer *t, stw_error *error) {
     TRY(stw_plan_create(s->graph, s->machine, &t->origin, error));
     TRY(stw_plan_create(s->graph, s->machine, &t->best, error));
     TRY(stw_plan_create(s->graph, s->machine, &t->beside, error));
-    for (int32_t k = 0; k <= t->settings.samples; k++) TRY(stw_plan_create(s->graph, s->machine, &t->plan[k], error));
+    for (int32_t k = 0; k <= t->settings.samples + 1; k++) TRY(stw_plan_create(s->graph, s->machine, &t->plan[k], error));
     return STW_OK;
 }
 
@@ -177,7 +177,7 @@ static stw_status fill(stw_trainer *t, stw_net *net, const stw_policy_config *co
         TRY(stw_net_create(config, t->backend, t->settings.seed, &t->own_net, error));
         t->net = t->own_net;
     }
-    TRY(stw_pass_create(t->net, &t->pass, error));
+    if (!t->shares_pass) TRY(stw_pass_create(t->net, &t->pass, error));
     TRY(allocate_update(t, error));
     TRY(allocate_fusion(t, error));
     TRY(ask_rule(t, start, error));
@@ -191,15 +191,18 @@ static stw_status fill(stw_trainer *t, stw_net *net, const stw_policy_config *co
     return stw_fusion_begin(p->simulator, t->rule_fusion, start, t->best_fusion, t->arena, error);
 }
 
-stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
-                              const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
-                              stw_trainer **out, stw_error *error) {
+/* `pass`: another trainer's, or NULL. */
+static stw_status create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
+                         const stw_train_settings *settings, stw_pass *pass, const stw_plan *start, const stw_score *score,
+                         stw_trainer **out, stw_error *error) {
     *out = NULL;
     stw_trainer *t = calloc(1, sizeof *t);
     if (t == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     t->problem = problem;
     t->search = search;
     t->settings = *settings;
+    t->pass = pass;
+    t->shares_pass = pass != NULL;
     t->round_index = -1;
     t->draw = -1;
     t->began_s = stw_now_s();
@@ -214,13 +217,24 @@ stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, st
     return status;
 }
 
+stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
+                              const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
+                              stw_trainer **out, stw_error *error) {
+    return create(problem, search, net, config, settings, NULL, start, score, out, error);
+}
+
+stw_status stw_trainer_create_beside(const stw_trainer *t, const stw_plan *start, const stw_score *score, stw_trainer **out,
+                                     stw_error *error) {
+    return create(t->problem, t->search, t->net, stw_net_config(t->net), &t->settings, t->pass, start, score, out, error);
+}
+
 void stw_trainer_destroy(stw_trainer *t) {
     if (t == NULL) return;
-    for (int32_t k = 0; t->plan != NULL && k <= t->settings.samples; k++) stw_plan_destroy(t->plan[k]);
+    for (int32_t k = 0; t->plan != NULL && k <= t->settings.samples + 1; k++) stw_plan_destroy(t->plan[k]);
     stw_plan_destroy(t->origin);
     stw_plan_destroy(t->best);
     stw_plan_destroy(t->beside);
-    stw_pass_destroy(t->pass);
+    if (!t->shares_pass) stw_pass_destroy(t->pass);
     stw_net_destroy(t->own_net);
     stw_backend_destroy(t->backend);
     stw_arena_destroy(&t->arena);
@@ -244,6 +258,7 @@ stw_status stw_trainer_restart(stw_trainer *t, const stw_plan *plan, const stw_s
     t->has_beside = false;
     t->failed_count = 0;
     t->restarted = true;
+    t->prepared = false;
     return STW_OK;
 }
 

@@ -42,6 +42,10 @@ typedef struct stw_trainer stw_trainer;
 stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
                               const stw_train_settings *settings, const stw_plan *start, const stw_score *score,
                               stw_trainer **out, stw_error *error);
+/* Another one for the same problem, search and network, which takes turns with it: while one learns, the other may be prepared.
+ */
+stw_status stw_trainer_create_beside(const stw_trainer *trainer, const stw_plan *start, const stw_score *score, stw_trainer **out,
+                                     stw_error *error);
 void stw_trainer_destroy(stw_trainer *trainer);
 
 /* It may use no more than a share of what is left of the budget from now on. */
@@ -58,6 +62,8 @@ stw_status stw_trainer_step(stw_trainer *trainer, bool *over, stw_error *error);
 stw_status stw_trainer_sample(stw_trainer *trainer, bool *over, stw_error *error);
 /* In the place of samples: the plan without noise, and moves alone. */
 stw_status stw_trainer_try(stw_trainer *trainer, bool *over, stw_error *error);
+/* The part of either that does not depend on what the network knows, ahead: the beginning of the update, and its moves. */
+stw_status stw_trainer_prepare(stw_trainer *trainer, stw_error *error);
 stw_status stw_trainer_add_gradient(stw_trainer *trainer, int32_t epoch, stw_error *error);
 /* The next update begins round `round` (from 0) relative to this plan, as if nothing better were known; `update` decides its
  * draws. */

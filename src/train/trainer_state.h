@@ -25,6 +25,7 @@ struct stw_trainer {
     stw_backend *backend;
     stw_net *net, *own_net; /* own_net: NULL where the network is somebody else's */
     stw_pass *pass;
+    bool shares_pass; /* it is another trainer's */
     stw_rng rng;
     double began_s;
 
@@ -49,6 +50,10 @@ struct stw_trainer {
     stw_moves moves;  /* the groups that it would move */
     stw_trial *trial; /* (settings.moves) of the update */
     int32_t tried;
+    bool prepares;                          /* the pass is not to be touched yet */
+    bool prepared;                          /* the update has begun, and its moves are tried; what follows needs the network */
+    stw_net_input input;                    /* that the network gets then */
+    stw_score held_score;                   /* of plan K + 1: the best of the trials */
     uint64_t failed_move[STW_FAILED_MOVES]; /* hashes of moves that rounds of moves tried in vain, a ring */
     int32_t failed_count;                   /* all that there ever were */
     /* Fusion priorities, (N), of the plans of these names; those of the samples are in `plan_fusion`. Unused without fusion. */
@@ -68,9 +73,9 @@ struct stw_trainer {
     double *logp_fusion, *logp_placement, *logp_schedule; /* (K + 1, M) */
     double *d_fusion, *d_placement, *d_schedule;          /* as the outputs */
     double *noise;                                        /* (M, max(F, P, S)) */
-    stw_plan **plan;                                      /* (K + 1) */
+    stw_plan **plan;                                      /* (K + 2) */
     stw_fuser **fuser;                                    /* (threads) NULL without fusion */
-    double **plan_fusion;                                 /* (K + 1)(N) fusion priorities of the plans */
+    double **plan_fusion;                                 /* (K + 2)(N) fusion priorities of the plans */
     stw_score *score;                                     /* (K + 1) */
     double *reward, *advantage;                           /* (K + 1) */
 
@@ -118,8 +123,10 @@ stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32
 /* The placement task for the first `count` samples of fusion, or, where the network has no fusion, once for all. */
 stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error);
 
-/* moves.c: tries some of the round's moves; adds the gradient of what they say to d_out, (M, P). */
+/* moves.c: tries some of the round's moves, which takes nothing from the network; keeps the best of them, once it is sure that
+ * nothing before it is better; adds the gradient of what they say to d_out, (M, P). */
 stw_status stw_trainer_try_moves(stw_trainer *t, stw_error *error);
+stw_status stw_trainer_keep_tried(stw_trainer *t, stw_error *error);
 double stw_trainer_learn_moves(const stw_trainer *t, double *d_out);
 
 /* imitate.c: trains the head `device` to name the devices of the round's plan. `*over`: stopped on the way. */

@@ -350,7 +350,32 @@ static stw_status begin_update(stw_trainer *t, bool *over, stw_error *error) {
     return STW_OK;
 }
 
+/* Begins the update unless that was done ahead: then the network is shown what was found. */
+static stw_status come_to_update(stw_trainer *t, bool *over, stw_error *error) {
+    if (!t->prepared) return begin_update(t, over, error);
+    *over = stw_trainer_is_stopped(t);
+    if (*over) return STW_OK;
+    set_schedule_of_update(t);
+    return stw_pass_set_input(t->pass, &t->input, error);
+}
+
+stw_status stw_trainer_prepare(stw_trainer *t, stw_error *error) {
+    bool over = false;
+    t->prepares = true;
+    stw_status status = begin_update(t, &over, error);
+    if (status == STW_OK && !over) status = stw_trainer_try_moves(t, error);
+    t->prepares = false;
+    t->prepared = status == STW_OK && !over;
+    return status;
+}
+
+static stw_status learn_from_moves(stw_trainer *t, stw_error *error) {
+    if (!t->prepared) TRY(stw_trainer_try_moves(t, error));
+    return stw_trainer_keep_tried(t, error);
+}
+
 static void end_update(stw_trainer *t) {
+    t->prepared = false;
     t->row.update = t->update++;
     t->row.round = t->round_index;
     t->row.evaluations = t->evaluations;
@@ -359,7 +384,7 @@ static void end_update(stw_trainer *t) {
 }
 
 stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
-    TRY(begin_update(t, over, error));
+    TRY(come_to_update(t, over, error));
     if (*over) return STW_OK;
     const int64_t before = t->evaluations;
     TRY(sample_and_evaluate(t, over, error));
@@ -375,14 +400,14 @@ stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
     stand_elite(t);
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     stw_advantages(t->reward, t->learnt, t->settings.floor, t->settings.limit, t->advantage);
-    TRY(stw_trainer_try_moves(t, error));
+    TRY(learn_from_moves(t, error));
     end_update(t);
     return STW_OK;
 }
 
 stw_status stw_trainer_try(stw_trainer *t, bool *over, stw_error *error) {
     bool complete = false;
-    TRY(begin_update(t, over, error));
+    TRY(come_to_update(t, over, error));
     if (*over) return STW_OK;
     TRY(stw_trainer_run_placement(t, 1, error));
     const stw_distribution d = placement_of(t, 0);
@@ -393,7 +418,7 @@ stw_status stw_trainer_try(stw_trainer *t, bool *over, stw_error *error) {
     describe(t);
     TRY(stw_trainer_keep(t, 0, &t->score[0], error));
     t->learnt = 0;
-    TRY(stw_trainer_try_moves(t, error));
+    TRY(learn_from_moves(t, error));
     end_update(t);
     return STW_OK;
 }

@@ -181,6 +181,149 @@ TEST(pool, two_pools_side_by_side) {
     stw_pool_destroy(b);
 }
 
+/* ---- beside what the caller does ---- */
+
+static stw_status add_beside(void *context, int64_t index, int32_t worker, stw_error *error) {
+    nest *n = context;
+    (void)error;
+    run_within(n, index, worker);
+    return STW_OK;
+}
+
+TEST(pool, beside_the_caller_all_indices_exactly_once) {
+    for (int32_t threads = 1; threads <= 8; threads *= 2) {
+        nest n = {0};
+        stw_error error = {0};
+        test_context("%d threads", (int)threads);
+        if (!CHECK_EQ_INT(stw_pool_create(threads, &n.pool, NULL), STW_OK)) return;
+        for (int round = 0; round < 100; round++) {
+            stw_pool_job *soon = NULL, *sometime = NULL;
+            if (!CHECK_EQ_INT(stw_pool_begin(n.pool, STW_POOL_SOMETIME, 7, add_beside, &n, &sometime, &error), STW_OK)) return;
+            if (!CHECK_EQ_INT(stw_pool_begin(n.pool, STW_POOL_SOON, 0, add_beside, &n, &soon, &error), STW_OK)) return;
+            CHECK(run_once(n.pool, round % 11));
+            CHECK_EQ_INT(stw_pool_end(n.pool, soon, &error), STW_OK);
+            CHECK_EQ_INT(stw_pool_end(n.pool, sometime, &error), STW_OK);
+        }
+        int wrong = 0;
+        for (int i = 0; i < 12; i++) {
+            for (int k = 0; k < 40; k++) wrong += n.visits[i][k] != (i < 7 && k < 1 + i ? 100 : 0);
+        }
+        CHECK_EQ_INT(wrong, 0);
+        CHECK_EQ_INT(n.moved, 0);
+        CHECK(run_once(n.pool, 100));
+        stw_pool_destroy(n.pool);
+    }
+    test_context("%s", "");
+}
+
+typedef struct {
+    gate now;
+    _Atomic bool begun, open;
+    int32_t arrived_before_last; /* at what is urgent, when the last index of the other began */
+} precedence;
+
+static stw_status begin_slowly(void *context, int64_t index, int32_t worker, stw_error *error) {
+    precedence *p = context;
+    (void)worker, (void)error;
+    if (index == 0) {
+        atomic_store(&p->begun, true);
+        while (!atomic_load(&p->open)) sched_yield();
+    } else {
+        p->arrived_before_last = atomic_load(&p->now.arrived);
+    }
+    return STW_OK;
+}
+
+static void open_and_wait(void *context, int64_t index, int32_t worker) {
+    precedence *p = context;
+    atomic_store(&p->open, true);
+    wait_for_another(&p->now, index, worker);
+}
+
+typedef struct {
+    precedence *p;
+    bool nested;
+} beside;
+
+static void slowly_within(void *context, int64_t index, int32_t worker) { (void)begin_slowly(context, index, worker, NULL); }
+
+static stw_status begin_within(void *context, int64_t index, int32_t worker, stw_error *error) {
+    const beside *b = context;
+    if (!b->nested) return begin_slowly(b->p, index, worker, error);
+    if (index == 0) stw_pool_run(b->p->now.pool, 2, slowly_within, b->p);
+    return STW_OK;
+}
+
+/* A worker is in the first index of what can wait when the caller has something that needs two threads: it comes to that before
+ * it goes on with the second, whether that is an index of the job itself or of one within it. */
+TEST(pool, what_can_wait_gives_way) {
+    for (int nested = 0; nested < 2; nested++) {
+        precedence p = {.arrived_before_last = -1};
+        beside b = {&p, nested == 1};
+        stw_pool_job *job = NULL;
+        test_context("%s", nested == 1 ? "within" : "");
+        if (!CHECK_EQ_INT(stw_pool_create(2, &p.now.pool, NULL), STW_OK)) return;
+        if (!CHECK_EQ_INT(stw_pool_begin(p.now.pool, STW_POOL_SOMETIME, nested == 1 ? 1 : 2, begin_within, &b, &job, NULL),
+                          STW_OK))
+            return;
+        while (!atomic_load(&p.begun)) sched_yield();
+        stw_pool_run(p.now.pool, 2, open_and_wait, &p);
+        CHECK_EQ_INT(stw_pool_end(p.now.pool, job, NULL), STW_OK);
+        CHECK_EQ_INT(p.arrived_before_last, 2);
+        stw_pool_destroy(p.now.pool);
+    }
+    test_context("%s", "");
+}
+
+typedef struct {
+    stw_pool *pool;
+    int32_t most;
+    _Atomic int32_t inside[4], wrong, turns;
+} turns;
+
+static stw_status take_a_turn(void *context, int64_t index, int32_t worker, stw_error *error) {
+    turns *t = context;
+    (void)index, (void)worker, (void)error;
+    const int32_t turn = stw_pool_take_turn(t->pool, t->most);
+    if (turn < 0 || turn >= t->most || atomic_fetch_add(&t->inside[turn], 1) != 0) atomic_fetch_add(&t->wrong, 1);
+    sched_yield();
+    atomic_fetch_sub(&t->inside[turn & 3], 1);
+    atomic_fetch_add(&t->turns, 1);
+    stw_pool_end_turn(t->pool, turn);
+    return STW_OK;
+}
+
+TEST(pool, a_turn_is_one_threads) {
+    for (int32_t most = 1; most <= 3; most += 2) {
+        turns t = {.most = most};
+        test_context("%d turns", (int)most);
+        if (!CHECK_EQ_INT(stw_pool_create(8, &t.pool, NULL), STW_OK)) return;
+        CHECK_EQ_INT(stw_pool_try(t.pool, 2000, take_a_turn, &t, NULL), STW_OK);
+        CHECK_EQ_INT(t.turns, 2000);
+        CHECK_EQ_INT(t.wrong, 0);
+        stw_pool_destroy(t.pool);
+    }
+    test_context("%s", "");
+}
+
+/* The caller has the only turn, and what it runs needs two threads: it comes to an end only if the worker that waits helps. */
+TEST(pool, who_waits_for_a_turn_does_what_is_urgent) {
+    turns t = {.most = 1};
+    gate g = {0};
+    stw_pool_job *job = NULL;
+    if (!CHECK_EQ_INT(stw_pool_create(2, &t.pool, NULL), STW_OK)) return;
+    const int32_t turn = stw_pool_take_turn(t.pool, 1);
+    if (!CHECK_EQ_INT(stw_pool_begin(t.pool, STW_POOL_SOON, 1, take_a_turn, &t, &job, NULL), STW_OK)) return;
+    for (int k = 0; k < 1000; k++) sched_yield(); /* it is mostly waiting by then; if not, it waits later */
+    stw_pool_run(t.pool, 2, wait_for_another, &g);
+    CHECK_EQ_INT(g.arrived, 2);
+    CHECK_EQ_INT(t.turns, 0);
+    stw_pool_end_turn(t.pool, turn);
+    CHECK_EQ_INT(stw_pool_end(t.pool, job, NULL), STW_OK);
+    CHECK_EQ_INT(t.turns, 1);
+    stw_pool_destroy(t.pool);
+}
+
 typedef struct {
     _Atomic int32_t visits;
     int64_t first, step; /* indices first, first + step, ... fail */
@@ -215,6 +358,19 @@ TEST(pool, the_first_failure_is_told) {
         }
         stw_pool_destroy(pool);
     }
+}
+
+TEST(pool, the_first_failure_is_told_at_the_end) {
+    stw_pool *pool = NULL;
+    stw_pool_job *job = NULL;
+    failures f = {.first = 40, .step = 3};
+    stw_error error = {0};
+    if (!CHECK_EQ_INT(stw_pool_create(4, &pool, NULL), STW_OK)) return;
+    if (!CHECK_EQ_INT(stw_pool_begin(pool, STW_POOL_SOON, 100, fail_some, &f, &job, NULL), STW_OK)) return;
+    CHECK_EQ_INT(stw_pool_end(pool, job, &error), STW_ERROR_INPUT);
+    CHECK_STR(error.message, "index 40");
+    CHECK_EQ_INT(f.visits, 100);
+    stw_pool_destroy(pool);
 }
 
 TEST(pool, limits) {

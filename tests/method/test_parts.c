@@ -1,6 +1,9 @@
 /* method/metis*, method/expert*: partitions of hand-made graphs, stages against all others, gradients and their forward ops. */
+#define _POSIX_C_SOURCE 200809L /* sigaction */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "method/expert/stages.h"
@@ -179,6 +182,100 @@ TEST(metis, parts_get_their_share) {
     CHECK_NEAR(size[0], 48, 1);
     CHECK_NEAR(size[1], 16, 1);
     stw_arena_destroy(&arena);
+}
+
+/* ---- copies of METIS ---- */
+
+enum { WIDE = 40, GRID = WIDE * WIDE, CALLS = 96, GRID_PARTS = 5 };
+
+typedef struct {
+    stw_part_graph graph;
+    stw_part_weights weights;
+    double share[GRID_PARTS];
+    stw_pool *pool;
+    stw_metis_copies *copies;
+    int32_t part[CALLS][GRID];
+} grid;
+
+/* A torus whose edges cost 1 to 7, so that there is much to choose. */
+static void make_grid(grid *g, stw_arena *arena) {
+    stw_part_graph *graph = &g->graph;
+    *graph = (stw_part_graph){.M = GRID, .start = STW_NEW(arena, int64_t, GRID + 1)};
+    graph->neighbour = STW_NEW(arena, int32_t, 4 * GRID);
+    graph->cost = STW_NEW(arena, double, 4 * GRID);
+    g->weights = (stw_part_weights){.K = 2, .weight = STW_NEW(arena, double, 2 * GRID)};
+    for (int32_t v = 0; v < GRID; v++) {
+        const int32_t x = v % WIDE, y = v / WIDE;
+        const int32_t next[] = {y * WIDE + (x + 1) % WIDE, y * WIDE + (x + WIDE - 1) % WIDE, (y + 1) % WIDE * WIDE + x,
+                                (y + WIDE - 1) % WIDE * WIDE + x};
+        graph->start[v] = 4 * v;
+        for (int k = 0; k < 4; k++) {
+            graph->neighbour[4 * v + k] = next[k];
+            graph->cost[4 * v + k] = 1.0 + (v * next[k] + v + next[k]) % 7;
+        }
+        g->weights.weight[2 * v] = 1.0 + v % 3;
+        g->weights.weight[2 * v + 1] = 1.0 + v % 5;
+    }
+    graph->start[GRID] = 4 * GRID;
+    for (int k = 0; k < GRID_PARTS; k++) g->share[k] = 1.0 / GRID_PARTS;
+}
+
+static stw_status divide_grid(void *context, int64_t index, int32_t worker, stw_error *error) {
+    grid *g = context;
+    stw_arena arena;
+    const stw_part_call call = {.graph = &g->graph,
+                                .weights = &g->weights,
+                                .parts = GRID_PARTS,
+                                .share = g->share,
+                                .imbalance = 1.05,
+                                .recursive = index % 3 != 0,
+                                .volume = index % 3 == 1,
+                                .seed = (int32_t)index,
+                                .pool = g->pool,
+                                .copies = g->copies};
+    (void)worker;
+    TRY(stw_arena_create_sized(&arena, 1 << 24, error));
+    const stw_status status = stw_metis_partition(&call, g->part[index], arena, error);
+    stw_arena_destroy(&arena);
+    return status;
+}
+
+static void on_signal(int number) { (void)number; }
+
+/* Whichever copy it is and whatever the others do, a call finds what METIS alone finds; signals are handled as before. */
+TEST(metis, copies_find_the_same) {
+    if (!stw_metis_is_there()) SKIP("built without METIS");
+    grid *alone = calloc(1, sizeof *alone), *beside = calloc(1, sizeof *beside);
+    stw_arena arena = new_arena();
+    stw_error error = {0};
+    struct sigaction ours, before, after;
+    make_grid(alone, &arena);
+    make_grid(beside, &arena);
+    CHECK_EQ_INT(stw_metis_copies_open(8, &beside->copies, &error), STW_OK);
+    const int32_t copies = stw_metis_copies_count(beside->copies);
+    CHECK_EQ_INT(stw_pool_create(8, &beside->pool, &error), STW_OK);
+    memset(&ours, 0, sizeof ours);
+    ours.sa_handler = on_signal;
+    CHECK(sigaction(SIGTERM, &ours, &before) == 0);
+    for (int64_t k = 0; k < CALLS; k++) CHECK_EQ_INT(divide_grid(alone, k, 0, &error), STW_OK);
+    CHECK_EQ_INT(stw_pool_try(beside->pool, CALLS, divide_grid, beside, &error), STW_OK);
+    CHECK(memcmp(alone->part, beside->part, sizeof alone->part) == 0);
+    CHECK(memcmp(alone->part[0], alone->part[3], sizeof alone->part[0]) != 0); /* seeds matter */
+    CHECK(sigaction(SIGTERM, &before, &after) == 0 && after.sa_handler == on_signal);
+    stw_pool_destroy(beside->pool);
+    stw_metis_copies_close(beside->copies);
+    stw_arena_destroy(&arena);
+    free(alone);
+    free(beside);
+    if (copies == 0) SKIP("no copies of METIS can be loaded here; the one that there is took its turns");
+}
+
+TEST(metis, one_thread_needs_no_copies) {
+    stw_metis_copies *copies = NULL;
+    CHECK_EQ_INT(stw_metis_copies_open(1, &copies, NULL), STW_OK);
+    CHECK_EQ_INT(stw_metis_copies_count(copies), 0);
+    stw_metis_copies_close(copies);
+    stw_metis_copies_close(NULL);
 }
 
 /* 0 and 1 cost 9, 1 and 2 cost 8, 2 and 3 cost 1; each vertex is a quarter of the work. */

@@ -154,6 +154,39 @@ TEST(pretrain, threads_change_no_bit_and_the_seed_all) {
     free(one.bytes);
 }
 
+/* Problems of the next generation are drawn ahead, and updates are prepared, by threads that one thread does not have. The
+ * problems get harder, so that one drawn for another time would be seen; all ways to learn take part, and validation. */
+TEST(pretrain, what_is_made_ahead_is_what_would_be_made_later) {
+    stw_pretrain_settings settings = small_settings();
+    settings.slots = 4;
+    settings.updates = 5; /* the last generation is short */
+    settings.curriculum = 0.8;
+    settings.validations = 1;
+    settings.validate_every = 4;
+    const content one = trained(&settings, 1);
+    for (int32_t threads = 2; threads <= 8; threads += 6) {
+        const content more = trained(&settings, threads);
+        test_context("%d threads", threads);
+        CHECK(same(one, more));
+        free(more.bytes);
+    }
+    test_context("%s", "");
+    free(one.bytes);
+}
+
+/* While the next problems are being drawn. */
+TEST(pretrain, may_end_at_any_update) {
+    stw_pretrain_settings settings = small_settings();
+    settings.updates = 100;
+    settings.slots = 5;
+    for (int64_t made = 0; made <= 3; made++) {
+        bench b = {0};
+        open_bench(&b, &settings, 3);
+        CHECK_EQ_INT(train(&b, made, NULL), made);
+        close_bench(&b);
+    }
+}
+
 /* ---- going on ---- */
 
 /* From this file to the end, in a new one. */
@@ -474,8 +507,7 @@ TEST(pretrain, without_a_rate_nothing_changes) {
 static double greedy_of(bench *b) {
     stw_slot *slot = &b->pretrain->slot[0];
     stw_error error = {0};
-    stw_slots_refresh(b->pretrain, b->pretrain->slot, 1);
-    CHECK_EQ_INT(stw_instance_begin(slot->instance, 0, &error), STW_OK);
+    CHECK_EQ_INT(stw_instance_begin(slot->instance, 0, b->pretrain->progress, &error), STW_OK);
     CHECK_EQ_INT(stw_slot_sample(slot, false, &error), STW_OK);
     return slot->number[STW_SLOT_GREEDY];
 }

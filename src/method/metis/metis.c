@@ -173,6 +173,8 @@ typedef struct { /* of one level of units; M units */
 
 typedef struct {
     const stw_simulator *simulator;
+    stw_pool *pool;
+    stw_metis_copies *copies;
     stw_unit_levels levels;
     vertices fine, coarse;
     stw_device_set set[STW_MAX_DEVICE_SETS];
@@ -308,7 +310,9 @@ static stw_status divide(const context *c, const vertices *v, const variant *var
                                 .imbalance = how->imbalance,
                                 .recursive = how->algorithm == RECURSIVE,
                                 .volume = how->algorithm == VOLUME,
-                                .seed = var->seed};
+                                .seed = var->seed,
+                                .pool = c->pool,
+                                .copies = c->copies};
     if (how->glue > 0.0) return divide_glued(v, &call, pow(how->glue / speed, how->exponent), part, scratch, error);
     return stw_metis_partition(&call, part, scratch, error);
 }
@@ -354,6 +358,8 @@ static stw_status prepare(context *c, const stw_search *search, stw_arena *arena
     const stw_simulator *s = search->simulator;
     const int32_t wanted = search->unit_count > 0 ? search->unit_count : INT32_MAX /* off: every atom */;
     c->simulator = s;
+    c->pool = search->pool;
+    c->copies = search->metis_copies;
     list_variants(c, search->seed);
     c->tight = memory_is_tight(s);
     const double *us = s->costs->us[s->machine->device[c->set[0].device[0]].cost_class];

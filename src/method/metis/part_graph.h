@@ -4,8 +4,10 @@
 #ifndef STW_METHOD_METIS_PART_GRAPH_H
 #define STW_METHOD_METIS_PART_GRAPH_H
 
+#include "base/pool.h"
 #include "graph/units.h"
 #include "method/device_set.h"
+#include "method/metis/copies.h"
 #include "sim/sim.h"
 
 typedef enum stw_net_shape {
@@ -48,12 +50,14 @@ stw_status stw_part_graph_contract(const stw_part_graph *graph, const stw_part_w
 typedef struct stw_part_call {
     const stw_part_graph *graph;
     const stw_part_weights *weights;
-    int32_t parts;       /* at least 2 */
-    const double *share; /* (parts) of each constraint; sum 1 */
-    double imbalance;    /* above 1: how far a part may exceed its share, in every constraint */
-    bool recursive;      /* by bisection; else all parts at once, where METIS can be trusted with it */
-    bool volume;         /* all at once: minimise the volume of communication rather than the cut */
-    int32_t seed;        /* not negative */
+    int32_t parts;            /* at least 2 */
+    const double *share;      /* (parts) of each constraint; sum 1 */
+    double imbalance;         /* above 1: how far a part may exceed its share, in every constraint */
+    bool recursive;           /* by bisection; else all parts at once, where METIS can be trusted with it */
+    bool volume;              /* all at once: minimise the volume of communication rather than the cut */
+    int32_t seed;             /* not negative */
+    stw_pool *pool;           /* whose threads take turns; or NULL */
+    stw_metis_copies *copies; /* for them; or NULL: all use the one that the program is linked with */
 } stw_part_call;
 
 /* partition.c: the part of each vertex; part: (M). Fails with STW_ERROR_NO_PLAN if the program was built without METIS or METIS

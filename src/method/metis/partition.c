@@ -14,7 +14,9 @@
 
 /* METIS seeds libc's rand() at the start of every call (with the seed option) and draws from it, so the stream is one for
  * the whole process: two calls at a time would take numbers from each other. The lock makes every call see the same numbers
- * whatever other threads partition. It also means that a caller's own rand() is seeded anew; nothing of ours uses it. */
+ * whatever other threads partition. It also means that a caller's own rand() is seeded anew; nothing of ours uses it. Copies have
+ * streams of their own and no part in that. Threads of one pool take turns before they come to either, so that they are free for
+ * what is more urgent. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the only mutable state outside of objects: see above */
 
 bool stw_metis_is_there(void) { return true; }
@@ -97,12 +99,12 @@ static int64_t bytes_needed(const arguments *a) {
 /* In pieces of a size that malloc does not hand back to the system at once, so that METIS, in this thread, finds them there. The
  * last one is returned, to be freed afterwards: it lies behind the others and keeps them from being handed back together. NULL:
  * out of memory. */
-static void *make_room(int64_t bytes) {
+static void *make_room(const stw_metis_copy *metis, int64_t bytes) {
     enum { PIECE = 1 << 16 };
     void **last = NULL;
     int64_t taken = -PIECE;
     for (; taken < bytes; taken += PIECE) {
-        void **piece = malloc(PIECE);
+        void **piece = metis->malloc(PIECE);
         if (piece == NULL) break;
         *piece = last;
         last = piece;
@@ -110,27 +112,49 @@ static void *make_room(int64_t bytes) {
     const bool enough = taken >= bytes;
     for (void **piece = enough ? *last : last; piece != NULL;) {
         void **next = *piece;
-        free(piece);
+        metis->free(piece);
         piece = next;
     }
     return enough ? last : NULL;
 }
 
+typedef int function(idx_t *, idx_t *, idx_t *, idx_t *, idx_t *, idx_t *, idx_t *, idx_t *, real_t *, real_t *, idx_t *, idx_t *,
+                     idx_t *);
+
 /* Should it happen all the same, METIS leaves SIGABRT blocked, and the next time it would not get out. */
-static int partition(const stw_part_call *call, arguments *a, idx_t *cut, idx_t *result) {
+static int partition(const stw_metis_copy *metis, const stw_part_call *call, arguments *a, idx_t *cut, idx_t *result) {
+    function *run = (function *)(call->recursive ? metis->recursive : metis->at_once);
     sigset_t abort_signal, before;
     int status;
     sigemptyset(&abort_signal);
     sigaddset(&abort_signal, SIGABRT);
     pthread_sigmask(SIG_UNBLOCK, &abort_signal, &before);
-    if (call->recursive) {
-        status = METIS_PartGraphRecursive(&a->vertices, &a->constraints, a->start, a->neighbour, a->vertex_weight, NULL,
-                                          a->edge_weight, &a->parts, a->share, a->imbalance, a->options, cut, result);
-    } else {
-        status = METIS_PartGraphKway(&a->vertices, &a->constraints, a->start, a->neighbour, a->vertex_weight, a->size,
-                                     a->edge_weight, &a->parts, a->share, a->imbalance, a->options, cut, result);
-    }
+    status = run(&a->vertices, &a->constraints, a->start, a->neighbour, a->vertex_weight, call->recursive ? NULL : a->size,
+                 a->edge_weight, &a->parts, a->share, a->imbalance, a->options, cut, result);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static int partition_with(const stw_metis_copy *metis, const stw_part_call *call, arguments *a, idx_t *cut, idx_t *result) {
+    void *end = make_room(metis, bytes_needed(a));
+    const int status = end != NULL ? partition(metis, call, a, cut, result) : METIS_ERROR_MEMORY;
+    metis->free(end);
+    return status;
+}
+
+static int partition_alone(const stw_part_call *call, arguments *a, idx_t *cut, idx_t *result) {
+    const stw_metis_copy linked = {(stw_metis_function *)METIS_PartGraphRecursive, (stw_metis_function *)METIS_PartGraphKway,
+                                   malloc, free};
+    pthread_mutex_lock(&lock);
+    const int status = partition_with(&linked, call, a, cut, result);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static int partition_by_copy(const stw_part_call *call, int32_t copy, arguments *a, idx_t *cut, idx_t *result) {
+    const stw_metis_copy *metis = stw_metis_copy_enter(call->copies, copy);
+    const int status = partition_with(metis, call, a, cut, result);
+    stw_metis_copy_leave(call->copies);
     return status;
 }
 
@@ -141,11 +165,10 @@ stw_status stw_metis_call(const stw_part_call *call, int32_t *part, stw_arena sc
     TRY(fill_graph(call, &scratch, &a, error));
     TRY(fill_targets(call, &scratch, &a, error));
     STW_TRY_NEW(&scratch, result, M, error);
-    pthread_mutex_lock(&lock);
-    void *end = make_room(bytes_needed(&a));
-    const int status = end != NULL ? partition(call, &a, &cut, result) : METIS_ERROR_MEMORY;
-    free(end);
-    pthread_mutex_unlock(&lock);
+    const int32_t copies = call->pool == NULL ? 0 : stw_metis_copies_count(call->copies);
+    const int32_t turn = call->pool == NULL ? 0 : stw_pool_take_turn(call->pool, copies > 0 ? copies : 1);
+    const int status = copies > 0 ? partition_by_copy(call, turn, &a, &cut, result) : partition_alone(call, &a, &cut, result);
+    if (call->pool != NULL) stw_pool_end_turn(call->pool, turn);
     if (status == METIS_ERROR_MEMORY)
         return stw_fail(error, STW_ERROR_MEMORY, "METIS needs up to %lld bytes for %d vertices", (long long)bytes_needed(&a), M);
     if (status != METIS_OK) return stw_fail(error, STW_ERROR_NO_PLAN, "METIS failed with status %d", status);
