@@ -184,14 +184,23 @@ static void take_along(stw_breeding *a, const int32_t *next, const int32_t *end,
     }
 }
 
+static bool is_hub(const stw_breed *b, int32_t t) {
+    enum { MANY = 6 };
+    return b->before_start[t + 1] - b->before_start[t] + b->after_start[t + 1] - b->after_start[t] > MANY;
+}
+
 /* What hangs together on one device is cut at a task, and the part on the side of `t` goes elsewhere as a whole. Where transfers
  * are dear, no way leads there task by task: each step would send something. In a tree the cut is an edge, and the part a branch.
- */
+ * Of what surrounds a hub, as in a fork, nearly all would move: there tasks go one by one. */
 static void move_branch(stw_breeding *a, int32_t t) {
     const stw_breed *b = a->b;
     const int32_t own = a->now.device[b->task_item[t]], cut = choose_neighbour(a, t);
+    if (cut < 0 || b->task_item[cut] == b->task_item[t] || is_hub(b, t) || is_hub(b, cut)) {
+        move_task(a, t);
+        return;
+    }
     const int32_t to = chance(a, 128) ? walk_away(a, t, own) : below(a, b->D);
-    if (cut < 0 || to == own || b->task_item[cut] == b->task_item[t]) return;
+    if (to == own) return;
     move(a, b->task_item[t], to);
     a->branch[0] = t;
     a->branch_count = 1;
