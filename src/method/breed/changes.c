@@ -11,6 +11,7 @@ stw_status stw_breeding_create(const stw_breed *b, stw_arena *arena, stw_breedin
     TRY(stw_sweep_create(b, arena, &out->sweep, error));
     TRY(stw_sweep_create(b, arena, &out->trial, error));
     STW_TRY_NEW(arena, out->critical, b->T, error);
+    STW_TRY_NEW(arena, out->branch, b->T, error);
     STW_TRY_NEW(arena, out->moved, b->I, error);
     STW_TRY_NEW(arena, out->moved_from, b->I, error);
     return STW_OK;
@@ -161,6 +162,55 @@ static void move_pair(stw_breeding *a, int32_t t) {
     if (other >= 0 && a->b->task_item[other] != a->b->task_item[t]) move(a, a->b->task_item[other], to);
 }
 
+/* The device of something near that runs elsewhere: a walk from `t` ends there. */
+static int32_t walk_away(stw_breeding *a, int32_t t, int32_t own) {
+    enum { STEPS = 12 };
+    for (int k = 0; k < STEPS; k++) {
+        const int32_t next = choose_neighbour(a, t);
+        if (next < 0) break;
+        t = next;
+        if (a->now.device[a->b->task_item[t]] != own) return a->now.device[a->b->task_item[t]];
+    }
+    return own;
+}
+
+/* What runs on `own` and is next to `task` comes along to `to`, but for what is with `cut`. */
+static void take_along(stw_breeding *a, const int32_t *next, const int32_t *end, int32_t own, int32_t cut, int32_t to) {
+    for (; next < end; next++) {
+        const int32_t item = a->b->task_item[*next];
+        if (a->now.device[item] != own || item == a->b->task_item[cut]) continue;
+        move(a, item, to);
+        a->branch[a->branch_count++] = *next;
+    }
+}
+
+static bool is_hub(const stw_breed *b, int32_t t) {
+    enum { MANY = 6 };
+    return b->before_start[t + 1] - b->before_start[t] + b->after_start[t + 1] - b->after_start[t] > MANY;
+}
+
+/* What hangs together on one device is cut at a task, and the part on the side of `t` goes elsewhere as a whole. Where transfers
+ * are dear, no way leads there task by task: each step would send something. In a tree the cut is an edge, and the part a branch.
+ * Of what surrounds a hub, as in a fork, nearly all would move: there tasks go one by one. */
+static void move_branch(stw_breeding *a, int32_t t) {
+    const stw_breed *b = a->b;
+    const int32_t own = a->now.device[b->task_item[t]], cut = choose_neighbour(a, t);
+    if (cut < 0 || b->task_item[cut] == b->task_item[t] || is_hub(b, t) || is_hub(b, cut)) {
+        move_task(a, t);
+        return;
+    }
+    const int32_t to = chance(a, 128) ? walk_away(a, t, own) : below(a, b->D);
+    if (to == own) return;
+    move(a, b->task_item[t], to);
+    a->branch[0] = t;
+    a->branch_count = 1;
+    for (int32_t k = 0; k < a->branch_count; k++) {
+        const int32_t task = a->branch[k];
+        take_along(a, b->before + b->before_start[task], b->before + b->before_start[task + 1], own, cut, to);
+        take_along(a, b->after + b->after_start[task], b->after + b->after_start[task + 1], own, cut, to);
+    }
+}
+
 /* From some place of the sequence on, two devices exchange what they run. */
 static void swap_ends(stw_breeding *a, int32_t t) {
     const stw_breed *b = a->b;
@@ -186,8 +236,10 @@ static void change(stw_breeding *a) {
     a->shifted = -1;
     if (a->b->D == 1 || kind < 30) {
         shift_past(a, t);
-    } else if (kind < 72) {
+    } else if (kind < 64) {
         move_task(a, t);
+    } else if (kind < 72) {
+        move_branch(a, t);
     } else if (kind < 90) {
         swap_tasks(a, t);
     } else if (kind < 95) {
