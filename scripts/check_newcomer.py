@@ -171,7 +171,7 @@ def check_deb(stages):
     add_user(root)
     library = root.run("echo /usr/lib/*/libstowage.so").strip()
     venv = "python3 -m venv ~/venv && . ~/venv/bin/activate && cd ~/stowage"
-    lent = f" && echo {SITE} >~/venv/lib/python3.*/site-packages/lent.pth" if root.packages else ""
+    lent = f" && (cd ~/venv/lib/python3.*/site-packages && echo {SITE} >lent.pth)" if root.packages else ""
     root.run("cd ~/stowage && tests/package/newcomer.sh stowage", user="newcomer")
     root.run(f"{venv} && STOWAGE_LIBRARY={library} pip install -q --disable-pip-version-check ./python{lent}", user="newcomer")
     print(root.run(f"{venv} && STOWAGE_INSTALLED=exact python3 tests/docs/test_commands.py", user="newcomer"), end="")
@@ -193,7 +193,7 @@ def check_wheel():
     add_user(root)
     shutil.copy(wheel, root.at("/home/newcomer"))
     venv = "python3 -m venv ~/venv && . ~/venv/bin/activate && cd ~/stowage"
-    lent = f" && echo {SITE} >~/venv/lib/python3.*/site-packages/lent.pth" if root.packages else ""
+    lent = f" && (cd ~/venv/lib/python3.*/site-packages && echo {SITE} >lent.pth)" if root.packages else ""
     root.run(f"{venv} && pip install -q --disable-pip-version-check --no-index ~/*.whl{lent}", user="newcomer")
     root.run(f"{venv} && tests/package/newcomer.sh stowage-planner && tests/package/newcomer.sh 'python -m stowage'", user="newcomer")
     root.run("ln -s stowage-planner ~/venv/bin/stowage", user="newcomer")  # the name that the documents use (docs/install.md)

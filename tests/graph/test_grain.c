@@ -87,7 +87,7 @@ TEST(grain, stages_are_ranges_of_even_time) {
     for (int32_t i = 0; i < 16; i++) us[i] = 1.0;
     for (int32_t most = 1; most <= 4; most++) {
         open_parcels(s->graph, STW_GRAIN_STAGE, &arena, &p);
-        CHECK_EQ_INT(stw_grain_stages(s->graph, us, most, &arena, &p, NULL), STW_OK);
+        CHECK_EQ_INT(stw_grain_stages(s->graph, us, NULL, most, &arena, &p, NULL), STW_OK);
         CHECK(p.count <= most && p.count == (most < 3 ? most : 3));
         for (int32_t i = 7; i < 13; i++) CHECK(p.of[i] >= p.of[i - 1]); /* the order of the program */
         CHECK_EQ_INT(p.of[14], p.of[9]);

@@ -233,8 +233,8 @@ static void measure_parameters(const splitter *s, change *c) {
 
 enum { ASIDE, FORWARD, BACKWARD };
 
-/* Which half of the step ops are in: what the loss needs; what depends on it; the rest reads the forward pass alone, as powers that
- * a derivative takes of its values do. Without a loss all are forward. */
+/* Which half of the step ops are in: what the loss needs; what depends on it; the rest reads the forward pass alone, as powers
+ * that a derivative takes of its values do. Without a loss all are forward. */
 static void find_halves(const stw_graph *graph, uint8_t *half) {
     const int32_t loss = graph->loss >= 0 ? graph->root[graph->loss] : -1;
     for (int32_t i = 0; i < graph->N; i++) half[i] = loss < 0 || i == loss ? FORWARD : ASIDE;
@@ -253,8 +253,8 @@ static void find_halves(const stw_graph *graph, uint8_t *half) {
     }
 }
 
-/* Values go from earlier stages to later ones until the loss, and the other way behind it. Counts the ops that read otherwise. What
- * is computed aside can go along either way. */
+/* Values go from earlier stages to later ones until the loss, and the other way behind it. Counts the ops that read otherwise.
+ * What is computed aside can go along either way. */
 static stw_status count_back(const splitter *s, change *c) {
     const stw_graph *graph = s->e->graph;
     const stw_timeline *timeline = s->e->timeline;
@@ -373,13 +373,13 @@ static stw_status list_modules(splitter *s) {
     return STW_OK;
 }
 
-/* Where parameters are by the stages; what these leave out, as planned. */
+/* Where parameters are by the stages; of what these leave out nothing is said. */
 static stw_status tell_homes(splitter *s) {
     int32_t *home;
     STW_TRY_NEW(s->e->arena, home, s->e->graph->N, s->error);
     for (int32_t i = 0; i < s->e->graph->N; i++) {
         const int32_t unit = s->m.parameter_unit[i];
-        home[i] = unit >= 0 ? s->pipeline.stage[s->stage[unit]].device : s->e->plan->device[i];
+        home[i] = unit >= 0 ? s->pipeline.stage[s->stage[unit]].device : -1;
     }
     s->e->home = home;
     s->e->home_grain = STW_GRAIN_OP;
