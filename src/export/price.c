@@ -205,12 +205,13 @@ static stw_str tell_target(const stw_export *e) {
             "XLA runs a module on one device: as exported is everything there, in the order and the groups of the plan\n");
     if (e->target == STW_TARGET_READY)
         return STW_STR("TensorFlow takes the places alone: as exported is each op by itself, run as it becomes ready\n");
+    if (e->target == STW_TARGET_SESSIONS && e->sessions == 1)
+        return STW_STR("ONNX Runtime takes no groups: as exported is each op by itself\n");
     if (e->target == STW_TARGET_SESSIONS)
-        return stw_str_format(
-            e->arena,
-            "ONNX Runtime runs a session for each part that a device can do at a stretch: as exported is that, with "
-            "%d parts and each op by itself\n",
-            e->sessions);
+        return stw_str_format(e->arena,
+                              "ONNX Runtime takes a session for each part that a device does at a stretch: as exported is %d of "
+                              "them, each op by itself\n",
+                              e->sessions);
     return STW_STR("");
 }
 
