@@ -3,9 +3,10 @@
 tutorial show, in roots that mmdebstrap makes (Debian 12, nothing but its base system).
 
     scripts/check_newcomer.py               all
-    scripts/check_newcomer.py docker wheel  only these: docker (its lines, and the program that it starts), deb (after docker), wheel, source
+    scripts/check_newcomer.py docker wheel  only these: docker (its lines, and the program that it starts), deb (the same, then installed), wheel
 
-Needs root, mmdebstrap and Debian's archive, and PyPI for `source` and the wheel's tools; without one of these it says so and skips.
+Needs root, mmdebstrap, Debian's archive, and PyPI for what builds the Python package. Without root, mmdebstrap or the archive it says so
+and skips.
 There is no Docker in it: each FROM is a clean root, each RUN a shell there. PyTorch, JAX and onnx come from build/venv where that is
 of the same Python, so that the tutorial's blocks in Python run. The exit status is the verdict."""
 
@@ -20,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build", "newcomer")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SITE = "/opt/site-packages"  # where packages of build/venv appear in a root
-PARTS = ("docker", "deb", "wheel", "source")
+PARTS = ("docker", "deb", "wheel")
 
 
 def skip(reason):
@@ -201,18 +202,6 @@ def check_wheel():
     print("newcomer: the wheel: good")
 
 
-def check_source():
-    """`make install`, with what it says that it installs; and the Python package, built from the checkout."""
-    root = Root("source")
-    bring_checkout(root, "/src")
-    root.folder = "/src"
-    root.run("apt-get update -q && apt-get install -y -q --no-install-recommends make && make install PREFIX=/usr/local && ldconfig")
-    root.run("stowage version && tests/package/newcomer.sh stowage")
-    root.run("python3 -m venv /venv && /venv/bin/pip install -q --disable-pip-version-check ./python && "
-             "cd / && /venv/bin/python -c \"import stowage; print(stowage.optimize(stowage.load('/src/data/graphs/rnnlm-2.json.gz'), 'h200x2', evaluations=20))\"")
-    print("newcomer: from source: good")
-
-
 def main():
     wanted = sys.argv[1:] or list(PARTS)
     if not set(wanted) <= set(PARTS):
@@ -232,8 +221,6 @@ def main():
             check_deb(stages)
     if "wheel" in wanted:
         check_wheel()
-    if "source" in wanted:
-        check_source()
     remove(BUILD)
 
 
