@@ -140,23 +140,23 @@ static stw_status list_members(const stw_export *e, member **out, stw_error *err
     return STW_OK;
 }
 
-/* Seconds from one device to another, through the host's memory where the machine says so. */
-static double hand_over_s(const stw_machine *machine, int32_t from, int32_t to, int64_t bytes) {
+/* Picoseconds from one device to another, through the host's memory where the machine says so. */
+static double hand_over_ps(const stw_machine *machine, int32_t from, int32_t to, int64_t bytes) {
     if (machine->host >= 0 && from != machine->host && to != machine->host)
-        return hand_over_s(machine, from, machine->host, bytes) + hand_over_s(machine, machine->host, to, bytes);
+        return hand_over_ps(machine, from, machine->host, bytes) + hand_over_ps(machine, machine->host, to, bytes);
     const stw_link *link = stw_machine_link(machine, from, to);
     if (link->bandwidth == 0.0) return INFINITY;
-    return 1e-12 * (double)stw_cost_transfer_ps(link, bytes) + 1e-6 * (link->send_us + link->receive_us);
+    return (double)stw_cost_transfer_ps(link, bytes) + (double)stw_cost_us_to_ps(link->send_us + link->receive_us);
 }
 
 /* When what an op reads is on its device. end: (N) of the parts of ops. */
-static double ready_s(const stw_export *e, const member *m, const double *end) {
+static double ready_ps(const stw_export *e, const member *m, const double *end) {
     const stw_graph *graph = e->graph;
     double ready = 0.0;
     for (int64_t at = graph->read_start[m->op]; at < graph->read_start[m->op + 1]; at++) {
         const int32_t from = graph->read[at].node, there = e->plan->device[from];
         if (graph->kind[from] != STW_NODE_OP || there == m->device) continue; /* the same device has done it before */
-        ready = fmax(ready, end[from] + hand_over_s(e->machine, there, m->device, graph->bytes[from]));
+        ready = fmax(ready, end[from] + hand_over_ps(e->machine, there, m->device, graph->bytes[from]));
     }
     return ready;
 }
@@ -164,24 +164,24 @@ static double ready_s(const stw_export *e, const member *m, const double *end) {
 /* Memory is the plan's: what does not fit there is not valid here. */
 static stw_status price_sessions(stw_export *e, double *out, stw_error *error) {
     const int32_t ops = e->graph->op_count;
-    double free_s[STW_MAX_DEVICES] = {0.0}, *end, step = 0.0;
+    double free_ps[STW_MAX_DEVICES] = {0.0}, *end, step = 0.0; /* whole numbers, as in the simulator */
     member *list;
     TRY(list_members(e, &list, error));
     STW_TRY_NEW(e->arena, end, e->graph->N, error);
     for (int32_t k = 0, next; k < ops; k = next) {
         const int32_t device = list[k].device;
         const double *us = e->simulator->costs->us[e->machine->device[device].cost_class];
-        double begin = free_s[device], seconds = 0.0;
+        double begin = free_ps[device], taken = 0.0;
         for (next = k; next < ops && list[next].level == list[k].level && list[next].device == device; next++) {
-            begin = fmax(begin, ready_s(e, &list[next], end));
-            seconds += 1e-6 * us[list[next].op];
+            begin = fmax(begin, ready_ps(e, &list[next], end));
+            taken += (double)stw_cost_us_to_ps(us[list[next].op]);
         }
-        free_s[device] = begin + seconds;
-        for (int32_t j = k; j < next; j++) end[list[j].op] = free_s[device];
-        step = fmax(step, free_s[device]);
+        free_ps[device] = begin + taken;
+        for (int32_t j = k; j < next; j++) end[list[j].op] = free_ps[device];
+        step = fmax(step, free_ps[device]);
         e->sessions++;
     }
-    *out = isinf(step) || isnan(*out) ? NAN : step;
+    *out = isinf(step) || isnan(*out) ? NAN : step / 1e12;
     return STW_OK;
 }
 
