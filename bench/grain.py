@@ -5,7 +5,8 @@
 
 Times are milliseconds of a simulated step. All but the last column place only, and run ops in the order of the program, each alone, as
 PyTorch does; the last column is `optimize` with everything that it may decide. Every map is read again with `simulate`: a line says
-whether its step is that of its plan (1e-9 of it) and not longer than that of one device, and the exit status is 1 if one is not so.
+whether its step is that of its plan (1e-9 of it) and not longer than that of one device; another, whether every plan of stages is a
+pipeline for split-points. The exit status is 1 if one is not so.
 """
 import argparse
 import datetime
@@ -58,6 +59,9 @@ def row_of(options, name, graph, machine, folder):
         plan = plan_of(options, graph, machine, file, "--grain", grain, "--tasks", "placement", "--min-gain", "1%")
         found[grain] = plan["step_s"]
         found["one"] = plan["candidates"][0]["step_s"]
+        if grain == "stage":
+            said = ran(options, "export", graph, "-m", machine, "-p", str(file), "--to", "split-points", "-o", str(folder / "split.json"))
+            found["pipeline"] = "the plan is such a pipeline" in said
         if grain != "module":
             continue
         ran(options, "export", graph, "-m", machine, "-p", str(file), "--to", "device-map", "-o", str(folder / "map.json"))
@@ -87,7 +91,7 @@ def main():
     print(f"{datetime.date.today()}, {place['commit']}, --evaluations {options.evaluations}\n")
     print("| graph, machine | one device | ops | modules | layers | stages | the device map of modules | price of modules | ops, with schedule and fusion |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    broken = []
+    broken, turned = [], []
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(made)
         for name in options.model or GRAPHS:
@@ -97,8 +101,11 @@ def main():
                 print_row(row)
                 if not row["holds"]:
                     broken.append(f"{name} on {machine}")
+                if not row["pipeline"]:
+                    turned.append(f"{name} on {machine}")
     print(f"\nMaps that do not simulate to their plan's time, or are slower than one device: {', '.join(broken) or 'none'}.")
-    return 1 if broken else 0
+    print(f"Plans of stages that are no pipeline: {', '.join(turned) or 'none'}.")
+    return 1 if broken or turned else 0
 
 
 if __name__ == "__main__":

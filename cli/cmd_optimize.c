@@ -9,6 +9,7 @@ typedef struct outcome {
     const stw_settings *settings;
     stw_noise noise;
     bool optimal;
+    const char *limits;                         /* "": none */
     const char *output, *trace, *report, *plot; /* files that were written, or NULL */
 } outcome;
 
@@ -133,7 +134,9 @@ static void tell_errors(const stw_noise *noise, char *out, size_t size) {
 }
 
 static void add_confidence(cli_table *table, const outcome *o) {
-    if (o->optimal) cli_table_add_line(table, "proved", "optimal: no plan is better");
+    if (o->optimal)
+        cli_table_add_line(table, "proved",
+                           o->limits[0] == '\0' ? "optimal: no plan is better" : "optimal: no plan within the limits is better");
     if (o->noise.draws > 0 && o->row->best > 0 && o->row->candidate[0].valid) {
         char errors[200];
         tell_errors(&o->noise, errors, sizeof errors);
@@ -266,6 +269,7 @@ static void print_text(const job *j) {
     const outcome o = {.row = &j->row,
                        .settings = &j->settings,
                        .optimal = stw_result_is_optimal(j->result),
+                       .limits = stw_result_limits(j->result),
                        .noise = stw_result_noise(j->result),
                        .output = j->output,
                        .trace = j->trace,

@@ -367,7 +367,9 @@ STW_API bool stw_result_is_interrupted(const stw_result *result);
 /* A method, the bound or the noise check ended early because memory ran out (candidates say which method); the plan is the best
  * of what there is. Where it ran out before there was any plan, the search fails with STW_ERROR_MEMORY. */
 STW_API bool stw_result_is_short_of_memory(const stw_result *result);
-STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan is better */
+STW_API bool stw_result_is_optimal(const stw_result *result); /* proved: no plan within the limits is better */
+/* The limits of the search as they were given, "--grain module --pin a=0"; "": there were none. */
+STW_API const char *stw_result_limits(const stw_result *result);
 /* How often the plan stays ahead of the default when costs are off by what is known of them (docs/cost-model.md), and how far the
  * times of its kernels were off: as a share of them, in the mean by time; NaN where the plan has no such kernels. Links are off
  * by 10 %, and each plan by about 2 % beside. */

@@ -33,6 +33,7 @@ man-db              checks the manual pages
 gcovr               counts covered lines
 mpich               another MPI
 libmpich-dev        another MPI, to build with
+mmdebstrap          makes clean systems to install packages in
 abigail-tools       compares the library's binary interface with the recorded one
 zsh                 completes commands in a test
 fish                likewise

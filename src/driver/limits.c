@@ -1,5 +1,6 @@
 #include "driver/limits.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/options.h"
@@ -107,12 +108,32 @@ typedef struct {
     uint64_t *mask;  /* (mask_count) where something may be, each once */
     int32_t *weight; /* (mask_count) of how many nodes that holds */
     double us[STW_MAX_DEVICES];
+    const stw_machine *machine;
+    double bytes;  /* that the chosen must have together */
     int64_t tries; /* that are left */
 } cover;
 
+/* The memory of these devices and of as many of the others as there may be, the largest. */
+static double most_memory(const cover *c, uint64_t chosen, int64_t others) {
+    double bytes = 0.0;
+    for (int32_t d = 0; d < c->D; d++)
+        if (chosen >> d & 1u) bytes += (double)c->machine->device[d].memory_bytes;
+    for (; others > 0; others--) {
+        int32_t largest = -1;
+        for (int32_t d = 0; d < c->D; d++) {
+            if (chosen >> d & 1u) continue;
+            if (largest < 0 || c->machine->device[d].memory_bytes > c->machine->device[largest].memory_bytes) largest = d;
+        }
+        if (largest < 0) break;
+        chosen |= 1ull << largest;
+        bytes += (double)c->machine->device[largest].memory_bytes;
+    }
+    return bytes;
+}
+
 static stw_status list_masks(build *b, cover *c, stw_arena *arena, stw_error *error) {
     const stw_graph *graph = b->outer->graph;
-    const stw_machine *machine = b->outer->machine;
+    const stw_machine *machine = c->machine;
     STW_TRY_NEW(arena, c->mask, graph->N, error);
     STW_TRY_NEW(arena, c->weight, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
@@ -141,9 +162,11 @@ static int32_t best_device(const cover *c, uint64_t among, uint64_t chosen) {
     return best;
 }
 
-/* Adds at most `most` devices, so that all has one that it may be on: what has the least choice decides first. */
+/* Adds at most `most` devices, so that all has one that it may be on and memory can suffice: what has the least choice decides
+ * first. */
 static bool find_cover(cover *c, int64_t most, uint64_t *chosen) {
     int32_t tight = -1;
+    if (most_memory(c, *chosen, most) < c->bytes) return false;
     for (int32_t k = 0; k < c->mask_count; k++) {
         const bool open = (c->mask[k] & *chosen) == 0;
         if (open && (tight < 0 || __builtin_popcountll(c->mask[k]) < __builtin_popcountll(c->mask[tight]))) tight = k;
@@ -160,62 +183,67 @@ static bool find_cover(cover *c, int64_t most, uint64_t *chosen) {
     return false;
 }
 
-static bool covers(const cover *c, uint64_t chosen) {
-    for (int32_t k = 0; k < c->mask_count; k++)
-        if (!(c->mask[k] & chosen)) return false;
+/* What is left of their number goes to the fastest that leave enough memory, of equals the first. */
+static void fill_up(const cover *c, int64_t most, uint64_t *chosen) {
+    for (int64_t rest = most - __builtin_popcountll(*chosen); rest > 0; rest--) {
+        uint64_t among = 0;
+        for (int32_t d = 0; d < c->D; d++)
+            if (most_memory(c, *chosen | 1ull << d, rest - 1) >= c->bytes) among |= 1ull << d;
+        *chosen |= 1ull << best_device(c, among & ~*chosen ? among : UINT64_MAX, *chosen);
+    }
+}
+
+static bool has_equal_memory(const stw_machine *machine) {
+    for (int32_t d = 1; d < machine->device_count; d++)
+        if (machine->device[d].memory_bytes != machine->device[0].memory_bytes) return false;
     return true;
 }
 
-/* The device that a chosen one should make room for, so that all still has one: that with most memory, of equals the fastest; -1:
- * none has more. */
-static int32_t roomier(const cover *c, const stw_machine *machine, uint64_t chosen, int32_t given_up) {
-    int32_t best = -1;
-    for (int32_t d = 0; d < c->D; d++) {
-        const int64_t bytes = machine->device[d].memory_bytes;
-        if ((chosen >> d & 1u) || bytes <= machine->device[given_up].memory_bytes) continue;
-        if (!covers(c, (chosen & ~(1ull << given_up)) | 1ull << d)) continue;
-        const int64_t most = best < 0 ? -1 : machine->device[best].memory_bytes;
-        if (bytes > most || (bytes == most && c->us[d] < c->us[best])) best = d;
-    }
-    return best;
-}
-
-/* Parameters and buffers must be somewhere: until the chosen hold them, the smallest that can makes room for a larger one. */
-static void make_room(const build *b, const cover *c, uint64_t *chosen) {
+/* What is held at once where everything is on one device, in the order of the program; and parameters and buffers alone, which is
+ * what any plan holds. */
+static stw_status measure_memory(const build *b, double *peak, double *residents, stw_error *error) {
     const stw_graph *graph = b->outer->graph;
-    const stw_machine *machine = b->outer->machine;
-    int64_t lacks = 0;
-    for (int32_t i = 0; i < graph->N; i++) lacks += stw_node_is_resident(graph->kind[i]) ? graph->bytes[i] : 0;
-    for (int32_t d = 0; d < c->D; d++) lacks -= *chosen >> d & 1u ? machine->device[d].memory_bytes : 0;
-    while (lacks > 0) {
-        int32_t from = -1, to = -1;
-        for (int32_t d = 0; d < c->D; d++) {
-            if (!(*chosen >> d & 1u) || (from >= 0 && machine->device[d].memory_bytes >= machine->device[from].memory_bytes))
-                continue;
-            const int32_t other = roomier(c, machine, *chosen, d);
-            if (other >= 0) from = d;
-            if (other >= 0) to = other;
-        }
-        if (from < 0) return; /* as much as there is: the search will say what is lacking */
-        lacks -= machine->device[to].memory_bytes - machine->device[from].memory_bytes;
-        *chosen = (*chosen & ~(1ull << from)) | 1ull << to;
+    const stw_run_options options = {.record_memory = false};
+    stw_evaluation result;
+    stw_workspace *workspace;
+    stw_plan *plan;
+    *residents = 0.0;
+    for (int32_t i = 0; i < graph->N; i++)
+        if (stw_node_is_resident(graph->kind[i])) *residents += (double)graph->bytes[i];
+    TRY(stw_plan_create(graph, b->outer->machine, &plan, error));
+    for (int32_t k = 0; k < graph->op_count; k++) plan->priority[graph->topological[k]] = -(double)k;
+    stw_status status = stw_workspace_create(b->outer, &workspace, error);
+    if (status == STW_OK) {
+        status = stw_simulator_run(b->outer, plan, &options, workspace, &result, error);
+        *peak = status == STW_OK && result.peak_bytes != NULL ? (double)result.peak_bytes[0] : *residents;
+        stw_workspace_destroy(workspace);
     }
+    stw_plan_destroy(plan);
+    return status;
 }
 
-/* Devices such that all can be on one of them; what is left of their number goes to the fastest, of equals the first, unless
- * these do not hold the parameters. */
+/* Devices such that all can be on one of them, and that have the memory for what is held at once, or else for the parameters, or
+ * else whatever they have: then the search says what lacks. */
 static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
     enum { TRIES = 100000 };
-    cover c = {.D = b->outer->machine->device_count, .tries = TRIES};
+    cover c = {.D = b->outer->machine->device_count, .machine = b->outer->machine};
+    double wanted[3] = {0.0};
+    bool found = false;
     uint64_t chosen = 0;
     if (most >= c.D) return STW_OK;
     stw_arena scratch = b->scratch;
     TRY(list_masks(b, &c, &scratch, error));
-    if (!find_cover(&c, most, &chosen))
+    if (!has_equal_memory(c.machine)) TRY(measure_memory(b, &wanted[0], &wanted[1], error));
+    for (int k = 0; k < 3 && !found; k++) {
+        c.bytes = wanted[k];
+        c.tries = TRIES;
+        chosen = 0;
+        found = find_cover(&c, most, &chosen);
+    }
+    if (!found)
         return stw_fail(error, STW_ERROR_INPUT, "--max-devices: %lld devices are allowed, but --pin and --forbid need more",
                         (long long)most);
-    while (__builtin_popcountll(chosen) < most) chosen |= 1ull << best_device(&c, UINT64_MAX, chosen);
-    make_room(b, &c, &chosen);
+    fill_up(&c, most, &chosen);
     for (int32_t i = 0; i < b->outer->graph->N; i++) b->allowed[i] &= chosen;
     b->limits = true;
     return STW_OK;
@@ -226,8 +254,8 @@ static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
 static stw_status cut_stages(build *b, stw_error *error) {
     const int64_t most = stw_options_number(b->options, "max-devices", STW_MAX_DEVICES);
     const int32_t D = b->outer->machine->device_count;
-    return stw_grain_stages(b->outer->graph, b->outer->costs->least_us, most < D ? (int32_t)most : D, &b->l->arena,
-                            &b->l->parcels, error);
+    return stw_grain_stages(b->outer->graph, b->outer->costs->least_us, b->limits ? b->allowed : NULL,
+                            most < D ? (int32_t)most : D, &b->l->arena, &b->l->parcels, error);
 }
 
 static stw_status join_parcels(build *b, stw_error *error) {
@@ -328,10 +356,10 @@ static stw_status open_limited(build *b, stw_error *error) {
     const int32_t D = b->outer->machine->device_count;
     for (int32_t i = 0; i < graph->N; i++) b->allowed[i] = D == STW_MAX_DEVICES ? UINT64_MAX : (1ull << D) - 1;
     for (int32_t k = 0; k < b->outer->pair_count; k++) stw_sets_join(b->leader, b->outer->pair[k][0], b->outer->pair[k][1]);
-    TRY(join_parcels(b, error));
-    TRY(for_each(b, "keep-together", keep, false, error));
     TRY(for_each(b, "pin", pin, true, error));
     TRY(for_each(b, "forbid", forbid, true, error));
+    TRY(join_parcels(b, error)); /* stages are cut where pins want it */
+    TRY(for_each(b, "keep-together", keep, false, error));
     TRY(agree(b, error));
     TRY(choose_devices(b, stw_options_number(b->options, "max-devices", STW_MAX_DEVICES), error));
     TRY(agree(b, error));
@@ -342,12 +370,35 @@ static stw_status open_limited(build *b, stw_error *error) {
     return stw_simulator_create(&l->costs, &l->simulator, error);
 }
 
+static const char *const limit_names[] = {"grain", "pin", "keep-together", "forbid", "max-devices"};
+enum { LIMITS = sizeof limit_names / sizeof limit_names[0] };
+
+/* What is said of the k-th; NULL: nothing, or what holds anyway. */
+static const char *limit_of(const stw_options *options, int k) {
+    const char *text = stw_options_text(options, limit_names[k]);
+    return text != NULL && strcmp(limit_names[k], "grain") == 0 && strcmp(text, "op") == 0 ? NULL : text;
+}
+
 static bool has_limits(const stw_options *options) {
-    static const char *const names[] = {"pin", "keep-together", "forbid", "max-devices"};
-    const char *grain = stw_options_text(options, "grain");
-    bool found = grain != NULL && strcmp(grain, "op") != 0;
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) found |= stw_options_text(options, names[k]) != NULL;
+    bool found = false;
+    for (int k = 0; k < LIMITS; k++) found |= limit_of(options, k) != NULL;
     return found;
+}
+
+stw_status stw_limits_show(const stw_options *options, char **out, stw_error *error) {
+    size_t size = 0, length = 0;
+    *out = NULL;
+    for (int k = 0; k < LIMITS; k++)
+        if (limit_of(options, k) != NULL) size += strlen(limit_names[k]) + strlen(limit_of(options, k)) + sizeof " -- ";
+    if (size == 0) return STW_OK;
+    *out = calloc(1, size);
+    if (*out == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+    for (int k = 0; k < LIMITS; k++) {
+        if (limit_of(options, k) == NULL) continue;
+        length += (size_t)snprintf(*out + length, size - length, "%s--%s %s", length > 0 ? " " : "", limit_names[k],
+                                   limit_of(options, k));
+    }
+    return STW_OK;
 }
 
 stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_limited **out, stw_error *error) {

@@ -22,6 +22,9 @@ typedef struct stw_limited {
 stw_status stw_limited_open(const stw_simulator *simulator, const stw_options *options, stw_limited **out, stw_error *error);
 void stw_limited_close(stw_limited *limited);
 
+/* The limits as they were given, "--grain module --pin a=0", the caller's (free); NULL: there are none. */
+stw_status stw_limits_show(const stw_options *options, char **out, stw_error *error);
+
 /* settle.c. Whether the stages of each device are neighbours, or limits leave no way to have them so; true at other grains. */
 bool stw_limited_is_in_line(const stw_limited *limited, const stw_plan *plan);
 

@@ -8,6 +8,7 @@
 void stw_result_destroy(stw_result *result) {
     if (result == NULL) return;
     for (int32_t k = 0; k < result->count; k++) stw_entry_destroy(result->entry[k]);
+    free(result->limits);
     free(result);
 }
 
@@ -59,6 +60,11 @@ bool stw_result_is_optimal(const stw_result *result) {
     return result->optimal && result->best >= 0;
 }
 
+const char *stw_result_limits(const stw_result *result) {
+    STW_NEED(result);
+    return result->limits == NULL ? "" : result->limits;
+}
+
 stw_noise stw_result_noise(const stw_result *result) {
     STW_NEED(result);
     return result->noise;
@@ -76,6 +82,7 @@ stw_status stw_result_write(const stw_result *result, const char *path, bool hea
                           .outcome = {.value = NAN, .step_s = NAN},
                           .bounds = result->bounds,
                           .optimal = stw_result_is_optimal(result),
+                          .limits = result->limits,
                           .measured_share = result->measured_share,
                           .noise = result->best > 0 ? &result->noise : NULL, /* the default is level with itself */
                           .candidate = candidate,

@@ -524,7 +524,11 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
         return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     }
     **result = (stw_result){.simulator = simulator, .settings = settings, .best = -1};
-    return STW_OK;
+    const stw_status shown = stw_limits_show(options, &(*result)->limits, error);
+    if (shown == STW_OK) return STW_OK;
+    stw_runner_destroy(*runner);
+    stw_result_destroy(*result);
+    return shown;
 }
 
 void stw_runner_release(stw_result *result) {

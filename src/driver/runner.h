@@ -43,6 +43,7 @@ struct stw_result {
     bool interrupted, optimal;
     bool short_of_memory; /* something ended early for want of it */
     char lacking[800];
+    char *limits; /* owned; as they were given, or NULL */
 };
 
 typedef struct stw_runner {

@@ -15,20 +15,24 @@ typedef struct export_format {
     const char *name, *description;
     stw_status (*write)(stw_export *e, stw_error *error);
     unsigned traits; /* of the above */
+    stw_target target;
 } export_format;
 
 static const export_format formats[] = {
     {"onnx", "the ONNX model with a device, priority and group at each node, nodes in planned order", stw_export_onnx,
-     NEEDS_MODEL},
+     NEEDS_MODEL, STW_TARGET_SESSIONS},
     {"hlo", "the HLO module, text or protobuf as it came, with the plan's schedule, fusions and devices", stw_export_hlo,
-     NEEDS_MODEL},
-    {"hlo-text", "the same as HLO text, for reading", stw_export_hlo_text, NEEDS_MODEL},
-    {"graphdef", "the TensorFlow graph, binary or text as it came, with device strings", stw_export_graphdef, NEEDS_MODEL},
-    {"device-map", "JSON: module names to devices, as Hugging Face's device_map takes them", stw_export_device_map, HAS_MODULES},
-    {"split-points", "JSON: the modules where a pipeline over the devices is to be split", stw_export_split_points, HAS_MODULES},
-    {"trace", "the simulated step as a timeline for chrome://tracing or Perfetto", stw_export_trace, 0},
-    {"dot", "a drawing of a small graph for Graphviz, coloured by device", stw_export_dot, 0},
-    {"csv", "a table of the nodes: device, priority, group, start, end, bytes", stw_export_csv, 0},
+     NEEDS_MODEL, STW_TARGET_ONE},
+    {"hlo-text", "the same as HLO text, for reading", stw_export_hlo_text, NEEDS_MODEL, STW_TARGET_ONE},
+    {"graphdef", "the TensorFlow graph, binary or text as it came, with device strings", stw_export_graphdef, NEEDS_MODEL,
+     STW_TARGET_READY},
+    {"device-map", "JSON: module names to devices, as Hugging Face's device_map takes them", stw_export_device_map, HAS_MODULES,
+     STW_TARGET_MODULES},
+    {"split-points", "JSON: the modules where a pipeline over the devices is to be split", stw_export_split_points, HAS_MODULES,
+     STW_TARGET_MODULES},
+    {"trace", "the simulated step as a timeline for chrome://tracing or Perfetto", stw_export_trace, 0, STW_TARGET_PLAN},
+    {"dot", "a drawing of a small graph for Graphviz, coloured by device", stw_export_dot, 0, STW_TARGET_PLAN},
+    {"csv", "a table of the nodes: device, priority, group, start, end, bytes", stw_export_csv, 0, STW_TARGET_PLAN},
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
@@ -173,6 +177,7 @@ stw_status stw_plan_export(const stw_simulator *simulator, const stw_plan *plan,
                     .graph = simulator->graph,
                     .machine = simulator->machine,
                     .plan = plan,
+                    .target = found->target,
                     .model_path = io->model_path,
                     .path = io->path,
                     .arena = &arena};

@@ -12,6 +12,16 @@ typedef struct stw_price { /* seconds of a step; NaN: not valid */
     double exported_s, plan_s, one_device_s;
 } stw_price;
 
+/* How the target runs what it is given. */
+typedef enum stw_target {
+    STW_TARGET_PLAN,     /* as planned: or nobody runs it */
+    STW_TARGET_MODULES,  /* modules where their parameters are: `home` */
+    STW_TARGET_ONE,      /* XLA: all on one device, with the order and the groups of the plan */
+    STW_TARGET_READY,    /* TensorFlow: the places of ops: `place`; each alone, as it becomes ready */
+    STW_TARGET_SESSIONS, /* ONNX Runtime: a session for each part of the model that a device can run at a stretch, each op alone
+                          */
+} stw_target;
+
 typedef struct stw_export {
     const stw_simulator *simulator;
     const stw_graph *graph;
@@ -24,9 +34,12 @@ typedef struct stw_export {
     stw_str strip;                 /* names of modules are relative to this one: "m", "a.b"; empty: as they are */
     stw_arena *arena;              /* for whatever is needed until the end */
     FILE *out;
+    stw_target target;
     const int32_t *home;  /* (N) set by exporters that tell the places of parameters alone: where these are, or -1; else NULL */
     stw_grain home_grain; /* and what of it the target makes (plan/of_modules.h) */
+    const int32_t *place; /* (N) set by those that put nodes elsewhere than the plan has them; else NULL */
     stw_price price;
+    int32_t sessions; /* set by price.c, of STW_TARGET_SESSIONS: how many */
     stw_str price_note;
     stw_str warning; /* what the plan lacks, a line; else empty */
     stw_str note;    /* set by the exporter: lines that the user may paste or should know, in the arena; else empty */

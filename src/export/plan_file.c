@@ -106,6 +106,7 @@ static void write_numbers(stw_json_writer *w, const stw_plan_head *head) {
     stw_json_write_key(w, "lower_bound_bytes");
     stw_json_write_int64(w, head->bounds.peak_bytes);
     stw_json_field_bool(w, "optimal", head->optimal);
+    stw_json_field_text(w, "limits", head->limits == NULL ? (stw_str){0} : stw_str_of(head->limits));
     stw_json_field_double(w, "measured_share", head->measured_share);
     write_peaks(w, head->outcome.peak_bytes, D);
     write_noise(w, head->noise);

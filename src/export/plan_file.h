@@ -13,7 +13,8 @@ typedef struct stw_plan_head { /* what stands before the lists per node */
     stw_objective objective;
     stw_candidate outcome; /* of the plan */
     stw_bounds bounds;
-    bool optimal;           /* it is proved that no plan has a smaller value */
+    bool optimal;           /* it is proved that no plan within the limits has a smaller value */
+    const char *limits;     /* of the search; NULL: none */
     double measured_share;  /* NaN: there is no plan */
     const stw_noise *noise; /* NULL, or no draws: it was not tried */
     const stw_candidate *candidate;

@@ -1,6 +1,8 @@
 /* What an exported plan is worth as its target will run it, beside the plan itself and beside one device. */
 #include <math.h>
 
+#include <stdlib.h>
+
 #include "export/export.h"
 #include "plan/of_modules.h"
 
@@ -11,6 +13,9 @@ static stw_status step_of(const stw_export *e, const stw_plan *plan, stw_workspa
     *out = evaluation.reason == STW_VALID ? evaluation.step_s : NAN;
     return STW_OK;
 }
+
+/* Whether groups of the plan are kernels there. */
+static bool keeps_groups(const stw_export *e) { return e->target == STW_TARGET_PLAN || e->target == STW_TARGET_ONE; }
 
 static bool has_groups(const stw_export *e) {
     for (int32_t i = 0; i < e->graph->N; i++)
@@ -43,7 +48,7 @@ static stw_status price_one(const stw_export *e, stw_workspace *workspace, doubl
         status = stw_plan_fuse(plan, e->simulator->costs, "none", error);
         if (status == STW_OK) status = step_of(e, plan, workspace, &step, error);
         if (status == STW_OK) *out = lesser(*out, step);
-        if (status != STW_OK || e->home != NULL || !has_groups(e)) continue;
+        if (status != STW_OK || !keeps_groups(e) || !has_groups(e)) continue;
         status = stw_plan_fuse(plan, e->simulator->costs, "default", error);
         if (status == STW_OK) status = step_of(e, plan, workspace, &step, error);
         if (status == STW_OK) *out = lesser(*out, step);
@@ -52,14 +57,162 @@ static stw_status price_one(const stw_export *e, stw_workspace *workspace, doubl
     return status;
 }
 
-static stw_status price_exported(const stw_export *e, stw_workspace *workspace, double plan_s, double *out, stw_error *error) {
+/* ---- as the target runs it ---- */
+
+static stw_status price_modules(const stw_export *e, stw_workspace *workspace, double *out, stw_error *error) {
     stw_plan *plan;
-    *out = plan_s;
-    if (e->home == NULL) return STW_OK; /* it says all that the plan says */
     TRY(stw_plan_of_homes(e->graph, e->machine, e->home_grain, e->home, &plan, NULL, error));
     const stw_status status = step_of(e, plan, workspace, out, error);
     stw_plan_destroy(plan);
     return status;
+}
+
+static bool uses_one(const stw_export *e) {
+    const stw_timeline *timeline = e->timeline;
+    for (int32_t t = 1; t < timeline->tasks->T; t++)
+        if (timeline->device[t] != timeline->device[0]) return false;
+    return true;
+}
+
+/* The kernels of the plan in the order in which the module has them, all on the device that does best. */
+static stw_status price_on_one(const stw_export *e, stw_workspace *workspace, double *out, stw_error *error) {
+    stw_plan *plan;
+    stw_status status = STW_OK;
+    double step = NAN;
+    if (uses_one(e)) return STW_OK;
+    *out = NAN;
+    TRY(stw_plan_copy(e->plan, &plan, error));
+    stw_plan_remove_orders(plan);
+    for (int32_t i = 0; i < e->graph->N; i++) plan->priority[i] = -(double)e->rank[i];
+    for (int32_t d = 0; d < e->machine->device_count && status == STW_OK; d++) {
+        if (is_like_another(e->machine, d)) continue;
+        for (int32_t i = 0; i < e->graph->N; i++) plan->device[i] = d;
+        status = step_of(e, plan, workspace, &step, error);
+        if (status == STW_OK) *out = lesser(*out, step);
+    }
+    stw_plan_destroy(plan);
+    return status;
+}
+
+/* Where there is a choice, the op that stands first in the program. */
+static stw_status price_ready(const stw_export *e, stw_workspace *workspace, double *out, stw_error *error) {
+    stw_plan *plan;
+    TRY(stw_plan_create(e->graph, e->machine, &plan, error));
+    for (int32_t k = 0; k < e->graph->op_count; k++) plan->priority[e->graph->topological[k]] = -(double)k;
+    for (int32_t i = 0; i < e->graph->N; i++) plan->device[i] = e->place != NULL ? e->place[i] : e->plan->device[i];
+    stw_status status = stw_plan_fuse(plan, e->simulator->costs, "none", error);
+    if (status == STW_OK) status = step_of(e, plan, workspace, out, error);
+    stw_plan_destroy(plan);
+    return status;
+}
+
+/* ---- sessions ---- */
+
+/* A part is what a device does between two times that it needs something of another: its ops of one level, which counts how often
+ * values on their way to an op have changed devices. The session of a part begins when its device is free and all that it reads
+ * is there, and hands over what it made when all of it is done: what stowage.onnx.split cuts and runs. */
+typedef struct {
+    int32_t level, device, op;
+} member; /* of a part; sorted, parts are in the order in which a device runs them */
+
+static int compare_members(const void *left, const void *right) {
+    const member *a = left, *b = right;
+    if (a->level != b->level) return a->level < b->level ? -1 : 1;
+    return a->device != b->device ? a->device - b->device : a->op < b->op ? -1 : 1;
+}
+
+static stw_status list_members(const stw_export *e, member **out, stw_error *error) {
+    const stw_graph *graph = e->graph;
+    int32_t *level;
+    STW_TRY_NEW(e->arena, *out, graph->op_count, error);
+    STW_TRY_NEW(e->arena, level, graph->N, error);
+    for (int32_t k = 0; k < graph->op_count; k++) {
+        const int32_t i = graph->topological[k];
+        for (int64_t at = graph->read_start[i]; at < graph->read_start[i + 1]; at++) {
+            const int32_t from = graph->read[at].node;
+            if (graph->kind[from] != STW_NODE_OP) continue;
+            const int32_t through = level[from] + (e->plan->device[from] != e->plan->device[i]);
+            if (through > level[i]) level[i] = through;
+        }
+        (*out)[k] = (member){level[i], e->plan->device[i], i};
+    }
+    if (graph->op_count > 0) qsort(*out, (size_t)graph->op_count, sizeof **out, compare_members);
+    return STW_OK;
+}
+
+/* Picoseconds from one device to another, through the host's memory where the machine says so. */
+static double hand_over_ps(const stw_machine *machine, int32_t from, int32_t to, int64_t bytes) {
+    if (machine->host >= 0 && from != machine->host && to != machine->host)
+        return hand_over_ps(machine, from, machine->host, bytes) + hand_over_ps(machine, machine->host, to, bytes);
+    const stw_link *link = stw_machine_link(machine, from, to);
+    if (link->bandwidth == 0.0) return INFINITY;
+    return (double)stw_cost_transfer_ps(link, bytes) + (double)stw_cost_us_to_ps(link->send_us + link->receive_us);
+}
+
+/* When what an op reads is on its device. end: (N) of the parts of ops. */
+static double ready_ps(const stw_export *e, const member *m, const double *end) {
+    const stw_graph *graph = e->graph;
+    double ready = 0.0;
+    for (int64_t at = graph->read_start[m->op]; at < graph->read_start[m->op + 1]; at++) {
+        const int32_t from = graph->read[at].node, there = e->plan->device[from];
+        if (graph->kind[from] != STW_NODE_OP || there == m->device) continue; /* the same device has done it before */
+        ready = fmax(ready, end[from] + hand_over_ps(e->machine, there, m->device, graph->bytes[from]));
+    }
+    return ready;
+}
+
+/* Memory is the plan's: what does not fit there is not valid here. */
+static stw_status price_sessions(stw_export *e, double *out, stw_error *error) {
+    const int32_t ops = e->graph->op_count;
+    double free_ps[STW_MAX_DEVICES] = {0.0}, *end, step = 0.0; /* whole numbers, as in the simulator */
+    member *list;
+    TRY(list_members(e, &list, error));
+    STW_TRY_NEW(e->arena, end, e->graph->N, error);
+    for (int32_t k = 0, next; k < ops; k = next) {
+        const int32_t device = list[k].device;
+        const double *us = e->simulator->costs->us[e->machine->device[device].cost_class];
+        double begin = free_ps[device], taken = 0.0;
+        for (next = k; next < ops && list[next].level == list[k].level && list[next].device == device; next++) {
+            begin = fmax(begin, ready_ps(e, &list[next], end));
+            taken += (double)stw_cost_us_to_ps(us[list[next].op]);
+        }
+        free_ps[device] = begin + taken;
+        for (int32_t j = k; j < next; j++) end[list[j].op] = free_ps[device];
+        step = fmax(step, free_ps[device]);
+        e->sessions++;
+    }
+    *out = isinf(step) || isnan(*out) ? NAN : step / 1e12;
+    return STW_OK;
+}
+
+static stw_status price_exported(stw_export *e, stw_workspace *workspace, double *out, stw_error *error) {
+    switch (e->target) {
+        case STW_TARGET_MODULES: return price_modules(e, workspace, out, error);
+        case STW_TARGET_ONE: return price_on_one(e, workspace, out, error);
+        case STW_TARGET_READY: return price_ready(e, workspace, out, error);
+        case STW_TARGET_SESSIONS: return price_sessions(e, out, error);
+        case STW_TARGET_PLAN: break;
+    }
+    return STW_OK; /* the plan's own */
+}
+
+/* ---- in words ---- */
+
+/* What the target makes of the plan, where that is not all of it: a line, or nothing. */
+static stw_str tell_target(const stw_export *e) {
+    if (e->target == STW_TARGET_ONE && !uses_one(e))
+        return STW_STR(
+            "XLA runs a module on one device: as exported is everything there, in the order and the groups of the plan\n");
+    if (e->target == STW_TARGET_READY)
+        return STW_STR("TensorFlow takes the places alone: as exported is each op by itself, run as it becomes ready\n");
+    if (e->target == STW_TARGET_SESSIONS && e->sessions == 1)
+        return STW_STR("ONNX Runtime takes no groups: as exported is each op by itself\n");
+    if (e->target == STW_TARGET_SESSIONS)
+        return stw_str_format(e->arena,
+                              "ONNX Runtime takes a session for each part that a device does at a stretch: as exported is %d of "
+                              "them, each op by itself\n",
+                              e->sessions);
+    return STW_STR("");
 }
 
 typedef struct {
@@ -85,8 +238,10 @@ static stw_status tell(stw_export *e, const stw_price *p, stw_error *error) {
     const char *worse = "";
     if (stw_export_is_worse(p->exported_s, p->one_device_s))
         worse = "worse than one device: as exported the step is slower than with everything on one, or not valid\n";
-    e->price_note = stw_str_format(e->arena, "%ssimulated step: %s as exported, %s as planned, %s on one device\n", worse,
-                                   show(p->exported_s).text, show(p->plan_s).text, show(p->one_device_s).text);
+    const stw_str target = tell_target(e);
+    e->price_note = stw_str_format(e->arena, "%ssimulated step: %s as exported, %s as planned, %s on one device\n%s", worse,
+                                   show(p->exported_s).text, show(p->plan_s).text, show(p->one_device_s).text,
+                                   target.p == NULL ? "" : target.p);
     return e->price_note.p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
 }
 
@@ -97,7 +252,8 @@ stw_status stw_export_price(stw_export *e, stw_error *error) {
     TRY(stw_workspace_create(e->simulator, &workspace, error));
     stw_status status = step_of(e, e->plan, workspace, &out->plan_s, error);
     if (status == STW_OK) status = price_one(e, workspace, &out->one_device_s, error);
-    if (status == STW_OK) status = price_exported(e, workspace, out->plan_s, &out->exported_s, error);
+    out->exported_s = out->plan_s;
+    if (status == STW_OK) status = price_exported(e, workspace, &out->exported_s, error);
     stw_workspace_destroy(workspace);
     return status == STW_OK ? tell(e, out, error) : status;
 }

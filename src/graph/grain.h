@@ -43,8 +43,10 @@ typedef struct stw_parcels { /* what goes to one device as a whole, at a grain *
 stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena *arena, stw_parcels *out, stw_error *error);
 
 /* Merges parcels to at most `most` stages: ranges in the order of the program, so that no forward op reads from a later one, of
- * which the longest takes as little time as can be (us: (N) of each op). Fewer where there are not as many. */
-stw_status stw_grain_stages(const stw_graph *graph, const double *us, int32_t most, stw_arena *arena, stw_parcels *parcels,
-                            stw_error *error);
+ * which the longest takes as little time as can be (us: (N) of each op). Fewer where there are not as many. allowed: (N) the
+ * devices that each node may be on, or NULL: any; all of a stage may be on one, unless that takes more than `most` stages, or
+ * what cannot be cut has no such device. */
+stw_status stw_grain_stages(const stw_graph *graph, const double *us, const uint64_t *allowed, int32_t most, stw_arena *arena,
+                            stw_parcels *parcels, stw_error *error);
 
 #endif

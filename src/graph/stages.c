@@ -1,4 +1,5 @@
 /* Stages: ranges of parcels in the order of the program, for pipelines. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,49 +41,75 @@ static stw_status find_begins(const stw_graph *graph, const stw_parcels *parcels
     return STW_OK;
 }
 
-/* How many stages of at most `cap` microseconds it takes; stage: (count) of each place, or NULL. */
-static int32_t fill(const double *us, const bool *may_begin, int32_t count, double cap, int32_t *stage) {
+typedef struct { /* by place in the order of the program */
+    int32_t count;
+    const double *us;
+    const uint64_t *allowed; /* devices that all of the place may be on */
+    const bool *may_begin;   /* (count + 1) a stage there */
+} line;
+
+/* How many stages of at most `cap` microseconds it takes, each with a device that all of it may be on; stage: (count) of each
+ * place, or NULL. */
+static int32_t fill(const line *l, double cap, int32_t *stage) {
     int32_t stages = 1, p = 0;
     double taken = 0.0;
-    while (p < count) {
+    uint64_t open = UINT64_MAX;
+    while (p < l->count) {
         int32_t end = p + 1;
-        double more = us[p];
-        while (end < count && !may_begin[end]) more += us[end++];
-        if (taken > 0.0 && taken + more > cap) {
+        double more = l->us[p];
+        uint64_t also = l->allowed[p];
+        for (; end < l->count && !l->may_begin[end]; end++) {
+            more += l->us[end];
+            also &= l->allowed[end];
+        }
+        if (p > 0 && ((taken > 0.0 && taken + more > cap) || (open & also) == 0)) {
             stages++;
             taken = 0.0;
+            open = UINT64_MAX;
         }
         taken += more;
+        open &= also;
         for (; p < end; p++)
             if (stage != NULL) stage[p] = stages - 1;
     }
     return stages;
 }
 
-static double least_cap(const double *us, const bool *may_begin, int32_t count, int32_t most) {
-    double low = 0.0, high = 0.0;
-    for (int32_t p = 0; p < count; p++) high += us[p];
-    high += 1.0;
+static double least_cap(const line *l, int32_t most) {
+    double low = 0.0, high = 1.0;
+    for (int32_t p = 0; p < l->count; p++) high += l->us[p];
     for (int32_t k = 0; k < 60; k++) {
         const double middle = 0.5 * (low + high);
-        *(fill(us, may_begin, count, middle, NULL) <= most ? &high : &low) = middle;
+        *(fill(l, middle, NULL) <= most ? &high : &low) = middle;
     }
     return high;
 }
 
-stw_status stw_grain_stages(const stw_graph *graph, const double *us, int32_t most, stw_arena *arena, stw_parcels *parcels,
-                            stw_error *error) {
+/* mask: (count), what all of each place may be on. Any device where limits would take more stages than there may be. */
+static void find_masks(const stw_graph *graph, const stw_parcels *parcels, const int32_t *place, const uint64_t *allowed,
+                       const line *l, int32_t most, uint64_t *mask) {
+    for (int32_t p = 0; p < l->count; p++) mask[p] = UINT64_MAX;
+    for (int32_t i = 0; i < graph->N && allowed != NULL; i++)
+        if (parcels->of[i] >= 0) mask[place[parcels->of[i]]] &= allowed[i];
+    if (fill(l, INFINITY, NULL) <= most) return;
+    for (int32_t p = 0; p < l->count; p++) mask[p] = UINT64_MAX;
+}
+
+stw_status stw_grain_stages(const stw_graph *graph, const double *us, const uint64_t *allowed, int32_t most, stw_arena *arena,
+                            stw_parcels *parcels, stw_error *error) {
     const int32_t count = parcels->count;
     stw_arena scratch = *arena;
     step *steps;
     int32_t *place, *stage;
     double *sum;
+    uint64_t *mask;
     bool *may_begin;
     if (count == 0) return STW_OK;
     STW_TRY_NEW(&scratch, steps, count, error);
     STW_TRY_NEW(&scratch, place, count, error);
     STW_TRY_NEW(&scratch, stage, count, error);
     STW_TRY_NEW(&scratch, sum, count, error);
+    STW_TRY_NEW(&scratch, mask, count, error);
     for (int32_t u = 0; u < count; u++) steps[u] = (step){.first = parcels->first[u], .parcel = u};
     for (int32_t i = 0; i < graph->N; i++)
         if (graph->kind[i] == STW_NODE_OP) steps[parcels->of[i]].us += us[i];
@@ -92,7 +119,9 @@ stw_status stw_grain_stages(const stw_graph *graph, const double *us, int32_t mo
         sum[p] = steps[p].us;
     }
     TRY(find_begins(graph, parcels, place, &scratch, &may_begin, error));
-    const int32_t stages = fill(sum, may_begin, count, least_cap(sum, may_begin, count, most), stage);
+    const line l = {count, sum, mask, may_begin};
+    find_masks(graph, parcels, place, allowed, &l, most, mask);
+    const int32_t stages = fill(&l, least_cap(&l, most), stage);
     for (int32_t i = 0; i < graph->N; i++)
         if (parcels->of[i] >= 0) parcels->of[i] = stage[place[parcels->of[i]]];
     stw_str *name;

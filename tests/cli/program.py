@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 GRAPH = os.path.join(ROOT, "data", "graphs", "unet.json.gz")
 SLOW = os.path.join(ROOT, "data", "graphs", "rnnlm-2.json.gz")  # far from its bound: a search lasts as long as it may
 HEAD_KEYS = ["format", "version", "graph", "machine", "tasks", "method", "seed", "objective", "value", "step_s", "valid",
-             "lower_bound_s", "lower_bound_fusion_s", "lower_bound_load_s", "lower_bound_bytes", "optimal", "measured_share", "peak_bytes",
+             "lower_bound_s", "lower_bound_fusion_s", "lower_bound_load_s", "lower_bound_bytes", "optimal", "limits", "measured_share", "peak_bytes",
              "noise", "warnings", "candidates"]
 CANDIDATE_KEYS = ["method", "step_s", "value", "valid", "reason", "peak_bytes", "evaluations", "seed"]
 TIMED_KEYS = [*CANDIDATE_KEYS[:6], "search_s", *CANDIDATE_KEYS[6:], "note", "found"]  # of compare

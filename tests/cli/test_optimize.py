@@ -167,6 +167,10 @@ class Optimize(Case):
             self.assertTrue(head["optimal"])
             self.assertLessEqual(sum(candidate["evaluations"] for candidate in head["candidates"]), 4)
         self.assertRegex(self.done("optimize", graph, "-m", "h200x2"), r"\n  proved +optimal: no plan is better\n")
+        limited = ("optimize", graph, "-m", "h200x2", "--max-devices", "1")
+        self.assertRegex(self.done(*limited), r"\n  proved +optimal: no plan within the limits is better\n")
+        head = self.head(graph, *limited[2:])
+        self.assertEqual((head["optimal"], head["limits"]), (True, "--max-devices 1"))
 
     def test_times_are_told_where_the_budget_is_of_time(self):
         for clock in ("wall", "cpu"):

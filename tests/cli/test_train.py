@@ -17,7 +17,7 @@ import unittest
 import program
 from program import GRAPH, HEAD_KEYS, ROOT, SLOW, Case, unwrapped, without_times
 
-TRAINING_KEYS = [*(key for key in HEAD_KEYS[:-1] if key not in ("noise", "optimal")), "preset", "updates", "evaluations", "search_s",
+TRAINING_KEYS = [*(key for key in HEAD_KEYS[:-1] if key not in ("noise", "optimal", "limits")), "preset", "updates", "evaluations", "search_s",
                  "interrupted", "note", "policy", "curve", "best"]
 CURVE_KEYS = ["update", "evaluations", "round", "seconds", "greedy", "mean", "best", "valid", "entropy", "sigma", "rate",
               "gradient_norm", "clipped", "loss", "spread"]

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "export/modules/split_points.h"
+#include "plan/of_modules.h"
 #include "support/small.h"
 #include "test.h"
 
@@ -129,6 +130,26 @@ TEST(device_map, tells_of_what_it_cannot_tell) {
     CHECK(strstr(io.note, "nothing of that is left") == NULL);
 }
 
+/* A derivative takes a power of what the first stage made: no gradient, so that it may go along with the forward pass. */
+TEST(split_points, what_reads_the_forward_pass_alone_is_no_way_back) {
+    small *s = small_open((small_text){.nodes = PARAMETER(0, "a.weight", 4) PARAMETER(1, "b.weight", 4) OP(2, "x", "[0]", 4, 1)
+                                           OP(3, "y", "[1,2]", 4, 1) OP(4, "loss", "[3]", 4, 1) OP(5, "power", "[2]", 4, 1)
+                                               OP(6, "gb", "[4,5]", 4, 1) OP(7, "ga", "[6,2]", 4, 1),
+                                       .device_count = 2,
+                                       .device = "[0,1,0,1,1,0,1,0]"});
+    s->graph->loss = 4;
+    free(export_to(s, "split-points"));
+    CHECK_CONTAINS(io.note, "the plan is such a pipeline");
+    s->plan->device[5] = 1;
+    free(export_to(s, "split-points"));
+    CHECK_CONTAINS(io.note, "the plan is such a pipeline");
+    s->plan->device[6] = 0; /* a gradient, which the second stage waits for */
+    s->plan->device[7] = 1;
+    free(export_to(s, "split-points"));
+    CHECK_CONTAINS(io.note, "ops that read against the direction of the stages: 1");
+    small_close(s);
+}
+
 /* ---- wrappers ---- */
 
 #define WRAPPED PARAMETER(0, "m.n.a.weight", 4) PARAMETER(1, "m.n.b.weight", 4) OP(2, "x", "[0]", 4, 1) OP(3, "y", "[1,2]", 4, 1)
@@ -172,6 +193,33 @@ TEST(strip, what_lies_outside_is_left_out) {
         .device = "[0,1,1,1]"});
     check_stripped(s, "m", "{\n  \"a\": 0,\n  \"c\": 1\n}\n", "\"split_points\":[]");
     CHECK_CONTAINS(io.note, "2 parameters and buffers lie outside of 'm', and are left out");
+    small_close(s);
+}
+
+/* The step of a file as the program reads it again. */
+static double step_of_map(const small *s, const char *text) {
+    stw_plan *plan;
+    stw_evaluation result;
+    CHECK_EQ_INT(stw_map_read(stw_str_of(text), s->graph, s->machine, &plan, &error), STW_OK);
+    CHECK_EQ_INT(stw_simulate(s->simulator, plan, s->workspace, &result, NULL), STW_OK);
+    stw_plan_destroy(plan);
+    return result.step_s;
+}
+
+/* The head is planned on the second device, but the stripped file has no word of it. */
+TEST(strip, the_price_is_that_of_the_stripped_file) {
+    small *s = small_open((small_text){.nodes = PARAMETER(0, "m.a.weight", 4) PARAMETER(1, "m.b.weight", 4)
+                                           PARAMETER(2, "head.weight", 4) OP(3, "x", "[0]", 4, 10) OP(4, "y", "[1]", 4, 10)
+                                               OP(5, "z", "[2]", 4, 30),
+                                       .device_count = 2,
+                                       .device = "[0,0,1,0,0,1]"});
+    free(export_to(s, "device-map"));
+    CHECK_NEAR(io.exported_s, 30e-6, 1e-12);
+    free(export_stripped(s, "device-map", "m"));
+    CHECK_NEAR(io.exported_s, 50e-6, 1e-12);
+    CHECK_NEAR(io.exported_s, step_of_map(s, "{\"m\": 0}"), 0.0);
+    free(export_stripped(s, "split-points", "m"));
+    CHECK_NEAR(io.exported_s, 50e-6, 1e-12);
     small_close(s);
 }
 

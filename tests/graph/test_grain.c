@@ -87,12 +87,39 @@ TEST(grain, stages_are_ranges_of_even_time) {
     for (int32_t i = 0; i < 16; i++) us[i] = 1.0;
     for (int32_t most = 1; most <= 4; most++) {
         open_parcels(s->graph, STW_GRAIN_STAGE, &arena, &p);
-        CHECK_EQ_INT(stw_grain_stages(s->graph, us, most, &arena, &p, NULL), STW_OK);
+        CHECK_EQ_INT(stw_grain_stages(s->graph, us, NULL, most, &arena, &p, NULL), STW_OK);
         CHECK(p.count <= most && p.count == (most < 3 ? most : 3));
         for (int32_t i = 7; i < 13; i++) CHECK(p.of[i] >= p.of[i - 1]); /* the order of the program */
         CHECK_EQ_INT(p.of[14], p.of[9]);
         stw_arena_destroy(&arena);
     }
+    small_close(s);
+}
+
+/* Of three parcels of equal time, s to x, a0 to r0, a1 to the end, two stages have the first two and the last; not where limits
+ * say that the first and the second cannot be on one device. */
+TEST(grain, stages_are_cut_where_limits_want_it) {
+    small *s = open_model(true);
+    stw_arena arena;
+    stw_parcels p;
+    double us[16] = {[6] = 2.0, [7] = 1.0, [8] = 1.0, [9] = 1.0, [10] = 1.0, [11] = 1.0, [12] = 2.0};
+    uint64_t allowed[16];
+    for (int32_t i = 0; i < 16; i++) allowed[i] = 3;
+    for (int pinned = 0; pinned < 3; pinned++) {
+        allowed[0] = pinned > 0 ? 1 : 3; /* the stem's weight */
+        allowed[8] = pinned > 0 ? 2 : 3; /* an op of block 0 */
+        allowed[12] = pinned > 1 ? 4 : 3;
+        open_parcels(s->graph, STW_GRAIN_STAGE, &arena, &p);
+        us[10] = pinned > 0 ? 1.0 : 0.0;
+        CHECK_EQ_INT(stw_grain_stages(s->graph, us, allowed, 2, &arena, &p, NULL), STW_OK);
+        CHECK_EQ_INT(p.count, 2);
+        if (pinned == 1) CHECK(p.of[6] != p.of[8] && p.of[8] == p.of[12]);
+        stw_arena_destroy(&arena);
+    } /* the third cannot be kept to with two stages: they are as even as can be */
+    open_parcels(s->graph, STW_GRAIN_STAGE, &arena, &p);
+    CHECK_EQ_INT(stw_grain_stages(s->graph, us, allowed, 3, &arena, &p, NULL), STW_OK);
+    CHECK(p.count == 3 && p.of[6] != p.of[8] && p.of[8] != p.of[12]);
+    stw_arena_destroy(&arena);
     small_close(s);
 }
 

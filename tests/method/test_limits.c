@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "graph/grain.h"
 #include "method/method.h"
 #include "support/random.h"
@@ -393,6 +394,81 @@ TEST(limits, stages_of_a_device_are_neighbours) {
     CHECK_EQ_INT(stw_plan_write(s->simulator, s->plan, path, NULL), STW_OK);
     for (int k = 0; k < 6; k++) several += run_in_line(s, seeds[k], k % 2 == 0 ? NULL : "m.2=3", k % 3 == 0 ? path : NULL);
     CHECK(several > 10);
+    unlink(path);
+    small_close(s);
+}
+
+/* Five layers of equal time in two stages: the cut would be behind the third or the second, but the first and the second are
+ * pinned apart. */
+TEST(limits, stages_are_cut_between_pins) {
+    small *s = small_open((small_text){.nodes = LAYERS, .device_count = 2});
+    stw_options *options;
+    stw_plan *plan = NULL;
+    stw_error error = {0};
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "grain", "stage");
+    set(options, "pin", "m.0=1,m.1=0");
+    CHECK_EQ_INT(stw_method_run("spread", s->simulator, options, &plan, &error), STW_OK);
+    CHECK_STR(error.message, "");
+    for (int32_t i = 2; i <= 10 && plan != NULL; i += 2) CHECK_EQ_INT(plan->device[i], i == 2 ? 1 : 0);
+    stw_plan_destroy(plan);
+    stw_options_destroy(options);
+    small_close(s);
+}
+
+/* Devices of which --max-devices leaves `most`, and what optimize uses of them. */
+static uint64_t used_with_memory(const char *devices, int32_t count, const char *most) {
+    small *s = small_open((small_text){.nodes = NODE(0, "w", "parameter", "[]", 400, ",'label':'m.0.w'")
+                                           NODE(1, "v", "parameter", "[]", 400, ",'label':'m.1.w'") OP(2, "a", "[0]", 4, 10)
+                                               OP(3, "b", "[1,2]", 4, 10),
+                                       .devices = devices,
+                                       .device_count = count});
+    stw_options *options;
+    stw_result *result = NULL;
+    uint64_t used = 0;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "evaluations", "30");
+    set(options, "max-devices", most);
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+    const stw_plan *plan = stw_result_plan(result);
+    for (int32_t i = 0; i < 4 && plan != NULL; i++) used |= 1ull << plan->device[i];
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    small_close(s);
+    return used;
+}
+
+TEST(limits, devices_are_chosen_that_have_the_memory) {
+    static const char devices[] =
+        DEVICE("d0", "h200", 500) DEVICE("d1", "h200", 300) DEVICE("d2", "h200", 500) DEVICE("d3", "h200", 900);
+    CHECK_EQ_INT((int)used_with_memory(devices, 4, "1"), 8); /* nothing else holds both parameters */
+    CHECK((used_with_memory(devices, 4, "2") & 2u) == 0);    /* the second holds none of them */
+    static const char less[] = DEVICE("d0", "h200", 500) DEVICE("d1", "h200", 300) DEVICE("d2", "h200", 500);
+    CHECK_EQ_INT((int)used_with_memory(less, 3, "2"), 5);
+    CHECK_EQ_INT((int)used_with_memory(less, 3, "1"), 0); /* there is no such plan, which is not the fault of the limit alone */
+}
+
+TEST(limits, what_is_proved_is_so_within_them) {
+    small *s = small_open((small_text){.nodes = CHAIN, .device_count = 2});
+    stw_options *options;
+    stw_result *result = NULL;
+    stw_arena arena;
+    stw_str file;
+    char path[] = "/tmp/stowage-test-XXXXXX";
+    close(mkstemp(path));
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    set(options, "evaluations", "100");
+    set(options, "pin", "m.1=1");
+    set(options, "max-devices", "1");
+    CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+    CHECK_STR(stw_result_limits(result), "--pin m.1=1 --max-devices 1");
+    CHECK_EQ_INT(stw_result_write(result, path, false, NULL), STW_OK);
+    CHECK_EQ_INT(stw_file_read(path, &arena, &file, NULL), STW_OK);
+    CHECK_CONTAINS(file.p, "\"limits\":\"--pin m.1=1 --max-devices 1\"");
+    stw_result_destroy(result);
+    stw_options_destroy(options);
+    stw_arena_destroy(&arena);
     unlink(path);
     small_close(s);
 }

@@ -3,7 +3,9 @@
 
     STOWAGE_LIBRARY=build/release/libstowage.so python3 tests/python/test_grain.py [names of tests]
 """
+import csv
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -27,8 +29,9 @@ if not torch_lacks():
 
 class Maps(Temporary):
     def test_a_map_simulates_to_the_time_of_its_plan(self):
-        for machine in ("h200x2", "h200x4-pcie"):
-            result = stowage.optimize(GRAPH, machine, evaluations=100, grain="module", min_gain=0.0)
+        models = [GRAPH, ROOT / "data" / "graphs" / "gpt2.json.gz"]
+        for model, machine in itertools.product(models, ("h200x2", "h200x4-pcie")):
+            result = stowage.optimize(model, machine, evaluations=100, grain="module", min_gain=0.0, threads=1)
             price = result.plan.price("device-map")
             self.assertAlmostEqual(price.exported / result.step, 1.0, delta=1e-9)
             self.assertLessEqual(price.exported, price.one_device * (1 + 1e-9))
@@ -36,6 +39,13 @@ class Maps(Temporary):
             file.write_text(json.dumps(result.plan.to_device_map()))
             again = stowage.Plan.load(file, result.plan.graph, machine)
             self.assertAlmostEqual(stowage.simulate(again.graph, machine, again).step / result.step, 1.0, delta=1e-9)
+
+    def test_stages_are_a_pipeline(self):
+        for name, method in (("llama-8x2048", "expert"), ("llama-8x2048", "metis"), ("unet", "spread")):
+            simulator = stowage.Simulator(ROOT / "data" / "graphs" / f"{name}.json.gz", "h200x4")
+            plan = simulator.run(method, grain="stage", tasks="placement")
+            self.assertGreater(len(set(plan.device)), 1)
+            self.assertIn("the plan is such a pipeline", plan.export("split-points", self.folder / "split.json"))
 
     def test_a_plan_of_ops_becomes_one_of_modules(self):
         result = stowage.optimize(GRAPH, "h200x2", evaluations=200)
@@ -101,6 +111,37 @@ class Traces(Temporary):
         placed = dispatch_model(model, {layer: f"cpu:{found[name]}" for layer, name in longest.items()})
         self.assertTrue(torch.equal(placed(*inputs), before))
         self.assertEqual(set(placed.hf_device_map.values()), {"cpu:0", "cpu:1"})
+
+
+class Targets(Temporary):
+    """What model files are worth that do not say all that the plan says, against plans that are made here."""
+
+    def worth(self, name, form):
+        """A plan that scatters ops over two devices, and the price of its export."""
+        graph = stowage.load(ROOT / "tests" / "import" / "data" / name)
+        plan = stowage.Simulator(graph, "h200x2").run("spread", tasks="placement,schedule")
+        self.assertEqual(len({plan.device[op.id] for op in graph.ops}), 2)
+        return plan, plan.price(form)
+
+    def test_xla_runs_one_device(self):
+        plan, price = self.worth("hlo_train.txt", "hlo")
+        plan.export("csv", self.folder / "table.csv")
+        with open(self.folder / "table.csv", encoding="utf-8", newline="") as file:
+            start = [float(row["start_us"] or 0) for row in csv.DictReader(file)]
+        alone = stowage.Plan(plan.graph, "h200x2", device=[0] * len(plan.graph), priority=[-at for at in start])
+        self.assertAlmostEqual(price.exported / alone.evaluate().step, 1.0, delta=1e-9)
+        self.assertAlmostEqual(price.plan / plan.evaluate().step, 1.0, delta=1e-9)
+        one = stowage.Plan(plan.graph, "h200x2", device=[1] * len(plan.graph))
+        self.assertAlmostEqual(one.price("hlo").exported / one.evaluate().step, 1.0, delta=1e-9)  # nothing is lost
+
+    def test_tensorflow_takes_no_order_and_no_groups(self):
+        plan, price = self.worth("tf_mlp.pb", "graphdef")
+        fused = plan.copy()
+        fused.fuse("default")
+        self.assertEqual(fused.price("graphdef").exported, price.exported)
+        place = list(plan.device)
+        program = stowage.Plan(plan.graph, "h200x2", device=place, priority=[-float(k) for k in range(len(plan.graph))])
+        self.assertAlmostEqual(price.exported / program.evaluate().step, 1.0, delta=1e-9)
 
 
 if __name__ == "__main__":

@@ -179,6 +179,16 @@ class Splitting(Temporary):
         self.assertAlmostEqual(split.predict(bytes_per_s=512.0), b + 1.0 + join, delta=1e-9)
         self.assertGreaterEqual(split.predict(5e-5, 1e10) + 1e-10, plan.evaluate().step)
 
+    def test_the_price_of_an_export_is_the_prediction(self):
+        """Two programs that were written apart: the exporter's parts of the graph, and those of the model that is cut."""
+        generator = random.Random(11)
+        for model in (towers(), towers(16, 6)):
+            for _ in range(8):
+                plan = self.plan(model, lambda node: generator.randrange(2))
+                split = stowage.onnx.split(model, plan)
+                price = plan.price("onnx", model.SerializeToString())
+                self.assertAlmostEqual(price.exported / split.predict(50e-6, 1e10), 1.0, delta=1e-6)
+
     def test_sessions_stay_on_their_core(self):
         model = towers()
         split = stowage.onnx.split(model, self.plan(model, lambda node: int(node.name.startswith("b"))))

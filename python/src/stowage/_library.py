@@ -225,6 +225,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stw_result_is_interrupted": (c_bool, [_P]),
     "stw_result_is_short_of_memory": (c_bool, [_P]),
     "stw_result_is_optimal": (c_bool, [_P]),
+    "stw_result_limits": (c_char_p, [_P]),
     "stw_result_noise": (CNoise, [_P]),
     "stw_explanation_destroy": (None, [_P]),
     "stw_bytes_free": (None, [_P]),

@@ -254,8 +254,10 @@ class Plan:
         return Plan._of(handle, simulator)
 
     def price(self, format: str, model: Optional[bytes] = None, strip: Optional[str] = None) -> Price:
-        """What the plan is worth once it is exported as it is."""
-        io = CExportIo(model=model, model_size=0 if model is None else len(model))
+        """What the plan is worth once it is exported as it is, as the target will run it. ``model`` is the file that the graph was
+        read from, for formats that are such a file; without it, the path that was given to :func:`load`."""
+        path = None if model is not None or self.graph.path is None else path_bytes(self.graph.path)
+        io = CExportIo(model=model, model_size=0 if model is None else len(model), model_path=path)
         self._export(format, make_options({"strip": strip}), io)
         library.stw_bytes_free(io.bytes)
         return Price(*(None if math.isnan(s) else s for s in (io.exported_s, io.plan_s, io.one_device_s)))

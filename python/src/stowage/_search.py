@@ -86,7 +86,8 @@ class Result:
         self.interrupted = bool(library.stw_result_is_interrupted(handle.pointer))  #: stopped by the user
         #: a method ran out of memory; the plan is the best of the others, and of what that method had found
         self.short_of_memory = bool(library.stw_result_is_short_of_memory(handle.pointer))
-        self.optimal = bool(library.stw_result_is_optimal(handle.pointer))  #: proved: no plan is better
+        self.optimal = bool(library.stw_result_is_optimal(handle.pointer))  #: proved: no plan within the limits is better
+        self.limits = text(library.stw_result_limits(handle.pointer))  #: as options, "--grain module"; "": none
         self.lacking = text(library.stw_result_lacking(handle.pointer))  #: what every plan lacks, in words, or ""
         self.measured_share = float(library.stw_result_measured_share(handle.pointer))  #: of the work
         noise = library.stw_result_noise(handle.pointer)
@@ -153,7 +154,7 @@ class Result:
         if self.speedup is not None:
             text += f", {self.speedup:.3f} times as fast as the default"
         if self.optimal:
-            text += "; proved to be the best there is"
+            text += "; proved to be the best there is" + (" within the limits" if self.limits else "")
         elif self.bounds.plan > 0:
             text += f"; {100 * (self.step / self.bounds.plan - 1):.1f} % above the lower bound {_text.show_seconds(self.bounds.plan)}"
         if self.draws > 0 and self.best is not self.candidates[0]:

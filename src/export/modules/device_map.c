@@ -126,12 +126,11 @@ static stw_status is_at_grain(const stw_export *e, bool *out, stw_error *error) 
     return STW_OK;
 }
 
-/* Where parameters are by the map; what it leaves out, as planned. */
+/* Where parameters are by the map; of what it leaves out nothing is said, so that it goes where its readers put it. */
 static stw_status tell_homes(stw_export *e, const stw_modules *m, const int32_t *device, stw_error *error) {
     int32_t *home;
     STW_TRY_NEW(e->arena, home, e->graph->N, error);
-    for (int32_t i = 0; i < e->graph->N; i++)
-        home[i] = m->parameter_unit[i] >= 0 ? device[m->parameter_unit[i]] : e->plan->device[i];
+    for (int32_t i = 0; i < e->graph->N; i++) home[i] = m->parameter_unit[i] >= 0 ? device[m->parameter_unit[i]] : -1;
     e->home = home;
     e->home_grain = STW_GRAIN_MODULE;
     return STW_OK;

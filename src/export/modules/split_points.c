@@ -231,38 +231,49 @@ static void measure_parameters(const splitter *s, change *c) {
     }
 }
 
-/* Ops that the loss needs; without a loss, all. */
-static void mark_forward(const stw_graph *graph, bool *forward) {
+enum { ASIDE, FORWARD, BACKWARD };
+
+/* Which half of the step ops are in: what the loss needs; what depends on it; the rest reads the forward pass alone, as powers
+ * that a derivative takes of its values do. Without a loss all are forward. */
+static void find_halves(const stw_graph *graph, uint8_t *half) {
     const int32_t loss = graph->loss >= 0 ? graph->root[graph->loss] : -1;
-    for (int32_t i = 0; i < graph->N; i++) forward[i] = loss < 0 || i == loss;
+    for (int32_t i = 0; i < graph->N; i++) half[i] = loss < 0 || i == loss ? FORWARD : ASIDE;
     for (int32_t k = graph->op_count - 1; k >= 0; k--) {
         const int32_t op = graph->topological[k];
-        for (int64_t at = graph->read_start[op]; forward[op] && at < graph->read_start[op + 1]; at++) {
-            forward[graph->read[at].node] = true;
+        for (int64_t at = graph->read_start[op]; half[op] == FORWARD && at < graph->read_start[op + 1]; at++) {
+            half[graph->read[at].node] = FORWARD;
+        }
+    }
+    for (int32_t k = 0; k < graph->op_count; k++) {
+        const int32_t op = graph->topological[k];
+        for (int64_t at = graph->read_start[op]; half[op] == ASIDE && at < graph->read_start[op + 1]; at++) {
+            const int32_t from = graph->read[at].node;
+            if (from == loss || half[from] == BACKWARD) half[op] = BACKWARD;
         }
     }
 }
 
-/* Values go from earlier stages to later ones until the loss, and the other way behind it. Counts the ops that read otherwise. */
+/* Values go from earlier stages to later ones until the loss, and the other way behind it. Counts the ops that read otherwise.
+ * What is computed aside can go along either way. */
 static stw_status count_back(const splitter *s, change *c) {
     const stw_graph *graph = s->e->graph;
     const stw_timeline *timeline = s->e->timeline;
     const int32_t *task_of = timeline->tasks->task_of;
     int32_t stage_of[STW_MAX_DEVICES];
-    bool *forward;
-    STW_TRY_NEW(s->e->arena, forward, graph->N, s->error);
-    mark_forward(graph, forward);
+    uint8_t *half;
+    STW_TRY_NEW(s->e->arena, half, graph->N, s->error);
+    find_halves(graph, half);
     for (int32_t d = 0; d < STW_MAX_DEVICES; d++) stage_of[d] = -1;
     for (int32_t k = 0; k < s->pipeline.count; k++) stage_of[s->pipeline.stage[k].device] = k;
     for (int32_t i = 0; i < graph->N; i++) {
         bool back = false;
-        if (graph->kind[i] != STW_NODE_OP || task_of[i] < 0) continue;
+        if (graph->kind[i] != STW_NODE_OP || task_of[i] < 0 || half[i] == ASIDE) continue;
         const int32_t here = stage_of[timeline->device[task_of[i]]];
         for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
             const int32_t from = graph->read[k].node;
-            if (graph->kind[from] != STW_NODE_OP || task_of[from] < 0 || forward[from] != forward[i]) continue;
+            if (graph->kind[from] != STW_NODE_OP || task_of[from] < 0 || half[from] != half[i]) continue;
             const int32_t there = stage_of[timeline->device[task_of[from]]];
-            if (here >= 0 && there >= 0) back |= forward[i] ? there > here : there < here;
+            if (here >= 0 && there >= 0) back |= half[i] == FORWARD ? there > here : there < here;
         }
         c->back += back;
     }
@@ -362,13 +373,13 @@ static stw_status list_modules(splitter *s) {
     return STW_OK;
 }
 
-/* Where parameters are by the stages; what these leave out, as planned. */
+/* Where parameters are by the stages; of what these leave out nothing is said. */
 static stw_status tell_homes(splitter *s) {
     int32_t *home;
     STW_TRY_NEW(s->e->arena, home, s->e->graph->N, s->error);
     for (int32_t i = 0; i < s->e->graph->N; i++) {
         const int32_t unit = s->m.parameter_unit[i];
-        home[i] = unit >= 0 ? s->pipeline.stage[s->stage[unit]].device : s->e->plan->device[i];
+        home[i] = unit >= 0 ? s->pipeline.stage[s->stage[unit]].device : -1;
     }
     s->e->home = home;
     s->e->home_grain = STW_GRAIN_OP;

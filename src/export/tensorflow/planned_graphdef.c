@@ -211,7 +211,11 @@ static vote vote_of(const writer *w, int32_t i) {
 
 static stw_status choose_devices(writer *w) {
     const int64_t count = w->model.node_count;
-    vote *winner; /* at the smallest node of each tie */
+    vote *winner;   /* at the smallest node of each tie */
+    int32_t *place; /* (N) */
+    STW_TRY_NEW(w->e->arena, place, w->e->graph->N, w->error);
+    for (int32_t i = 0; i < w->e->graph->N; i++) place[i] = w->e->plan->device[i];
+    w->e->place = place;
     STW_TRY_NEW(w->e->arena, winner, count, w->error);
     for (int64_t k = 0; k < count; k++) {
         const vote v = vote_of(w, w->id[k]);
@@ -222,6 +226,7 @@ static stw_status choose_devices(writer *w) {
         const vote *best = &winner[w->tie[k]];
         if (best->rank == 0) continue;
         w->given[k].device = w->device_name[best->device];
+        place[w->id[k]] = best->device;
         w->moved += vote_of(w, w->id[k]).rank >= 2 && w->home[w->id[k]] != best->device;
     }
     return STW_OK;
