@@ -89,6 +89,8 @@ static void choose_start(breeding *x, int32_t k, int64_t round) {
     const int64_t turn = (k + round) % 4;
     const double scale = x->b.T > HEATED_OPS ? (double)HEATED_OPS / x->b.T : 1.0;
     nest->rng = stw_rng_split(&x->rng, (uint64_t)(round * NESTS + k));
+    nest->moves_branches =
+        (k / 4 + round / 4) % 2 == 0; /* half of them, with each way of beginning: some graphs are better without */
     if (round == 0 || turn == 1) {
         stw_sequence_copy(&x->b, &nest->now, &x->kept[k]);
         x->heat[k] = scale * (round == 0 ? HOT : WARM);

@@ -92,7 +92,8 @@ typedef struct stw_breeding { /* one sequence that is annealed, with all that th
     stw_sweep sweep, trial;
     int32_t *critical; /* (T) tasks that the step hangs on */
     int32_t critical_count;
-    int32_t *branch; /* (T) tasks that move as one */
+    bool moves_branches; /* in this round */
+    int32_t *branch;     /* (T) tasks that move as one */
     int32_t branch_count;
     int32_t *moved, *moved_from; /* (I) items that this change moves, and where they were */
     int32_t moved_count;

@@ -236,7 +236,7 @@ static void change(stw_breeding *a) {
     a->shifted = -1;
     if (a->b->D == 1 || kind < 30) {
         shift_past(a, t);
-    } else if (kind < 64) {
+    } else if (kind < (a->moves_branches ? 64 : 72)) {
         move_task(a, t);
     } else if (kind < 72) {
         move_branch(a, t);
