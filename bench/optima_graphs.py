@@ -5,8 +5,8 @@ link carries one byte in a microsecond without latency. The machine has no conte
 of the classical problem, except that a result goes to a device once, however many tasks read it there.
 
 An instance is made of its set's name and its number alone, with nothing but random.Random(text).random(), which Python promises to keep.
-An acceptance set is not for building with: it is run at the end, once, and then is as known as a development set. acceptance was run on
-2026-11-18; acceptance2 waits for its turn.
+An acceptance set is not for building with: it is run at the end, once, and then is as known as a development set. Both that are
+here, acceptance and acceptance2, were run on 2026-11-18.
 """
 import dataclasses
 import json
