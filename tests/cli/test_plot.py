@@ -93,7 +93,7 @@ class Methods(Case):
         return picture.root.get(key)
 
     def test_what_has_no_plan_says_why(self):
-        _, picture = self.compared("-m", "h200x2", "--memory", "6GB", graphs=(program.GRAPH,), stderr=None)
+        _, picture = self.compared("-m", "h200x2", "--memory", "3GB", graphs=(program.GRAPH,), status=1, stderr=None)
         self.assertEqual(picture.beside("single (default)"), ["no plan: memory"])
 
     def test_names_are_data(self):
