@@ -57,7 +57,7 @@ TEST(slice, parts_add_up) {
     stw_rng rng = stw_rng_create(12);
     for (int k = 0; k < 100; k++) {
         small *s = random_open(&rng, (random_shape){.nodes = 10 + (int32_t)stw_rng_below(&rng, 80), .device_count = 1});
-        const int32_t N = s->graph->N, at = (int32_t)stw_rng_below(&rng, (uint64_t)N + 1);
+        const int32_t N = s->graph->N, at = (int32_t)stw_rng_below(&rng, (int64_t)N + 1);
         test_context("problem %d, cut at %d of %d", k, at, N);
         CHECK_EQ_INT(step_of(s, 0, at) + step_of(s, at, N), s->result.step_ps);
         small_close(s);
