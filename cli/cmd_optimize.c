@@ -293,11 +293,15 @@ static stw_status finish(job *j, stw_error *error) {
     TRY(write_files(j, error));
     TRY(cli_row_create(j->session, j->result, &j->arena, &j->row, error));
     j->row.repeats = j->settings.budget_s == 0.0;
-    if (j->plot != NULL && j->row.best >= 0) TRY(cli_plot_search(&j->row, &j->settings, j->arena, j->plot, error));
+    const stw_status drawn =
+        j->plot != NULL && j->row.best >= 0 ? cli_plot_search(&j->row, &j->settings, j->arena, j->plot, error) : STW_OK;
+    if (drawn != STW_OK) j->plot = NULL; /* a fault is told after the report, which says what was written */
     cli_release_interrupts();
     cli_warn_of_memory(&j->row, NULL);
-    if (cli_is_dash(j->output) || cli_is_dash(j->trace)) return STW_OK; /* the report would spoil that file */
-    return print_report(j, error);
+    if (cli_is_dash(j->output) || cli_is_dash(j->trace)) return drawn; /* the report would spoil that file */
+    stw_error later;
+    const stw_status printed = print_report(j, drawn == STW_OK ? error : &later);
+    return drawn == STW_OK ? printed : drawn;
 }
 
 int cmd_optimize(const cli_call *call) {

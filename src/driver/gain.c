@@ -21,15 +21,20 @@ static double wanted_gain(const stw_runner *r) {
     return r->limited != NULL && r->limited->grain != STW_GRAIN_OP ? GAIN_OF_GRAINS : 0.0;
 }
 
-void stw_runner_weigh_gain(const stw_runner *r, stw_result *result) {
-    const double wanted = wanted_gain(r);
+int32_t stw_runner_best_on_one(const stw_runner *r, const stw_result *result) {
     int32_t one = -1;
-    if (wanted <= 0.0 || result->best < 0 || uses_one(r->simulator, result->entry[result->best]->plan)) return;
     for (int32_t k = 0; k < result->count; k++) {
         const stw_entry *entry = result->entry[k];
         if (entry->plan == NULL || entry->score.reason != STW_VALID || !uses_one(r->simulator, entry->plan)) continue;
         if (one < 0 || stw_score_is_better(&entry->score, &result->entry[one]->score)) one = k;
     }
+    return one;
+}
+
+void stw_runner_weigh_gain(const stw_runner *r, stw_result *result) {
+    const double wanted = wanted_gain(r);
+    if (wanted <= 0.0 || result->best < 0 || uses_one(r->simulator, result->entry[result->best]->plan)) return;
+    const int32_t one = stw_runner_best_on_one(r, result);
     const stw_entry *best = result->entry[result->best];
     if (one < 0 || best->score.value <= (1.0 - wanted) * result->entry[one]->score.value) return;
     const double gain = 1.0 - best->score.value / result->entry[one]->score.value;

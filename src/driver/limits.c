@@ -233,7 +233,11 @@ static stw_status choose_devices(build *b, int64_t most, stw_error *error) {
     if (most >= c.D) return STW_OK;
     stw_arena scratch = b->scratch;
     TRY(list_masks(b, &c, &scratch, error));
-    if (!has_equal_memory(c.machine)) TRY(measure_memory(b, &wanted[0], &wanted[1], error));
+    const stw_status measured = has_equal_memory(c.machine) ? STW_OK : measure_memory(b, &wanted[0], &wanted[1], error);
+    if (measured == STW_ERROR_MEMORY)
+        wanted[0] = wanted[1] = 0.0; /* it is a hint */
+    else
+        TRY(measured);
     for (int k = 0; k < 3 && !found; k++) {
         c.bytes = wanted[k];
         c.tries = TRIES;

@@ -193,15 +193,16 @@ static int32_t list_starts(const stw_result *result, const stw_plan **out) {
 }
 
 /* Of a large graph each plan takes much memory, and methods begin with three at most: the others are not kept, but for that of
- * the first entry, with which all are compared. */
+ * the first entry, with which all are compared, of the best on one device, which several must outdo, and of the last, which may
+ * become the first. */
 static void drop_plans(const stw_runner *r, stw_result *result) {
     enum { LARGE_OPS = 50000, KEPT = 3 };
     const stw_plan *start[STW_MAX_ENTRIES];
     if (r->simulator->graph->op_count < LARGE_OPS) return;
-    const int32_t count = list_starts(result, start);
+    const int32_t count = list_starts(result, start), one = stw_runner_best_on_one(r, result);
     for (int32_t k = KEPT; k < count; k++) {
-        for (int32_t e = 1; e < result->count; e++) {
-            if (result->entry[e]->plan != start[k]) continue;
+        for (int32_t e = 1; e < result->count - 1; e++) {
+            if (result->entry[e]->plan != start[k] || e == one) continue;
             stw_plan_destroy(result->entry[e]->plan);
             result->entry[e]->plan = NULL;
         }

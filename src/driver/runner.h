@@ -112,6 +112,8 @@ stw_status stw_runner_run(stw_runner *runner, const stw_method *method, int32_t 
 void stw_runner_release(stw_result *result);
 /* gain.c: where several devices bring less over one than they must, the best plan is the one on one device. */
 void stw_runner_weigh_gain(const stw_runner *runner, stw_result *result);
+/* The best valid entry whose plan uses one device alone; -1: there is none. */
+int32_t stw_runner_best_on_one(const stw_runner *runner, const stw_result *result);
 
 /* Adds an entry for a plan (which it takes over): evaluates it and keeps `best` up to date. */
 stw_status stw_runner_add(stw_runner *runner, stw_entry *entry, stw_result *result, stw_error *error);

@@ -134,22 +134,37 @@ static stw_status draw_ahead(stw_pretrain *p, stw_slot *slot, int32_t index, stw
     return draw(p, slot, p->ahead_of, index, p->ahead_progress, &slot->next, error);
 }
 
+/* A problem reserves 18 GiB of addresses for each thread, and two generations and the validation are 48 of them: more threads
+ * would leave the 128 TiB that a process has. */
+enum { MOST_AHEAD = 128 };
+
 /* Problems do not depend on the network, so the next ones are made by threads that would wait. Of a training by time nobody knows
  * how far it will be by then: they are as hard as those of now. */
 static void begin_ahead(stw_pretrain *p) {
     const int64_t next = generation_of(p) + 1, update = next * p->settings.visits, updates = p->settings.updates;
     if (stw_pool_threads(p->pool) == 1 || (updates > 0 && update >= updates)) return; /* nobody waits; there is none */
+    if (stw_pool_threads(p->pool) > MOST_AHEAD) return;
     p->ahead_of = next;
     p->ahead_progress = updates > 0 ? (double)update / (double)updates : p->progress;
     (void)stw_slots_begin(&p->ahead, p, draw_ahead, STW_POOL_SOMETIME, NULL); /* else they are drawn when they are needed */
 }
 
+static void drop_ahead(stw_pretrain *p) {
+    for (int32_t k = 0; k < p->count; k++) {
+        stw_instance_destroy(p->slot[k].next);
+        p->slot[k].next = NULL;
+    }
+}
+
 static stw_status renew(stw_pretrain *p, stw_error *error) {
     if (p->ahead.beside != NULL && p->ahead_of != generation_of(p)) give_up_ahead(p); /* after a failure */
-    if (p->ahead.beside == NULL) {
+    const bool ahead = p->ahead.beside != NULL;
+    const stw_status made = ahead ? stw_slots_end(&p->ahead, error) : STW_OK;
+    if (made == STW_ERROR_MEMORY) drop_ahead(p); /* there is room for one generation, if not for two */
+    if (!ahead || made == STW_ERROR_MEMORY) {
         TRY(stw_slots_run(p, p->slot, p->first, p->count, draw_now, error));
     } else {
-        TRY(stw_comm_agree(p->comm, stw_slots_end(&p->ahead, error), error));
+        TRY(stw_comm_agree(p->comm, made, error));
         for (int32_t k = 0; k < p->count; k++) {
             stw_instance *before = p->slot[k].instance;
             p->slot[k].instance = p->slot[k].next;
@@ -219,7 +234,8 @@ static stw_status learn_and_prepare(stw_pretrain *p, stw_pretrain_row *row, stw_
     const stw_status status = learn(p, row, error);
     const stw_status prepared = next.beside == NULL ? STW_OK : stw_slots_end(&next, status == STW_OK ? error : NULL);
     TRY(status); /* of all processes */
-    return last ? STW_OK : stw_comm_agree(p->comm, prepared, error);
+    /* What there is no memory for now is done by the next update. */
+    return last ? STW_OK : stw_comm_agree(p->comm, prepared == STW_ERROR_MEMORY ? STW_OK : prepared, error);
 }
 
 static void describe(const stw_pretrain *p, const double *sum, stw_pretrain_row *row) {

@@ -166,7 +166,7 @@ static stw_status meet_locked(stw_meeting *m, int32_t index, int32_t worker) {
         m->score = c->best_score;
     }
     m->now[index] = c->score;
-    if (is_worst(m, index) && stw_score_is_better(&m->score, &c->score)) {
+    if (m->a->count > 1 && is_worst(m, index) && stw_score_is_better(&m->score, &c->score)) {
         const stw_lead lead = {m->plan, m->fusion, m->strict, m->score};
         TRY(stw_chain_follow(c, &lead, c->error));
         m->now[index] = c->score;
