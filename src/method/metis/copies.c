@@ -19,10 +19,13 @@ struct stw_metis_copies {
     int32_t count;
     void *handle[MOST_COPIES];
     stw_metis_copy copy[MOST_COPIES];
-    pthread_mutex_t lock;
-    int32_t running;
-    struct sigaction before[SIGNALS]; /* while some run */
 };
+
+/* Handlers belong to the process, and so does what is known of them: each call saves what it finds and restores it, and calls
+ * that overlap, whoever makes them, would restore each other's. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int32_t running;
+static struct sigaction before[SIGNALS]; /* while some run */
 
 /* dlsym's results are objects to ISO C and functions to POSIX. */
 static bool find(void *handle, const char *name, void *out) {
@@ -56,7 +59,6 @@ static const char *own_path(void) {
 stw_status stw_metis_copies_open(int32_t threads, stw_metis_copies **out, stw_error *error) {
     stw_metis_copies *c = *out = calloc(1, sizeof *c);
     if (c == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
-    pthread_mutex_init(&c->lock, NULL);
     const int32_t wanted = threads < 2 ? 0 : threads < MOST_COPIES ? threads : MOST_COPIES;
     const char *path = own_path();
     while (*path != '\0' && c->count < wanted && load(path, &c->handle[c->count], &c->copy[c->count])) c->count++;
@@ -66,25 +68,25 @@ stw_status stw_metis_copies_open(int32_t threads, stw_metis_copies **out, stw_er
 void stw_metis_copies_close(stw_metis_copies *c) {
     if (c == NULL) return;
     for (int32_t k = 0; k < c->count; k++) dlclose(c->handle[k]);
-    pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
 int32_t stw_metis_copies_count(const stw_metis_copies *c) { return c == NULL ? 0 : c->count; }
 
-const stw_metis_copy *stw_metis_copy_enter(stw_metis_copies *c, int32_t index) {
-    pthread_mutex_lock(&c->lock);
-    for (int k = 0; k < SIGNALS && c->running == 0; k++) sigaction(signals[k], NULL, &c->before[k]);
-    c->running++;
-    pthread_mutex_unlock(&c->lock);
-    return &c->copy[index];
+const stw_metis_copy *stw_metis_copy_at(const stw_metis_copies *c, int32_t index) { return &c->copy[index]; }
+
+void stw_metis_enter(void) {
+    pthread_mutex_lock(&lock);
+    for (int k = 0; k < SIGNALS && running == 0; k++) sigaction(signals[k], NULL, &before[k]);
+    running++;
+    pthread_mutex_unlock(&lock);
 }
 
-void stw_metis_copy_leave(stw_metis_copies *c) {
-    pthread_mutex_lock(&c->lock);
-    c->running--;
-    for (int k = 0; k < SIGNALS && c->running == 0; k++) sigaction(signals[k], &c->before[k], NULL);
-    pthread_mutex_unlock(&c->lock);
+void stw_metis_leave(void) {
+    pthread_mutex_lock(&lock);
+    running--;
+    for (int k = 0; k < SIGNALS && running == 0; k++) sigaction(signals[k], &before[k], NULL);
+    pthread_mutex_unlock(&lock);
 }
 
 #else
@@ -98,7 +100,8 @@ stw_status stw_metis_copies_open(int32_t threads, stw_metis_copies **out, stw_er
 void stw_metis_copies_close(stw_metis_copies *copies) { (void)copies; }
 int32_t stw_metis_copies_count(const stw_metis_copies *copies) { return (void)copies, 0; }
 
-const stw_metis_copy *stw_metis_copy_enter(stw_metis_copies *copies, int32_t index) { return (void)copies, (void)index, NULL; }
-void stw_metis_copy_leave(stw_metis_copies *copies) { (void)copies; }
+const stw_metis_copy *stw_metis_copy_at(const stw_metis_copies *copies, int32_t index) { return (void)copies, (void)index, NULL; }
+void stw_metis_enter(void) {} /* one call at a time restores what it finds */
+void stw_metis_leave(void) {}
 
 #endif

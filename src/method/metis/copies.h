@@ -25,9 +25,11 @@ typedef struct stw_metis_copy {
     void (*free)(void *memory);
 } stw_metis_copy;
 
-/* One thread at a time is between these two with the same copy. METIS catches signals while it runs: when the last of several
- * calls has ended, handlers are as they were before the first. */
-const stw_metis_copy *stw_metis_copy_enter(stw_metis_copies *copies, int32_t index);
-void stw_metis_copy_leave(stw_metis_copies *copies);
+const stw_metis_copy *stw_metis_copy_at(const stw_metis_copies *copies, int32_t index); /* for one thread at a time */
+
+/* Around every call of METIS, of a copy or not. It catches signals while it runs: when the last of several calls in this process
+ * has ended, handlers are as they were before the first. */
+void stw_metis_enter(void);
+void stw_metis_leave(void);
 
 #endif

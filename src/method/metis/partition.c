@@ -17,7 +17,7 @@
  * whatever other threads partition. It also means that a caller's own rand() is seeded anew; nothing of ours uses it. Copies have
  * streams of their own and no part in that. Threads of one pool take turns before they come to either, so that they are free for
  * what is more urgent. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the only mutable state outside of objects: see above */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* what METIS makes the process's: see above, and copies.c */
 
 bool stw_metis_is_there(void) { return true; }
 
@@ -129,8 +129,10 @@ static int partition(const stw_metis_copy *metis, const stw_part_call *call, arg
     sigemptyset(&abort_signal);
     sigaddset(&abort_signal, SIGABRT);
     pthread_sigmask(SIG_UNBLOCK, &abort_signal, &before);
+    stw_metis_enter();
     status = run(&a->vertices, &a->constraints, a->start, a->neighbour, a->vertex_weight, call->recursive ? NULL : a->size,
                  a->edge_weight, &a->parts, a->share, a->imbalance, a->options, cut, result);
+    stw_metis_leave();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
@@ -152,10 +154,7 @@ static int partition_alone(const stw_part_call *call, arguments *a, idx_t *cut, 
 }
 
 static int partition_by_copy(const stw_part_call *call, int32_t copy, arguments *a, idx_t *cut, idx_t *result) {
-    const stw_metis_copy *metis = stw_metis_copy_enter(call->copies, copy);
-    const int status = partition_with(metis, call, a, cut, result);
-    stw_metis_copy_leave(call->copies);
-    return status;
+    return partition_with(stw_metis_copy_at(call->copies, copy), call, a, cut, result);
 }
 
 stw_status stw_metis_call(const stw_part_call *call, int32_t *part, stw_arena scratch, stw_error *error) {
