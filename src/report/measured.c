@@ -221,8 +221,9 @@ static stw_status list_operators(const reader *r, const stw_graph *graph, operat
     }
     for (int64_t k = 0; k < r->m->name_count; k++) {
         const stw_str name = r->m->name[k];
-        const stw_str op = {name.p + prefix, name.length - prefix};
-        o->of_name[k] = stw_str_starts(name, "aten::") ? stw_names_find(&o->names, 0, op) : -1;
+        o->of_name[k] = -1;
+        if (stw_str_starts(name, "aten::"))
+            o->of_name[k] = stw_names_find(&o->names, 0, (stw_str){name.p + prefix, name.length - prefix});
     }
     return STW_OK;
 }
