@@ -29,11 +29,12 @@ static const char style[] =
 
 /* A character as it is shown: 1 to 8 bytes of `out`. Two code points are UTF-8 and yet no XML. */
 static int show(const char *at, const char *end, char out[8], int *taken) {
+    static const char shown[2][6] = {{'\\', 'u', 'f', 'f', 'f', 'e'}, {'\\', 'u', 'f', 'f', 'f', 'f'}};
     const int wide = stw_show_character(at, end, out, taken);
     const unsigned code = wide == 3 && *taken == 3 ? stw_code_point(at, 3) : 0;
     if (code != 0xfffe && code != 0xffff) return wide;
-    memcpy(out, code == 0xfffe ? "\\ufffe" : "\\uffff", 6);
-    return 6;
+    memcpy(out, shown[code & 1], sizeof shown[0]);
+    return (int)sizeof shown[0];
 }
 
 static void put_escaped(FILE *file, const char *shown, int wide) {
