@@ -85,9 +85,9 @@ class Optima(Case):
         return row["step_s"] * 1e6
 
     def test_branches_of_trees_move_as_wholes(self):
-        """Task by task, a branch whose transfers are dear never leaves: without this, some of these runs end 1 to 20 % above."""
-        for name, best in [("trees-1", 328), ("trees-5", 327), ("trees-29", 302), ("trees-37", 372)]:
-            for seed in 1, 2, 3:
+        """Task by task, a branch whose transfers are dear never leaves: without this, four of these runs end 1.5 to 3.8 % above."""
+        for name, best in [("trees-0", 365), ("trees-5", 327), ("trees-17", 394), ("trees-37", 372)]:
+            for seed in 1, 2, 3, 4:
                 self.assertLessEqual(self.bred_us(name, 15000, seed), best * 1.01, f"{name}, seed {seed}")
 
     def test_around_a_hub_tasks_move_one_by_one(self):
