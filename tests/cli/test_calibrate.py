@@ -373,8 +373,9 @@ class Measured(Case):
 
     @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_interrupted_while_it_loads(self):
-        """A signal that comes with the interpreter's first breath waits until it can be handled."""
-        self.path("sitecustomize.py", "import os, signal, sys\nif '-m' in sys.orig_argv:\n    os.kill(os.getpid(), signal.SIGINT)\n")
+        """Signals that come with the interpreter's first breath wait until they can be handled; the second one is not spoken of."""
+        self.path("sitecustomize.py", "import os, signal, sys\nif '-m' in sys.orig_argv:\n"
+                                      "    for number in (signal.SIGINT, signal.SIGTERM):\n        os.kill(os.getpid(), number)\n")
         paths = os.pathsep.join([self.folder, self.environment["PYTHONPATH"]])
         self.done("calibrate", "--devices", self.one, "-o", "m.json", env={**self.environment, "PYTHONPATH": paths}, status=130,
                   preexec_fn=with_signals())

@@ -220,9 +220,12 @@ def _catch_signals() -> None:
     starts us with all of them held. Who has one ignored means it."""
     numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
 
+    def ignore(number: int, frame: Any) -> None:
+        """Not SIG_IGN: of a signal that is pending when that is set, the interpreter complains on standard error."""
+
     def end(number: int, frame: Any) -> None:
         for other in numbers:
-            signal.signal(other, signal.SIG_IGN)
+            signal.signal(other, ignore)
         raise KeyboardInterrupt
 
     for number in numbers:
