@@ -26,9 +26,11 @@ class Graphs(Case):
         return [optima_graphs.make(name) for chosen in sets for name in optima_graphs.names_of(chosen)]
 
     def test_are_made_of_their_names_alone(self):
-        self.assertEqual(sorted(optima_graphs.SETS.items()), [("acceptance", 450), ("acceptance2", 450), ("development", 198), ("trees", 120)])
+        self.assertEqual(sorted(optima_graphs.SETS.items()),
+                         [("acceptance", 450), ("acceptance2", 450), ("acceptance3", 450), ("development", 198), ("trees", 120)])
         for sets, digest in [(("development", "acceptance"), "8ba6b9e02a26f33414959810588bcfc27db35a1aba401cdc8aab787ca481025b"),
-                             (("acceptance2", "trees"), "521a99d5d0254e01c31aaeaaa3c6fba21fb943e8f3143eff4a32fac72e299084")]:
+                             (("acceptance2", "trees"), "521a99d5d0254e01c31aaeaaa3c6fba21fb943e8f3143eff4a32fac72e299084"),
+                             (("acceptance3",), "212a624b3efdd902d2f5374e887c9dc100bdb88ef99ed2ea900038f4f579fa9e")]:
             self.assertEqual(hashlib.sha256(json.dumps(self.made(*sets)).encode()).hexdigest(), digest)
         for instance in self.made(*optima_graphs.SETS):
             count = instance["tasks"]
