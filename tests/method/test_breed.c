@@ -134,6 +134,65 @@ TEST(breed, annealing_keeps_sequences_possible_and_their_times_true) {
     test_context("%s", "");
 }
 
+/* Puts a task where it may be, and moves some items. The first place at which that can be seen. */
+static int32_t change_at_random(breeding *x, stw_rng *rng, stw_sequence *q) {
+    const stw_breed *b = &x->b;
+    int32_t moved[3], first = 0, last = b->T - 1;
+    const int32_t count = (int32_t)stw_rng_below(rng, 4), t = (int32_t)stw_rng_below(rng, b->T), from = q->place[t];
+    for (int32_t k = 0; k < count; k++) {
+        moved[k] = b->mover[stw_rng_below(rng, b->mover_count)];
+        q->device[moved[k]] = (int32_t)stw_rng_below(rng, b->D);
+    }
+    for (int32_t k = b->before_start[t]; k < b->before_start[t + 1]; k++)
+        first = q->place[b->before[k]] >= first ? q->place[b->before[k]] + 1 : first;
+    for (int32_t k = b->after_start[t]; k < b->after_start[t + 1]; k++)
+        last = q->place[b->after[k]] <= last ? q->place[b->after[k]] - 1 : last;
+    const int32_t to = first + (int32_t)stw_rng_below(rng, last - first + 1);
+    for (int32_t k = from; k < to; k++) q->task[k] = q->task[k + 1];
+    for (int32_t k = from; k > to; k--) q->task[k] = q->task[k - 1];
+    q->task[to] = t;
+    for (int32_t k = 0; k < b->T; k++) q->place[q->task[k]] = k;
+    const int32_t touched = stw_sequence_first_touched(b, q, moved, count), shifted = from < to ? from : to;
+    return from != to && shifted < touched ? shifted : touched;
+}
+
+static void check_equal(const stw_breed *b, const stw_sweep *one, const stw_sweep *other) {
+    CHECK_EQ_INT(one->last, other->last);
+    for (int32_t t = 0; t < b->T; t++) {
+        CHECK_EQ_INT(one->end_ps[t], other->end_ps[t]);
+        CHECK_EQ_INT(one->cause[t], other->cause[t]);
+    }
+}
+
+TEST(breed, a_pass_from_the_first_change_on_is_a_whole_pass) {
+    const stw_rng seeds = stw_rng_create(406);
+    int plain = 0, parts = 0;
+    for (int number = 0; number < test_cases(300); number++) {
+        stw_rng rng = stw_rng_split(&seeds, (uint64_t)number);
+        test_context("problem %d", number);
+        breeding x = open_breeding(&rng, number, number % 5 == 4 ? "queue" : "none");
+        create_nest(&x, &rng);
+        plain += x.b.plain;
+        if (x.b.T > 0) stw_sequence_draw(&x.b, &rng, &x.other);
+        for (int k = 0; k < 20 && x.b.T > 0; k++) {
+            stw_sweep *known = &x.nest.sweep, *sweep = &x.nest.trial, whole;
+            if (stw_sequence_time(&x.b, &x.other, STW_MAX_STEP_PS, known) == STW_BREED_NEVER_PS) break;
+            const int32_t from = change_at_random(&x, &rng, &x.other);
+            parts += from > 0;
+            CHECK_EQ_INT(stw_sweep_create(&x.b, &x.arena, &whole, NULL), STW_OK);
+            const int64_t ps = stw_sequence_time(&x.b, &x.other, STW_MAX_STEP_PS, &whole);
+            CHECK_EQ_INT(stw_sequence_retime(&x.b, &x.other, from, known, STW_MAX_STEP_PS, sweep), ps);
+            if (ps == STW_BREED_NEVER_PS) break;
+            check_equal(&x.b, sweep, &whole);
+            CHECK_EQ_INT(stw_sequence_retime(&x.b, &x.other, from, known, ps, sweep), ps);
+            if (ps > 0) CHECK(stw_sequence_retime(&x.b, &x.other, from, known, ps - 1, sweep) == STW_BREED_NEVER_PS);
+        }
+        close_breeding(&x);
+    }
+    test_context("%s", "");
+    CHECK(plain > test_cases(20) && parts > test_cases(200));
+}
+
 TEST(breed, finds_what_exact_proves) {
     const stw_rng seeds = stw_rng_create(404);
     int tried = 0, above = 0;

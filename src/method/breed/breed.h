@@ -4,6 +4,7 @@
  * cross.c     sequences that are drawn, or made of two others
  * changes.c   one annealed sequence: its changes, and what is accepted
  * sequence.c  what a sequence takes; a sequence from a plan and a plan from a sequence
+ * retime.c    what it takes after a change, where only what comes later can differ
  *
  * A sequence is an order of all ops in which each comes after what it needs, and a device for each. A device runs its ops in that
  * order, waiting where it must, so nothing is lost: every plan's run is such a sequence (begin with the order in which its ops
@@ -22,6 +23,12 @@ enum {
     STW_BREED_TRIALS_PER_EVALUATION = 10 /* this many sequences count as one evaluation of the budget */
 };
 #define STW_BREED_NEVER_PS INT64_MAX
+
+/* What a task reads. */
+typedef struct {
+    int32_t value, item; /* where it lies */
+    int32_t producer;    /* T: it has none, and is there from the beginning */
+} stw_breed_read;
 
 /* T tasks (ops), V values, D devices, I items: what must be on one device. Immutable while sequences are bred. */
 typedef struct stw_breed {
@@ -49,7 +56,11 @@ typedef struct stw_breed {
     int64_t *whole_ps;             /* (kinds, V) the transfer of a whole value */
     int64_t *send_ps, *receive_ps; /* (kinds) charges */
     bool charges, queues;
-    bool alike; /* all devices, and all links */
+    bool alike;           /* all devices, and all links */
+    bool plain;           /* nothing that a task waits for depends on what comes after it in the sequence; then there are also: */
+    stw_breed_read *read; /* (read_start[T]) */
+    int32_t *touch_start; /* (I + 1) into touch: the tasks that may begin at another time where an item moves, or later ones */
+    int32_t *touch;
 } stw_breed;
 
 typedef struct stw_sequence {
@@ -61,7 +72,7 @@ typedef struct stw_sequence {
 
 /* What one pass leaves behind, and its memory. */
 typedef struct stw_sweep {
-    int64_t *end_ps;     /* (T) */
+    int64_t *end_ps;     /* (T + 1), the last for what has no task */
     int32_t *cause;      /* (T) the task whose end, or whose transfer, a task began after; -1: none */
     int32_t last;        /* the task that ended last */
     int64_t *free_ps;    /* (D) */
@@ -83,6 +94,15 @@ stw_status stw_sequence_of_plan(const stw_breed *b, const stw_plan *plan, const 
                                 stw_sequence *out, stw_arena scratch, stw_error *error);
 /* Strict orders, and priorities for channels. */
 stw_status stw_sequence_to_plan(const stw_breed *b, const stw_sequence *q, stw_plan *plan, stw_arena scratch, stw_error *error);
+
+/* retime.c */
+stw_status stw_breed_prepare_retime(stw_breed *b, stw_arena *arena, stw_error *error); /* the end of stw_breed_prepare */
+/* The place of the first task that may begin at another time now that these items have moved: what is before it may stay. */
+int32_t stw_sequence_first_touched(const stw_breed *b, const stw_sequence *q, const int32_t *moved, int32_t count);
+/* stw_sequence_time, where `known` is what a pass has left over a sequence whose first `from` tasks, and all that these wait for,
+ * were the same. */
+int64_t stw_sequence_retime(const stw_breed *b, const stw_sequence *q, int32_t from, const stw_sweep *known, int64_t limit_ps,
+                            stw_sweep *sweep);
 
 /* changes.c */
 typedef struct stw_breeding { /* one sequence that is annealed, with all that this takes */

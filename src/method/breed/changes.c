@@ -256,6 +256,14 @@ static void take_back(stw_breeding *a) {
     for (int32_t k = a->moved_count - 1; k >= 0; k--) a->now.device[a->moved[k]] = a->moved_from[k];
 }
 
+/* The place of the first task that the change can delay or hasten. */
+static int32_t find_first(const stw_breeding *a) {
+    const int32_t first = stw_sequence_first_touched(a->b, &a->now, a->moved, a->moved_count);
+    if (a->shifted < 0) return first;
+    const int32_t to = a->now.place[a->shifted], shifted = to < a->shifted_from ? to : a->shifted_from;
+    return shifted < first ? shifted : first;
+}
+
 /* ---- annealing ---- */
 
 /* The pass of the trial becomes that of the sequence. */
@@ -290,7 +298,7 @@ void stw_breeding_anneal(stw_breeding *a, double heat, int64_t trials, int64_t e
         if (a->trials % LOOK_EVERY == 0 && stw_search_is_stopped(search)) return;
         change(a);
         if (a->moved_count == 0 && a->shifted < 0) continue;
-        const int64_t ps = stw_sequence_time(a->b, &a->now, draw_limit(a, heat_ps), &a->trial);
+        const int64_t ps = stw_sequence_retime(a->b, &a->now, find_first(a), &a->sweep, draw_limit(a, heat_ps), &a->trial);
         if (ps == STW_BREED_NEVER_PS) {
             take_back(a);
         } else {

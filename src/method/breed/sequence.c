@@ -195,6 +195,7 @@ stw_status stw_breed_prepare(const stw_simulator *simulator, stw_arena *arena, s
     TRY(list_neighbours(out, arena, error));
     TRY(fill_times(out, arena, error));
     TRY(fill_links(out, arena, error));
+    TRY(stw_breed_prepare_retime(out, arena, error));
     if (is_too_long(out))
         return stw_fail(error, STW_ERROR_NO_PLAN, "breed is for steps of less than some days; take another method");
     stw_arena scratch = *arena;
@@ -213,7 +214,7 @@ stw_status stw_sequence_create(const stw_breed *b, stw_arena *arena, stw_sequenc
 }
 
 stw_status stw_sweep_create(const stw_breed *b, stw_arena *arena, stw_sweep *out, stw_error *error) {
-    STW_TRY_NEW(arena, out->end_ps, b->T, error);
+    STW_TRY_NEW(arena, out->end_ps, b->T + 1, error);
     STW_TRY_NEW(arena, out->cause, b->T, error);
     STW_TRY_NEW(arena, out->free_ps, b->D, error);
     STW_TRY_NEW(arena, out->ran, b->D, error);
