@@ -134,17 +134,22 @@ class Tuning(unittest.TestCase):
         return _tune._Tuning(place.calibration, measure or place.measure, runs, LIMITS, (said if said is not None else []).append, seed)
 
     def test_what_is_found_is_faster_than_what_was_predicted_to_be(self):
-        place, said = world(seed=2, kinds=0.25, noise=0.002), []
-        result = self.tuning(place, 16, said=said).result(report=(1, 5, 10, 16))
-        self.assertEqual((len(result.runs), len(said)), (16, 16))
-        self.assertEqual([run.name for run in result.runs[:2]], ["search", "single"])
-        self.assertEqual(result.runs[-1].name, "single")
-        first = place.seconds(result.runs[0].plan)
-        self.assertLess(place.seconds(result.plan), 0.998 * first)
-        self.assertLess(result.seconds, result.single)
-        self.assertEqual([sorted(result.report)], [[1, 5, 10, 16]])
-        self.assertAlmostEqual(result.after(1) / first, 1.0, delta=0.02)
-        self.assertAlmostEqual(result.after(16) / place.seconds(result.plan), 1.0, delta=0.02)
+        """In the mean of three worlds: which plans are tried hangs on the last bits of sums, and those differ between processors."""
+        gains = []
+        for seed in (2, 4, 6):
+            place, said = world(seed=seed, kinds=0.6, noise=0.002), []
+            result = self.tuning(place, 16, said=said).result(report=(1, 5, 10, 16))
+            self.assertEqual((len(result.runs), len(said)), (16, 16))
+            self.assertEqual([run.name for run in result.runs[:2]], ["search", "single"])
+            self.assertEqual(result.runs[-1].name, "single")
+            first, best = place.seconds(result.runs[0].plan), place.seconds(result.plan)
+            self.assertLess(best, 1.004 * first)
+            self.assertLess(result.seconds, result.single)
+            self.assertEqual([sorted(result.report)], [[1, 5, 10, 16]])
+            self.assertAlmostEqual(result.after(1) / first, 1.0, delta=0.02)
+            self.assertAlmostEqual(result.after(16) / best, 1.0, delta=0.02)
+            gains.append(math.log(best / first))
+        self.assertLess(math.exp(sum(gains) / len(gains)), 0.995)
         with self.assertRaisesRegex(stowage.Error, "after 7 runs was not measured again"):
             result.after(7)
 
