@@ -12,10 +12,10 @@
 /* ---- the table ---- */
 
 static const stw_method *const methods[] = {
-    &stw_method_single,    &stw_method_spread,  &stw_method_topo,    &stw_method_random,  &stw_method_etf,    &stw_method_expert,
-    &stw_method_metis,     &stw_method_heft,    &stw_method_sct,     &stw_method_balance, &stw_method_pack,   &stw_method_lean,
-    &stw_method_steer,     &stw_method_go_zero, &stw_method_go_tune, &stw_method_go_one,  &stw_method_hdp,    &stw_method_placeto,
-    &stw_method_stretches, &stw_method_express, &stw_method_breed,   &stw_method_windows, &stw_method_anneal, &stw_method_exact,
+    &stw_method_single,    &stw_method_spread,  &stw_method_topo,    &stw_method_random,  &stw_method_etf,   &stw_method_expert,
+    &stw_method_metis,     &stw_method_heft,    &stw_method_sct,     &stw_method_balance, &stw_method_pack,  &stw_method_lean,
+    &stw_method_steer,     &stw_method_go_zero, &stw_method_go_tune, &stw_method_go_one,  &stw_method_hdp,   &stw_method_placeto,
+    &stw_method_stretches, &stw_method_express, &stw_method_breed,   &stw_method_anneal,  &stw_method_exact,
 };
 enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
 
@@ -212,11 +212,10 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
     return status;
 }
 
-/* Searches, `go-one` and `exact` decide about groups, `windows` keeps those of its initial plan; where a rule is fixed only
- * searches look after it. */
+/* Searches, `go-one` and `exact` decide about groups; where a rule is fixed only searches look after it. */
 static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
     if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
-    return fusing->rule < 0 && (method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_REFINER);
+    return fusing->rule < 0 && method->kind == STW_METHOD_LEARNER;
 }
 
 /* What each group reads and writes fits on some device: else no placement of them is valid. */
