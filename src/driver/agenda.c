@@ -15,14 +15,20 @@ typedef struct {
     double until;                   /* the share of the budget after which none begins */
     double each;                    /* of what is left of that, for one of them */
     double last;                    /* until this share of the budget one may come to its first plan; 0: no longer than its own */
-    const stw_method *const *order; /* they run in this order; NULL: all of the table of methods, cheapest first */
+    const stw_method *const *order; /* they run in this order; NULL: those for large graphs, then all of the table of methods */
     const stw_method *const *worth; /* once there is a plan, no others run; NULL: all do */
 } turns;
 
-/* The time does not do for all, let alone for searches after them: those whose plans are best in most cases go first. */
-static const stw_method *const best_first[] = {&stw_method_expert, &stw_method_heft, &stw_method_etf, &stw_method_metis, NULL};
+/* They are for large graphs, and decide by themselves whether there is time. */
+static const stw_method *const for_large[] = {&stw_method_express, &stw_method_stretches};
+enum { FOR_LARGE = sizeof for_large / sizeof for_large[0] };
+/* The time does not do for all, let alone for searches after them: those whose plans are best in most cases go first, and
+ * `stretches`, which uses all that it is given, after those that soon come to a plan. */
+static const stw_method *const best_first[] = {
+    &stw_method_express, &stw_method_expert, &stw_method_heft, &stw_method_stretches, &stw_method_etf, &stw_method_metis, NULL};
 /* Repairs take most of the time: they are for methods whose plans are good and send little. */
-static const stw_method *const worth_repairing[] = {&stw_method_expert, &stw_method_metis, &stw_method_heft, NULL};
+static const stw_method *const worth_repairing[] = {&stw_method_express, &stw_method_stretches, &stw_method_expert,
+                                                    &stw_method_metis,   &stw_method_heft,      NULL};
 
 /* clang-format off */
 static const turns turns_in[] = {
@@ -193,8 +199,15 @@ static stw_budget slice_of(const stw_runner *r, const turns *row, bool all) {
 
 stw_budget stw_agenda_slice_ahead(const stw_runner *r) { return slice_of(r, turns_by_time(r), false); }
 
+static stw_budget slice_of_stretches(const stw_runner *r) {
+    const stw_budget slice = slice_of(r, turns_by_time(r), true);
+    return stw_budget_share(&slice, (stw_moment){.s = stw_runner_now_s(r)}, STRETCHES_SHARE, STW_SHARE_UP);
+}
+
 /* The last method may use up what is left, unless repairs would. */
 stw_budget stw_agenda_slice(const stw_runner *r, const stw_result *result, const stw_method *method) {
+    if (method == &stw_method_stretches) return slice_of_stretches(r);
+    if (method == &stw_method_express) return stw_agenda_slice_ahead(r);
     const bool last = (method->traits & STW_METHOD_STEERS) != 0 && !stw_agenda_is_scarce(r, result);
     return slice_of(r, turns_now(r, result), last);
 }
@@ -227,11 +240,29 @@ static const stw_method *expert_first_at(int32_t k) {
 const stw_method *stw_agenda_at(const stw_runner *r, bool packed, int32_t k) {
     const turns *row = turns_by_time(r);
     if (row->order != NULL && stw_agenda_may_place(r)) return row->order[k];
-    return packed ? expert_first_at(k) : stw_method_at(k);
+    if (k < FOR_LARGE) return for_large[k];
+    return packed ? expert_first_at(k - FOR_LARGE) : stw_method_at(k - FOR_LARGE);
 }
+
+static bool suits_express(const stw_runner *r) {
+    const double until = turns_by_time(r)->until;
+    return count_placed(r) >= EXPRESS_OPS && !stw_agenda_is_spent(r, until) &&
+           stw_agenda_may_build(r, &stw_method_express, until);
+}
+
+/* Of graphs this large the budget allows few plans, unless the same comes again and again in them. */
+static bool suits_stretches(const stw_runner *r) {
+    return count_placed(r) >= STW_STRETCHES_OPS && !stw_agenda_is_spent(r, turns_by_time(r)->until);
+}
+
+static bool is_for_large(const stw_method *method) { return method == &stw_method_express || method == &stw_method_stretches; }
 
 bool stw_agenda_has(const stw_runner *r, const stw_method *method) {
     const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
+    if (is_for_large(method)) {
+        if (!stw_agenda_may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return false;
+        return method == &stw_method_express ? suits_express(r) : suits_stretches(r);
+    }
     if (is_default && (r->settings.tasks & STW_TASK_PLACEMENT)) return false; /* only its rule would be new */
     if (orders && !stw_agenda_may_order(r)) return false;
     return stw_method_serves(method, r->settings.objective, r->settings.tasks);
@@ -258,23 +289,6 @@ int32_t stw_agenda_rule(const stw_runner *r, const stw_result *result) {
 bool stw_agenda_has_exact(const stw_runner *r) {
     if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return false;
     return r->fusing == NULL || r->settings.fusion < 0; /* else it would not go by that rule */
-}
-
-bool stw_agenda_has_express(const stw_runner *r) {
-    const double until = turns_by_time(r)->until;
-    if (count_placed(r) < EXPRESS_OPS || !stw_agenda_may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return false;
-    return !stw_agenda_is_spent(r, until) && stw_agenda_may_build(r, &stw_method_express, until);
-}
-
-/* Of graphs this large the budget allows few plans, unless the same comes again and again in them. */
-bool stw_agenda_has_stretches(const stw_runner *r) {
-    if (count_placed(r) < STW_STRETCHES_OPS || !stw_agenda_may_place(r)) return false;
-    return r->settings.objective == STW_OBJECTIVE_TIME && !stw_agenda_is_spent(r, turns_by_time(r)->until);
-}
-
-stw_budget stw_agenda_stretches_slice(const stw_runner *r) {
-    const stw_budget slice = slice_of(r, turns_by_time(r), true);
-    return stw_budget_share(&slice, (stw_moment){.s = stw_runner_now_s(r)}, STRETCHES_SHARE, STW_SHARE_UP);
 }
 
 /* Where memory could be short, what `breed` makes would seldom be valid. */

@@ -48,7 +48,7 @@ stw_budget stw_agenda_fitting_slice(const stw_runner *runner, const stw_method *
 bool stw_agenda_has_packed(const stw_result *result);
 /* The k-th of them, or NULL past the last. */
 const stw_method *stw_agenda_at(const stw_runner *runner, bool packed, int32_t k);
-/* It serves the objective, and decides about what is ours to decide. */
+/* It serves the objective, decides about what is ours to decide, and suits the size of the graph. */
 bool stw_agenda_has(const stw_runner *runner, const stw_method *method);
 /* Of what they have together, the share of one of them, as the time stands. */
 double stw_agenda_each(const stw_runner *runner);
@@ -67,12 +67,8 @@ bool stw_agenda_is_scarce(const stw_runner *runner, const stw_result *result);
 
 /* ---- methods for some sizes only ---- */
 
-/* Whether the graph is small enough for `exact`; whether it is large enough for `express` and `stretches`, with time left, and
- * what the latter may use. */
+/* Whether the graph is small enough for `exact`. */
 bool stw_agenda_has_exact(const stw_runner *runner);
-bool stw_agenda_has_express(const stw_runner *runner);
-bool stw_agenda_has_stretches(const stw_runner *runner);
-stw_budget stw_agenda_stretches_slice(const stw_runner *runner);
 /* Of the search that improves plans, the share of `breed`; 0: it has no turn. */
 double stw_agenda_breed_share(const stw_runner *runner);
 

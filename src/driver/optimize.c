@@ -26,21 +26,9 @@ static bool is_due(const stw_runner *r, const stw_result *result, const stw_meth
     return again || !has_run(result, method);
 }
 
-static stw_status run_stretches(stw_runner *r, stw_result *result, stw_error *error) {
-    if (!stw_agenda_has_stretches(r) || stw_runner_meets_bound(r, result)) return STW_OK;
-    return stw_runner_run(r, &stw_method_stretches, stw_runner_rule(r), stw_agenda_stretches_slice(r), true, result, error);
-}
-
-static stw_status run_express(stw_runner *r, stw_result *result, stw_error *error) {
-    if (!stw_agenda_has_express(r) || stw_runner_meets_bound(r, result)) return STW_OK;
-    return stw_runner_run(r, &stw_method_express, stw_runner_rule(r), stw_agenda_slice_ahead(r), true, result, error);
-}
-
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
     const bool packed = stw_agenda_has_packed(result);
-    TRY(run_express(r, result, error));
-    TRY(run_stretches(r, result, error));
     for (int32_t k = 0; (method = stw_agenda_at(r, packed, k)) != NULL; k++) {
         const double until = stw_agenda_until(r, result);
         if (stw_agenda_passes_over(r, result, method) || !is_due(r, result, method)) continue;

@@ -21,12 +21,11 @@ static void add_constructive(const stw_runner *r, stw_outline *out) {
     if (first_runs) add(out, first->name, each, until, "always");
     if (stw_agenda_may_place(r))
         add(out, stw_method_pack.name, STW_AGENDA_POLICY, STW_AGENDA_POLICY, "if nothing fits on one device");
-    if (stw_agenda_has_express(r)) add(out, stw_method_express.name, each, until, "");
-    if (stw_agenda_has_stretches(r)) add(out, stw_method_stretches.name, until, until, "");
     for (int32_t k = 0; (method = stw_agenda_at(r, false, k)) != NULL; k++) {
         const bool orders = (method->traits & STW_METHOD_ORDERS) != 0;
         if (!stw_agenda_has(r, method) || (method == first && first_runs && !orders)) continue;
-        const double most = (method->traits & STW_METHOD_STEERS) != 0 ? until : each;
+        const bool all = (method->traits & STW_METHOD_STEERS) != 0 || method == &stw_method_stretches;
+        const double most = all ? until : each;
         add(out, (method->traits & STW_METHOD_DEFAULT) != 0 ? "single-by-rule" : method->name, most, until, "");
     }
 }
