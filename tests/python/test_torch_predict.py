@@ -89,6 +89,33 @@ class Predictions(unittest.TestCase):
         for method in ("single", "expert", "metis", "heft", "steer"):
             self.assertLessEqual(least, found.predict(simulator.run(method)).step * (1 + 1e-12), method)
 
+    def test_rough_predictions_must_promise_much(self):
+        options = {"budget": None, "evaluations": 60, "rounds": 1}
+        mixed = self.calibrated(kinds=("cpu1", "gpu"), names=("cpu:0", "cuda:0"), slower=1 / 6, company=1.0)
+        one = mixed.predict(stowage.Simulator(mixed.graph, mixed.machine).run("single")).step
+        several = mixed.optimize(min_gain=0, **options)
+        gain = 1 - mixed.predict(several).step / one
+        self.assertEqual(len(set(several.device)), 2)
+        self.assertTrue(0.0 < gain < 0.3, gain)
+        self.assertEqual(set(mixed.optimize(**options).device), {1})
+        self.assertEqual(set(mixed.optimize(min_gain=f"{100 * gain + 0.1:.3f}%", **options).device), {1})
+        self.assertEqual(len(set(mixed.optimize(min_gain=gain - 0.001, **options).device)), 2)
+        alike = dataclasses.replace(mixed, devices=["cpu:0", "cpu:1"])
+        self.assertEqual(len(set(alike.optimize(**options).device)), 2)
+        for wrong in ("2 %%", "1", -0.1, "much"):
+            with self.assertRaisesRegex(ValueError, "min_gain is .*write a share"):
+                mixed.optimize(min_gain=wrong, **options)
+
+    def test_limits_hold_for_all_that_is_chosen_from(self):
+        found = self.calibrated(company=1.0)
+        options = {"budget": None, "evaluations": 30, "rounds": 1}
+        ops = [k for k in found.alone["part"]]
+        names = [found.graph.nodes[k].name for k in ops]
+        pinned = found.optimize(pin={names[0]: 0, names[-1]: 1}, **options)
+        self.assertEqual((pinned.device[ops[0]], pinned.device[ops[-1]]), (0, 1))
+        apart = found.optimize(max_devices=1, **options)
+        self.assertEqual(len(set(apart.device)), 1)
+
     def test_streams_wait_once_for_a_device(self):
         calibration = self.calibrated(names=("cuda:0/sm:64", "cuda:0/sm:64"), company=1.0)
         traffic = calibration.traffic

@@ -38,6 +38,15 @@ def parse_seconds(value: Union[int, float, str]) -> float:
     return float(match.group(1)) * {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}[match.group(2)]
 
 
+def parse_share(name: str, value: Union[int, float, str]) -> float:
+    """A part of a whole, below 1, from a number or from text such as "2%"."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", str(value))
+    share = float(match.group(1)) / (100.0 if match.group(2) else 1.0) if match is not None else math.nan
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"{name} is {value!r}; write a share below 1, as 0.02 or '2%'")
+    return share
+
+
 def _scaled(value: float, units: Sequence[str]) -> str:
     for unit in units:
         if abs(value) < 999.5 or unit == units[-1]:

@@ -21,7 +21,7 @@ from ..._library import Error
 from ..._plan import Path, Plan
 from ..._search import optimize
 from ..._simulate import Evaluation, Simulator
-from ..._text import parse_seconds
+from ..._text import parse_seconds, parse_share
 from ._traffic import Cache, Traffic
 
 Times = dict[str, dict[int, float]]  # kind of device -> node id -> microseconds
@@ -32,6 +32,8 @@ BUILDERS = ("single", "expert", "metis", "heft", "steer", "etf")
 _MOST_SAVED = 0.5  # of an op's time, by caches
 _ROUNDS = 4  # until company has settled
 _NEARER = (0.15, 0.4, 0.7)  # parts of the way to the order of the trace
+_LIMITS = ("grain", "pin", "keep_together", "forbid", "max_devices")
+_ROUGH_GAIN = 0.3  # with CPUs and GPUs in one plan: so much longer than predicted do plans take (docs/results/run.md)
 
 
 @dataclass
@@ -70,24 +72,40 @@ class Calibration:
         company by the share of it during which they do, as the simulation before tells."""
         return self._settle(plan).evaluation
 
-    def optimize(self, budget: Union[str, float, None] = "10s", rounds: int = 3, **options: Any) -> Plan:
+    def optimize(self, budget: Union[str, float, None] = "10s", rounds: int = 3, min_gain: Union[str, float, None] = None,
+                 **options: Any) -> Plan:  # fmt: skip
         """The plan that is expected to take least. Its first search takes all ops for as slow as in company; those that follow begin with
-        the best plan so far and with the times that ops have in it. With ``budget`` None and ``evaluations`` each search has so many."""
+        the best plan so far and with the times that ops have in it. With ``budget`` None and ``evaluations`` each search has so many.
+
+        Several devices that are expected to gain less than ``min_gain`` ("2%", or 0.02) are not worth it: then it is the plan of one device.
+        Left out, it is 0; but 30 % where CPUs and GPUs are together, whose plans take about so much longer than predicted.
+        """
         seconds = parse_seconds(budget) / rounds if budget is not None else None
+        least_gain = parse_share("min_gain", min_gain) if min_gain is not None else _ROUGH_GAIN if self.is_mixed else 0.0
+        limits = {name: options[name] for name in _LIMITS if options.get(name) is not None}
         tasks = {"tasks": "placement,schedule", **options}
         best: Optional[_Settled] = None
         for _ in range(rounds):
             simulator = Simulator(self.graph, self._charged_by_size({})) if best is None else Simulator(self._graph(best.times), best.machine)
             start = copy_onto(best.plan, simulator) if best is not None else None
             found = optimize(simulator, budget=seconds, start=start, **tasks).plan
-            plans = [found] if best is not None else [found, *(simulator.run(name) for name in BUILDERS)]
+            plans = [found] if best is not None else [found, *(simulator.run(name, **limits) for name in BUILDERS)]
             best = self._best([*([best] if best is not None else []), *map(self._settle, filter(None, plans))])
         if best is None:
             raise Error("no plan was found that fits the devices")
         simulator = Simulator(self._graph(best.times), best.machine)
         nearer = (nearer_to_trace(simulator, best.plan.device, best.order, self.traffic.ops, part) for part in _NEARER)
         best = self._best([best, *map(self._settle, nearer)]) or best
-        return copy_onto(best.plan, self._simulator(self.company))
+        simulator = self._simulator(self.company)
+        one = self._best([self._settle(simulator.run("single", **limits))])
+        if one is not None and best.evaluation.step > (1.0 - least_gain) * one.evaluation.step:  # type: ignore[operator]
+            best = one
+        return copy_onto(best.plan, simulator)
+
+    @property
+    def is_mixed(self) -> bool:
+        """CPUs and GPUs are among the devices."""
+        return {name.split(":")[0] for name in self.devices} >= {"cpu", "cuda"}
 
     @staticmethod
     def _best(settled: "Sequence[_Settled]") -> "Optional[_Settled]":

@@ -165,7 +165,7 @@ class _Tuning:
     def result(self, report: Sequence[int] = ()) -> Tuned:
         simulator = Simulator(self.calibration.graph, self.calibration.machine)
         self.single = Outline(self.factors, simulator.run("single"), "single")
-        self._run(Outline(self.factors, self.calibration.optimize(seed=self.seed, **self.limits), "search"))
+        self._run(Outline(self.factors, self.calibration.optimize(seed=self.seed, min_gain=0, **self.limits), "search"))
         self._run(self.single)
         if not self._tried:
             raise Error("neither the plan that was found nor one device could be run")
