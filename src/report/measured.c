@@ -11,7 +11,7 @@ static const double FARTHEST_US = 1e18; /* clocks may count from long ago; diffe
 
 typedef struct raw_event { /* as it is read: keys come in any order */
     char phase;
-    bool has_start, has_duration, is_kernel; /* is_kernel: of a GPU */
+    bool has_start, has_duration, on_gpu; /* on_gpu: a kernel, or a copy or a fill that runs there */
     double start_us, duration_us;
     stw_str name, process, thread; /* ids: texts, or numbers as they are written */
     stw_str argument_name;         /* of names of processes and threads */
@@ -28,8 +28,8 @@ typedef struct reader {
     stw_names processes; /* by id; and their names, */
     int64_t process_count, process_room;
     stw_str *process;
-    stw_names tracks; /* by thread's id; a scope is a process */
-    bool has_kernels;
+    stw_names tracks;       /* by thread's id; a scope is a process */
+    double first_on_gpu_us; /* INFINITY: nothing ran on a GPU */
 } reader;
 
 static stw_status find_process(reader *r, stw_str id, int32_t *out, stw_error *error) {
@@ -86,6 +86,11 @@ static void read_id(reader *r, stw_str *out) {
     }
 }
 
+/* Categories of PyTorch's profiler. */
+static bool is_on_gpu(stw_str category) {
+    return stw_str_is(category, "kernel") || stw_str_is(category, "gpu_memcpy") || stw_str_is(category, "gpu_memset");
+}
+
 static void read_event(reader *r, raw_event *event) {
     stw_str key, text;
     if (!stw_json_object(&r->json)) return;
@@ -103,7 +108,7 @@ static void read_event(reader *r, raw_event *event) {
         } else if (stw_str_is(key, "tid")) {
             read_id(r, &event->thread);
         } else if (stw_str_is(key, "cat") && stw_json_peek(&r->json) == STW_JSON_STRING) {
-            if (stw_json_string(&r->json, &text)) event->is_kernel = stw_str_is(text, "kernel");
+            if (stw_json_string(&r->json, &text)) event->on_gpu = is_on_gpu(text);
         } else if (stw_str_is(key, "args")) {
             read_arguments(r, event);
         } else {
@@ -137,7 +142,7 @@ static stw_status take_event(reader *r, const raw_event *event, stw_error *error
     if (fabs(event->start_us) > FARTHEST_US || event->duration_us > FARTHEST_US)
         return stw_fail(error, STW_ERROR_INPUT, "an event at %g us that takes %g us: times beyond 1e18 us are refused",
                         event->start_us, event->duration_us);
-    r->has_kernels |= event->is_kernel;
+    if (event->on_gpu) r->first_on_gpu_us = fmin(r->first_on_gpu_us, event->start_us);
     TRY(find_track(r, event, &made.track, error));
     made.node = event->op.length > 0 ? stw_names_find(&r->nodes, 0, event->op) : -1;
     if (made.node < 0) made.node = stw_names_find(&r->nodes, 0, event->name);
@@ -283,7 +288,7 @@ static stw_status match_operators(reader *r, const stw_graph *graph, stw_error *
     stw_measured *m = r->m;
     operators o = {0};
     int32_t *node;
-    if (r->has_kernels) return STW_OK;
+    if (isfinite(r->first_on_gpu_us)) return STW_OK;
     TRY(list_operators(r, graph, &o, error));
     STW_TRY_NEW(r->arena, node, m->event_count, error);
     if (!count_operators(m, &o) || !find_nodes(m, &o, node)) return STW_OK;
@@ -317,20 +322,23 @@ static void name_tracks(reader *r) {
     }
 }
 
-/* Times from 0. */
-static void set_zero(stw_measured *m) {
+/* Times from 0: the first op of the graph; without one the first that a GPU does, since a trace begins with what the host
+ * does before. */
+static void set_zero(const reader *r) {
+    stw_measured *m = r->m;
     double first = INFINITY, first_of_all = INFINITY;
     for (int64_t k = 0; k < m->event_count; k++) {
         first_of_all = fmin(first_of_all, m->event[k].start_us);
         if (m->event[k].node >= 0) first = fmin(first, m->event[k].start_us);
     }
+    if (!isfinite(first)) first = r->first_on_gpu_us;
     if (!isfinite(first)) first = first_of_all;
     for (int64_t k = 0; k < m->event_count; k++) m->event[k].start_us -= first;
 }
 
 stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const stw_machine *machine, stw_arena *arena,
                                      stw_measured *out, stw_error *error) {
-    reader r = {.m = out, .machine = machine, .arena = arena};
+    reader r = {.m = out, .machine = machine, .arena = arena, .first_on_gpu_us = INFINITY};
     TRY(stw_names_create(arena, graph->N, &r.nodes, error));
     TRY(stw_names_create(arena, 256, &r.names, error));
     TRY(stw_names_create(arena, 16, &r.processes, error));
@@ -352,7 +360,7 @@ stw_status stw_report_measured_parse(stw_str text, const stw_graph *graph, const
     name_tracks(&r);
     if (out->event_count > 1) qsort(out->event, (size_t)out->event_count, sizeof *out->event, by_track_and_start);
     TRY(match_operators(&r, graph, error));
-    set_zero(out);
+    set_zero(&r);
     return STW_OK;
 }
 

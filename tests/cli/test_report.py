@@ -207,6 +207,31 @@ class Measured(Case):
         self.fault(*here, self.path("none.json", trace[2:]), says=["none.json", "none of 3 complete events"])
 
 
+    def test_without_ops_time_begins_where_a_gpu_does(self):
+        """A replay of a CUDA graph as PyTorch's profiler has it: the host first, then kernels, copies and fills on streams."""
+        host = [{"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 31, "tid": 31, "ts": 4177320066000.5, "dur": 90.25,
+                 "args": {"cbid": 311, "correlation": 40}}]  # fmt: skip
+        here = ["report", self.path("s.json", SMALL), "-m", "h200x2", "-p", "single", "-o", self.path("r.html"), "--measured"]
+
+        def starts(events):
+            self.done(*here, self.path("t.json", {"schemaVersion": 1, "traceEvents": events}), stderr=None)
+            head, columns = unpacked(read(self.path("r.html")))
+            return {head["measured"]["names"][name] if name >= 0 else head["names"][node]: start for name, node, start in
+                    zip(columns["measured_name"], columns["measured_node"], columns["measured_start"])}  # fmt: skip
+
+        def on_gpu(category, name, stream, ts):
+            return {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream, "ts": ts, "dur": 2.5,
+                    "args": {"device": 0, "context": 1, "stream": stream, "correlation": 40}}  # fmt: skip
+
+        second = on_gpu("kernel", "sgemm", 11, 4177320067604.75)
+        for category in ("kernel", "gpu_memcpy", "gpu_memset"):
+            first = on_gpu(category, "first", 7, 4177320067600.5)
+            self.assertEqual(starts([*host, second, first]), {"first": 0, "sgemm": 4.25e6, "cudaGraphLaunch": -1.6e9})
+        op = {"ph": "X", "name": "n2", "pid": 31, "tid": 31, "ts": 4177320066010.5, "dur": 1}
+        self.assertEqual(starts([*host, second, op]), {"n2": 0, "sgemm": 1594.25e6, "cudaGraphLaunch": -10e6})  # ops go first
+        self.assertEqual(starts(host), {"cudaGraphLaunch": 0})
+
+
 class Page(Case):
     def test_the_policy_names_the_one_script_and_the_one_style(self):
         page = self.path("r.html")
