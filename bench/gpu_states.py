@@ -42,7 +42,7 @@ def waited_for(step, count):
 def kernels_by_stream(runs):
     """Of each stream: (begin, duration) of its kernels, microseconds."""
     import torch
-    from stowage.torch.calibrating._cuda_times import events_of
+    from stowage.torch.running._recorded import ON_DEVICE, events_of
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
@@ -51,7 +51,7 @@ def kernels_by_stream(runs):
         torch.cuda.synchronize()
     streams = {}
     for e in events_of(recorded):
-        if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+        if e.get("cat") in ON_DEVICE:
             streams.setdefault((e["args"].get("context"), e["args"].get("stream")), []).append((e["ts"], e["dur"]))
     return sorted((sorted(own) for own in streams.values()), key=lambda own: own[0])
 

@@ -405,37 +405,6 @@ class Streams(Run):
 
 
 @unittest.skipIf(torch_lacks(), torch_lacks())
-class Traces(unittest.TestCase):
-    def test_a_trace_of_a_step_has_every_op_on_its_device(self):
-        module, args = MODULES["tied"]()
-        plan = plan_for(module, args, "spread")
-        with tempfile.TemporaryDirectory() as folder, stowage.torch.place(module, *args, plan=plan, devices=TWO) as step:
-            path = os.path.join(folder, "measured.json")
-            step.trace(path, runs=3)
-            with open(path, encoding="utf-8") as file:
-                events = json.load(file)["traceEvents"]
-            tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
-            self.assertEqual(list(tracks.values()), [device.name for device in plan.machine.devices])
-            ran = [e for e in events if e["ph"] == "X"]
-            self.assertEqual(sorted(e["name"] for e in ran), sorted(op.name for op in plan.graph.ops))
-            for e in ran:
-                self.assertEqual(tracks[e["tid"]], plan.machine.devices[plan.device[e["args"]["id"]]].name, e)
-                self.assertEqual(plan.graph.nodes[e["args"]["id"]].name, e["name"])
-            for tid in tracks:  # one after the other, within the rounding to nanoseconds
-                own = [e for e in ran if e["tid"] == tid]
-                for before, after in zip(own, own[1:]):
-                    self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 0.002)
-            step(*args)  # it goes on
-
-    def test_only_cpus_are_traced_op_by_op(self):
-        module, args = MODULES["tied"]()
-        with clocked_streams():
-            step = stowage.torch.place(module, *args, plan=plan_for(module, args, "spread"), devices=["cuda:0"] * 2, captured=False)
-            with self.assertRaisesRegex(stowage.Error, "only steps on CPU devices"):
-                step.trace("nowhere.json")
-
-
-@unittest.skipIf(torch_lacks(), torch_lacks())
 class Devices(unittest.TestCase):
     def test_names(self):
         parse = _devices.parse

@@ -10,8 +10,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from ..predicting._traffic import Cache
 from ..running._devices import Spec, streams_of
+from ..running._recorded import events_of
 from ._cuda_bench import captured
-from ._cuda_times import events_of
 
 _READ = 4 << 20  # bytes: what is read again
 _ROWS, _REPLAYS = 8, 3

@@ -2,13 +2,9 @@
 by PyTorch's profiler, within CUDA graphs, so that nothing but the GPU's own work is timed."""
 from __future__ import annotations
 
-import bisect
 import contextlib
 import difflib
-import json
-import os
 import statistics
-import tempfile
 import warnings
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
@@ -18,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from ..._library import Error
 from ..running._devices import Spec, streams_of
 from ..running._program import Calls, Task, own_sources
+from ..running._recorded import events_of, grouped, launched
 from ..tracing._times import made_up, signature
 from ..tracing._trace import Nodes
 from ._cuda_bench import captured, replay_us
@@ -98,30 +95,7 @@ def _kernels_of(step: _Whole, stream: Any) -> list[_Kernel]:
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
             step.run(lambda k: record_function(f"stowage op {k}"))
             torch.cuda.synchronize()
-    events = events_of(recorded)
-    ranges = sorted((e["ts"], e["ts"] + e["dur"], int(e["name"].split()[-1])) for e in events
-                    if e.get("cat") == "user_annotation" and e["name"].startswith("stowage op "))  # fmt: skip
-    begins = [r[0] for r in ranges]
-    op_of: dict[int, int] = {}  # by correlation of a launch with what it launched
-    for e in events:
-        if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {}):
-            at = bisect.bisect_right(begins, e["ts"]) - 1
-            if at >= 0 and e["ts"] <= ranges[at][1]:
-                op_of[e["args"]["correlation"]] = ranges[at][2]
-    on_device = sorted((e for e in events if e.get("cat") in _ON_DEVICE), key=lambda e: e["ts"])
-    return [_Kernel(op_of[e["args"]["correlation"]], e["name"], e["dur"]) for e in on_device if e["args"].get("correlation") in op_of]
-
-
-_ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-
-
-def events_of(recorded: Any) -> list[dict[str, Any]]:
-    """What the profiler recorded, as in its trace."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "trace.json")
-        recorded.export_chrome_trace(path)
-        with open(path, encoding="utf-8") as file:
-            return [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+    return [_Kernel(op, e["name"], e["dur"]) for op, e in launched(events_of(recorded), "stowage op")]
 
 
 class _Part(NamedTuple):
@@ -207,7 +181,7 @@ def _recorded(graph: Any) -> list[dict[str, Any]]:
         graph.replay()
         graph.replay()
         torch.cuda.synchronize()
-    groups = _grouped(events_of(recorded), "context", "stream")
+    groups = grouped(events_of(recorded), "context", "stream")
     return [event for group in groups for event in group[len(group) // 2 :]]
 
 
@@ -233,22 +207,15 @@ _MOST_MISSED = 0.1  # of the kernels; the recorder may lose some
 def _by_load(loads: Sequence[_Load], events: Sequence[Any]) -> list[tuple[_Load, list[Any]]]:
     """What each device recorded, in order. The recorder numbers streams as it likes; which is whose is told by how long their kernels
     take, for which those of equal devices need no telling."""
-    groups = _grouped(events, "context", "stream")
+    groups = grouped(events, "context", "stream")
     if len({load.kind for load in loads}) == 1:
         return [(loads[0], group) for group in groups]
     if len(groups) != len(loads):
-        groups = _grouped(events, "context")  # shares of a GPU have one each
+        groups = grouped(events, "context")  # shares of a GPU have one each
     if len(groups) != len(loads):
         raise _NotRecorded(f"{len(groups)} streams were recorded of {len(loads)} devices")
     groups.sort(key=lambda group: sum(e["dur"] for e in group) / len(group))
     return list(zip(sorted(loads, key=lambda load: load.alone.total / len(load.kernels) if load.alone else 0.0), groups))
-
-
-def _grouped(events: Sequence[Any], *keys: str) -> list[list[Any]]:
-    groups: dict[Any, list[Any]] = {}
-    for e in sorted((e for e in events if e.get("cat") in _ON_DEVICE), key=lambda e: e["ts"]):
-        groups.setdefault(tuple(e["args"].get(key) for key in keys), []).append(e)
-    return list(groups.values())
 
 
 def _match(load: _Load, events: list[Any], times: list[list[float]]) -> None:

@@ -1,7 +1,6 @@
 """A module's step, run on the devices that a plan names."""
 from __future__ import annotations
 
-import json
 import os
 import statistics
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
@@ -14,6 +13,7 @@ from ..._library import Error
 from ..._plan import Path, Plan
 from ..._search import Result
 from ..tracing._trace import RATE, Nodes, Step
+from . import _measured
 from ._devices import Spec, are_mixed, check_here, parse_ranks
 from ._lanes import Lanes
 from ._program import Calls, Program, substitute
@@ -179,22 +179,29 @@ class Placed:
         return statistics.median(self.runner.times(runs))
 
     def trace(self, path: Path, runs: int = 10) -> None:
-        """Runs some steps on CPU devices and writes when each op of the quickest ran, for ``stowage report --measured`` and trace viewers:
-        ops have the names of the graph's nodes, tracks those of the plan's devices. The inputs are those of the last call. Parameters
-        change as in any step; taking the time of each op makes it a little longer."""
-        if self._ranks is not None or any(spec.gpu is not None for spec in self.specs):
-            raise Error("only steps on CPU devices of one process are traced op by op; of others PyTorch's profiler has a trace")
-        timed = Workers(self.program, self.specs, self._calls, self._state.sources, timed=True)
-        try:
-            least, events = float("inf"), []
-            for _ in range(runs):
-                took = timed.times(1)[0]
-                if took < least:
-                    least, events = took, _events(self.plan, self.program, timed)
-        finally:
-            timed.close()
-        with open(os.fspath(path), "w", encoding="utf-8") as file:
-            json.dump({"displayTimeUnit": "ms", "traceEvents": events}, file)
+        """Runs some steps and writes when each op of the quickest ran, for ``stowage report --measured`` and trace viewers: ops have the
+        names of the graph's nodes, tracks those of the plan's devices. The inputs are those of the last call. Parameters change as in any
+        step.
+
+        Steps are those of CPU devices of one process, where taking the time of each op makes it a little longer; or of GPU devices that run as
+        one CUDA graph. Of these PyTorch's profiler records the kernels, which takes about 0.1 us of each until the process ends. An op is
+        from the begin of its first kernel to the end of its last one; what launches none has no event. Where values are copied, copies have
+        tracks of their own.
+        """
+        if runs < 1:
+            raise ValueError(f"runs is {runs}; it must be 1 or more")
+        if self._ranks is None and isinstance(self.runner, Streams) and self.runner.graph is not None:
+            rows = _measured.on_streams(self.runner, runs)
+        elif self._ranks is None and all(spec.gpu is None for spec in self.specs):
+            timed = Workers(self.program, self.specs, self._calls, self._state.sources, timed=True)
+            try:
+                rows = _measured.on_threads(timed, runs)
+            finally:
+                timed.close()
+        else:
+            raise Error("only steps of one process, on CPU devices or on GPU devices that run as one CUDA graph, are traced op by op; of others "
+                        "PyTorch's profiler has a trace")  # fmt: skip
+        _measured.write(path, self.plan, rows)
 
     @property
     def carrier(self) -> str:
@@ -220,18 +227,6 @@ class Placed:
     def __repr__(self) -> str:
         count = sum(1 for _ in self.program.transfers)
         return f"<{type(self.module).__name__} on {', '.join(self.devices)}: {len(self.program.tasks)} ops, {count} transfers>"
-
-
-def _events(plan: Plan, program: Program, timed: Workers) -> list[dict[str, Any]]:
-    """The last step as events of the Trace Event format; times in microseconds from its beginning."""
-    device = {task.id: task.device for task in program.tasks}
-    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "measured"}}]
-    events += [{"ph": "M", "name": "thread_name", "pid": 1, "tid": d.index + 1, "args": {"name": d.name}} for d in plan.machine.devices]
-    for k, start, seconds in zip(timed.timed_tasks, timed.starts, timed.seconds):
-        node = plan.graph.nodes[k]
-        events.append({"ph": "X", "name": node.name, "cat": node.op, "pid": 1, "tid": device[k] + 1,
-                       "ts": round(1e6 * (start - timed.began), 3), "dur": round(1e6 * seconds, 3), "args": {"id": k}})  # fmt: skip
-    return events
 
 
 def _checked(plan: Union[Plan, Path], graph: Graph, specs: Sequence[Spec]) -> Plan:

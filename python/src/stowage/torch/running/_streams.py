@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
@@ -15,6 +15,7 @@ from ._program import Program, Task, Transfer, substitute
 from ._ranks import Ranks
 
 Call = Callable[[Task], tuple[Callable[..., Any], tuple, dict]]  # a task's function and arguments, fx nodes for values
+Around = Callable[[Union[Task, Transfer]], Any]  # a context manager for what an op, or a copy, gives the GPU to do
 
 
 class Streams:
@@ -46,6 +47,7 @@ class Streams:
         self.graph: Optional[torch.cuda.CUDAGraph] = None
         self._waited_for = {k for task in program.tasks for k in task.waits}
         self.dependencies = 0  # between devices, as issued
+        self._around: Around = _nothing
         self._gpu, self._closed = min(self.gpus), False
         with torch.cuda.device(self._gpu):
             with restored(written):  # a first run loads kernels and makes handles, which a capture must not
@@ -73,6 +75,18 @@ class Streams:
         self._synchronize()
         with torch.cuda.device(self._gpu):
             return times_in_a_row(self.run, runs)
+
+    def run_apart(self, around: Around) -> None:
+        """One step that is issued op by op, also where others are replays, with a context around each op and copy. Outputs stay those of
+        the last step."""
+        self._synchronize()
+        values, self._around = self.values, around
+        try:
+            with torch.cuda.device(self._gpu):
+                self._issue(torch.cuda.current_stream())
+            self._synchronize()
+        finally:
+            self.values, self._around = values, _nothing
 
     def close(self) -> None:
         self._closed = True
@@ -150,7 +164,8 @@ class Streams:
             function, args, kwargs = self.call(task)
             args, kwargs = self._real(args, task.device), self._real(kwargs, task.device)
             try:
-                local[task.node] = function(*args, **kwargs)
+                with self._around(task):
+                    local[task.node] = function(*args, **kwargs)
             except torch.cuda.OutOfMemoryError as error:
                 raise Error(f"the step does not fit into the memory of {self.specs[task.device].name}: {_first_line(error)}") from error
             except RuntimeError as error:  # a kernel that refuses a share of the GPU, say
@@ -246,7 +261,7 @@ class Streams:
             value = self._sent.pop(transfer)
             stream.wait_event(self._done[transfer.producer])
             self._lent[transfer.source][transfer.target].append((self._place[task.id], value))
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), self._around(transfer):
             copy = tree_map(lambda t: t.to(device, non_blocking=True, copy=True) if isinstance(t, torch.Tensor) else t, value)
         arrived = self._copied[transfer] = torch.cuda.Event()
         arrived.record(stream)
@@ -318,6 +333,10 @@ def restored(written: Sequence[torch.Tensor]) -> Iterator[None]:
                 if tensor.device != before.device:  # placing the step has moved it
                     tensor.data = tensor.data.to(before.device)
                 tensor.copy_(before)
+
+
+def _nothing(what: Union[Task, Transfer]) -> Any:
+    return contextlib.nullcontext()
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
