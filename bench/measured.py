@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Real runs laid over the reports of their plans: a training step of two small towers, placed on two CPU devices (the executor's own
-times) and by itself under PyTorch's profiler, and a jitted step under JAX's.
+times) and by itself under PyTorch's profiler, and a jitted step under JAX's; and steps on parts of a GPU.
 
     STOWAGE_LIBRARY=build/release/libstowage.so build/venv/bin/python3 bench/measured.py FOLDER [--picture docs/pictures/measured.png]
+    STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/measured.py FOLDER --gpu [--models towers,transformer]
 
-writes the traces and executor.html, profiler.html, jax.html into the folder, and prints what each page says of its trace. --picture draws
+The first writes the traces and executor.html, profiler.html, jax.html into the folder, and prints what each page says of its trace. --picture draws
 their timelines below each other, by Chromium. Needs PyTorch and JAX, two cores, and nothing else on them: else the calibration measures
-that, too."""
+that, too.
+
+The second needs PyTorch, cuda-bindings and a GPU on which nothing else runs. For each model it calibrates, plans, places and traces a step,
+writes MODEL-graph.json.gz (with the times that are predicted), MODEL-plan.json, MODEL-trace.json, MODEL-machine.json, the report MODEL.html
+and what the profiler recorded (MODEL-raw-N.json.gz), and prints measured / predicted by operator and of the step."""
 
 import argparse
 import base64
@@ -137,9 +142,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--picture")
+    parser.add_argument("--gpu", action="store_true", help="steps on the devices, in place of those on CPUs")
+    parser.add_argument("--devices", default="cuda:0/sm:64,cuda:0/sm:64", help="separated by commas")
+    parser.add_argument("--models", default="towers,transformer", help="of bench/run_models.py")
+    parser.add_argument("--budget", default="2s", help="of the search for a plan")
     options = parser.parse_args()
     folder, picture = os.path.abspath(options.folder), options.picture and os.path.abspath(options.picture)
     os.makedirs(folder, exist_ok=True)
+    if options.gpu:
+        import measured_gpu
+
+        return measured_gpu.run(folder, options.models.split(","), options.devices.split(","), options.budget)
     os.chdir(folder)  # pages have the path of their trace as it was given
     run_jax("", run_torch(""))
     return in_browser(lambda _: folder, lambda browser, path: look(browser, path, picture), 180)

@@ -63,6 +63,14 @@ class Predictions(unittest.TestCase):
         plan = stowage.Simulator(same.graph, same.machine).run("etf")
         self.assertAlmostEqual(same.predict(plan).step, plan.evaluate().step, delta=1e-12)
 
+    def test_a_plan_as_predicted_takes_what_is_predicted(self):
+        found = self.calibrated()
+        plan = stowage.Simulator(found.graph, found.machine).run("random")
+        same = found.as_predicted(plan)
+        self.assertEqual(same.evaluate().step, found.predict(plan).step)
+        self.assertNotAlmostEqual(same.evaluate().step, plan.evaluate().step, delta=1e-9)
+        self.assertEqual((same.device, same.graph.fingerprint), (plan.device, plan.graph.fingerprint))
+
     def test_ops_have_the_times_of_the_kind_they_are_placed_on(self):
         found = self.calibrated(kinds=("large", "small"))
         plan = stowage.Plan(found.graph, found.machine)

@@ -72,6 +72,11 @@ class Calibration:
         company by the share of it during which they do, as the simulation before tells."""
         return self._settle(plan).evaluation
 
+    def as_predicted(self, plan: Plan) -> Plan:
+        """The plan with the order and the times that its ops are expected to have, their waits included: it takes what :meth:`predict`
+        says. Its ``report`` beside a trace compares with these times, and not with those of all ops in company."""
+        return self._settle(plan).plan
+
     def optimize(self, budget: Union[str, float, None] = "10s", rounds: int = 3, min_gain: Union[str, float, None] = None,
                  **options: Any) -> Plan:  # fmt: skip
         """The plan that is expected to take least. Its first search takes all ops for as slow as in company; those that follow begin with
