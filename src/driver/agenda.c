@@ -57,13 +57,16 @@ enum { ENOUGH = 32, ENOUGH_TO_PACK = 600 }; /* evaluations that one of them may 
 /* ---- methods for some sizes only ---- */
 
 enum {
-    EXACT_OPS = 40,    /* what is larger is seldom proved */
-    BREED_OPS = 200,   /* or bred well, in the time that people wait */
-    BREED_LEAST = 500, /* evaluations: with fewer, sequences are drawn and hardly improved */
-    EXPRESS_OPS = 8192 /* (or groups) from which on paths are of many ops, so that `express` is worth its time */
+    EXACT_OPS = 40,     /* what is larger is seldom proved */
+    BREED_OPS = 200,    /* or bred well, in the time that people wait */
+    BREED_LEAST = 500,  /* evaluations: with fewer, sequences are drawn and hardly improved */
+    COARSE_OPS = 2000,  /* (or groups) and more: of fewer, searches try plans enough as they are */
+    COARSE_LEAST = 200, /* evaluations */
+    EXPRESS_OPS = 8192  /* (or groups) from which on paths are of many ops, so that `express` is worth its time */
 };
 static const double BREED_SHARE = 0.9;     /* of the search for improvements, on graphs that are as small as for `exact`; */
 static const double BREED_HALF = 0.5;      /* where sequences are less sure to help */
+static const double COARSE_SHARE = 0.45;   /* of the search for improvements */
 static const double STRETCHES_SHARE = 0.5; /* of what the constructive methods have */
 
 /* ---- what takes long ---- */
@@ -289,6 +292,12 @@ int32_t stw_agenda_rule(const stw_runner *r, const stw_result *result) {
 bool stw_agenda_has_exact(const stw_runner *r) {
     if (r->simulator->graph->op_count > EXACT_OPS || !is_free(r)) return false;
     return r->fusing == NULL || r->settings.fusion < 0; /* else it would not go by that rule */
+}
+
+double stw_agenda_coarse_share(const stw_runner *r) {
+    if (count_placed(r) < COARSE_OPS || !stw_agenda_may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return 0.0;
+    if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < COARSE_LEAST) return 0.0;
+    return COARSE_SHARE;
 }
 
 /* Where memory could be short, what `breed` makes would seldom be valid. */

@@ -69,7 +69,9 @@ bool stw_agenda_is_scarce(const stw_runner *runner, const stw_result *result);
 
 /* Whether the graph is small enough for `exact`. */
 bool stw_agenda_has_exact(const stw_runner *runner);
-/* Of the search that improves plans, the share of `breed`; 0: it has no turn. */
+/* Of the search that improves plans, the share of `coarse`, which comes before all others; 0: it has no turn. */
+double stw_agenda_coarse_share(const stw_runner *runner);
+/* Of what is left then, the share of `breed`; 0: it has no turn. */
 double stw_agenda_breed_share(const stw_runner *runner);
 
 /* ---- policies and the end ---- */

@@ -70,19 +70,23 @@ static double end_of_search(const stw_runner *r, const stw_result *result) {
     return 1.0 - fmin(0.1, 100.0 * evaluation_s / r->threads / r->settings.budget_s);
 }
 
-static stw_status run_breed(stw_runner *r, stw_result *result, double until, stw_error *error) {
-    const double share = stw_agenda_breed_share(r), now = 1.0 - stw_agenda_left(r);
+/* With a share of what is left until then. */
+static stw_status run_share(stw_runner *r, stw_result *result, stw_method_kind kind, double share, double until,
+                            stw_error *error) {
+    const double now = 1.0 - stw_agenda_left(r);
     if (share == 0.0 || result->best < 0) return STW_OK;
-    return run_kind(r, result, STW_METHOD_BREEDER, now + share * (until - now), error);
+    return run_kind(r, result, kind, now + share * (until - now), error);
 }
 
 /* Searches by chance leave transfers that bring nothing; with charges each of them costs, so what is left is tidied in the end.
  */
 static stw_status search_on(stw_runner *r, stw_result *result, stw_error *error) {
     const bool tidies = stw_agenda_tidies(r);
-    const double end = end_of_search(r, result);
-    TRY(run_breed(r, result, tidies ? (1.0 - STW_AGENDA_TIDY) * end : end, error));
-    TRY(run_kind(r, result, STW_METHOD_SEARCH, tidies ? (1.0 - STW_AGENDA_TIDY) * end : end, error));
+    const double end = end_of_search(r, result), until = tidies ? (1.0 - STW_AGENDA_TIDY) * end : end;
+    const double coarse = stw_agenda_is_scarce(r, result) ? 0.0 : stw_agenda_coarse_share(r);
+    TRY(run_share(r, result, STW_METHOD_COARSENER, coarse, until, error));
+    TRY(run_share(r, result, STW_METHOD_BREEDER, stw_agenda_breed_share(r), until, error));
+    TRY(run_kind(r, result, STW_METHOD_SEARCH, until, error));
     if (!tidies || result->best < 0 || stw_agenda_is_spent(r, end) || stw_runner_meets_bound(r, result)) return STW_OK;
     return stw_runner_tidy(r, end, result, error);
 }

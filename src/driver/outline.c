@@ -33,7 +33,8 @@ static void add_constructive(const stw_runner *r, stw_outline *out) {
 static void write_outline(const stw_runner *r, stw_outline *out) {
     static const char unless_proved[] = "unless a plan is proved to be optimal before";
     const stw_settings *settings = &r->settings;
-    const double end = stw_agenda_tidies(r) ? 1.0 - STW_AGENDA_TIDY : 1.0, breed = stw_agenda_breed_share(r);
+    const double end = stw_agenda_tidies(r) ? 1.0 - STW_AGENDA_TIDY : 1.0, breed = stw_agenda_breed_share(r),
+                 coarse = stw_agenda_coarse_share(r);
     *out = (stw_outline){0};
     add(out, settings->from != NULL ? "given" : stw_method_single.name, 0.0, STW_AGENDA_CONSTRUCTIVE, "always: the default");
     if ((settings->tasks & STW_TASK_FUSION) && settings->fusion < 0 && settings->from == NULL)
@@ -42,6 +43,7 @@ static void write_outline(const stw_runner *r, stw_outline *out) {
     add_constructive(r, out);
     if (settings->policy.trains || !settings->policy.no_policy)
         add_kind(out, stw_agenda_policy(r), STW_AGENDA_POLICY, STW_AGENDA_POLICY, "unless memory is scarce");
+    if (coarse > 0.0) add_kind(out, STW_METHOD_COARSENER, coarse * end, end, "unless memory is scarce");
     if (breed > 0.0) add_kind(out, STW_METHOD_BREEDER, breed * end, end, unless_proved);
     add_kind(out, STW_METHOD_SEARCH, end, end, unless_proved);
     if (stw_agenda_tidies(r)) add(out, "tidy", 1.0, 1.0, "drops transfers that bring nothing");

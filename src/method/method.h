@@ -9,6 +9,7 @@ typedef enum stw_method_kind {
     STW_METHOD_POLICY,       /* the pre-trained policy: a number of plans or updates, and it is done */
     STW_METHOD_LEARNER,      /* learns from nothing as long as its budget lasts: runs where it is named, or without a policy */
     STW_METHOD_RIVAL,        /* the same, from elsewhere: runs only where it is named */
+    STW_METHOD_COARSENER,    /* searches a coarser graph as long as its budget lasts; leaves groups alone */
     STW_METHOD_BREEDER,      /* searches plans of small graphs as long as its budget lasts; leaves groups alone */
     STW_METHOD_SEARCH,       /* improves plans as long as its budget lasts */
     STW_METHOD_EXACT         /* for small graphs only */
@@ -39,7 +40,7 @@ typedef struct stw_method {
 extern const stw_method stw_method_single, stw_method_spread, stw_method_random, stw_method_expert, stw_method_topo,
     stw_method_etf, stw_method_heft, stw_method_sct, stw_method_metis, stw_method_steer, stw_method_balance, stw_method_anneal,
     stw_method_exact, stw_method_go_zero, stw_method_go_tune, stw_method_go_one, stw_method_hdp, stw_method_lean,
-    stw_method_breed, stw_method_stretches, stw_method_pack, stw_method_express, stw_method_placeto;
+    stw_method_breed, stw_method_stretches, stw_method_pack, stw_method_express, stw_method_placeto, stw_method_coarse;
 
 enum { STW_STRETCHES_OPS = 65536 }; /* `stretches` leaves smaller graphs to the others */
 

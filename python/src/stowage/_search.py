@@ -385,5 +385,5 @@ def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, met
         return _search("stw_compare", simulator, progress, {**chosen, "budget": text}, title, c_text(names))
 
 
-SEARCHES = ("go-zero", "go-tune", "go-one", "hdp", "placeto", "breed", "stretches", "anneal", "exact")  # that may take long
+SEARCHES = ("go-zero", "go-tune", "go-one", "hdp", "placeto", "coarse", "breed", "stretches", "anneal", "exact")  # that may take long
 BUILDERS = ("single", "spread", "topo", "etf", "expert", "metis", "heft", "sct", "steer")
