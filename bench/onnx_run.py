@@ -2,6 +2,7 @@
 """Plans run by ONNX Runtime, a session per part on two cores: predicted beside measured.
 
     build/venv/bin/python3 bench/onnx_run.py [--set fresh] [--runs 60] [--evaluations 2000]     prints a table of docs/results/onnx.md
+    build/venv/bin/python3 bench/onnx_run.py --several [--runs 60]                              another: hand-overs of several tensors
 
 The models of the set `first` were there when it was decided how the plan is chosen; those of `fresh` came after, for one run.
 
@@ -25,6 +26,7 @@ import stowage  # noqa: E402
 import stowage.onnx  # noqa: E402
 
 CHAIN = 20  # hand-overs of a chain
+TURNS = 12  # between two cores, with several tensors each time
 LARGE = 1 << 20  # floats
 METHODS = ["spread", "expert", "metis", "heft"]  # whose plans are tried as parts, beside that of optimize
 
@@ -194,6 +196,35 @@ def hand_over(cores):
     return found[0], 4 * (LARGE - 1) / max(found[1] - found[0], 1e-12)
 
 
+def exchange(count, size):
+    """Turns of one sum of `count` tensors and as many made of it; the turn of each node by its name."""
+    m, turns, ends = Model(), {}, ["x"]
+    for turn in range(TURNS):
+        at = m.add("Sum", *ends)
+        ends = [m.add("Relu", at) for _ in range(count)]
+        turns.update(dict.fromkeys([at, *ends], turn))
+    end = m.add("Sum", *ends)
+    return m.proto({"x": [size]}, end), {**turns, end: TURNS - 1}
+
+
+def several(cores, link, runs):
+    """Microseconds that a change of sessions adds where so many tensors are handed over, measured and predicted."""
+    print("| floats in each | tensors | measured | predicted |")
+    print("| ---: | ---: | ---: | ---: |")
+    for size in (1, LARGE // 4, LARGE):
+        for count in (1, 2, 4, 8):
+            model, turns = exchange(count, size)
+            graph = stowage.onnx.load(model)
+            device = [turns[node.name] % 2 if node.name in turns else 0 for node in graph.nodes]
+            splits = [stowage.onnx.split(model, stowage.Plan(graph, machine(1, 1e10), device=d)) for d in ([0] * len(graph), device)]
+            runners = [stowage.onnx.Runner(split, cores) for split in splits]
+            times = [fastest(runners, feeds_of(model), runs), [split.predict(*link) for split in splits]]
+            for run in runners:
+                run.close()
+            more = [1e6 * (apart - alone) / (TURNS - 1) for alone, apart in times]
+            print(f"| {size} | {count} | {more[0]:.0f} | {more[1]:.0f} |", flush=True)
+
+
 def profile(model, cores):
     """The file of a profile of the whole model on the first core."""
     graph = stowage.onnx.load(model)
@@ -227,6 +258,7 @@ def row(name, model, cores, link, options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=SETS, default="fresh")
+    parser.add_argument("--several", action="store_true", help="hand-overs of several tensors in place of models")
     parser.add_argument("--runs", type=int, default=60, help="steps of each, of which the fastest counts")
     parser.add_argument("--evaluations", type=int, default=2000, help="of the search for the plan")
     options = parser.parse_args()
@@ -236,6 +268,9 @@ def main():
     cores = [f"cpu:{core}" for core in there[:2]]
     link = hand_over(cores)
     print(f"a hand-over takes {1e6 * link[0]:.0f} us and a second per {1e-9 * link[1]:.1f} GB\n")
+    if options.several:
+        several(cores, link, options.runs)
+        return
     print("| model | parts | tensors between | results equal | speed-up of the plan | as parts | measured | measured / predicted, one core | two cores |")
     print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:

@@ -50,7 +50,7 @@ step "threads: unit tests under TSan" tsan
 step "several processes by Open MPI, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^dist/mpi$'
 step "several processes by MPICH" mpich
 step "devices measured, and plans run in several processes, at length" env STOWAGE_LONG=1 ctest --test-dir build/release --output-on-failure -R '^(cli/calibrate|python/torch_ranks)$'
-step "a newcomer on clean systems: Dockerfile, Debian package, wheel; README and tutorial" scripts/check_newcomer.py
+step "a newcomer on clean systems: Dockerfile, Debian package, make install, wheel; README and tutorial" scripts/check_newcomer.py
 step "64-bit Arm: unit tests under qemu, and the same plans" scripts/check_aarch64.sh
 step "SimGrid agrees within 3 % and is at least 50 times slower" scripts/check_simgrid.sh
 step "the trace opens in Chromium" trace_viewer

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A newcomer's way on clean systems: what Dockerfile does, the Debian package, the wheel, and then every command that README and the
-tutorial show, in roots that mmdebstrap makes (Debian 12, nothing but its base system).
+"""A newcomer's way on clean systems: what Dockerfile does, the Debian package, `make install`, the wheel, and every command that README
+and the tutorial show, in roots that mmdebstrap makes (Debian 12, nothing but its base system).
 
     scripts/check_newcomer.py               all
-    scripts/check_newcomer.py docker wheel  only these: docker (its lines, and the program that it starts), deb (the same, then installed), wheel
+    scripts/check_newcomer.py docker wheel  only these: docker (its lines, and the program that it starts), deb (the same, then installed), source, wheel
 
 Needs root, mmdebstrap, Debian's archive, and PyPI for what builds the Python package. Without root, mmdebstrap or the archive it says so
 and skips.
@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build", "newcomer")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SITE = "/opt/site-packages"  # where packages of build/venv appear in a root
-PARTS = ("docker", "deb", "wheel")
+PARTS = ("docker", "deb", "source", "wheel")
 
 
 def skip(reason):
@@ -181,6 +181,26 @@ def check_deb(stages):
     print("newcomer: the Debian package: good")
 
 
+def check_source():
+    """`make install` into a home folder, by somebody who is not root; then without the folder that it was built in."""
+    root = Root("source")
+    root.run("apt-get update -q && apt-get install -y -q --no-install-recommends make man-db bash-completion")
+    add_user(root)
+    root.run("make -C /home/newcomer/stowage setup")
+    root.run("cd ~/stowage && make install PREFIX=~/.local && rm -rf build", user="newcomer")
+    installed = "export PATH=$HOME/.local/bin:$PATH PKG_CONFIG_PATH=$HOME/.local/lib/pkgconfig"
+    root.run(f"{installed} && cd ~/stowage && tests/package/newcomer.sh stowage", user="newcomer")
+    page = root.run("awk '/^cc /' ~/stowage/docs/packaging.md", user="newcomer")
+    compilers = [line.replace("main.c", "-std=c11 ~/stowage/examples/optimize.c") for line in page.splitlines()]
+    assert len(compilers) == 2, f"docs/packaging.md has {len(compilers)} ways to build with pkg-config"
+    for kind, folder, compiler in zip(("shared", "static"), ("$HOME/.local/lib", ""), compilers):
+        root.run(f"{installed} LD_LIBRARY_PATH={folder} && {compiler} -o {kind} && ldd {kind} >{kind}.needs && "
+                 f"./{kind} ~/stowage/data/graphs/rnnlm-2.json.gz h200x2 {kind}.json trace.json && "
+                 f"stowage simulate ~/stowage/data/graphs/rnnlm-2.json.gz -m h200x2 --plan {kind}.json", user="newcomer")
+    root.run("grep -q .local/lib/libstowage shared.needs && ! grep -q libstowage static.needs", user="newcomer")
+    print("newcomer: make install: good")
+
+
 def check_wheel():
     made = subprocess.run([os.path.join(ROOT, "scripts", "make_wheel.sh")], capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -219,6 +239,8 @@ def main():
         stages = check_docker()
         if "deb" in wanted:
             check_deb(stages)
+    if "source" in wanted:
+        check_source()
     if "wheel" in wanted:
         check_wheel()
     remove(BUILD)

@@ -110,7 +110,9 @@ static stw_status price_ready(const stw_export *e, stw_workspace *workspace, dou
 
 /* A part is what a device does between two times that it needs something of another: its ops of one level, which counts how often
  * values on their way to an op have changed devices. The session of a part begins when its device is free and all that it reads
- * is there, and hands over what it made when all of it is done: what stowage.onnx.split cuts and runs. */
+ * is there, and hands over what it made when all of it is done: what stowage.onnx.split cuts and runs. One thread does all that a
+ * device does: it waits for all that its session reads, so that latencies run side by side, and then takes tensor after tensor
+ * in, so that their bytes do not. */
 typedef struct {
     int32_t level, device, op;
 } member; /* of a part; sorted, parts are in the order in which a device runs them */
@@ -140,46 +142,61 @@ static stw_status list_members(const stw_export *e, member **out, stw_error *err
     return STW_OK;
 }
 
-/* Picoseconds from one device to another, through the host's memory where the machine says so. */
-static double hand_over_ps(const stw_machine *machine, int32_t from, int32_t to, int64_t bytes) {
-    if (machine->host >= 0 && from != machine->host && to != machine->host)
-        return hand_over_ps(machine, from, machine->host, bytes) + hand_over_ps(machine, machine->host, to, bytes);
+typedef struct {
+    double wait, take; /* picoseconds until it can be taken in, and of the thread that takes it in */
+} hand_over;
+
+/* From one device to another, through the host's memory where the machine says so. */
+static hand_over hand_over_of(const stw_machine *machine, int32_t from, int32_t to, int64_t bytes) {
+    if (machine->host >= 0 && from != machine->host && to != machine->host) {
+        const hand_over there = hand_over_of(machine, from, machine->host, bytes);
+        const hand_over back = hand_over_of(machine, machine->host, to, bytes);
+        return (hand_over){there.wait + back.wait, there.take + back.take};
+    }
     const stw_link *link = stw_machine_link(machine, from, to);
-    if (link->bandwidth == 0.0) return INFINITY;
-    return (double)stw_cost_transfer_ps(link, bytes) + (double)stw_cost_us_to_ps(link->send_us + link->receive_us);
+    if (link->bandwidth == 0.0) return (hand_over){INFINITY, 0.0};
+    const double wait = (double)stw_cost_transfer_ps(link, 0);
+    const double charge = (double)stw_cost_us_to_ps(link->send_us + link->receive_us);
+    return (hand_over){wait, (double)stw_cost_transfer_ps(link, bytes) - wait + charge};
 }
 
-/* When what an op reads is on its device. end: (N) of the parts of ops. */
-static double ready_ps(const stw_export *e, const member *m, const double *end) {
+/* Tensors that an op reads from other devices, of its part each once: begin: when the last can be taken in; take: of all. */
+static void fetch(const stw_export *e, const member *m, int32_t part, const double *end, int32_t *taken, double *begin,
+                  double *take) {
     const stw_graph *graph = e->graph;
-    double ready = 0.0;
     for (int64_t at = graph->read_start[m->op]; at < graph->read_start[m->op + 1]; at++) {
         const int32_t from = graph->read[at].node, there = e->plan->device[from];
+        const int32_t tensor = graph->read[at].view >= 0 ? graph->read[at].view : from;
         if (graph->kind[from] != STW_NODE_OP || there == m->device) continue; /* the same device has done it before */
-        ready = fmax(ready, end[from] + hand_over_ps(e->machine, there, m->device, graph->bytes[from]));
+        if (taken[tensor] == part) continue;
+        const hand_over its = hand_over_of(e->machine, there, m->device, graph->bytes[tensor]);
+        taken[tensor] = part;
+        *begin = fmax(*begin, end[from] + its.wait);
+        *take += its.take;
     }
-    return ready;
 }
 
 /* Memory is the plan's: what does not fit there is not valid here. */
 static stw_status price_sessions(stw_export *e, double *out, stw_error *error) {
     const int32_t ops = e->graph->op_count;
     double free_ps[STW_MAX_DEVICES] = {0.0}, *end, step = 0.0; /* whole numbers, as in the simulator */
+    int32_t *taken;                                            /* (N) the last part that took the tensor in, from 1 */
     member *list;
     TRY(list_members(e, &list, error));
     STW_TRY_NEW(e->arena, end, e->graph->N, error);
+    STW_TRY_NEW(e->arena, taken, e->graph->N, error);
     for (int32_t k = 0, next; k < ops; k = next) {
         const int32_t device = list[k].device;
         const double *us = e->simulator->costs->us[e->machine->device[device].cost_class];
-        double begin = free_ps[device], taken = 0.0;
+        double begin = free_ps[device], busy = 0.0;
+        e->sessions++;
         for (next = k; next < ops && list[next].level == list[k].level && list[next].device == device; next++) {
-            begin = fmax(begin, ready_ps(e, &list[next], end));
-            taken += (double)stw_cost_us_to_ps(us[list[next].op]);
+            fetch(e, &list[next], e->sessions, end, taken, &begin, &busy);
+            busy += (double)stw_cost_us_to_ps(us[list[next].op]);
         }
-        free_ps[device] = begin + taken;
+        free_ps[device] = begin + busy;
         for (int32_t j = k; j < next; j++) end[list[j].op] = free_ps[device];
         step = fmax(step, free_ps[device]);
-        e->sessions++;
     }
     *out = isinf(step) || isnan(*out) ? NAN : step / 1e12;
     return STW_OK;

@@ -24,6 +24,7 @@ typedef struct {
     int32_t *unit;   /* (modules) the outermost that is not divided and holds it, else -1 */
     int32_t *leader; /* (N + modules) sets of nodes, and of modules behind them */
     bool *has_home;  /* (N + modules) by leader: there is a parameter or buffer in the set */
+    bool *is_read;   /* (N) of parameters: a forward op before this one reads it */
 } division;
 
 static bool is_op(const division *d, int32_t i) { return d->graph->kind[i] == STW_NODE_OP; }
@@ -68,6 +69,9 @@ static bool has_stated(const stw_graph *graph) {
     return false;
 }
 
+/* Elsewhere each that uses a parameter of others has a copy, and goes with what it reads. */
+static bool ties_weights(stw_grain grain) { return grain == STW_GRAIN_MODULE || grain == STW_GRAIN_LAYER; }
+
 static stw_status find_units(division *d, stw_grain grain, stw_arena *arena, stw_error *error) {
     const stw_module_tree *tree = &d->tree;
     STW_TRY_NEW(arena, d->whole, tree->count, error);
@@ -75,8 +79,9 @@ static stw_status find_units(division *d, stw_grain grain, stw_arena *arena, stw
     const bool blocks =
         grain == STW_GRAIN_LAYER || grain == STW_GRAIN_STAGE || (grain == STW_GRAIN_MODULE && !has_stated(d->graph));
     for (int32_t m = 1; m < tree->count; m++) {
+        const bool uses = !tree->has_modules[m] && !tree->has_parameters[m]; /* those of others alone */
         const bool plain = !tree->has_modules[m] || (tree->has_parameters[m] && !tree->has_deep[m]);
-        d->whole[m] = plain || (blocks && tree->is_block[m]);
+        d->whole[m] = uses ? ties_weights(grain) : plain || (blocks && tree->is_block[m]);
     }
     if (grain != STW_GRAIN_OP) TRY(find_mixed(d, *arena, error));
     d->unit[0] = -1;
@@ -105,14 +110,14 @@ static int32_t first_reader(const division *d, int32_t i) {
 }
 
 static void join_forward(division *d, int32_t i, stw_grain grain) {
-    const bool ties = grain == STW_GRAIN_MODULE || grain == STW_GRAIN_LAYER;
     const stw_graph *graph = d->graph;
     const bool loose = d->unit[d->tree.of[i]] < 0;
     for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
         const int32_t source = graph->read[k].node;
         const bool parameter = stw_node_is_resident(graph->kind[source]);
-        const bool tied = parameter && (ties || d->unit[d->tree.of[source]] < 0 || loose);
-        if (tied || (loose && is_op(d, source) && grain != STW_GRAIN_OP)) join(d, i, source);
+        const bool first = !d->is_read[source] && (d->unit[d->tree.of[source]] < 0 || loose);
+        if (parameter) d->is_read[source] = true;
+        if (parameter ? ties_weights(grain) || first : loose && is_op(d, source) && grain != STW_GRAIN_OP) join(d, i, source);
     }
     if (loose && grain == STW_GRAIN_OP && last_source(d, i) >= 0) join(d, i, last_source(d, i));
 }
@@ -227,6 +232,7 @@ stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena 
     const int32_t size = graph->N + d.tree.count;
     STW_TRY_NEW(arena, d.leader, size, error);
     STW_TRY_NEW(arena, d.has_home, size, error);
+    STW_TRY_NEW(arena, d.is_read, graph->N, error);
     stw_sets_begin(d.leader, size);
     join_all(&d, grain);
     join_homeless(&d, size);

@@ -37,8 +37,9 @@ typedef struct stw_parcels { /* what goes to one device as a whole, at a grain *
  *   code takes a value from outside together with one from inside, as residual connections do (a target moves what a module is
  *   called with, but not what goes around it); at the grain layer also one that is called by a number, as its siblings are;
  * - with each op of the code around these the values that it reads, since no target moves them, and the parameters;
- * - with a parameter all forward ops that read it, so that tied weights are at one place (stages have copies of these); and its
- *   update;
+ * - with a parameter all forward ops that read it, so that tied weights are at one place, and its update. In stages, and in a
+ *   program that is cut at calls, what belongs to no module is with the first op that reads it; others have copies, as a tied
+ *   head has of its embedding, and go with what they read besides;
  * - of the rest of the backward pass what it computed last. */
 stw_status stw_grain_parcels(const stw_graph *graph, stw_grain grain, stw_arena *arena, stw_parcels *out, stw_error *error);
 

@@ -49,27 +49,97 @@ static stw_str path_of_resident(const stw_graph *graph, int32_t i) {
 
 typedef struct {
     const stw_graph *graph;
-    stw_str *path;  /* (N) */
-    bool *known;    /* (N) it is sure where the op belongs */
-    bool *backward; /* (N) */
-    int32_t *from;  /* (N) the op that is known and was met last on the way to this one; -1: none */
-    int32_t *to;    /* (N) the one that is met next on the way from it; -1: none */
+    stw_arena *arena; /* of paths that no label has */
+    stw_str *path;    /* (N) */
+    bool *known;      /* (N) it is sure where the op belongs */
+    bool *backward;   /* (N) */
+    int32_t *from;    /* (N) the op that is known and was met last on the way to this one; -1: none */
+    int32_t *to;      /* (N) the one that is met next on the way from it; -1: none */
+    int32_t *first;   /* (N) of parameters: the op that reads it first; -1: none */
+    int32_t *again;   /* (N) of parameters: the first op far behind that, which uses it for something else; -1: none */
+    int32_t *used;    /* (N) of ops: the parameter that is used again, together with what they make; -1: none */
+    int32_t *updated; /* (N) of ops on the way of a gradient: the parameter whose update it leads to; -1: none */
 } derivation;
 
+/* Of what an op reads the op that comes last; -1: none. */
+static int32_t last_source(const stw_graph *graph, int32_t i) {
+    int32_t last = -1;
+    for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++)
+        if (graph->kind[graph->read[k].node] == STW_NODE_OP) last = graph->read[k].node; /* ascending */
+    return last;
+}
+
+static int32_t met_last(const derivation *d, int32_t i) {
+    const int32_t last = last_source(d->graph, i);
+    return last < 0 ? -1 : d->from[last];
+}
+
+/* A head whose weight is that of its embedding: another class of op than the first that reads the weight, on what a module of
+ * other parameters made behind that one. Where the class is the same a module is called several times. Of the backward pass what
+ * does the same. */
+static bool is_tied(const derivation *d, int32_t i, int32_t parameter) {
+    const uint8_t *op_class = d->graph->op_class;
+    const int32_t first = d->first[parameter], again = d->again[parameter], last = d->from[i];
+    if (d->backward[i]) return again >= 0 && op_class[i] == op_class[again];
+    return first >= 0 && last > first && op_class[i] != op_class[first] && !stw_path_is_within(d->path[last], d->path[parameter]);
+}
+
+/* Such an op is a module of its own, "wte_tied", in the smallest that holds the parameter and what it reads. */
+static stw_status name_tied(derivation *d, int32_t i, int32_t parameter, stw_error *error) {
+    const stw_str path = d->path[parameter], around = common_path(d->path[d->from[i]], path);
+    const int64_t skip = parent_of(path).length + (parent_of(path).length > 0);
+    d->path[i] = stw_str_format(d->arena, "%.*s%s%.*s_tied", (int)around.length, around.p, around.length > 0 ? "." : "",
+                                (int)(path.length - skip), path.p + skip);
+    return d->path[i].p != NULL ? STW_OK : stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+}
+
+/* The first parameter that an op reads, else -1; in `tied` one that it uses again. */
+static int32_t find_parameter(derivation *d, int32_t i, int32_t *tied) {
+    const stw_graph *graph = d->graph;
+    int32_t found = -1;
+    for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
+        const int32_t node = graph->read[k].node;
+        if (!stw_node_is_resident(graph->kind[node]) || !is_path(graph->label[node])) continue;
+        if (is_tied(d, i, node)) *tied = node;
+        if (d->first[node] < 0) d->first[node] = i;
+        if (found < 0) found = node;
+    }
+    return found;
+}
+
+static stw_status take_tied(derivation *d, int32_t i, int32_t parameter, stw_error *error) {
+    const stw_graph *graph = d->graph;
+    TRY(name_tied(d, i, parameter, error));
+    if (d->again[parameter] < 0) d->again[parameter] = i;
+    for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++)
+        if (graph->kind[graph->read[k].node] == STW_NODE_OP) d->used[graph->read[k].node] = parameter;
+    return STW_OK;
+}
+
 /* What reads a parameter, and updates. */
-static void find_readers(derivation *d) {
+static stw_status find_readers(derivation *d, stw_error *error) {
     const stw_graph *graph = d->graph;
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] != STW_NODE_OP) continue;
-        int32_t source = graph->updates[i];
-        for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1] && source < 0; k++) {
-            const int32_t node = graph->read[k].node;
-            if (stw_node_is_resident(graph->kind[node]) && is_path(graph->label[node])) source = node;
-        }
-        if (source < 0) continue;
-        d->known[i] = true;
-        d->path[i] = d->path[source];
+        int32_t tied = -1;
+        d->from[i] = met_last(d, i);
+        const int32_t source = graph->updates[i] >= 0 ? graph->updates[i] : find_parameter(d, i, &tied);
+        if (tied >= 0 && !d->backward[i])
+            TRY(take_tied(d, i, tied, error));
+        else if (source >= 0)
+            d->path[i] = d->path[tied >= 0 ? d->again[tied] : source];
+        d->known[i] = source >= 0;
+        if (d->known[i]) d->from[i] = i;
     }
+    return STW_OK;
+}
+
+/* Of the gradient of a parameter that is used again the part that comes from there: it takes what that use reads, too. */
+static bool is_of_tied(const derivation *d, int32_t i, int32_t parameter) {
+    const stw_graph *graph = d->graph;
+    bool found = false;
+    for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) found |= d->used[graph->read[k].node] == parameter;
+    return found;
 }
 
 /* What is read by nothing but one parameter's way to its update. */
@@ -85,7 +155,9 @@ static void find_gradients(derivation *d) {
         }
         if (!alike) continue;
         d->known[i] = true;
-        d->path[i] = d->path[graph->reader[first].node];
+        d->updated[i] = d->updated[graph->reader[first].node];
+        const bool tied = d->updated[i] >= 0 && is_of_tied(d, i, d->updated[i]);
+        d->path[i] = d->path[tied ? d->again[d->updated[i]] : graph->reader[first].node];
         d->to[i] = i;
     }
 }
@@ -93,13 +165,7 @@ static void find_gradients(derivation *d) {
 /* The rest lies between what is known. */
 static void find_between(derivation *d) {
     const stw_graph *graph = d->graph;
-    for (int32_t i = 0; i < graph->N; i++) {
-        int32_t last = -1;
-        for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
-            if (graph->kind[graph->read[k].node] == STW_NODE_OP) last = graph->read[k].node; /* ascending */
-        }
-        d->from[i] = d->known[i] ? i : last < 0 ? -1 : d->from[last];
-    }
+    for (int32_t i = 0; i < graph->N; i++) d->from[i] = d->known[i] ? i : met_last(d, i);
     for (int32_t i = graph->N - 1; i >= 0; i--) {
         int32_t next = -1;
         for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
@@ -115,17 +181,35 @@ static void find_between(derivation *d) {
     }
 }
 
-static stw_status derive(const stw_graph *graph, stw_str *path, stw_arena scratch, stw_error *error) {
-    derivation d = {.graph = graph, .path = path};
-    TRY(stw_graph_backward(graph, &scratch, &d.backward, error));
-    STW_TRY_NEW(&scratch, d.known, graph->N, error);
-    STW_TRY_NEW(&scratch, d.from, graph->N, error);
-    STW_TRY_NEW(&scratch, d.to, graph->N, error);
-    find_readers(&d);
-    for (int32_t i = 0; i < graph->N; i++) d.to[i] = graph->updates[i] >= 0 ? i : -1;
-    find_gradients(&d);
-    find_between(&d);
+static stw_status derive_in(derivation *d, stw_arena *scratch, stw_error *error) {
+    const stw_graph *graph = d->graph;
+    TRY(stw_graph_backward(graph, scratch, &d->backward, error));
+    STW_TRY_NEW(scratch, d->known, graph->N, error);
+    STW_TRY_NEW(scratch, d->from, graph->N, error);
+    STW_TRY_NEW(scratch, d->to, graph->N, error);
+    STW_TRY_NEW(scratch, d->first, graph->N, error);
+    STW_TRY_NEW(scratch, d->again, graph->N, error);
+    STW_TRY_NEW(scratch, d->used, graph->N, error);
+    STW_TRY_NEW(scratch, d->updated, graph->N, error);
+    for (int32_t i = 0; i < graph->N; i++) {
+        d->from[i] = d->first[i] = d->again[i] = d->used[i] = -1;
+        d->to[i] = graph->updates[i] >= 0 ? i : -1;
+        d->updated[i] = graph->updates[i];
+    }
+    TRY(find_readers(d, error));
+    find_gradients(d);
+    find_between(d);
     return STW_OK;
+}
+
+/* New paths are in `arena`. */
+static stw_status derive(const stw_graph *graph, stw_str *path, stw_arena *arena, stw_error *error) {
+    derivation d = {.graph = graph, .path = path, .arena = arena};
+    stw_arena scratch;
+    TRY(stw_arena_create(&scratch, error));
+    const stw_status status = derive_in(&d, &scratch, error);
+    stw_arena_destroy(&scratch);
+    return status;
 }
 
 stw_status stw_graph_paths(const stw_graph *graph, stw_arena *arena, stw_str **out, stw_error *error) {
@@ -137,7 +221,7 @@ stw_status stw_graph_paths(const stw_graph *graph, stw_arena *arena, stw_str **o
         path[i] = resident ? path_of_resident(graph, i) : graph->module[i];
         stated |= !resident && graph->module[i].length > 0;
     }
-    if (!stated) TRY(derive(graph, path, *arena, error));
+    if (!stated) TRY(derive(graph, path, arena, error));
     for (int32_t i = 0; i < graph->N; i++) path[i] = path[graph->root[i]];
     *out = path;
     return STW_OK;
@@ -209,12 +293,13 @@ static bool is_numbered(stw_str part) {
     return rest < part.length && (rest == 0 || part.p[rest - 1] == '_');
 }
 
-static void find_blocks(stw_module_tree *tree, int32_t *numbered) {
+/* holds: (count) parameters lie in it. Those that use parameters of others alone do not count. */
+static void find_blocks(stw_module_tree *tree, const bool *holds, int32_t *numbered) {
     for (int32_t k = 1; k < tree->count; k++) {
         const int64_t skip = tree->parent[k] > 0 ? tree->name[tree->parent[k]].length + 1 : 0;
-        tree->is_block[k] = is_numbered((stw_str){tree->name[k].p + skip, tree->name[k].length - skip});
+        tree->is_block[k] = holds[k] && is_numbered((stw_str){tree->name[k].p + skip, tree->name[k].length - skip});
         numbered[tree->parent[k]] += tree->is_block[k];
-        tree->has_modules[tree->parent[k]] = true;
+        tree->has_modules[tree->parent[k]] |= holds[k];
     }
     for (int32_t k = 1; k < tree->count; k++) {
         tree->is_block[k] = tree->is_block[k] && numbered[tree->parent[k]] > 1;
@@ -222,15 +307,30 @@ static void find_blocks(stw_module_tree *tree, int32_t *numbered) {
     }
 }
 
+/* It reads a parameter of another module. */
+static bool reads_elsewhere(const stw_graph *graph, const stw_str *path, int32_t i) {
+    bool found = false;
+    for (int64_t k = graph->read_start[i]; k < graph->read_start[i + 1]; k++) {
+        const int32_t node = graph->read[k].node;
+        found |= stw_node_is_resident(graph->kind[node]) && !stw_path_is_within(path[node], path[i]);
+    }
+    return found;
+}
+
 stw_status stw_module_tree_build(const stw_graph *graph, const stw_str *path, stw_arena *arena, stw_module_tree *out,
                                  stw_error *error) {
     stw_path_tree tree;
     int32_t *numbered;
+    bool *holds;
     *out = (stw_module_tree){0};
     TRY(stw_path_tree_create(arena, &tree, error));
     STW_TRY_NEW(arena, out->of, graph->N, error);
     for (int32_t i = 0; i < graph->N; i++) {
         const bool grows = stw_node_is_resident(graph->kind[i]);
+        if (grows) TRY(stw_path_tree_walk(&tree, path[i], '.', INT32_MAX, true, &out->of[i], error));
+    }
+    for (int32_t i = 0; i < graph->N; i++) {
+        const bool grows = graph->kind[i] == STW_NODE_OP && reads_elsewhere(graph, path, i);
         if (grows) TRY(stw_path_tree_walk(&tree, path[i], '.', INT32_MAX, true, &out->of[i], error));
     }
     out->count = tree.count;
@@ -249,6 +349,11 @@ stw_status stw_module_tree_build(const stw_graph *graph, const stw_str *path, st
     }
     stw_arena scratch = *arena;
     STW_TRY_NEW(&scratch, numbered, out->count, error);
-    find_blocks(out, numbered);
+    STW_TRY_NEW(&scratch, holds, out->count, error);
+    for (int32_t k = out->count - 1; k > 0; k--) {
+        holds[k] |= out->has_parameters[k];
+        holds[out->parent[k]] |= holds[k];
+    }
+    find_blocks(out, holds, numbered);
     return STW_OK;
 }

@@ -7,7 +7,8 @@
 
 /* (N) the path of the module that a node belongs to: of parameters and buffers by their labels, of ops as the file says. Where it
  * says nothing of any op, what reads a parameter belongs where that lies, so does the way of a gradient to its update, and
- * everything between two of them belongs to the smallest module that holds both. Views have that of their root. */
+ * everything between two of them belongs to the smallest module that holds both. A head that is tied to its embedding "m.wte" is
+ * a module of its own, "m.wte_tied", with its part of the gradient. Views have that of their root. */
 stw_status stw_graph_paths(const stw_graph *graph, stw_arena *arena, stw_str **out, stw_error *error);
 
 /* Most labels of the graph, of which there is at least one, are paths of PyTorch modules, which have neither '/' nor ':' in their
@@ -34,10 +35,11 @@ stw_status stw_path_tree_walk(stw_path_tree *tree, stw_str path, char separator,
                               stw_error *error);
 
 typedef struct stw_module_tree {
-    int32_t count;        /* modules with parameters inside; parents first; 0 is the whole model, "" */
+    int32_t count;        /* modules with parameters inside, and those that use parameters of others; parents first; 0 is the
+                             whole model, "" */
     stw_str *name;        /* (count) whole paths */
     int32_t *parent;      /* (count) -1 for the whole */
-    bool *has_modules;    /* (count) there are some within it */
+    bool *has_modules;    /* (count) some with parameters inside are within it */
     bool *has_deep;       /* (count) and within one of these */
     bool *has_parameters; /* (count) of its own */
     bool *is_block;       /* (count) called by a number ("layers.3", "encoder_layer_3"), as a sibling of it is too */

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "export/modules/split_points.h"
+#include "export/modules/pipeline_cut.h"
 #include "plan/of_modules.h"
 #include "support/small.h"
 #include "test.h"

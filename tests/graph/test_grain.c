@@ -123,6 +123,110 @@ TEST(grain, stages_are_cut_where_limits_want_it) {
     small_close(s);
 }
 
+/* An embedding, two layers and a norm, and a head with the embedding's weight; then the loss, what the backward pass makes of the
+ * head, the norm and the embedding, and the weight's update with the sum of both parts of its gradient. */
+#define TIED(key, code)                                                 \
+    PARAMETER(0, "m.e.w")                                               \
+    PARAMETER(1, "m.b.0.w")                                             \
+    PARAMETER(2, "m.b.1.w")                                             \
+    PARAMETER(3, "m.norm.w")                                            \
+    NODE(4, "e", "embedding", "[0]", 4, key("m.e"))                     \
+    NODE(5, "b0", "mm", "[4,1]", 4, key("m.b.0"))                       \
+    NODE(6, "b1", "mm", "[5,2]", 4, key("m.b.1"))                       \
+    NODE(7, "n", "layer_norm", "[6,3]", 4, key("m.norm"))               \
+    NODE(8, "head", "mm", "[7,0]", 4, code)                             \
+    NODE(9, "loss", "sum", "[8]", 4, code)                              \
+    NODE(10, "of_logits", "relu", "[9,8]", 4, code)                     \
+    NODE(11, "to_norm", "mm", "[10,0]", 4, code)                        \
+    NODE(12, "of_head", "mm", "[10,7]", 4, code)                        \
+    NODE(13, "to_b1", "layer_norm", "[11,6,3]", 4, key("m.norm"))       \
+    NODE(14, "to_b0", "mm", "[13,2]", 4, key("m.b.1"))                  \
+    NODE(15, "to_e", "mm", "[14,1]", 4, key("m.b.0"))                   \
+    NODE(16, "of_e", "embedding_dense_backward", "[15]", 4, key("m.e")) \
+    NODE(17, "sum", "add", "[12,16]", 4, key("m.e"))                    \
+    NODE(18, "u", "sub", "[0,17]", 4, ",'updates':0")
+
+enum { DERIVED, A_MODULE, IN_CODE };
+
+static small *open_tied(int how) {
+    small *s = small_open((small_text){.nodes = how == DERIVED    ? TIED(NOTHING, "")
+                                                : how == A_MODULE ? TIED(STATED, STATED("m.head"))
+                                                                  : TIED(STATED, "")});
+    s->graph->loss = 9;
+    return s;
+}
+
+TEST(grain, a_tied_head_is_a_module_of_its_own) {
+    small *s = open_tied(DERIVED);
+    stw_arena arena;
+    stw_str *path;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_graph_paths(s->graph, &arena, &path, NULL), STW_OK);
+    for (int32_t i = 8; i <= 12; i++) CHECK(stw_str_is(path[i], "m.e_tied"));
+    CHECK(stw_str_is(path[4], "m.e") && stw_str_is(path[16], "m.e") && stw_str_is(path[17], "m.e") &&
+          stw_str_is(path[18], "m.e"));
+    CHECK(stw_str_is(path[7], "m.norm") && stw_str_is(path[13], "m.norm"));
+    stw_arena_destroy(&arena);
+    small_close(s);
+}
+
+/* Modules with the same weight are together; stages have copies of it, and the head is where what it reads is made. */
+TEST(grain, stages_have_copies_of_tied_weights) {
+    double us[19];
+    for (int32_t i = 0; i < 19; i++) us[i] = 1.0;
+    for (int how = DERIVED; how <= IN_CODE; how++) {
+        small *s = open_tied(how);
+        stw_arena arena;
+        stw_parcels p;
+        test_context("%d", how);
+        open_parcels(s->graph, STW_GRAIN_MODULE, &arena, &p);
+        for (int32_t i = 8; i <= 12; i++) CHECK(together(&p, i, 0));
+        CHECK(together(&p, 4, 0) && together(&p, 18, 0) && !together(&p, 5, 6));
+        CHECK(together(&p, 7, 8) == (how == IN_CODE)); /* code around modules is where all is that it reads */
+        stw_arena_destroy(&arena);
+        for (int32_t most = 1; most <= 4; most++) {
+            open_parcels(s->graph, STW_GRAIN_STAGE, &arena, &p);
+            CHECK_EQ_INT(p.count, 4);
+            CHECK_EQ_INT(stw_grain_stages(s->graph, us, NULL, most, &arena, &p, NULL), STW_OK);
+            CHECK_EQ_INT(p.count, most);
+            for (int32_t i = 8; i <= 13; i++) CHECK(together(&p, i, 7));
+            CHECK(together(&p, 4, 0) && together(&p, 16, 0) && together(&p, 18, 0));
+            CHECK(most < 4 || !together(&p, 8, 6));
+            stw_arena_destroy(&arena);
+        }
+        open_parcels(s->graph, STW_GRAIN_OP, &arena, &p);
+        CHECK(together(&p, 8, 7) && !together(&p, 8, 0));
+        stw_arena_destroy(&arena);
+        small_close(s);
+    }
+    test_context("%s", "");
+}
+
+/* A layer that is called again, behind another one, is no head; a parameter beside modules ties nobody but its first reader. */
+TEST(grain, what_is_called_again_stays_where_it_is) {
+    small *s = small_open((small_text){.nodes = PARAMETER(0, "cell.w") PARAMETER(1, "out.w") PARAMETER(2, "scale")
+                                           NODE(3, "a", "mm", "[0]", 4, "") NODE(4, "b", "mm", "[3,1]", 4, "")
+                                               NODE(5, "c", "mm", "[4,0]", 4, "")});
+    stw_arena arena;
+    stw_str *path;
+    stw_parcels p;
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_graph_paths(s->graph, &arena, &path, NULL), STW_OK);
+    CHECK(stw_str_is(path[3], "cell") && stw_str_is(path[5], "cell"));
+    stw_arena_destroy(&arena);
+    small_close(s);
+    s = small_open((small_text){.nodes = PARAMETER(0, "a.w") PARAMETER(1, "b.w") PARAMETER(2, "scale")
+                                    NODE(3, "x", "mm", "[0,2]", 4, ",'module':'a'")
+                                        NODE(4, "y", "mm", "[3,1,2]", 4, ",'module':'b'")});
+    open_parcels(s->graph, STW_GRAIN_MODULE, &arena, &p);
+    CHECK(together(&p, 3, 2) && together(&p, 4, 2));
+    stw_arena_destroy(&arena);
+    open_parcels(s->graph, STW_GRAIN_STAGE, &arena, &p);
+    CHECK(together(&p, 3, 2) && !together(&p, 4, 2));
+    stw_arena_destroy(&arena);
+    small_close(s);
+}
+
 TEST(grain, every_op_is_with_a_parameter) {
     small *s = small_open((small_text){.nodes = PARAMETER(0, "a.w") PARAMETER(1, "b.w") OP(2, "early", "[]", 4, 1)
                                            NODE(3, "x", "mm", "[0]", 4, ",'module':'a'")

@@ -47,6 +47,19 @@ class Maps(Temporary):
             self.assertGreater(len(set(plan.device)), 1)
             self.assertIn("the plan is such a pipeline", plan.export("split-points", self.folder / "split.json"))
 
+    def test_a_tied_head_is_in_the_last_stage(self):
+        for name, blocks, norm in (("gpt2", "m.transformer.h", "m.transformer.ln_f"), ("bert-base", "m.bert.encoder.layer", "m.cls*")):
+            simulator = stowage.Simulator(ROOT / "data" / "graphs" / f"{name}.json.gz", "h200x4")
+            pin = {f"{blocks}.0": 0, f"{blocks}.4": 1, f"{blocks}.8": 2, norm: 3}
+            plan = simulator.run("expert", grain="stage", tasks="placement", pin=pin)
+            note = plan.export("split-points", self.folder / "split.json")
+            self.assertIn("the plan is such a pipeline", note)
+            self.assertRegex(note, "several stages need '[a-z._]*(wte|word_embeddings).weight': pipeline")
+            stages = json.loads((self.folder / "split.json").read_text())["stages"]
+            self.assertEqual([stage["device"] for stage in stages], [0, 1, 2, 3])
+            self.assertEqual({plan.device[op.id] for op in plan.graph.ops if op.name in ("mm", "addmm_73")}, {3})  # the head
+            self.assertAlmostEqual(plan.price("split-points").exported / plan.evaluate().step, 1.0, delta=1e-9)
+
     def test_a_plan_of_ops_becomes_one_of_modules(self):
         result = stowage.optimize(GRAPH, "h200x2", evaluations=200)
         plan = result.plan.at_grain("module", evaluations=60)
@@ -87,6 +100,34 @@ class Traces(Temporary):
         model = torch.nn.Linear(4, 4)
         Step(model, (torch.randn(2, 4),), {}, True, None)
         self.assertFalse(model._forward_hooks or model._forward_pre_hooks)
+
+    def test_a_tied_head_in_a_pipeline(self):
+        """torch.distributed.pipelining has the head where the plan has it, with a copy of the weight."""
+        from torch.distributed.pipelining import SplitPoint, pipeline
+
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.wte, self.norm = torch.nn.Embedding(64, 16), torch.nn.LayerNorm(16)
+                self.h = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(3))
+                self.lm_head = torch.nn.Linear(16, 64, bias=False)
+                self.lm_head.weight = self.wte.weight
+
+            def forward(self, words, labels):
+                x = self.wte(words)
+                for layer in self.h:
+                    x = layer(x).relu()
+                return torch.nn.functional.cross_entropy(self.lm_head(self.norm(x)).flatten(0, 1), labels.flatten())
+
+        model, words = Tied(), torch.randint(64, (2, 8))
+        step = stowage.torch.trace(model, words, words)
+        found = stowage.optimize(step, "h200x2", evaluations=20, grain="stage", pin={"h.0": 0, "h.2": 1}).plan
+        self.assertIn("the plan is such a pipeline", found.export("split-points", self.folder / "split.json"))
+        split = json.loads((self.folder / "split.json").read_text())
+        self.assertEqual(len(split["split_points"]), 1)
+        pipe = pipeline(model, (words, words), split_spec={name: SplitPoint.BEGINNING for name in split["split_points"]})
+        self.assertEqual(pipe.num_stages, 2)
+        self.assertEqual(pipe.replicated_params, [{"submod_pp_0": "wte.weight", "submod_pp_1": "lm_head.weight"}])
 
     def test_accelerate_runs_a_map_on_two_devices(self):
         """Two devices of one CPU: what a module reads is moved where the map has the module, and results are the same."""

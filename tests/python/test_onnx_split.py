@@ -67,6 +67,15 @@ def towers(width=32, depth=3):
     return model_of(nodes, [("x", [4, width])], [("y", F, []), ("a0", F, [4, width])], weights)
 
 
+def fan(width=32):
+    """Both halves of an input and three tensors more that one op each makes; all are read in twos, one of them twice."""
+    nodes = [helper.make_node("Split", ["x"], ["left", "right"], name="split", axis=0, num_outputs=2)]
+    nodes += [helper.make_node(op, ["x"], [op.lower()], name=op) for op in ("Relu", "Tanh", "Sigmoid")]
+    nodes += [helper.make_node("Add", pair, [f"s{k}"], name=f"to{k}") for k, pair in enumerate((["left", "right"], ["relu", "tanh"], ["sigmoid", "relu"]))]
+    nodes += [helper.make_node("Concat", ["s0", "s1", "s2"], ["y"], name="to", axis=0)]
+    return model_of(nodes, [("x", [8, width])], [("y", F, [20, width])], [], opset=18)
+
+
 def branching(width=8):
     """An If whose bodies read tensors of the graph around it, shapes that are computed, and a node with two outputs."""
     def body(name, op):
@@ -179,10 +188,19 @@ class Splitting(Temporary):
         self.assertAlmostEqual(split.predict(bytes_per_s=512.0), b + 1.0 + join, delta=1e-9)
         self.assertGreaterEqual(split.predict(5e-5, 1e10) + 1e-10, plan.evaluate().step)
 
+    def test_what_a_part_takes_in_follows_each_other(self):
+        """It waits for five tensors at once, and then takes them in, two of 512 bytes and three of 1024; none twice."""
+        model = fan()
+        split = stowage.onnx.split(model, self.plan(model, lambda node: int(node.name.startswith("to"))))
+        self.assertEqual(sorted(split.bytes_between.values()), [512, 512, 1024, 1024, 1024])
+        first, last = (part.seconds for part in split.parts)
+        self.assertAlmostEqual(split.predict(hand_over=1.0), first + 1.0 + last, delta=1e-9)
+        self.assertAlmostEqual(split.predict(hand_over=1.0, bytes_per_s=512.0), first + 1.0 + 8.0 + last, delta=1e-9)
+
     def test_the_price_of_an_export_is_the_prediction(self):
         """Two programs that were written apart: the exporter's parts of the graph, and those of the model that is cut."""
         generator = random.Random(11)
-        for model in (towers(), towers(16, 6)):
+        for model in (towers(), towers(16, 6), fan(), fan(4096)):
             for _ in range(8):
                 plan = self.plan(model, lambda node: generator.randrange(2))
                 split = stowage.onnx.split(model, plan)

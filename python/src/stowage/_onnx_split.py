@@ -56,18 +56,18 @@ class Split:
         return paths
 
     def predict(self, hand_over: float = 0.0, bytes_per_s: float = float("inf")) -> float:
-        """Seconds of a step as parts run: each as a whole, when its device is free and what it reads has come; between devices a
-        tensor takes ``hand_over`` seconds and its bytes at that rate. A plan's own time lets single ops overlap, so it is less."""
+        """Seconds of a step as parts run: each as a whole, when its device is free and what it reads has been made, from other
+        devices ``hand_over`` seconds before. Then it takes what comes from these in, one tensor after the other, at that rate. A
+        plan's own time lets single ops overlap, so it mostly is less."""
         free: dict[int, float] = {}
         made: dict[str, tuple[float, int]] = {}
         for part in self.parts:
-            begin = free.get(part.device, 0.0)
+            begin, taken = free.get(part.device, 0.0), 0
             for name in part.inputs:
-                if name in made:
-                    end, device = made[name]
-                    on_its_way = hand_over + self.bytes_between.get(name, 0) / bytes_per_s if device != part.device else 0.0
-                    begin = max(begin, end + on_its_way)
-            end = begin + part.seconds
+                if name in made and made[name][1] != part.device:
+                    begin = max(begin, made[name][0] + hand_over)
+                    taken += self.bytes_between.get(name, 0)
+            end = begin + taken / bytes_per_s + part.seconds
             free[part.device] = end
             made.update((name, (end, part.device)) for name in part.outputs)
         return max(free.values(), default=0.0)

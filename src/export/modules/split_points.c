@@ -1,132 +1,10 @@
 /* The plan as a pipeline for torch.distributed.pipelining: the modules in the order of the program, cut into one range per device
  * (docs/formats/export.md). */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
-#include "export/modules/split_points.h"
-
-/* ---- ranges of units ---- */
-
-/* Dynamic programming: best[state][k] is the most weight that the first k units keep on their planned devices when the devices
- * of the state have had one range each, some of them empty. States are the sets of devices; where that would be too many, the
- * first so many devices of one order, that of the mean place of their units. */
-
-enum { MOST_SET_DEVICES = 10 };
-static const int64_t most_cells = 8 << 20;
-
-typedef struct choice { /* the last range of a state: of this device, from here on */
-    int32_t device, begin;
-} choice;
-
-typedef struct cutter {
-    const int32_t *sequence;
-    const bool *can_begin;
-    const int64_t *weight;
-    int32_t count, D;
-    int32_t used_count;
-    int32_t used[STW_MAX_DEVICES]; /* devices that hold something, by the mean place of it */
-    bool sets;                     /* states are sets, else prefixes of `used` */
-    int32_t state_count;
-    int64_t *best;  /* (state_count, count + 1) -1: cannot be */
-    choice *chosen; /* (state_count, count + 1) */
-} cutter;
-
-static int64_t weight_at(const cutter *c, int32_t place, int32_t device) {
-    return c->weight[(int64_t)c->sequence[place] * c->D + device];
-}
-
-static void order_devices(cutter *c) {
-    double mean[STW_MAX_DEVICES];
-    for (int32_t d = 0; d < c->D; d++) {
-        double sum = 0.0, places = 0.0;
-        for (int32_t k = 0; k < c->count; k++) {
-            sum += (double)weight_at(c, k, d);
-            places += (double)weight_at(c, k, d) * k;
-        }
-        if (sum == 0.0) continue;
-        mean[d] = places / sum;
-        int32_t at = c->used_count++;
-        for (; at > 0 && mean[c->used[at - 1]] > mean[d]; at--) c->used[at] = c->used[at - 1];
-        c->used[at] = d;
-    }
-}
-
-/* The state before the j-th used device had its range, or -1. */
-static int32_t state_before(const cutter *c, int32_t state, int32_t j) {
-    if (c->sets) return (state >> j & 1) != 0 ? state ^ (1 << j) : -1;
-    return j == state - 1 ? state - 1 : -1;
-}
-
-/* Gives the j-th device the last range of a state. */
-static void extend(cutter *c, int32_t state, int32_t before, int32_t j) {
-    const int64_t row = (int64_t)c->count + 1;
-    const int64_t *from = &c->best[before * row];
-    int64_t *best = &c->best[state * row];
-    choice *chosen = &c->chosen[state * row];
-    const int32_t device = c->used[j];
-    int64_t sum = 0, most = 0; /* of the device's weight so far; what a beginning is worth, less the sum there */
-    int32_t begin = -1;
-    for (int32_t k = 0; k <= c->count; k++) {
-        if (from[k] > best[k]) { /* an empty range */
-            best[k] = from[k];
-            chosen[k] = (choice){device, k};
-        }
-        if (begin >= 0 && most + sum > best[k]) {
-            best[k] = most + sum;
-            chosen[k] = (choice){device, begin};
-        }
-        if (k == c->count) break;
-        if (from[k] >= 0 && c->can_begin[k] && (begin < 0 || from[k] - sum > most)) {
-            most = from[k] - sum;
-            begin = k;
-        }
-        sum += weight_at(c, k, device);
-    }
-}
-
-static void trace_back(const cutter *c, stw_pipeline *out) {
-    const int64_t row = (int64_t)c->count + 1;
-    int32_t state = c->state_count - 1, end = c->count;
-    stw_stage reversed[STW_MAX_DEVICES];
-    int32_t count = 0;
-    while (state > 0) {
-        const choice last = c->chosen[state * row + end];
-        if (last.begin < end) reversed[count++] = (stw_stage){last.device, last.begin, end};
-        int32_t j = 0;
-        while (c->used[j] != last.device) j++;
-        state = state_before(c, state, j);
-        end = last.begin;
-    }
-    out->count = count;
-    for (int32_t k = 0; k < count; k++) out->stage[k] = reversed[count - 1 - k];
-}
-
-stw_status stw_pipeline_cut(const int32_t *sequence, const bool *can_begin, int32_t count, const int64_t *weight, int32_t D,
-                            stw_arena scratch, stw_pipeline *out, stw_error *error) {
-    cutter c = {.sequence = sequence, .can_begin = can_begin, .weight = weight, .count = count, .D = D};
-    order_devices(&c);
-    c.sets = c.used_count <= MOST_SET_DEVICES && ((int64_t)count + 1) << c.used_count <= most_cells;
-    c.state_count = c.sets ? 1 << c.used_count : c.used_count + 1;
-    const int64_t cells = (int64_t)c.state_count * (count + 1);
-    STW_TRY_NEW(&scratch, c.best, cells, error);
-    STW_TRY_NEW(&scratch, c.chosen, cells, error);
-    for (int64_t k = 1; k < cells; k++) c.best[k] = -1;
-    for (int32_t state = 1; state < c.state_count; state++) {
-        for (int32_t j = 0; j < c.used_count; j++) {
-            const int32_t before = state_before(&c, state, j);
-            if (before >= 0) extend(&c, state, before, j);
-        }
-    }
-    *out = (stw_pipeline){.exact = c.sets};
-    trace_back(&c, out);
-    return STW_OK;
-}
-
-/* ---- the pipeline ---- */
-
-/* The plan as a pipeline for torch.distributed.pipelining: the modules in the order of the program, cut into one range per device
- * (docs/formats/export.md). */
+#include "export/modules/pipeline_cut.h"
+#include "plan/of_modules.h"
 
 typedef struct splitter {
     stw_export *e;
@@ -206,28 +84,34 @@ static stw_status find_splits(splitter *s, bool **can_begin) {
 
 typedef struct change {
     int64_t bytes, all_bytes; /* of parameters */
-    double ps, all_ps;        /* of the ops that read them; a step of 2^62 ps may count several times */
+    double ps, all_ps;        /* of the ops that read them; a step of 2^62 ps may count several times. ps: where the file has them
+                                 elsewhere */
     int32_t devices;          /* that hold parameters or run ops and get no stage */
     int32_t back;             /* ops that read what no pipeline would bring them, see count_back */
+    int32_t copied;           /* parameters that modules of several stages need */
+    int32_t first_copied;     /* node */
 } change;
 
-static void measure_parameters(const splitter *s, change *c) {
+/* by_file: where the pipeline runs what. Not all that reads a parameter is where that is: a head that is tied to its embedding
+ * has a copy. */
+static void measure_parameters(const splitter *s, const stw_plan *by_file, change *c) {
     const stw_export *e = s->e;
     const stw_graph *graph = e->graph;
     const stw_timeline *timeline = e->timeline;
     for (int32_t i = 0; i < graph->N; i++) {
-        const int32_t unit = s->m.parameter_unit[i];
-        if (unit < 0) continue;
-        const int32_t device = s->pipeline.stage[s->stage[unit]].device;
+        bool copied = false;
+        if (s->m.parameter_unit[i] < 0) continue;
         c->all_bytes += graph->bytes[i];
-        c->bytes += e->plan->device[i] != device ? graph->bytes[i] : 0;
+        c->bytes += e->plan->device[i] != e->home[i] ? graph->bytes[i] : 0;
         for (int64_t k = graph->reader_start[i]; k < graph->reader_start[i + 1]; k++) {
-            const int32_t task = timeline->tasks->task_of[graph->reader[k].node];
+            const int32_t reader = graph->reader[k].node, task = timeline->tasks->task_of[reader];
             if (task < 0) continue;
             const double ps = (double)(timeline->end_ps[task] - timeline->start_ps[task]);
             c->all_ps += ps;
-            c->ps += timeline->device[task] != device ? ps : 0.0;
+            c->ps += timeline->device[task] != by_file->device[reader] ? ps : 0.0;
+            copied |= by_file->device[reader] != e->home[i] && graph->kind[i] == STW_NODE_PARAMETER;
         }
+        if (copied && c->copied++ == 0) c->first_copied = i;
     }
 }
 
@@ -282,10 +166,13 @@ static stw_status count_back(const splitter *s, change *c) {
 
 static stw_status measure(const splitter *s, change *c) {
     uint64_t staged = 0;
+    stw_plan *by_file;
     *c = (change){0};
     for (int32_t k = 0; k < s->pipeline.count; k++) staged |= 1ULL << s->pipeline.stage[k].device;
     c->devices = __builtin_popcountll(stw_modules_devices(s->e) & ~staged);
-    measure_parameters(s, c);
+    TRY(stw_plan_of_homes(s->e->graph, s->e->machine, s->e->home_grain, s->e->home, &by_file, NULL, s->error));
+    measure_parameters(s, by_file, c);
+    stw_plan_destroy(by_file);
     return count_back(s, c);
 }
 
@@ -296,11 +183,21 @@ static stw_str share(stw_arena *arena, double part, double all) {
     return stw_str_format(arena, "%s%.1f %%", little ? "under " : "", little ? 0.1 : percent);
 }
 
+static stw_str tell_copies(const splitter *s, const change *c) {
+    char others[48] = "";
+    if (c->copied == 0) return STW_STR("");
+    if (c->copied > 1) snprintf(others, sizeof others, " and %d other parameters", c->copied - 1);
+    return stw_str_format(s->e->arena,
+                          "several stages need '%.*s'%s: pipeline() gives each a copy (pipe.replicated_params), whose gradients "
+                          "are to be added up before the update\n",
+                          STW_STR_SHOW(s->e->graph->label[c->first_copied]), others);
+}
+
 static stw_status make_note(splitter *s) {
     change c;
     TRY(measure(s, &c));
     stw_arena *arena = s->e->arena;
-    const stw_str remarks = stw_modules_remarks(s->e, &s->m);
+    const stw_str remarks = stw_modules_remarks(s->e, &s->m), copies = tell_copies(s, &c);
     stw_str away = STW_STR("the plan is such a pipeline: every module stays on its device\n");
     if (c.bytes > 0 || c.ps > 0.0 || c.devices > 0 || c.back > 0) {
         const stw_str bytes = share(arena, (double)c.bytes, (double)c.all_bytes), time = share(arena, c.ps, c.all_ps);
@@ -311,10 +208,11 @@ static stw_status make_note(splitter *s) {
             "stages: %d\n",
             s->pipeline.exact ? "" : " that was found", (int)bytes.length, bytes.p, (int)time.length, time.p, c.devices, c.back);
     }
-    s->e->note = stw_str_format(arena,
-                                "%s%suse it as pipeline(module, mb_args, split_spec={name: SplitPoint.BEGINNING for name in "
-                                "json.load(open(FILE))[\"split_points\"]})",
-                                away.p == NULL ? "" : away.p, remarks.p == NULL ? "" : remarks.p);
+    s->e->note =
+        stw_str_format(arena,
+                       "%s%s%suse it as pipeline(module, mb_args, split_spec={name: SplitPoint.BEGINNING for name in "
+                       "json.load(open(FILE))[\"split_points\"]})",
+                       away.p == NULL ? "" : away.p, copies.p == NULL ? "" : copies.p, remarks.p == NULL ? "" : remarks.p);
     return s->e->note.p != NULL ? STW_OK : stw_fail(s->error, STW_ERROR_MEMORY, "out of memory");
 }
 

@@ -1,7 +1,6 @@
-/* The cut of a sequence of units into one range per device that agrees best with the
- * plan. */
-#ifndef STW_EXPORT_MODULES_SPLIT_POINTS_H
-#define STW_EXPORT_MODULES_SPLIT_POINTS_H
+/* The cut of a sequence of units into one range per device that agrees best with the plan. */
+#ifndef STW_EXPORT_MODULES_PIPELINE_CUT_H
+#define STW_EXPORT_MODULES_PIPELINE_CUT_H
 
 #include "export/modules/modules.h"
 
