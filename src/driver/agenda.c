@@ -66,7 +66,7 @@ enum {
 };
 static const double BREED_SHARE = 0.9;     /* of the search for improvements, on graphs that are as small as for `exact`; */
 static const double BREED_HALF = 0.5;      /* where sequences are less sure to help */
-static const double COARSE_SHARE = 0.45;   /* of the search for improvements */
+static const double COARSE_SHARE = 0.3;    /* of the search for improvements */
 static const double STRETCHES_SHARE = 0.5; /* of what the constructive methods have */
 
 /* ---- what takes long ---- */
