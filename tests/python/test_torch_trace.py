@@ -179,17 +179,24 @@ class OnGpu(Case):
                 module, args = module.to("cuda"), tuple(a.to("cuda") for a in args)
                 plan = plan_for(module, args, "random", len(devices))
                 with stowage.torch.place(module, *args, plan=plan, devices=devices, copies=copies) as step:
-                    tracks, events = self.traced(step, 10)
+                    with warnings.catch_warnings(record=True) as said:
+                        warnings.simplefilter("always")
+                        tracks, events = self.traced(step, 10)
+                    self.assertEqual([str(w.message) for w in said if "were recorded" in str(w.message)], [])
                     ops = [e for e in events if e["cat"] != "copy"]
                     self.check_places(plan, tracks, ops)
                     self.check_one_after_the_other(tracks, events)
-                    print(f"{name} on {devices}, copies {copies}: {len(ops)} of {len(plan.graph.ops)} ops, {len(events) - len(ops)} copies", flush=True)
-                    self.assertGreater(len(ops), 0.8 * len(plan.graph.ops))  # the others launch nothing
                     when = {e["args"]["id"]: e for e in ops}
-                    late = [(a.name, when[a.id]["ts"] - when[t.producer]["ts"] - when[t.producer]["dur"])
-                            for task in step.program.tasks for t in task.receives for a in [plan.graph.nodes[task.id]]
-                            if task.id in when and t.producer in when]  # fmt: skip
-                    self.assertGreaterEqual(min((us for _, us in late), default=0.0), -0.002, late)
+                    idle = sorted({n.op for n in plan.graph.ops if n.id not in when})
+                    print(f"{name} on {devices}, copies {copies}: {len(ops)} of {len(plan.graph.ops)} ops, {len(events) - len(ops)} copies; "
+                          f"nothing is launched by some {', '.join(idle)}", flush=True)  # fmt: skip
+                    self.assertGreater(len(ops), 0.5 * len(plan.graph.ops))
+                    waits = [(a.name, when[a.id]["ts"] - when[t.producer]["ts"] - when[t.producer]["dur"])
+                             for task in step.program.tasks for t in task.receives for a in [plan.graph.nodes[task.id]]
+                             if task.id in when and t.producer in when]  # fmt: skip
+                    early = [(op, us) for op, us in waits if us < -0.002]
+                    # a copy's kernel and an op's may have one name; then whose is whose goes by their order, which may be wrong now and then
+                    self.assertLessEqual(len(early), 0.02 * len(waits) if copies else 0, early)
 
 
 if __name__ == "__main__":
