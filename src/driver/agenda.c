@@ -64,12 +64,9 @@ enum {
     COARSE_LEAST = 200, /* evaluations */
     EXPRESS_OPS = 8192  /* (or groups) from which on paths are of many ops, so that `express` is worth its time */
 };
-static const double EXACT_SHARE = 0.3; /* of the budget */
-static const double EXACT_LESS =
-    0.15; /* where `breed` finds the optimum without proof: most proofs take a tenth, if they come at all */
 static const double BREED_SHARE = 0.9;     /* of the search for improvements, on graphs that are as small as for `exact`; */
 static const double BREED_HALF = 0.5;      /* where sequences are less sure to help */
-static const double COARSE_SHARE = 0.3;    /* of the search for improvements */
+static const double COARSE_SHARE = 0.45;   /* of the search for improvements */
 static const double STRETCHES_SHARE = 0.5; /* of what the constructive methods have */
 
 /* ---- what takes long ---- */
@@ -323,8 +320,6 @@ double stw_agenda_breed_share(const stw_runner *r) {
     if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < BREED_LEAST) return 0.0;
     return ops > EXACT_OPS || queues ? BREED_HALF : BREED_SHARE;
 }
-
-double stw_agenda_exact_until(const stw_runner *r) { return stw_agenda_breed_share(r) == BREED_SHARE ? EXACT_LESS : EXACT_SHARE; }
 
 /* ---- policies and the end ---- */
 

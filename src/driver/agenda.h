@@ -6,6 +6,7 @@
 #include "driver/runner.h"
 
 /* Shares of the whole budget: what ends when. */
+#define STW_AGENDA_EXACT        0.3  /* proving the optimum of a small graph, before anything else */
 #define STW_AGENDA_CONSTRUCTIVE 0.4  /* methods that build plans; what is left is for improving */
 #define STW_AGENDA_POLICY       0.6  /* until here the policy may learn */
 #define STW_AGENDA_TIDY         0.15 /* of the search: for dropping transfers, where they take of the devices' own time */
@@ -66,9 +67,8 @@ bool stw_agenda_is_scarce(const stw_runner *runner, const stw_result *result);
 
 /* ---- methods for some sizes only ---- */
 
-/* Whether the graph is small enough for `exact`, and until which share of the budget it may run, before anything else. */
+/* Whether the graph is small enough for `exact`. */
 bool stw_agenda_has_exact(const stw_runner *runner);
-double stw_agenda_exact_until(const stw_runner *runner);
 /* Of the search that improves plans, the share of `coarse`, which comes before all others; 0: it has no turn. */
 double stw_agenda_coarse_share(const stw_runner *runner);
 /* Of what is left then, the share of `breed`; 0: it has no turn. */

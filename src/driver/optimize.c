@@ -42,9 +42,9 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
 
 /* Small graphs are solved; where that is proved, there is nothing left to do. */
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
-    if (!stw_agenda_has_exact(r) || stw_agenda_is_spent(r, stw_agenda_exact_until(r))) return STW_OK;
+    if (!stw_agenda_has_exact(r) || stw_agenda_is_spent(r, STW_AGENDA_EXACT)) return STW_OK;
     if (stw_runner_meets_bound(r, result) || stw_runner_proves_none(r, result)) return STW_OK;
-    TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, stw_agenda_exact_until(r)), true, result, error));
+    TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, STW_AGENDA_EXACT), true, result, error));
     result->optimal = result->entry[result->count - 1]->outcome.proved;
     return STW_OK;
 }

@@ -39,7 +39,7 @@ static void write_outline(const stw_runner *r, stw_outline *out) {
     add(out, settings->from != NULL ? "given" : stw_method_single.name, 0.0, STW_AGENDA_CONSTRUCTIVE, "always: the default");
     if ((settings->tasks & STW_TASK_FUSION) && settings->fusion < 0 && settings->from == NULL)
         add(out, "single-unfused", 0.0, STW_AGENDA_CONSTRUCTIVE, "always: nothing fused");
-    if (stw_agenda_has_exact(r)) add(out, stw_method_exact.name, stw_agenda_exact_until(r), stw_agenda_exact_until(r), "");
+    if (stw_agenda_has_exact(r)) add(out, stw_method_exact.name, STW_AGENDA_EXACT, STW_AGENDA_EXACT, "");
     add_constructive(r, out);
     if (settings->policy.trains || !settings->policy.no_policy)
         add_kind(out, stw_agenda_policy(r), STW_AGENDA_POLICY, STW_AGENDA_POLICY, "unless memory is scarce");

@@ -2,16 +2,19 @@
  * far more of them are, and what comes of it is a good plan to begin with for searches that move single ops. */
 #include <stdio.h>
 
-#include "method/method.h"
+#include "method/starts.h"
 #include "plan/plan.h"
 #include "sim/coarse.h"
 
 enum { OPS_PER_STRAND = 5, MOST_STRANDS = 8192 };
+static const double START_SHARE = 0.4; /* of the budget, for initial plans */
+static const double FAR = 1.3;         /* times the best of the ops' plans: what follows would hardly come so far */
 
 typedef struct {
     stw_search *search;
     stw_coarse *coarse;
     stw_plan *of_strands;
+    bool far;
     int64_t cheaper; /* so many plans of strands count as one of ops */
 } coarse_search;
 
@@ -25,14 +28,38 @@ static stw_budget budget_of(const coarse_search *x) {
     return budget;
 }
 
-/* By all methods, and then the search. */
+/* As one of ops, the best initial plan of strands is far from the best that others have made. */
+static stw_status judge(coarse_search *x, const stw_plan *of_strands, stw_error *error) {
+    stw_search *search = x->search;
+    stw_score found = {0}, start = {0};
+    stw_plan *plan;
+    if (search->start_count == 0) return STW_OK;
+    TRY(stw_plan_create(search->simulator->graph, search->simulator->machine, &plan, error));
+    stw_coarse_expand(x->coarse, of_strands, plan);
+    stw_status status = stw_search_evaluate(search, plan, 0, &found, error);
+    if (status == STW_OK) status = stw_search_evaluate(search, search->start[0], 0, &start, error);
+    x->far = start.reason == STW_VALID && (found.reason != STW_VALID || found.value > FAR * start.value);
+    stw_plan_destroy(plan);
+    return status;
+}
+
+/* By all methods, and then the search, which ends before it begins where these are far off. */
 static stw_status search_strands(coarse_search *x, stw_workspace *const *workspace, stw_error *error) {
     stw_search inner = stw_search_on_groups(x->search, x->coarse->simulator, workspace);
+    stw_starts starts;
     atomic_init(&inner.evaluations, 0);
     inner.budget = budget_of(x);
     inner.bound = 0.0;
     inner.unit_count = inner.unit_count > 0 && inner.unit_count < x->coarse->strands ? inner.unit_count : x->coarse->strands;
-    const stw_status status = stw_method_anneal.run(&inner, x->of_strands, error);
+    inner.start_count = 0;
+    TRY(stw_starts_open(&inner, NULL, 0, START_SHARE, &starts, error));
+    inner.start = starts.plan;
+    inner.start_count = starts.count;
+    stw_status status =
+        starts.count > 0 ? judge(x, starts.plan[0], error) : stw_fail(error, STW_ERROR_NO_PLAN, "there is no initial plan");
+    if (status == STW_OK && x->far) status = stw_plan_assign(x->of_strands, starts.plan[0], error);
+    if (status == STW_OK && !x->far) status = stw_method_anneal.run(&inner, x->of_strands, error);
+    stw_starts_close(&starts);
     atomic_fetch_add(&x->search->evaluations, (atomic_load(&inner.evaluations) + x->cheaper - 1) / x->cheaper);
     return status;
 }
@@ -69,7 +96,8 @@ static stw_status search_coarse(coarse_search *x, stw_plan *plan, stw_error *err
     TRY(search_with_workspaces(x, x->search->arena, error));
     const stw_variants variants = {.count = 2, .build = build, .context = x, .sets_priority = true};
     TRY(stw_search_variants(x->search, &variants, plan, &best, error));
-    snprintf(x->search->outcome.note, sizeof x->search->outcome.note, "of %d strands, %s", x->coarse->strands, order[best]);
+    snprintf(x->search->outcome.note, sizeof x->search->outcome.note, "of %d strands, %s%s", x->coarse->strands, order[best],
+             x->far ? "; its initial plans are far off" : "");
     return STW_OK;
 }
 
