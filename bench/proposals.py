@@ -45,7 +45,7 @@ class Bench(Runs):
         return str(path)
 
     def command_of(self, run, folder):
-        name, machine, evaluations, way, seed = run
+        name, machine, budget, way, seed = run
         made_of = next(row[2] for row in ROWS if row[0] == name)
         graph = self.graph(name, made_of)
         start = self.options.folder / f"{name}-{machine.replace('/', '_')}.json"
@@ -53,13 +53,15 @@ class Bench(Runs):
             os.system(f"'{self.options.bin}' optimize '{graph}' -m {machine} --policy none --evaluations 40 --threads 1 --tasks {TASKS} "
                       f"-o '{start}' > /dev/null 2>&1")
         scorer = ["--proposals", self.options.scorer] if self.options.scorer else []
+        untrained = self.options.untrained[(seed - 1) % len(self.options.untrained)] if way == "untrained" else ""
         how = {"blind": ["--policy", "none"], "scorer": scorer, "shuffled": [*scorer, "--shuffle-features"],
-               "untrained": ["--proposals", self.options.untrained[(seed - 1) % len(self.options.untrained)]]}[way]
+               "untrained": ["--proposals", untrained]}[way]
         return [self.options.bin, "compare", graph, "-m", machine, "--from", str(start), "--methods", "anneal", "--tasks", TASKS, "--threads", "1",
-                "--evaluations", str(evaluations), "--seed", str(seed), "--format", "json", *how]
+                *(["--evaluations", str(budget)] if isinstance(budget, int) else ["--budget", budget, "--clock", "cpu"]), "--seed", str(seed),
+                "--format", "json", *how]
 
     def likely_seconds(self, run):
-        return run[2] * (0.1 if run[0] == "layered-large" else 0.01)
+        return run[2] * (0.1 if run[0] == "layered-large" else 0.01) if isinstance(run[2], int) else 3.0 * float(run[2].rstrip("s"))
 
     def take(self, run, text, took):
         name, machine, evaluations, way, seed = run
@@ -96,9 +98,13 @@ def cell(values):
     return f"{mean(values):.3f}{spread}"
 
 
+def words_of(budget):
+    return f"{budget:,} evaluations" if isinstance(budget, int) else f"{budget} of processor time"
+
+
 def print_table(options, records, machine, evaluations):
     """Returns whether the goals are met."""
-    print(f"\n## {machine.replace('{}', 'N')}, {evaluations:,} evaluations\n")
+    print(f"\n## {machine.replace('{}', 'N')}, {words_of(evaluations)}\n")
     print("| graph, devices | blind, ms | scorer / blind | untrained / blind | shuffled / blind | scorer / untrained | seconds, scorer over blind |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     columns = [("scorer", "blind"), ("untrained", "blind"), ("shuffled", "blind"), ("scorer", "untrained")]
@@ -119,7 +125,7 @@ def print_table(options, records, machine, evaluations):
         print(f"| {name}, {devices} | {1e3 * mean(blind):.4g} | " + " | ".join(cell(values[column]) for column in columns) + f" | {times[-1]:.2f} |")
     print("| geometric mean |  | " + " | ".join(f"**{mean(means[column]):.4f}**" for column in columns) + f" | {mean(times):.2f} |")
     goal, reached = GOALS.get(machine), mean(means["scorer", "untrained"])
-    if goal is None:
+    if goal is None or not means["scorer", "untrained"]:
         return True
     met = reached <= goal and worst[0] <= WORST
     print(f"\nScorer over untrained, at most {goal} and no row above {WORST}: {reached:.4f}, worst row {worst[1]} at {worst[0]:.3f}: "
@@ -129,6 +135,8 @@ def print_table(options, records, machine, evaluations):
 
 def print_reached(options, records, machine):
     """Blind annealing at most evaluations against the scorer at fewer."""
+    if options.budget:
+        return
     most = max(options.evaluations)
     for fewer in sorted(options.evaluations)[:-1]:
         values = []
@@ -169,7 +177,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--limit", type=float, help="seconds from now")
     parser.add_argument("--commit", help="what to call the program's commit where there is no git")
+    parser.add_argument("--budget", type=lambda text: text.split(","), help="seconds of processor time, such as 2s, in place of --evaluations")
     options = parser.parse_args()
+    options.evaluations = options.budget or options.evaluations
     os.environ["XDG_CONFIG_HOME"] = os.devnull
     if options.action == "table":
         sys.exit(0 if table(options) else 1)
