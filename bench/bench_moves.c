@@ -1,6 +1,6 @@
 /* Plans per second that annealing tries on one core (those that it gives up early included), by processor time, on six graphs:
- * without and with charges, without and with fusion. The start of all is what `heft` makes; time and plans are counted from the
- * first round of the chains on.
+ * without and with charges, without and with fusion; moves are drawn blindly. The start of all is what `heft` makes; time and
+ * plans are counted from the first round of the chains on.
  *
  *     bench_moves [--against PROGRAM] [--rounds N] [--share S] [ROW]
  *
@@ -95,6 +95,7 @@ static figures anneal(const stw_simulator *s, bool fuses, int64_t evaluations) {
     check(stw_method_run("heft", s, NULL, &start, &error), &error);
     check(stw_plan_create(s->graph, s->machine, &plan, &error), &error);
     if (fuses) check(stw_fusing_open(s, -1, STW_FUSION_DEFAULT, 1, NULL, &arena, &fusing, &error), &error);
+    const stw_policy_settings blindly = {.no_proposals = true};
     stw_search search = {.simulator = s,
                          .tasks = STW_TASK_PLACEMENT | STW_TASK_SCHEDULE | (fuses ? STW_TASK_FUSION : 0u),
                          .rule = -1,
@@ -107,6 +108,7 @@ static figures anneal(const stw_simulator *s, bool fuses, int64_t evaluations) {
                          .arena = arena,
                          .start = (const stw_plan *const *)&start,
                          .start_count = 1,
+                         .policy = &blindly,
                          .fusing = fuses ? &fusing : NULL,
                          .tick = on_tick};
     beginning first = {.search = &search};

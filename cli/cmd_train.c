@@ -289,10 +289,12 @@ static int train_one(const cli_call *call) {
 }
 
 int cmd_train(const cli_call *call) {
-    static const char *const of_many[] = {"hold-out", "network", "problems", "sum"};
+    static const char *const of_many[] = {"hold-out", "learn", "network", "problems", "sum"};
     stw_error error;
-    if (stw_options_get(call->options, "corpus") != NULL) return cli_train_many(call);
-    for (int k = 0; k < 4; k++) {
+    if (stw_options_get(call->options, "corpus") != NULL)
+        return strcmp(stw_options_get(call->options, "learn"), "proposals") == 0 ? cli_train_proposals(call)
+                                                                                 : cli_train_many(call);
+    for (size_t k = 0; k < sizeof of_many / sizeof of_many[0]; k++) {
         if (!stw_options_is_given(call->options, of_many[k])) continue;
         stw_fail(&error, STW_ERROR_INPUT, "--%s goes with --corpus", of_many[k]);
         return cli_fault(&error);

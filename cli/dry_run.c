@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "driver/runner.h"
+#include "method/anneal/proposals.h"
 #include "method/go/go.h"
 #include "search.h"
 
@@ -13,7 +14,7 @@ typedef struct named { /* an option that names something, and what that is */
     const char *option, *what;
 } named;
 static const named inputs[] = {
-    {"machine", "machine"}, {"costs", "measured times"}, {"from", "initial plan"}, {"policy", "policy"}};
+    {"machine", "machine"}, {"costs", "measured times"}, {"from", "initial plan"}, {"policy", "policy"}, {"proposals", "scorer"}};
 static const named outputs[] = {{"output", "plan"},          {"trace", "timeline"}, {"best", "best plan"},
                                 {"curve", "learning curve"}, {"report", "report"},  {"plot", "picture"}};
 
@@ -74,6 +75,7 @@ static void write_files_json(stw_json_writer *w, const cli_call *call, stw_arena
 stw_status cli_dry_run_check(const stw_session *session, const stw_settings *settings, stw_error *error) {
     stw_plan *from = NULL;
     TRY(stw_pretrained_check(&settings->policy, error));
+    TRY(stw_proposals_check(&settings->policy, error));
     if (settings->from == NULL) return STW_OK;
     TRY(stw_plan_open(settings->from, stw_session_graph(session), stw_session_machine(session), &from, error));
     stw_plan_destroy(from);

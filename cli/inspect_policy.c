@@ -1,9 +1,10 @@
-/* A policy file: the network's dimensions and tensors, and how far its training is. */
+/* A policy file: the network's dimensions and tensors, and how far its training is; or a scorer of moves. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "cli.h"
+#include "method/anneal/scorer.h"
 #include "policy/checkpoint.h"
 #include "train/trainer.h"
 
@@ -231,9 +232,43 @@ static void print_json(policy_head *head) {
     printf("\n");
 }
 
+/* ---- what anneal proposes moves by ---- */
+
+static bool is_scorer(stw_str text, stw_arena scratch) {
+    stw_tensor_file file;
+    int64_t version;
+    return stw_tensor_file_parse(text, "", &scratch, &file, NULL) == STW_OK &&
+           stw_tensor_file_dimension(&file, "move_features_version", &version);
+}
+
+static stw_status show_scorer(const cli_call *call, const char *label, stw_error *error) {
+    stw_scorer scorer;
+    TRY(stw_scorer_read(label, &scorer, error));
+    int32_t used = 0;
+    for (int32_t c = 0; c < STW_MOVE_FEATURES; c++) used += scorer.scale[c] > 0.0f;
+    if (cli_wants_json(call)) {
+        stw_json_writer w;
+        stw_json_writer_init(&w, stdout);
+        stw_json_begin_object(&w);
+        stw_json_field_text(&w, "format", STW_STR("scorer"));
+        stw_json_field_int64(&w, "version", STW_TENSOR_VERSION);
+        stw_json_field_int64(&w, "parameters", STW_SCORER_WEIGHTS);
+        stw_json_field_int64(&w, "move_features_version", STW_MOVE_FEATURES_VERSION);
+        stw_json_field_int64(&w, "move_features", STW_MOVE_FEATURES);
+        stw_json_field_int64(&w, "used", used);
+        stw_json_end_object(&w);
+        printf("\n");
+        return STW_OK;
+    }
+    cli_heading("scorer of moves, of %s parameters", cli_count(STW_SCORER_WEIGHTS).text);
+    printf("  %d features of a move (version %d), of which it uses %d\n", STW_MOVE_FEATURES, STW_MOVE_FEATURES_VERSION, used);
+    return STW_OK;
+}
+
 stw_status cli_show_policy(const cli_call *call, stw_str text, const char *label, stw_error *error) {
     stw_arena arena = call->arena;
     policy_head head;
+    if (is_scorer(text, arena)) return show_scorer(call, label, error);
     TRY(read_head(text, label, &arena, &head, error));
     if (cli_wants_json(call)) {
         print_json(&head);

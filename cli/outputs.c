@@ -10,7 +10,7 @@
 
 /* Options that name files, of any command. */
 static const char *const written[] = {"output", "trace", "curve", "best", "graph", "report", "plot"};
-static const char *const read_first[] = {"costs", "machine", "policy", "corpus", "plan", "from", "measured"};
+static const char *const read_first[] = {"costs", "machine", "policy", "proposals", "corpus", "plan", "from", "measured"};
 enum { WRITTEN = sizeof written / sizeof written[0], READ_FIRST = sizeof read_first / sizeof read_first[0] };
 
 /* A plan may take the place of the one that it was made from. */

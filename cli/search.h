@@ -104,6 +104,8 @@ stw_status cli_plot_search(const cli_row *row, const stw_settings *settings, stw
 
 /* train_many.c: one policy for many graphs, what `stowage train` does with --corpus; returns the exit status */
 int cli_train_many(const cli_call *call);
+/* train_proposals.c: with --learn proposals as well */
+int cli_train_proposals(const cli_call *call);
 
 /* dry_run.c: what `optimize` and `compare` would do, on standard output; before that, whether the initial plan and the policy can
  * be read */

@@ -260,6 +260,9 @@ static stw_status read_policy(const stw_options *options, stw_policy_settings *o
     out->no_policy = policy != NULL && (strcmp(policy, "none") == 0 || strcmp(policy, "train") == 0);
     out->trains = policy != NULL && strcmp(policy, "train") == 0;
     out->policy = out->no_policy ? NULL : policy;
+    const char *proposals = stw_options_text(options, "proposals");
+    out->no_proposals = proposals == NULL ? out->no_policy : strcmp(proposals, "none") == 0;
+    out->proposals = out->no_proposals ? NULL : proposals;
     out->decodes = (int32_t)stw_options_number(options, "decodes", 0);
     out->shuffled = stw_options_flag(options, "shuffle-features");
     out->updates = stw_options_number(options, "updates", 0);

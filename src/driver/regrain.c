@@ -6,8 +6,9 @@
 
 /* The options that count, with a grain in any case. */
 static stw_status make_options(const stw_options *from, stw_options **out, stw_error *error) {
-    static const char *const names[] = {"grain", "evaluations", "budget",    "clock",         "seed",   "threads",    "min-gain",
-                                        "pin",   "policy",      "objective", "keep-together", "forbid", "max-devices"};
+    static const char *const names[] = {"grain",     "evaluations",   "budget", "clock",      "seed",
+                                        "threads",   "min-gain",      "pin",    "policy",     "proposals",
+                                        "objective", "keep-together", "forbid", "max-devices"};
     TRY(stw_options_create(out, error));
     stw_status status = stw_options_set(*out, "grain", stw_grain_name[STW_GRAIN_MODULE], error);
     for (size_t k = 0; k < sizeof names / sizeof names[0] && status == STW_OK; k++) {

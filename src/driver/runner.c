@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "method/anneal/proposals.h"
 #include "method/go/go.h"
 #include "method/starts.h"
 #include "plan/plan.h"
@@ -510,6 +511,7 @@ stw_status stw_runner_open(const stw_simulator *simulator, const stw_options *op
     TRY(stw_settings_read(options, tasks, &settings, error));
     if (clock != NULL) settings.clock = clock;
     TRY(stw_pretrained_check(&settings.policy, error));
+    TRY(stw_proposals_check(&settings.policy, error));
     stw_limited *limited;
     TRY(stw_limited_open(simulator, options, &limited, error));
     const stw_status status =

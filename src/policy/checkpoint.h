@@ -57,5 +57,7 @@ stw_status stw_net_load_shared(stw_net *net, const stw_tensor_file *file, stw_ar
 
 /* The pre-trained policy that comes with the library: the bytes of a file; none if it was built without. */
 stw_str stw_shipped_policy(void);
+/* Likewise the scorer of moves (method/anneal/scorer.h). */
+stw_str stw_shipped_proposals(void);
 
 #endif

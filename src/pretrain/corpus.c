@@ -235,11 +235,13 @@ static stw_status time_generated(const stw_corpus *corpus, stw_graph *graph, stw
     return status;
 }
 
-static stw_status draw_problem(const stw_corpus *corpus, stw_rng rng, double difficulty, stw_drawn *out, stw_error *error) {
+/* most: 0, as the difficulty has it. */
+static stw_status draw_problem(const stw_corpus *corpus, stw_rng rng, double difficulty, double most, stw_drawn *out,
+                               stw_error *error) {
     stw_rng first = stw_rng_split(&rng, 0);
     const stw_rng sizes = stw_rng_split(&rng, 1), times = stw_rng_split(&rng, 2), machine = stw_rng_split(&rng, 3);
     stw_need need = {0};
-    const double most = draw_most_ops(&first, difficulty);
+    if (most <= 0.0) most = draw_most_ops(&first, difficulty);
     const choice chosen = choose(corpus, most, &first);
     if (chosen.file != NULL) {
         TRY(stw_graph_variant(chosen.file->graph, &out->graph, error));
@@ -258,7 +260,16 @@ static stw_status draw_problem(const stw_corpus *corpus, stw_rng rng, double dif
 stw_status stw_corpus_draw(const stw_corpus *corpus, stw_rng rng, double difficulty, stw_drawn *out, stw_error *error) {
     *out = (stw_drawn){0};
     const double bounded = fmin(fmax(difficulty, 0.0), 1.0); /* NaN becomes 0 */
-    const stw_status status = draw_problem(corpus, rng, bounded, out, error);
+    const stw_status status = draw_problem(corpus, rng, bounded, 0.0, out, error);
+    if (status != STW_OK) stw_drawn_destroy(out);
+    return status;
+}
+
+stw_status stw_corpus_draw_up_to(const stw_corpus *corpus, stw_rng rng, double most_ops, stw_drawn *out, stw_error *error) {
+    stw_rng charges = stw_rng_split(&rng, 4);
+    *out = (stw_drawn){0};
+    stw_status status = draw_problem(corpus, rng, 1.0, fmax(most_ops, STW_CORPUS_EASY_OPS), out, error);
+    if (status == STW_OK && stw_rng_below(&charges, 3) == 0) status = stw_draw_charges(charges, out->machine, error);
     if (status != STW_OK) stw_drawn_destroy(out);
     return status;
 }

@@ -49,6 +49,9 @@ enum { STW_CORPUS_LEAST_OPS = 100, STW_CORPUS_EASY_OPS = 700, STW_CORPUS_MOST_OP
 /* Depends on the generator's state alone; safe in many threads at once. Difficulty: from 0, small graphs and plain machines of
  * two and four devices, to 1, everything. */
 stw_status stw_corpus_draw(const stw_corpus *corpus, stw_rng rng, double difficulty, stw_drawn *out, stw_error *error);
+/* The same, as hard as it gets, with at most so many ops (STW_CORPUS_EASY_OPS at least), and every
+ * third machine with charges. */
+stw_status stw_corpus_draw_up_to(const stw_corpus *corpus, stw_rng rng, double most_ops, stw_drawn *out, stw_error *error);
 void stw_drawn_destroy(stw_drawn *drawn); /* leaves it empty */
 
 #endif

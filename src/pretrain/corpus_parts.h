@@ -56,5 +56,7 @@ stw_status stw_graph_variant(const stw_graph *from, stw_graph **out, stw_error *
 
 /* machines.c. The machine's name says what it is. */
 stw_status stw_draw_machine(stw_rng rng, double difficulty, stw_need need, stw_machine **out, stw_error *error);
+/* Sending and receiving take time of the devices, as drawn, the same on all links. */
+stw_status stw_draw_charges(stw_rng rng, stw_machine *machine, stw_error *error);
 
 #endif

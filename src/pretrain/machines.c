@@ -150,3 +150,13 @@ stw_status stw_draw_machine(stw_rng rng, double difficulty, stw_need need, stw_m
     *out = machine;
     return STW_OK;
 }
+
+stw_status stw_draw_charges(stw_rng rng, stw_machine *machine, stw_error *error) {
+    const double send_us = stw_draw_log_between(&rng, 0.05, 2.0), receive_us = stw_draw_log_between(&rng, 0.3, 8.0);
+    for (int32_t k = 0; k < machine->device_count * machine->device_count; k++) {
+        if (k % (machine->device_count + 1) == 0) continue; /* from a device to itself */
+        machine->link[k].send_us = send_us;
+        machine->link[k].receive_us = receive_us;
+    }
+    return stw_machine_finish(machine, error);
+}

@@ -29,6 +29,7 @@ stw_search stw_search_within(const stw_search *outer, stw_budget budget) {
         .cancelled = outer->cancelled,
         .clock = outer->clock,
         .policy = outer->policy,
+        .proposals = outer->proposals,
         .fusing = outer->fusing,
         .found = outer->found,
         .tick = outer->tick,

@@ -19,21 +19,23 @@
 
 /* How the methods go-* and hdp train. What is unset is as the preset says. */
 typedef struct stw_policy_settings {
-    char preset[16];      /* of the network and of the training; empty: "default" */
-    int64_t updates;      /* 0: as long as the budget lasts */
-    double learning_rate; /* negative: unset */
-    int32_t reward;       /* stw_reward, or -1: unset */
-    int32_t glue;         /* decisions are relative to plans that others made: 0, 1, or -1: unset */
-    int32_t unit_count;   /* 0: one per op; -1: by the size of the graph */
-    int32_t group_count;  /* of hdp; 0: unset */
-    int32_t warm_start;   /* 0, 1, or -1: unset */
-    int32_t decodes;      /* plans that go-zero makes; 0: unset */
-    bool shuffled;        /* go-zero sees the features of other units: a control */
-    bool no_policy;       /* the pre-trained policy is not to be used */
-    bool trains;          /* optimize trains one on this graph alone in its place */
-    const char *policy;   /* file of the pre-trained policy; NULL: the one that comes with the library */
-    const char *file;     /* the policy and the state of its training are written here; NULL: nowhere */
-    bool resume;          /* from that file */
+    char preset[16];       /* of the network and of the training; empty: "default" */
+    int64_t updates;       /* 0: as long as the budget lasts */
+    double learning_rate;  /* negative: unset */
+    int32_t reward;        /* stw_reward, or -1: unset */
+    int32_t glue;          /* decisions are relative to plans that others made: 0, 1, or -1: unset */
+    int32_t unit_count;    /* 0: one per op; -1: by the size of the graph */
+    int32_t group_count;   /* of hdp; 0: unset */
+    int32_t warm_start;    /* 0, 1, or -1: unset */
+    int32_t decodes;       /* plans that go-zero makes; 0: unset */
+    bool shuffled;         /* go-zero sees the features of other units, anneal those of other moves: a control */
+    bool no_policy;        /* the pre-trained policy is not to be used */
+    bool trains;           /* optimize trains one on this graph alone in its place */
+    const char *policy;    /* file of the pre-trained policy; NULL: the one that comes with the library */
+    bool no_proposals;     /* anneal is to draw its moves blindly */
+    const char *proposals; /* file of the scorer that it goes by; NULL: the one that comes with the library */
+    const char *file;      /* the policy and the state of its training are written here; NULL: nowhere */
+    bool resume;           /* from that file */
 } stw_policy_settings;
 
 typedef struct stw_outcome { /* what a method says of its plan */
@@ -43,7 +45,8 @@ typedef struct stw_outcome { /* what a method says of its plan */
     char note[224];          /* how it was found, for people; or empty */
 } stw_outcome;
 
-typedef struct stw_fusing stw_fusing; /* fusing.h */
+typedef struct stw_fusing stw_fusing;       /* fusing.h */
+typedef struct stw_proposals stw_proposals; /* method/anneal/proposals.h */
 
 typedef struct stw_search {
     const stw_simulator *simulator;
@@ -68,6 +71,7 @@ typedef struct stw_search {
     const atomic_bool *cancelled;      /* or NULL */
     const stw_clock *clock;            /* NULL: the computer's */
     const stw_policy_settings *policy; /* or NULL: all unset */
+    const stw_proposals *proposals;    /* what anneal goes by, whatever the settings say; NULL: they say it */
     stw_fusing *fusing;                /* when fusion is among the tasks; else NULL, and nothing is fused */
 
     /* What the method reports. The counter is written by every thread, all the time: no cache line that is only read has it. */

@@ -160,6 +160,57 @@ class Train(Case):
         self.assertGreater(len(more), done)
 
 
+class TrainProposals(Case):
+    """`train --corpus --learn proposals`, and searches that go by what comes out."""
+
+    def content(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def test_proposals(self):
+        """--learn proposals: the file that comes out is what anneal goes by; threads change nothing; what it is not for is refused."""
+        learn = ["train", "--corpus", "wavenet", "--learn", "proposals", "--problems", "3", "-o"]
+        text = self.done(*learn, "s.stw", "--updates", "2", "--threads", "1")
+        self.assertRegex(text, r"^update 1: [\d,]+ moves of 3 problems, [\d.]+ % helped; loss [\d.]+; \d+ s\n"
+                               r"update 2: .*; the scorer before ranks them with AUC [\d.]+ \(worst [\d.]+\); \d+ s\n$")
+        rows = [json.loads(line) for line in self.done(*learn, "t.stw", "--updates", "2", "--threads", "2", "-f", "json").splitlines()]
+        self.assertEqual([row["update"] for row in rows], [0, 1])
+        self.assertEqual(("auc" in rows[0], "auc" in rows[1]), (False, True))
+        self.assertEqual(self.content("s.stw"), self.content("t.stw"))
+        self.assertIn("scorer of moves", self.done("inspect", "s.stw"))
+        self.assertEqual(json.loads(self.done("inspect", "s.stw", "-f", "json"))["format"], "scorer")
+        self.done(*learn, "u.stw", "--updates", "1", "--learning-rate", "0")
+        search = ["compare", GRAPH, "-m", "h200x2", "--methods", "anneal", "--evaluations", "300", "-f", "json"]
+        steps = [json.loads(self.done(*search, *more))[0]["methods"][0]["found"][-1][1:] for more in
+                 (["--proposals", "s.stw"], ["--proposals", "s.stw", "--threads", "3"], ["--proposals", "u.stw"], ["--policy", "none"],
+                  ["--proposals", "none"], [])]
+        self.assertEqual(steps[0], steps[1])
+        self.assertEqual(steps[3], steps[4])
+        dry = self.done("optimize", GRAPH, "-m", "h200x2", "--proposals", "s.stw", "--dry-run")
+        self.assertIn("s.stw (scorer)", dry)
+        self.fault("optimize", GRAPH, "-m", "h200x2", "--proposals", "s.stw", "-o", "s.stw", says=["s.stw", "overwrite"])
+        self.assertEqual(len({tuple(step) for step in (steps[0], steps[2], steps[3], steps[5])}), 4)
+        for more, words in ((["--updates", "0"], ["--updates"]), ([], ["--learn proposals needs --updates"]),
+                            (["--updates", "1", "--resume"], ["--resume does not go with --learn proposals"]),
+                            (["--updates", "1", "--curve", "c.csv"], ["--curve"]), (["--updates", "1", "g.json"], ["--corpus all,g.json"])):
+            with self.subTest(more=more):
+                self.fault(*learn, "v.stw", *more, says=words)
+        self.fault("train", "--corpus", "wavenet", "--learn", "moves", "-o", "v.stw", says=["policy|proposals"])
+        self.fault("train", GRAPH, *Train.QUICK, "--learn", "proposals", "-o", "v.stw", says=["--learn goes with --corpus"])
+        self.assertFalse(os.path.exists(self.path("v.stw")))
+
+    def test_proposals_that_do_not_serve(self):
+        """They are refused before anything is searched, in `optimize --dry-run` too."""
+        self.done("train", GRAPH, *Train.QUICK, "--updates", "1", "-o", "one.stw")
+        shipped = self.content(os.path.join(ROOT, "data", "policy", "proposals.stw"))
+        self.path("damaged.stw", shipped[:-9] + b"x" + shipped[-8:])
+        for command in (["optimize", GRAPH], ["compare", GRAPH, "--methods", "anneal"], ["optimize", GRAPH, "--dry-run"]):
+            for file, words in (("one.stw", ["one.stw", "does not state move_features_version"]), ("damaged.stw", ["damaged.stw", "checksum"]),
+                                ("nowhere.stw", ["nowhere.stw"])):
+                with self.subTest(command=command, file=file):
+                    self.fault(*command, "-m", "h200x2", "--evaluations", "20", "--proposals", file, says=words)
+
+
 class TrainMany(Case):
     """`train --corpus`. The graphs are small files: what shows how good the policy is (16 problems) takes seconds else."""
     NETWORK = "width=16,heads=2,inner=32,sage_layers=1,attention_layers=1,operator_width=4,pair_width=8"

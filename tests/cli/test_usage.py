@@ -17,7 +17,7 @@ import program
 from program import GRAPH, ROOT, SMALL, Case
 
 SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
-PRETRAINED_OPTIONS = ["updates", "policy", "decodes"]
+PRETRAINED_OPTIONS = ["updates", "policy", "proposals", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
 LIMITS = ["grain", "pin", "keep-together", "forbid", "max-devices"]
 LAST_OPTIONS = ["threads", "seed", "quiet", "help", "version"]
@@ -28,7 +28,7 @@ OPTIONS = {
                  *PRETRAINED_OPTIONS, *POLICY_OPTIONS, *LAST_OF_SEARCHES],
     "compare": ["machine", "methods", "from", *LIMITS, "memory", "costs", "shape", "file-limit", "curve", "best", "report", "plot", "format", *SEARCH_OPTIONS, "preset",
                 *PRETRAINED_OPTIONS, "shuffle-features", *POLICY_OPTIONS, "groups", *LAST_OF_SEARCHES],
-    "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "problems", "network", "sum", "curve",
+    "train": ["machine", "memory", "costs", "shape", "file-limit", "output", "resume", "corpus", "hold-out", "learn", "problems", "network", "sum", "curve",
               "best", "format", "budget", "objective", "tasks", "rule", "fusion", "units", "preset", "updates",
               *POLICY_OPTIONS, *LAST_OPTIONS],
     "simulate": ["machine", "plan", *LIMITS, "memory", "costs", "shape", "file-limit", "output", "trace", "report", "measured", "format", *SEARCH_OPTIONS, *LAST_OPTIONS],

@@ -21,6 +21,8 @@ typedef struct {
     double seconds;
     int32_t threads; /* 0 stands for 1 */
     bool without_start, cancelled;
+    const stw_policy_settings *policy; /* NULL: all unset */
+    const stw_proposals *proposals;    /* NULL: as the settings say */
 } setting;
 
 typedef struct {
@@ -73,6 +75,8 @@ static inline outcome anneal(const small *s, setting how) {
         .start = start,
         .start_count = how.without_start ? 0 : 1,
         .cancelled = &cancelled,
+        .policy = how.policy,
+        .proposals = how.proposals,
         .found = hear,
         .watch_context = &out.told,
     };

@@ -54,7 +54,7 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     for (int32_t i = 0; i < s->graph->N; i++) a->mean_us += s->costs->least_us[i] / s->graph->op_count;
     a->affinity_share = 0.2;
     weigh_moves(a);
-    return STW_OK;
+    return stw_proposals_open(search, arena, &a->proposals, error);
 }
 
 /* Most chains begin with the best plan, some with the second and the third. */

@@ -4,11 +4,15 @@
  * chain.c         one chain: how it begins, when it accepts
  * meet.c          who runs which chain for how long; when chains meet; when they end
  * anneal_moves.c  changes of the placement, of the priorities, of what is fused
+ * propose.c       of some changes of the placement the one that promises most, by features of moves and what was learnt of them:
+ *                 sight.c, move_features.c, scorer.c
  * strict.c        strict orders, where plans fit in no other way
  * affinity.c      units of ops that exchange much */
 #ifndef STW_METHOD_ANNEAL_ANNEAL_H
 #define STW_METHOD_ANNEAL_ANNEAL_H
 
+#include "method/anneal/proposals.h"
+#include "method/anneal/sight.h"
 #include "method/method.h"
 #include "plan/steer.h"
 #include "sim/sequence.h"
@@ -46,7 +50,18 @@ typedef struct stw_annealing { /* shared by the chains, immutable while they run
     double mean_us;                /* of an op */
     const double *rule;            /* (N) fusion priorities of the rule; NULL: nothing is fused */
     stw_sequences *sequences;      /* what must run before what; for chains with strict orders */
+    stw_proposals proposals;       /* none: nothing is proposed, and nobody is told of what is tried */
 } stw_annealing;
+
+typedef struct stw_tally { /* [0] of moves drawn blindly, [1] of proposed ones */
+    double tries[2];
+    double gain[2]; /* what they improved the plan by, as shares of it */
+} stw_tally;
+
+typedef struct stw_verdict { /* of all chains, on proposals */
+    stw_tally tally;
+    double pause; /* above 0: they did not pay, and are left out for so many rounds */
+} stw_verdict;
 
 struct stw_chain { /* N nodes, T tasks */
     stw_rng rng;
@@ -72,7 +87,14 @@ struct stw_chain { /* N nodes, T tasks */
     int64_t *start_ps; /* (T) */
     int32_t *order;    /* (T) tasks as they began */
     int64_t step_ps;
-    int32_t since_look; /* evaluations */
+    int32_t since_look; /* evaluations that may have changed the plan since */
+
+    /* Proposals. */
+    stw_sight *sight; /* of the plan as it is, while it proposes; NULL: nothing is ever proposed */
+    bool proposes;
+    bool has_shape, proposed; /* the change under trial: a move that can be proposed; it was */
+    float *feature;           /* (STW_MOVE_FEATURES) of it, where somebody is told of them */
+    stw_tally tally;          /* since the last meeting */
 
     /* What another chain had come to when this one met it last. */
     int32_t *other_device;  /* (N) */
@@ -108,6 +130,8 @@ typedef struct stw_lead {
 
 /* Goes on from this plan, unless it has orders that do not come from its priorities: every change would lose them. */
 stw_status stw_chain_follow(stw_chain *chain, const stw_lead *lead, stw_error *error);
+/* From its next step on. */
+void stw_chain_may_propose(stw_chain *chain, bool proposes);
 bool stw_anneal_may_fuse(const stw_search *search);
 
 /* ---- meet.c ---- */
@@ -125,10 +149,26 @@ int32_t stw_anneal_best_chain(const stw_annealing *a);
 /* Makes one change of the plan, with the groups that follow from it. It may come to nothing. */
 stw_status stw_anneal_change(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 void stw_anneal_take_back(stw_chain *chain);
+/* The parts of a change: its kind; devices, priorities and fusion priorities; what goes with them. What has been drawn and not
+ * completed, of a kind that only moves, can be moved back. */
+stw_move stw_anneal_choose(const stw_annealing *a, stw_chain *chain);
+stw_status stw_anneal_draw(const stw_annealing *a, stw_chain *chain, stw_move kind, int32_t worker);
+stw_status stw_anneal_complete(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
+void stw_anneal_move_back(stw_chain *chain);
 /* Finds out what differs between the chain's plan and that of the other. */
 void stw_anneal_compare(const stw_annealing *a, stw_chain *chain);
 /* The groups of the chain's plan, from its fusion priorities. */
 void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker);
+
+/* ---- propose.c ---- */
+
+/* As stw_anneal_change, of a chain that knows its last run; moves of the placement are the best of several, but for a share. */
+stw_status stw_anneal_propose(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
+/* What its trial came to, before it is accepted or not. */
+void stw_anneal_tell(const stw_annealing *a, stw_chain *chain, const stw_score *score);
+/* Adds to the verdict what is new, which is emptied, and tells whether chains should propose now. share: of all chains, those
+ * that the new is of. cost: what a proposed try takes over a blind one; proposals pay where they gain as much for it. */
+bool stw_anneal_pays(stw_verdict *verdict, stw_tally *new, double share, double cost);
 
 /* ---- strict.c ---- */
 

@@ -131,9 +131,13 @@ static void place_unit(const stw_units *units, stw_chain *c, int32_t unit, int32
     for (int32_t m = units->start[unit]; m < units->start[unit + 1]; m++) place(c, units->member[m], device);
 }
 
-void stw_anneal_take_back(stw_chain *c) {
+void stw_anneal_move_back(stw_chain *c) {
     /* From the last to the first: a node may have moved twice. */
     for (int32_t k = c->moved_count - 1; k >= 0; k--) c->plan->device[c->moved[k]] = c->old_device[k];
+}
+
+void stw_anneal_take_back(stw_chain *c) {
+    stw_anneal_move_back(c);
     const size_t N = (size_t)c->plan->graph->N;
     if (c->priorities_changed) memcpy(c->plan->priority, c->old_priority, N * sizeof(double));
     if (c->fusion_changed) memcpy(c->fusion, c->old_fusion, N * sizeof(double));
@@ -330,7 +334,7 @@ static void cross(const stw_annealing *a, stw_chain *c) {
 
 /* ---- one change ---- */
 
-static stw_move choose_move(const stw_annealing *a, stw_chain *c) {
+stw_move stw_anneal_choose(const stw_annealing *a, stw_chain *c) {
     double draw = stw_rng_uniform(&c->rng);
     int k = 0;
     while (k < STW_MOVE_COUNT - 1 && draw >= a->weight[k]) draw -= a->weight[k++];
@@ -338,9 +342,12 @@ static stw_move choose_move(const stw_annealing *a, stw_chain *c) {
     return (stw_move)k;
 }
 
-static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) {
+stw_status stw_anneal_draw(const stw_annealing *a, stw_chain *c, stw_move kind, int32_t worker) {
     const stw_simulator *s = a->search->simulator;
-    switch (choose_move(a, c)) {
+    const stw_arena scratch = a->search->scratch[worker];
+    c->moved_count = 0;
+    c->priorities_changed = c->fusion_changed = false;
+    switch (kind) {
         case STW_MOVE_UNIT: move_unit(a, c); break;
         case STW_MOVE_BLOB: move_blob(a, c); break;
         case STW_MOVE_WINDOW: move_window(a, c); break;
@@ -358,16 +365,19 @@ static stw_status move(const stw_annealing *a, stw_chain *c, stw_arena scratch) 
         case STW_MOVE_CROSS: cross(a, c); break;
         case STW_MOVE_COUNT: break;
     }
-    if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;
-    /* A rule that was asked for goes with every placement. */
-    keep_priorities(c);
-    return stw_rule_apply((stw_rule)a->search->rule, s->costs, &s->unfused, c->plan, scratch, c->error);
+    return STW_OK;
 }
 
-stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, int32_t worker, bool *changed) {
-    c->moved_count = 0;
-    c->priorities_changed = c->fusion_changed = false;
-    TRY(move(a, c, a->search->scratch[worker]));
+/* A rule that was asked for goes with every placement. */
+static stw_status apply_rule(const stw_annealing *a, stw_chain *c, int32_t worker) {
+    const stw_simulator *s = a->search->simulator;
+    if (a->search->rule < 0 || c->moved_count == 0) return STW_OK;
+    keep_priorities(c);
+    return stw_rule_apply((stw_rule)a->search->rule, s->costs, &s->unfused, c->plan, a->search->scratch[worker], c->error);
+}
+
+stw_status stw_anneal_complete(const stw_annealing *a, stw_chain *c, int32_t worker, bool *changed) {
+    TRY(apply_rule(a, c, worker));
     *changed = c->moved_count > 0 || c->priorities_changed || c->fusion_changed;
     if (c->fusion == NULL) return STW_OK;
     const size_t size = (size_t)c->plan->graph->N * sizeof(int32_t);
@@ -376,4 +386,9 @@ stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, int32_t worke
     stw_anneal_regroup(a, c, worker);
     *changed = c->moved_count > 0 || c->priorities_changed || memcmp(c->old_group, c->plan->group, size) != 0;
     return STW_OK;
+}
+
+stw_status stw_anneal_change(const stw_annealing *a, stw_chain *c, int32_t worker, bool *changed) {
+    TRY(stw_anneal_draw(a, c, stw_anneal_choose(a, c), worker));
+    return stw_anneal_complete(a, c, worker, changed);
 }

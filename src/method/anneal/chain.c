@@ -1,6 +1,5 @@
 /* One chain: how it begins, what it looks at, when it keeps a change. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "method/anneal/anneal.h"
@@ -16,8 +15,18 @@ static const double HEAT = 0.002; /* of the hottest chains, at the beginning */
 
 bool stw_anneal_may_fuse(const stw_search *search) { return search->fusing != NULL && search->fusing->rule < 0; }
 
-static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t index, const stw_plan *start, stw_arena *arena,
+static stw_status create_sight(const stw_annealing *a, stw_chain *c, stw_arena *arena, stw_error *error) {
+    const bool places = a->weight[STW_MOVE_UNIT] > 0.0;
+    if (!places || (a->proposals.scorer == NULL && a->proposals.tried == NULL)) return STW_OK;
+    c->proposes = true;
+    STW_TRY_NEW(arena, c->feature, STW_MOVE_FEATURES, error);
+    STW_TRY_NEW(arena, c->sight, 1, error);
+    return stw_sight_create(a->search->simulator, arena, c->sight, error);
+}
+
+static stw_status create_chain(const stw_annealing *a, stw_chain *c, int32_t index, const stw_plan *start, stw_arena *arena,
                                stw_error *error) {
+    const stw_search *search = a->search;
     const stw_simulator *s = search->simulator;
     const int32_t N = s->graph->N, T = s->unfused.T;
     const stw_rng seeded = stw_rng_create(search->seed);
@@ -39,6 +48,7 @@ static stw_status create_chain(const stw_search *search, stw_chain *c, int32_t i
     STW_TRY_NEW(arena, c->plan_glue, T, error);
     STW_TRY_NEW(arena, c->aversion, T, error);
     STW_TRY_NEW(arena, c->steered, N, error);
+    TRY(create_sight(a, c, arena, error));
     if (search->fusing != NULL) {
         STW_TRY_NEW(arena, c->fusion, N, error);
         STW_TRY_NEW(arena, c->old_fusion, N, error);
@@ -125,7 +135,7 @@ static stw_status begin_like(stw_chain *c, const stw_chain *like, stw_error *err
 
 stw_status stw_chain_begin(const stw_annealing *a, stw_chain *c, int32_t index, const stw_plan *start, const stw_chain *like,
                            stw_arena *arena, stw_error *error) {
-    TRY(create_chain(a->search, c, index, start, arena, error));
+    TRY(create_chain(a, c, index, start, arena, error));
     if (like == NULL) return settle(a, c, error);
     TRY(begin_like(c, like, error));
     return vary_groups(a, c, index, error);
@@ -133,28 +143,28 @@ stw_status stw_chain_begin(const stw_annealing *a, stw_chain *c, int32_t index, 
 
 /* ---- how it goes on ---- */
 
-typedef struct {
-    int64_t start_ps;
-    int32_t position; /* in topological order: what takes no time starts together with what it needs */
-    int32_t task;
-} begun;
+enum { DIGIT = 11, DIGITS = 1 << DIGIT };
 
-static int by_start(const void *left, const void *right) {
-    const begun *a = left, *b = right;
-    if (a->start_ps != b->start_ps) return a->start_ps < b->start_ps ? -1 : 1;
-    return a->position < b->position ? -1 : a->position > b->position;
+/* One pass: by this digit of their starts; equal ones stay as they were. */
+static void sort_by_digit(const int64_t *start_ps, int shift, int32_t T, const int32_t *from, int32_t *to) {
+    int32_t next[DIGITS + 1] = {0};
+    for (int32_t k = 0; k < T; k++) next[(start_ps[k] >> shift & (DIGITS - 1)) + 1]++;
+    for (int32_t d = 0; d < DIGITS; d++) next[d + 1] += next[d];
+    for (int32_t k = 0; k < T; k++) to[next[start_ps[from[k]] >> shift & (DIGITS - 1)]++] = from[k];
 }
 
+/* What takes no time starts together with what it needs: then the topological order decides. */
 static stw_status sort_by_start(const stw_simulator *s, stw_chain *c, stw_arena scratch) {
-    begun *all;
     const int32_t T = s->unfused.T;
-    STW_TRY_NEW(&scratch, all, T, c->error);
-    for (int32_t k = 0; k < T; k++) {
-        const int32_t task = s->unfused.task_of[s->graph->topological[k]];
-        all[k] = (begun){c->start_ps[task], k, task};
+    int32_t *other;
+    int64_t last_ps = 0;
+    STW_TRY_NEW(&scratch, other, T, c->error);
+    for (int32_t k = 0; k < T; k++) c->order[k] = s->unfused.task_of[s->graph->topological[k]];
+    for (int32_t t = 0; t < T; t++) last_ps = c->start_ps[t] > last_ps ? c->start_ps[t] : last_ps;
+    for (int shift = 0; shift < 63 && last_ps >> shift > 0; shift += 2 * DIGIT) { /* there and back */
+        sort_by_digit(c->start_ps, shift, T, c->order, other);
+        sort_by_digit(c->start_ps, shift + DIGIT, T, other, c->order);
     }
-    qsort(all, (size_t)T, sizeof *all, by_start);
-    for (int32_t k = 0; k < T; k++) c->order[k] = all[k].task;
     return STW_OK;
 }
 
@@ -167,13 +177,11 @@ static stw_status find_critical(const stw_workspace *workspace, stw_chain *c, in
     return STW_OK;
 }
 
-/* Looks at the plan as it is: its critical path, and what runs when. Counts as an evaluation. */
-static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
+/* What the run that has just ended shows of the plan. */
+static stw_status observe(const stw_annealing *a, stw_chain *c, int32_t worker) {
     stw_search *search = a->search;
     const stw_workspace *workspace = search->workspace[worker];
     const int32_t T = search->simulator->unfused.T;
-    TRY(stw_anneal_order(a, c, worker)); /* of a change that was taken back the order is left */
-    TRY(stw_search_evaluate(search, c->plan, worker, &c->score, c->error));
     c->since_look = 0;
     c->critical_count = 0;
     if (workspace->timeline.start_ps == NULL) return STW_OK;
@@ -185,7 +193,25 @@ static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
     TRY(stw_op_times(workspace, c->start_ps, end_ps, task, scratch, c->error));
     c->step_ps = (int64_t)(c->score.step_s * 1e12);
     TRY(sort_by_start(search->simulator, c, scratch));
-    return find_critical(workspace, c, T, scratch);
+    TRY(find_critical(workspace, c, T, scratch));
+    if (c->sight == NULL || !c->proposes) return STW_OK;
+    const stw_seen seen = {.plan = c->plan,
+                           .start_ps = c->start_ps,
+                           .end_ps = end_ps,
+                           .order = c->order,
+                           .critical_count = c->critical_count,
+                           .critical = c->critical,
+                           .step_ps = c->step_ps,
+                           .peak_bytes = workspace->timeline.peak_bytes};
+    stw_sight_take(search->simulator, &seen, c->sight);
+    return STW_OK;
+}
+
+/* Looks at the plan as it is: its critical path, and what runs when. Counts as an evaluation. */
+static stw_status look(const stw_annealing *a, stw_chain *c, int32_t worker) {
+    TRY(stw_anneal_order(a, c, worker)); /* of a change that was taken back the order is left */
+    TRY(stw_search_evaluate(a->search, c->plan, worker, &c->score, c->error));
+    return observe(a, c, worker);
 }
 
 /* Valid plans may become a little worse. */
@@ -197,21 +223,29 @@ static bool accepts(const stw_chain *c, const stw_score *score) {
     return !stw_score_is_better(&c->score, score);
 }
 
+/* The chain knows the last run of its plan, which is a valid one. */
+static bool may_propose(const stw_chain *c) {
+    return c->sight != NULL && c->proposes && c->critical_count > 0 && c->score.reason == STW_VALID;
+}
+
 static stw_status try_change(const stw_annealing *a, stw_chain *c, int32_t worker) {
     stw_score score = {0};
     bool changed = false;
-    TRY(stw_anneal_change(a, c, worker, &changed));
+    const bool proposes = may_propose(c);
+    TRY(proposes ? stw_anneal_propose(a, c, worker, &changed) : stw_anneal_change(a, c, worker, &changed));
     if (!changed) return STW_OK;
     TRY(stw_anneal_order(a, c, worker)); /* whichever chain devices or priorities came from, the order is by what they are now */
     /* A step beyond the limit would be rejected: there is no need to see its end. */
     const bool limited = a->search->objective == STW_OBJECTIVE_TIME && c->score.reason == STW_VALID;
     TRY(stw_search_evaluate_within(a->search, c->plan, limited ? limit_of(c) : 0.0, worker, &score, c->error));
-    c->since_look++;
+    if (proposes) stw_anneal_tell(a, c, &score);
+    if (!proposes) c->since_look++;
     if (!accepts(c, &score)) {
         stw_anneal_take_back(c);
         return STW_OK;
     }
     c->score = score;
+    if (c->sight != NULL && c->proposes) TRY(observe(a, c, worker));
     if (!stw_score_is_better(&score, &c->best_score)) return STW_OK;
     c->best_score = score;
     c->best_strict = c->strict;
@@ -221,6 +255,11 @@ static stw_status try_change(const stw_annealing *a, stw_chain *c, int32_t worke
 
 stw_status stw_chain_step(const stw_annealing *a, stw_chain *c, int32_t worker) {
     return c->since_look >= STW_ANNEAL_LOOK_EVERY ? look(a, c, worker) : try_change(a, c, worker);
+}
+
+void stw_chain_may_propose(stw_chain *c, bool proposes) {
+    if (c->sight != NULL && proposes && !c->proposes) c->since_look = STW_ANNEAL_LOOK_EVERY; /* it has looked away meanwhile */
+    c->proposes = proposes;
 }
 
 stw_status stw_chain_follow(stw_chain *c, const stw_lead *lead, stw_error *error) {

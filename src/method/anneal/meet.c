@@ -13,11 +13,13 @@
 #include "plan/plan.h"
 
 enum { ROUNDS = 48, LEAST_TURN = 2 }; /* evaluations of a turn, at least */
+/* What a proposed try takes over a blind one: by evaluations, as much; by time, as docs/results/proposals.md has it. */
+static const double COST_OF_EVALUATIONS = 1.0, COST_OF_TIME = 2.5;
 static const double DEFAULT_S = 10.0; /* without any limit */
 
 bool stw_anneal_is_timed(const stw_search *search) { return search->budget.evaluations <= 0; }
 
-/* Where a graph is large, a chain takes much memory (some 200 bytes per op) and, with the time there is, few evaluations: each
+/* Where a graph is large, a chain takes much memory (some 250 bytes per op) and, with the time there is, few evaluations: each
  * thread has no more of them than come to so many. */
 static int32_t most_of_a_thread(const stw_search *search) {
     enum { LARGE_OPS = 50000, WORTH_EVALUATIONS = 100 };
@@ -84,13 +86,29 @@ static stw_status end_round(const stw_annealing *a, stw_score *known, stw_error 
     return STW_OK;
 }
 
+static void judge_proposals(const stw_annealing *a, stw_verdict *verdict) {
+    stw_tally all = {0};
+    for (int32_t k = 0; k < a->count; k++) {
+        stw_tally *one = &a->chain[k].tally;
+        for (int i = 0; i < 2; i++) {
+            all.tries[i] += one->tries[i];
+            all.gain[i] += one->gain[i];
+        }
+        *one = (stw_tally){0};
+    }
+    const bool pays = stw_anneal_pays(verdict, &all, 1.0, COST_OF_EVALUATIONS);
+    for (int32_t k = 0; k < a->count; k++) stw_chain_may_propose(&a->chain[k], pays);
+}
+
 static stw_status run_rounds(const stw_annealing *a, stw_score known, stw_error *error) {
     const stw_search *search = a->search;
+    stw_verdict verdict = {0};
     for (int32_t k = 0; k < ROUNDS && !stw_search_is_over(search); k++) {
         stw_round round = {a, stw_search_evaluations_left(search) / a->count / (ROUNDS - k)};
         for (int32_t c = 0; c < a->count; c++) a->chain[c].progress = (double)k / ROUNDS;
         TRY(stw_pool_try(search->pool, a->count, run_quota, &round, error));
         TRY(end_round(a, &known, error));
+        judge_proposals(a, &verdict);
     }
     return STW_OK;
 }
@@ -107,9 +125,10 @@ typedef struct {
     double *fusion;       /* (N) its fusion priorities, or NULL */
     bool strict;          /* its orders, if it has any, are those of its priorities */
     stw_score score, told;
-    stw_score *now;   /* (count) what each chain stood at after its last turn, */
-    int32_t *device;  /* (count, N) and its plan */
-    double *priority; /* (count, N) */
+    stw_verdict verdict; /* on proposals */
+    stw_score *now;      /* (count) what each chain stood at after its last turn, */
+    int32_t *device;     /* (count, N) and its plan */
+    double *priority;    /* (count, N) */
 } stw_meeting;
 
 static bool is_over(const stw_meeting *m, double now_s) {
@@ -171,6 +190,7 @@ static stw_status meet_locked(stw_meeting *m, int32_t index, int32_t worker) {
         TRY(stw_chain_follow(c, &lead, c->error));
         m->now[index] = c->score;
     }
+    stw_chain_may_propose(c, stw_anneal_pays(&m->verdict, &c->tally, 1.0 / m->a->count, COST_OF_TIME));
     exchange(m, c, index);
     if (worker == 0 && stw_score_is_better(&m->score, &m->told)) {
         m->told = m->score;
