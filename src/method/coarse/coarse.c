@@ -102,12 +102,10 @@ static stw_status search_coarse(coarse_search *x, stw_plan *plan, stw_error *err
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
-    const int32_t ops = search->simulator->graph->op_count, most = ops / OPS_PER_STRAND;
+    const int32_t most = search->simulator->graph->op_count / OPS_PER_STRAND;
     coarse_search x = {.search = search};
-    if ((search->tasks & STW_TASK_PLACEMENT) == 0)
-        return stw_fail(error, STW_ERROR_NO_PLAN, "coarse places strands of ops; --tasks leaves out placement");
-    if (most < search->simulator->machine->device_count)
-        return stw_fail(error, STW_ERROR_NO_PLAN, "a graph of %d ops has no coarser one that is worth a search", ops);
+    if ((search->tasks & STW_TASK_PLACEMENT) == 0 || most < search->simulator->machine->device_count)
+        return stw_method_anneal.run(search, plan, error); /* strands are for placing, and of few ops there are too few */
     TRY(stw_coarse_create(search->simulator, most < MOST_STRANDS ? most : MOST_STRANDS, &x.coarse, error));
     const stw_status status = search_coarse(&x, plan, error);
     stw_plan_destroy(x.of_strands);
