@@ -241,9 +241,9 @@ static bool is_scorer(stw_str text, stw_arena scratch) {
            stw_tensor_file_dimension(&file, "move_features_version", &version);
 }
 
-static stw_status show_scorer(const cli_call *call, const char *label, stw_error *error) {
+static stw_status show_scorer(const cli_call *call, stw_str text, const char *label, stw_error *error) {
     stw_scorer scorer;
-    TRY(stw_scorer_read(label, &scorer, error));
+    TRY(stw_scorer_parse(text, label, &scorer, error));
     int32_t used = 0;
     for (int32_t c = 0; c < STW_MOVE_FEATURES; c++) used += scorer.scale[c] > 0.0f;
     if (cli_wants_json(call)) {
@@ -268,7 +268,7 @@ static stw_status show_scorer(const cli_call *call, const char *label, stw_error
 stw_status cli_show_policy(const cli_call *call, stw_str text, const char *label, stw_error *error) {
     stw_arena arena = call->arena;
     policy_head head;
-    if (is_scorer(text, arena)) return show_scorer(call, label, error);
+    if (is_scorer(text, arena)) return show_scorer(call, text, label, error);
     TRY(read_head(text, label, &arena, &head, error));
     if (cli_wants_json(call)) {
         print_json(&head);

@@ -240,11 +240,18 @@ static const stw_method *expert_first_at(int32_t k) {
     return k == 0 ? &stw_method_expert : stw_method_at(k <= at ? k - 1 : k);
 }
 
+static bool is_for_large(const stw_method *method) { return method == &stw_method_express || method == &stw_method_stretches; }
+
 const stw_method *stw_agenda_at(const stw_runner *r, bool packed, int32_t k) {
     const turns *row = turns_by_time(r);
+    const stw_method *method;
     if (row->order != NULL && stw_agenda_may_place(r)) return row->order[k];
     if (k < FOR_LARGE) return for_large[k];
-    return packed ? expert_first_at(k - FOR_LARGE) : stw_method_at(k - FOR_LARGE);
+    k -= FOR_LARGE;
+    for (int32_t i = 0; (method = packed ? expert_first_at(i) : stw_method_at(i)) != NULL; i++) { /* those have had their turn */
+        if (!is_for_large(method) && k-- == 0) return method;
+    }
+    return NULL;
 }
 
 static bool suits_express(const stw_runner *r) {
@@ -257,8 +264,6 @@ static bool suits_express(const stw_runner *r) {
 static bool suits_stretches(const stw_runner *r) {
     return count_placed(r) >= STW_STRETCHES_OPS && !stw_agenda_is_spent(r, turns_by_time(r)->until);
 }
-
-static bool is_for_large(const stw_method *method) { return method == &stw_method_express || method == &stw_method_stretches; }
 
 bool stw_agenda_has(const stw_runner *r, const stw_method *method) {
     const bool is_default = (method->traits & STW_METHOD_DEFAULT) != 0, orders = (method->traits & STW_METHOD_ORDERS) != 0;
@@ -295,6 +300,7 @@ bool stw_agenda_has_exact(const stw_runner *r) {
 }
 
 double stw_agenda_coarse_share(const stw_runner *r) {
+    if (r->limited != NULL) return 0.0; /* strands know nothing of what must be together */
     if (count_placed(r) < COARSE_OPS || !stw_agenda_may_place(r) || r->settings.objective != STW_OBJECTIVE_TIME) return 0.0;
     if (r->settings.evaluations > 0 && r->settings.evaluations - r->evaluations < COARSE_LEAST) return 0.0;
     return COARSE_SHARE;

@@ -13,7 +13,7 @@ import sys
 import unittest
 
 import program
-from program import GRAPH, SMALL, Case
+from program import GRAPH, ROOT, SMALL, Case
 
 
 class Config(Case):
@@ -232,6 +232,14 @@ class Quiet(Case):
 class DryRun(Case):
     def outline(self, *arguments):
         return json.loads(self.done("optimize", *arguments, "--dry-run", "--format", "json"))
+
+    def test_methods_for_large_graphs_run_once_and_first(self):
+        large = os.path.join(ROOT, "data", "graphs", "gnmt-8.json.gz")
+        names = [step["method"] for step in self.outline(large, "-m", "h200x4", "--budget", "60s")["methods"]]
+        self.assertEqual(names.count("express"), 1)
+        self.assertLess(names.index("express"), names.index("spread"))
+        self.assertEqual(names.count("coarse"), 1)
+        self.assertNotIn("coarse", [s["method"] for s in self.outline(large, "-m", "h200x4", "--budget", "60s", "--grain", "layer")["methods"]])
 
     def test_what_runs_was_foretold(self):
         for more in ([], ["--policy", "none"], ["--tasks", "placement,schedule"], ["--tasks", "schedule"], ["--objective", "memory"],

@@ -179,6 +179,8 @@ class TrainProposals(Case):
         self.assertEqual(self.content("s.stw"), self.content("t.stw"))
         self.assertIn("scorer of moves", self.done("inspect", "s.stw"))
         self.assertEqual(json.loads(self.done("inspect", "s.stw", "-f", "json"))["format"], "scorer")
+        with open(self.path("s.stw"), "rb") as file:
+            self.assertIn("scorer of moves", self.done("inspect", "-", stdin=file))
         self.done(*learn, "u.stw", "--updates", "1", "--learning-rate", "0")
         search = ["compare", GRAPH, "-m", "h200x2", "--methods", "anneal", "--evaluations", "300", "-f", "json"]
         steps = [json.loads(self.done(*search, *more))[0]["methods"][0]["found"][-1][1:] for more in

@@ -89,3 +89,24 @@ TEST(coarse, its_turn) {
     }
     test_context("%s", "");
 }
+
+/* Strands know nothing of what must be together: with limits others have the time. */
+TEST(coarse, limits_leave_it_out) {
+    problem p = open_graph("rnnlm-4", "0.1/h200x4");
+    stw_result *result = optimize(p.simulator, options_of("evaluations", "700", "grain", "layer", "policy", "none", NULL), NULL);
+    if (CHECK(result != NULL)) {
+        CHECK(!has_candidate(result, "coarse"));
+        check_result(p.simulator, result);
+    }
+    stw_result_destroy(result);
+    stw_options *options = options_of("evaluations", "100", "grain", "layer", NULL);
+    stw_plan *coarse = NULL, *anneal = NULL;
+    CHECK_EQ_INT(stw_method_run("coarse", p.simulator, options, &coarse, NULL), STW_OK);
+    CHECK_EQ_INT(stw_method_run("anneal", p.simulator, options, &anneal, NULL), STW_OK);
+    if (CHECK(coarse != NULL && anneal != NULL))
+        CHECK(memcmp(coarse->device, anneal->device, (size_t)p.graph->N * sizeof *coarse->device) == 0);
+    stw_plan_destroy(coarse);
+    stw_plan_destroy(anneal);
+    stw_options_destroy(options);
+    close_graph(p);
+}

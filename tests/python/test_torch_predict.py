@@ -121,6 +121,8 @@ class Predictions(unittest.TestCase):
         names = [found.graph.nodes[k].name for k in ops]
         pinned = found.optimize(pin={names[0]: 0, names[-1]: 1}, **options)
         self.assertEqual((pinned.device[ops[0]], pinned.device[ops[-1]]), (0, 1))
+        roomy = found.optimize(pin={names[0]: 0, names[-1]: 1}, min_gain="90%", **options)  # there is no plan of one device
+        self.assertAlmostEqual(found.predict(roomy).step, found.predict(pinned).step, delta=1e-12)
         apart = found.optimize(max_devices=1, **options)
         self.assertEqual(len(set(apart.device)), 1)
 

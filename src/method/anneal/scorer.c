@@ -94,14 +94,21 @@ stw_status stw_scorer_read(const char *path, stw_scorer *out, stw_error *error) 
     return status;
 }
 
-bool stw_scorer_shipped(stw_scorer *out) {
+stw_status stw_scorer_parse(stw_str text, const char *label, stw_scorer *out, stw_error *error) {
     enum { BYTES = 1 << 20 };
     stw_arena arena;
     stw_tensor_file file;
-    if (stw_shipped_proposals().length == 0 || stw_arena_create_sized(&arena, BYTES, NULL) != STW_OK) return false;
-    const bool whole =
-        stw_tensor_file_parse(stw_shipped_proposals(), "the scorer that comes with the library", &arena, &file, NULL) == STW_OK &&
-        take(&file, out, NULL) == STW_OK;
+    TRY(stw_arena_create_sized(&arena, BYTES, error));
+    stw_status status = stw_tensor_file_parse(text, label, &arena, &file, error);
+    if (status == STW_OK) {
+        status = take(&file, out, error);
+        if (status != STW_OK) stw_error_prefix(error, label);
+    }
     stw_arena_destroy(&arena);
-    return whole;
+    return status;
+}
+
+bool stw_scorer_shipped(stw_scorer *out) {
+    const stw_str text = stw_shipped_proposals();
+    return text.length > 0 && stw_scorer_parse(text, "the scorer that comes with the library", out, NULL) == STW_OK;
 }

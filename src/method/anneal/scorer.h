@@ -39,6 +39,8 @@ static const float stw_scorer_slope = 0.01f;
 /* Written aside and renamed; docs/formats/policy.md. */
 stw_status stw_scorer_write(const stw_scorer *scorer, const char *path, stw_error *error);
 stw_status stw_scorer_read(const char *path, stw_scorer *out, stw_error *error);
+/* The same of a text that has been read, of this name. */
+stw_status stw_scorer_parse(stw_str text, const char *label, stw_scorer *out, stw_error *error);
 /* The one that comes with the library; false: it was built without. */
 bool stw_scorer_shipped(stw_scorer *out);
 

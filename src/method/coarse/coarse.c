@@ -14,7 +14,7 @@ typedef struct {
     stw_search *search;
     stw_coarse *coarse;
     stw_plan *of_strands;
-    bool far;
+    bool far, lacks; /* the initial plans of strands are no good */
     int64_t cheaper; /* so many plans of strands count as one of ops */
 } coarse_search;
 
@@ -38,7 +38,8 @@ static stw_status judge(coarse_search *x, const stw_plan *of_strands, stw_error 
     stw_coarse_expand(x->coarse, of_strands, plan);
     stw_status status = stw_search_evaluate(search, plan, 0, &found, error);
     if (status == STW_OK) status = stw_search_evaluate(search, search->start[0], 0, &start, error);
-    x->far = start.reason == STW_VALID && (found.reason != STW_VALID || found.value > FAR * start.value);
+    x->lacks = start.reason == STW_VALID && found.reason != STW_VALID;
+    x->far = x->lacks || (start.reason == STW_VALID && found.value > FAR * start.value);
     stw_plan_destroy(plan);
     return status;
 }
@@ -97,15 +98,25 @@ static stw_status search_coarse(coarse_search *x, stw_plan *plan, stw_error *err
     const stw_variants variants = {.count = 2, .build = build, .context = x, .sets_priority = true};
     TRY(stw_search_variants(x->search, &variants, plan, &best, error));
     snprintf(x->search->outcome.note, sizeof x->search->outcome.note, "of %d strands, %s%s", x->coarse->strands, order[best],
-             x->far ? "; its initial plans are far off" : "");
+             x->lacks ? "; its initial plans do not fit"
+             : x->far ? "; its initial plans are far off"
+                      : "");
     return STW_OK;
+}
+
+/* Some ops must be together, or may not be everywhere: strands know nothing of that, and would tie far more to each other. */
+static bool is_limited(const stw_simulator *s) {
+    bool tied = false;
+    for (int32_t k = 0; k < s->pair_count && !tied; k++)
+        tied = s->graph->kind[s->pair[k][0]] == STW_NODE_OP && s->graph->kind[s->pair[k][1]] == STW_NODE_OP;
+    return tied || s->graph->allowed != NULL;
 }
 
 static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
     const int32_t most = search->simulator->graph->op_count / OPS_PER_STRAND;
     coarse_search x = {.search = search};
-    if ((search->tasks & STW_TASK_PLACEMENT) == 0 || most < search->simulator->machine->device_count)
-        return stw_method_anneal.run(search, plan, error); /* strands are for placing, and of few ops there are too few */
+    const bool places = (search->tasks & STW_TASK_PLACEMENT) != 0, few = most < search->simulator->machine->device_count;
+    if (!places || few || is_limited(search->simulator)) return stw_method_anneal.run(search, plan, error);
     TRY(stw_coarse_create(search->simulator, most < MOST_STRANDS ? most : MOST_STRANDS, &x.coarse, error));
     const stw_status status = search_coarse(&x, plan, error);
     stw_plan_destroy(x.of_strands);

@@ -103,7 +103,8 @@ class Calibration:
         best = self._best([best, *map(self._settle, nearer)]) or best
         simulator = self._simulator(self.company)
         one = self._best([self._settle(simulator.run("single", **limits))])
-        if one is not None and best.evaluation.step > (1.0 - least_gain) * one.evaluation.step:  # type: ignore[operator]
+        on_one = one is not None and len({one.plan.device[k] for k in self.traffic.ops}) == 1  # pins may want several
+        if on_one and best.evaluation.step > (1.0 - least_gain) * one.evaluation.step:  # type: ignore[operator, union-attr]
             best = one
         return copy_onto(best.plan, simulator)
 
