@@ -114,7 +114,8 @@ bool stw_agenda_may_build(const stw_runner *r, const stw_method *method, double 
 double stw_agenda_seconds_to_begin(const stw_runner *r, stw_method_kind kind) {
     enum { LARGE_OPS = 50000 }; /* (or more) where a search must come to some forty plans to be worth its memory */
     const double ops = r->simulator->graph->op_count, us_of_search = ops < LARGE_OPS ? 8.0 : 28.0;
-    const double us = kind == STW_METHOD_LEARNER ? 25.0 : kind == STW_METHOD_SEARCH ? us_of_search : 3.0; /* per op */
+    const bool searches = kind == STW_METHOD_SEARCH || kind == STW_METHOD_COARSENER;
+    const double us = kind == STW_METHOD_LEARNER ? 25.0 : searches ? us_of_search : 3.0; /* per op */
     return us * 1e-6 * ops;
 }
 
