@@ -16,6 +16,12 @@ if [[ ! -e $root/usr/include/zstd.h ]]; then
         --include=libc6-dev,libstdc++-12-dev,zlib1g-dev,libzstd-dev,libmetis-dev bookworm "$root" ||
         { rm -rf "$root"; skip "Debian's archive cannot be reached"; }
 fi
+if [[ $PWD == *[[:space:]]* ]]; then
+    link=$(mktemp -d)
+    trap 'rm -rf "$link"' EXIT
+    ln -s "$PWD/$root" "$link/root"
+    export STOWAGE_ARM_ROOT=$link/root
+fi
 cmake --preset aarch64 >/dev/null
 cmake --build --preset aarch64 -j "$(nproc)"
 # Not here: what takes minutes under emulation, and what is about memory, files or threads as a real system has them.
