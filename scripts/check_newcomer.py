@@ -20,6 +20,7 @@ import sysconfig
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build", "newcomer")
+NEWCOMER = "/newcomer"  # in the roots that are made here: the home folder of somebody who is not root
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SITE = "/opt/site-packages"  # where packages of build/venv appear in a root
 PARTS = ("docker", "deb", "source", "wheel")
@@ -77,7 +78,7 @@ class Root:
         if self.packages:
             there = shlex.quote(self.at(SITE))
             mount = f"mount --bind {shlex.quote(self.packages)} {there} && mount -o remount,bind,ro {there} && "
-        home = "/root" if user == "root" else f"/home/{user}"
+        home = "/root" if user == "root" else NEWCOMER
         settings = [f"{name}={value}" for name, value in {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": user,
                                                            "DEBIAN_FRONTEND": "noninteractive", **self.network, **environment}.items()]
         inside = f"cd {shlex.quote(self.folder if user == 'root' else home)} && {{ {text}\n}}"
@@ -105,9 +106,9 @@ def bring_checkout(root, folder):
 
 def add_user(root):
     """Somebody who is not root, with the checkout's documents, tests and data in the home folder."""
-    root.run("useradd --create-home newcomer")
-    bring_checkout(root, "/home/newcomer/stowage")
-    root.run("chown -R newcomer /home/newcomer")
+    root.run(f"useradd --create-home --home-dir {NEWCOMER} newcomer")
+    bring_checkout(root, f"{NEWCOMER}/stowage")
+    root.run(f"chown -R newcomer {NEWCOMER}")
 
 
 # ---- the ways to get it ----
@@ -191,7 +192,7 @@ def check_source():
     root = Root("source")
     root.run("apt-get update -q && apt-get install -y -q --no-install-recommends make man-db bash-completion")
     add_user(root)
-    root.run("make -C /home/newcomer/stowage setup")
+    root.run(f"make -C {NEWCOMER}/stowage setup")
     root.run("cd ~/stowage && make install PREFIX=~/.local && rm -rf build", user="newcomer")
     installed = "export PATH=$HOME/.local/bin:$PATH PKG_CONFIG_PATH=$HOME/.local/lib/pkgconfig"
     root.run(f"{installed} && cd ~/stowage && tests/package/newcomer.sh stowage", user="newcomer")
@@ -217,7 +218,7 @@ def check_wheel():
     root.run("! command -v cc && ! ls /usr/lib/*/libmetis*")
     root.lend_packages()
     add_user(root)
-    shutil.copy(wheel, root.at("/home/newcomer"))
+    shutil.copy(wheel, root.at(NEWCOMER))
     venv = "python3 -m venv ~/venv && . ~/venv/bin/activate && cd ~/stowage"
     lent = f" && (cd ~/venv/lib/python3.*/site-packages && echo {SITE} >lent.pth)" if root.packages else ""
     root.run(f"{venv} && pip install -q --disable-pip-version-check --no-index ~/*.whl{lent}", user="newcomer")

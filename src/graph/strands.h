@@ -1,6 +1,7 @@
-/* Strands: ops that run one after the other, as one. An op joins what it alone waits for, or what alone waits for it: it would
- * run behind that anyway. What waits for several is in a strand of its own, so that most of what could run at once still can.
- * (Units, by contrast, are what should be on one device: heavy edges count there.) */
+/* Strands: ops that run one after the other, as one. An op joins what it alone waits for, behind which it would run anyway, or
+ * what alone waits for it. Most of what could run at once still can, but not all: what else waits for a strand waits for all of
+ * it, and a strand begins when all that it reads is there. (Units, by contrast, are what should be on one device: heavy edges
+ * count there.) */
 #ifndef STW_GRAPH_STRANDS_H
 #define STW_GRAPH_STRANDS_H
 
