@@ -1,5 +1,7 @@
 #include "plan/kernel_rules.h"
 
+#include "plan/membership.h"
+
 typedef struct kernel {
     const stw_graph *graph;
     const int32_t *member;
@@ -45,13 +47,16 @@ static const char *find_apart(const kernel *k, int32_t *op) {
     return NULL;
 }
 
+static bool reads(const stw_graph *graph, int32_t op, int32_t value) {
+    for (int64_t e = graph->read_start[op]; e < graph->read_start[op + 1]; e++) {
+        if (graph->read[e].node == value) return true;
+    }
+    return false;
+}
+
 static bool is_read_by_another(const kernel *k, int32_t value, int32_t but) {
-    const stw_graph *graph = k->graph;
     for (int32_t m = 0; m < k->count; m++) {
-        const int32_t op = k->member[m];
-        for (int64_t e = graph->read_start[op]; op != but && e < graph->read_start[op + 1]; e++) {
-            if (graph->read[e].node == value) return true;
-        }
+        if (k->member[m] != but && reads(k->graph, k->member[m], value)) return true;
     }
     return false;
 }
@@ -72,6 +77,35 @@ static const char *find_overwriting(const kernel *k, int32_t *op) {
         } else if (is_read_by_another(k, target, *op)) {
             return "writes over what another member of its group reads";
         }
+    }
+    return NULL;
+}
+
+/* All that comes of a source within the kernel goes element by element, in the loop of its writer. */
+static bool goes_in_step(const kernel *k, int32_t writer, int32_t *op) {
+    const stw_graph *graph = k->graph;
+    bool comes_of_it[STW_MAX_GROUP_MEMBERS] = {false};
+    for (int32_t m = 0; m < k->count; m++) {
+        *op = k->member[m];
+        const stw_flow *flow = &graph->flow[*op];
+        comes_of_it[m] = reads(graph, *op, graph->updates[writer]);
+        for (int32_t before = 0; before < m && !comes_of_it[m]; before++) {
+            comes_of_it[m] = comes_of_it[before] && reads(graph, *op, k->member[before]);
+        }
+        const bool in_step = graph->op_class[*op] == STW_CLASS_ELEMENTWISE && flow->loop == graph->flow[writer].loop;
+        const bool in_place = *op == writer && flow->in_place;
+        if (comes_of_it[m] && !in_step && !in_place) return false;
+    }
+    return true;
+}
+
+/* A result that is written over a source: some threads write it while others of the kernel still read. */
+static const char *find_racing(const kernel *k, int32_t *op) {
+    if (k->count > STW_MAX_GROUP_MEMBERS) return NULL; /* too many for a group, as others say */
+    for (int32_t m = 0; m < k->count; m++) {
+        const int32_t writer = k->member[m];
+        if (k->graph->updates[writer] < 0 || !is_output(k, writer)) continue;
+        if (!goes_in_step(k, writer, op)) return "comes of what its group writes over, and not element by element";
     }
     return NULL;
 }
@@ -102,6 +136,7 @@ const char *stw_kernel_fault(const stw_graph *graph, const int32_t *member, int3
     if (count < 2) return NULL;
     const char *fault = find_apart(&k, op);
     if (fault == NULL && graph->flow != NULL) fault = find_overwriting(&k, op);
+    if (fault == NULL && graph->flow != NULL) fault = find_racing(&k, op);
     if (fault == NULL && graph->flow != NULL) fault = find_other_loop(&k, op);
     return fault;
 }

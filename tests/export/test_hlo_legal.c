@@ -267,6 +267,45 @@ TEST(hlo_legal, update_of_what_is_read) {
     close_problem(&p);
 }
 
+/* A parameter that the step writes over: a kernel may read it element by element, but not turned round or summed up, for its
+ * threads write while others read. */
+TEST(hlo_legal, update_of_what_is_read_elsewhere) {
+    static const char *const rule[] = {"default", "reverse-post-order", "joined"};
+    problem p = open_text(
+        "HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }\n"
+        "add {\n"
+        "  l = f32[] parameter(0)\n"
+        "  r = f32[] parameter(1)\n"
+        "  ROOT both = f32[] add(l, r)\n"
+        "}\n"
+        "ENTRY main {\n"
+        "  x = f32[64,64] parameter(0)\n"
+        "  y = f32[64,64] parameter(1)\n"
+        "  none = f32[] constant(0)\n"
+        "  half = f32[64,64] multiply(x, x)\n"
+        "  xnew = f32[64,64] add(half, x)\n"
+        "  s = f32[64] reduce(y, none), dimensions={1}, to_apply=add\n"
+        "  b = f32[64,64] broadcast(s), dimensions={0}\n"
+        "  ynew = f32[64,64] subtract(y, b)\n"
+        "  ROOT t = (f32[64,64], f32[64,64]) tuple(xnew, ynew)\n"
+        "}\n",
+        "h200x1");
+    for (int k = 0; k < 3; k++) {
+        test_context("rule %s", rule[k]);
+        CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, rule[k], NULL), STW_OK);
+        CHECK_EQ_INT(group_of(&p, "half"), group_of(&p, "xnew"));
+        CHECK(group_of(&p, "s") != group_of(&p, "ynew"));
+        export_well(&p, "hlo");
+    }
+    test_context("%s", "");
+    CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "none", NULL), STW_OK);
+    set_group(&p, "s", 900);
+    set_group(&p, "b", 900);
+    set_group(&p, "ynew", 900);
+    check_invalid(&p, "comes of what its group writes over, and not element by element");
+    close_problem(&p);
+}
+
 /* Who waits for an op that is recomputed waits for every fusion that it is in. */
 TEST(hlo_legal, waits_for_what_is_recomputed) {
     problem p = open_text(

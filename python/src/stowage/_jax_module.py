@@ -2,11 +2,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterator, Union
 
+from ._jax_wire import fields, of, packed
 from ._library import Error
-
-Value = Union[int, bytes]
 
 
 @dataclass
@@ -17,6 +15,7 @@ class Instruction:
     opcode: str = ""
     fusion_kind: str = ""  #: "kLoop", "kInput", ...; "" unless it is a fusion
     is_tuple: bool = False
+    tuple_index: int = 0  #: of a get-tuple-element
     id: int = 0
     operands: list[int] = field(default_factory=list)  #: ids
     called: list[int] = field(default_factory=list)  #: ids of computations
@@ -62,16 +61,16 @@ def read_module(data: bytes) -> Module:
     """Reads the bytes of an HloModuleProto (field numbers as in xla/service/hlo.proto)."""
     name, entry_name, entry_id, computations = "", "", 0, {}
     try:
-        for number, value in _fields(data, 0, len(data)):
-            if number == 1 and isinstance(value, bytes):
-                name = value.decode(errors="replace")
-            elif number == 2 and isinstance(value, bytes):
-                entry_name = value.decode(errors="replace")
-            elif number == 3 and isinstance(value, bytes):
-                computation = _computation(value)
+        for f in fields(data):
+            if f.number == 1:
+                name = of(f).decode(errors="replace")
+            elif f.number == 2:
+                entry_name = of(f).decode(errors="replace")
+            elif f.number == 3:
+                computation = _computation(of(f))
                 computations[computation.id] = computation
-            elif number == 6 and isinstance(value, int):
-                entry_id = value
+            elif f.number == 6 and isinstance(f.value, int):
+                entry_id = f.value
         entry = computations.get(entry_id) or next(c for c in computations.values() if c.name == entry_name)
     except (IndexError, StopIteration):
         raise Error("these bytes are not an HLO module that can be read") from None
@@ -80,24 +79,21 @@ def read_module(data: bytes) -> Module:
 
 def module_name(data: bytes) -> str:
     """The name alone."""
-    for number, value in _fields(data, 0, len(data)):
-        if number == 1 and isinstance(value, bytes):
-            return value.decode(errors="replace")
-    return ""
+    return next((of(f).decode(errors="replace") for f in fields(data) if f.number == 1), "")
 
 
 def _computation(data: bytes) -> Computation:
     computation = Computation()
-    for number, value in _fields(data, 0, len(data)):
-        if number == 1 and isinstance(value, bytes):
-            computation.name = value.decode(errors="replace")
-        elif number == 2 and isinstance(value, bytes):
-            instruction = _instruction(value)
+    for f in fields(data):
+        if f.number == 1:
+            computation.name = of(f).decode(errors="replace")
+        elif f.number == 2:
+            instruction = _instruction(of(f))
             computation.instructions[instruction.id] = instruction
-        elif number == 5 and isinstance(value, int):
-            computation.id = value
-        elif number == 6 and isinstance(value, int):
-            computation.root = value
+        elif f.number == 5 and isinstance(f.value, int):
+            computation.id = f.value
+        elif f.number == 6 and isinstance(f.value, int):
+            computation.root = f.value
     return computation
 
 
@@ -106,64 +102,26 @@ _TUPLE = 13  # PrimitiveType
 
 def _instruction(data: bytes) -> Instruction:
     i = Instruction()
-    for number, value in _fields(data, 0, len(data)):
-        if isinstance(value, int):
-            if number == 35:
-                i.id = value
-            elif number == 36:
-                i.operands.append(value)
-            elif number == 38:
-                i.called.append(value)
-        elif number == 1:
-            i.name = value.decode(errors="replace")
-        elif number == 2:
-            i.opcode = value.decode(errors="replace")
-        elif number == 3:
-            i.is_tuple = any(n == 2 and v == _TUPLE for n, v in _fields(value, 0, len(value)))
-        elif number == 11:
-            i.fusion_kind = value.decode(errors="replace")
-        elif number == 36:
-            i.operands.extend(_packed(value))
-        elif number == 38:
-            i.called.extend(_packed(value))
+    for f in fields(data):
+        if isinstance(f.value, int):
+            if f.number == 13:
+                i.tuple_index = f.value
+            elif f.number == 35:
+                i.id = f.value
+            elif f.number == 36:
+                i.operands.append(f.value)
+            elif f.number == 38:
+                i.called.append(f.value)
+        elif f.number == 1:
+            i.name = f.value.decode(errors="replace")
+        elif f.number == 2:
+            i.opcode = f.value.decode(errors="replace")
+        elif f.number == 3:
+            i.is_tuple = any(part.number == 2 and part.value == _TUPLE for part in fields(f.value))
+        elif f.number == 11:
+            i.fusion_kind = f.value.decode(errors="replace")
+        elif f.number == 36:
+            i.operands.extend(packed(f.value))
+        elif f.number == 38:
+            i.called.extend(packed(f.value))
     return i
-
-
-# ---- the wire format of protobuf ----
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-
-
-def _packed(data: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        yield value
-
-
-def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, Value]]:
-    while at < end:
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-        elif kind == 2:
-            size, at = _varint(data, at)
-            if at + size > end:
-                raise IndexError
-            yield tag >> 3, data[at : at + size]
-            at += size
-        elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
-        else:
-            raise IndexError

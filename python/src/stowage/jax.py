@@ -15,7 +15,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from typing import Any, Iterator, Mapping, Optional, Union
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 try:
     import jax
@@ -24,6 +24,7 @@ except ImportError as _error:
 
 from . import _text
 from ._graph import Graph
+from ._jax_bodies import View, find_bodies
 from ._jax_capture import Capture, capture
 from ._jax_hook import check_module, hooked, module_text
 from ._jax_module import module_name, read_module
@@ -42,13 +43,23 @@ class JaxPlan:
     Made by :func:`plan` or :func:`load`.
     """
 
-    def __init__(self, module: bytes, plan: Plan, info: dict[str, Any]) -> None:
+    def __init__(self, module: bytes, plan: Plan, info: dict[str, Any], bodies: Sequence[Plan] = ()) -> None:
         self.module = module  #: the module that XLA hands over: an HloModuleProto
-        self.plan = plan  #: a plan of :attr:`graph`; may be changed before it is applied
+        self.plan = plan  #: of the entry, a plan of :attr:`graph`; may be changed before it is applied
+        self.bodies = list(bodies)  #: of bodies of loops and branches, those within others first; empty where XLA's fusions stay
         self._info = info
+        self._fingerprint: Optional[str] = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the module that XLA hands over, without the plan."""
+        if self._fingerprint is None:
+            self._fingerprint = Graph.parse(self.module, "the module").fingerprint
+        return self._fingerprint
 
     @property
     def graph(self) -> Graph:
+        """The entry's; loops and branches in it have their planned bodies."""
         return self.plan.graph
 
     @property
@@ -92,7 +103,7 @@ class JaxPlan:
 
     @property
     def kernels(self) -> int:
-        """Tasks of a step: fusions and ops that stand alone."""
+        """Tasks of the entry: fusions and ops that stand alone. A loop or branch is one."""
         group = self.plan.group
         return len({group[k] for k in self.graph._sums()["ops"]} - {-1})
 
@@ -108,6 +119,10 @@ class JaxPlan:
 
     def rewrite(self, module: bytes) -> bytes:
         """This very module, perhaps with other constants or names, with the plan in it."""
+        if self.bodies:
+            for body, made in zip(find_bodies(read_module(module)), self.bodies):
+                view = View(module, body)
+                module = view.put_back(made.export_bytes("hlo", view.data))
         return self.plan.export_bytes("hlo", module)
 
     def save(self, path: Path) -> None:
@@ -122,6 +137,9 @@ class JaxPlan:
             self.plan.save(file)
             with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.write(file, "plan.json")
+                for k, made in enumerate(self.bodies):
+                    made.save(file)
+                    archive.write(file, f"body{k}.json")
                 archive.writestr("module.hlo.pb", self.module)
                 archive.writestr("info.json", info)
             os.replace(aside, target)
@@ -147,38 +165,91 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     """Compiles ``fn`` (jitted or not) once for these arguments and plans the module that XLA arrives at.
 
     With ``fuse`` XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
-    "joined" on a GPU, "default" elsewhere. Without, XLA's fusions stay and only their order is planned. The order is the best of
+    "joined" on a GPU, "default" elsewhere, in bodies of loops and branches as well. Without, XLA's fusions stay; only their order
+    is planned, or, where ``fusion`` is given, that rule merges them. The order is the best of
     the module's own and of a search within ``budget``; on one device it decides the memory, so that is the ``objective`` unless
     another is given; on a GPU it may then be changed for the cache. ``machine`` has one device, and is by default the
     one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it. ``compiler_options`` go to XLA; the
     other options are those of :func:`stowage.optimize`. In place of the function a :class:`Capture` will do.
 
+    A body that cannot be planned would be left without any fusion: XLA's fusions stay then, with a warning.
+
     KeyboardInterrupt ends the search for an order; the best until then is taken, with ``interrupted`` set. What there is to say
     about ``costs`` (rows that match no op, times of another module) is warned of.
     """
     captured = fn if isinstance(fn, Capture) else capture(fn, *args, fuse=fuse, compiler_options=compiler_options)
-    module = read_module(captured.module)
-    graph = Graph.parse(captured.module, module.name or "the module")
-    simulator = Simulator(graph, captured.target.machine() if machine is None else machine, costs=costs)
-    if len(simulator.machine) != 1:
-        raise Error(f"XLA runs a module on one device, and {simulator.machine.name} has {len(simulator.machine)}; docs/xla.md says how "
-                    "to split a step")  # fmt: skip
-    simulator._tell()
-    check_costs(costs, graph)
-    made = simulator.run("single").copy()
-    if captured.fuse:
-        made.fuse(fusion or ("joined" if captured.target.platform == "gpu" else "default"))
-    outputs = {n.id for n in graph.nodes if n.name in module.outputs()}
-    origin, interrupted = set_order(made, outputs, objective, None if options.get("evaluations") is not None else budget, options,
-                                    captured.target.cache)  # fmt: skip
-    info = {"format": "stowage-jax", "version": 1, "jax": jax.__version__, "platform": captured.target.platform,
-            "hook": captured.target.hook, "fuse": captured.fuse, "order": origin, "interrupted": interrupted,
+    fault = _fault_of_bodies(captured)
+    if fault:
+        if isinstance(fn, Capture):
+            raise Error(f"a body cannot be planned ({fault}), and would be left without fusions; capture with fuse=False")
+        warn(f"a body cannot be planned ({fault}): XLA's fusions stay")
+        captured = capture(fn, *args, fuse=False, compiler_options=compiler_options)
+    planner = _Planner(captured, machine, costs, fusion, objective, budget, options)
+    module, bodies = planner.plan_bodies() if captured.fuse or fusion else (captured.module, [])
+    made = planner.plan_entry(module)
+    info = {"format": "stowage-jax", "version": _VERSION, "jax": jax.__version__, "platform": captured.target.platform,
+            "hook": captured.target.hook, "fuse": captured.fuse, "order": planner.order, "interrupted": planner.interrupted,
             "compiler_options": captured.compiler_options}  # fmt: skip
-    result = JaxPlan(captured.module, made, info)
+    result = JaxPlan(captured.module, made, info, bodies)
     check_module(result.planned)
     return result
 
 
+def _fault_of_bodies(captured: Capture) -> str:
+    """Why a body of a module without fusions cannot be planned, or ""."""
+    bodies = find_bodies(read_module(captured.module)) if captured.fuse else []
+    return next((fault for fault in (View(captured.module, body).fault for body in bodies) if fault), "")
+
+
+class _Planner:
+    """Plans the computations of a captured module, one after the other."""
+
+    def __init__(self, captured: Capture, machine: MachineLike, costs: Optional[Path], fusion: Optional[str], objective: str,
+                 budget: Union[str, int, float, None], options: dict[str, Any]) -> None:  # fmt: skip
+        self._captured, self._costs, self._objective, self._options = captured, costs, objective, options
+        self._machine = captured.target.machine() if machine is None else machine
+        self._fusion = fusion or (("joined" if captured.target.platform == "gpu" else "default") if captured.fuse else None)
+        self._seconds = None if budget is None or options.get("evaluations") is not None else _text.parse_seconds(budget)
+        self.order, self.interrupted = "module", False
+
+    def plan_bodies(self) -> tuple[bytes, list[Plan]]:
+        """The module with its bodies planned, and their plans. Half of the time for orders is theirs."""
+        module, plans = self._captured.module, []
+        bodies = find_bodies(read_module(module))
+        share = self._seconds and self._seconds / 2 / max(1, len(bodies))
+        for body in bodies:
+            view = View(module, body)
+            if view.fault:
+                break
+            made = self._plan_one(view.data, share)[0]
+            module = view.put_back(made.export_bytes("hlo", view.data))
+            plans.append(made)
+        return (module, plans) if len(plans) == len(bodies) else (self._captured.module, [])
+
+    def plan_entry(self, module: bytes) -> Plan:
+        made, self.order = self._plan_one(module, self._seconds, is_entry=True)
+        return made
+
+    def _plan_one(self, data: bytes, seconds: Optional[float], is_entry: bool = False) -> tuple[Plan, str]:
+        module = read_module(data)
+        graph = Graph.parse(data, (module.name if is_entry else module.entry.name) or "the module")
+        simulator = Simulator(graph, self._machine, costs=self._costs)
+        if len(simulator.machine) != 1:
+            raise Error(f"XLA runs a module on one device, and {simulator.machine.name} has {len(simulator.machine)}; docs/xla.md says "
+                        "how to split a step")  # fmt: skip
+        if is_entry:
+            simulator._tell()
+            check_costs(self._costs, graph)
+        made = simulator.run("single").copy()
+        if self._fusion:
+            made.fuse(self._fusion)
+        outputs = {n.id for n in graph.nodes if n.name in module.outputs()}
+        found, interrupted = set_order(made, outputs, self._objective, seconds, self._options, self._captured.target.cache)
+        self.interrupted |= interrupted
+        return made, found
+
+
+_VERSION = 2  # 1 had no bodies
 _KEYS = {"format", "version", "jax", "platform", "hook", "fuse", "order", "compiler_options"}
 
 
@@ -187,12 +258,23 @@ def load(path: Path) -> JaxPlan:
     try:
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
             info = json.loads(archive.read("info.json"))
-            if not isinstance(info, dict) or not _KEYS <= info.keys() or info.get("format") != "stowage-jax" or info.get("version") != 1:
+            is_ours = isinstance(info, dict) and _KEYS <= info.keys() and info.get("format") == "stowage-jax"
+            if not is_ours or info.get("version") not in (1, _VERSION):
                 raise Error(f"{os.fspath(path)} is no plan for jax that this version reads")
             module = archive.read("module.hlo.pb")
-            return JaxPlan(module, Plan.load(archive.extract("plan.json", folder), Graph.parse(module, os.fspath(path))), info)
+            return _load_plans(module, archive, folder, info, os.fspath(path))
     except (KeyError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise Error(f"{os.fspath(path)} is no plan for jax: {error}") from None
+
+
+def _load_plans(module: bytes, archive: zipfile.ZipFile, folder: str, info: dict[str, Any], name: str) -> JaxPlan:
+    count = sum(member.startswith("body") for member in archive.namelist())
+    bodies, planned = [], module
+    for k, body in zip(range(count), find_bodies(read_module(module))):
+        view = View(planned, body)
+        bodies.append(Plan.load(archive.extract(f"body{k}.json", folder), Graph.parse(view.data, name)))
+        planned = view.put_back(bodies[-1].export_bytes("hlo", view.data))
+    return JaxPlan(module, Plan.load(archive.extract("plan.json", folder), Graph.parse(planned, name)), info, bodies)
 
 
 class Applied:
@@ -208,7 +290,7 @@ class Applied:
         """Called by XLA: nothing may be raised here. The plan's module is known by its fingerprint, in which names and constants
         play no part."""
         try:
-            if Graph.parse(bytes(data), "a module").fingerprint != self.plan.graph.fingerprint:
+            if Graph.parse(bytes(data), "a module").fingerprint != self.plan.fingerprint:
                 self.others.append(module_name(data))
                 return None
         except Exception:  # what cannot be read is not the plan's module
