@@ -31,141 +31,7 @@ import numpy as np
 
 import stowage
 import stowage.jax
-
-# ---- the models: parameters, a batch, and a loss ----
-
-
-class Draw:
-    """Random arrays, the same in every run; weights are scaled by the number of their inputs."""
-
-    def __init__(self):
-        self.source = np.random.default_rng(7)
-
-    def __call__(self, *shape, inputs=None):
-        scale = 1.0 if inputs is None else inputs**-0.5
-        return jnp.asarray(scale * self.source.standard_normal(shape, dtype=np.float32))
-
-
-def mlp(depth, width, batch):
-    draw = Draw()
-    p = [{"w": draw(width, width, inputs=width), "b": jnp.zeros(width)} for _ in range(depth)]
-
-    def loss(p, x):
-        h = x
-        for layer in p:
-            h = jnp.tanh(h @ layer["w"] + layer["b"])
-        return jnp.mean((h - 0.5) ** 2)
-
-    return p, draw(batch, width), loss
-
-
-def lstm(steps, width, batch, layers=2):
-    draw = Draw()
-    p = [{"w": draw(2 * width, 4 * width, inputs=2 * width), "b": jnp.zeros(4 * width)} for _ in range(layers)]
-
-    def loss(p, x):
-        h = [jnp.zeros((batch, width)) for _ in p]
-        c = list(h)
-        total = 0.0
-        for t in range(steps):
-            below = x[t]
-            for k, layer in enumerate(p):
-                i, f, g, o = jnp.split(jnp.concatenate([below, h[k]], axis=1) @ layer["w"] + layer["b"], 4, axis=1)
-                c[k] = jax.nn.sigmoid(f) * c[k] + jax.nn.sigmoid(i) * jnp.tanh(g)
-                h[k] = below = jax.nn.sigmoid(o) * jnp.tanh(c[k])
-            total += jnp.mean((below - 0.1) ** 2)
-        return total / steps
-
-    return p, draw(steps, batch, width), loss
-
-
-def transformer(layers, width, length, batch, head=64):
-    draw = Draw()
-    heads = width // head
-
-    def block():
-        return {
-            **{n: draw(width, width, inputs=width) for n in "qkvo"},
-            "up": draw(width, 4 * width, inputs=width), "down": draw(4 * width, width, inputs=4 * width),
-            "g1": jnp.ones(width), "c1": jnp.zeros(width), "g2": jnp.ones(width), "c2": jnp.zeros(width), "b": jnp.zeros(4 * width),
-        }  # fmt: skip
-
-    def norm(x, g, c):
-        x = x - x.mean(-1, keepdims=True)
-        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g + c
-
-    def attend(p, x):
-        q, k, v = ((x @ p[n]).reshape(batch, length, heads, head) for n in "qkv")
-        weights = jax.nn.softmax(jnp.einsum("blhd,bmhd->bhlm", q, k) * head**-0.5, axis=-1)
-        return jnp.einsum("bhlm,bmhd->blhd", weights, v).reshape(batch, length, width) @ p["o"]
-
-    def loss(p, x):
-        for layer in p:
-            x = x + attend(layer, norm(x, layer["g1"], layer["c1"]))
-            x = x + jax.nn.gelu(norm(x, layer["g2"], layer["c2"]) @ layer["up"] + layer["b"]) @ layer["down"]
-        return jnp.mean((x - 0.1) ** 2)
-
-    return [block() for _ in range(layers)], draw(batch, length, width), loss
-
-
-def convnet(blocks, channels, side, batch):
-    draw = Draw()
-    p = [{"k": draw(3, 3, channels, channels, inputs=9 * channels), "g": jnp.ones(channels), "c": jnp.zeros(channels)}
-         for _ in range(2 * blocks)]  # fmt: skip
-
-    def layer(p, x):
-        y = jax.lax.conv_general_dilated(x, p["k"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        y = y - y.mean((0, 1, 2))
-        return y * jax.lax.rsqrt((y * y).mean((0, 1, 2)) + 1e-5) * p["g"] + p["c"]
-
-    def loss(p, x):
-        for k in range(blocks):
-            x = jax.nn.relu(x + layer(p[2 * k + 1], jax.nn.relu(layer(p[2 * k], x))))
-        return jnp.mean((x.mean((1, 2)) - 0.1) ** 2)
-
-    return p, draw(batch, side, side, channels), loss
-
-
-def wavenet(layers, channels, length, batch):
-    draw = Draw()
-    wide = ("f", "g")
-    p = [{**{n: draw(2, channels, channels, inputs=2 * channels) for n in wide}, "s": draw(1, channels, channels, inputs=channels),
-          "r": draw(1, channels, channels, inputs=channels)} for _ in range(layers)]  # fmt: skip
-
-    def convolve(x, kernel, dilation=1):
-        pad = ((kernel.shape[0] - 1) * dilation, 0)
-        return jax.lax.conv_general_dilated(x, kernel, (1,), [pad], rhs_dilation=(dilation,), dimension_numbers=("NWC", "WIO", "NWC"))
-
-    def loss(p, x):
-        skip = 0.0
-        for k, layer in enumerate(p):
-            d = 2 ** (k % 6)
-            z = jnp.tanh(convolve(x, layer["f"], d)) * jax.nn.sigmoid(convolve(x, layer["g"], d))
-            skip = skip + convolve(z, layer["s"])
-            x = x + convolve(z, layer["r"])
-        return jnp.mean((jax.nn.relu(skip) - 0.1) ** 2) + 1e-3 * jnp.mean(x * x)
-
-    return p, draw(batch, length, channels), loss
-
-
-MODELS = {  # name: (function, sizes, small sizes)
-    "mlp": (mlp, {"depth": 8, "width": 2048, "batch": 1024}, {"depth": 3, "width": 64, "batch": 32}),
-    "lstm": (lstm, {"steps": 12, "width": 1024, "batch": 64}, {"steps": 4, "width": 32, "batch": 8}),
-    "transformer": (transformer, {"layers": 3, "width": 1024, "length": 512, "batch": 8},
-                    {"layers": 1, "width": 128, "length": 32, "batch": 2}),
-    "convnet": (convnet, {"blocks": 4, "channels": 128, "side": 32, "batch": 128}, {"blocks": 1, "channels": 8, "side": 8, "batch": 4}),
-    "wavenet": (wavenet, {"layers": 8, "channels": 256, "length": 1024, "batch": 8},
-                {"layers": 2, "channels": 16, "length": 64, "batch": 2}),
-}  # fmt: skip
-
-
-def train_step(loss):
-    def step(p, x):
-        value, gradient = jax.value_and_grad(loss)(p, x)
-        return value, jax.tree.map(lambda a, b: a - b, p, gradient)
-
-    return step
-
+from xla_models import MODELS, Draw
 
 # ---- one model ----
 
@@ -196,19 +62,21 @@ def count_kernels(text):
     return count("ENTRY")
 
 
-def difference(p, expected, got):
-    """The largest of: the difference of the loss, relative to the loss; for each parameter, the largest difference of its change,
-    relative to its largest change."""
-    found = [abs(float(expected[0]) - float(got[0])) / abs(float(expected[0]))]
-    for before, a, b in zip(jax.tree.leaves(p), jax.tree.leaves(expected[1]), jax.tree.leaves(got[1])):
+def difference(state, expected, got):
+    """The largest of: the difference of the first result, relative to its largest; for each array of the state, the largest
+    difference of its change, relative to its largest change."""
+    pairs = [(np.zeros(a.shape), a, b) for a, b in zip(jax.tree.leaves(expected[0]), jax.tree.leaves(got[0]))]
+    pairs += zip(jax.tree.leaves(state), jax.tree.leaves(expected[1]), jax.tree.leaves(got[1]))
+    found = []
+    for before, a, b in pairs:
         before, a, b = (np.asarray(v, np.float64) for v in (before, a, b))
         found.append(np.max(np.abs(a - b)) / max(np.max(np.abs(a - before)), 1e-30))
     return float(np.max(found))  # not a number, where one is
 
 
-def compile_planned(plan, step, p, x):
+def compile_planned(plan, step, state, x):
     with stowage.jax.apply(plan):
-        return jax.jit(step).lower(p, x).compile(plan.compiler_options)
+        return jax.jit(step).lower(state, x).compile(plan.compiler_options)
 
 
 def medians(runs, repeats):
@@ -225,36 +93,36 @@ def medians(runs, repeats):
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def deterministic(step, p, x):
+def deterministic(step, state, x):
     """What XLA's default computes, by a compile of its own whose results are the same in every run."""
     options = {} if jax.devices()[0].platform == "cpu" else {"xla_gpu_exclude_nondeterministic_ops": True}
-    lowered = jax.jit(step).lower(p, x)
+    lowered = jax.jit(step).lower(state, x)
     try:
         compiled = lowered.compile(options)
     except Exception as error:
-        if "nondeterministic_ops" not in str(error):  # a version that has no such option
+        if "nondeterministic" not in str(error):  # a version that has no such option, or an op that has no other way
             raise
         compiled = lowered.compile()
-    return compiled(p, x)
+    return compiled(state, x)
 
 
 def measure(name, sizes, options):
-    make = MODELS[name][0]
-    p, x, loss = make(**sizes)
-    step = train_step(loss)
-    expected = deterministic(step, p, x)
+    step, state, x = MODELS[name][0](**sizes)
+    expected = deterministic(step, state, x)
     begin = time.perf_counter()
-    own = stowage.jax.capture(step, p, x, fuse=False)
-    bare = stowage.jax.capture(step, p, x, fuse=True)
+    own = stowage.jax.capture(step, state, x, fuse=False)
+    own_s = time.perf_counter() - begin
+    bare = stowage.jax.capture(step, state, x, fuse=True)
     plans = {
         "ours": stowage.jax.plan(bare, budget=options.budget),
+        "XLA's fusions, merged further": stowage.jax.plan(own, fusion="joined", budget=options.budget),
         "XLA's fusions, our order": stowage.jax.plan(own, budget=options.budget),
     }
     variants = {"XLA": own.compiled, "no fusion": bare.compiled}
-    variants.update((row, compile_planned(plan, step, p, x)) for row, plan in plans.items())
+    variants.update((row, compile_planned(plan, step, state, x)) for row, plan in plans.items())
     compile_s = time.perf_counter() - begin
-    differences = {row: difference(p, expected, compiled(p, x)) for row, compiled in variants.items()}
-    times = medians({row: partial(compiled, p, x) for row, compiled in variants.items()}, options.repeats)
+    differences = {row: difference(state, expected, compiled(state, x)) for row, compiled in variants.items()}
+    times = medians({row: partial(compiled, state, x) for row, compiled in variants.items()}, options.repeats)
     rows = []
     for row, compiled in variants.items():
         plan = plans.get(row)
@@ -264,7 +132,7 @@ def measure(name, sizes, options):
             "predicted_ms": 1e3 * plan.step if plan else None, "predicted_peak_bytes": plan.peak if plan else None,
             "order": plan.order if plan else None,
         })  # fmt: skip
-    return {**where(), "model": name, "sizes": sizes, "repeats": options.repeats, "compile_s": compile_s, "rows": rows}
+    return {**where(), "model": name, "sizes": sizes, "repeats": options.repeats, "compile_s": compile_s, "xla_s": own_s, "rows": rows}
 
 
 def where():
