@@ -113,14 +113,12 @@ def measure(name, sizes, options):
     own = stowage.jax.capture(step, state, x, fuse=False)
     own_s = time.perf_counter() - begin
     bare = stowage.jax.capture(step, state, x, fuse=True)
-    plans = {
-        "ours": stowage.jax.plan(bare, budget=options.budget),
-        "XLA's fusions, merged further": stowage.jax.plan(own, fusion="joined", budget=options.budget),
-        "XLA's fusions, our order": stowage.jax.plan(own, budget=options.budget),
-    }
+    plans = {"planned": stowage.jax.plan(bare, budget=options.budget)}
     variants = {"XLA": own.compiled, "no fusion": bare.compiled}
     variants.update((row, compile_planned(plan, step, state, x)) for row, plan in plans.items())
     compile_s = time.perf_counter() - begin
+    tuned = stowage.jax.tune(step, state, x, seconds=options.seconds, cache=options.cache or False)
+    plans["tuned"], variants["tuned"] = tuned.plan, tuned.compiled
     differences = {row: difference(state, expected, compiled(state, x)) for row, compiled in variants.items()}
     times = medians({row: partial(compiled, state, x) for row, compiled in variants.items()}, options.repeats)
     rows = []
@@ -132,7 +130,9 @@ def measure(name, sizes, options):
             "predicted_ms": 1e3 * plan.step if plan else None, "predicted_peak_bytes": plan.peak if plan else None,
             "order": plan.order if plan else None,
         })  # fmt: skip
-    return {**where(), "model": name, "sizes": sizes, "repeats": options.repeats, "compile_s": compile_s, "xla_s": own_s, "rows": rows}
+    return {**where(), "model": name, "sizes": sizes, "repeats": options.repeats, "compile_s": compile_s, "xla_s": own_s, "rows": rows,
+            "tuned": {"keeps_xla": tuned.plan.keeps_xla, "regions": tuned.regions, "seconds": tuned.seconds, "ratio": tuned.ratio,
+                      "comparison": str(tuned.comparison), "kernels_us": tuned.kernels_us}}  # fmt: skip
 
 
 def where():
@@ -144,15 +144,28 @@ def where():
 def show(records):
     versions = "{date}, jax {jax}, stowage {stowage}, {device}, median of {repeats} runs in turn"
     print("\n".join(sorted({versions.format(**r) for r in records})))
-    print("\n| step | | ms | against XLA | temporary memory, MiB | kernels | predicted, ms | order by | difference |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("\n| step | | ms | of XLA's | temporary memory, MiB | kernels | predicted, ms | difference | remark |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for r in records:
         sizes = ", ".join(f"{k} {v}" for k, v in r["sizes"].items())
+        tuned = r["tuned"]
+        kept = "XLA's is kept" if tuned["keeps_xla"] else f"{tuned['regions']} regions"
         for row in r["rows"]:
             first = f"{r['model']} ({sizes})" if row is r["rows"][0] else ""
             predicted = f"{row['predicted_ms']:.3f}" if row["predicted_ms"] else "-"
-            print(f"| {first} | {row['row']} | {row['ms']:.3f} | {r['rows'][0]['ms'] / row['ms']:.2f} | {row['temp_bytes'] / 2**20:.1f} | "
-                  f"{row['kernels']} | {predicted} | {row['order'] or '-'} | {row['difference']:.1e} |")  # fmt: skip
+            remark = {"XLA": f"{r['xla_s']:.0f} s to compile", "planned": f"{r['compile_s'] - r['xla_s']:.0f} s to compile and plan",
+                      "tuned": f"{kept}; {tuned['seconds']:.0f} s; {tuned['comparison']}"}.get(row["row"], "")  # fmt: skip
+            print(f"| {first} | {row['row']} | {row['ms']:.3f} | {row['ms'] / r['rows'][0]['ms']:.3f} | {row['temp_bytes'] / 2**20:.1f} | "
+                  f"{row['kernels']} | {predicted} | {row['difference']:.1e} | {remark} |")  # fmt: skip
+    for row in ("planned", "tuned"):
+        ratios = {r["model"]: next(x["ms"] for x in r["rows"] if x["row"] == row) / r["rows"][0]["ms"] for r in records}
+        if row == "tuned":
+            ratios = {r["model"]: 1.0 if r["tuned"]["keeps_xla"] else ratios[r["model"]] for r in records}
+        if ratios:
+            worst = max(ratios, key=ratios.get)
+            print(f"\n{row}: {statistics.geometric_mean(ratios.values()):.3f} of XLA's in the geometric mean of {len(ratios)}, "
+                  f"{statistics.geometric_mean([v for k, v in ratios.items() if k != 'norms'] or [1.0]):.3f} without norms, "
+                  f"worst {worst} {ratios[worst]:.3f}")  # fmt: skip
 
 
 def is_equal(record, tolerance):
@@ -369,6 +382,8 @@ def main():
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N", help="another size, such as layers=8; repeatable")
     parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--budget", default="1s", help="of each search for an order")
+    parser.add_argument("--seconds", type=float, default=60, help="of each tuning")
+    parser.add_argument("--cache", help="a file that keeps times of kernels from one run to the next (default: none)")
     parser.add_argument("--tolerance", type=float, default=2e-2, help="difference to what XLA's default computes above which the exit status is 1")
     parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS",
                         help="after which no further model is begun; run again to go on")  # fmt: skip

@@ -22,7 +22,7 @@ VARIANTS = ("xla", "ours", "merged")
 def measure(options):
     import jax
     import stowage.jax
-    from stowage._jax_profile import profile_compiled
+    from stowage.jax._profile import profile_compiled
     from xla_models import MODELS
 
     plain = {"xla_gpu_enable_command_buffer": ""} if jax.devices()[0].platform == "gpu" else {}  # else kernels lose their names

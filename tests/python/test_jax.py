@@ -55,7 +55,7 @@ if not LACKS:
     from jax_functions import attention, cached, mlp, train_step
 
     import stowage.jax
-    from stowage import _jax_module, _jax_order, _jax_profile, _jax_target
+    from stowage.jax import _module as _jax_module, _order as _jax_order, _profile as _jax_profile, _target as _jax_target
 
 
 def functions():

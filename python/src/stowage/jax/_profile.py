@@ -6,15 +6,15 @@ import glob
 import os
 import statistics
 import tempfile
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional
 
 import jax
 
-from ._files import whole_file
-from ._graph import Graph
-from ._jax_capture import capture
-from ._library import Error, warn
-from ._plan import Path
+from .._files import whole_file
+from .._graph import Graph
+from ._capture import capture
+from .._library import Error, warn
+from .._plan import Path
 
 
 def profile(fn: Any, *args: Any, kind: Optional[str] = None, path: Optional[Path] = None, fuse: bool = True, repeats: int = 10,
@@ -32,7 +32,7 @@ def profile(fn: Any, *args: Any, kind: Optional[str] = None, path: Optional[Path
         options = {"xla_gpu_enable_command_buffer": "", **captured.compiler_options}
         compiled = (fn if hasattr(fn, "lower") else jax.jit(fn)).lower(*args).compile(options)
     module = compiled.as_text().split(None, 2)[1].rstrip(",")
-    times = profile_compiled(compiled, args, module, repeats)
+    times = profile_compiled(compiled, lambda: args, module, repeats)
     if path is not None:
         with whole_file(path, "w", newline="", encoding="utf-8") as opened:
             opened.write(f"{_HEAD}{Graph.parse(captured.module, module).fingerprint} {module}, jax {jax.__version__}\n")
@@ -57,14 +57,14 @@ def check_costs(path: Optional[Path], graph: Graph) -> None:
              "that both have get its times; profile again")  # fmt: skip
 
 
-def profile_compiled(compiled: Any, args: tuple, module: str, repeats: int) -> dict[str, float]:
+def profile_compiled(compiled: Any, args: Callable[[], tuple], module: str, repeats: int) -> dict[str, float]:
     """Median microseconds of each instruction; several kernels of one instruction in a run are added up."""
     for _ in range(2):
-        jax.block_until_ready(compiled(*args))
+        jax.block_until_ready(compiled(*args()))
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             for _ in range(repeats):
-                jax.block_until_ready(compiled(*args))
+                jax.block_until_ready(compiled(*args()))
         found = glob.glob(os.path.join(folder, "**", "*.xplane.pb"), recursive=True)
         if not found or not hasattr(jax.profiler, "ProfileData"):
             raise Error(f"the profiler of jax {jax.__version__} wrote nothing that can be read")

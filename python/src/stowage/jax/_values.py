@@ -9,8 +9,8 @@ import hashlib
 import json
 from typing import Mapping, Optional, Tuple, Union
 
-from ._jax_module import Computation, Instruction, Module
-from ._jax_wire import fields, of
+from ._module import Computation, Instruction, Module, read_module
+from ._wire import fields, of
 
 Number = bytes
 #: a number; ("bitcast", number of what is behind it, shape); or ("tuple", values)
@@ -53,7 +53,7 @@ class Values:
     def result(self, computation: Computation, given: Optional[Mapping[int, Value]] = None) -> Value:
         return self.of(computation, given)[computation.root]
 
-    def _function(self, computation: int) -> Number:
+    def function(self, computation: int) -> Number:
         """The number of what a computation makes of its parameters."""
         if computation not in self._functions:
             self._functions[computation] = _hash("function", self.result(self._module.computations[computation]))
@@ -74,7 +74,15 @@ class Values:
             return self.result(self._module.computations[i.called[0]], dict(enumerate(read)))
         if i.opcode in _DRAWS:
             return _parts(_hash(id(self), i.id), i.shape)
-        return _parts(_hash(i.opcode, _attributes(i), [self._function(c) for c in i.called], read), i.shape)
+        return _parts(_hash(i.opcode, _attributes(i), [self.function(c) for c in i.called], read), i.shape)
+
+
+def computes_same(a: bytes, b: bytes) -> bool:
+    """Whether two modules compute the same of their parameters, constants included."""
+    if a == b:
+        return True
+    left, right = read_module(a), read_module(b)
+    return Values(left).result(left.entry) == Values(right).result(right.entry)
 
 
 def base(value: Value) -> Value:

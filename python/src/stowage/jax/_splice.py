@@ -2,7 +2,7 @@
 
 Kernels that share a value which only one of the modules has in memory belong together: a region. At its borders both have the same values
 in memory, so a region of one module can stand in the place of that of the other. What is found again is what computes the same
-(:mod:`._jax_values`), and by the same numbers the result is checked.
+(:mod:`._values`), and by the same numbers the result is checked.
 """
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Iterable, Mapping, Optional
 
-from ._jax_bodies import find_bodies
-from ._jax_module import Computation, Instruction, Module, ints, read_module
-from ._jax_values import VIEWS, Value, Values, arrays, base, is_second_buffer
-from ._jax_wire import bytes_field, fields, int_field, ints_field, of
-from ._library import Error
+from ._bodies import find_bodies
+from ._module import Computation, Instruction, Module, ints, read_module
+from ._values import VIEWS, Value, Values, arrays, base, is_second_buffer
+from ._wire import bytes_field, fields, int_field, ints_field, of
+from .._library import Error
 
 _CONTROL = {"while", "conditional", "call"}
 _IN_PLACE = {"dynamic-update-slice", "scatter", "while", "custom-call"}  # may write over what they read

@@ -6,10 +6,10 @@ from typing import Any, Mapping, Optional
 
 import jax
 
-from ._jax_hook import hooked
-from ._jax_module import module_name
-from ._jax_target import Target, passes_off
-from ._library import Error
+from ._hook import hooked
+from ._module import module_name
+from ._target import Target, passes_off
+from .._library import Error
 
 
 @dataclass(frozen=True)

@@ -1,52 +1,41 @@
-"""Plans that XLA runs: fusions and order for a jitted JAX function.
-
-    plan = stowage.jax.plan(step, params, batch)
-    with stowage.jax.apply(plan):
-        compiled = jax.jit(step).lower(params, batch).compile(plan.compiler_options)
-
-XLA hands its module over when all its own passes but the last are done; the plan's groups and order are put into it, and XLA makes
-code from that. Works on CPUs and on NVIDIA GPUs, with jax 0.10.2 or newer.
-"""
+"""A plan for the module that XLA compiles: its groups, its order, what it is saved as."""
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import tempfile
 import zipfile
 import zlib
-from typing import Any, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
-try:
-    import jax
-except ImportError as _error:
-    raise ImportError(f"stowage.jax needs jax 0.10.2 or newer (pip install 'jax>=0.10.2'): {_error}") from None
+import jax
 
-from . import _text
-from ._graph import Graph
-from ._jax_bodies import View, find_bodies
-from ._jax_capture import Capture, capture
-from ._jax_hook import check_module, hooked, module_text
-from ._jax_module import module_name, read_module
-from ._jax_order import set_order
-from ._jax_profile import check_costs, profile
-from ._library import Error, warn
-from ._plan import Path, Plan
-from ._simulate import Evaluation, MachineLike, Simulator
-
-__all__ = ["Applied", "Capture", "JaxPlan", "apply", "capture", "load", "plan", "profile"]
+from .. import _text
+from .._graph import Graph
+from .._library import Error, warn
+from .._plan import Path, Plan
+from .._simulate import Evaluation, MachineLike, Simulator
+from ._bodies import View, find_bodies
+from ._capture import Capture, capture
+from ._hook import check_module, module_text
+from ._module import read_module
+from ._order import set_order
+from ._profile import check_costs
+from ._values import computes_same
 
 
 class JaxPlan:
     """A plan for one module of XLA, and how to compile the function so that XLA arrives at that module.
 
-    Made by :func:`plan` or :func:`load`.
+    Made by :func:`plan`, :func:`tune` or :func:`load`.
     """
 
-    def __init__(self, module: bytes, plan: Plan, info: dict[str, Any], bodies: Sequence[Plan] = ()) -> None:
+    def __init__(self, module: bytes, plan: Plan, info: dict[str, Any], bodies: Sequence[Plan] = (),
+                 spliced: Optional[bytes] = None) -> None:  # fmt: skip
         self.module = module  #: the module that XLA hands over: an HloModuleProto
         self.plan = plan  #: of the entry, a plan of :attr:`graph`; may be changed before it is applied
         self.bodies = list(bodies)  #: of bodies of loops and branches, those within others first; empty where XLA's fusions stay
+        self.spliced = spliced  #: the module with regions of other modules of the same function, which the plan is of
         self._info = info
         self._fingerprint: Optional[str] = None
 
@@ -71,6 +60,11 @@ class JaxPlan:
     def fuse(self) -> bool:
         """Whether the fusions are the plan's; else they are XLA's, and only the order is planned."""
         return bool(self._info["fuse"])
+
+    @property
+    def keeps_xla(self) -> bool:
+        """XLA's own module was faster where both were run, and stays as it is."""
+        return bool(self._info.get("keeps_xla", False))
 
     @property
     def platform(self) -> str:
@@ -118,8 +112,15 @@ class JaxPlan:
         return self.rewrite(self.module)
 
     def rewrite(self, module: bytes) -> bytes:
-        """This very module, perhaps with other constants or names, with the plan in it."""
-        if self.bodies:
+        """This very module, perhaps with other constants or names, with the plan in it. Other constants are an error where the plan
+        has regions of other modules."""
+        if self.keeps_xla:
+            return module
+        if self.spliced is not None:
+            if not computes_same(module, self.module):
+                raise Error("the module has other constants, or is of another version of XLA, than the one that was tuned; tune again")
+            module = self.spliced
+        elif self.bodies:
             for body, made in zip(find_bodies(read_module(module)), self.bodies):
                 view = View(module, body)
                 module = view.put_back(made.export_bytes("hlo", view.data))
@@ -141,6 +142,8 @@ class JaxPlan:
                     made.save(file)
                     archive.write(file, f"body{k}.json")
                 archive.writestr("module.hlo.pb", self.module)
+                if self.spliced is not None:
+                    archive.writestr("spliced.hlo.pb", self.spliced)
                 archive.writestr("info.json", info)
             os.replace(aside, target)
 
@@ -184,13 +187,21 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
             raise Error(f"a body cannot be planned ({fault}), and would be left without fusions; capture with fuse=False")
         warn(f"a body cannot be planned ({fault}): XLA's fusions stay")
         captured = capture(fn, *args, fuse=False, compiler_options=compiler_options)
-    planner = _Planner(captured, machine, costs, fusion, objective, budget, options)
-    module, bodies = planner.plan_bodies() if captured.fuse or fusion else (captured.module, [])
+    return plan_captured(captured, machine=machine, costs=costs, fusion=fusion, objective=objective, budget=budget, options=options)
+
+
+def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Optional[Path] = None, fusion: Optional[str] = None,
+                  objective: str = "memory", budget: Union[str, int, float, None] = "2s", options: Optional[dict[str, Any]] = None,
+                  spliced: Optional[bytes] = None, keeps_xla: bool = False) -> JaxPlan:  # fmt: skip
+    """As :func:`plan`. With ``spliced`` that module stands in the place of the captured one and is given an order; with ``keeps_xla``
+    nothing is changed."""
+    planner = _Planner(captured, machine, costs, fusion, objective, budget, options or {})
+    module, bodies = planner.plan_bodies() if (captured.fuse or fusion) and spliced is None else (spliced or captured.module, [])
     made = planner.plan_entry(module)
     info = {"format": "stowage-jax", "version": _VERSION, "jax": jax.__version__, "platform": captured.target.platform,
             "hook": captured.target.hook, "fuse": captured.fuse, "order": planner.order, "interrupted": planner.interrupted,
-            "compiler_options": captured.compiler_options}  # fmt: skip
-    result = JaxPlan(captured.module, made, info, bodies)
+            "compiler_options": captured.compiler_options, "keeps_xla": keeps_xla}  # fmt: skip
+    result = JaxPlan(captured.module, made, info, bodies, spliced)
     check_module(result.planned)
     return result
 
@@ -269,77 +280,10 @@ def load(path: Path) -> JaxPlan:
 
 def _load_plans(module: bytes, archive: zipfile.ZipFile, folder: str, info: dict[str, Any], name: str) -> JaxPlan:
     count = sum(member.startswith("body") for member in archive.namelist())
-    bodies, planned = [], module
+    spliced = archive.read("spliced.hlo.pb") if "spliced.hlo.pb" in archive.namelist() else None
+    bodies, planned = [], module if spliced is None else spliced
     for k, body in zip(range(count), find_bodies(read_module(module))):
         view = View(planned, body)
         bodies.append(Plan.load(archive.extract(f"body{k}.json", folder), Graph.parse(view.data, name)))
         planned = view.put_back(bodies[-1].export_bytes("hlo", view.data))
-    return JaxPlan(module, Plan.load(archive.extract("plan.json", folder), Graph.parse(planned, name)), info, bodies)
-
-
-class Applied:
-    """What became of a plan within :func:`apply`."""
-
-    def __init__(self, plan: JaxPlan) -> None:
-        self.plan = plan
-        self.modules: list[bytes] = []  #: the changed modules, as given to XLA
-        self.others: list[str] = []  #: names of modules that were left as they are
-        self.error: Optional[BaseException] = None  #: why the plan's module could not be changed
-
-    def _change(self, data: bytes) -> Optional[bytes]:
-        """Called by XLA: nothing may be raised here. The plan's module is known by its fingerprint, in which names and constants
-        play no part."""
-        try:
-            if Graph.parse(bytes(data), "a module").fingerprint != self.plan.fingerprint:
-                self.others.append(module_name(data))
-                return None
-        except Exception:  # what cannot be read is not the plan's module
-            self.others.append("?")
-            return None
-        try:
-            changed = self.plan.rewrite(bytes(data))
-            check_module(changed)
-        except BaseException as error:
-            self.error = self.error or error
-            return None
-        self.modules.append(changed)
-        return changed
-
-    def _fault(self) -> str:
-        """Why the plan is not in what XLA compiled, or ""."""
-        name = self.plan.graph.name
-        if self.error is not None:
-            return f"the plan could not be put into the module {name}, which XLA compiled as its own: {self.error}"
-        if self.modules:
-            return ""
-        seen = ", ".join(dict.fromkeys(self.others)) or "nothing"
-        return (
-            f"the plan is for another module {name}; within the context XLA compiled {seen}. Compile the same function for the same "
-            f"shapes with plan.compiler_options, on {self.plan.platform}, with jax {self.plan._info['jax']} (this is {jax.__version__})"
-        )
-
-    def _finish(self) -> None:
-        if self.error is not None and not isinstance(self.error, Exception):  # KeyboardInterrupt
-            raise self.error
-        if self._fault():
-            raise Error(self._fault()) from self.error
-
-
-@contextlib.contextmanager
-def apply(plan: JaxPlan) -> Iterator[Applied]:
-    """Within, XLA makes the code of modules with the plan's fingerprint from the plan; other modules pass untouched.
-
-    Names and constants play no part in the fingerprint. Compile with ``plan.compiler_options``. Leaving the context raises
-    :class:`stowage.Error` if no such module came by or it could not be changed; what was compiled then is XLA's own. Where
-    something else was raised within, that comes out, with a warning of such a fault if XLA compiled anything. Caches are
-    cleared on entry, and the cache on disk is off within.
-    """
-    applied = Applied(plan)
-    with hooked(applied._change, plan._info["hook"]):
-        try:
-            yield applied
-        except BaseException:
-            if applied._fault() and (applied.others or applied.error):
-                warn(applied._fault())
-            raise
-    applied._finish()
+    return JaxPlan(module, Plan.load(archive.extract("plan.json", folder), Graph.parse(planned, name)), info, bodies, spliced)

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional
 
 import jax
 
-from ._machine import Machine
+from .._machine import Machine
 
 _GPUS = ("h200", "h100", "a100", "v100", "p100")
 _CACHES = {"h200": 50_000_000, "h100": 50_000_000, "a100": 40_000_000, "v100": 6_000_000, "p100": 4_000_000}  # bytes

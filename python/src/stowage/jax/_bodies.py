@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator, Optional
 
-from ._jax_module import Computation, Instruction, Module, read_module
-from ._jax_wire import Field, bytes_field, fields, int_field, ints_field, of, packed
+from ._module import Computation, Instruction, Module, read_module
+from ._wire import Field, bytes_field, fields, int_field, ints_field, of, packed
 
 # fields of HloModuleProto, HloComputationProto, HloInstructionProto, HloScheduleProto (xla/service/hlo.proto)
 _ENTRY_NAME, _COMPUTATION, _PROGRAM_SHAPE, _ENTRY_ID, _SCHEDULE, _ALIASES, _DONORS = 2, 3, 4, 6, 7, 8, 18

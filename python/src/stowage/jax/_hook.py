@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, Optional
 
 import jax
 
-from ._library import Error
+from .._library import Error
 
 Change = Callable[[bytes], Optional[bytes]]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ._jax_wire import fields, of, packed
-from ._library import Error
+from ._wire import fields, of, packed
+from .._library import Error
 
 
 @dataclass
