@@ -55,6 +55,7 @@ if not LACKS:
     from jax_functions import attention, cached, mlp, train_step
 
     import stowage.jax
+    from stowage.jax._hook import module_text
     from stowage.jax import _module as _jax_module, _order as _jax_order, _profile as _jax_profile, _target as _jax_target
 
 
@@ -127,11 +128,11 @@ class Results(Jax):
         for side in (64, 160):
             p, x = {n: jnp.ones((side, side)) for n in "qkv"}, jnp.ones((side, side))
             step = train_step(attention)
-            text = stowage.jax.module_text(stowage.jax.capture(step, p, x).module)
+            text = module_text(stowage.jax.capture(step, p, x).module)
             self.assertNotIn("ynn_fusion", text)
             self.assertEqual([ops for ops in fused_ops(text) if len(ops) > 1], [])
             plan = stowage.jax.plan(step, p, x, evaluations=5)
-            self.assertGreater(max(len(ops) for ops in fused_ops(stowage.jax.module_text(plan.planned))), 1)
+            self.assertGreater(max(len(ops) for ops in fused_ops(module_text(plan.planned))), 1)
             compiled, _ = compiled_with(plan, step, p, x)
             self.assert_close(jax.jit(step)(p, x), compiled(p, x))
 
@@ -161,7 +162,7 @@ class Results(Jax):
 
     def assert_order_is_ours(self, applied, compiled):
         (module,) = applied.modules
-        ours = entry_of(stowage.jax.module_text(module))
+        ours = entry_of(module_text(module))
         final = [name for name in entry_of(compiled.as_text()) if name in set(ours)]
         self.assertEqual([name for name in ours if name in set(final)], final)
         self.assertGreater(len(final), 0.8 * len(ours))
@@ -486,7 +487,7 @@ class Groups(Jax):
     def test_the_module_is_that_of_xla(self):
         captured = stowage.jax.capture(mlp, *[v for loss, p, v in [next(functions())] for v in (p, v)])
         module = _jax_module.read_module(captured.module)
-        text = stowage.jax.module_text(captured.module)
+        text = module_text(captured.module)
         self.assertEqual(sorted(i.name for i in module.entry.instructions.values()), sorted(entry_of(text)))
         self.assertEqual(module.name, "jit_mlp")
         self.assertEqual(len(module.outputs()), 1)

@@ -13,13 +13,15 @@ from typing import Iterable, Mapping, Optional
 from ._bodies import find_bodies
 from ._module import Computation, Instruction, Module, ints, read_module
 from ._values import VIEWS, Value, Values, arrays, base, is_second_buffer
-from ._wire import bytes_field, fields, int_field, ints_field, of
+from ._wire import Field, bytes_field, fields, int_field, ints_field, of
 from .._library import Error
 
 _CONTROL = {"while", "conditional", "call"}
 _IN_PLACE = {"dynamic-update-slice", "scatter", "while", "custom-call"}  # may write over what they read
 _EFFECTS = {"infeed", "outfeed", "send", "recv", "rng", "rng-get-and-update-state", "partition-id", "replica-id"}
-_SCHEDULE, _CONTROLS = 7, 37
+_SCHEDULE = 7  # of HloModuleProto
+_METADATA, _CONTROLS = 7, 37  # of HloInstructionProto
+_FRAME = 15  # of OpMetadata: stack_frame_id
 
 
 @dataclass
@@ -227,7 +229,7 @@ class _Writer:
 
     def _rewritten(self, i: Instruction, number: int, operands: list[int], called: Mapping[int, int]) -> bytes:
         """An instruction of the second module under another name, with other ids."""
-        kept = b"".join(f.raw for f in fields(i.raw) if f.number not in (1, 35, 36, 37, 38))
+        kept = b"".join(_without_frame(f) if f.number == _METADATA else f.raw for f in fields(i.raw) if f.number not in (1, 35, 36, 37, 38))
         out = bytes_field(1, self._name(i.name).encode()) + kept + int_field(35, number)
         out += ints_field(36, operands) if operands else b""
         return out + (ints_field(38, [called[c] for c in i.called]) if i.called else b"")
@@ -519,6 +521,11 @@ class _Replacing:
             if source is not None and output < len(outputs):
                 found += [(source, writer) for writer in self._sources(outputs[output]) if writer != source]
         return found
+
+
+def _without_frame(metadata: Field) -> bytes:
+    """Frames are numbers in a table of the module that the instruction comes from."""
+    return bytes_field(_METADATA, b"".join(f.raw for f in fields(of(metadata)) if f.number != _FRAME))
 
 
 def _find_cycle(before: Mapping[int, Iterable[int]]) -> list[int]:
