@@ -27,7 +27,6 @@ if "placement" in sys.argv:  # two devices, also where there is no GPU
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import stowage
 import stowage.jax
@@ -65,13 +64,15 @@ def count_kernels(text):
 def difference(state, expected, got):
     """The largest of: the difference of the first result, relative to its largest; for each array of the state, the largest
     difference of its change, relative to its largest change."""
-    pairs = [(np.zeros(a.shape), a, b) for a, b in zip(jax.tree.leaves(expected[0]), jax.tree.leaves(got[0]))]
+    pairs = [(jnp.zeros_like(a), a, b) for a, b in zip(jax.tree.leaves(expected[0]), jax.tree.leaves(got[0]))]
     pairs += zip(jax.tree.leaves(state), jax.tree.leaves(expected[1]), jax.tree.leaves(got[1]))
-    found = []
-    for before, a, b in pairs:
-        before, a, b = (np.asarray(v, np.float64) for v in (before, a, b))
-        found.append(np.max(np.abs(a - b)) / max(np.max(np.abs(a - before)), 1e-30))
-    return float(np.max(found))  # not a number, where one is
+    return max(float(relative(*each)) for each in pairs)  # not a number, where one is
+
+
+@jax.jit
+def relative(before, a, b):
+    before, a, b = (v.astype(jnp.float32) for v in (before, a, b))
+    return jnp.max(jnp.abs(a - b)) / jnp.maximum(jnp.max(jnp.abs(a - before)), 1e-30)
 
 
 def compile_planned(plan, step, state, x):
@@ -132,7 +133,7 @@ def measure(name, sizes, options):
         })  # fmt: skip
     return {**where(), "model": name, "sizes": sizes, "repeats": options.repeats, "compile_s": compile_s, "xla_s": own_s, "rows": rows,
             "tuned": {"keeps_xla": tuned.plan.keeps_xla, "regions": tuned.regions, "seconds": tuned.seconds, "ratio": tuned.ratio,
-                      "comparison": str(tuned.comparison), "kernels_us": tuned.kernels_us}}  # fmt: skip
+                      "comparison": str(tuned.comparison), "kernels_us": tuned.kernels_us, "steps": tuned.steps}}  # fmt: skip
 
 
 def where():

@@ -478,7 +478,7 @@ MODELS = {  # name: (function, sizes, small sizes)
     "moe": (moe, {"layers": 3, "width": 768, "experts": 8, "tokens": 4096}, {"layers": 1, "width": 32, "experts": 4, "tokens": 64}),
     "llama": (llama, {"layers": 3, "width": 1024, "length": 512, "batch": 8, "inner": 2816, "words": 8192},
               {"layers": 1, "width": 64, "length": 16, "batch": 2, "inner": 96, "words": 50, "head": 16, "shared": 2}),
-    "decode": (decode, {"layers": 8, "width": 1024, "length": 1024, "batch": 32, "inner": 2816, "words": 8192},
+    "decode": (decode, {"layers": 8, "width": 1024, "length": 1024, "batch": 16, "inner": 2816, "words": 8192},
                {"layers": 1, "width": 64, "length": 16, "batch": 2, "inner": 96, "words": 50, "head": 16}),
     "gnmt": (gnmt, {"steps": 6, "width": 768, "batch": 96, "layers": 3, "words": 4096},
              {"steps": 3, "width": 32, "batch": 4, "layers": 2, "words": 50}),

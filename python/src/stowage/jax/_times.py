@@ -48,9 +48,9 @@ class Known:
 
     def __init__(self, path: Optional[str], device: str) -> None:
         self._path, self._head = path, {"format": "stowage-kernels", "version": 1, "device": device, "jax": jax.__version__}
-        self._us: dict[str, float] = self._read()
+        self._us: dict[str, tuple[float, int]] = self._read()  # a mean, and of how many
 
-    def _read(self) -> dict[str, float]:
+    def _read(self) -> dict[str, tuple[float, int]]:
         if self._path is None or not os.path.exists(self._path):
             return {}
         try:
@@ -58,7 +58,7 @@ class Known:
                 data = json.load(opened)
             if {k: data[k] for k in self._head} != self._head:
                 return {}  # of another device, or another version: made anew without a word
-            return {str(k): float(us) for k, us in data["us"].items()}
+            return {str(k): (float(us), int(count)) for k, (us, count) in data["us"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             warn(f"{self._path} holds no times of kernels ({type(error).__name__}); it is made anew")
             return {}
@@ -68,14 +68,13 @@ class Known:
         contents = contents_of(module)
         if not all(each in self._us for each in contents.values()):
             return None
-        return {name: self._us[each] for name, each in contents.items()}
+        return {name: self._us[each][0] for name, each in contents.items()}
 
     def learn(self, module: Module, us: Mapping[str, float]) -> None:
-        """Of alike kernels the mean counts."""
-        runs: dict[str, list[float]] = {}
+        """Of alike kernels, in whatever module, the mean counts: so none is taken for another that it is equal to by chance."""
         for name, each in contents_of(module).items():
-            runs.setdefault(each, []).append(us.get(name, 0.0))  # what no profile names took no time
-        self._us.update((each, sum(times) / len(times)) for each, times in runs.items())
+            mean, count = self._us.get(each, (0.0, 0))
+            self._us[each] = (mean + (us.get(name, 0.0) - mean) / (count + 1), count + 1)  # what no profile names took no time
 
     def save(self) -> None:
         if self._path is None:

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 import jax
 
@@ -32,6 +32,7 @@ class Tuned:
     comparison: Optional[Comparison]  #: the plan's module against XLA's; None where no plan changed anything
     regions: int  #: parts of the module that are another plan's than XLA's
     kernels_us: dict[str, float]  #: sums of the kernels: "XLA", each plan that was tried, and "chosen"
+    steps: list[str]  #: what was tried, a line each
     seconds: float  #: what the tuning took
 
     def __call__(self, *args: Any) -> Any:
@@ -74,21 +75,31 @@ class _Tuning:
         # Within CUDA graphs kernels lose their names.
         self._profiled = {"xla_gpu_enable_command_buffer": "", **options} if target.platform == "gpu" else options
         self.kernels_us: dict[str, float] = {}
-        self._plans: dict[str, Optional[JaxPlan]] = {}
+        self._plans: dict[str, bytes] = {}  # their modules
+        self._steps: list[str] = []
 
     def run(self) -> Tuned:
+        self._measure("XLA", self._own.module, None)
+        for name, make in _PLANS.items():
+            if self._left() > 0:
+                self._tell(f"the plan {name}")
+                made = make(self)
+                if made is not None:
+                    self._plans[name] = made.planned
+                    self._measure(name, made.planned, made)
         found = None
         for share in (1.0, 0.5, 0.25):
-            chosen = self._splice(share)
-            if chosen is None:
+            module, regions = self._spliced(share)
+            if not regions:
                 break
-            module, regions = chosen
+            module, regions = self._refined(module, regions)
             made = self._plan_of(module)
             compiled = self._compile(made)
             if not self._fits(compiled):  # with fewer regions, those that gain most, it may
                 continue
             self._tell("both in turn")
             found = compare(compiled, self._own.compiled, self._arguments, max(2.0, min(10.0, self._left() / 2)))
+            self._steps.append(f"in turn: {found}")
             if found.is_faster:
                 return self._done(made, compiled, found, regions)
             break
@@ -96,11 +107,12 @@ class _Tuning:
 
     def _fits(self, compiled: Any) -> bool:
         needs, had = (each.memory_analysis().temp_size_in_bytes for each in (compiled, self._own.compiled))
+        self._steps.append(f"temporary memory: {needs / 2**20:.0f} MiB, XLA's {had / 2**20:.0f} MiB")
         return bool(needs <= (1.0 + self._more_memory) * had)
 
     def _done(self, made: JaxPlan, compiled: Any, found: Optional[Comparison], regions: int) -> Tuned:
         self._known.save()
-        result = Tuned(made, compiled, found, regions, self.kernels_us, time.monotonic() - self._begin)
+        result = Tuned(made, compiled, found, regions, self.kernels_us, self._steps, time.monotonic() - self._begin)
         self._tell(str(result), last=True)
         return result
 
@@ -111,40 +123,42 @@ class _Tuning:
         if self._progress:
             print(f"\r\033[Ktune: {time.monotonic() - self._begin:.0f} s, {what}", end="\n" if last else "", file=sys.stderr, flush=True)
 
-    # ---- what kernels take ----
+    # ---- choosing ----
 
-    def _splice(self, share: float) -> Optional[tuple[bytes, int]]:
-        """XLA's module with the regions that other plans do faster, that share of them which gains most, and how many those are;
-        None: there are none."""
+    def _spliced(self, share: float) -> tuple[bytes, int]:
+        """XLA's module with the regions that other plans do faster, that share of them which gains most, and how many those are."""
         module, regions = self._own.module, 0
-        times = self._times("XLA", module, None)
-        self.kernels_us["XLA"] = sum(times.values())
-        for name, made in self._candidates():
-            theirs = made.planned
-            their_times = self._times(name, theirs, made)
-            self.kernels_us[name] = sum(their_times.values())
-            pair = Pair(module, theirs)
-            gain = _gains(pair, times, their_times)
-            best = sorted(gain, key=lambda k: -gain[k])[: math.ceil(share * len(gain))]
-            if not best:
-                continue
-            module, old_name, taken = pair.best({k: gain[k] for k in best})
-            gone = {i.name for region in taken for i in region.ours}
-            times = {k: us for k, us in times.items() if k not in gone}
-            times.update((new, their_times.get(old, 0.0)) for new, old in old_name.items())
-            regions += len(taken)
-        self.kernels_us["chosen"] = sum(times.values())
-        return (module, regions) if regions else None
+        for name, theirs in self._plans.items():
+            module, taken = self._take(module, theirs, share)
+            regions += taken
+            self._steps.append(f"{taken} regions of {name}: kernels {sum(self._times(module).values()):.0f} us")
+        self.kernels_us["chosen"] = sum(self._times(module).values())
+        return module, regions
 
-    def _candidates(self) -> Iterator[tuple[str, JaxPlan]]:
-        """Plans to take regions from: the library's groups, made from the module without fusions; XLA's fusions, merged further."""
-        for name, make in (("ours", self._plan_ours), ("merged", self._plan_merged)):
-            if name not in self._plans and self._left() > 0:
-                self._tell(f"the plan {name}")
-                self._plans[name] = make()
-            made = self._plans.get(name)
-            if made is not None:
-                yield name, made
+    def _refined(self, module: bytes, regions: int) -> tuple[bytes, int]:
+        """The same, less what does not gain where it stands now: beside other kernels, with another cache."""
+        if self._left() <= 0:
+            return module, regions
+        self._measure("chosen", module, self._plan_of(module))
+        better, taken = self._take(self._own.module, module, 1.0)
+        self._steps.append(f"{taken} of {regions} regions still gain: kernels {sum(self._times(better).values()):.0f} us")
+        return (better, taken) if taken else (module, regions)
+
+    def _take(self, module: bytes, theirs: bytes, share: float) -> tuple[bytes, int]:
+        pair, times, their_times = Pair(module, theirs), self._times(module), self._times(theirs)
+        gain = {}
+        for k, region in enumerate(pair.regions):
+            us = total(region.ours, times)
+            less = us - total(region.theirs, their_times)
+            if not region.fixed and less > max(_LEAST_US, _LEAST_SHARE * us):
+                gain[k] = less
+        best = sorted(gain, key=lambda k: -gain[k])[: math.ceil(share * len(gain))]
+        if not best:
+            return module, 0
+        module, _, taken = pair.best({k: gain[k] for k in best})
+        return module, len(taken)
+
+    # ---- plans to take regions from ----
 
     def _plan_ours(self) -> Optional[JaxPlan]:
         try:
@@ -152,22 +166,31 @@ class _Tuning:
         except Error:  # a body that cannot be planned
             return None
 
+    def _plan_single(self) -> Optional[JaxPlan]:
+        try:
+            return plan(self._capture(True, self._options), machine=self._machine, fusion="default", budget="300ms")
+        except Error:
+            return None
+
     def _plan_merged(self) -> Optional[JaxPlan]:
         rule = "joined" if self._own.target.platform == "gpu" else "default"
         return plan(self._own, machine=self._machine, fusion=rule, budget="300ms")
 
-    def _times(self, name: str, module: bytes, made: Optional[JaxPlan]) -> dict[str, float]:
-        """Of the kernels of a module, by name: those that are known, else by running it under the profiler."""
+    # ---- what kernels take ----
+
+    def _times(self, module: bytes) -> dict[str, float]:
+        """Of the kernels of a module, by name. All have been measured, in some module."""
+        return self._known.times(read_module(module)) or {}
+
+    def _measure(self, name: str, module: bytes, made: Optional[JaxPlan]) -> None:
+        """Runs a module under the profiler, unless all its kernels are known."""
         read = read_module(module)
-        known = self._known.times(read)
-        if known is not None:
-            return known
-        self._tell(f"kernels of {name}")
-        compiled = self._compile(made, self._profiled) if made else self._compile_own(self._profiled)
-        label = compiled.as_text().split(None, 2)[1].rstrip(",")
-        times = profile_compiled(compiled, self._arguments.fresh, label, _PROFILED_RUNS)
-        self._known.learn(read, times)
-        return times
+        if self._known.times(read) is None:
+            self._tell(f"kernels of {name}")
+            compiled = self._compile(made, self._profiled) if made else self._compile_own(self._profiled)
+            label = compiled.as_text().split(None, 2)[1].rstrip(",")
+            self._known.learn(read, profile_compiled(compiled, self._arguments.fresh, label, _PROFILED_RUNS))
+        self.kernels_us[name] = sum(self._times(module).values())
 
     # ---- compiling ----
 
@@ -190,16 +213,8 @@ class _Tuning:
         return plan_captured(self._own, machine=self._machine, options={"evaluations": 1}, keeps_xla=True)
 
 
-def _gains(pair: Pair, times: Mapping[str, float], their_times: Mapping[str, float]) -> dict[int, float]:
-    """Microseconds that regions take less in the second module, by number, where that is more than noise."""
-    found = {}
-    for k, region in enumerate(pair.regions):
-        us = total(region.ours, times)
-        gain = us - total(region.theirs, their_times)
-        if not region.fixed and gain > max(_LEAST_US, _LEAST_SHARE * us):
-            found[k] = gain
-    return found
-
-
 _LEAST_US, _LEAST_SHARE = 0.5, 0.02  # less is within the noise of a profile
 _PROFILED_RUNS = 20
+_PLANS = {  # what regions are taken from: groups made from the module without fusions, and XLA's merged further
+    "ours": _Tuning._plan_ours, "one result each": _Tuning._plan_single, "merged": _Tuning._plan_merged,
+}  # fmt: skip
