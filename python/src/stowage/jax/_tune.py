@@ -94,7 +94,7 @@ class _Tuning:
                 break
             module, regions = self._refined(module, regions)
             made = self._plan_of(module)
-            compiled = self._compile(made)
+            compiled, _ = self._compile(made)
             if not self._fits(compiled):  # with fewer regions, those that gain most, it may
                 continue
             self._tell("both in turn")
@@ -184,12 +184,11 @@ class _Tuning:
 
     def _measure(self, name: str, module: bytes, made: Optional[JaxPlan]) -> None:
         """Runs a module under the profiler, unless all its kernels are known."""
-        read = read_module(module)
-        if self._known.times(read) is None:
+        if self._known.times(read_module(module)) is None:
             self._tell(f"kernels of {name}")
-            compiled = self._compile(made, self._profiled) if made else self._compile_own(self._profiled)
+            compiled, run = self._compile(made, self._profiled) if made else self._compile_own(self._profiled)
             label = compiled.as_text().split(None, 2)[1].rstrip(",")
-            self._known.learn(read, profile_compiled(compiled, self._arguments.fresh, label, _PROFILED_RUNS))
+            self._known.learn(read_module(run), profile_compiled(compiled, self._arguments.fresh, label, _PROFILED_RUNS))
         self.kernels_us[name] = sum(self._times(module).values())
 
     # ---- compiling ----
@@ -197,12 +196,15 @@ class _Tuning:
     def _capture(self, fuse: bool, options: dict[str, Any]) -> Capture:
         return capture(self._fn, *self._args, fuse=fuse, compiler_options=options)
 
-    def _compile(self, made: JaxPlan, options: Optional[dict[str, Any]] = None) -> Any:
-        with apply(made):
-            return self._fn.lower(*self._args).compile({**made.compiler_options, **(options or {})})
+    def _compile(self, made: JaxPlan, options: Optional[dict[str, Any]] = None) -> tuple[Any, bytes]:
+        """The executable and its module: names in it may be others than in the plan's."""
+        with apply(made) as applied:
+            compiled = self._fn.lower(*self._args).compile({**made.compiler_options, **(options or {})})
+        return compiled, applied.modules[0]
 
-    def _compile_own(self, options: dict[str, Any]) -> Any:
-        return self._own.compiled if options == self._options else self._capture(False, options).compiled
+    def _compile_own(self, options: dict[str, Any]) -> tuple[Any, bytes]:
+        own = self._own if options == self._options else self._capture(False, options)
+        return own.compiled, own.module
 
     def _plan_of(self, module: bytes) -> JaxPlan:
         """The spliced module in the best order that is found."""
