@@ -27,7 +27,8 @@ class Range:
 
 
 # trees, to build with: what the search of the first acceptance set's run fell short on, few tasks for each device and transfers that are dear.
-RANGES = {"development": Range(198), "acceptance": Range(450), "acceptance2": Range(450), "acceptance3": Range(450), "acceptance4": Range(450),
+RANGES = {"development": Range(198), "acceptance": Range(450), "acceptance2": Range(450), "acceptance3": Range(450),
+          "acceptance4": Range(450), "acceptance5": Range(450),
           "trees": Range(120, ("out-tree", "in-tree", "fork", "join"), 30, 40, (8, 16), (5.0, 10.0))}
 SETS = {name: drawn.count for name, drawn in RANGES.items()}
 

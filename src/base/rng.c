@@ -26,21 +26,6 @@ stw_rng stw_rng_split(const stw_rng *rng, uint64_t key) {
     return child;
 }
 
-static uint64_t rotate(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
-
-uint64_t stw_rng_next(stw_rng *rng) {
-    uint64_t *s = rng->state;
-    const uint64_t result = rotate(s[1] * 5, 7) * 9;
-    const uint64_t t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = rotate(s[3], 45);
-    return result;
-}
-
 double stw_rng_uniform(stw_rng *rng) { return (double)(stw_rng_next(rng) >> 11) * 0x1.0p-53; }
 
 int64_t stw_rng_below(stw_rng *rng, int64_t bound) {

@@ -44,7 +44,9 @@ static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error 
 static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error) {
     if (!stw_agenda_has_exact(r) || stw_agenda_is_spent(r, STW_AGENDA_EXACT)) return STW_OK;
     if (stw_runner_meets_bound(r, result) || stw_runner_proves_none(r, result)) return STW_OK;
-    TRY(stw_runner_run(r, &stw_method_exact, -1, stw_runner_share(r, STW_AGENDA_EXACT), true, result, error));
+    stw_budget budget = stw_runner_share(r, STW_AGENDA_EXACT);
+    budget.gives_up = true; /* what it cannot prove in time is better left to searches at once */
+    TRY(stw_runner_run(r, &stw_method_exact, -1, budget, true, result, error));
     result->optimal = result->entry[result->count - 1]->outcome.proved;
     return STW_OK;
 }

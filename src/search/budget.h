@@ -18,7 +18,7 @@ typedef struct stw_budget { /* 0: no such limit */
     int64_t evaluations;
     double until_s;
     double last_s;    /* what was begun before `until_s` may go on until then; 0: no longer than that */
-    bool gives_up;    /* so may the first plan of a method, which is built whatever it takes otherwise */
+    bool gives_up;    /* the first plan of a method may be given up, which is built whatever it takes otherwise; a proof too */
     stw_moment began; /* of a share: progress counts from here */
 } stw_budget;
 

@@ -450,6 +450,34 @@ TEST(exact, says_when_the_budget_ended) {
     small_close(s);
 }
 
+/* `optimize` leaves to searches what cannot be proved in time, and does so after the same nodes again; `exact` by itself goes on.
+ */
+TEST(exact, gives_up_where_the_proof_is_too_slow) {
+    small *s = open_wide(40);
+    int64_t nodes = 0;
+    for (int k = 0; k < 2; k++) {
+        stw_options *options;
+        stw_result *result;
+        stw_candidate candidate = {0};
+        if (stw_options_create(&options, NULL) != STW_OK) exit(2);
+        CHECK_EQ_INT(stw_options_set(options, "evaluations", "60000", NULL), STW_OK);
+        CHECK_EQ_INT(stw_options_set(options, "threads", k == 0 ? "1" : "3", NULL), STW_OK);
+        CHECK_EQ_INT(stw_options_set(options, "tasks", "placement,schedule", NULL), STW_OK);
+        CHECK_EQ_INT(stw_optimize(s->simulator, options, NULL, &result, NULL), STW_OK);
+        for (int32_t i = 0; stw_result_candidate(result, i, &candidate) && strcmp(candidate.method, "exact") != 0; i++) {
+        }
+        CHECK_CONTAINS(candidate.note, "not proved optimal: too slow for the budget");
+        CHECK(candidate.evaluations < 15000); /* of the 18000 that it may make */
+        CHECK(candidate.evaluations > 0);
+        CHECK(k == 0 || candidate.evaluations == nodes);
+        nodes = candidate.evaluations;
+        stw_result_destroy(result);
+        stw_options_destroy(options);
+    }
+    CHECK_CONTAINS(run_exact(s, "18000").text, "not proved optimal: the budget ended");
+    small_close(s);
+}
+
 TEST(exact, nothing_to_do_and_nothing_that_can_be_done) {
     small *s = small_open((small_text){.nodes = SOURCE(0, "w", "parameter", 5), .device_count = 2});
     const outcome found = run_exact(s, "10");

@@ -26,6 +26,7 @@ enum {
 
 /* What a task reads. */
 typedef struct {
+    int64_t way_ps;      /* where all links are alike: its transfer */
     int32_t value, item; /* where it lies */
     int32_t producer;    /* T: it has none, and is there from the beginning */
 } stw_breed_read;
@@ -55,6 +56,7 @@ typedef struct stw_breed {
     int32_t *link_kind;            /* (D, D); -1: no link */
     int64_t *whole_ps;             /* (kinds, V) the transfer of a whole value */
     int64_t *send_ps, *receive_ps; /* (kinds) charges */
+    bool together;                 /* some item has several tasks */
     bool charges, queues;
     bool alike;           /* all devices, and all links */
     bool plain;           /* nothing that a task waits for depends on what comes after it in the sequence; then there are also: */
@@ -110,6 +112,7 @@ typedef struct stw_breeding { /* one sequence that is annealed, with all that th
     stw_rng rng;
     stw_sequence now, best;
     stw_sweep sweep, trial;
+    int64_t ends_ps;   /* of `now`: how late and how unevenly devices end */
     int32_t *critical; /* (T) tasks that the step hangs on */
     int32_t critical_count;
     bool moves_branches; /* in this round */

@@ -38,7 +38,10 @@ static stw_status pack_reads(stw_breed *b, stw_arena *arena, stw_error *error) {
     STW_TRY_NEW(arena, b->read, b->read_start[b->T], error);
     for (int32_t r = 0; r < b->read_start[b->T]; r++) {
         const int32_t v = b->read_value[r], producer = b->tasks->value_task[v];
-        b->read[r] = (stw_breed_read){.value = v, .item = b->value_item[v], .producer = producer < 0 ? b->T : producer};
+        b->read[r] = (stw_breed_read){.way_ps = b->alike ? b->whole_ps[v] : 0,
+                                      .value = v,
+                                      .item = b->value_item[v],
+                                      .producer = producer < 0 ? b->T : producer};
     }
     return STW_OK;
 }
@@ -65,6 +68,27 @@ int32_t stw_sequence_first_touched(const stw_breed *b, const stw_sequence *q, co
     return first;
 }
 
+/* When a value is on device d; -1: never. */
+static inline int64_t arrival_of(const stw_breed *b, const stw_sequence *q, const stw_breed_read *read, int32_t d, bool alike,
+                                 const stw_sweep *sweep) {
+    const int32_t home = q->device[read->item];
+    const int64_t ready = sweep->end_ps[read->producer];
+    if (alike) return ready + (home == d ? 0 : read->way_ps);
+    if (home == d) return ready;
+    const int32_t kind = b->link_kind[home * b->D + d];
+    return kind < 0 ? -1 : ready + b->whole_ps[(int64_t)kind * b->V + read->value];
+}
+
+/* The first task that is touched comes too late by what it reads alone: so do many that move. */
+static inline bool is_late_at_once(const stw_breed *b, const stw_sequence *q, int32_t t, const stw_sweep *known, int64_t limit_ps,
+                                   bool alike) {
+    const int32_t d = q->device[b->task_item[t]];
+    for (int32_t r = b->read_start[t]; r < b->read_start[t + 1]; r++) {
+        if (arrival_of(b, q, &b->read[r], d, alike, known) > limit_ps - b->left_ps[t]) return true;
+    }
+    return false;
+}
+
 /* What ended before stays as it was. */
 static int64_t keep_beginning(const stw_breed *b, const stw_sequence *q, int32_t count, const stw_sweep *known,
                               stw_sweep *sweep) {
@@ -86,17 +110,6 @@ static int64_t keep_beginning(const stw_breed *b, const stw_sequence *q, int32_t
     return step;
 }
 
-/* When a value is on device d; -1: never. */
-static inline int64_t arrival_of(const stw_breed *b, const stw_sequence *q, const stw_breed_read *read, int32_t d, bool alike,
-                                 const stw_sweep *sweep) {
-    const int32_t home = q->device[read->item];
-    const int64_t ready = sweep->end_ps[read->producer];
-    if (alike) return ready + (home == d ? 0 : b->whole_ps[read->value]);
-    if (home == d) return ready;
-    const int32_t kind = b->link_kind[home * b->D + d];
-    return kind < 0 ? -1 : ready + b->whole_ps[(int64_t)kind * b->V + read->value];
-}
-
 static inline int64_t pass(const stw_breed *b, const stw_sequence *q, int32_t from, int64_t step, int64_t limit_ps, bool alike,
                            stw_sweep *sweep) {
     for (int32_t k = from; k < b->T; k++) {
@@ -112,7 +125,7 @@ static inline int64_t pass(const stw_breed *b, const stw_sequence *q, int32_t fr
             if (sweep->end_ps[b->wait[w]] > start) start = sweep->end_ps[b->wait[w]], cause = b->wait[w];
         }
         if (start > limit_ps - b->left_ps[t]) return STW_BREED_NEVER_PS;
-        const int64_t end = start + b->duration_ps[(int64_t)d * b->T + t];
+        const int64_t end = start + b->duration_ps[alike ? t : (int64_t)d * b->T + t];
         sweep->end_ps[t] = sweep->free_ps[d] = end;
         sweep->cause[t] = cause == b->T ? -1 : cause;
         sweep->ran[d] = t;
@@ -121,9 +134,14 @@ static inline int64_t pass(const stw_breed *b, const stw_sequence *q, int32_t fr
     return step > limit_ps ? STW_BREED_NEVER_PS : step;
 }
 
+static inline int64_t retime(const stw_breed *b, const stw_sequence *q, int32_t from, const stw_sweep *known, int64_t limit_ps,
+                             bool alike, stw_sweep *sweep) {
+    if (from < b->T && is_late_at_once(b, q, q->task[from], known, limit_ps, alike)) return STW_BREED_NEVER_PS;
+    return pass(b, q, from, keep_beginning(b, q, from, known, sweep), limit_ps, alike, sweep);
+}
+
 int64_t stw_sequence_retime(const stw_breed *b, const stw_sequence *q, int32_t from, const stw_sweep *known, int64_t limit_ps,
                             stw_sweep *sweep) {
     if (!b->plain) return stw_sequence_time(b, q, limit_ps, sweep);
-    const int64_t step = keep_beginning(b, q, from, known, sweep);
-    return b->alike ? pass(b, q, from, step, limit_ps, true, sweep) : pass(b, q, from, step, limit_ps, false, sweep);
+    return b->alike ? retime(b, q, from, known, limit_ps, true, sweep) : retime(b, q, from, known, limit_ps, false, sweep);
 }

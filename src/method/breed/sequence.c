@@ -22,7 +22,10 @@ static stw_status list_items(stw_breed *b, stw_arena *arena, stw_error *error) {
     STW_TRY_NEW(arena, b->task_item, b->T, error);
     STW_TRY_NEW(arena, b->value_item, b->V, error);
     STW_TRY_NEW(arena, b->mover, b->I, error);
-    for (int32_t t = 0; t < b->T; t++) b->task_item[t] = b->item_of[b->tasks->task_node[t]];
+    for (int32_t t = 0; t < b->T; t++) {
+        b->task_item[t] = b->item_of[b->tasks->task_node[t]];
+        for (int32_t k = 0; k < t; k++) b->together |= b->task_item[k] == b->task_item[t];
+    }
     for (int32_t v = 0; v < b->V; v++) b->value_item[v] = is_everywhere(b->tasks, v) ? -1 : b->item_of[b->tasks->value_node[v]];
     return STW_OK;
 }

@@ -69,6 +69,25 @@ static void find_alike(const stw_machine *machine, int32_t alike[STW_MAX_DEVICES
 
 /* ---- budget and incumbent ---- */
 
+/* Where this search stands; its nodes are added to the evaluations at its end. */
+static stw_moment moment_of(const stw_exact *x) {
+    stw_moment now = stw_search_moment(x->search);
+    now.evaluations += x->nodes / STW_EXACT_NODES_PER_EVALUATION;
+    return now;
+}
+
+/* At this pace the search would not end within its budget. The more placements are done with the faster the others go, so their
+ * share is compared with the square of the time (docs/results/optima.md has what this stops). */
+static bool is_hopeless(const stw_exact *x) {
+    static const double LEAST = 0.2; /* of the budget, before which nothing is known */
+    static const double SLOWEST = 0.3;
+    stw_budget budget = x->search->budget;
+    if (!budget.gives_up || !x->has_best || x->score.reason != STW_VALID) return false;
+    budget.began = x->began;
+    const double progress = stw_budget_progress(&budget, moment_of(x));
+    return progress >= LEAST && x->done < SLOWEST * progress * progress;
+}
+
 bool stw_exact_count(stw_exact *x) {
     enum { LOOK_AT_CLOCK = 512 };
     const stw_search *search = x->search;
@@ -78,7 +97,8 @@ bool stw_exact_count(stw_exact *x) {
     }
     if (x->nodes % LOOK_AT_CLOCK == 0) {
         stw_search_tick(search);
-        x->over |= stw_search_is_over(search);
+        x->gave_up = !stw_search_is_over(search) && is_hopeless(x);
+        x->over |= stw_search_is_over(search) || x->gave_up;
     }
     return x->over;
 }
@@ -191,17 +211,25 @@ static stw_status list_options(stw_exact *x, int32_t atom, uint64_t used, stw_ar
     return STW_OK;
 }
 
-static stw_status place_from(stw_exact *x, int32_t atom, uint64_t used, stw_arena arena, stw_error *error) {
-    if (atom == x->atom_count) return stw_exact_orders(x, arena, error);
+static stw_status place_from(stw_exact *x, int32_t atom, uint64_t used, double share, stw_arena arena, stw_error *error) {
+    if (atom == x->atom_count) {
+        TRY(stw_exact_orders(x, arena, error));
+        if (!x->over) x->done += share;
+        return STW_OK;
+    }
     option *options;
     int32_t count = 0;
     STW_TRY_NEW(&arena, options, x->s->machine->device_count, error);
     TRY(list_options(x, atom, used, arena, options, &count, error));
     for (int32_t k = 0; k < count && !x->over; k++) {
-        if (options[k].least_ps >= x->beat_ps) break; /* sorted: so are all that follow */
+        if (options[k].least_ps >= x->beat_ps) { /* sorted: so are all that follow */
+            x->done += share * (count - k) / count;
+            break;
+        }
         place_atom(x, atom, options[k].device);
-        TRY(place_from(x, atom + 1, used | 1ULL << options[k].device, arena, error));
+        TRY(place_from(x, atom + 1, used | 1ULL << options[k].device, share / count, arena, error));
     }
+    if (count == 0 && !x->over) x->done += share;
     place_atom(x, atom, -1);
     return STW_OK;
 }
@@ -348,7 +376,10 @@ static stw_status conclude(stw_exact *x, stw_error *error) {
     }
     if (!x->has_best) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was found within the budget (%s nodes)", nodes);
     snprintf(search->outcome.note, sizeof search->outcome.note, "%s after %s search nodes",
-             search->outcome.proved ? "proved optimal" : "not proved optimal: the budget ended", nodes);
+             search->outcome.proved ? "proved optimal"
+             : x->gave_up           ? "not proved optimal: too slow for the budget"
+                                    : "not proved optimal: the budget ended",
+             nodes);
     return STW_OK;
 }
 
@@ -366,7 +397,8 @@ stw_status stw_exact_solve(stw_search *search, bool breeds, stw_plan *plan, stw_
     search->arena = arena; /* `breed` may use what is left of it */
     if (status == STW_OK && breeds) status = breed_first(&x, error);
     search->arena = before;
-    if (status == STW_OK) status = place_from(&x, 0, 0, arena, error);
+    x.began = stw_search_moment(search);
+    if (status == STW_OK) status = place_from(&x, 0, 0, 1.0, arena, error);
     stw_plan_destroy(x.bred);
     stw_plan_destroy(x.trial);
     return status == STW_OK ? conclude(&x, error) : status;

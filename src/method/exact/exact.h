@@ -59,7 +59,10 @@ typedef struct stw_exact {
     bool has_best;
     int64_t beat_ps; /* a plan is of use if its step is below: by a grain less than that of `best`, if that is valid */
     int64_t nodes;
-    bool over; /* the budget ended before the search did: nothing is proved */
+    double done;      /* the share of the placements that is done with, each choice of a device taken as the same part of them */
+    stw_moment began; /* with branching */
+    bool over;        /* the budget ended before the search did, or it `gave_up`: nothing is proved */
+    bool gave_up;
 } stw_exact;
 
 /* Something that takes time: a task, or the transfer of a value to a device. */
