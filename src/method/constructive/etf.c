@@ -67,7 +67,7 @@ static entry pop(heap *h) {
     return top;
 }
 
-enum { FIRST_ROOM = 256, LARGE_ROOM = 4096 }; /* entries */
+enum { FIRST_ROOM = 256, LARGE_ROOM = 1 << 18 }; /* entries; the latter of half a large page or more */
 
 typedef struct {
     const stw_etf_input *input;
@@ -113,8 +113,9 @@ static bool allocate(stw_arena *arena, heap *h, int32_t room) {
            (h->charge == NULL || widen(arena, &h->charge, h->count, room));
 }
 
-/* Few entries are about ops that are to be placed still, so heaps are small where they are tidied in time. One that is large all
- * the same gets a place where it can grow to the last entry that it may have, of which only what it uses becomes memory. */
+/* Few entries are about ops that are to be placed still, so heaps are small where they are tidied in time. One that is very large
+ * all the same gets a place where it can grow to the last entry that it may have, of which only the pages that it uses become
+ * memory: large ones, so that smaller heaps would be mostly air there. */
 static bool make_room(etf *e, heap *h) {
     const int32_t T = e->board.base->tasks->T, room = h->room < T / 2 ? 2 * h->room : T;
     drop_placed(e, h);
