@@ -198,7 +198,7 @@ static stw_status summarize(const stw_graph *graph, stw_arena *arena, summary *s
         s->updates += graph->updates[i] >= 0;
         /* A scalar has bytes; without them and without dimensions the shape is not known, whatever the dtype. */
         const bool has_dimensions = graph->shape_start[i + 1] > graph->shape_start[i];
-        s->unsized += !has_dimensions && graph->bytes[i] == 0 && graph->flops[i] == 0 && graph->moved[i] < 0;
+        s->unsized += !has_dimensions && graph->bytes[i] == 0 && graph->flops[i] == 0 && stw_graph_moved(graph, i) < 0;
         for (int32_t k = 0; k < graph->kind_count; k++) {
             const double us = graph->us[k][i];
             if (isnan(us)) {

@@ -14,10 +14,10 @@ static void require(bool held) { /* not assert: it must hold in every build */
 }
 
 static void check_node(const stw_graph *graph, int32_t i) {
-    require(graph->bytes[i] >= 0 && graph->flops[i] >= 0 && graph->moved[i] >= -1);
+    require(graph->bytes[i] >= 0 && graph->flops[i] >= 0 && stw_graph_moved(graph, i) >= -1);
     require(graph->kind[i] == STW_NODE_VIEW || graph->bytes[i] <= STW_GRAPH_MAX_BYTES); /* views take no memory */
     require(graph->root[i] >= 0 && graph->root[i] <= i && graph->kind[graph->root[i]] != STW_NODE_VIEW);
-    require(graph->op_class[i] < STW_CLASS_COUNT && graph->origin[i] >= 0 && graph->origin[i] < graph->N);
+    require(graph->op_class[i] < STW_CLASS_COUNT && stw_graph_origin(graph, i) >= 0 && stw_graph_origin(graph, i) < graph->N);
     require(strlen(stw_graph_node_name(graph, i)) == (size_t)graph->node_name[i].length);
     for (int64_t k = graph->shape_start[i]; k < graph->shape_start[i + 1]; k++) require(graph->shape[k] >= 0);
     for (int64_t k = graph->input_start[i]; k < graph->input_start[i + 1]; k++)

@@ -347,7 +347,7 @@ static stw_status copy_given(stw_costs *costs, const stw_given_costs *given, stw
         for (int32_t i = 0; i < graph->N; i++) costs->compute_us[c][i] = fmin(given->compute_us[c][i], costs->us[c][i]);
         memcpy(costs->measured[c], given->measured[c], (size_t)graph->N * sizeof(bool));
     }
-    for (int32_t i = 0; i < graph->N; i++) costs->moved[i] = graph->kind[i] == STW_NODE_OP ? graph->moved[i] : 0;
+    for (int32_t i = 0; i < graph->N; i++) costs->moved[i] = graph->kind[i] == STW_NODE_OP ? stw_graph_moved(graph, i) : 0;
     find_least(costs);
     return STW_OK;
 }

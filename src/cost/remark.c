@@ -70,7 +70,7 @@ static bool is_modelled(const stw_costs *costs, int32_t op) {
 /* Neither shape nor work: what a reader knows nothing of. (A scalar has bytes.) */
 static bool is_unsized(const stw_graph *graph, int32_t op) {
     const bool has_dimensions = graph->shape_start[op + 1] > graph->shape_start[op];
-    return !has_dimensions && graph->bytes[op] == 0 && graph->flops[op] == 0 && graph->moved[op] < 0;
+    return !has_dimensions && graph->bytes[op] == 0 && graph->flops[op] == 0 && stw_graph_moved(graph, op) < 0;
 }
 
 static stw_str warn_of_unknown(const stw_costs *costs, stw_arena *arena) {

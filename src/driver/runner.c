@@ -305,6 +305,7 @@ static stw_search search_of(stw_runner *r, int32_t rule, stw_budget budget) {
 /* What one method needed of memory, another may not need at the same place, nor do bounds. */
 static void trim(stw_runner *r) {
     enum { WORTH_BYTES = 1 << 26 };
+    stw_fusing_rest(r->fusing);
     stw_arena_trim(&r->arena, WORTH_BYTES);
     for (int32_t t = 0; t < r->threads; t++) {
         stw_arena_trim(&r->scratch[t], WORTH_BYTES);

@@ -37,6 +37,17 @@ static bool shape_bytes(const stw_raw_node *node, int64_t *out) {
     return empty || !overflow;
 }
 
+/* Of lists that are -1 in most graphs: they are there from the first node on that has another value. */
+static stw_status put_rare(stw_graph *graph, int32_t i, int64_t value, int64_t **list, stw_error *error) {
+    if (value < 0) return STW_OK;
+    if (*list == NULL) {
+        STW_TRY_NEW(&graph->arena, *list, graph->N, error);
+        for (int32_t k = 0; k < graph->N; k++) (*list)[k] = -1;
+    }
+    (*list)[i] = value;
+    return STW_OK;
+}
+
 static stw_status put_sizes(stw_constructor *c, const stw_raw_node *node, stw_error *error) {
     stw_graph *graph = c->graph;
     const int32_t i = c->count;
@@ -51,7 +62,7 @@ static stw_status put_sizes(stw_constructor *c, const stw_raw_node *node, stw_er
         return stw_fail(error, STW_ERROR_INPUT, "its shape holds more than 2^63 bytes%s", c->remedy);
     graph->bytes[i] = stated ? node->bytes : computed;
     graph->flops[i] = node->flops > 0 ? node->flops : 0;
-    graph->moved[i] = node->moved >= 0 ? node->moved : -1;
+    TRY(put_rare(graph, i, node->moved, &graph->moved, error));
     if (graph->kind[i] == STW_NODE_VIEW) return STW_OK;
     if (graph->bytes[i] > STW_GRAPH_MAX_BYTES - c->total_bytes)
         return stw_fail(error, STW_ERROR_INPUT, "with its %lld bytes the tensors exceed 2^56 bytes in all; check its size",
@@ -76,7 +87,7 @@ static stw_status put_kind(stw_constructor *c, const stw_raw_node *node, const s
     graph->dtype[i] = (uint8_t)(node->dtype >= 0 ? node->dtype : STW_DTYPE_NONE);
     graph->stays[i] = node->stays;
     graph->apart[i] = op_class == STW_CLASS_CONTROL && node->apart == NULL ? stw_apart_control : node->apart;
-    graph->at[i] = node->at;
+    TRY(put_rare(graph, i, node->at, &graph->at, error));
     graph->op_count += graph->kind[i] == STW_NODE_OP;
     return STW_OK;
 }
@@ -97,7 +108,8 @@ static stw_status put_update(stw_constructor *c, int32_t target, stw_error *erro
     return STW_OK;
 }
 
-static stw_status put_list(stw_vector *list, const int64_t *from, int64_t count, stw_error *error) {
+static stw_status put_list(stw_vector *list, const int64_t *from, int64_t count, const char *what, stw_error *error) {
+    TRY(stw_graph_check_links(list->count + count, what, error));
     for (int64_t k = 0; k < count; k++) {
         if (!stw_vector_push(list, from[k])) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     }
@@ -116,12 +128,12 @@ stw_status stw_construct_node(stw_constructor *c, const stw_raw_node *node, cons
     TRY(put_kind(c, node, links, error));
     TRY(put_sizes(c, node, error));
     const bool is_op = graph->kind[i] == STW_NODE_OP;
-    TRY(put_list(&c->shape, node->shape, node->rank, error));
-    TRY(put_list(&c->input, links->input, links->input_count, error));
-    TRY(put_list(&c->control, links->control, is_op ? links->control_count : 0, error));
-    graph->shape_start[i + 1] = c->shape.count;
-    graph->input_start[i + 1] = c->input.count;
-    graph->control_start[i + 1] = c->control.count;
+    TRY(put_list(&c->shape, node->shape, node->rank, "dimensions", error));
+    TRY(put_list(&c->input, links->input, links->input_count, "inputs", error));
+    TRY(put_list(&c->control, links->control, is_op ? links->control_count : 0, "control edges", error));
+    graph->shape_start[i + 1] = (int32_t)c->shape.count;
+    graph->input_start[i + 1] = (int32_t)c->input.count;
+    graph->control_start[i + 1] = (int32_t)c->control.count;
     c->root[i] = graph->kind[i] == STW_NODE_VIEW ? c->root[links->input[0]] : i;
     graph->colocate[i] = links->colocate;
     TRY(put_update(c, links->updates, error));

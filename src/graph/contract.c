@@ -33,7 +33,7 @@ static void link_readers(stw_contraction *c, int32_t p, int64_t *place, int64_t 
 stw_status stw_contraction_link(stw_contraction *c, stw_arena *arena, stw_error *error) {
     const stw_graph *graph = c->graph;
     const int32_t N = graph->N;
-    const int64_t capacity = graph->reader_start[N] + graph->wait_start[N];
+    const int64_t capacity = (int64_t)graph->reader_start[N] + graph->wait_start[N];
     STW_TRY_NEW(arena, c->next_from, (int64_t)N + 1, error);
     STW_TRY_NEW(arena, c->next, capacity, error);
     STW_TRY_NEW(arena, c->next_bytes, capacity, error);

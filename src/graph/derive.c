@@ -46,10 +46,10 @@ static int64_t collect_reads(const stw_graph *graph, int32_t i, stw_use *out) {
 static void build_reads(stw_graph *graph) {
     int64_t next = 0;
     for (int32_t i = 0; i < graph->N; i++) {
-        graph->read_start[i] = next;
+        graph->read_start[i] = (int32_t)next;
         if (graph->kind[i] == STW_NODE_OP) next += collect_reads(graph, i, graph->read + next);
     }
-    graph->read_start[graph->N] = next;
+    graph->read_start[graph->N] = (int32_t)next;
 }
 
 /* Readers of each value sorted by view, then reader: a stable counting sort of the reads by producer, after one by view. */
@@ -73,7 +73,7 @@ static stw_status build_readers(stw_graph *graph, stw_arena scratch, stw_error *
     }
     for (int64_t e = 0; e < E; e++) graph->reader_start[producer_by_view[e] + 1]++;
     for (int32_t i = 0; i < N; i++) graph->reader_start[i + 1] += graph->reader_start[i];
-    memcpy(place, graph->reader_start, ((size_t)N + 1) * sizeof *place);
+    for (int32_t i = 0; i <= N; i++) place[i] = graph->reader_start[i];
     for (int64_t e = 0; e < E; e++) graph->reader[place[producer_by_view[e]]++] = by_view[e];
     return STW_OK;
 }
@@ -181,7 +181,7 @@ stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error) {
     STW_TRY_NEW(&scratch, readers, most, error);
     int64_t next = 0;
     for (int32_t i = 0; i < graph->N; i++) {
-        graph->wait_start[i] = next;
+        graph->wait_start[i] = (int32_t)next;
         if (graph->kind[i] != STW_NODE_OP) continue;
         int64_t count = control_waits(graph, i, graph->wait + next);
         const int64_t reader_count = earlier_readers(graph, i, readers);
@@ -189,8 +189,9 @@ stw_status stw_graph_build_waits(stw_graph *graph, stw_error *error) {
             if (edges == NULL || stw_acyclic_add(edges, readers[r], i)) graph->wait[next + count++] = readers[r];
         }
         next += sort_distinct(graph->wait + next, count);
+        TRY(stw_graph_check_links(next, "waits", error));
     }
-    graph->wait_start[graph->N] = next;
+    graph->wait_start[graph->N] = (int32_t)next;
     return STW_OK;
 }
 

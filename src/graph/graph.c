@@ -17,6 +17,13 @@ stw_node_kind stw_node_source_find(stw_str name) {
     return STW_NODE_OP;
 }
 
+stw_status stw_graph_check_links(int64_t count, const char *what, stw_error *error) {
+    if (count <= STW_GRAPH_MAX_LINKS) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT,
+                    "with %lld %s the graph is too large; at most 2^29 are possible, so give a part of it", (long long)count,
+                    what);
+}
+
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error) {
     stw_arena *arena = &graph->arena;
     graph->N = (int32_t)count;
@@ -31,9 +38,6 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->known, count, error);
     STW_TRY_NEW(arena, graph->bytes, count, error);
     STW_TRY_NEW(arena, graph->flops, count, error);
-    STW_TRY_NEW(arena, graph->moved, count, error);
-    STW_TRY_NEW(arena, graph->origin, count, error);
-    STW_TRY_NEW(arena, graph->at, count, error);
     STW_TRY_NEW(arena, graph->updates, count, error);
     STW_TRY_NEW(arena, graph->updated_by, count, error);
     STW_TRY_NEW(arena, graph->colocate, count, error);
@@ -43,8 +47,7 @@ stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error)
     STW_TRY_NEW(arena, graph->input_start, count + 1, error);
     STW_TRY_NEW(arena, graph->control_start, count + 1, error);
     for (int64_t i = 0; i < count; i++) {
-        graph->updates[i] = graph->updated_by[i] = graph->colocate[i] = graph->origin[i] = -1;
-        graph->moved[i] = graph->at[i] = -1;
+        graph->updates[i] = graph->updated_by[i] = graph->colocate[i] = -1;
     }
     return STW_OK;
 }

@@ -131,9 +131,9 @@ struct stw_graph {
     bool *known;          /* (N) the operator is in the table */
     int64_t *bytes;       /* (N) what the output occupies; a view: product of its shape x size of its dtype */
     int64_t *flops;       /* (N) */
-    int64_t *moved;       /* (N) bytes read and written, where that is not inputs + output (a loop), else -1 */
-    int32_t *origin;      /* (N) where the reader found it: its position among the builder's nodes, else -1 */
-    int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1 */
+    int64_t *moved;       /* (N) bytes read and written, where that is not inputs + output (a loop), else -1; NULL: all are -1 */
+    int32_t *origin;      /* (N) where the reader found it: its position among the builder's nodes; NULL: none of a builder */
+    int64_t *at;          /* (N) the same in bytes: its offset in the model file, unpacked, else -1; NULL: all are -1 */
     int32_t *updates;     /* (N) the parameter or buffer that this op writes, else -1 */
     int32_t *colocate;    /* (N) a node on the same device, else -1 */
     uint64_t *allowed;    /* (N) a bit for each device that a node may be on, the same for all that must be together; NULL: any */
@@ -143,13 +143,13 @@ struct stw_graph {
                              through it what it makes itself. Texts that are always there */
     stw_carried *carried; /* (N) the plan that is in the file, or NULL: none is. No part of the fingerprint */
     stw_flow *flow;       /* (N), or NULL where the file's compiler is not known to care */
-    int64_t *shape_start; /* (N + 1) into shape */
+    int32_t *shape_start; /* (N + 1) into shape */
     int64_t *shape;
-    int64_t *input_start;   /* (N + 1) into input */
+    int32_t *input_start;   /* (N + 1) into input */
     int32_t *input;         /* ids in argument order, repeats possible */
-    int64_t *control_start; /* (N + 1) into control */
+    int32_t *control_start; /* (N + 1) into control */
     int32_t *control;
-    int64_t *hold_start; /* (N + 1) into hold, or NULL: none */
+    int32_t *hold_start; /* (N + 1) into hold, or NULL: none */
     int32_t *hold;       /* ops that read what this op writes over, and others that stay before it: no part of the fingerprint */
     int32_t output_count;
     int32_t *output;
@@ -180,11 +180,11 @@ struct stw_graph {
     int32_t *root;         /* (N) itself, or the first non-view up the chain of first inputs */
     int32_t *updated_by;   /* (N) the op that updates this parameter or buffer, else -1 */
     bool *kept;            /* (N) it, or a view of it, is a graph output */
-    int64_t *read_start;   /* (N + 1) into read; only ops have reads */
+    int32_t *read_start;   /* (N + 1) into read; only ops have reads */
     stw_use *read;         /* distinct (producer root, view) pairs of an op, sorted by producer, then view */
-    int64_t *reader_start; /* (N + 1) into reader; only ops and sources have readers */
+    int32_t *reader_start; /* (N + 1) into reader; only ops and sources have readers */
     stw_use *reader;       /* distinct (reader op, view) pairs of a value, sorted by view, then reader */
-    int64_t *wait_start;   /* (N + 1) into wait */
+    int32_t *wait_start;   /* (N + 1) into wait */
     int32_t *wait;         /* ops that must finish before this op begins, beside its producers; ascending, distinct */
     int32_t *topological;  /* (op_count) op ids, smallest id first among those that are free to go */
 };
@@ -193,6 +193,13 @@ static inline bool stw_node_is_source(uint8_t kind) { return kind >= STW_NODE_PA
 /* Parameters and buffers live on one device; inputs and constants are everywhere. */
 static inline bool stw_node_is_resident(uint8_t kind) { return kind == STW_NODE_PARAMETER || kind == STW_NODE_BUFFER; }
 static inline bool stw_node_is_everywhere(uint8_t kind) { return kind == STW_NODE_INPUT || kind == STW_NODE_CONSTANT; }
+static inline int64_t stw_graph_moved(const stw_graph *graph, int32_t node) {
+    return graph->moved != NULL ? graph->moved[node] : -1;
+}
+static inline int64_t stw_graph_at(const stw_graph *graph, int32_t node) { return graph->at != NULL ? graph->at[node] : -1; }
+static inline int32_t stw_graph_origin(const stw_graph *graph, int32_t node) {
+    return graph->origin != NULL ? graph->origin[node] : -1;
+}
 const char *stw_node_kind_name(uint8_t kind);
 stw_node_kind stw_node_source_find(stw_str name); /* STW_NODE_OP: no source is called so */
 
@@ -226,6 +233,12 @@ extern const char stw_dtype_list[]; /* for messages */
 
 /* Makes room for the "as read" half of `count` nodes; lists of unknown length (shape, input, control, output, us) come later. */
 stw_status stw_graph_allocate(stw_graph *graph, int64_t count, stw_error *error);
+
+/* The most entries of one list of a graph (inputs, readers, dimensions ...), so that where a node's begin, and sums of several
+ * such places, are 32-bit numbers: memory ends long before. */
+#define STW_GRAPH_MAX_LINKS ((int64_t)1 << 29)
+/* Fails if there are more; `what` they are, for the message. */
+stw_status stw_graph_check_links(int64_t count, const char *what, stw_error *error);
 
 /* The derived half (derive.c), step by step; construct.h takes them all. */
 stw_status stw_graph_build_edges(stw_graph *graph, stw_error *error); /* root, read, reader, kept */

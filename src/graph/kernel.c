@@ -419,7 +419,7 @@ int64_t stw_read_bytes(const stw_graph *graph, int32_t value, const stw_use *use
 int64_t stw_op_bytes_moved(const stw_graph *graph, int32_t i) {
     const bool gather = graph->op_class[i] == STW_CLASS_GATHER;
     if (graph->op_class[i] == STW_CLASS_ALIAS) return 0;
-    if (graph->moved[i] >= 0) return graph->moved[i];
+    if (stw_graph_moved(graph, i) >= 0) return stw_graph_moved(graph, i);
     int64_t sum = graph->bytes[i];
     for (int64_t e = graph->read_start[i]; e < graph->read_start[i + 1];) {
         int64_t end = e + 1;

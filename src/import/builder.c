@@ -260,11 +260,12 @@ static stw_status keep_holds(finish *f) {
     stw_graph *graph = f->graph;
     const int64_t most = f->b->hold.node.count;
     if (most == 0) return STW_OK;
+    TRY(stw_graph_check_links(most, "reads of what is written over", f->error));
     STW_TRY_NEW(&graph->arena, graph->hold_start, (int64_t)graph->N + 1, f->error);
     STW_TRY_NEW(&graph->arena, graph->hold, most, f->error);
     for (int32_t i = 0; i < graph->N; i++) {
         const int32_t at = f->order[i];
-        int64_t next = graph->hold_start[i];
+        int32_t next = graph->hold_start[i];
         for (int64_t k = f->hold.start[at]; k < f->hold.start[at + 1]; k++) {
             const int32_t before = f->id[f->hold.from[k]];
             const bool are_ops = graph->kind[i] == STW_NODE_OP && graph->kind[before] == STW_NODE_OP;
@@ -382,6 +383,7 @@ static stw_status fill(finish *f, stw_str name, stw_str family) {
     for (int32_t i = 0; i < (int32_t)b->count; i++) f->id[f->order[i]] = i;
     TRY(stw_construct_begin(&f->constructor, graph, b->count, b->arena, f->error));
     f->constructor.remedy = "; check its dimensions";
+    STW_TRY_NEW(&graph->arena, graph->origin, b->count, f->error);
     if (b->keeps_flow) STW_TRY_NEW(&graph->arena, graph->flow, b->count, f->error);
     TRY(copy_clean(f, name, &graph->name));
     TRY(copy_clean(f, family, &graph->family));

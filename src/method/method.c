@@ -186,6 +186,8 @@ static stw_status take_best(stw_search *search, const relay *via, stw_plan *plan
     return stw_score_is_better(&via->score, &score) ? stw_plan_assign(plan, via->best, error) : STW_OK;
 }
 
+enum { WORTH_BYTES = 1 << 26 };
+
 static void trim_all(const stw_search *search, stw_workspace *const *workspace) {
     for (int32_t t = 0; t < stw_pool_threads(search->pool); t++) stw_workspace_trim(workspace[t]);
 }
@@ -203,6 +205,7 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
     if (status == STW_OK) status = reduce_starts(search, fused, start, owned, &count, error);
     if (status == STW_OK) status = run_within(method, search, by, start, count, &via, of_groups, error);
     trim_all(search, by->workspace);
+    stw_arena_trim(&search->arena, WORTH_BYTES); /* what it prepared for itself */
     for (int32_t k = 0; k < STW_MAX_STARTS; k++) stw_plan_destroy(owned[k]);
     if (status == STW_OK) status = stw_fused_expand(fused, of_groups, plan, error);
     if (status == STW_OK) status = take_best(search, &via, plan, error);

@@ -227,6 +227,13 @@ static void count_readers(stw_board *b) {
     for (int32_t r = 0; r < base->read_start[base->tasks->T]; r++) b->value[base->read[r].value].readers++;
 }
 
+/* A task makes one of each value that it reads, at most. */
+static int64_t most_copies(const stw_board_base *base) {
+    const stw_tasks *tasks = base->tasks;
+    const int64_t pairs = (int64_t)tasks->V * base->D, slots = tasks->input_start[tasks->T];
+    return pairs < slots ? pairs : slots;
+}
+
 stw_status stw_board_create(const stw_board_base *base, const stw_board_rules *rules, stw_arena *arena, stw_board *out,
                             stw_error *error) {
     const stw_tasks *tasks = base->tasks;
@@ -241,19 +248,51 @@ stw_status stw_board_create(const stw_board_base *base, const stw_board_rules *r
     out->channel = STW_NEW_DIRTY(arena, stw_calendar, (int64_t)channels + 1);
     STW_TRY_NEW(arena, out->sent, (int64_t)channels + 1, error);
     STW_TRY_NEW(arena, out->sent_look, (int64_t)channels + 1, error);
-    out->arrival = STW_NEW_DIRTY(arena, double, (int64_t)tasks->V *D); /* rows are filled when values get a home */
-    if (out->device == NULL || out->channel == NULL || out->arrival == NULL)
+    STW_TRY_NEW(arena, out->copies, tasks->V, error);
+    out->copy = STW_NEW_DIRTY(arena, stw_board_copy, most_copies(base)); /* what is not used of it never becomes memory */
+    if (out->device == NULL || out->channel == NULL || out->copy == NULL)
         return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     for (int32_t d = 0; d < D; d++) stw_calendar_clear(&out->device[d]);
     for (int32_t c = 0; c <= channels; c++) stw_calendar_clear(&out->channel[c]);
     memset(out->atom_device, -1, (size_t)base->atom_count * sizeof *out->atom_device);
     for (int32_t k = 0; k < tasks->source_count; k++) {
         out->value[tasks->source[k]].device = -1;
-        for (int32_t d = 0; d < D; d++) out->arrival[(int64_t)tasks->source[k] * D + d] = -1.0;
     }
     if (rules->memory) count_readers(out);
     if (rules->home == STW_HOME_GLUED && rules->glued != NULL) bind_glued(out);
     return STW_OK;
+}
+
+/* ---- copies ---- */
+
+/* The copy of a value on a device, or NULL. */
+static stw_board_copy *find_copy(const stw_board *b, int32_t v, int32_t device) {
+    int32_t k = b->copies[v];
+    while (k > 0 && b->copy[k - 1].device != device) k = b->copy[k - 1].next;
+    return k > 0 ? &b->copy[k - 1] : NULL;
+}
+
+static void add_copy(stw_board *b, int32_t v, int32_t device, double there) {
+    b->copy[b->copy_count++] = (stw_board_copy){there, device, b->copies[v]};
+    b->copies[v] = b->copy_count;
+}
+
+/* Since when a value that has a home is on a device; -1: it is not. */
+static double arrival_on(const stw_board *b, int32_t v, int32_t device) {
+    if (b->value[v].device == device) return b->value[v].ready;
+    const stw_board_copy *copy = find_copy(b, v, device);
+    return copy != NULL ? copy->there : -1.0;
+}
+
+/* The same for the devices from `first` to `last`, into `row`. */
+static void list_arrivals(const stw_board *b, int32_t v, int32_t first, int32_t last, double *row) {
+    if (first == last) {
+        row[first] = arrival_on(b, v, first);
+        return;
+    }
+    for (int32_t d = first; d <= last; d++) row[d] = -1.0;
+    for (int32_t k = b->copies[v]; k > 0; k = b->copy[k - 1].next) row[b->copy[k - 1].device] = b->copy[k - 1].there;
+    row[b->value[v].device] = b->value[v].ready;
 }
 
 /* ---- looking ---- */
@@ -265,7 +304,6 @@ static inline int32_t home_of(stw_board *b, int32_t v) {
     const int32_t device = b->atom_device[b->base->atom[b->base->tasks->value_node[v]]];
     if (device < 0) return -1;
     value->device = device;
-    b->arrival[(int64_t)v * b->base->D + device] = 0.0;
     if (b->base->piece_row[v] >= 0) b->there[(int64_t)b->base->piece_row[v] * b->base->D + device] = 1u;
     return device;
 }
@@ -292,8 +330,9 @@ static inline bool is_there(const stw_board *b, const stw_board_read *read, int3
 static void look_at_read(stw_board *b, const stw_board_read *read, bool alone, int32_t first, int32_t last) {
     const stw_board_base *base = b->base;
     const stw_board_value *value = &b->value[read->value];
-    const double *row = &b->arrival[(int64_t)read->value * base->D];
+    double row[STW_MAX_DEVICES];
     const int64_t links = (int64_t)value->device * base->D;
+    list_arrivals(b, read->value, first, last, row);
     for (int32_t d = first; d <= last; d++) {
         double ready = row[d];
         if (ready < 0.0 || !is_there(b, read, d)) {
@@ -336,7 +375,7 @@ static void look_at_memory(stw_board *b, int32_t task, int32_t first, int32_t la
             if (atom != own && b->atom_device[atom] < 0) same += b->base->atom_bytes[atom];
         } else if (tasks->value_flags[v] & STW_VALUE_EVERYWHERE) {
             for (int32_t d = first; d <= last; d++)
-                if (b->arrival[(int64_t)v * b->base->D + d] < 0.0) b->need[d] += (double)tasks->value_bytes[v];
+                if (find_copy(b, v, d) == NULL) b->need[d] += (double)tasks->value_bytes[v];
         }
     }
     for (int32_t d = first; d <= last; d++) b->need[d] += same;
@@ -375,13 +414,13 @@ static void bind_atom(stw_board *b, int32_t atom, int32_t device) {
 static double fetch(stw_board *b, const stw_board_read *read, int32_t device, double *charge) {
     const stw_board_base *base = b->base;
     const stw_board_value *value = &b->value[read->value];
-    double *there = &b->arrival[(int64_t)read->value * base->D + device];
-    if (*there >= 0.0 && is_there(b, read, device)) return *there;
+    const double there = arrival_on(b, read->value, device);
+    if (there >= 0.0 && is_there(b, read, device)) return there;
     const int64_t link = (int64_t)value->device * base->D + device;
     const bool linked = base->latency[link] < STW_FAR_US; /* if not, the plan is invalid anyway */
-    const double us = linked ? (*there < 0.0 ? base->latency[link] : 0.0) + stw_board_bytes_us(base, link, read->bytes) : 0.0;
+    const double us = linked ? (there < 0.0 ? base->latency[link] : 0.0) + stw_board_bytes_us(base, link, read->bytes) : 0.0;
     double begin = value->ready;
-    if (base->send_us != NULL && linked && *there < 0.0) {
+    if (base->send_us != NULL && linked && there < 0.0) {
         const double send_us = base->tasks->value_task[read->value] >= 0 ? base->send_us[link] : 0.0;
         *charge += base->receive_us[link];
         begin += send_us;
@@ -392,7 +431,12 @@ static double fetch(stw_board *b, const stw_board_read *read, int32_t device, do
     b->held[device] += read->bytes;
     const int32_t row = base->piece_row[read->value];
     if (row >= 0) b->there[(int64_t)row * base->D + device] |= read->pieces;
-    return *there = stw_larger(*there, end);
+    stw_board_copy *copy = find_copy(b, read->value, device);
+    if (copy == NULL) {
+        add_copy(b, read->value, device, end);
+        return end;
+    }
+    return copy->there = stw_larger(there, end);
 }
 
 /* What nobody reads any more is given back on all devices. */
@@ -401,10 +445,8 @@ static void drop_reader(stw_board *b, const stw_board_read *read) {
     const stw_tasks *tasks = base->tasks;
     stw_board_value *value = &b->value[read->value];
     if (--value->readers > 0 || value->device < 0) return;
-    for (int32_t d = 0; d < base->D; d++) {
-        if (d == value->device || b->arrival[(int64_t)read->value * base->D + d] < 0.0) continue;
-        b->held[d] -= read->bytes; /* of its last reader: others may have read other views */
-    }
+    for (int32_t k = b->copies[read->value]; k > 0; k = b->copy[k - 1].next)
+        b->held[b->copy[k - 1].device] -= read->bytes; /* of its last reader: others may have read other views */
     if (tasks->value_flags[read->value] & (STW_VALUE_RESIDENT | STW_VALUE_KEPT)) return;
     b->held[value->device] -= (double)tasks->home_bytes[read->value];
 }
@@ -414,9 +456,8 @@ static void hold_inputs(stw_board *b, int32_t task, int32_t device) {
     const stw_tasks *tasks = b->base->tasks;
     for (int32_t slot = tasks->input_start[task]; slot < tasks->input_start[task + 1]; slot++) {
         const int32_t v = tasks->slot_value[slot];
-        double *arrival = &b->arrival[(int64_t)v * b->base->D + device];
-        if (!(tasks->value_flags[v] & STW_VALUE_EVERYWHERE) || *arrival >= 0.0) continue;
-        *arrival = 0.0;
+        if (!(tasks->value_flags[v] & STW_VALUE_EVERYWHERE) || find_copy(b, v, device) != NULL) continue;
+        add_copy(b, v, device, 0.0);
         b->held[device] += (double)tasks->value_bytes[v];
     }
 }
@@ -426,9 +467,6 @@ static void publish(stw_board *b, int32_t task, int32_t device, double end) {
     const int32_t D = b->base->D;
     for (int32_t o = tasks->output_start[task]; o < tasks->output_start[task + 1]; o++) {
         const int32_t v = tasks->output[o];
-        double *row = &b->arrival[(int64_t)v * D];
-        for (int32_t d = 0; d < D; d++) row[d] = -1.0;
-        row[device] = end;
         if (b->base->piece_row[v] >= 0) b->there[(int64_t)b->base->piece_row[v] * D + device] = 1u;
         b->value[v].ready = end;
         b->value[v].device = device;

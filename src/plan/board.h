@@ -67,6 +67,12 @@ typedef struct stw_board_value {
     int32_t readers; /* tasks that are not placed yet (kept only with `memory`) */
 } stw_board_value;
 
+typedef struct stw_board_copy { /* of a value, on a device that is not its home */
+    double there;               /* since when */
+    int32_t device;
+    int32_t next; /* 1 + the next copy of the same value; 0: no more */
+} stw_board_copy;
+
 typedef struct stw_board_rules {
     stw_home home;
     bool insertion;       /* an op may start in a gap that earlier decisions left */
@@ -88,7 +94,9 @@ typedef struct stw_board {
     int32_t *task_device; /* (T) */
     double *task_end;     /* (T) */
     stw_board_value *value;
-    double *arrival;    /* (V, D) when a value is there; -1: it is not */
+    int32_t *copies;      /* (V) 1 + the last of its copies on devices that are not its home; 0: there are none */
+    stw_board_copy *copy; /* (copy_count) in the order in which they were made: few values are on many devices */
+    int32_t copy_count;
     uint32_t *there;    /* (piece_rows, D) which pieces of it */
     double *sent;       /* (channels) end of the last transfer that a look has thought of */
     int64_t *sent_look; /* (channels) the look that `sent` is of */

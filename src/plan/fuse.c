@@ -29,6 +29,8 @@ typedef struct saving {
 } saving;
 
 struct stw_fuser {
+    stw_arena tables; /* what follows in its arena: everything below that is a list */
+    bool rests;       /* the lists are not there now */
     const stw_costs *costs;
     const stw_graph *graph;
     const stw_stop *stop; /* or NULL */
@@ -55,12 +57,9 @@ struct stw_fuser {
     stw_kernel_room room;
 };
 
-stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error) {
-    stw_fuser *f;
-    const stw_graph *graph = costs->graph;
-    STW_TRY_NEW(arena, f, 1, error);
-    *f = (stw_fuser){.costs = costs, .graph = graph};
-    TRY(stw_merge_create(graph, costs->machine, arena, &f->merge, error));
+static stw_status make_tables(stw_fuser *f, stw_arena *arena, stw_error *error) {
+    const stw_graph *graph = f->graph;
+    TRY(stw_merge_create(graph, f->costs->machine, arena, &f->merge, error));
     TRY(stw_regroup_create(graph, f->merge, arena, &f->regroup, error));
     STW_TRY_NEW(arena, f->first_device, graph->N, error);
     STW_TRY_NEW(arena, f->place, graph->N, error);
@@ -77,11 +76,32 @@ stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser 
     STW_TRY_NEW(arena, f->use, MOST_USES, error);
     TRY(stw_kernel_room_create(graph, arena, &f->room, error));
     for (int32_t k = 0; k < graph->op_count; k++) f->place[graph->topological[k]] = k;
+    return STW_OK;
+}
+
+stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error) {
+    stw_fuser *f;
+    STW_TRY_NEW(arena, f, 1, error);
+    *f = (stw_fuser){.costs = costs, .graph = costs->graph, .tables = *arena};
+    TRY(make_tables(f, arena, error));
     *out = f;
     return STW_OK;
 }
 
+void stw_fuser_rest(stw_fuser *f, int64_t least) {
+    if (f->rests || stw_arena_high_water(&f->tables) - stw_arena_used(&f->tables) < least) return;
+    stw_arena_trim(&f->tables, least);
+    f->rests = true;
+}
+
+/* They come to lie where they lay, for which there has been room before. */
+static void wake(stw_fuser *f) {
+    stw_arena again = f->tables;
+    if (f->rests && make_tables(f, &again, NULL) == STW_OK) f->rests = false;
+}
+
 void stw_fuser_allow_recomputing(stw_fuser *f, bool allow) {
+    wake(f);
     stw_merge_allow_recomputing(f->merge, allow);
     stw_regroup_forget(f->regroup);
 }
@@ -335,6 +355,7 @@ static void tell_priorities(stw_fuser *f, double *priority) {
 
 void stw_fuse_by_rule(stw_fuser *f, stw_fusion rule, const int32_t *device, int32_t *group, double *priority) {
     const stw_graph *graph = f->graph;
+    wake(f);
     f->device = device != NULL ? device : f->first_device;
     stw_merge_reset(f->merge, f->device);
     stw_regroup_forget(f->regroup);
@@ -350,6 +371,7 @@ void stw_fuse_by_rule(stw_fuser *f, stw_fusion rule, const int32_t *device, int3
 }
 
 void stw_fuse_by_priority(stw_fuser *f, const double *priority, const int32_t *device, int32_t *group) {
+    wake(f);
     stw_regroup_make(f->regroup, priority, device != NULL ? device : f->first_device, group);
 }
 

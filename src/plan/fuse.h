@@ -32,6 +32,9 @@ bool stw_fusion_find(stw_str name, stw_fusion *out);
 typedef struct stw_fuser stw_fuser; /* room for making groups; one thread at a time */
 
 stw_status stw_fuser_create(const stw_costs *costs, stw_arena *arena, stw_fuser **out, stw_error *error);
+/* Of a fuser that stands last in its arena, and may recompute: gives its memory back until it is used again, if it is at least so
+ * many bytes. */
+void stw_fuser_rest(stw_fuser *f, int64_t least);
 /* Whether ops may be recomputed in several groups; by default they may. */
 void stw_fuser_allow_recomputing(stw_fuser *f, bool allow);
 

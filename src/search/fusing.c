@@ -5,6 +5,8 @@
 
 #include "plan/plan.h"
 
+enum { WORTH_BYTES = 1 << 26 }; /* less is not worth giving back */
+
 /* ---- what the methods share ---- */
 
 /* What methods share when fusion is among the tasks: the rule's groups, as a problem whose ops they are, and room for threads. */
@@ -53,7 +55,11 @@ stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, stw_fus
                            stw_arena *arena, stw_fusing *out, stw_error *error) {
     *out = (stw_fusing){.rule = rule, .asked = rule >= 0 ? (stw_fusion)rule : by, .threads = threads};
     STW_TRY_NEW(arena, out->fuser, threads, error);
-    for (int32_t t = 0; t < threads; t++) TRY(stw_fuser_create(simulator->costs, arena, &out->fuser[t], error));
+    STW_TRY_NEW(arena, out->fuser_arena, threads, error);
+    for (int32_t t = 0; t < threads; t++) {
+        TRY(stw_arena_create(&out->fuser_arena[t], error));
+        TRY(stw_fuser_create(simulator->costs, &out->fuser_arena[t], &out->fuser[t], error));
+    }
     return open_fused(simulator, stop, out, arena, error);
 }
 
@@ -70,7 +76,13 @@ stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t 
     return status;
 }
 
+void stw_fusing_rest(stw_fusing *fusing) {
+    for (int32_t t = 0; fusing != NULL && t < fusing->threads && fusing->fuser != NULL; t++)
+        stw_fuser_rest(fusing->fuser[t], WORTH_BYTES);
+}
+
 void stw_fusing_close(stw_fusing *fusing) {
+    for (int32_t t = 0; t < fusing->threads && fusing->fuser_arena != NULL; t++) stw_arena_destroy(&fusing->fuser_arena[t]);
     for (int32_t t = 0; t < fusing->threads && fusing->workspace != NULL; t++) stw_workspace_destroy(fusing->workspace[t]);
     stw_fused_destroy(fusing->fused);
     *fusing = (stw_fusing){0};
@@ -114,6 +126,7 @@ static stw_status try_groups(stw_search *search, const double *priority, stw_pla
         stw_plan_remove_orders(other);
         if (priority != NULL) stw_fuse_by_priority(fuser, priority, other->device, other->group);
         if (priority == NULL) stw_fuse_by_rule(fuser, STW_FUSION_NONE, other->device, other->group, NULL);
+        stw_fuser_rest(fuser, WORTH_BYTES);
         status = stw_search_evaluate(search, other, 0, &found, error);
     }
     if (status == STW_OK && stw_score_is_better(&found, score)) {

@@ -15,7 +15,8 @@ struct stw_fusing {
     stw_fused *fused; /* NULL: nothing to place as one */
     int32_t threads;
     stw_workspace **workspace; /* (threads) of fused->simulator */
-    stw_fuser **fuser;         /* (threads) of the problem itself */
+    stw_fuser **fuser;         /* (threads) of the problem itself, each in an arena of its own: */
+    stw_arena *fuser_arena;    /* (threads) */
     double *priority;          /* (N) of the rule `asked` with all ops on `device`, recomputing allowed */
     int32_t *group;            /* (N) the groups that these make there */
     stw_fusion asked;
@@ -32,6 +33,8 @@ stw_status stw_fusing_open(const stw_simulator *simulator, int32_t rule, stw_fus
 stw_status stw_fusing_open_groups(const stw_simulator *simulator, const int32_t *group, int32_t threads, stw_arena *arena,
                                   stw_fusing *out, stw_error *error);
 void stw_fusing_close(stw_fusing *fusing);
+/* On large graphs: gives the memory of the fusers back until they are used again; NULL: nothing. */
+void stw_fusing_rest(stw_fusing *fusing);
 
 /* The groups of a plan by the rule that goes with every plan; left as they are if there is none. Orders are
  * removed with them. */

@@ -123,17 +123,28 @@ typedef struct {
     slot *slot;    /* (size) */
 } batch;
 
+/* What building a variant takes and what a run takes need not be there at once; nobody asks for the timeline of a variant. */
+static void trim(const stw_search *search, int32_t worker) {
+    enum { WORTH_BYTES = 1 << 26 };
+    stw_arena scratch = search->scratch[worker];
+    stw_arena_trim(&scratch, WORTH_BYTES);
+    stw_workspace_trim(search->workspace[worker]);
+}
+
 static stw_status build_one(const batch *b, slot *place, int32_t variant, int32_t worker) {
     stw_search *search = b->search;
     const stw_simulator *s = search->simulator;
     stw_plan_remove_orders(place->plan); /* what the variant before has left */
     TRY(b->variants->build(b->variants->context, variant, place->plan, search->scratch[worker], &place->error));
+    trim(search, worker);
     stw_plan_join(s, place->plan);
     if (!b->variants->sets_priority || search->rule >= 0) {
         const stw_rule rule = search->rule >= 0 ? (stw_rule)search->rule : b->variants->own_rule;
         TRY(stw_rule_apply(rule, s->costs, &s->unfused, place->plan, search->scratch[worker], &place->error));
     }
-    return stw_search_evaluate(search, place->plan, worker, &place->score, &place->error);
+    TRY(stw_search_evaluate(search, place->plan, worker, &place->score, &place->error));
+    trim(search, worker);
+    return STW_OK;
 }
 
 /* The variant that comes at this place: one before all others, the rest in order. */

@@ -104,10 +104,10 @@ static void describe_node(builder *b, int32_t n) {
 /* ---- edges ---- */
 
 /* What node n reads: of a view its first input; of a group the values and views from outside. Returns how many. */
-static int64_t list_inputs(const builder *b, int32_t n, int32_t *out) {
+static int32_t list_inputs(const builder *b, int32_t n, int32_t *out) {
     const stw_graph *outer = b->outer;
     const int32_t i = b->f->root_of[n], task = b->membership.task_of[i];
-    int64_t count = 0;
+    int32_t count = 0;
     if (outer->kind[i] == STW_NODE_VIEW) out[count++] = b->f->node_of[outer->input[outer->input_start[i]]];
     if (task < 0) return count;
     for (int32_t k = b->membership.member_start[task]; k < b->membership.member_start[task + 1]; k++) {
@@ -144,7 +144,7 @@ static stw_status take_waits(builder *b) {
     stw_graph *graph = b->graph;
     const stw_tasks *tasks = &b->tasks;
     const int32_t *node_of = b->f->node_of;
-    int64_t *place;
+    int32_t *place;
     STW_TRY_NEW(&graph->arena, graph->wait_start, (int64_t)graph->N + 1, b->error);
     STW_TRY_NEW(&graph->arena, graph->wait, tasks->waiter_start[tasks->T], b->error);
     stw_arena scratch = *b->scratch;
@@ -156,11 +156,11 @@ static stw_status take_waits(builder *b) {
         for (int32_t w = tasks->waiter_start[t]; w < tasks->waiter_start[t + 1]; w++)
             graph->wait[place[node_of[tasks->task_node[tasks->waiter[w]]]]++] = node_of[tasks->task_node[t]];
     }
-    int64_t next = 0;
+    int32_t next = 0;
     for (int32_t n = 0; n < graph->N; n++) { /* ascending, each once */
-        const int64_t from = graph->wait_start[n], to = graph->wait_start[n + 1], first = next;
+        const int32_t from = graph->wait_start[n], to = graph->wait_start[n + 1], first = next;
         stw_sort_ids(graph->wait + from, to - from);
-        for (int64_t k = from; k < to; k++) {
+        for (int32_t k = from; k < to; k++) {
             if (next == first || graph->wait[next - 1] != graph->wait[k]) graph->wait[next++] = graph->wait[k];
         }
         graph->wait_start[n] = first;
@@ -267,6 +267,8 @@ static stw_status build(builder *b, const int32_t *group, int32_t device) {
     *b->graph = (stw_graph){.arena = arena, .name = b->outer->name, .family = b->outer->family};
     f->graph = b->graph;
     TRY(number_nodes(b));
+    STW_TRY_NEW(&b->graph->arena, b->graph->moved, b->graph->N, b->error);
+    for (int32_t n = 0; n < b->graph->N; n++) b->graph->moved[n] = -1;
     for (int32_t n = 0; n < b->graph->N; n++) describe_node(b, n);
     TRY(link_nodes(b));
     TRY(keep_together(b));

@@ -22,8 +22,8 @@ static stw_status take_ids(const builder *b, const int32_t *whole, int32_t **out
 }
 
 /* Lists of ids per node, those outside left out. */
-static stw_status take_lists(const builder *b, const int64_t *whole_start, const int32_t *whole, int64_t **start, int32_t **out) {
-    int64_t count = 0;
+static stw_status take_lists(const builder *b, const int32_t *whole_start, const int32_t *whole, int32_t **start, int32_t **out) {
+    int32_t count = 0;
     STW_TRY_NEW(&b->graph->arena, *start, (int64_t)b->graph->N + 1, b->error);
     STW_TRY_NEW(&b->graph->arena, *out, whole_start[b->to] - whole_start[b->from], b->error);
     for (int32_t i = 0; i < b->graph->N; i++) {
@@ -37,8 +37,8 @@ static stw_status take_lists(const builder *b, const int64_t *whole_start, const
 }
 
 /* The same of reads and readers. */
-static stw_status take_uses(const builder *b, const int64_t *whole_start, const stw_use *whole, int64_t **start, stw_use **out) {
-    int64_t count = 0;
+static stw_status take_uses(const builder *b, const int32_t *whole_start, const stw_use *whole, int32_t **start, stw_use **out) {
+    int32_t count = 0;
     STW_TRY_NEW(&b->graph->arena, *start, (int64_t)b->graph->N + 1, b->error);
     STW_TRY_NEW(&b->graph->arena, *out, whole_start[b->to] - whole_start[b->from], b->error);
     for (int32_t i = 0; i < b->graph->N; i++) {
@@ -89,9 +89,9 @@ static void shift_lists(stw_graph *graph, int32_t from) {
     graph->known += from;
     graph->bytes += from;
     graph->flops += from;
-    graph->moved += from;
-    graph->origin += from;
-    graph->at += from;
+    if (graph->moved != NULL) graph->moved += from;
+    if (graph->origin != NULL) graph->origin += from;
+    if (graph->at != NULL) graph->at += from;
     graph->stays += from;
     graph->apart += from;
     graph->module += from;

@@ -660,7 +660,7 @@ static uint64_t node_hash(const stw_graph *graph, int32_t i, const uint64_t *has
     h = mix(h, (uint64_t)graph->kind[i] << 16 | (uint64_t)graph->dtype[i] << 8 | graph->op_class[i]);
     h = mix(h, (uint64_t)graph->bytes[i]);
     h = mix(h, (uint64_t)graph->flops[i]);
-    h = mix(h, (uint64_t)graph->moved[i]);
+    h = mix(h, (uint64_t)stw_graph_moved(graph, i));
     for (int64_t k = graph->shape_start[i]; k < graph->shape_start[i + 1]; k++) h = mix(h, (uint64_t)graph->shape[k]);
     for (int64_t k = graph->input_start[i]; k < graph->input_start[i + 1]; k++) h = mix(h, hash[graph->input[k]]);
     return h;

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "graph/acyclic.h"
+#include "graph/construct.h"
 #include "support/small.h"
 #include "test.h"
 
@@ -388,6 +389,59 @@ TEST(ops, every_name_is_found_in_its_row) {
     test_context("%s", "");
     CHECK(names > 2000);
     stw_arena_destroy(&arena);
+}
+
+/* Where lists begin are 32-bit numbers: a graph that has more is refused before anything of it is kept. */
+TEST(graph, lists_have_a_limit) {
+    stw_arena scratch;
+    stw_error error = {0};
+    stw_graph *g = NULL;
+    stw_constructor c;
+    const int64_t shape[] = {2}, input[] = {0};
+    const stw_raw_node node = {
+        .name = STW_STR("a"), .op = STW_STR("relu"), .shape = shape, .rank = 1, .bytes = 8, .moved = -1, .at = -1};
+    const stw_raw_links none = {.updates = -1, .colocate = -1},
+                        one = {.input = input, .input_count = 1, .updates = -1, .colocate = -1};
+    CHECK_EQ_INT(stw_arena_create(&scratch, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_create(&g, &error), STW_OK);
+    CHECK_EQ_INT(stw_construct_begin(&c, g, 2, &scratch, &error), STW_OK);
+    CHECK_EQ_INT(stw_construct_node(&c, &node, &none, &error), STW_OK);
+    c.input.count = STW_GRAPH_MAX_LINKS;
+    CHECK_EQ_INT(stw_construct_node(&c, &node, &one, &error), STW_ERROR_INPUT);
+    CHECK_STR(error.message, "with 536870913 inputs the graph is too large; at most 2^29 are possible, so give a part of it");
+    c.input.count = 0;
+    c.shape.count = STW_GRAPH_MAX_LINKS;
+    CHECK_EQ_INT(stw_construct_node(&c, &node, &one, &error), STW_ERROR_INPUT);
+    CHECK(strstr(error.message, "536870913 dimensions") != NULL);
+    stw_graph_destroy(g);
+    stw_arena_destroy(&scratch);
+}
+
+/* What is -1 of every node is no list; it is there from the first node on that has another value. */
+TEST(graph, rare_lists) {
+    stw_arena scratch;
+    stw_error error = {0};
+    stw_graph *g = NULL;
+    stw_constructor c;
+    stw_raw_node node = {.name = STW_STR("a"), .op = STW_STR("relu"), .bytes = 8, .moved = -1, .at = -1};
+    const stw_raw_links none = {.updates = -1, .colocate = -1};
+    CHECK_EQ_INT(stw_arena_create(&scratch, &error), STW_OK);
+    CHECK_EQ_INT(stw_graph_create(&g, &error), STW_OK);
+    CHECK_EQ_INT(stw_construct_begin(&c, g, 3, &scratch, &error), STW_OK);
+    CHECK_EQ_INT(stw_construct_node(&c, &node, &none, &error), STW_OK);
+    CHECK(g->moved == NULL && g->at == NULL && g->origin == NULL);
+    node.moved = 77;
+    CHECK_EQ_INT(stw_construct_node(&c, &node, &none, &error), STW_OK);
+    node.moved = -1;
+    node.at = 5;
+    CHECK_EQ_INT(stw_construct_node(&c, &node, &none, &error), STW_OK);
+    for (int32_t i = 0; i < 3; i++) {
+        CHECK_EQ_INT(stw_graph_moved(g, i), i == 1 ? 77 : -1);
+        CHECK_EQ_INT(stw_graph_at(g, i), i == 2 ? 5 : -1);
+        CHECK_EQ_INT(stw_graph_origin(g, i), -1);
+    }
+    stw_graph_destroy(g);
+    stw_arena_destroy(&scratch);
 }
 
 TEST(ops, classes) {

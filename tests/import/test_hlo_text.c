@@ -79,7 +79,7 @@ TEST(hlo_text, graph) {
     CHECK_EQ_INT(graph->kind[find(graph, "y")], STW_NODE_VIEW);
     /* five times: a product of 2 x 4 x 4, an addition and a comparison */
     CHECK_EQ_INT(graph->flops[loop], 5 * (2 * 2 * 4 * 4 + 1 + 1));
-    CHECK_EQ_INT(graph->moved[loop], 5 * ((32 + 64 + 32) + (4 + 4 + 4) + (4 + 4 + 1)));
+    CHECK_EQ_INT(stw_graph_moved(graph, loop), 5 * ((32 + 64 + 32) + (4 + 4 + 4) + (4 + 4 + 1)));
     CHECK_EQ_INT(graph->op_class[loop], STW_CLASS_MATMUL);
     CHECK_EQ_INT(graph->bytes[loop], 4 + 32); /* w passes through */
     CHECK(reads(graph, "loop", "w") && reads(graph, "loop", "x") && reads(graph, "loop", "zero"));
@@ -88,7 +88,7 @@ TEST(hlo_text, graph) {
     CHECK_EQ_INT(graph->flops[find(graph, "g")], 2 * 16 * 2);
     CHECK_EQ_INT(graph->flops[both], 32);
     CHECK_EQ_INT(graph->bytes[both], 128);
-    CHECK_EQ_INT(graph->moved[both], 64 + 64 + 128);
+    CHECK_EQ_INT(stw_graph_moved(graph, both), 64 + 64 + 128);
     CHECK_EQ_INT(graph->updates[both], w);
     CHECK_EQ_INT(graph->control_start[both + 1] - graph->control_start[both], 1);
     CHECK_EQ_INT(graph->control[graph->control_start[both]], find(graph, "loss"));
@@ -176,7 +176,7 @@ TEST(hlo_text, costs) {
         const int32_t it = find(graph, "it");
         CHECK_EQ_INT(graph->kind[it], STW_NODE_OP);
         CHECK_EQ_INT(graph->flops[it], costs[k].flops);
-        CHECK_EQ_INT(graph->moved[it], costs[k].moved);
+        CHECK_EQ_INT(stw_graph_moved(graph, it), costs[k].moved);
         CHECK_EQ_INT(graph->op_class[it], costs[k].op_class);
         stw_graph_destroy(graph);
     }
@@ -239,7 +239,7 @@ TEST(hlo_text, fusions_read_what_they_need) {
         stw_graph *graph = read_text(text);
         if (graph == NULL) continue;
         CHECK_EQ_INT(graph->flops[find(graph, "it")], parts[k].flops);
-        CHECK_EQ_INT(graph->moved[find(graph, "it")], parts[k].moved);
+        CHECK_EQ_INT(stw_graph_moved(graph, find(graph, "it")), parts[k].moved);
         stw_graph_destroy(graph);
     }
     test_context("%s", "");
@@ -254,7 +254,7 @@ TEST(hlo_text, slices_in_fusions) {
         "ENTRY e {\n a = f32[100,8] parameter(0)\n n = s32[] parameter(1)\n t = f32[100,8] parameter(2)\n"
         " ROOT it = f32[100,8] fusion(a, n, t), kind=kLoop, calls=f\n}\n");
     if (graph == NULL) return;
-    CHECK_EQ_INT(graph->moved[find(graph, "it")], 32 + 4 + 0 + 32);
+    CHECK_EQ_INT(stw_graph_moved(graph, find(graph, "it")), 32 + 4 + 0 + 32);
     CHECK_EQ_INT(graph->bytes[find(graph, "it")], 3200);
     stw_graph_destroy(graph);
 }
@@ -270,10 +270,10 @@ TEST(hlo_text, asynchronous_pairs) {
     if (graph == NULL) return;
     CHECK_EQ_INT(graph->op_count, 6); /* s, c, t, g that waits for t, h, l */
     CHECK_EQ_INT(graph->bytes[find(graph, "l")], 8);
-    CHECK_EQ_INT(graph->moved[find(graph, "l")], 16);
+    CHECK_EQ_INT(stw_graph_moved(graph, find(graph, "l")), 16);
     CHECK_EQ_INT(graph->output[0], find(graph, "l"));
     CHECK_EQ_INT(graph->bytes[find(graph, "s")], 64);
-    CHECK_EQ_INT(graph->moved[find(graph, "s")], -1);
+    CHECK_EQ_INT(stw_graph_moved(graph, find(graph, "s")), -1);
     CHECK_EQ_INT(graph->op_class[find(graph, "s")], STW_CLASS_COLLECTIVE);
     CHECK(reads(graph, "c", "s") && reads(graph, "g", "c"));
     CHECK_EQ_INT(graph->op_class[find(graph, "t")], STW_CLASS_ALIAS);

@@ -203,7 +203,7 @@ TEST(onnx, a_loop_costs_its_turns) {
         int32_t loop = 0;
         while (loop < g->N && !stw_str_is(g->op_name[loop], "Loop")) loop++;
         CHECK_EQ_INT(g->flops[loop], 7 * 2 * 64);
-        CHECK_EQ_INT(g->moved[loop], 7 * 3 * 64);
+        CHECK_EQ_INT(stw_graph_moved(g, loop), 7 * 3 * 64);
         CHECK_EQ_INT(g->op_class[loop], STW_CLASS_CONTROL);
         if (CHECK(g->apart[loop] != NULL)) CHECK_CONTAINS(g->apart[loop], "is control flow"); /* no kernel has it with others */
         CHECK(g->apart[find(g, "y")] == NULL);
@@ -265,7 +265,7 @@ TEST(onnx, a_function_costs_its_body) {
     onnx_value(&f.graph, 12, "y", ONNX_FLOAT, NULL);
     if (read(&f)) {
         check_node(f.out, "y", "10", 20);
-        CHECK_EQ_INT(f.out->moved[find(f.out, "y")], 160);
+        CHECK_EQ_INT(stw_graph_moved(f.out, find(f.out, "y")), 160);
         CHECK(f.out->known[find(f.out, "y")]);
     }
     end(&f);

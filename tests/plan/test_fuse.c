@@ -107,6 +107,35 @@ TEST(fuse, default_said_as_priorities) {
 }
 
 /* On one device: never worse than none, and no merge that was left would have helped. */
+/* A fuser that has given its memory back makes the same groups as one that has not; both know nothing of what they made before.
+ */
+TEST(fuse, goes_on_after_a_rest) {
+    stw_rng rng = stw_rng_create(23);
+    for (int k = 0; k < 20; k++) {
+        bench b = bench_of(random_open(&rng, (random_shape){.nodes = 120, .device_count = 2, .model = k % 2 == 1}));
+        random_placement(&rng, b.s->simulator, b.s->plan);
+        stw_arena own;
+        stw_fuser *other;
+        stw_error error = {0};
+        const size_t size = (size_t)b.s->graph->N * sizeof *b.group;
+        CHECK_EQ_INT(stw_arena_create(&own, &error), STW_OK);
+        CHECK_EQ_INT(stw_fuser_create(b.s->costs, &own, &other, &error), STW_OK);
+        for (int round = 0; round < 4; round++) {
+            const stw_fusion rule = round % 2 == 0 ? STW_FUSION_DEFAULT : STW_FUSION_ONE_PASS;
+            stw_fuser_rest(other, round < 3 ? 0 : INT64_MAX);
+            stw_fuse_by_rule(b.fuser, rule, b.s->plan->device, b.group, b.priority);
+            stw_fuse_by_rule(other, rule, b.s->plan->device, b.again, NULL);
+            CHECK(memcmp(b.group, b.again, size) == 0);
+            stw_fuser_rest(other, 0);
+            stw_fuse_by_priority(b.fuser, b.priority, b.s->plan->device, b.group);
+            stw_fuse_by_priority(other, b.priority, b.s->plan->device, b.again);
+            CHECK(memcmp(b.group, b.again, size) == 0);
+        }
+        stw_arena_destroy(&own);
+        bench_close(&b);
+    }
+}
+
 TEST(fuse, default_ends_where_no_merge_helps) {
     stw_rng rng = stw_rng_create(6);
     int32_t tried = 0, better = 0;

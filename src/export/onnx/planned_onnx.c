@@ -135,7 +135,7 @@ static stw_status differs(const stw_graph *graph, int32_t i, stw_error *error) {
     return stw_fail(error, STW_ERROR_INPUT,
                     "byte %lld: node '%.*s' (%.*s) of the graph is not there; the model file is not the one that the graph was "
                     "read from, or it has changed since: read it again and plan again",
-                    (long long)graph->at[i], STW_STR_SHOW(graph->node_name[i]), STW_STR_SHOW(graph->op_name[i]));
+                    (long long)stw_graph_at(graph, i), STW_STR_SHOW(graph->node_name[i]), STW_STR_SHOW(graph->op_name[i]));
 }
 
 /* Of the ops and views that came of one node, the first is the node; the others are parts of its output. A stored tensor that
@@ -145,13 +145,13 @@ static stw_status match_nodes(stw_onnx_output *x, stw_error *error) {
     for (int32_t i = 0; i < graph->N; i++) {
         int32_t k = -1;
         if (!stw_node_is_source(graph->kind[i])) {
-            k = node_at(x, graph->at[i]);
+            k = node_at(x, stw_graph_at(graph, i));
             if (k < 0) return differs(graph, i, error);
         } else {
             const stw_onnx_value *value = stw_onnx_lookup(&x->scope, graph->node_name[i]);
             if (value != NULL) k = value->producer;
         }
-        if (k >= 0 && (x->id[k] < 0 || graph->origin[i] < graph->origin[x->id[k]])) x->id[k] = i;
+        if (k >= 0 && (x->id[k] < 0 || stw_graph_origin(graph, i) < stw_graph_origin(graph, x->id[k]))) x->id[k] = i;
     }
     for (int32_t k = 0; k < x->graph.node_count; k++) {
         const int32_t i = x->id[k];

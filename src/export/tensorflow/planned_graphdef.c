@@ -162,7 +162,7 @@ static stw_status match_nodes(writer *w) {
     STW_TRY_NEW(w->e->arena, w->id, count, w->error);
     for (int64_t k = 0; k < count; k++) w->id[k] = -1;
     for (int32_t i = 0; i < graph->N; i++) {
-        const int32_t at = graph->origin[i];
+        const int32_t at = stw_graph_origin(graph, i);
         if (at >= 0 && at < count) {
             w->id[at] = i;
         } else if (memchr(graph->node_name[i].p, ':', (size_t)graph->node_name[i].length) == NULL) { /* no output of a node */

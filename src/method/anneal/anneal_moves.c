@@ -77,7 +77,7 @@ static void toggle(const stw_annealing *a, stw_chain *c) {
     const int32_t op = choose_mergeable(a, c), reach = below(c, 3); /* 0: alone, 1: what it reads, 2: what reads it */
     const bool merge = c->fusion[op] <= 0.0;
     const double priority = merge ? stw_rng_uniform(&c->rng) + 1e-3 : -0.5;
-    const int64_t *start = reach == 1 ? graph->read_start : graph->reader_start;
+    const int32_t *start = reach == 1 ? graph->read_start : graph->reader_start;
     const stw_use *use = reach == 1 ? graph->read : graph->reader;
     c->fusion[op] = priority;
     for (int64_t e = start[op]; reach > 0 && e < start[op + 1]; e++) c->fusion[use[e].node] = priority;
@@ -157,7 +157,7 @@ static int32_t choose_device(const stw_annealing *a, stw_chain *c, int32_t node)
     const int32_t own = c->plan->device[node];
     for (int attempt = 0; attempt < 3 && chance(c, 0.7); attempt++) {
         const bool up = chance(c, 0.6);
-        const int64_t *start = up ? graph->read_start : graph->reader_start;
+        const int32_t *start = up ? graph->read_start : graph->reader_start;
         const int64_t count = start[node + 1] - start[node];
         if (count == 0) continue;
         const int32_t neighbour = (up ? graph->read : graph->reader)[start[node] + stw_rng_below(&c->rng, count)].node;

@@ -20,11 +20,26 @@ typedef struct {
     int32_t task;
 } entry;
 
+/* Entries lie in columns, of which only those are there that can differ: where many ops are ready on many devices, most memory of
+ * a search is here. */
 typedef struct {
-    entry *item; /* (room) */
+    double *key;    /* (room) NULL: all are 0 */
+    double *charge; /* (room) NULL: of those whose inputs are there it is the key; else all are 0 */
+    int32_t *task;  /* (room) */
     int32_t count, room;
     const double *rank; /* (T) among equal keys, higher first; NULL: by number */
 } heap;
+
+static entry get(const heap *h, int32_t k) {
+    const double key = h->key != NULL ? h->key[k] : 0.0;
+    return (entry){key, h->charge != NULL ? h->charge[k] : 0.0, h->task[k]};
+}
+
+static void put(heap *h, int32_t k, entry e) {
+    h->task[k] = e.task;
+    if (h->key != NULL) h->key[k] = e.key;
+    if (h->charge != NULL) h->charge[k] = e.charge;
+}
 
 static bool is_before(const heap *h, entry a, entry b) {
     if (a.key != b.key) return a.key < b.key;
@@ -34,21 +49,25 @@ static bool is_before(const heap *h, entry a, entry b) {
 
 static void sink(heap *h, int32_t k, entry e) {
     for (int32_t child = 2 * k + 1; child < h->count; child = 2 * k + 1) {
-        if (child + 1 < h->count && is_before(h, h->item[child + 1], h->item[child])) child++;
-        if (!is_before(h, h->item[child], e)) break;
-        h->item[k] = h->item[child];
+        entry next = get(h, child);
+        if (child + 1 < h->count) {
+            const entry other = get(h, child + 1);
+            if (is_before(h, other, next)) child++, next = other;
+        }
+        if (!is_before(h, next, e)) break;
+        put(h, k, next);
         k = child;
     }
-    h->item[k] = e;
+    put(h, k, e);
 }
 
 static entry pop(heap *h) {
-    const entry top = h->item[0], last = h->item[--h->count];
+    const entry top = get(h, 0), last = get(h, --h->count);
     sink(h, 0, last);
     return top;
 }
 
-enum { FIRST_ROOM = 256, LARGE_ROOM = 4096 }; /* entries */
+enum { FIRST_ROOM = 256, LARGE_ROOM = 1 << 18 }; /* entries; the latter of half a large page or more */
 
 typedef struct {
     const stw_etf_input *input;
@@ -58,8 +77,8 @@ typedef struct {
     heap now[STW_MAX_DEVICES], later[STW_MAX_DEVICES];
     int32_t kept_for[STW_MAX_DEVICES]; /* the task that a device keeps itself free for, or -1 */
     int32_t *pending;                  /* (T) needs that are not met; -1: placed */
-    int32_t *options;                  /* (T) devices in whose heaps it is */
-    double *urgent;                    /* (T) when its inputs could be on every device (only with favourites) */
+    uint8_t *options;                  /* (T) devices in whose heaps it is */
+    double *urgent;                    /* (T) when its inputs could be on every device; NULL without favourites */
     stw_arena *arena;                  /* in which heaps grow */
     bool failed;                       /* there was no memory for an entry */
 } etf;
@@ -70,24 +89,38 @@ typedef struct {
 static void drop_placed(const etf *e, heap *h) {
     int32_t kept = 0;
     for (int32_t k = 0; k < h->count; k++) {
-        if (e->pending[h->item[k].task] >= 0) h->item[kept++] = h->item[k];
+        if (e->pending[h->task[k]] >= 0) put(h, kept++, get(h, k));
     }
     h->count = kept;
-    for (int32_t k = kept / 2 - 1; k >= 0; k--) sink(h, k, h->item[k]);
+    for (int32_t k = kept / 2 - 1; k >= 0; k--) sink(h, k, get(h, k));
 }
 
-/* Few entries are about ops that are to be placed still, so heaps are small where they are tidied in time. One that is large all
- * the same gets a place where it can grow to the last entry that it may have, of which only what it uses becomes memory. */
+/* A column of another length with the same beginning. */
+static bool widen(stw_arena *arena, double **column, int32_t count, int32_t room) {
+    double *wider = STW_NEW_DIRTY(arena, double, room);
+    if (wider == NULL) return false;
+    if (count > 0) memcpy(wider, *column, (size_t)count * sizeof *wider);
+    *column = wider;
+    return true;
+}
+
+static bool allocate(stw_arena *arena, heap *h, int32_t room) {
+    int32_t *task = STW_NEW_DIRTY(arena, int32_t, room);
+    if (task == NULL) return false;
+    if (h->count > 0) memcpy(task, h->task, (size_t)h->count * sizeof *task);
+    h->task = task;
+    return (h->key == NULL || widen(arena, &h->key, h->count, room)) &&
+           (h->charge == NULL || widen(arena, &h->charge, h->count, room));
+}
+
+/* Few entries are about ops that are to be placed still, so heaps are small where they are tidied in time. One that is very large
+ * all the same gets a place where it can grow to the last entry that it may have, of which only the pages that it uses become
+ * memory: large ones, so that smaller heaps would be mostly air there. */
 static bool make_room(etf *e, heap *h) {
     const int32_t T = e->board.base->tasks->T, room = h->room < T / 2 ? 2 * h->room : T;
     drop_placed(e, h);
     if (h->count <= h->room / 2) return true;
-    if (h->room <= LARGE_ROOM) {
-        entry *item = STW_NEW_DIRTY(e->arena, entry, room <= LARGE_ROOM ? room : T);
-        if (item == NULL) return false;
-        memcpy(item, h->item, (size_t)h->count * sizeof *item);
-        h->item = item;
-    }
+    if (h->room <= LARGE_ROOM && !allocate(e->arena, h, room <= LARGE_ROOM ? room : T)) return false;
     h->room = room;
     return true;
 }
@@ -98,8 +131,12 @@ static void push(etf *e, heap *h, entry added) {
         return;
     }
     int32_t k = h->count++;
-    for (; k > 0 && is_before(h, added, h->item[(k - 1) / 2]); k = (k - 1) / 2) h->item[k] = h->item[(k - 1) / 2];
-    h->item[k] = added;
+    for (; k > 0; k = (k - 1) / 2) {
+        const entry above = get(h, (k - 1) / 2);
+        if (!is_before(h, added, above)) break;
+        put(h, k, above);
+    }
+    put(h, k, added);
 }
 
 /* ---- becoming ready ---- */
@@ -122,7 +159,7 @@ static void become_ready(etf *e, int32_t task) {
     for (int32_t d = 0; d < D && e->options[task] == 0; d++) { /* no device is in reach of all inputs; the plan is lost anyway */
         if (e->allowed >> d & 1u) offer(e, task, d);
     }
-    e->urgent[task] = last;
+    if (e->urgent != NULL) e->urgent[task] = last;
 }
 
 static void release(etf *e, int32_t task) {
@@ -143,19 +180,19 @@ static void place(etf *e, int32_t task, int32_t device) {
 
 /* ---- choosing ---- */
 
-/* The entry that a device would start next; NULL: none. Drops what is placed, moves what has come. */
-static const entry *first_of(etf *e, int32_t device, double *start) {
+/* The task that a device would start next; -1: none. Drops what is placed, moves what has come. */
+static int32_t first_of(etf *e, int32_t device, double *start) {
     heap *now = &e->now[device], *later = &e->later[device];
     const double end = e->board.device[device].end;
-    while (later->count > 0 && (later->item[0].key <= end || e->pending[later->item[0].task] < 0)) {
+    while (later->count > 0 && (later->key[0] <= end || e->pending[later->task[0]] < 0)) {
         const entry come = pop(later);
         if (e->pending[come.task] == 0) push(e, now, (entry){come.charge, come.charge, come.task});
     }
-    while (now->count > 0 && e->pending[now->item[0].task] < 0) pop(now);
-    if (now->count == 0 && later->count == 0) return NULL;
-    const entry *first = now->count > 0 ? &now->item[0] : &later->item[0];
-    *start = (now->count > 0 ? end : first->key) + first->charge;
-    return first;
+    while (now->count > 0 && e->pending[now->task[0]] < 0) pop(now);
+    if (now->count == 0 && later->count == 0) return -1;
+    const entry first = get(now->count > 0 ? now : later, 0);
+    *start = now->count > 0 ? end + first.key : first.key + first.charge;
+    return first.task;
 }
 
 typedef struct {
@@ -176,12 +213,12 @@ static choice choose(etf *e) {
     choice best = {.task = -1};
     for (int32_t d = 0; d < e->board.base->D; d++) {
         double start = 0.0;
-        const entry *first = first_of(e, d, &start);
-        if (first == NULL) continue;
+        const int32_t first = first_of(e, d, &start);
+        if (first < 0) continue;
         int32_t kept = e->kept_for[d];
         if (kept >= 0 && e->pending[kept] < 0) kept = e->kept_for[d] = -1;
-        const bool other = kept >= 0 && first->task != kept;
-        consider(e, &best, (choice){first->task, d, other ? fmax(start, e->urgent[first->task]) : start, false});
+        const bool other = kept >= 0 && first != kept;
+        consider(e, &best, (choice){first, d, other ? fmax(start, e->urgent[first]) : start, false});
         if (!other || e->pending[kept] != 0) continue;
         const int32_t bound = stw_board_bound(&e->board, kept);
         if (bound >= 0 && bound != d) continue;
@@ -226,6 +263,16 @@ static void follow(etf *e, choice c) {
 
 /* ---- the whole ---- */
 
+/* Among those whose inputs are there, keys are charges. */
+static bool open_heaps(etf *e, stw_arena *arena, int32_t device) {
+    heap *now = &e->now[device], *later = &e->later[device];
+    const bool charges = e->board.base->send_us != NULL;
+    now->room = later->room = FIRST_ROOM;
+    return widen(arena, &later->key, 0, FIRST_ROOM) && (!charges || widen(arena, &later->charge, 0, FIRST_ROOM)) &&
+           (!charges || widen(arena, &now->key, 0, FIRST_ROOM)) && allocate(arena, now, FIRST_ROOM) &&
+           allocate(arena, later, FIRST_ROOM);
+}
+
 static stw_status prepare(etf *e, stw_arena *arena, stw_error *error) {
     const stw_board_base *base = &e->list->base;
     const stw_tasks *tasks = base->tasks;
@@ -233,14 +280,11 @@ static stw_status prepare(etf *e, stw_arena *arena, stw_error *error) {
     TRY(stw_board_create(base, &rules, arena, &e->board, error));
     STW_TRY_NEW(arena, e->pending, tasks->T, error);
     STW_TRY_NEW(arena, e->options, tasks->T, error);
-    STW_TRY_NEW(arena, e->urgent, tasks->T, error);
+    if (e->input->favourite != NULL) STW_TRY_NEW(arena, e->urgent, tasks->T, error);
     for (int32_t d = 0; d < base->D; d++) {
         e->kept_for[d] = -1;
         e->now[d].rank = e->list->rank;
-        e->now[d].room = e->later[d].room = FIRST_ROOM;
-        e->now[d].item = STW_NEW_DIRTY(arena, entry, FIRST_ROOM);
-        e->later[d].item = STW_NEW_DIRTY(arena, entry, FIRST_ROOM);
-        if (e->now[d].item == NULL || e->later[d].item == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
+        if (!open_heaps(e, arena, d)) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     }
     for (int32_t v = 0; v < tasks->V; v++) {
         if (tasks->value_task[v] < 0) continue;

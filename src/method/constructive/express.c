@@ -15,12 +15,14 @@
 #include "search/list.h"
 #include "sim/bounds.h"
 
-enum { LEAST_HALVING = 1, MOST_HALVINGS = 13 }; /* slack that counts as little: the longest path / 2^k */
-enum { MOST_COUNTS = 16, MOST_VARIANTS = 48 };  /* numbers of devices that are told apart; what is tried in all */
-static const double FULL_SHARE = 0.85;          /* of their time what is urgent can use, as its ops wait for each other */
-static const double LEAST_STEP = 0.02;          /* of the work, between two limits that are worth telling apart */
-static const double MOST_WORK = 0.8;            /* that is urgent: else there is no rest to speak of */
-static const double MOST_ENDING = 0.25;         /* of the longest path: else it is no ending */
+enum { LEAST_STEPS = 2, MOST_STEPS = 26 };     /* slack that counts as little: the longest path / 2^(k / 2) */
+enum { MOST_COUNTS = 16, MOST_VARIANTS = 48 }; /* numbers of devices that are told apart; what is tried in all */
+static const double FULL_SHARE = 0.85;         /* of their time what is urgent can use, as its ops wait for each other */
+static const double LEAST_STEP = 0.008;        /* of the work, between two limits that are worth telling apart */
+static const double LATER =
+    1.15; /* what counts on queues is best more rarely: it is tried as if it were to take so much longer */
+static const double MOST_WORK = 0.8;    /* that is urgent: else there is no rest to speak of */
+static const double MOST_ENDING = 0.25; /* of the longest path: else it is no ending */
 
 typedef struct {
     double limit_us;  /* of slack */
@@ -42,9 +44,9 @@ typedef struct {
     double *head_us, *slack_us;     /* (T) */
     double path_us, work_us;        /* the longest; all */
     int32_t order[STW_MAX_DEVICES]; /* devices, the fastest first */
-    division division[MOST_HALVINGS + 1];
+    division division[MOST_STEPS + 1];
     int32_t division_count;
-    variant variant[(MOST_HALVINGS + 1) * MOST_COUNTS * 2];
+    variant variant[(MOST_STEPS + 1) * MOST_COUNTS * 2];
     int32_t count;
 } express;
 
@@ -65,13 +67,19 @@ static stw_status measure_slack(express *l, stw_arena *arena, stw_error *error) 
     return STW_OK;
 }
 
-/* Work by the least k for which a slack is above the longest path / 2^k. work: (MOST_HALVINGS + 2); [0]: all of it. */
+static double slack_limit(const express *l, int k) {
+    return ldexp(k % 2 == 0 ? l->path_us : l->path_us * 0.70710678118654752, -(k / 2));
+}
+
+/* Work by the least k for which a slack is above its limit. work: (MOST_STEPS + 2); [0]: all of it. */
 static void sum_work(const express *l, double *work) {
     const stw_simulator *s = l->search->simulator;
-    for (int k = 0; k <= MOST_HALVINGS + 1; k++) work[k] = 0.0;
+    double limit[MOST_STEPS + 1];
+    for (int k = 0; k <= MOST_STEPS; k++) limit[k] = slack_limit(l, k);
+    for (int k = 0; k <= MOST_STEPS + 1; k++) work[k] = 0.0;
     for (int32_t t = 0; t < s->unfused.T; t++) {
         const double us = s->costs->least_us[s->unfused.task_node[t]];
-        for (int k = 0; k <= MOST_HALVINGS && l->slack_us[t] <= ldexp(l->path_us, -k); k++) work[k] += us;
+        for (int k = 0; k <= MOST_STEPS && l->slack_us[t] <= limit[k]; k++) work[k] += us;
     }
 }
 
@@ -86,14 +94,14 @@ static double ending_of(const express *l, double limit_us) {
 }
 
 static void find_divisions(express *l) {
-    double work[MOST_HALVINGS + 2], before = 0.0;
+    double work[MOST_STEPS + 2], before = 0.0;
     sum_work(l, work);
     l->work_us = work[0];
-    for (int k = MOST_HALVINGS; k >= LEAST_HALVING && work[0] > 0.0; k--) {
-        const double share = work[k] / work[0], limit_us = ldexp(l->path_us, -k);
+    for (int k = MOST_STEPS; k >= LEAST_STEPS && work[0] > 0.0; k--) {
+        const double share = work[k] / work[0], limit_us = slack_limit(l, k);
         if (share < before + LEAST_STEP || share > MOST_WORK) continue;
         before = share;
-        l->division[l->division_count++] = (division){limit_us, share, (work[k - 1] - work[k]) / work[0], ending_of(l, limit_us)};
+        l->division[l->division_count++] = (division){limit_us, share, (work[k - 2] - work[k]) / work[0], ending_of(l, limit_us)};
     }
 }
 
@@ -123,7 +131,7 @@ static void list_variants(express *l) {
         for (int32_t devices = step; devices < D && devices < 2.0 * of->share * D + step; devices += step) {
             const double us = expected_us(l, of, devices);
             l->variant[l->count++] = (variant){of, devices, false, us};
-            l->variant[l->count++] = (variant){of, devices, true, us};
+            l->variant[l->count++] = (variant){of, devices, true, us * LATER};
         }
     }
     if (l->count > 1) qsort(l->variant, (size_t)l->count, sizeof *l->variant, by_expectation);
