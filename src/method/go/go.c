@@ -8,7 +8,7 @@ static const double START_SHARE = 0.1; /* of the budget, for initial plans where
 
 const stw_policy_settings *stw_go_wish(const stw_search *search) {
     static const stw_policy_settings unset = {
-        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
+        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .device_names = -1, .unit_count = -1};
     return search->policy != NULL ? search->policy : &unset;
 }
 
@@ -23,6 +23,12 @@ stw_status stw_go_prepare(stw_go *g, stw_arena *arena, stw_error *error) {
     g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
     g->problem.rule = search->rule;
     return STW_OK;
+}
+
+void stw_go_limit(const stw_policy_config *config, stw_problem *problem) {
+    if (!stw_go_chooses(config)) return;
+    if (config->bare != 0) problem->schedules = problem->fuses = false;
+    if (!problem->schedules && problem->rule < 0) problem->rule = STW_RULE_FIFO;
 }
 
 stw_status stw_go_open_starts(stw_go *g, stw_error *error) {
@@ -68,7 +74,8 @@ stw_status stw_go_take_best(stw_go *g, stw_plan *plan, stw_error *error) {
     const stw_plan *best = stw_trainer_best(g->trainer, &score);
     if (best == NULL) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was made before the budget ended");
     TRY(stw_plan_assign(plan, best, error));
-    return score.reason == STW_INVALID_MEMORY ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
+    const bool published = stw_go_chooses(stw_net_config(stw_trainer_net(g->trainer))); /* then nothing comes after the policy */
+    return score.reason == STW_INVALID_MEMORY && !published ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
 }
 
 /* ---- the pre-trained policy: its file ---- */
