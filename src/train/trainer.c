@@ -279,6 +279,7 @@ const stw_plan *stw_trainer_best(const stw_trainer *t, stw_score *score) {
     return t->has_best ? t->best : NULL;
 }
 
+bool stw_trainer_learns_from_all(const stw_trainer *t) { return t->settings.reward == STW_REWARD_PUBLISHED; }
 int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
 int64_t stw_trainer_decodes(const stw_trainer *t) { return (int64_t)atomic_load(&t->decodes); }
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }

@@ -78,6 +78,8 @@ stw_status stw_trainer_begin(stw_trainer *trainer, stw_error *error);
 stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *score, stw_error *error);
 
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
+/* Plans that do not fit teach something too, even where there are no others. */
+bool stw_trainer_learns_from_all(const stw_trainer *trainer);
 int64_t stw_trainer_updates(const stw_trainer *trainer);
 int64_t stw_trainer_decodes(const stw_trainer *trainer); /* plans made from decisions */
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
