@@ -75,7 +75,7 @@ static void run_update(update *u) {
         check(stw_pass_placement(u->pass, u->means, &error));
         check(stw_pass_schedule(u->pass, SAMPLES + 1, u->action, u->out, &error));
         stw_parameters_zero_gradient(p);
-        check(stw_pass_backward(u->pass, NULL, u->d_means, u->d_out, &error));
+        check(stw_pass_backward(u->pass, &(stw_net_gradient){NULL, u->d_means, u->d_out}, &error));
         stw_parameters_update(p, 1e-4, 1.0);
     }
 }

@@ -36,8 +36,9 @@ typedef struct job {
 
 /* What features and tasks do not fix. */
 static bool may_differ(const char *field) {
-    static const char *const free[] = {"width", "operator_width", "pair_width", "sage_layers", "attention_layers",
-                                       "heads", "inner",          "segment",    "modulation"};
+    static const char *const free[] = {"width",       "operator_width", "pair_width",    "sage_layers", "attention_layers",
+                                       "heads",       "inner",          "segment",       "modulation",  "drafts",
+                                       "score_width", "classes",        "fusion_classes"};
     for (size_t k = 0; k < sizeof free / sizeof free[0]; k++)
         if (strcmp(free[k], field) == 0) return true;
     return false;
@@ -57,7 +58,7 @@ static stw_status set_dimension(stw_policy_config *config, stw_str name, stw_str
     return stw_fail(
         error, STW_ERROR_INPUT,
         "--network: '%.*s' is nothing to choose; width, operator_width, pair_width, sage_layers, attention_layers, heads, "
-        "inner, segment and modulation are",
+        "inner, segment, modulation, drafts, score_width, classes and fusion_classes are",
         STW_STR_SHOW(name));
 }
 
@@ -72,12 +73,23 @@ static stw_status set_network(stw_policy_config *config, const char *text, stw_e
     return stw_policy_config_check(config, error);
 }
 
+static const char *preset_of(const job *j) {
+    return j->settings.policy.preset[0] != '\0' ? j->settings.policy.preset : "default";
+}
+
 static stw_status refuse_others(const cli_call *call, stw_error *error) {
-    static const char *const of_one_graph[] = {"machine", "costs",         "memory",     "shape", "best", "reward", "preset",
-                                               "tasks",   "initial-plans", "warm-start", "units", "rule", "fusion", "objective"};
+    static const char *const of_one_graph[] = {"machine",       "costs",      "memory", "shape",  "best",     "reward",
+                                               "initial-plans", "warm-start", "rule",   "fusion", "objective"};
+    static const char *const of_published[] = {"tasks", "units", "device-names"};
     for (size_t k = 0; k < sizeof of_one_graph / sizeof of_one_graph[0]; k++) {
         if (stw_options_is_given(call->options, of_one_graph[k]))
             return stw_fail(error, STW_ERROR_INPUT, "--%s is for the training on one graph, without --corpus", of_one_graph[k]);
+    }
+    const char *preset = stw_options_get(call->options, "preset");
+    const bool published = preset != NULL && strcmp(preset, "default") != 0;
+    for (size_t k = 0; k < sizeof of_published / sizeof of_published[0] && !published; k++) {
+        if (stw_options_is_given(call->options, of_published[k]))
+            return stw_fail(error, STW_ERROR_INPUT, "--%s with --corpus is for --preset paper and gdp", of_published[k]);
     }
     if (call->operand_count > 0)
         return stw_fail(error, STW_ERROR_INPUT, "with --corpus, graphs are named there: --corpus all,%s", call->operand[0]);
@@ -88,7 +100,9 @@ static stw_status read_wish(job *j, stw_error *error) {
     const stw_options *options = j->call->options;
     TRY(refuse_others(j->call, error));
     TRY(stw_settings_read(options, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, &j->settings, error));
-    TRY(stw_pretrain_standard(&j->wish, error));
+    TRY(stw_pretrain_preset(preset_of(j), j->settings.tasks, &j->wish, error));
+    if (j->settings.policy.device_names == 0) j->wish.config.device_names = 0;
+    j->wish.unit_count = j->settings.policy.unit_count;
     j->wish.seed = j->settings.seed;
     j->wish.updates = j->settings.policy.updates;
     j->wish.budget_s = j->settings.budget_s;
@@ -201,8 +215,8 @@ static void show(job *j, const stw_pretrain_row *row) {
     if (j->curve != NULL) write_row(j->curve, row);
     const double share = j->wish.updates > 0 ? (double)(row->update + 1) / (double)j->wish.updates
                                              : fmin(1.0, row->seconds / fmax(j->wish.budget_s, 1e-9));
-    snprintf(text, sizeof text, "update %s  greedy %.3f  best %.3f  unseen: greedy %.3f, moves %.3f",
-             cli_count(row->update + 1).text, row->greedy, row->best, j->unseen.validation_greedy, j->unseen.validation_moves);
+    snprintf(text, sizeof text, "update %s  greedy %.3f  best %.3f  unseen: greedy %.3f, best %.3f",
+             cli_count(row->update + 1).text, row->greedy, row->best, j->unseen.validation_greedy, j->unseen.validation_best);
     cli_progress_say(&j->progress, share, text);
 }
 
@@ -268,6 +282,8 @@ static void report(const job *j, double seconds) {
         if (isfinite(j->unseen.validation_greedy)) {
             stw_json_field_double(&json, "unseen_greedy", j->unseen.validation_greedy);
             stw_json_field_double(&json, "unseen_best", j->unseen.validation_best);
+        }
+        if (isfinite(j->unseen.validation_moves)) {
             stw_json_field_double(&json, "unseen_constants", j->unseen.validation_constants);
             stw_json_field_double(&json, "unseen_moves", j->unseen.validation_moves);
         }
@@ -279,7 +295,12 @@ static void report(const job *j, double seconds) {
     printf(": %s updates of %d problems in %.1f s (%.2f a second, %d process%s)\n",
            cli_count(stw_pretrain_updates(j->pretrain)).text, j->wish.slots, seconds, updates / fmax(seconds, 1e-9),
            stw_comm_size(j->comm), stw_comm_size(j->comm) == 1 ? "" : "es");
-    if (isfinite(j->unseen.validation_greedy))
+    if (isfinite(j->unseen.validation_greedy) && !isfinite(j->unseen.validation_moves))
+        printf(
+            "on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of it and %d "
+            "%.3f\n",
+            j->wish.validations, j->unseen.validation_greedy, j->wish.train.samples, j->unseen.validation_best);
+    if (isfinite(j->unseen.validation_moves))
         printf(
             "on %d problems that it has not seen, over the best plan of other methods: one plan %.3f, the best of %d %.3f, ten "
             "with moves "

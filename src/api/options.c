@@ -247,15 +247,17 @@ static stw_status read_units(const char *text, stw_settings *out, stw_error *err
 static stw_status read_policy(const stw_options *options, stw_policy_settings *out, stw_error *error) {
     const char *preset = stw_options_text(options, "preset"), *rate = stw_options_text(options, "learning-rate");
     const char *reward = stw_options_text(options, "reward"), *starts = stw_options_text(options, "initial-plans");
-    const char *warm = stw_options_text(options, "warm-start");
-    *out = (stw_policy_settings){.learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
+    const char *warm = stw_options_text(options, "warm-start"), *names = stw_options_text(options, "device-names");
+    *out = (stw_policy_settings){
+        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .device_names = -1, .unit_count = -1};
     if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);
     if (rate != NULL &&
         (!stw_str_to_double(stw_str_of(rate), &out->learning_rate) || !(out->learning_rate >= 0.0) || out->learning_rate > 1.0))
         return stw_fail(error, STW_ERROR_INPUT, "--learning-rate: '%s' is not a number from 0 to 1", rate);
-    if (reward != NULL) out->reward = strcmp(reward, "sqrt") == 0;
+    if (reward != NULL) out->reward = strcmp(reward, "log") == 0 ? 0 : strcmp(reward, "sqrt") == 0 ? 1 : 2; /* as stw_reward */
     if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
     if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;
+    if (names != NULL) out->device_names = strcmp(names, "yes") == 0;
     const char *policy = stw_options_text(options, "policy");
     out->no_policy = policy != NULL && (strcmp(policy, "none") == 0 || strcmp(policy, "train") == 0);
     out->trains = policy != NULL && strcmp(policy, "train") == 0;

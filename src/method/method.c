@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "method/go/go.h"
 #include "method/rehearse.h"
 #include "method/starts.h"
 #include "plan/plan.h"
@@ -215,10 +216,15 @@ static stw_status place_groups(const stw_method *method, stw_search *search, con
     return status;
 }
 
+/* A policy as published, whose plans nobody else has a part in: it decides groups, or leaves ops alone. */
+static bool is_published(const stw_method *method, const stw_search *search) {
+    return (method->kind == STW_METHOD_LEARNER || method->kind == STW_METHOD_POLICY) && stw_go_is_published(search, method);
+}
+
 /* Searches, `go-one` and `exact` decide about groups; where a rule is fixed only searches look after it. */
-static bool decides_groups(const stw_method *method, const stw_fusing *fusing) {
+static bool decides_groups(const stw_method *method, const stw_search *search) {
     if (method->kind == STW_METHOD_SEARCH || method->kind == STW_METHOD_EXACT) return true;
-    return fusing->rule < 0 && method->kind == STW_METHOD_LEARNER;
+    return search->fusing->rule < 0 && (method->kind == STW_METHOD_LEARNER || is_published(method, search));
 }
 
 /* What each group reads and writes fits on some device: else no placement of them is valid. */
@@ -244,7 +250,7 @@ static bool begins_on_groups(const stw_method *method, const stw_search *search)
     if (search->fusing == NULL || search->fusing->fused == NULL || (learns && search->fusing->rule >= 0)) return false;
     if (search->objective == STW_OBJECTIVE_MEMORY || !(search->tasks & STW_TASK_PLACEMENT)) return false;
     if (!(learns || method->kind == STW_METHOD_SEARCH) || !groups_fit(search, search->fusing)) return false;
-    return !learns || search->policy == NULL || search->policy->file == NULL;
+    return !learns || search->policy == NULL || (search->policy->file == NULL && !is_published(method, search));
 }
 
 /* The second half begins with what the first has found: its note would speak of its own gain alone. */
@@ -303,7 +309,7 @@ static const stw_fusing *places_groups_of(const stw_method *method, const stw_se
     if (!(search->tasks & STW_TASK_PLACEMENT)) return NULL;
     if (fusing == NULL) return search->given_groups != NULL && search->given_groups->fused != NULL ? search->given_groups : NULL;
     if (search->objective == STW_OBJECTIVE_MEMORY && fusing->rule < 0) return NULL; /* a group holds all that it reads at once */
-    if (fusing->fused == NULL || decides_groups(method, fusing)) return NULL;
+    if (fusing->fused == NULL || decides_groups(method, search)) return NULL;
     if (method == &stw_method_pack && fusing->rule < 0) return NULL; /* its groups recompute, which takes less memory */
     return fusing->rule >= 0 || groups_fit(search, fusing) ? fusing : NULL;
 }
@@ -362,7 +368,7 @@ stw_status stw_method_apply(const stw_method *method, stw_search *search, stw_pl
         if (search->given_groups != NULL) search->outcome.proved = false;                /* it saw ops */
         if (method->kind == STW_METHOD_EXACT) TRY(stw_search_tidy(search, plan, error)); /* it knows no ties */
     }
-    if (fusing == NULL || decides_groups(method, fusing)) return STW_OK;
+    if (fusing == NULL || decides_groups(method, search)) return STW_OK;
     TRY(stw_fusing_choose(search, plan, error));
     if (by != NULL && fusing->rule < 0) TRY(make_it_fit(method, search, plan, error));
     return by != NULL ? keep_better_start(method, search, plan, error) : STW_OK;

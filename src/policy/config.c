@@ -10,7 +10,8 @@ enum {
     MOST_OPERATORS = 65536,
     MOST_IDENTITIES = 1 << 22,
     MOST_CLASSES = 1024,
-    MOST_SEGMENT = 65536
+    MOST_SEGMENT = 65536,
+    MOST_NAMES = 64
 };
 enum { FUSION_CLASSES = 16 };
 enum { MOST_LAYERS = 8 }; /* as in policy/net.h; more would not fit the table of parameters */
@@ -39,7 +40,7 @@ static const field fields[] = {
     FIELD(heads, 1, MOST_WIDTH),
     FIELD(inner, 0, MOST_INNER),
     FIELD(segment, 1, MOST_SEGMENT),
-    FIELD(modulation, 0, 1),
+    FIELD(modulation, STW_MODULATION_NONE, STW_MODULATION_ROW),
     FIELD(placement, STW_PLACEMENT_STEER, STW_PLACEMENT_DEVICE),
     FIELD(schedule, STW_SCHEDULE_NUDGE, STW_SCHEDULE_CLASS),
     FIELD(classes, 0, MOST_CLASSES),
@@ -47,6 +48,9 @@ static const field fields[] = {
     FIELD(fusion, STW_FUSION_HEAD_NONE, STW_FUSION_HEAD_CLASS),
     FIELD(fusion_classes, 0, MOST_CLASSES),
     FIELD(proposal_columns, 0, MOST_COLUMNS),
+    FIELD(drafts, 0, STW_MOST_DRAFTS),
+    FIELD(device_names, 0, MOST_NAMES),
+    FIELD(bare, 0, 1),
 };
 #undef FIELD
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
@@ -73,7 +77,7 @@ bool stw_policy_preset(const char *name, stw_policy_config *out) {
                                                .heads = 4,
                                                .inner = 128,
                                                .segment = 64,
-                                               .modulation = 1,
+                                               .modulation = STW_MODULATION_GRAPH,
                                                .placement = STW_PLACEMENT_STEER,
                                                .schedule = STW_SCHEDULE_NUDGE,
                                                .score_width = 32};
@@ -86,15 +90,21 @@ bool stw_policy_preset(const char *name, stw_policy_config *out) {
                                             .heads = 8,
                                             .inner = 256,
                                             .segment = 128,
-                                            .modulation = 1,
+                                            .modulation = STW_MODULATION_GRAPH,
                                             .placement = STW_PLACEMENT_DEVICE,
                                             .schedule = STW_SCHEDULE_CLASS,
                                             .classes = 8,
-                                            .score_width = 64};
+                                            .score_width = 64,
+                                            .drafts = 3,
+                                            .device_names = 16};
+    const bool gdp = strcmp(name, "gdp") == 0;
     if (strcmp(name, "default") == 0) {
         *out = standard;
-    } else if (strcmp(name, "paper") == 0) {
+    } else if (gdp || strcmp(name, "paper") == 0) {
         *out = paper;
+        out->drafts = gdp ? 0 : paper.drafts;
+        out->modulation = gdp ? STW_MODULATION_ROW : paper.modulation;
+        out->bare = gdp;
     } else {
         return false;
     }
@@ -130,5 +140,11 @@ stw_status stw_policy_config_check(const stw_policy_config *config, stw_error *e
     if (config->fusion == STW_FUSION_HEAD_CLASS && config->fusion_classes < 2)
         return stw_fail(error, STW_ERROR_INPUT, "the fusion head `class` needs 2 fusion_classes or more; there are %d",
                         config->fusion_classes);
+    const bool choices = config->placement == STW_PLACEMENT_DEVICE && config->schedule == STW_SCHEDULE_CLASS &&
+                         config->fusion != STW_FUSION_HEAD_NUDGE;
+    if (config->drafts > 1 && !choices)
+        return stw_fail(error, STW_ERROR_INPUT, "%d drafts need heads that choose: `device` and `class`", config->drafts);
+    if (config->bare != 0 && (config->placement != STW_PLACEMENT_DEVICE || config->fusion != 0 || config->drafts > 1))
+        return stw_fail(error, STW_ERROR_INPUT, "a bare network decides the placement alone, by device and in one draft");
     return STW_OK;
 }

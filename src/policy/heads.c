@@ -131,11 +131,13 @@ static stw_status device_forward(stw_pass *pass, stw_error *error) {
     const stw_net *net = pass->net;
     stw_backend *b = net->backend;
     const int32_t D = pass->input.D, width = net->config.score_width;
-    TRY(take(pass->placement_tape, D, width, &pass->device_hidden, error));
-    TRY(take(pass->placement_tape, D, width, &pass->device, error));
-    TRY(stw_tape_zeros(b, pass->placement_tape, (int64_t)D * width, &pass->scaled, error));
+    TRY(take(pass->now->placement.tape, D, width, &pass->device_hidden, error));
+    TRY(take(pass->now->placement.tape, D, width, &pass->device, error));
+    TRY(stw_tape_zeros(b, pass->now->placement.tape, (int64_t)D * width, &pass->scaled, error));
     stw_linear_forward(&net->device[0], &net->p, D, pass->input.device, false, pass->device_hidden);
     stw_linear_forward(&net->device[1], &net->p, D, pass->device_hidden, false, pass->device);
+    if (net->config.device_names > 0)
+        b->add_scaled(b, (int64_t)D * width, 1.0, stw_parameter_value(&net->p, net->device_names), pass->device);
     b->add_scaled(b, (int64_t)D * width, score_scale(net), pass->device, pass->scaled);
     return STW_OK;
 }
@@ -146,6 +148,9 @@ stw_status stw_device_backward(stw_pass *pass, stw_error *error) {
     void *d_hidden = NULL;
     stw_tape_reset(pass->layer_tape);
     TRY(take(pass->layer_tape, D, net->config.score_width, &d_hidden, error));
+    if (net->config.device_names > 0)
+        net->backend->add_scaled(net->backend, (int64_t)D * net->config.score_width, 1.0, pass->d_device,
+                                 stw_parameter_gradient(&net->p, net->device_names));
     stw_linear_backward(&net->device[1], &net->p, D, pass->device_hidden, NULL, pass->d_device, false, d_hidden);
     stw_linear_backward(&net->device[0], &net->p, D, pass->input.device, pass->device_hidden, d_hidden, false, NULL);
     return STW_OK;
@@ -159,40 +164,41 @@ static int32_t rows_of(const stw_pass *pass, const stw_task_kept *task) { return
 static stw_status score_devices(stw_pass *pass, stw_error *error) {
     const stw_net *net = pass->net;
     stw_backend *b = net->backend;
-    const int32_t rows = rows_of(pass, &pass->placement), D = pass->input.D, width = net->config.score_width;
+    const int32_t rows = rows_of(pass, &pass->now->placement), D = pass->input.D, width = net->config.score_width;
     void *scores = NULL;
     TRY(device_forward(pass, error));
-    TRY(take(pass->placement_tape, rows, width, &pass->query_hidden, error));
-    TRY(take(pass->placement_tape, rows, width, &pass->query, error));
+    TRY(take(pass->now->placement.tape, rows, width, &pass->now->query_hidden, error));
+    TRY(take(pass->now->placement.tape, rows, width, &pass->now->query, error));
     stw_tape_reset(pass->layer_tape);
     TRY(take(pass->layer_tape, rows, D, &scores, error));
-    stw_linear_forward(&net->query[0], &net->p, rows, pass->placement.block.y, false, pass->query_hidden);
-    stw_linear_forward(&net->query[1], &net->p, rows, pass->query_hidden, false, pass->query);
-    b->linear(b, rows, width, D, pass->query, pass->scaled, NULL, false, false, scores);
-    b->log_softmax(b, rows, D, scores, pass->placement.out);
+    stw_linear_forward(&net->query[0], &net->p, rows, pass->now->placement.block.y, false, pass->now->query_hidden);
+    stw_linear_forward(&net->query[1], &net->p, rows, pass->now->query_hidden, false, pass->now->query);
+    b->linear(b, rows, width, D, pass->now->query, pass->scaled, NULL, false, false, scores);
+    b->log_softmax(b, rows, D, scores, pass->now->placement.out);
     return STW_OK;
 }
 
 static stw_status scores_back(stw_pass *pass, const void *d_out, void *d_h, stw_error *error) {
     stw_net *net = pass->net;
     stw_backend *b = net->backend;
-    const int32_t rows = rows_of(pass, &pass->placement), D = pass->input.D, width = net->config.score_width;
+    const int32_t rows = rows_of(pass, &pass->now->placement), D = pass->input.D, width = net->config.score_width;
     void *d_scores = NULL, *d_query = NULL, *d_hidden = NULL, *d_scaled = NULL;
     stw_tape_reset(pass->layer_tape);
     TRY(take(pass->layer_tape, rows, D, &d_scores, error));
     TRY(take(pass->layer_tape, rows, width, &d_query, error));
     TRY(take(pass->layer_tape, rows, width, &d_hidden, error));
     TRY(stw_tape_zeros(b, pass->layer_tape, (int64_t)D * width, &d_scaled, error));
-    b->log_softmax_back(b, rows, D, pass->placement.out, d_out, d_scores);
-    b->linear_back(b, rows, width, D, pass->query, pass->scaled, NULL, false, d_scores, false, d_query, d_scaled, NULL);
+    b->log_softmax_back(b, rows, D, pass->now->placement.out, d_out, d_scores);
+    b->linear_back(b, rows, width, D, pass->now->query, pass->scaled, NULL, false, d_scores, false, d_query, d_scaled, NULL);
     b->add_scaled(b, (int64_t)D * width, score_scale(net), d_scaled, pass->d_device);
-    stw_linear_backward(&net->query[1], &net->p, rows, pass->query_hidden, NULL, d_query, false, d_hidden);
-    stw_linear_backward(&net->query[0], &net->p, rows, pass->placement.block.y, pass->query_hidden, d_hidden, true, d_h);
+    stw_linear_backward(&net->query[1], &net->p, rows, pass->now->query_hidden, NULL, d_query, false, d_hidden);
+    stw_linear_backward(&net->query[0], &net->p, rows, pass->now->placement.block.y, pass->now->query_hidden, d_hidden, true,
+                        d_h);
     return STW_OK;
 }
 
 static bool is_first(const stw_pass *pass, const stw_task_kept *task) {
-    return task == (stw_net_fuses(pass->net) ? &pass->fusion : &pass->placement);
+    return task == (stw_net_fuses(pass->net) ? &pass->now->fusion : &pass->now->placement);
 }
 
 /* What rows are, beside what they see, is the same in all samples: once for all, and repeated. */
@@ -231,9 +237,9 @@ static stw_status own_back(stw_pass *pass, const stw_linear_layer *own, const st
 
 stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error) {
     const stw_net *net = pass->net;
-    stw_task_kept *task = &pass->placement;
+    stw_task_kept *task = &pass->now->placement;
     const int32_t rows = rows_of(pass, task);
-    TRY(take(pass->placement_tape, rows, stw_pass_placement_width(pass), &task->out, error));
+    TRY(take(pass->now->placement.tape, rows, stw_pass_placement_width(pass), &task->out, error));
     if (net->config.placement == STW_PLACEMENT_DEVICE) return score_devices(pass, error);
     stw_linear_forward(&net->steer, &net->p, rows, task->block.y, false, task->out);
     return add_own(pass, &net->steer_own, task, task->out, error);
@@ -241,7 +247,7 @@ stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error) {
 
 stw_status stw_placement_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error) {
     stw_net *net = pass->net;
-    const stw_task_kept *task = &pass->placement;
+    const stw_task_kept *task = &pass->now->placement;
     if (net->config.placement == STW_PLACEMENT_DEVICE) return scores_back(pass, d_out, d_h, error);
     stw_linear_backward(&net->steer, &net->p, rows_of(pass, task), task->block.y, NULL, d_out, true, d_h);
     return own_back(pass, &net->steer_own, task, d_out, error);
@@ -262,7 +268,7 @@ static stw_status classify(stw_pass *pass, const stw_linear_layer *layer, stw_ta
 }
 
 static stw_status classify_back(stw_pass *pass, const stw_linear_layer *layer, const stw_task_kept *task, const void *d_out,
-                                bool add, void *d_h, stw_error *error) {
+                                void *d_h, stw_error *error) {
     stw_net *net = pass->net;
     stw_backend *b = net->backend;
     const int32_t rows = rows_of(pass, task);
@@ -270,14 +276,14 @@ static stw_status classify_back(stw_pass *pass, const stw_linear_layer *layer, c
     stw_tape_reset(pass->layer_tape);
     TRY(take(pass->layer_tape, rows, layer->out, &d_scores, error));
     b->log_softmax_back(b, rows, layer->out, task->out, d_out, d_scores);
-    stw_linear_backward(layer, &net->p, rows, task->block.y, NULL, d_scores, add, d_h);
+    stw_linear_backward(layer, &net->p, rows, task->block.y, NULL, d_scores, true, d_h);
     return STW_OK;
 }
 
 stw_status stw_fusion_head_forward(stw_pass *pass, stw_error *error) {
     const stw_net *net = pass->net;
-    stw_task_kept *task = &pass->fusion;
-    TRY(take(pass->fusion_tape, rows_of(pass, task), net->fusion.out, &task->out, error));
+    stw_task_kept *task = &pass->now->fusion;
+    TRY(take(pass->now->fusion.tape, rows_of(pass, task), net->fusion.out, &task->out, error));
     if (net->config.fusion == STW_FUSION_HEAD_CLASS) return classify(pass, &net->fusion, task, error);
     stw_linear_forward(&net->fusion, &net->p, rows_of(pass, task), task->block.y, false, task->out);
     return add_own(pass, &net->fusion_own, task, task->out, error);
@@ -285,16 +291,16 @@ stw_status stw_fusion_head_forward(stw_pass *pass, stw_error *error) {
 
 stw_status stw_fusion_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error) {
     stw_net *net = pass->net;
-    const stw_task_kept *task = &pass->fusion;
-    if (net->config.fusion == STW_FUSION_HEAD_CLASS) return classify_back(pass, &net->fusion, task, d_out, true, d_h, error);
+    const stw_task_kept *task = &pass->now->fusion;
+    if (net->config.fusion == STW_FUSION_HEAD_CLASS) return classify_back(pass, &net->fusion, task, d_out, d_h, error);
     stw_linear_backward(&net->fusion, &net->p, rows_of(pass, task), task->block.y, NULL, d_out, true, d_h);
     return own_back(pass, &net->fusion_own, task, d_out, error);
 }
 
 stw_status stw_schedule_head_forward(stw_pass *pass, stw_error *error) {
     const stw_net *net = pass->net;
-    stw_task_kept *task = &pass->schedule;
-    TRY(take(pass->schedule_tape, rows_of(pass, task), stw_pass_schedule_width(pass), &task->out, error));
+    stw_task_kept *task = &pass->now->schedule;
+    TRY(take(pass->now->schedule.tape, rows_of(pass, task), stw_pass_schedule_width(pass), &task->out, error));
     if (net->config.schedule == STW_SCHEDULE_CLASS) return classify(pass, &net->class_, task, error);
     stw_linear_forward(&net->nudge, &net->p, rows_of(pass, task), task->block.y, false, task->out);
     return STW_OK;
@@ -302,8 +308,8 @@ stw_status stw_schedule_head_forward(stw_pass *pass, stw_error *error) {
 
 stw_status stw_schedule_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error) {
     stw_net *net = pass->net;
-    const stw_task_kept *task = &pass->schedule;
-    if (net->config.schedule == STW_SCHEDULE_CLASS) return classify_back(pass, &net->class_, task, d_out, false, d_h, error);
-    stw_linear_backward(&net->nudge, &net->p, rows_of(pass, task), task->block.y, NULL, d_out, false, d_h);
+    const stw_task_kept *task = &pass->now->schedule;
+    if (net->config.schedule == STW_SCHEDULE_CLASS) return classify_back(pass, &net->class_, task, d_out, d_h, error);
+    stw_linear_backward(&net->nudge, &net->p, rows_of(pass, task), task->block.y, NULL, d_out, true, d_h);
     return STW_OK;
 }

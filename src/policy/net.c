@@ -48,6 +48,7 @@ static void declare_tasks(stw_net *net) {
     const stw_policy_config *c = &net->config;
     stw_parameters *p = &net->p;
     const bool steer = c->placement == STW_PLACEMENT_STEER;
+    if (c->bare != 0) return;
     net->task_self = stw_linear_declare(p, "task.self", c->width, c->width, true, false, LINEAR);
     net->task_action = stw_linear_declare(p, "task.action", c->width, c->width, false, false, LINEAR);
     net->task_norm = stw_norm_declare(p, "task.norm", c->width);
@@ -57,6 +58,8 @@ static void declare_tasks(stw_net *net) {
         net->fusion_action = stw_linear_declare(p, "action.fusion", 1, c->width, true, false, LINEAR);
     if (c->fusion == STW_FUSION_HEAD_CLASS)
         net->fusion_table = stw_parameters_declare(p, c->fusion_classes, c->width, STW_START_NORMAL, 1.0, "action.fusion.table");
+    if (c->drafts > 1)
+        net->schedule_table = stw_parameters_declare(p, c->classes, c->width, STW_START_NORMAL, 1.0, "action.schedule.table");
 }
 
 static void declare_heads(stw_net *net) {
@@ -71,7 +74,11 @@ static void declare_heads(stw_net *net) {
         net->query[1] = stw_linear_declare(p, "head.query.1", c->score_width, c->score_width, true, false, SMALL);
         net->device[0] = stw_linear_declare(p, "head.device.0", c->device_columns, c->score_width, true, true, RELU);
         net->device[1] = stw_linear_declare(p, "head.device.1", c->score_width, c->score_width, true, false, LINEAR);
+        if (c->device_names > 0)
+            net->device_names =
+                stw_parameters_declare(p, c->device_names, c->score_width, STW_START_NORMAL, 1.0, "head.device.names");
     }
+    if (c->bare != 0) return;
     if (c->schedule == STW_SCHEDULE_NUDGE) {
         net->nudge = stw_linear_declare(p, "head.nudge", c->width, 1, false, false, LINEAR);
         net->nudge_common = stw_linear_declare(p, "common.nudge", c->width, 2, true, false, 0.0);

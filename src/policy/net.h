@@ -23,6 +23,7 @@ struct stw_net {
     stw_norm_layer task_norm;
     stw_attention_layer task_block;
     stw_linear_layer action;        /* knobs, or what a device is like, -> width */
+    int32_t schedule_table;         /* (classes, width): what a class of priority is like, for the draft after */
     stw_linear_layer fusion_action; /* a nudge of fusion -> width */
     int32_t fusion_table;           /* (fusion_classes, width): what a class of fusion is like */
     /* The heads; those that the config does not name are not declared. */
@@ -30,6 +31,7 @@ struct stw_net {
     stw_linear_layer steer_own, fusion_own;                     /* x0 -> knobs: what a row is, beside what it sees */
     stw_linear_layer steer_common, nudge_common, fusion_common; /* of the graph: what all rows have in common (heads.c) */
     stw_linear_layer query[2], device[2];                       /* -> score_width -> score_width */
+    int32_t device_names;                                       /* (device_names, score_width) is added to that of devices */
 };
 
 typedef struct stw_held_input { /* on the backend */
@@ -47,23 +49,32 @@ typedef struct stw_action_kept { /* what the decisions before a task add to its 
     void *embedded, *terms;      /* (choices, width) the choices, and what each adds */
 } stw_action_kept;
 
+typedef enum stw_task_kind { STW_TASK_OF_FUSION, STW_TASK_OF_PLACEMENT, STW_TASK_OF_SCHEDULE } stw_task_kind;
+
 typedef struct stw_task_kept { /* one task: its block and what its head gives; rows: sequences * M */
-    int32_t sequences;         /* 1, or the samples of the decisions before it; 0: it has not run */
-    stw_action_kept action;    /* of the task before */
-    void *base;                /* (M, width) h W_x + h of a task before that has one sequence */
-    void *x;                   /* (rows, width) what is normed */
-    void *n;                   /* (rows, width) the block's input */
+    stw_task_kind kind;
+    stw_tape *tape;         /* until it runs again */
+    int32_t sequences;      /* 1, or the samples of the decisions before it; 0: it has not run */
+    stw_action_kept action; /* of the task before */
+    void *base;             /* (M, width) h W_x + h of a task before that has one sequence */
+    void *x;                /* (rows, width) what is normed */
+    void *n;                /* (rows, width) the block's input */
     stw_norm_kept norm;
     stw_attention_kept block; /* block.y: h */
     void *out;                /* (rows, dims) real numbers before they are spread, or log probabilities */
 } stw_task_kept;
 
+enum { STW_DRAFT_TASKS = 3 };
+typedef struct stw_draft_kept {
+    stw_task_kept fusion, placement, schedule;
+    void *query_hidden, *query; /* (rows of the placement, score_width) */
+} stw_draft_kept;
+
 struct stw_pass {
     stw_net *net;
     stw_arena scratch; /* used by copy: conversions on the host */
-    /* Memory, by how long it lasts: the input; the trunk and each task, until they run again; a backward pass; one layer of it.
-     */
-    stw_tape *input_tape, *trunk_tape, *fusion_tape, *placement_tape, *schedule_tape, *back_tape, *layer_tape;
+    /* Memory, by how long it lasts: the input; the trunk, until it runs again; a backward pass; one layer of it. */
+    stw_tape *input_tape, *trunk_tape, *back_tape, *layer_tape;
     stw_held_input input;
     bool has_input;
 
@@ -75,12 +86,12 @@ struct stw_pass {
     void *x0;             /* (M, width) */
     stw_sage_kept sage[STW_NET_MAX_LAYERS];
     void *graph;                     /* (1, width) */
-    void *gate[STW_NET_MAX_LAYERS];  /* (1, width) */
+    void *gate[STW_NET_MAX_LAYERS];  /* (1, width), or (M, width) */
     void *gated[STW_NET_MAX_LAYERS]; /* (M, width) */
     stw_attention_kept attention[STW_NET_MAX_LAYERS];
     /* Kept by the tasks. */
-    stw_task_kept fusion, placement, schedule;
-    void *query_hidden, *query;            /* (rows of the placement, score_width) */
+    stw_draft_kept draft[STW_MOST_DRAFTS];
+    stw_draft_kept *now;                   /* the draft that runs, or that is gone back through */
     void *device_hidden, *device, *scaled; /* (D, score_width); scaled: device / sqrt(score_width) */
     /* In a backward pass. */
     void *d_x0;     /* (M, width) by the heads alone */
@@ -88,6 +99,7 @@ struct stw_pass {
     void *d_device; /* (D, score_width) of the devices' embedding, for the head `device` */
 };
 
+static inline int32_t stw_net_drafts(const stw_net *net) { return net->config.drafts > 1 ? net->config.drafts : 1; }
 static inline bool stw_net_fuses(const stw_net *net) { return net->config.fusion != STW_FUSION_HEAD_NONE; }
 
 /* The output of the trunk, (M, width). */
@@ -98,15 +110,15 @@ stw_status stw_trunk_backward(stw_pass *pass, void *d_x, stw_error *error);
 
 /* The tasks: from the trunk, or from the task before and its decisions, to the head's input h, (rows, width). `task->sequences`
  * is set by the caller. Backward: d_h, (rows, width), is overwritten. */
-stw_status stw_first_task_forward(stw_pass *pass, stw_task_kept *task, stw_tape *tape, stw_error *error);
+stw_status stw_first_task_forward(stw_pass *pass, stw_task_kept *task, stw_error *error);
 stw_status stw_first_task_backward(stw_pass *pass, const stw_task_kept *task, void *d_h, void *d_x, stw_error *error);
 /* `action`: decisions of the task before, as in policy.h. Backward adds to d_before, the gradient of that task's h. */
 stw_status stw_next_task_forward(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
-                                 stw_tape *tape, stw_error *error);
+                                 stw_error *error);
 stw_status stw_next_task_backward(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_h,
                                   void *d_before, stw_error *error);
 
-/* The heads, from h to `out`. Backward: d_out on the backend, overwritten; d_h is added to, by the schedule written. */
+/* The heads, from h to `out`. Backward: d_out on the backend, overwritten; d_h is added to. */
 stw_status stw_fusion_head_forward(stw_pass *pass, stw_error *error);
 stw_status stw_fusion_head_backward(stw_pass *pass, void *d_out, void *d_h, stw_error *error);
 stw_status stw_placement_head_forward(stw_pass *pass, stw_error *error);

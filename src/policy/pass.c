@@ -116,13 +116,22 @@ static stw_status hold_pairs(stw_pass *pass, int32_t M, int32_t D, stw_gathering
     return STW_OK;
 }
 
+/* Nothing has run. */
+static void forget_runs(stw_pass *pass) {
+    pass->now = &pass->draft[0];
+    for (int32_t k = 0; k < STW_MOST_DRAFTS; k++)
+        pass->draft[k].fusion.sequences = pass->draft[k].placement.sequences = pass->draft[k].schedule.sequences = 0;
+}
+
 stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *in, stw_error *error) {
     const stw_policy_config *c = &pass->net->config;
     TRY(check(in, c, error));
+    if (c->device_names > 0 && in->D > c->device_names)
+        return stw_fail(error, STW_ERROR_INPUT, "%d devices; this policy has names for %d", in->D, c->device_names);
     if (c->identities > 0 && in->M != c->identities)
         return stw_fail(error, STW_ERROR_INPUT, "%d rows; this policy was made for one graph, of %d rows", in->M, c->identities);
     pass->has_input = false;
-    pass->fusion.sequences = pass->placement.sequences = pass->schedule.sequences = 0;
+    forget_runs(pass);
     stw_tape_reset(pass->input_tape);
     stw_held_input *held = &pass->input;
     *held = (stw_held_input){.M = in->M, .D = in->D};
@@ -153,9 +162,15 @@ static stw_status make_memory(stw_pass *pass, stw_error *error) {
     TRY(stw_arena_create(&pass->scratch, error));
     TRY(stw_tape_create(b, &pass->input_tape, error));
     TRY(stw_tape_create(b, &pass->trunk_tape, error));
-    TRY(stw_tape_create(b, &pass->fusion_tape, error));
-    TRY(stw_tape_create(b, &pass->placement_tape, error));
-    TRY(stw_tape_create(b, &pass->schedule_tape, error));
+    for (int32_t k = 0; k < stw_net_drafts(pass->net); k++) {
+        stw_draft_kept *draft = &pass->draft[k];
+        draft->fusion.kind = STW_TASK_OF_FUSION;
+        draft->placement.kind = STW_TASK_OF_PLACEMENT;
+        draft->schedule.kind = STW_TASK_OF_SCHEDULE;
+        TRY(stw_tape_create(b, &draft->fusion.tape, error));
+        TRY(stw_tape_create(b, &draft->placement.tape, error));
+        TRY(stw_tape_create(b, &draft->schedule.tape, error));
+    }
     TRY(stw_tape_create(b, &pass->back_tape, error));
     return stw_tape_create(b, &pass->layer_tape, error);
 }
@@ -165,6 +180,7 @@ stw_status stw_pass_create(stw_net *net, stw_pass **out, stw_error *error) {
     stw_pass *pass = calloc(1, sizeof *pass);
     if (pass == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory (a pass of the network)");
     pass->net = net;
+    pass->now = &pass->draft[0];
     const stw_status status = make_memory(pass, error);
     if (status != STW_OK) {
         stw_pass_destroy(pass);
@@ -178,9 +194,11 @@ void stw_pass_destroy(stw_pass *pass) {
     if (pass == NULL) return;
     stw_tape_destroy(pass->input_tape);
     stw_tape_destroy(pass->trunk_tape);
-    stw_tape_destroy(pass->fusion_tape);
-    stw_tape_destroy(pass->placement_tape);
-    stw_tape_destroy(pass->schedule_tape);
+    for (int32_t k = 0; k < STW_MOST_DRAFTS; k++) {
+        stw_tape_destroy(pass->draft[k].fusion.tape);
+        stw_tape_destroy(pass->draft[k].placement.tape);
+        stw_tape_destroy(pass->draft[k].schedule.tape);
+    }
     stw_tape_destroy(pass->back_tape);
     stw_tape_destroy(pass->layer_tape);
     stw_arena_destroy(&pass->scratch);
@@ -223,94 +241,171 @@ static const stw_linear_layer *schedule_common(const stw_net *net) {
 }
 
 stw_status stw_fusion_on_host(stw_pass *pass, double *out, stw_error *error) {
-    return on_host(pass, &pass->fusion, fusion_common(pass->net), stw_pass_fusion_width(pass), out, error);
+    return on_host(pass, &pass->now->fusion, fusion_common(pass->net), stw_pass_fusion_width(pass), out, error);
 }
 
 stw_status stw_placement_on_host(stw_pass *pass, double *out, stw_error *error) {
-    return on_host(pass, &pass->placement, placement_common(pass->net), stw_pass_placement_width(pass), out, error);
+    return on_host(pass, &pass->now->placement, placement_common(pass->net), stw_pass_placement_width(pass), out, error);
 }
 
 stw_status stw_schedule_on_host(stw_pass *pass, double *out, stw_error *error) {
-    return on_host(pass, &pass->schedule, schedule_common(pass->net), stw_pass_schedule_width(pass), out, error);
+    return on_host(pass, &pass->now->schedule, schedule_common(pass->net), stw_pass_schedule_width(pass), out, error);
 }
 
-typedef stw_status head(stw_pass *pass, stw_error *error);
+/* The draft's first task. */
+static stw_task_kept *first_of(const stw_pass *pass, stw_draft_kept *draft) {
+    return stw_net_fuses(pass->net) ? &draft->fusion : &draft->placement;
+}
 
-static stw_status run_first(stw_pass *pass, stw_task_kept *task, stw_tape *tape, head *forward, stw_error *error) {
+/* The last that ran in it; NULL: none. */
+static stw_task_kept *last_of(stw_draft_kept *draft) {
+    stw_task_kept *const task[STW_DRAFT_TASKS] = {&draft->schedule, &draft->placement, &draft->fusion};
+    for (int32_t k = 0; k < STW_DRAFT_TASKS; k++)
+        if (task[k]->sequences > 0) return task[k];
+    return NULL;
+}
+
+static stw_status run_head(stw_pass *pass, const stw_task_kept *task, stw_error *error) {
+    if (task->kind == STW_TASK_OF_FUSION) return stw_fusion_head_forward(pass, error);
+    return task->kind == STW_TASK_OF_PLACEMENT ? stw_placement_head_forward(pass, error) : stw_schedule_head_forward(pass, error);
+}
+
+static stw_status run_first(stw_pass *pass, stw_task_kept *task, stw_error *error) {
     if (!pass->has_input) return stw_fail(error, STW_ERROR_INPUT, "the network has no input; call stw_pass_set_input first");
-    pass->fusion.sequences = pass->placement.sequences = pass->schedule.sequences = 0;
+    forget_runs(pass);
     stw_tape_reset(pass->trunk_tape);
-    stw_tape_reset(tape);
+    stw_tape_reset(task->tape);
     TRY(stw_trunk_forward(pass, error));
     task->sequences = 1;
-    stw_status status = stw_first_task_forward(pass, task, tape, error);
-    if (status == STW_OK) status = forward(pass, error);
+    stw_status status = stw_first_task_forward(pass, task, error);
+    if (status == STW_OK) status = run_head(pass, task, error);
     if (status != STW_OK) task->sequences = 0;
     return status;
 }
 
 static stw_status run_next(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, int32_t K, const double *action,
-                           stw_tape *tape, head *forward, stw_error *error) {
+                           stw_error *error) {
     if (K < 1 || (int64_t)K * pass->input.M > INT32_MAX)
         return stw_fail(error, STW_ERROR_INPUT, "%d samples of %d rows; 1 or more samples, and at most 2^31 rows in all", K,
                         pass->input.M);
-    stw_tape_reset(tape);
+    stw_tape_reset(task->tape);
     task->sequences = K;
-    stw_status status = stw_next_task_forward(pass, before, task, action, tape, error);
-    if (status == STW_OK) status = forward(pass, error);
+    stw_status status = stw_next_task_forward(pass, before, task, action, error);
+    if (status == STW_OK) status = run_head(pass, task, error);
     if (status != STW_OK) task->sequences = 0;
     return status;
 }
 
 stw_status stw_pass_fusion(stw_pass *pass, double *out, stw_error *error) {
     if (!stw_net_fuses(pass->net)) return stw_fail(error, STW_ERROR_INPUT, "this network has no head for fusion");
-    TRY(run_first(pass, &pass->fusion, pass->fusion_tape, stw_fusion_head_forward, error));
+    TRY(run_first(pass, &pass->draft[0].fusion, error));
     return stw_fusion_on_host(pass, out, error);
 }
 
 stw_status stw_pass_placement(stw_pass *pass, double *out, stw_error *error) {
     if (stw_net_fuses(pass->net))
         return stw_fail(error, STW_ERROR_INPUT, "this network fuses before it places; call stw_pass_fusion and _place");
-    TRY(run_first(pass, &pass->placement, pass->placement_tape, stw_placement_head_forward, error));
+    TRY(run_first(pass, &pass->draft[0].placement, error));
     return stw_placement_on_host(pass, out, error);
 }
 
+/* After a task that ran for samples there are as many. */
+static stw_status check_samples(const stw_task_kept *before, int32_t K, bool shared, const char *to, const char *were,
+                                stw_error *error) {
+    if ((shared && before->sequences == 1) || before->sequences == K) return STW_OK;
+    return stw_fail(error, STW_ERROR_INPUT, "%d samples to %s, but %d were %s", K, to, before->sequences, were);
+}
+
 stw_status stw_pass_place(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
-    if (pass->fusion.sequences == 0)
-        return stw_fail(error, STW_ERROR_INPUT, "nothing fused to place; call stw_pass_fusion first");
-    pass->placement.sequences = pass->schedule.sequences = 0;
-    TRY(run_next(pass, &pass->fusion, &pass->placement, K, action, pass->placement_tape, stw_placement_head_forward, error));
+    stw_draft_kept *now = pass->now;
+    if (now->fusion.sequences == 0) return stw_fail(error, STW_ERROR_INPUT, "nothing fused to place; call stw_pass_fusion first");
+    TRY(check_samples(&now->fusion, K, now == pass->draft, "place", "fused", error));
+    now->placement.sequences = now->schedule.sequences = 0;
+    TRY(run_next(pass, &now->fusion, &now->placement, K, action, error));
     return stw_placement_on_host(pass, out, error);
 }
 
 stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
-    const int32_t placed = pass->placement.sequences;
-    if (placed == 0) return stw_fail(error, STW_ERROR_INPUT, "no placement to schedule; call stw_pass_placement first");
-    if (stw_net_fuses(pass->net) && K != placed)
-        return stw_fail(error, STW_ERROR_INPUT, "%d samples to schedule, but %d were placed", K, placed);
-    pass->schedule.sequences = 0;
-    TRY(run_next(pass, &pass->placement, &pass->schedule, K, action, pass->schedule_tape, stw_schedule_head_forward, error));
+    stw_draft_kept *now = pass->now;
+    if (pass->net->config.bare != 0) return stw_fail(error, STW_ERROR_INPUT, "this network places, and does not schedule");
+    if (now->placement.sequences == 0)
+        return stw_fail(error, STW_ERROR_INPUT, "no placement to schedule; call stw_pass_placement first");
+    TRY(check_samples(&now->placement, K, now == pass->draft && !stw_net_fuses(pass->net), "schedule", "placed", error));
+    now->schedule.sequences = 0;
+    TRY(run_next(pass, &now->placement, &now->schedule, K, action, error));
     return stw_schedule_on_host(pass, out, error);
+}
+
+stw_status stw_pass_next_draft(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error) {
+    stw_draft_kept *next = pass->now + 1;
+    const stw_task_kept *before = last_of(pass->now);
+    if (before == NULL) return stw_fail(error, STW_ERROR_INPUT, "no draft to go on from; run the first one first");
+    if (next - pass->draft >= stw_net_drafts(pass->net))
+        return stw_fail(error, STW_ERROR_INPUT, "this network makes %d drafts", stw_net_drafts(pass->net));
+    TRY(check_samples(before, K, before == first_of(pass, pass->draft), "decide again", "decided", error));
+    next->fusion.sequences = next->placement.sequences = next->schedule.sequences = 0;
+    pass->now = next;
+    const stw_status status = run_next(pass, before, first_of(pass, next), K, action, error);
+    if (status != STW_OK) {
+        pass->now = next - 1;
+        return status;
+    }
+    return stw_net_fuses(pass->net) ? stw_fusion_on_host(pass, out, error) : stw_placement_on_host(pass, out, error);
 }
 
 /* ---- backward ---- */
 
+/* All tasks that ran, in their order, with the gradients of what they gave. */
+typedef struct {
+    stw_draft_kept *draft;
+    stw_task_kept *task;
+    int32_t width; /* of the head */
+    const stw_linear_layer *common;
+    const double *d_out; /* or NULL */
+} link;
+enum { MOST_LINKS = STW_DRAFT_TASKS * STW_MOST_DRAFTS };
+
+static int32_t find_chain(stw_pass *pass, const stw_net_gradient *of_draft, link *chain) {
+    const stw_net *net = pass->net;
+    int32_t count = 0;
+    for (stw_draft_kept *d = pass->draft; d <= pass->now; d++) {
+        const stw_net_gradient *gradient = &of_draft[d - pass->draft];
+        const link all[STW_DRAFT_TASKS] = {
+            {d, &d->fusion, stw_pass_fusion_width(pass), fusion_common(net), gradient->fusion},
+            {d, &d->placement, stw_pass_placement_width(pass), placement_common(net), gradient->placement},
+            {d, &d->schedule, stw_pass_schedule_width(pass), schedule_common(net), gradient->schedule}};
+        for (int32_t k = 0; k < STW_DRAFT_TASKS; k++)
+            if (all[k].task->sequences > 0) chain[count++] = all[k];
+    }
+    while (count > 1 && chain[count - 1].d_out == NULL) count--;
+    return count;
+}
+
 /* A gradient from the host to the head's own numbers on the backend. */
-static stw_status bring(stw_pass *pass, const stw_task_kept *task, const stw_linear_layer *common, int32_t width,
-                        const double *from, void **out, stw_error *error) {
-    const int64_t count = (int64_t)task->sequences * pass->input.M * width;
-    if (common != NULL)
-        return stw_spread_backward(pass, common, task->out, task->sequences, width, from, pass->d_graph, out, error);
+static stw_status bring(stw_pass *pass, const link *l, void **out, stw_error *error) {
+    const int64_t count = (int64_t)l->task->sequences * pass->input.M * l->width;
+    if (l->common != NULL)
+        return stw_spread_backward(pass, l->common, l->task->out, l->task->sequences, l->width, l->d_out, pass->d_graph, out,
+                                   error);
     TRY(stw_tape_reals(pass->back_tape, count, out, error));
-    stw_reals_in(pass->net->backend, *out, from, count, pass->scratch);
+    stw_reals_in(pass->net->backend, *out, l->d_out, count, pass->scratch);
     return STW_OK;
 }
 
+static stw_status head_back(stw_pass *pass, const link *l, void *d_h, stw_error *error) {
+    void *d_out = NULL;
+    if (l->d_out == NULL) return STW_OK;
+    TRY(bring(pass, l, &d_out, error));
+    if (l->task->kind == STW_TASK_OF_FUSION) return stw_fusion_head_backward(pass, d_out, d_h, error);
+    return l->task->kind == STW_TASK_OF_PLACEMENT ? stw_placement_head_backward(pass, d_out, d_h, error)
+                                                  : stw_schedule_head_backward(pass, d_out, d_h, error);
+}
+
 /* Samples up to the last with a gradient; those after it, as the greedy one, need no way back. */
-static int32_t samples_that_count(const stw_pass *pass, const stw_task_kept *task, int32_t width, const double *d_out) {
-    const int64_t each = (int64_t)pass->input.M * width;
-    int64_t count = d_out == NULL ? 0 : task->sequences * each;
-    while (count > 0 && d_out[count - 1] == 0.0) count--;
+static int32_t samples_that_count(const stw_pass *pass, const link *l) {
+    const int64_t each = (int64_t)pass->input.M * l->width;
+    int64_t count = l->d_out == NULL ? 0 : l->task->sequences * each;
+    while (count > 0 && l->d_out[count - 1] == 0.0) count--;
     return (int32_t)((count + each - 1) / each);
 }
 
@@ -319,83 +414,56 @@ static void set_sequences(const stw_pass *pass, stw_task_kept *task, int32_t seq
     task->block.shape.rows = sequences * pass->input.M;
 }
 
-static stw_status schedule_back(stw_pass *pass, const double *d_schedule, void *d_before, stw_error *error) {
-    const stw_net *net = pass->net;
-    stw_task_kept *task = &pass->schedule;
-    void *d_out = NULL, *d_h = NULL;
-    TRY(bring(pass, task, schedule_common(net), stw_pass_schedule_width(pass), d_schedule, &d_out, error));
-    TRY(stw_tape_reals(pass->back_tape, (int64_t)task->sequences * pass->input.M * net->config.width, &d_h, error));
-    TRY(stw_schedule_head_backward(pass, d_out, d_h, error));
-    return stw_next_task_backward(pass, &pass->placement, task, d_h, d_before, error);
-}
-
-/* d_h: (rows of the placement, width), with what comes from the placement and from what follows it. */
-static stw_status placement_back(stw_pass *pass, const double *d_placement, const double *d_schedule, void **d_h,
-                                 stw_error *error) {
-    const stw_net *net = pass->net;
-    stw_task_kept *task = &pass->placement;
-    void *d_out = NULL;
-    TRY(stw_tape_zeros(net->backend, pass->back_tape, (int64_t)task->sequences * pass->input.M * net->config.width, d_h, error));
-    if (d_schedule != NULL && pass->schedule.sequences > 0) TRY(schedule_back(pass, d_schedule, *d_h, error));
-    if (d_placement != NULL) {
-        TRY(bring(pass, task, placement_common(net), stw_pass_placement_width(pass), d_placement, &d_out, error));
-        TRY(stw_placement_head_backward(pass, d_out, *d_h, error));
+static stw_status chain_back(stw_pass *pass, const link *chain, int32_t count, stw_error *error) {
+    stw_backend *b = pass->net->backend;
+    const int64_t each = (int64_t)pass->input.M * pass->net->config.width;
+    void *d_x = NULL, *d_h = NULL, *d_before = NULL;
+    TRY(stw_tape_reals(pass->back_tape, each, &d_x, error));
+    TRY(stw_tape_zeros(b, pass->back_tape, chain[count - 1].task->sequences * each, &d_h, error));
+    for (int32_t k = count - 1; k > 0; k--) {
+        pass->now = chain[k].draft;
+        TRY(head_back(pass, &chain[k], d_h, error));
+        TRY(stw_tape_zeros(b, pass->back_tape, chain[k - 1].task->sequences * each, &d_before, error));
+        TRY(stw_next_task_backward(pass, chain[k - 1].task, chain[k].task, d_h, d_before, error));
+        d_h = d_before;
     }
-    return net->config.placement == STW_PLACEMENT_DEVICE ? stw_device_backward(pass, error) : STW_OK;
-}
-
-static stw_status fusion_back(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
-                              void **d_h, stw_error *error) {
-    const stw_net *net = pass->net;
-    stw_task_kept *task = &pass->fusion;
-    void *d_out = NULL, *d_placed = NULL;
-    TRY(stw_tape_zeros(net->backend, pass->back_tape, (int64_t)pass->input.M * net->config.width, d_h, error));
-    if (pass->placement.sequences > 0) {
-        TRY(placement_back(pass, d_placement, d_schedule, &d_placed, error));
-        TRY(stw_next_task_backward(pass, task, &pass->placement, d_placed, *d_h, error));
-    }
-    if (d_fusion == NULL) return STW_OK;
-    TRY(bring(pass, task, fusion_common(net), stw_pass_fusion_width(pass), d_fusion, &d_out, error));
-    return stw_fusion_head_backward(pass, d_out, *d_h, error);
-}
-
-static stw_status tasks_back(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
-                             stw_error *error) {
-    const bool fuses = stw_net_fuses(pass->net);
-    void *d_x = NULL, *d_h = NULL;
-    TRY(stw_tape_reals(pass->back_tape, (int64_t)pass->input.M * pass->net->config.width, &d_x, error));
-    TRY(fuses ? fusion_back(pass, d_fusion, d_placement, d_schedule, &d_h, error)
-              : placement_back(pass, d_placement, d_schedule, &d_h, error));
-    TRY(stw_first_task_backward(pass, fuses ? &pass->fusion : &pass->placement, d_h, d_x, error));
+    pass->now = chain[0].draft;
+    TRY(head_back(pass, &chain[0], d_h, error));
+    if (pass->net->config.placement == STW_PLACEMENT_DEVICE && pass->now->placement.sequences > 0)
+        TRY(stw_device_backward(pass, error));
+    TRY(stw_first_task_backward(pass, chain[0].task, d_h, d_x, error));
     return stw_trunk_backward(pass, d_x, error);
 }
 
-stw_status stw_pass_backward(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
-                             stw_error *error) {
+stw_status stw_pass_backward(stw_pass *pass, const stw_net_gradient *of_draft, stw_error *error) {
     const stw_net *net = pass->net;
     stw_backend *b = net->backend;
-    stw_task_kept *placement = &pass->placement, *schedule = &pass->schedule;
     const bool fuses = stw_net_fuses(net);
-    if ((fuses && pass->fusion.sequences == 0) || ((!fuses || d_placement != NULL) && placement->sequences == 0) ||
-        (d_schedule != NULL && schedule->sequences == 0) || (!fuses && d_fusion != NULL))
-        return stw_fail(error, STW_ERROR_INPUT,
-                        "no forward pass to go back through; call stw_pass_placement (with fusion: _fusion and _place) and "
-                        "_schedule first");
+    stw_draft_kept *const last = pass->now;
+    for (const stw_draft_kept *d = pass->draft; d <= last; d++) {
+        const stw_net_gradient *gradient = &of_draft[d - pass->draft];
+        if (first_of(pass, pass->draft)->sequences == 0 || (gradient->placement != NULL && d->placement.sequences == 0) ||
+            (gradient->schedule != NULL && d->schedule.sequences == 0) || (!fuses && gradient->fusion != NULL))
+            return stw_fail(error, STW_ERROR_INPUT,
+                            "no forward pass to go back through; call stw_pass_placement (with fusion: _fusion and _place) and "
+                            "_schedule first");
+    }
+    link chain[MOST_LINKS];
+    int32_t count = find_chain(pass, of_draft, chain), samples = 0, kept[MOST_LINKS];
     stw_tape_reset(pass->back_tape);
     TRY(stw_tape_zeros(b, pass->back_tape, net->config.width, &pass->d_graph, error));
     TRY(stw_tape_zeros(b, pass->back_tape, (int64_t)pass->input.M * net->config.width, &pass->d_x0, error));
     if (net->config.placement == STW_PLACEMENT_DEVICE)
         TRY(stw_tape_zeros(b, pass->back_tape, (int64_t)pass->input.D * net->config.score_width, &pass->d_device, error));
-    const int32_t placed = placement->sequences, scheduled = schedule->sequences;
-    int32_t count = samples_that_count(pass, schedule, stw_pass_schedule_width(pass), d_schedule), placements = placed;
-    if (fuses) {
-        placements = samples_that_count(pass, placement, stw_pass_placement_width(pass), d_placement);
-        placements = count = placements > count ? placements : count;
+    for (int32_t k = 1; k < count; k++) {
+        const int32_t own = samples_that_count(pass, &chain[k]);
+        samples = own > samples ? own : samples;
+        kept[k] = chain[k].task->sequences;
     }
-    set_sequences(pass, placement, placements);
-    set_sequences(pass, schedule, scheduled < count ? scheduled : count);
-    const stw_status status = tasks_back(pass, d_fusion, d_placement, d_schedule, error);
-    set_sequences(pass, placement, placed);
-    set_sequences(pass, schedule, scheduled);
+    if (samples == 0) count = 1; /* nothing after the first task counts */
+    for (int32_t k = 1; k < count; k++) set_sequences(pass, chain[k].task, samples);
+    const stw_status status = chain_back(pass, chain, count, error);
+    for (int32_t k = 1; k < count; k++) set_sequences(pass, chain[k].task, kept[k]);
+    pass->now = last;
     return status;
 }

@@ -23,12 +23,19 @@
  *   s, l = halves of C g + c                           (dims) each; both start as 0
  *   a    = s + 0.3 exp(l) n                            l cut to [-5, 3]
  *
+ *   drafts (the papers' T rounds), where there are several: the tasks run once more, each task knowing the last one before it,
+ *   the first that of the draft before; only the last draft's decisions make the plan
+ *   h    = block(norm(h' W_x + h' + action(a') W_a))   first task of a later draft; h', a': last task of the draft before
+ *
+ *   modulation per row, as in GDP: x * 2 sigmoid(G_l s + b_l), s the output of GraphSAGE, in the place of g
+ *   without tasks, as in GDP: h_1 = x, and the placement is all that is decided
+ *
  * block is one attention layer without the second half. The network knows neither graphs nor the simulator: plain arrays in,
  * plain arrays out. Distributions over the decisions are in distribution.h; what they mean for a plan is in train/decode.h.
  *
  * Heads of placement: `steer`: four real numbers per row (means of Gaussians), spread; `device`: a softmax over the devices,
- * each scored by <MLP(h), MLP(device features)>. Of scheduling: `nudge`: one real number per row, spread; `class`: a softmax over
- * priority classes. Of fusion: none, or the same two.
+ * each scored by <MLP(h), MLP(device features) + the vector of its number, if devices have names>. Of scheduling: `nudge`: one
+ * real number per row, spread; `class`: a softmax over priority classes. Of fusion: none, or the same two.
  */
 #ifndef STW_POLICY_POLICY_H
 #define STW_POLICY_POLICY_H
@@ -39,7 +46,9 @@ typedef enum stw_placement_head { STW_PLACEMENT_STEER, STW_PLACEMENT_DEVICE } st
 typedef enum stw_schedule_head { STW_SCHEDULE_NUDGE, STW_SCHEDULE_CLASS } stw_schedule_head;
 typedef enum stw_fusion_head { STW_FUSION_HEAD_NONE, STW_FUSION_HEAD_NUDGE, STW_FUSION_HEAD_CLASS } stw_fusion_head;
 
-enum { STW_STEER_KNOBS = 4 };
+typedef enum stw_modulation { STW_MODULATION_NONE, STW_MODULATION_GRAPH, STW_MODULATION_ROW } stw_modulation;
+
+enum { STW_STEER_KNOBS = 4, STW_MOST_DRAFTS = 4 };
 
 /* The dimensions: what a checkpoint must agree on. All int32, so that they are written and read by one table (config.c). */
 typedef struct stw_policy_config {
@@ -49,7 +58,7 @@ typedef struct stw_policy_config {
     int32_t identities; /* rows with a vector of their own: a policy for one graph, M rows; 0: a policy that transfers */
     int32_t width, pair_width;
     int32_t sage_layers, attention_layers, heads, inner, segment;
-    int32_t modulation;       /* 0 or 1 */
+    int32_t modulation;       /* stw_modulation */
     int32_t placement;        /* stw_placement_head */
     int32_t schedule;         /* stw_schedule_head */
     int32_t classes;          /* of priority, for STW_SCHEDULE_CLASS */
@@ -57,9 +66,12 @@ typedef struct stw_policy_config {
     int32_t fusion;           /* stw_fusion_head */
     int32_t fusion_classes;   /* of fusion priority, for STW_FUSION_HEAD_CLASS; class 0: not merged */
     int32_t proposal_columns; /* 0: the network does not see what the round proposes */
+    int32_t drafts;           /* 0, 1: one; more only of choices: heads `device` and `class` */
+    int32_t device_names;     /* devices that have a vector of their number, for the head `device`; 0: like devices are alike */
+    int32_t bare;             /* 1: no block of tasks, the placement follows the trunk */
 } stw_policy_config;
 
-/* Presets: "default" and "paper". False if unknown. Feature columns are left 0 for the caller to fill in. */
+/* Presets: "default", "paper" (GO) and "gdp". False if unknown. Feature columns are left 0 for the caller to fill in. */
 bool stw_policy_preset(const char *name, stw_policy_config *out);
 /* Gives the network a fusion head that goes with its schedule head. */
 void stw_policy_add_fusion(stw_policy_config *config);
@@ -111,9 +123,15 @@ stw_status stw_pass_place(stw_pass *pass, int32_t K, const double *action, doubl
 /* The scheduling task for K samples of the placement; after stw_pass_placement, or after stw_pass_place with the same K. action:
  * (K, M, 4) knobs, or (K, M) devices as doubles; out: (K, M, schedule width). */
 stw_status stw_pass_schedule(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error);
-/* Adds the gradient of the loss by the outputs of the last forward passes to the net's gradient block. Shapes as those outputs.
- * NULL: that task was not run, does not count, or (fusion) the network has none. */
-stw_status stw_pass_backward(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
-                             stw_error *error);
+/* The first task of the next draft, for K samples of the last task that ran; where that ran for samples, as many. action: (K, M)
+ * that task's choices as doubles; out: (K, M, width of the first task). _place and _schedule are of this draft then. */
+stw_status stw_pass_next_draft(stw_pass *pass, int32_t K, const double *action, double *out, stw_error *error);
+/* Of the loss by what the tasks of a draft gave; shapes as those outputs. NULL: that task was not run, does not count, or
+ * (fusion) the network has none. */
+typedef struct stw_net_gradient {
+    const double *fusion, *placement, *schedule;
+} stw_net_gradient;
+/* Adds the gradient of the loss to the net's gradient block. of_draft: of each draft that ran in the last forward passes. */
+stw_status stw_pass_backward(stw_pass *pass, const stw_net_gradient *of_draft, stw_error *error);
 
 #endif

@@ -112,23 +112,38 @@ static stw_status devices_back(stw_pass *pass, const stw_task_kept *task, const 
     return STW_OK;
 }
 
-static stw_status add_classes(stw_pass *pass, stw_task_kept *task, const double *action, stw_tape *tape, void *x,
+/* Classes have a table of what each is like: those of fusion, and those of priority. */
+static int32_t table_of(const stw_net *net, stw_task_kind kind) {
+    return kind == STW_TASK_OF_FUSION ? net->fusion_table : net->schedule_table;
+}
+
+static int32_t classes_of(const stw_net *net, stw_task_kind kind) {
+    return kind == STW_TASK_OF_FUSION ? net->config.fusion_classes : net->config.classes;
+}
+
+static stw_status add_classes(stw_pass *pass, stw_task_kind kind, stw_task_kept *task, const double *action, void *x,
                               stw_error *error) {
     const stw_net *net = pass->net;
-    TRY(hold_choices(pass, task, action, "fusion class", net->config.fusion_classes, tape, error));
-    task->action.embedded = stw_parameter_value(&net->p, net->fusion_table);
-    return add_choices(pass, task, net->config.fusion_classes, tape, x, error);
+    const char *what = kind == STW_TASK_OF_FUSION ? "fusion class" : "class";
+    TRY(hold_choices(pass, task, action, what, classes_of(net, kind), task->tape, error));
+    task->action.embedded = stw_parameter_value(&net->p, table_of(net, kind));
+    return add_choices(pass, task, classes_of(net, kind), task->tape, x, error);
 }
 
 /* ---- decisions of either kind ---- */
 
+/* The schedule's decisions are embedded for the draft after it alone, and are classes then. */
+static bool is_class(const stw_net *net, stw_task_kind kind) {
+    return kind == STW_TASK_OF_SCHEDULE || (kind == STW_TASK_OF_FUSION && net->config.fusion == STW_FUSION_HEAD_CLASS);
+}
+
 /* What the decisions of `before` add to x, (rows of the task, width). */
-static stw_status add_action(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
-                             stw_tape *tape, void *x, stw_error *error) {
+static stw_status add_action(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action, void *x,
+                             stw_error *error) {
     const stw_net *net = pass->net;
-    const bool of_fusion = before == &pass->fusion;
-    if (of_fusion && net->config.fusion == STW_FUSION_HEAD_CLASS) return add_classes(pass, task, action, tape, x, error);
-    if (of_fusion) return add_reals(pass, &net->fusion_action, task, action, tape, x, error);
+    stw_tape *tape = task->tape;
+    if (is_class(net, before->kind)) return add_classes(pass, before->kind, task, action, x, error);
+    if (before->kind == STW_TASK_OF_FUSION) return add_reals(pass, &net->fusion_action, task, action, tape, x, error);
     if (net->config.placement == STW_PLACEMENT_DEVICE) return add_devices(pass, task, action, tape, x, error);
     return add_reals(pass, &net->action, task, action, tape, x, error);
 }
@@ -137,11 +152,11 @@ static stw_status add_action(stw_pass *pass, const stw_task_kept *before, stw_ta
 static stw_status action_back(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_x,
                               stw_error *error) {
     const stw_net *net = pass->net;
-    const bool of_fusion = before == &pass->fusion;
-    if (of_fusion && net->config.fusion == STW_FUSION_HEAD_CLASS)
-        return choices_back(pass, task, net->config.fusion_classes, d_x, true, stw_parameter_gradient(&net->p, net->fusion_table),
+    const stw_task_kind kind = before->kind;
+    if (is_class(net, kind))
+        return choices_back(pass, task, classes_of(net, kind), d_x, true, stw_parameter_gradient(&net->p, table_of(net, kind)),
                             error);
-    if (of_fusion) return reals_back(pass, &net->fusion_action, task, d_x, error);
+    if (kind == STW_TASK_OF_FUSION) return reals_back(pass, &net->fusion_action, task, d_x, error);
     if (net->config.placement == STW_PLACEMENT_DEVICE) return devices_back(pass, task, d_x, error);
     return reals_back(pass, &net->action, task, d_x, error);
 }
@@ -150,19 +165,19 @@ static stw_status action_back(stw_pass *pass, const stw_task_kept *before, const
 
 static int32_t rows_of(const stw_pass *pass, const stw_task_kept *task) { return task->sequences * pass->input.M; }
 
-static stw_status allocate(stw_pass *pass, stw_task_kept *task, stw_tape *tape, stw_error *error) {
+static stw_status allocate(stw_pass *pass, stw_task_kept *task, stw_error *error) {
     const int64_t size = (int64_t)rows_of(pass, task) * pass->net->config.width;
-    TRY(stw_tape_reals(tape, size, &task->x, error));
-    return stw_tape_reals(tape, size, &task->n, error);
+    TRY(stw_tape_reals(task->tape, size, &task->x, error));
+    return stw_tape_reals(task->tape, size, &task->n, error);
 }
 
 /* From what is normed, task->x (+ residual, or NULL), to h. */
-static stw_status run_block(stw_pass *pass, stw_task_kept *task, const void *residual, stw_tape *tape, stw_error *error) {
+static stw_status run_block(stw_pass *pass, stw_task_kept *task, const void *residual, stw_error *error) {
     const stw_net *net = pass->net;
     const int32_t rows = rows_of(pass, task);
-    TRY(stw_norm_forward(&net->task_norm, &net->p, rows, task->x, residual, task->n, tape, &task->norm, error));
-    return stw_attention_forward(&net->task_block, &net->p, rows, pass->input.M, net->config.segment, task->n, tape, &task->block,
-                                 error);
+    TRY(stw_norm_forward(&net->task_norm, &net->p, rows, task->x, residual, task->n, task->tape, &task->norm, error));
+    return stw_attention_forward(&net->task_block, &net->p, rows, pass->input.M, net->config.segment, task->n, task->tape,
+                                 &task->block, error);
 }
 
 /* Through the block and the norm: d_h: (rows, width), overwritten; d_z, the gradient of what is normed, takes its place. */
@@ -180,12 +195,16 @@ static stw_status block_back(stw_pass *pass, const stw_task_kept *task, void *d_
 
 /* ---- the first task ---- */
 
-stw_status stw_first_task_forward(stw_pass *pass, stw_task_kept *task, stw_tape *tape, stw_error *error) {
+stw_status stw_first_task_forward(stw_pass *pass, stw_task_kept *task, stw_error *error) {
     const stw_net *net = pass->net;
     const void *x = stw_trunk_output(pass);
-    TRY(allocate(pass, task, tape, error));
+    if (net->config.bare != 0) { /* the head reads the trunk */
+        task->block.y = (void *)(uintptr_t)x;
+        return STW_OK;
+    }
+    TRY(allocate(pass, task, error));
     stw_linear_forward(&net->task_self, &net->p, pass->input.M, x, false, task->x);
-    return run_block(pass, task, x, tape, error);
+    return run_block(pass, task, x, error);
 }
 
 stw_status stw_first_task_backward(stw_pass *pass, const stw_task_kept *task, void *d_h, void *d_x, stw_error *error) {
@@ -193,6 +212,10 @@ stw_status stw_first_task_backward(stw_pass *pass, const stw_task_kept *task, vo
     stw_backend *b = net->backend;
     const int32_t M = pass->input.M, width = net->config.width;
     void *d_z = NULL;
+    if (net->config.bare != 0) {
+        b->copy(b, d_x, d_h, (int64_t)M * width * (int64_t)b->real_bytes);
+        return STW_OK;
+    }
     TRY(block_back(pass, task, d_h, &d_z, error));
     b->copy(b, d_x, d_z, (int64_t)M * width * (int64_t)b->real_bytes); /* the residual */
     stw_linear_backward(&net->task_self, &net->p, M, stw_trunk_output(pass), NULL, d_z, true, d_x);
@@ -202,12 +225,12 @@ stw_status stw_first_task_backward(stw_pass *pass, const stw_task_kept *task, vo
 /* ---- those after it ---- */
 
 /* h W_x + h of the task before; where it has one sequence that all samples share, once for all. */
-static stw_status carry_over(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, stw_tape *tape, stw_error *error) {
+static stw_status carry_over(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, stw_error *error) {
     const stw_net *net = pass->net;
     stw_backend *b = net->backend;
     const int32_t rows = rows_of(pass, before), width = net->config.width;
     const bool shared = before->sequences == 1;
-    if (shared) TRY(stw_tape_reals(tape, (int64_t)rows * width, &task->base, error));
+    if (shared) TRY(stw_tape_reals(task->tape, (int64_t)rows * width, &task->base, error));
     void *to = shared ? task->base : task->x;
     stw_linear_forward(&net->task_self, &net->p, rows, before->block.y, false, to);
     b->add_scaled(b, (int64_t)rows * width, 1.0, before->block.y, to);
@@ -231,11 +254,11 @@ static stw_status carry_back(stw_pass *pass, const stw_task_kept *before, const 
 }
 
 stw_status stw_next_task_forward(stw_pass *pass, const stw_task_kept *before, stw_task_kept *task, const double *action,
-                                 stw_tape *tape, stw_error *error) {
-    TRY(allocate(pass, task, tape, error));
-    TRY(carry_over(pass, before, task, tape, error));
-    TRY(add_action(pass, before, task, action, tape, task->x, error));
-    return run_block(pass, task, NULL, tape, error);
+                                 stw_error *error) {
+    TRY(allocate(pass, task, error));
+    TRY(carry_over(pass, before, task, error));
+    TRY(add_action(pass, before, task, action, task->x, error));
+    return run_block(pass, task, NULL, error);
 }
 
 stw_status stw_next_task_backward(stw_pass *pass, const stw_task_kept *before, const stw_task_kept *task, void *d_h,

@@ -59,20 +59,24 @@ static stw_status project_back(stw_pass *pass, void *d_x0, stw_error *error) {
     return STW_OK;
 }
 
-static stw_status modulate(stw_pass *pass, int32_t l, const void *x, stw_error *error) {
-    const stw_net *net = pass->net;
-    const int32_t M = pass->input.M, width = net->config.width;
-    stw_backend *b = net->backend;
-    TRY(stw_tape_reals(pass->trunk_tape, width, &pass->gate[l], error));
-    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)M * width, &pass->gated[l], error));
-    stw_linear_forward(&net->modulation[l], &net->p, 1, pass->graph, false, pass->gate[l]);
-    b->gate(b, M, width, x, pass->gate[l], pass->gated[l]);
-    return STW_OK;
-}
-
 static const void *sage_output(const stw_pass *pass) {
     const int32_t layers = pass->net->config.sage_layers;
     return layers > 0 ? pass->sage[layers - 1].y : pass->x0;
+}
+
+/* What the gates are made of: the graph, which all rows share, or each row. */
+static bool by_row(const stw_pass *pass) { return pass->net->config.modulation == STW_MODULATION_ROW; }
+static const void *gate_input(const stw_pass *pass) { return by_row(pass) ? sage_output(pass) : pass->graph; }
+
+static stw_status modulate(stw_pass *pass, int32_t l, const void *x, stw_error *error) {
+    const stw_net *net = pass->net;
+    const int32_t M = pass->input.M, width = net->config.width, gates = by_row(pass) ? M : 1;
+    stw_backend *b = net->backend;
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)gates * width, &pass->gate[l], error));
+    TRY(stw_tape_reals(pass->trunk_tape, (int64_t)M * width, &pass->gated[l], error));
+    stw_linear_forward(&net->modulation[l], &net->p, gates, gate_input(pass), false, pass->gate[l]);
+    b->gate(b, M / gates, gates * width, x, pass->gate[l], pass->gated[l]); /* gates of all rows are one long row's */
+    return STW_OK;
 }
 
 static const void *attention_input(const stw_pass *pass, int32_t l) { /* before modulation */
@@ -117,17 +121,19 @@ static void step(walk *w) {
     w->there = here;
 }
 
-static stw_status attention_back(stw_pass *pass, int32_t l, walk *w, void *d_gate, void *d_graph, stw_error *error) {
+/* d_from: the gradient of what the gates are made of. */
+static stw_status attention_back(stw_pass *pass, int32_t l, walk *w, void *d_gate, void *d_from, stw_error *error) {
     stw_net *net = pass->net;
     const stw_policy_config *c = &net->config;
+    const int32_t M = pass->input.M, gates = by_row(pass) ? M : 1;
     stw_backend *b = net->backend;
     stw_tape_reset(pass->layer_tape);
     TRY(stw_attention_backward(&net->attention[l], &net->p, &pass->attention[l], w->here, w->there, pass->layer_tape, error));
     step(w);
     if (c->modulation == 0) return STW_OK;
-    b->zero(b, d_gate, c->width * (int64_t)b->real_bytes);
-    b->gate_back(b, pass->input.M, c->width, attention_input(pass, l), pass->gate[l], w->here, false, w->there, d_gate);
-    stw_linear_backward(&net->modulation[l], &net->p, 1, pass->graph, pass->gate[l], d_gate, true, d_graph);
+    b->zero(b, d_gate, (int64_t)gates * c->width * (int64_t)b->real_bytes);
+    b->gate_back(b, M / gates, gates * c->width, attention_input(pass, l), pass->gate[l], w->here, false, w->there, d_gate);
+    stw_linear_backward(&net->modulation[l], &net->p, gates, gate_input(pass), pass->gate[l], d_gate, true, d_from);
     step(w);
     return STW_OK;
 }
@@ -138,10 +144,13 @@ stw_status stw_trunk_backward(stw_pass *pass, void *d_x, stw_error *error) {
     const stw_held_input *in = &pass->input;
     stw_backend *b = net->backend;
     walk w = {.here = d_x};
-    void *d_gate = NULL;
-    TRY(stw_tape_reals(pass->back_tape, (int64_t)in->M * c->width, &w.there, error));
-    TRY(stw_tape_reals(pass->back_tape, c->width, &d_gate, error));
-    for (int32_t l = c->attention_layers - 1; l >= 0; l--) TRY(attention_back(pass, l, &w, d_gate, pass->d_graph, error));
+    void *d_gate = NULL, *d_from = pass->d_graph;
+    const int64_t size = (int64_t)in->M * c->width;
+    TRY(stw_tape_reals(pass->back_tape, size, &w.there, error));
+    TRY(stw_tape_reals(pass->back_tape, by_row(pass) ? size : c->width, &d_gate, error));
+    if (by_row(pass)) TRY(stw_tape_zeros(b, pass->back_tape, size, &d_from, error));
+    for (int32_t l = c->attention_layers - 1; l >= 0; l--) TRY(attention_back(pass, l, &w, d_gate, d_from, error));
+    if (by_row(pass)) b->add_scaled(b, size, 1.0, d_from, w.here);
     b->mean_back(b, in->M, c->width, pass->d_graph, true, w.here);
     for (int32_t l = c->sage_layers - 1; l >= 0; l--) {
         stw_tape_reset(pass->layer_tape);

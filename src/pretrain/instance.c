@@ -5,6 +5,7 @@
 
 #include "base/cancel.h"
 #include "cost/cost.h"
+#include "method/go/go.h"
 #include "method/method.h"
 #include "method/starts.h"
 #include "search/list.h"
@@ -127,12 +128,14 @@ static stw_status create_trainer(stw_instance *i, const stw_train_settings *sett
 }
 
 static stw_status open_trainer(stw_instance *i, const stw_instance_wish *wish, stw_error *error) {
-    const int32_t units = stw_problem_units(i->drawn.graph->op_count);
+    const int32_t units = wish->unit_count >= 0 ? wish->unit_count : stw_problem_units(i->drawn.graph->op_count);
     i->settings = *wish->settings;
     i->settings.seed = stw_rng_next(&i->rng);
     TRY(stw_list_prepare(&i->search, &i->arena, &i->list, error));
     TRY(stw_problem_build(i->simulator, STW_OBJECTIVE_TIME, &i->list, units, &i->arena, &i->problem, error));
-    i->problem.schedules = false; /* what is learnt is where ops run */
+    i->problem.schedules = (wish->tasks & STW_TASK_SCHEDULE) != 0;
+    i->problem.fuses = (wish->tasks & STW_TASK_FUSION) != 0;
+    stw_go_limit(stw_net_config(i->net), &i->problem);
     i->search.arena = i->arena;
     i->search.found = found; /* from here on: the initial plans are not among them */
     i->search.watch_context = i;

@@ -14,6 +14,8 @@ typedef struct stw_instance_wish {
     stw_net *net;
     stw_pool *pool;           /* whose idle threads help */
     stw_metis_copies *copies; /* for them */
+    unsigned tasks;           /* STW_TASK_..., that are decided */
+    int32_t unit_count;       /* of the graph at most; 0: one per op; -1: by its size */
     bool all_starts;          /* every constructive method, as `go-zero` begins; else the cheap ones */
     double progress;          /* of the whole pre-training when the problem begins, 0 to 1 */
     const stw_cancel *cancel; /* or NULL; once requested, everything ends soon and what comes out is worth nothing */

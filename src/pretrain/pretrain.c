@@ -11,7 +11,15 @@
 
 /* ---- settings ---- */
 
-stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
+/* What the network decides itself is learnt from samples alone. */
+static void publish(unsigned tasks, stw_pretrain_settings *out) {
+    out->reinforce_from = 0.0;
+    out->tasks = out->config.bare != 0 ? STW_TASK_PLACEMENT : tasks | STW_TASK_PLACEMENT;
+    if (out->tasks & STW_TASK_FUSION) stw_policy_add_fusion(&out->config);
+}
+
+stw_status stw_pretrain_preset(const char *preset, unsigned tasks, stw_pretrain_settings *out, stw_error *error) {
+    const bool moves = strcmp(preset, "default") == 0;
     *out = (stw_pretrain_settings){.seed = 1,
                                    .updates = 2000,
                                    .slots = 16,
@@ -20,13 +28,19 @@ stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error) {
                                    .validate_every = 100,
                                    .curriculum = 0.8,
                                    .reinforce_from = 1.0,
+                                   .tasks = STW_TASK_PLACEMENT,
+                                   .unit_count = -1,
                                    .ordered = true};
-    if (!stw_policy_preset("default", &out->config) || !stw_train_preset("transfer", &out->train))
-        return stw_fail(error, STW_ERROR_INPUT, "there is no preset 'default' or 'transfer'");
+    if (!stw_policy_preset(preset, &out->config) || !stw_train_preset(moves ? "transfer" : preset, &out->train))
+        return stw_fail(error, STW_ERROR_INPUT, "there is no preset '%s'", preset);
     stw_policy_config *c = &out->config;
     c->feature_version = STW_FEATURE_VERSION;
     c->unit_columns = stw_feature_count(STW_FEATURES_UNIT);
     c->device_columns = stw_feature_count(STW_FEATURES_DEVICE);
+    if (!moves) {
+        publish(tasks, out);
+        return STW_OK;
+    }
     c->feedback_columns = stw_feature_count(STW_FEATURES_FEEDBACK);
     c->pair_columns = stw_feature_count(STW_FEATURES_PAIR);
     c->proposal_columns = stw_features_proposal_columns();
@@ -180,7 +194,7 @@ static stw_status renew(stw_pretrain *p, stw_error *error) {
 
 static stw_status find_gradient(stw_pretrain *p, stw_slot *slot, int32_t epoch, stw_error *error) {
     stw_parameters_zero_gradient(stw_net_parameters(slot->net));
-    if (slot->number[STW_SLOT_COUNTS] != 0.0) {
+    if (slot->learns) {
         stw_trainer *trainer = stw_instance_trainer(slot->instance);
         TRY(stw_trainer_add_gradient(trainer, epoch, error));
         slot->number[STW_SLOT_CLIPPED] = stw_trainer_last_row(trainer)->clipped;
@@ -387,7 +401,7 @@ stw_status stw_pretrain_save(stw_pretrain *p, bool state, const char *path, stw_
     add_dimension(&file, "pretrain.slots", p->settings.slots);
     add_dimension(&file, "pretrain.corpus", corpus_key(p));
     add_dimension(&file, "pretrain.reinforced", p->settings.reinforce_from < 1.0);
-    add_dimension(&file, "pretrain.schedules", false);
+    add_dimension(&file, "pretrain.schedules", (p->settings.tasks & STW_TASK_SCHEDULE) != 0);
     return stw_tensor_file_write(&file, path, error);
 }
 

@@ -26,8 +26,9 @@ typedef struct stw_pretrain_settings {
     const stw_cancel *cancel; /* or NULL; borrowed. Looked at all the time: an update ends within a moment */
 } stw_pretrain_settings;
 
-/* "default", made for the policy network of that name. */
-stw_status stw_pretrain_standard(stw_pretrain_settings *out, stw_error *error);
+/* Made for the policy network of that preset. "default" learns which moves help; "paper" and "gdp" learn to decide these tasks by
+ * PPO, as published (GO-batch). tasks: STW_TASK_..., as far as the network decides them. */
+stw_status stw_pretrain_preset(const char *preset, unsigned tasks, stw_pretrain_settings *out, stw_error *error);
 
 typedef struct stw_pretrain_row { /* one update, over all slots; values over that of the initial plan: geometric means */
     int64_t update, evaluations;

@@ -26,6 +26,7 @@ typedef struct stw_slot {
     stw_instance *next;  /* of the next generation, while it is drawn ahead */
     int64_t evaluations; /* of its trainers when the update began */
     double constants;    /* of validation: value of the best of the constants over the first plan's */
+    bool learns;         /* there is a gradient in this update */
     double number[STW_SLOT_NUMBERS];
 } stw_slot;
 

@@ -58,6 +58,8 @@ stw_status stw_slot_draw(const stw_pretrain *p, const stw_slot *slot, const stw_
                                         .net = slot->net,
                                         .pool = p->pool,
                                         .copies = p->copies,
+                                        .tasks = p->settings.tasks,
+                                        .unit_count = p->settings.unit_count,
                                         .all_starts = wish->all_starts,
                                         .progress = wish->progress,
                                         .cancel = p->settings.cancel};
@@ -84,7 +86,9 @@ stw_status stw_slot_sample(stw_slot *slot, bool moves_alone, stw_error *error) {
     const int64_t evaluations = stw_instance_evaluations(slot->instance);
     slot->number[STW_SLOT_EVALUATIONS] = (double)(evaluations - slot->evaluations);
     slot->evaluations = evaluations;
-    if (!(row->greedy > 0.0) || !(row->mean > 0.0)) return STW_OK; /* it lacks memory */
+    const bool counts = row->greedy > 0.0 && row->mean > 0.0; /* else it lacks memory */
+    slot->learns = counts || stw_trainer_learns_from_all(trainer);
+    if (!counts) return STW_OK;
     slot->number[STW_SLOT_GREEDY] = log(row->greedy / reference);
     slot->number[STW_SLOT_BEST] = log(row->best / reference);
     slot->number[STW_SLOT_MEAN] = log(row->mean / reference);

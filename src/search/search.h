@@ -27,6 +27,7 @@ typedef struct stw_policy_settings {
     int32_t unit_count;    /* 0: one per op; -1: by the size of the graph */
     int32_t group_count;   /* of hdp; 0: unset */
     int32_t warm_start;    /* 0, 1, or -1: unset */
+    int32_t device_names;  /* like devices have names, where the policy chooses devices: 0, 1, or -1: unset */
     int32_t decodes;       /* plans that go-zero makes; 0: unset */
     bool shuffled;         /* go-zero sees the features of other units, anneal those of other moves: a control */
     bool no_policy;        /* the pre-trained policy is not to be used */

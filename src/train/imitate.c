@@ -68,19 +68,21 @@ stw_status stw_trainer_imitate(stw_trainer *t, bool *over, stw_error *error) {
     for (int32_t step = 0; step < t->settings.imitations; step++) {
         *over = stw_trainer_is_stopped(t);
         if (*over) break;
+        stw_net_gradient of_draft[STW_MOST_DRAFTS] = {{NULL, NULL, NULL}};
         double loss = 0.0;
-        if (t->chained) TRY(stw_pass_fusion(t->pass, t->fusion_out, error));
-        const stw_distribution fusion = {.categorical = !t->fusion_nudged, .rows = M, .dims = t->F, .out = t->fusion_out};
-        if (t->chained) stw_distribution_greedy(&fusion, t->fusion);
-        TRY(stw_trainer_run_placement(t, 1, error));
-        const stw_distribution d = {.categorical = true, .rows = M, .dims = t->P, .out = t->means};
-        stw_distribution_log_density(&d, label, logp);
-        for (int32_t u = 0; u < M; u++) loss -= logp[u] / M;
+        TRY(stw_trainer_decide(t, error));
+        for (int32_t draft = 0; draft < t->drafts; draft++) {
+            double *d_placement = t->draft[draft].d_placement;
+            const stw_distribution d = {.categorical = true, .rows = M, .dims = t->P, .out = t->draft[draft].means};
+            stw_distribution_log_density(&d, label, logp);
+            for (int32_t u = 0; u < M; u++) loss -= logp[u] / M / t->drafts;
+            for (int64_t k = 0; k < (int64_t)M * t->P; k++) d_placement[k] = 0.0;
+            stw_distribution_log_density_back(&d, label, weight, d_placement);
+            of_draft[draft].placement = d_placement;
+        }
         if (loss < GOOD_ENOUGH) break;
-        for (int64_t k = 0; k < (int64_t)M * t->P; k++) t->d_placement[k] = 0.0;
-        stw_distribution_log_density_back(&d, label, weight, t->d_placement);
         stw_parameters_zero_gradient(parameters);
-        TRY(stw_pass_backward(t->pass, NULL, t->d_placement, NULL, error));
+        TRY(stw_pass_backward(t->pass, of_draft, error));
         stw_parameters_update(parameters, t->settings.imitation_rate, t->settings.gradient_norm);
     }
     return STW_OK;

@@ -178,7 +178,8 @@ double stw_trainer_learn_moves(const stw_trainer *t, double *d_out) {
         const double gain = valid ? log(t->reference / trial->score.value) : -1.0;
         const double weight = (fmin(1.0, PER_GAIN * fabs(gain - WORTH)) + LEAST_WEIGHT) * (gain > WORTH ? HELPS : 1.0) / t->tried;
         double z = 0.0;
-        for (int32_t m = 0; m < trial->count; m++) z += stw_moves_score(&t->moves, trial->move[m], t->means, t->P) / trial->count;
+        for (int32_t m = 0; m < trial->count; m++)
+            z += stw_moves_score(&t->moves, trial->move[m], t->now->means, t->P) / trial->count;
         const double p = 1.0 / (1.0 + exp(-z)), wanted = gain > WORTH ? 1.0 : 0.0;
         loss -= weight * log(fmax(1e-12, gain > WORTH ? p : 1.0 - p));
         for (int32_t m = 0; m < trial->count; m++) {
@@ -238,7 +239,8 @@ static stw_status collect(stw_trainer *t, candidate *list, int32_t *count, stw_e
     TRY(stw_trainer_run_placement(t, 1, error));
     for (int32_t m = 0; m < t->moves.count; m++) {
         candidate *c = &list[*count];
-        *c = (candidate){.score = stw_moves_score(&t->moves, m, t->means, t->P), .order = *count, .device = t->moves.device[m]};
+        *c = (candidate){
+            .score = stw_moves_score(&t->moves, m, t->now->means, t->P), .order = *count, .device = t->moves.device[m]};
         c->unit = &t->moves.unit[t->moves.start[m]];
         c->count = t->moves.start[m + 1] - t->moves.start[m];
         c->hash = hash_of(c);

@@ -18,8 +18,18 @@ static double reference_of(const stw_reward_rule *rule, const stw_score *score, 
     return isfinite(best) ? best : 1.0;
 }
 
+static const double DOES_NOT_FIT = -10.0; /* as published */
+
+static void publish(const stw_score *score, int32_t count, double *reward) {
+    for (int32_t k = 0; k < count; k++) reward[k] = score[k].reason == STW_VALID ? -sqrt(score[k].value) : DOES_NOT_FIT;
+}
+
 void stw_rewards(const stw_reward_rule *rule, const stw_score *score, int32_t count, double *reward) {
     const stw_reward_rule against = {rule->kind, reference_of(rule, score, count), rule->loss_weight};
+    if (rule->kind == STW_REWARD_PUBLISHED) {
+        publish(score, count, reward);
+        return;
+    }
     double worst = 0.0, most = 0.0; /* reward of a valid plan; bytes that are lacking */
     bool any = false;
     for (int32_t k = 0; k < count; k++) {
@@ -41,6 +51,15 @@ void stw_advantages(const double *reward, int32_t count, double floor, double li
     for (int32_t k = 0; k < count; k++) mean += reward[k] / count;
     for (int32_t k = 0; k < count; k++) square += (reward[k] - mean) * (reward[k] - mean) / count;
     for (int32_t k = 0; k < count; k++) advantage[k] = fmin(fmax((reward[k] - mean) / (sqrt(square) + floor), -limit), limit);
+}
+
+void stw_advantages_over_trials(stw_trials *trials, const double *reward, int32_t count, double *advantage) {
+    double mean = 0.0;
+    for (int32_t k = 0; k < count; k++) mean += reward[k] / count;
+    const double baseline = trials->count > 0 ? trials->mean : mean;
+    for (int32_t k = 0; k < count; k++) advantage[k] = reward[k] - baseline;
+    trials->count += count;
+    trials->mean += (mean - trials->mean) * count / (double)trials->count;
 }
 
 /* ---- the loss ---- */

@@ -7,7 +7,8 @@
 #include "policy/distribution.h"
 #include "sim/score.h"
 
-typedef enum stw_reward { STW_REWARD_LOG, STW_REWARD_SQRT } stw_reward; /* -log t, -sqrt(t / reference) */
+/* -log t, -sqrt(t / reference), and as published: -sqrt(t), t in seconds, and -10 for a plan that does not fit. */
+typedef enum stw_reward { STW_REWARD_LOG, STW_REWARD_SQRT, STW_REWARD_PUBLISHED } stw_reward;
 
 /* What is worse than the reference counts `loss_weight` times. Most changes of a good plan make it worse, so with full weight a
  * policy does best on average by leaving that plan alone; what is wanted is the best plan, not the best mean. */
@@ -22,6 +23,14 @@ void stw_rewards(const stw_reward_rule *rule, const stw_score *score, int32_t co
 /* (reward - mean) / (deviation + floor), cut to [-limit, limit]. Without the floor, a group that has converged would blow its
  * noise up to full size. */
 void stw_advantages(const double *reward, int32_t count, double floor, double limit, double *advantage);
+
+typedef struct stw_trials { /* of a graph, so far */
+    int64_t count;
+    double mean; /* of their rewards */
+} stw_trials;
+/* reward - the mean of the trials before; in the first update, which has none before it, of its own. Then these are trials too.
+ */
+void stw_advantages_over_trials(stw_trials *trials, const double *reward, int32_t count, double *advantage);
 
 typedef struct stw_ppo { /* K samples of M decisions */
     int32_t K, M;

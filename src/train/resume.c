@@ -131,9 +131,9 @@ stw_status stw_trainer_save(stw_trainer *t, const char *path, stw_error *error) 
     add_dimension(&file, "train.has_beside", t->has_beside);
     add_dimension(&file, "train.reason", t->best_score.reason);
     const double numbers[] = {
-        t->reference,       t->best_score.value,   t->best_score.step_s,  t->best_score.lacks,   t->round.offset[0],
-        t->round.offset[1], t->round.offset[2],    t->elite_score.value,  t->elite_score.step_s, t->round.offset[3],
-        t->least,           t->beside_score.value, t->beside_score.step_s};
+        t->reference,       t->best_score.value,   t->best_score.step_s,   t->best_score.lacks,      t->round.offset[0],
+        t->round.offset[1], t->round.offset[2],    t->elite_score.value,   t->elite_score.step_s,    t->round.offset[3],
+        t->least,           t->beside_score.value, t->beside_score.step_s, (double)t->trials->count, t->trials->mean};
     _Static_assert(sizeof numbers / sizeof numbers[0] == STW_TRAINING_NUMBERS, "as many as are read");
     add_tensor(&file, "train/numbers", STW_TENSOR_F64, sizeof numbers / sizeof numbers[0], numbers);
     double ties[3][TIES];
@@ -250,6 +250,7 @@ static stw_status restore(stw_trainer *t, const stw_tensor_file *file, stw_error
     memcpy(t->round.offset, &n[4], 3 * sizeof t->round.offset[0]);
     t->round.offset[3] = n[9];
     t->least = n[10];
+    *t->trials = (stw_trials){(int64_t)n[13], n[14]};
     t->has_beside = has_beside != 0;
     t->beside_score = (stw_score){.reason = STW_VALID, .value = n[11], .step_s = n[12]};
     TRY(read_ties(t, file, error));

@@ -2,6 +2,7 @@
  * and the plans that are kept for the next one. */
 #include <string.h>
 
+#include "feature/columns.h"
 #include "sim/backward.h"
 #include "sim/critical.h"
 #include "sim/op_times.h"
@@ -119,7 +120,7 @@ static void constant_at(const stw_trainer *t, int32_t k, double *knobs) {
 }
 
 static void fill_constant(stw_trainer *t, int32_t place, int32_t constant) {
-    double knobs[STW_STEER_KNOBS], *action = &t->placement[(int64_t)place * t->problem->M * STW_STEER_KNOBS];
+    double knobs[STW_STEER_KNOBS], *action = &t->now->placement[(int64_t)place * t->problem->M * STW_STEER_KNOBS];
     constant_at(t, constant, knobs);
     for (int64_t u = 0; u < t->problem->M; u++) {
         for (int32_t k = 0; k < STW_STEER_KNOBS; k++) action[u * STW_STEER_KNOBS + k] = knobs[k] / stw_knob_scale[k];
@@ -140,7 +141,7 @@ static stw_status find_constants(stw_trainer *t, bool *over, stw_error *error) {
             break;
         }
         for (int32_t k = 0; k < size; k++) fill_constant(t, k, first + k);
-        const stw_actions actions = {.placement = t->placement};
+        const stw_actions actions = {.placement = t->now->placement};
         TRY(stw_trainer_rollout(t, &actions, size, &complete, error));
         *over = !complete;
         for (int32_t k = 0; k < size && complete; k++) {
@@ -258,6 +259,19 @@ static void choose_way(stw_trainer *t) {
     t->round.fusion = t->problem->fuses ? t->origin_fusion : NULL;
 }
 
+/* Where like devices have no names, nothing tells the network their order. */
+static stw_status forget_order(stw_trainer *t, const double **device, stw_error *error) {
+    const int64_t D = t->problem->features.D;
+    double *to;
+    if (t->steered || stw_net_config(t->net)->device_names > 0) return STW_OK;
+    STW_TRY_NEW(&t->round_arena, to, D * STW_DEVICE_COLUMNS, error);
+    memcpy(to, *device, (size_t)(D * STW_DEVICE_COLUMNS) * sizeof *to);
+    for (int64_t d = 0; d < D; d++)
+        for (int64_t k = STW_DEVICE_SLOT; k <= STW_DEVICE_COS_4; k++) to[d * STW_DEVICE_COLUMNS + k] = 0.0;
+    *device = to;
+    return STW_OK;
+}
+
 stw_status stw_trainer_show(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
     const stw_features *f = &p->features;
@@ -278,6 +292,7 @@ stw_status stw_trainer_show(stw_trainer *t, stw_error *error) {
                                .producer = f->producer,
                                .reader_start = f->reader_start,
                                .reader = f->reader};
+    TRY(forget_order(t, &t->input.device, error));
     if (t->settings.shuffled) TRY(stw_trainer_shuffle(t, &t->input, &t->round_arena, error));
     return t->prepares ? STW_OK : stw_pass_set_input(t->pass, &t->input, error);
 }
@@ -317,8 +332,8 @@ static stw_status try_plan(stw_trainer *t, const stw_round *round, const stw_dec
 static stw_status make_origin(stw_trainer *t, stw_error *error) {
     const stw_problem *p = t->problem;
     stw_round nothing = {.base = p->list->base};
-    const stw_decisions decisions = {.placement = t->placement, .steered = t->steered};
-    memset(t->placement, 0, (size_t)p->M * (size_t)t->A * sizeof *t->placement);
+    const stw_decisions decisions = {.placement = t->now->placement, .steered = t->steered};
+    memset(t->now->placement, 0, (size_t)p->M * (size_t)t->A * sizeof *t->now->placement);
     if (p->fuses) TRY(stw_fusion_begin(p->simulator, t->rule_fusion, NULL, t->origin_fusion, t->search->scratch[0], error));
     if (p->fuses) nothing.fusion = t->origin_fusion;
     TRY(try_plan(t, &nothing, &decisions, error));
@@ -345,11 +360,25 @@ static stw_status choose_origin(stw_trainer *t, stw_error *error) {
     return stw_plan_assign(t->origin, wanders ? t->beside : t->best, error);
 }
 
+bool stw_trainer_is_blank(const stw_trainer *t) {
+    return !t->steered && t->problem->places && !t->settings.glue && t->settings.imitations == 0 &&
+           stw_net_config(t->net)->feedback_columns == 0;
+}
+
+/* Nothing to be relative to: no plan is made or run. */
+static stw_status begin_blank(stw_trainer *t, stw_error *error) {
+    t->last_better = t->update;
+    t->restarted = false;
+    choose_way(t);
+    return stw_trainer_show(t, error);
+}
+
 stw_status stw_trainer_begin_round(stw_trainer *t, bool *over, stw_error *error) {
     *over = t->has_best && stw_trainer_evaluations_left(t) < 2;
     if (*over) return STW_OK;
     t->round_arena = t->arena;
     t->round_index++;
+    if (stw_trainer_is_blank(t)) return begin_blank(t, error);
     if (!t->has_best) {
         TRY(make_origin(t, error));
     } else if (t->problem->fuses && t->round_index == 0) {

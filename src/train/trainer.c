@@ -30,22 +30,20 @@ static const stw_train_settings preset_default = {.patience = 40,
                                                   .wander = 0.02,
                                                   .grid = true,
                                                   .glue = true};
+/* GO and GDP: docs/paper.md says what is published of it and what was chosen. */
 static const stw_train_settings preset_paper = {.patience = 0,
                                                 .samples = 16,
-                                                .epochs = 3,
+                                                .epochs = 4,
                                                 .clip = 0.2,
                                                 .rate = 3e-4,
-                                                .rate_end = 3e-5,
-                                                .warm_up = 20,
+                                                .rate_end = 3e-4,
                                                 .sigma = 0.7,
-                                                .sigma_end = 0.35,
-                                                .floor = 0.002,
-                                                .limit = 2.5,
+                                                .sigma_end = 0.7,
                                                 .gradient_norm = 1.0,
-                                                .noise = {.graph = 0.0, .group = 0.8, .unit = 0.2},
-                                                .reward = STW_REWARD_SQRT,
+                                                .noise = {.unit = 1.0},
+                                                .reward = STW_REWARD_PUBLISHED,
+                                                .over_trials = true,
                                                 .loss_weight = 1.0,
-                                                .imitations = 300,
                                                 .imitation_rate = 1e-3};
 
 static const stw_train_settings preset_transfer = {
@@ -74,7 +72,8 @@ bool stw_train_preset(const char *name, stw_train_settings *out) {
     static const struct {
         const char *name;
         const stw_train_settings *settings;
-    } presets[] = {{"default", &preset_default}, {"paper", &preset_paper}, {"transfer", &preset_transfer}};
+    } presets[] = {
+        {"default", &preset_default}, {"paper", &preset_paper}, {"gdp", &preset_paper}, {"transfer", &preset_transfer}};
     *out = preset_default;
     for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++) {
         if (strcmp(name, presets[k].name) != 0) continue;
@@ -85,6 +84,26 @@ bool stw_train_preset(const char *name, stw_train_settings *out) {
 }
 
 /* ---- making one ---- */
+
+/* `later`: not the first of the network. */
+static stw_status allocate_draft(stw_trainer *t, stw_draft *draft, bool later, stw_error *error) {
+    const int64_t M = t->problem->M, K = t->settings.samples, all = (K + 1) * M;
+    const int64_t fused = later ? all : M, placed = later || t->chained ? all : M;
+    STW_TRY_NEW(&t->arena, draft->means, placed * t->P, error);
+    STW_TRY_NEW(&t->arena, draft->d_placement, placed * t->P, error);
+    STW_TRY_NEW(&t->arena, draft->placement, all * t->A, error);
+    STW_TRY_NEW(&t->arena, draft->logp_placement, all, error);
+    STW_TRY_NEW(&t->arena, draft->schedule_out, all * t->S, error);
+    STW_TRY_NEW(&t->arena, draft->d_schedule, all * t->S, error);
+    STW_TRY_NEW(&t->arena, draft->schedule, all, error);
+    STW_TRY_NEW(&t->arena, draft->logp_schedule, all, error);
+    if (!t->chained) return STW_OK;
+    STW_TRY_NEW(&t->arena, draft->fusion_out, fused * t->F, error);
+    STW_TRY_NEW(&t->arena, draft->d_fusion, fused * t->F, error);
+    STW_TRY_NEW(&t->arena, draft->fusion, all, error);
+    STW_TRY_NEW(&t->arena, draft->logp_fusion, all, error);
+    return STW_OK;
+}
 
 static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     const stw_features *f = &t->problem->features;
@@ -98,18 +117,14 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     t->P = t->steered ? STW_STEER_KNOBS : f->D;
     t->S = t->nudged ? 1 : config->classes;
     t->A = t->steered ? STW_STEER_KNOBS : 1;
+    t->drafts = config->drafts > 1 ? config->drafts : 1;
+    t->now = &t->draft[t->drafts - 1];
+    if (t->drafts > 1 && t->settings.elite)
+        return stw_fail(error, STW_ERROR_INPUT, "the best sample is kept of one draft; the network makes %d", t->drafts);
+    for (int32_t k = 0; k < t->drafts; k++) TRY(allocate_draft(t, &t->draft[k], k > 0, error));
     STW_TRY_NEW(&t->arena, t->feedback, M * config->feedback_columns + 1, error);
     STW_TRY_NEW(&t->arena, t->pair, M * f->D * config->pair_columns + 1, error);
     STW_TRY_NEW(&t->arena, t->proposal, M * config->proposal_columns + 1, error);
-    const int64_t outputs = t->chained ? K + 1 : 1;
-    STW_TRY_NEW(&t->arena, t->means, outputs * M * t->P, error);
-    STW_TRY_NEW(&t->arena, t->schedule_out, (K + 1) * M * t->S, error);
-    STW_TRY_NEW(&t->arena, t->placement, (K + 1) * M * t->A, error);
-    STW_TRY_NEW(&t->arena, t->schedule, (K + 1) * M, error);
-    STW_TRY_NEW(&t->arena, t->logp_placement, (K + 1) * M, error);
-    STW_TRY_NEW(&t->arena, t->logp_schedule, (K + 1) * M, error);
-    STW_TRY_NEW(&t->arena, t->d_placement, outputs * M * t->P, error);
-    STW_TRY_NEW(&t->arena, t->d_schedule, (K + 1) * M * t->S, error);
     const int32_t wide = t->P > t->S ? t->P : t->S;
     STW_TRY_NEW(&t->arena, t->noise, M * (wide > t->F ? wide : t->F), error);
     STW_TRY_NEW(&t->arena, t->plan, K + 2, error);
@@ -131,13 +146,7 @@ static stw_status allocate_fusion(stw_trainer *t, stw_error *error) {
     STW_TRY_NEW(&t->arena, t->plan_fusion, K + 2, error);
     if (t->problem->fuses && !t->chained)
         return stw_fail(error, STW_ERROR_INPUT, "fusion is to be decided, but the network has no head for it");
-    if (t->chained) {
-        STW_TRY_NEW(&t->arena, t->fusion_out, M * t->F, error);
-        STW_TRY_NEW(&t->arena, t->fusion, (K + 1) * M, error);
-        STW_TRY_NEW(&t->arena, t->logp_fusion, (K + 1) * M, error);
-        STW_TRY_NEW(&t->arena, t->d_fusion, M * t->F, error);
-        STW_TRY_NEW(&t->arena, t->elite_fusion, M, error);
-    }
+    if (t->chained) STW_TRY_NEW(&t->arena, t->elite_fusion, M, error);
     if (!t->problem->fuses) return STW_OK;
     STW_TRY_NEW(&t->arena, t->fuser, threads, error);
     for (int32_t k = 0; k < threads; k++) TRY(stw_fuser_create(s->costs, &t->arena, &t->fuser[k], error));
@@ -191,23 +200,24 @@ static stw_status fill(stw_trainer *t, stw_net *net, const stw_policy_config *co
     return stw_fusion_begin(p->simulator, t->rule_fusion, start, t->best_fusion, t->arena, error);
 }
 
-/* `pass`: another trainer's, or NULL. */
+/* `beside`: another trainer of the same problem, whose pass and trials it shares, or NULL. */
 static stw_status create(const stw_problem *problem, stw_search *search, stw_net *net, const stw_policy_config *config,
-                         const stw_train_settings *settings, stw_pass *pass, const stw_plan *start, const stw_score *score,
-                         stw_trainer **out, stw_error *error) {
+                         const stw_train_settings *settings, const stw_trainer *beside, const stw_plan *start,
+                         const stw_score *score, stw_trainer **out, stw_error *error) {
     *out = NULL;
     stw_trainer *t = calloc(1, sizeof *t);
     if (t == NULL) return stw_fail(error, STW_ERROR_MEMORY, "out of memory");
     t->problem = problem;
     t->search = search;
     t->settings = *settings;
-    t->pass = pass;
-    t->shares_pass = pass != NULL;
+    t->shares_pass = beside != NULL;
+    if (t->shares_pass) t->pass = beside->pass;
     t->round_index = -1;
     t->draw = -1;
     t->began_s = stw_now_s();
     stw_trainer_limit(t, 1.0);
     t->rng = stw_rng_create(settings->seed);
+    t->trials = t->shares_pass ? beside->trials : &t->own_trials;
     const stw_status status = fill(t, net, config, start, score, error);
     if (status == STW_OK) {
         *out = t;
@@ -225,7 +235,7 @@ stw_status stw_trainer_create(const stw_problem *problem, stw_search *search, st
 
 stw_status stw_trainer_create_beside(const stw_trainer *t, const stw_plan *start, const stw_score *score, stw_trainer **out,
                                      stw_error *error) {
-    return create(t->problem, t->search, t->net, stw_net_config(t->net), &t->settings, t->pass, start, score, out, error);
+    return create(t->problem, t->search, t->net, stw_net_config(t->net), &t->settings, t, start, score, out, error);
 }
 
 void stw_trainer_destroy(stw_trainer *t) {
@@ -269,6 +279,7 @@ const stw_plan *stw_trainer_best(const stw_trainer *t, stw_score *score) {
     return t->has_best ? t->best : NULL;
 }
 
+bool stw_trainer_learns_from_all(const stw_trainer *t) { return t->settings.reward == STW_REWARD_PUBLISHED; }
 int64_t stw_trainer_updates(const stw_trainer *t) { return t->update; }
 int64_t stw_trainer_decodes(const stw_trainer *t) { return (int64_t)atomic_load(&t->decodes); }
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *t) { return &t->row; }

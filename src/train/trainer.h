@@ -30,8 +30,8 @@ typedef struct stw_train_settings { /* settings.def says what they are */
 #include "train/settings.def"
 } stw_train_settings;
 
-/* "default" or "paper", to go with the network of that name (policy.h); "transfer", for a network `default` that learns from many
- * graphs, and for using it on another. False if unknown. */
+/* "default", "paper" or "gdp", to go with the network of that name (policy.h); "transfer", for a network `default` that learns
+ * from many graphs, and for using it on another. False if unknown. */
 bool stw_train_preset(const char *name, stw_train_settings *out);
 
 typedef struct stw_trainer stw_trainer;
@@ -78,6 +78,8 @@ stw_status stw_trainer_begin(stw_trainer *trainer, stw_error *error);
 stw_status stw_trainer_greedy(stw_trainer *trainer, stw_plan *plan, stw_score *score, stw_error *error);
 
 const stw_plan *stw_trainer_best(const stw_trainer *trainer, stw_score *score); /* NULL: none yet */
+/* Plans that do not fit teach something too, even where there are no others. */
+bool stw_trainer_learns_from_all(const stw_trainer *trainer);
 int64_t stw_trainer_updates(const stw_trainer *trainer);
 int64_t stw_trainer_decodes(const stw_trainer *trainer); /* plans made from decisions */
 const stw_curve_row *stw_trainer_last_row(const stw_trainer *trainer);
@@ -88,7 +90,7 @@ stw_status stw_trainer_screen(stw_trainer *trainer, int32_t proposals, int32_t t
 stw_net *stw_trainer_net(stw_trainer *trainer);
 
 /* The tensor "train/numbers" of the file; those that have a name are for people who look at it. */
-enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 13 };
+enum { STW_TRAINING_BEST_STEP = 2, STW_TRAINING_NUMBERS = 15 };
 /* The settings as a file keeps them. Returns how many. */
 int32_t stw_train_settings_keep(const stw_train_settings *settings, stw_kept out[STW_MOST_KEPT]);
 /* Writes everything that the next update depends on, and reads it into a trainer made with the same problem and settings. */

@@ -15,6 +15,17 @@ typedef struct stw_trial { /* some moves at once, and what came of it */
 
 enum { STW_FAILED_MOVES = 256 }; /* that are remembered */
 
+/* What the network gives and what is decided in one of its drafts (policy.h). F, P, S: width of the outputs of fusion, placement
+ * and schedule; A: of a placement action. */
+typedef struct stw_draft {
+    double *fusion_out;                                   /* the first task's outputs: (M, F); of a later draft (K + 1, M, F) */
+    double *means;                                        /* (M, P); where it is not the first task of all: (K + 1, M, P) */
+    double *schedule_out;                                 /* (K + 1, M, S) */
+    double *fusion, *placement, *schedule;                /* (K + 1, M), (K + 1, M, A), (K + 1, M) actions */
+    double *logp_fusion, *logp_placement, *logp_schedule; /* (K + 1, M) */
+    double *d_fusion, *d_placement, *d_schedule;          /* as the outputs */
+} stw_draft;
+
 struct stw_trainer {
     stw_arena arena, round_arena; /* of the trainer; of the round: a place in memory to begin again from */
     const stw_problem *problem;
@@ -61,23 +72,21 @@ struct stw_trainer {
     double *origin_fusion, *best_fusion, *beside_fusion;
     stw_curve_row row;
 
-    /* One update. F, P, S: width of the outputs of fusion, placement and schedule; A: of a placement action. */
+    /* One update. */
     int32_t F, P, S, A;
+    int32_t drafts;
+    stw_draft draft[STW_MOST_DRAFTS];
+    stw_draft *now;                 /* the draft that is decided; after that the last, which makes the plan */
+    stw_trials *trials, own_trials; /* of this graph, which trainers beside each other share */
     bool steered, nudged, fusion_nudged;
-    bool chained;                          /* the network has a head for fusion: every sample has a placement output of its own */
-    double *feedback, *pair, *proposal;    /* (M, .), (M, D, .), (M, .) */
-    double *fusion_out;                    /* (M, F) */
-    double *means;                         /* the placement head's outputs: (M, P); chained: (K + 1, M, P) */
-    double *schedule_out;                  /* (K + 1, M, S) */
-    double *fusion, *placement, *schedule; /* (K + 1, M), (K + 1, M, A), (K + 1, M) actions */
-    double *logp_fusion, *logp_placement, *logp_schedule; /* (K + 1, M) */
-    double *d_fusion, *d_placement, *d_schedule;          /* as the outputs */
-    double *noise;                                        /* (M, max(F, P, S)) */
-    stw_plan **plan;                                      /* (K + 2) */
-    stw_fuser **fuser;                                    /* (threads) NULL without fusion */
-    double **plan_fusion;                                 /* (K + 2)(N) fusion priorities of the plans */
-    stw_score *score;                                     /* (K + 1) */
-    double *reward, *advantage;                           /* (K + 1) */
+    bool chained;                       /* the network has a head for fusion: every sample has a placement output of its own */
+    double *feedback, *pair, *proposal; /* (M, .), (M, D, .), (M, .) */
+    double *noise;                      /* (M, max(F, P, S)) */
+    stw_plan **plan;                    /* (K + 2) */
+    stw_fuser **fuser;                  /* (threads) NULL without fusion */
+    double **plan_fusion;               /* (K + 2)(N) fusion priorities of the plans */
+    stw_score *score;                   /* (K + 1) */
+    double *reward, *advantage;         /* (K + 1) */
 
     /* The best sample of the round, from which every update learns beside its own: then it takes the place of the greedy one. */
     bool has_elite;
@@ -120,6 +129,10 @@ typedef struct stw_actions {
 } stw_actions;
 /* Decodes and evaluates `count` plans. `*complete` is false if the time ran out: then some have no score. */
 stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error);
+/* All drafts, decided without noise: one plan, in the place of the first sample. */
+stw_status stw_trainer_decide(stw_trainer *t, stw_error *error);
+/* Plans are built from nothing, by devices: none was ever there, and none is asked for. */
+bool stw_trainer_is_blank(const stw_trainer *t);
 /* The placement task for the first `count` samples of fusion, or, where the network has no fusion, once for all. */
 stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error);
 

@@ -285,6 +285,10 @@ class TrainMany(Case):
                             ([*output, "--hold-out", "layered,rnnlm"], ["held out"]),
                             ([*output, "--machine", "h200x2"], ["--machine", "without --corpus"]),
                             ([*output, "--best", "b.json"], ["--best", "without --corpus"]),
+                            ([*output, "--tasks", "placement"], ["--tasks", "--preset paper"]),
+                            ([*output, "--units", "off"], ["--units", "--preset paper"]),
+                            ([*output, "--preset", "paper", "--warm-start", "yes"], ["--warm-start", "without --corpus"]),
+                            ([*output, "--preset", "gdp", "--network", "drafts=2"], ["bare network"]),
                             ([*output, "--resume"], ["p.stw"]),
                             ([*output, "g.json"], ["--corpus all,g.json"])):
             with self.subTest(more=more):
@@ -363,6 +367,28 @@ class TrainMany(Case):
         self.assertTrue(dealt["valid"])
         self.assertEqual(without_times(dealt), without_times(
             rows("--methods", "go-zero", "--policy", "p.stw", "--shuffle-features")["go-zero"]))
+
+    def test_go_and_gdp(self):
+        """As published: what is trained on many graphs makes a plan without an update, and learns on."""
+        every = ["--tasks", "placement,schedule,fusion"]
+        for preset, more in (("paper", every), ("gdp", ["--units", "off"]), ("paper", ["--device-names", "no", "--tasks", "placement"])):
+            with self.subTest(preset=preset, more=more):
+                text = self.done(*self.command("-o", "p.stw", "--preset", preset, "--hold-out", "rnnlm", *more))
+                self.assertRegex(text, r"^p\.stw: 2 updates of 2 problems in .*\non 16 problems that it has not seen, over the best plan of "
+                                       r"other methods: one plan [\d.]+, the best of it and 16 [\d.]+\n$")
+                head = json.loads(self.done("inspect", "p.stw", "-f", "json"))["dimensions"]
+                self.assertEqual((head["placement"], head.get("bare", 0), head.get("drafts", 0), head.get("device_names", 0)),
+                                 (1, preset == "gdp", 0 if preset == "gdp" else 3, 0 if "no" in more else 16))
+                compare = ["compare", "rnnlm.json", "-m", "h200x2", "--policy", "p.stw", "--methods", "go-zero,go-tune", "--updates", "2",
+                           *every, "--evaluations", "200", "-f", "json"]
+                methods = {row["method"]: row for row in json.loads(self.done(*compare, "--threads", "1"))[0]["methods"]}
+                self.assertEqual([row["valid"] for row in methods.values()], [True, True])
+                self.assertIn("2 updates", methods["go-tune"]["note"])
+                self.assertEqual(without_times(methods), without_times(
+                    {row["method"]: row for row in json.loads(self.done(*compare, "--threads", "2"))[0]["methods"]}))
+                one = json.loads(self.done(*compare, "--decodes", "1"))[0]["methods"][0]
+                self.assertEqual((one["method"], one["note"]), ("go-zero", "the policy made 1 plan"))
+                self.assertTrue(one["valid"] and one["evaluations"] < methods["go-zero"]["evaluations"])
 
     def test_the_policy_in_optimize(self):
         self.done(*self.command("-o", "p.stw"))

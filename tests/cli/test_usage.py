@@ -18,7 +18,7 @@ from program import GRAPH, ROOT, SMALL, Case
 
 SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
 PRETRAINED_OPTIONS = ["updates", "policy", "proposals", "decodes"]
-POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start"]
+POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start", "device-names"]
 LIMITS = ["grain", "pin", "keep-together", "forbid", "max-devices"]
 LAST_OPTIONS = ["threads", "seed", "quiet", "help", "version"]
 LAST_OF_SEARCHES = ["threads", "seed", "quiet", "dry-run", "help", "version"]

@@ -271,6 +271,13 @@ class TestTraining(Jobs):
         self.assertEqual((report["updates"], report["processes"]), (3, 2))
         self.assertEqual(content(self.path("p.stw")), content(self.path("alone.stw")))
 
+    def test_same_bytes_of_go_and_gdp(self):
+        for preset in ("paper", "gdp"):
+            with self.subTest(preset=preset):
+                self.alone(*self.command("alone.stw", "--preset", preset, updates=2)[1:])
+                self.assertEqual(self.train(2, "p.stw", "--preset", preset, updates=2)["processes"], 2)
+                self.assertEqual(content(self.path("p.stw")), content(self.path("alone.stw")))
+
     @unittest.skipIf(SLOW_BUILD, MINUTES)
     @unittest.skipUnless("STOWAGE_LONG" in os.environ, "STOWAGE_LONG is not set; make check-all does that")
     def test_one_problem_each(self):

@@ -97,7 +97,7 @@ static inline double nudged_loss(bench *b, double *value, double by) {
 
 static inline void back_of(bench *b) {
     stw_parameters_zero_gradient(stw_net_parameters(b->net));
-    CHECK(stw_pass_backward(b->pass, b->fuses ? b->weight[2] : NULL, b->weight[0], b->weight[1], NULL) == STW_OK);
+    CHECK(back_through(b->pass, b->fuses ? b->weight[2] : NULL, b->weight[0], b->weight[1], NULL) == STW_OK);
 }
 
 /* Of the loss by one number of a parameter. */

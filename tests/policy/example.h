@@ -99,6 +99,12 @@ static inline void example_free(example *e) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
+/* Of a network of one draft. */
+static inline stw_status back_through(stw_pass *pass, const double *d_fusion, const double *d_placement, const double *d_schedule,
+                                      stw_error *error) {
+    return stw_pass_backward(pass, &(stw_net_gradient){d_fusion, d_placement, d_schedule}, error);
+}
+
 /* No parameter stays at a start that hides what it does. */
 static inline void example_shake(stw_net *net, uint64_t seed, stw_arena scratch) {
     stw_parameters *p = stw_net_parameters(net);

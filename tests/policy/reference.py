@@ -2,7 +2,7 @@
 """The policy network once more, in PyTorch, as an oracle for the C one.
 
 Needs PyTorch 1.13 or later (a CPU build will do); nothing else in the project does. Writes data/<name>.stw beside this script for
-the names given (steer, device, fusion-steer, fusion-device; without any: all): a small network with random parameters, an input,
+the names given (steer, device, fusion-steer, fusion-device, go, gdp; without any: all): a small network with random parameters, an input,
 every intermediate by name, two losses with all gradients, and the parameters after ten updates. test_reference.c compares. Run it
 again only when the network changes:
 
@@ -19,7 +19,7 @@ DATA = pathlib.Path(__file__).resolve().parent / "data"
 ROWS, DEVICES, SAMPLES = 23, 3, 4  # with segments of 8: three, the last one short
 SIGMA, CLIP, RATE, UPDATES = 0.5, 0.2, 1e-3, 10
 KNOBS = 4  # of the head `steer`
-SEEDS = {"steer": 3, "device": 2, "fusion-steer": 4, "fusion-device": 5}  # with which no loss is a small difference of large numbers
+SEEDS = {"steer": 3, "device": 2, "fusion-steer": 4, "fusion-device": 5, "go": 6, "gdp": 8}  # with which no loss is a small difference of large numbers
 
 COMMON = dict(feature_version=1, unit_columns=5, operators=7, operator_width=4, width=12, heads=3, inner=16, segment=8, modulation=1)
 CONFIGS = {
@@ -30,6 +30,8 @@ CONFIGS = {
 }
 CONFIGS["fusion-steer"] = dict(CONFIGS["steer"], fusion=1)
 CONFIGS["fusion-device"] = dict(CONFIGS["device"], fusion=2, fusion_classes=5)
+CONFIGS["go"] = dict(CONFIGS["fusion-device"], drafts=3, device_names=4)
+CONFIGS["gdp"] = dict(CONFIGS["device"], modulation=2, attention_layers=2, device_names=4, bare=1)
 
 
 # ---- the file: docs/formats/policy.md ----
@@ -105,11 +107,17 @@ def parameter_shapes(c):
     for l in range(c["attention_layers"]):
         linear(f"modulation.{l}", width, width)
         attention(f"attention.{l}", c["inner"])
-    linear("task.self", width, width)
-    linear("task.action", width, width, False)
-    norm("task.norm")
-    attention("task.block", 0)
-    linear("action", KNOBS if c["placement"] == 0 else c["score_width"], width)
+    bare = c.get("bare", 0)
+    if not bare:
+        linear("task.self", width, width)
+        linear("task.action", width, width, False)
+        norm("task.norm")
+        attention("task.block", 0)
+        linear("action", KNOBS if c["placement"] == 0 else c["score_width"], width)
+    if c.get("drafts", 0) > 1:
+        shapes["action.schedule.table"] = (c["classes"], width)
+    if c.get("device_names"):
+        shapes["head.device.names"] = (c["device_names"], c["score_width"])
     if c["placement"] == 0:
         linear("head.steer", width, KNOBS, False)
         linear("head.steer.own", width, KNOBS, False)
@@ -121,7 +129,7 @@ def parameter_shapes(c):
     if c["schedule"] == 0:
         linear("head.nudge", width, 1, False)
         linear("common.nudge", width, 2)
-    else:
+    elif not bare:
         linear("head.class", width, c["classes"])
     if c.get("fusion") == 1:
         linear("action.fusion", 1, width)
@@ -204,9 +212,10 @@ class Network:
         x = self.own = look["input"] = torch.relu(u)
         for l in range(c["sage_layers"]):
             x = look[f"sage.{l}"] = self.sage(f"sage.{l}", x, i["producers"], i["readers"])
+        of_rows = x
         graph = self.graph = look["graph"] = x.mean(0, keepdim=True)
         for l in range(c["attention_layers"]):
-            gate = 2 * torch.sigmoid(self.linear(f"modulation.{l}", graph))
+            gate = 2 * torch.sigmoid(self.linear(f"modulation.{l}", graph if c["modulation"] == 1 else of_rows))
             x = look[f"attention.{l}"] = self.attention(f"attention.{l}", x * gate, c["inner"])
         return x
 
@@ -223,8 +232,15 @@ class Network:
             hidden.append(self.attention("task.block", self.norm("task.norm", mixed), 0))
         return torch.cat(hidden)
 
-    def fusion(self, i, look):
-        h = look["fusion.hidden"] = self.first_task(self.trunk(i, look))
+    def hidden(self, i, look, before):
+        """The input of a head. `before`: what the task before knew and its decisions, embedded; None: the first task of all."""
+        if before is not None:
+            return self.next_task(*before)
+        x = self.trunk(i, look)
+        return x if self.c.get("bare") else self.first_task(x)
+
+    def fusion(self, i, look, before):
+        h = look["fusion.hidden"] = self.hidden(i, look, before)
         if self.c["fusion"] == 1:
             look["fusion.raw"] = self.linear("head.fusion", h) + self.linear("head.fusion.own", self.own)
             out = self.spread("common.fusion", look["fusion.raw"], 1)
@@ -233,15 +249,9 @@ class Network:
         look["fusion.out"] = out
         return h, out
 
-    def placement(self, i, look, before=None, action=None):
-        """Without a task before it, or for SAMPLES of its decisions."""
+    def placement(self, i, look, before):
         c = self.c
-        if before is None:
-            h = self.first_task(self.trunk(i, look))
-        else:
-            h = self.next_task(before, self.linear("action.fusion", action) if c["fusion"] == 1
-                               else self.p["action.fusion.table"][action[:, 0].long()])
-        look["placement.hidden"] = h
+        h = look["placement.hidden"] = self.hidden(i, look, before)
         sequences = h.shape[0] // ROWS
         if c["placement"] == 0:
             look["placement.raw"] = self.linear("head.steer", h) + self.linear("head.steer.own", self.own).repeat(sequences, 1)
@@ -249,29 +259,45 @@ class Network:
         else:
             mlp = lambda name, t: self.linear(name + ".1", torch.relu(self.linear(name + ".0", t)))
             self.devices = mlp("head.device", i["device"])
+            if c.get("device_names"):
+                self.devices = self.devices + self.p["head.device.names"][:DEVICES]
             out = torch.log_softmax(mlp("head.query", h) @ self.devices.T / math.sqrt(c["score_width"]), 1)
         look["placement.out"] = out
         return h, out
 
-    def schedule(self, h, action, look):
-        chosen = action if self.c["placement"] == 0 else self.devices[action[:, 0].long()]
-        h = look["schedule.hidden"] = self.next_task(h, self.linear("action", chosen))
+    def schedule(self, i, look, before):
+        h = look["schedule.hidden"] = self.hidden(i, look, before)
         if self.c["schedule"] == 0:
             look["schedule.raw"] = self.linear("head.nudge", h)
             out = self.spread("common.nudge", look["schedule.raw"], SAMPLES)
         else:
             out = torch.log_softmax(self.linear("head.class", h), 1)
         look["schedule.out"] = out
-        return out
+        return h, out
 
-    def run(self, i, case):
-        """The outputs by task, in order, and the intermediates by name."""
-        look, out, before = {}, {}, (None, None)
-        if self.c.get("fusion"):
-            h, out["fusion"] = self.fusion(i, look)
-            before = (h, case["fusion_action"])
-        h, out["placement"] = self.placement(i, look, *before)
-        out["schedule"] = self.schedule(h, case["placement_action"], look)
+    def embedded(self, task, action):
+        c = self.c
+        if task == "fusion":
+            return self.linear("action.fusion", action) if c["fusion"] == 1 else self.p["action.fusion.table"][action[:, 0].long()]
+        if task == "schedule":
+            return self.p["action.schedule.table"][action[:, 0].long()]
+        return self.linear("action", action if c["placement"] == 0 else self.devices[action[:, 0].long()])
+
+    def run(self, i, choose):
+        """The outputs by task and draft, in order, and the intermediates by name. choose(name, output): the decisions."""
+        look, out, before = {}, {}, None
+        tasks = ["fusion"] * bool(self.c.get("fusion")) + ["placement"] + ["schedule"] * (not self.c.get("bare"))
+        drafts = max(self.c.get("drafts", 0), 1)
+        for draft in range(drafts):
+            seen = {}
+            for task in tasks:
+                name = task if draft == 0 else f"{task}.{draft}"
+                h, out[name] = getattr(self, task)(i, seen, before)
+                action = choose(name, out[name])
+                before = None
+                if (draft, task) != (drafts - 1, tasks[-1]):
+                    before = (h, self.embedded(task, action))
+            look.update({f"draft.{draft}.{n}" if drafts > 1 and n.split(".")[0] in tasks else n: value for n, value in seen.items()})
         return out, look
 
 
@@ -289,13 +315,18 @@ def ppo_part(new, old, advantage):
     return -torch.min(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
 
 
-def is_categorical(c, task):
+def is_categorical(c, name):
+    task = name.split(".")[0]
     return c[task] == (2 if task == "fusion" else 1)
+
+
+def as_in(case):
+    return lambda name, out: case[name + "_action"]
 
 
 def ppo(net, i, case):
     """The loss (without old log densities: 0) and the log densities by task."""
-    out, _ = net.run(i, case)
+    out, _ = net.run(i, as_in(case))
     new = {}
     for task, o in out.items():
         every = o if o.shape[0] > ROWS else o.repeat(SAMPLES, 1)
@@ -327,16 +358,13 @@ def make_case(net, i, g):
 
     case = dict(advantage=normal(SAMPLES, 1))
     every = lambda out: out if out.shape[0] > ROWS else out.repeat(SAMPLES, 1)
+
+    def choose(name, out):
+        case[name + "_action"] = sample(every(out), is_categorical(c, name))
+        return case[name + "_action"]
+
     with torch.no_grad():
-        out, before = {}, (None, None)
-        if c.get("fusion"):
-            h, out["fusion"] = net.fusion(i, {})
-            case["fusion_action"] = sample(every(out["fusion"]), is_categorical(c, "fusion"))
-            before = (h, case["fusion_action"])
-        h, out["placement"] = net.placement(i, {}, *before)
-        case["placement_action"] = sample(every(out["placement"]), is_categorical(c, "placement"))
-        out["schedule"] = net.schedule(h, case["placement_action"], {})
-        case["schedule_action"] = sample(out["schedule"], is_categorical(c, "schedule"))
+        out, _ = net.run(i, choose)
         _, new = ppo(net, i, case)
     for task, n in new.items():
         case[task + "_old"] = n + 0.15 * normal(rows, 1)
@@ -390,7 +418,7 @@ def main():
         tensors.update(lists_as_tensors("producer", i["producers"]))
         tensors.update(lists_as_tensors("reader", i["readers"]))
         tensors.update({f"case/{n}": value for n, value in case.items()})
-        out, look = net.run(i, case)
+        out, look = net.run(i, as_in(case))
         tensors.update({f"look/{n}": value.detach() for n, value in look.items()})
         linear = sum((o * case[task + "_weight"]).sum() for task, o in out.items())
         tensors["loss/linear"] = linear.detach().reshape(1, 1)

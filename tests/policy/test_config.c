@@ -5,8 +5,8 @@ TEST(config, presets_and_bounds) {
     stw_policy_config c;
     stw_error error = {0};
     CHECK(!stw_policy_preset("huge", &c));
-    const char *presets[] = {"default", "paper"};
-    for (int i = 0; i < 2; i++) {
+    const char *presets[] = {"default", "paper", "gdp"};
+    for (int i = 0; i < 3; i++) {
         CHECK(stw_policy_preset(presets[i], &c));
         c.unit_columns = 20;
         c.device_columns = 6;

@@ -75,7 +75,7 @@ TEST(fusion, the_rest_of_the_network_begins_as_without_it) {
 static double *gradient_of(bench *b, const double *d_fusion, const double *d_placement, const double *d_schedule) {
     stw_parameters *p = stw_net_parameters(b->net);
     stw_parameters_zero_gradient(p);
-    CHECK(stw_pass_backward(b->pass, d_fusion, d_placement, d_schedule, NULL) == STW_OK);
+    CHECK(back_through(b->pass, d_fusion, d_placement, d_schedule, NULL) == STW_OK);
     double *out = STW_NEW(&b->arena, double, p->total);
     stw_reals_out(p->backend, out, p->gradient, p->total, b->arena);
     return out;
@@ -113,7 +113,7 @@ TEST(fusion, alone) {
     CHECK(stw_pass_fusion(b.pass, out, NULL) == STW_OK);
     CHECK(memcmp(out, b.out[2], (size_t)b.size[2] * sizeof *out) == 0);
     CHECK(memcmp(after_all, gradient_of(&b, b.weight[2], NULL, NULL), bytes) == 0);
-    CHECK(stw_pass_backward(b.pass, b.weight[2], b.weight[0], NULL, NULL) == STW_ERROR_INPUT); /* nothing was placed since */
+    CHECK(back_through(b.pass, b.weight[2], b.weight[0], NULL, NULL) == STW_ERROR_INPUT); /* nothing was placed since */
     close_bench(&b);
 }
 

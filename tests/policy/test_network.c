@@ -65,11 +65,11 @@ static void check_tasks_add_up(bool device) {
     loss_of(&b);
     double *both = example_normal(&(stw_rng){{1, 2, 3, 4}}, p->total);
     stw_parameters_zero_gradient(p);
-    CHECK(stw_pass_backward(b.pass, NULL, b.weight[0], b.weight[1], NULL) == STW_OK);
+    CHECK(back_through(b.pass, NULL, b.weight[0], b.weight[1], NULL) == STW_OK);
     memcpy(both, p->gradient, (size_t)p->total * sizeof *both);
     stw_parameters_zero_gradient(p);
-    CHECK(stw_pass_backward(b.pass, NULL, b.weight[0], NULL, NULL) == STW_OK);
-    CHECK(stw_pass_backward(b.pass, NULL, NULL, b.weight[1], NULL) == STW_OK);
+    CHECK(back_through(b.pass, NULL, b.weight[0], NULL, NULL) == STW_OK);
+    CHECK(back_through(b.pass, NULL, NULL, b.weight[1], NULL) == STW_OK);
     double worst = 0.0;
     for (int64_t i = 0; i < p->total; i++) worst = fmax(worst, fabs(both[i] - ((double *)p->gradient)[i]));
     CHECK_NEAR(worst, 0.0, 1e-11);
@@ -92,7 +92,7 @@ TEST(network, gradients_are_added) {
         back_of(&b);
         double *once = STW_NEW(&b.arena, double, p->total), worst = 0.0;
         memcpy(once, p->gradient, (size_t)p->total * sizeof *once);
-        CHECK(stw_pass_backward(b.pass, NULL, b.weight[0], b.weight[1], NULL) == STW_OK);
+        CHECK(back_through(b.pass, NULL, b.weight[0], b.weight[1], NULL) == STW_OK);
         for (int64_t i = 0; i < p->total; i++) worst = fmax(worst, fabs(2.0 * once[i] - ((double *)p->gradient)[i]));
         CHECK_NEAR(worst, 0.0, 1e-11);
         close_bench(&b);
@@ -142,7 +142,7 @@ static double *run_once(bench *b, int64_t *count) {
     double *all = calloc((size_t)*count, sizeof *all);
     loss_of(b);
     stw_parameters_zero_gradient(p);
-    CHECK(stw_pass_backward(b->pass, NULL, b->weight[0], b->weight[1], NULL) == STW_OK);
+    CHECK(back_through(b->pass, NULL, b->weight[0], b->weight[1], NULL) == STW_OK);
     stw_reals_out(b->backend, all, p->gradient, p->total, b->arena);
     memcpy(all + p->total, b->out[0], (size_t)b->size[0] * sizeof *all);
     memcpy(all + p->total + b->size[0], b->out[1], (size_t)b->size[1] * sizeof *all);
@@ -217,9 +217,9 @@ TEST(network, refuses_wrong_input) {
     stw_error error = {0};
     CHECK(stw_pass_schedule(b.pass, 1, b.e.action, out, &error) == STW_ERROR_INPUT);
     CHECK_CONTAINS(error.message, "stw_pass_placement first");
-    CHECK(stw_pass_backward(b.pass, NULL, out, NULL, &error) == STW_ERROR_INPUT);
+    CHECK(back_through(b.pass, NULL, out, NULL, &error) == STW_ERROR_INPUT);
     CHECK(stw_pass_placement(b.pass, out, NULL) == STW_OK);
-    CHECK(stw_pass_backward(b.pass, NULL, out, out, &error) == STW_ERROR_INPUT); /* nothing scheduled yet */
+    CHECK(back_through(b.pass, NULL, out, out, &error) == STW_ERROR_INPUT); /* nothing scheduled yet */
     double action[11] = {0};
     action[10] = 3.0;
     CHECK(stw_pass_schedule(b.pass, 1, action, out, &error) == STW_ERROR_INPUT);
@@ -259,7 +259,7 @@ TEST(network, a_neighbour_named_twice_counts_once) {
         CHECK(stw_pass_set_input(b.pass, &input, NULL) == STW_OK);
         loss_of(&b);
         stw_parameters_zero_gradient(p);
-        CHECK(stw_pass_backward(b.pass, NULL, b.weight[0], b.weight[1], NULL) == STW_OK);
+        CHECK(back_through(b.pass, NULL, b.weight[0], b.weight[1], NULL) == STW_OK);
         if (round == 0) memcpy(once, p->gradient, (size_t)p->total * sizeof *once);
     }
     CHECK(memcmp(once, p->gradient, (size_t)p->total * sizeof *once) == 0);

@@ -9,7 +9,7 @@ static double *gradient_of(bench *b, int32_t K, const double *d_schedule) {
     CHECK(stw_pass_placement(b->pass, b->out[0], NULL) == STW_OK);
     CHECK(stw_pass_schedule(b->pass, K, b->e.action, b->out[1], NULL) == STW_OK);
     stw_parameters_zero_gradient(p);
-    CHECK(stw_pass_backward(b->pass, NULL, b->weight[0], d_schedule, NULL) == STW_OK);
+    CHECK(back_through(b->pass, NULL, b->weight[0], d_schedule, NULL) == STW_OK);
     double *out = STW_NEW(&b->arena, double, p->total);
     stw_reals_out(p->backend, out, p->gradient, p->total, b->arena);
     return out;

@@ -26,7 +26,7 @@ enum { SLOTS = 3, VISITS = 2, UPDATES = 4 };
 static stw_pretrain_settings small_settings(void) {
     stw_pretrain_settings s;
     stw_error error = {0};
-    need(stw_pretrain_standard(&s, &error), &error);
+    need(stw_pretrain_preset("default", 0, &s, &error), &error);
     s.seed = 5;
     s.updates = UPDATES;
     s.slots = SLOTS;
@@ -187,14 +187,83 @@ TEST(pretrain, may_end_at_any_update) {
     }
 }
 
+/* ---- GO and GDP as published ---- */
+
+/* Their networks, small; learning from samples alone. */
+static stw_pretrain_settings published(const char *preset, unsigned tasks) {
+    stw_pretrain_settings s;
+    const stw_pretrain_settings small = small_settings();
+    stw_error error = {0};
+    need(stw_pretrain_preset(preset, tasks, &s, &error), &error);
+    s.seed = small.seed;
+    s.updates = small.updates;
+    s.slots = small.slots;
+    s.visits = small.visits;
+    s.validations = 0;
+    s.curriculum = small.curriculum;
+    s.config.width = s.config.score_width = 16;
+    s.config.heads = 2;
+    s.config.inner = 32;
+    s.config.sage_layers = s.config.attention_layers = 1;
+    s.config.operator_width = 4;
+    s.train.samples = 3;
+    return s;
+}
+
+static const struct {
+    const char *preset;
+    unsigned tasks, decides;
+} published_ways[] = {
+    {"paper", STW_TASK_PLACEMENT | STW_TASK_SCHEDULE, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE},
+    {"paper", STW_TASK_PLACEMENT | STW_TASK_SCHEDULE | STW_TASK_FUSION, STW_TASK_PLACEMENT | STW_TASK_SCHEDULE | STW_TASK_FUSION},
+    {"paper", STW_TASK_PLACEMENT, STW_TASK_PLACEMENT},
+    {"gdp", STW_TASK_PLACEMENT | STW_TASK_SCHEDULE | STW_TASK_FUSION, STW_TASK_PLACEMENT}};
+enum { PUBLISHED_WAYS = sizeof published_ways / sizeof published_ways[0] };
+
+TEST(pretrain, published_threads_change_no_bit) {
+    for (size_t k = 0; k < PUBLISHED_WAYS; k++) {
+        stw_pretrain_settings settings = published(published_ways[k].preset, published_ways[k].tasks);
+        CHECK_EQ_INT(settings.tasks, published_ways[k].decides);
+        settings.validations = 1;
+        settings.validate_every = 2;
+        const content one = trained(&settings, 1);
+        for (int32_t threads = 2; threads <= 3; threads++) {
+            const content more = trained(&settings, threads);
+            test_context("%s, tasks %u, %d threads", published_ways[k].preset, published_ways[k].tasks, threads);
+            CHECK(same(one, more));
+            free(more.bytes);
+        }
+        settings.train.rate = settings.train.rate_end = 0.0; /* what is learnt is in the file */
+        const content nothing = trained(&settings, 1);
+        CHECK(!same(one, nothing));
+        free(nothing.bytes);
+        free(one.bytes);
+    }
+    test_context("%s", "");
+}
+
+/* Neither moves nor constants are anything to such a policy. */
+TEST(pretrain, published_is_tested_by_its_own_plans) {
+    stw_pretrain_settings settings = published("paper", STW_TASK_PLACEMENT | STW_TASK_SCHEDULE);
+    bench b = {0};
+    stw_pretrain_row row = {0};
+    settings.validations = 2;
+    settings.updates = 1;
+    open_bench(&b, &settings, 2);
+    CHECK_EQ_INT(train(&b, 1, &row), 1);
+    CHECK(isfinite(row.validation_greedy) && isfinite(row.validation_best) && row.validation_best <= row.validation_greedy);
+    CHECK(isnan(row.validation_constants) && isnan(row.validation_moves));
+    CHECK(row.gradient_norm > 0.0);
+    close_bench(&b);
+}
+
 /* ---- going on ---- */
 
 /* From this file to the end, in a new one. */
-static void check_goes_on(content file, int64_t done, content whole) {
-    const stw_pretrain_settings settings = small_settings();
+static void check_goes_on(const stw_pretrain_settings *settings, content file, int64_t done, content whole) {
     bench b = {0};
     stw_error error = {0};
-    open_bench(&b, &settings, 1);
+    open_bench(&b, settings, 1);
     write_content(b.path, file);
     CHECK_EQ_INT(stw_pretrain_resume(b.pretrain, b.path, &error), STW_OK);
     CHECK_STR(error.message, "");
@@ -209,11 +278,10 @@ static void check_goes_on(content file, int64_t done, content whole) {
     close_bench(&b);
 }
 
-TEST(pretrain, goes_on_bit_for_bit) {
-    const stw_pretrain_settings settings = small_settings();
+static void check_going_on(const stw_pretrain_settings *settings) {
     content file[UPDATES / VISITS];
     bench b = {0};
-    open_bench(&b, &settings, 2);
+    open_bench(&b, settings, 2);
     for (int64_t k = 0; k < UPDATES; k++) {
         CHECK(stw_pretrain_may_save(b.pretrain) == (k % VISITS == 0));
         CHECK_EQ_INT(train(&b, 1, NULL), 1);
@@ -222,11 +290,23 @@ TEST(pretrain, goes_on_bit_for_bit) {
     CHECK(stw_pretrain_may_save(b.pretrain));
     for (int64_t k = 0; k < UPDATES / VISITS; k++) {
         test_context("after %d updates", (int)(k + 1) * VISITS);
-        check_goes_on(file[k], (k + 1) * VISITS, file[UPDATES / VISITS - 1]);
+        check_goes_on(settings, file[k], (k + 1) * VISITS, file[UPDATES / VISITS - 1]);
     }
     test_context("%s", "");
     for (int64_t k = 0; k < UPDATES / VISITS; k++) free(file[k].bytes);
     close_bench(&b);
+}
+
+TEST(pretrain, goes_on_bit_for_bit) {
+    const stw_pretrain_settings settings = small_settings();
+    check_going_on(&settings);
+}
+
+TEST(pretrain, published_goes_on_bit_for_bit) {
+    for (size_t k = 1; k < PUBLISHED_WAYS; k += 2) {
+        const stw_pretrain_settings settings = published(published_ways[k].preset, published_ways[k].tasks);
+        check_going_on(&settings);
+    }
 }
 
 /* Asks for the end once `count` numbers are counted: sometime in the midst of an update. */
@@ -287,7 +367,7 @@ TEST(pretrain, cancelled_at_once_and_then_gone_on_with) {
         check_cancelled(whole, first, counts[k]);
     }
     test_context("%s", "");
-    check_goes_on(first, VISITS, whole); /* which the file after a cancel equals */
+    check_goes_on(&settings, first, VISITS, whole); /* which the file after a cancel equals */
     free(first.bytes);
     free(whole.bytes);
 }

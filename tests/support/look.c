@@ -20,16 +20,25 @@ static int32_t layer_of(const char *name, const char *kind, int32_t layers) {
     return -1;
 }
 
+/* "draft.<number>.": of that draft; without it, of the one that ran last. */
+static const stw_draft_kept *draft_of(const stw_pass *pass, const char **name) {
+    if (strncmp(*name, "draft.", 6) != 0 || (*name)[6] < '0' || (*name)[6] >= '0' + STW_MOST_DRAFTS) return pass->now;
+    const int32_t number = (*name)[6] - '0';
+    *name += 8;
+    return &pass->draft[number];
+}
+
 static bool find_of_task(const stw_pass *pass, const char *name, view *out) {
     const stw_policy_config *c = &pass->net->config;
+    const stw_draft_kept *draft = draft_of(pass, &name);
     const struct {
         const char *name;
         const stw_task_kept *task;
         int32_t width;
         bool spread;
-    } tasks[] = {{"fusion", &pass->fusion, stw_pass_fusion_width(pass), c->fusion == STW_FUSION_HEAD_NUDGE},
-                 {"placement", &pass->placement, stw_pass_placement_width(pass), c->placement == STW_PLACEMENT_STEER},
-                 {"schedule", &pass->schedule, stw_pass_schedule_width(pass), c->schedule == STW_SCHEDULE_NUDGE}};
+    } tasks[] = {{"fusion", &draft->fusion, stw_pass_fusion_width(pass), c->fusion == STW_FUSION_HEAD_NUDGE},
+                 {"placement", &draft->placement, stw_pass_placement_width(pass), c->placement == STW_PLACEMENT_STEER},
+                 {"schedule", &draft->schedule, stw_pass_schedule_width(pass), c->schedule == STW_SCHEDULE_NUDGE}};
     for (size_t k = 0; k < sizeof tasks / sizeof tasks[0]; k++) {
         const size_t length = strlen(tasks[k].name);
         const int32_t rows = tasks[k].task->sequences * pass->input.M;
@@ -55,7 +64,7 @@ static bool find(const stw_pass *pass, const char *name, view *out) {
 
 bool stw_pass_look(const stw_pass *pass, const char *name, int32_t *rows, int32_t *cols, double *out, stw_arena scratch) {
     view v = {0};
-    const bool ran = stw_net_fuses(pass->net) ? pass->fusion.sequences > 0 : pass->placement.sequences > 0;
+    const bool ran = stw_net_fuses(pass->net) ? pass->draft[0].fusion.sequences > 0 : pass->draft[0].placement.sequences > 0;
     if (!ran || !find(pass, name, &v)) return false;
     *rows = v.rows;
     *cols = v.cols;

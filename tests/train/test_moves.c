@@ -156,15 +156,15 @@ static void sample(stw_trainer *t) {
 static void check_slopes(stw_trainer *t, stw_rng *rng) {
     const int64_t count = (int64_t)t->problem->M * STW_STEER_KNOBS;
     double *slope = calloc((size_t)count, sizeof *slope), *unused = calloc((size_t)count, sizeof *unused), largest = 0.0;
-    for (int64_t k = 0; k < count; k++) t->means[k] = 2.0 * stw_rng_normal(rng);
+    for (int64_t k = 0; k < count; k++) t->now->means[k] = 2.0 * stw_rng_normal(rng);
     CHECK(stw_trainer_learn_moves(t, slope) > 0.0);
     for (int64_t k = 0; k < count; k++) {
-        const double before = t->means[k], by = 1e-5;
-        t->means[k] = before + by;
+        const double before = t->now->means[k], by = 1e-5;
+        t->now->means[k] = before + by;
         const double more = stw_trainer_learn_moves(t, unused);
-        t->means[k] = before - by;
+        t->now->means[k] = before - by;
         const double less = stw_trainer_learn_moves(t, unused);
-        t->means[k] = before;
+        t->now->means[k] = before;
         CHECK_NEAR(slope[k], (more - less) / (2.0 * by), 1e-8);
         if (k % STW_STEER_KNOBS != STW_MOVE_KNOB) CHECK(slope[k] == 0.0);
         largest = fmax(largest, fabs(slope[k]));
@@ -210,7 +210,7 @@ TEST(try_moves, gradient_agrees_with_differences) {
 /* Largest gradient of the knob, of what the last update finds. */
 static double knob_gradient(const stw_trainer *t, int32_t knob) {
     double largest = 0.0;
-    for (int64_t u = 0; u < t->problem->M; u++) largest = fmax(largest, fabs(t->d_placement[u * t->P + knob]));
+    for (int64_t u = 0; u < t->problem->M; u++) largest = fmax(largest, fabs(t->now->d_placement[u * t->P + knob]));
     return largest;
 }
 
@@ -239,7 +239,7 @@ TEST(try_moves, samples_say_nothing_about_moves) {
         double *said = calloc((size_t)b->problem.M * STW_STEER_KNOBS, sizeof *said), largest = 0.0;
         (void)stw_trainer_learn_moves(t, said);
         for (int64_t k = STW_MOVE_KNOB; k < (int64_t)b->problem.M * STW_STEER_KNOBS; k += STW_STEER_KNOBS) {
-            CHECK_NEAR(t->d_placement[k], said[k], 1e-15);
+            CHECK_NEAR(t->now->d_placement[k], said[k], 1e-15);
             largest = fmax(largest, fabs(said[k]));
         }
         CHECK(largest > 1e-4);
@@ -274,7 +274,7 @@ static double loss_of_all(bench *b, stw_trainer *t) {
         stw_moves_apply(&b->problem, &t->moves, m, plan);
         stw_plan_join(b->s->simulator, plan);
         const bool helps = score_of(b, plan).value < t->reference;
-        const double z = stw_moves_score(&t->moves, m, t->means, t->P);
+        const double z = stw_moves_score(&t->moves, m, t->now->means, t->P);
         loss += log1p(exp(helps ? -z : z)) / t->moves.count;
         stw_plan_destroy(plan);
     }

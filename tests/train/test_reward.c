@@ -30,6 +30,31 @@ TEST(reward, root_by_hand) {
     CHECK_NEAR(reward[2], -0.5, 1e-15);
 }
 
+/* As published: seconds, and -10 for whatever does not fit. */
+TEST(reward, published_by_hand) {
+    const stw_reward_rule rule = {STW_REWARD_PUBLISHED, 4.0, 1.0};
+    const stw_score score[] = {takes(0.25), lacks(3.0), takes(4.0), {.reason = STW_INVALID_LINKS}};
+    double reward[4];
+    stw_rewards(&rule, score, 4, reward);
+    CHECK_NEAR(reward[0], -0.5, 0.0);
+    CHECK_NEAR(reward[1], -10.0, 0.0);
+    CHECK_NEAR(reward[2], -2.0, 0.0);
+    CHECK_NEAR(reward[3], -10.0, 0.0);
+}
+
+/* The first update has no trials before it, and is compared with itself. */
+TEST(reward, over_all_trials_before) {
+    stw_trials trials = {0};
+    double advantage[2];
+    stw_advantages_over_trials(&trials, (double[]){-1.0, -3.0}, 2, advantage);
+    CHECK(advantage[0] == 1.0 && advantage[1] == -1.0);
+    stw_advantages_over_trials(&trials, (double[]){-1.0, -5.0}, 2, advantage);
+    CHECK(advantage[0] == 1.0 && advantage[1] == -3.0);
+    CHECK(trials.count == 4 && trials.mean == -2.5);
+    stw_advantages_over_trials(&trials, (double[]){-2.5}, 1, advantage);
+    CHECK(advantage[0] == 0.0 && trials.count == 5 && trials.mean == -2.5);
+}
+
 TEST(reward, losses_weigh_what_is_asked) {
     static const stw_reward kinds[] = {STW_REWARD_LOG, STW_REWARD_SQRT};
     for (int k = 0; k < 2; k++) {

@@ -2,13 +2,15 @@
 
 #include <stdio.h>
 
+#include "search/fusing.h"
+
 static const double START_SHARE = 0.1; /* of the budget, for initial plans where none are given */
 
 /* ---- the problem ---- */
 
 const stw_policy_settings *stw_go_wish(const stw_search *search) {
     static const stw_policy_settings unset = {
-        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .unit_count = -1};
+        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .device_names = -1, .unit_count = -1};
     return search->policy != NULL ? search->policy : &unset;
 }
 
@@ -23,6 +25,12 @@ stw_status stw_go_prepare(stw_go *g, stw_arena *arena, stw_error *error) {
     g->problem.schedules = (search->tasks & STW_TASK_SCHEDULE) != 0 && search->rule < 0;
     g->problem.rule = search->rule;
     return STW_OK;
+}
+
+void stw_go_limit(const stw_policy_config *config, stw_problem *problem) {
+    if (!stw_go_chooses(config)) return;
+    if (config->bare != 0) problem->schedules = problem->fuses = false;
+    if (!problem->schedules && problem->rule < 0) problem->rule = STW_RULE_FIFO;
 }
 
 stw_status stw_go_open_starts(stw_go *g, stw_error *error) {
@@ -68,7 +76,8 @@ stw_status stw_go_take_best(stw_go *g, stw_plan *plan, stw_error *error) {
     const stw_plan *best = stw_trainer_best(g->trainer, &score);
     if (best == NULL) return stw_fail(error, STW_ERROR_NO_PLAN, "no plan was made before the budget ended");
     TRY(stw_plan_assign(plan, best, error));
-    return score.reason == STW_INVALID_MEMORY ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
+    const bool published = stw_go_chooses(stw_net_config(stw_trainer_net(g->trainer))); /* then nothing comes after the policy */
+    return score.reason == STW_INVALID_MEMORY && !published ? stw_search_repair(g->search, plan, &score, 0, error) : STW_OK;
 }
 
 /* ---- the pre-trained policy: its file ---- */
@@ -82,15 +91,16 @@ static stw_status read_policy(const stw_policy_settings *wish, stw_arena *arena,
 }
 
 static stw_status check_columns(const stw_policy_config *c, stw_error *error) {
+    const bool sees_plans = !stw_go_chooses(c);
     const struct {
         const char *name;
         int32_t stated, known;
     } number[] = {{"feature_version", c->feature_version, STW_FEATURE_VERSION},
                   {"unit_columns", c->unit_columns, stw_feature_count(STW_FEATURES_UNIT)},
-                  {"feedback_columns", c->feedback_columns, stw_feature_count(STW_FEATURES_FEEDBACK)},
+                  {"feedback_columns", c->feedback_columns, sees_plans ? stw_feature_count(STW_FEATURES_FEEDBACK) : 0},
                   {"device_columns", c->device_columns, stw_feature_count(STW_FEATURES_DEVICE)},
-                  {"pair_columns", c->pair_columns, stw_feature_count(STW_FEATURES_PAIR)},
-                  {"proposal_columns", c->proposal_columns, stw_features_proposal_columns()}};
+                  {"pair_columns", c->pair_columns, sees_plans ? stw_feature_count(STW_FEATURES_PAIR) : 0},
+                  {"proposal_columns", c->proposal_columns, sees_plans ? stw_features_proposal_columns() : 0}};
     for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) {
         if (number[k].stated != number[k].known)
             return stw_fail(error, STW_ERROR_INPUT,
@@ -105,8 +115,8 @@ static stw_status check_policy(const char *method, stw_pretrained *p, stw_error 
     TRY(stw_net_config_of(&p->file, &p->config, error));
     if (p->config.identities > 0 || !stw_tensor_file_dimension(&p->file, "pretrain.update", &updates))
         return stw_fail(error, STW_ERROR_INPUT, "this policy is for one graph; %s needs one made with --corpus", method);
-    if (p->config.placement != STW_PLACEMENT_STEER || p->config.fusion != STW_FUSION_HEAD_NONE)
-        return stw_fail(error, STW_ERROR_INPUT, "%s needs a policy that steers and does not fuse; train it with --corpus",
+    if (!stw_go_chooses(&p->config) && p->config.fusion != STW_FUSION_HEAD_NONE)
+        return stw_fail(error, STW_ERROR_INPUT, "%s needs a policy that does not fuse where it steers; train it with --corpus",
                         method);
     TRY(check_columns(&p->config, error));
     (void)stw_tensor_file_dimension(&p->file, "pretrain.schedules", &schedules);
@@ -129,6 +139,24 @@ static stw_status open_checked(const stw_search *search, const char *method, stw
     return status;
 }
 
+/* A file that cannot be read is told of when it is used. */
+static bool file_chooses(const stw_policy_settings *wish) {
+    stw_arena arena;
+    stw_pretrained policy = {0};
+    if (wish->policy == NULL || stw_arena_create(&arena, NULL) != STW_OK) return false;
+    const bool read =
+        read_policy(wish, &arena, &policy, NULL) == STW_OK && stw_net_config_of(&policy.file, &policy.config, NULL) == STW_OK;
+    stw_arena_destroy(&arena);
+    return read && stw_go_chooses(&policy.config);
+}
+
+bool stw_go_is_published(const stw_search *search, const stw_method *method) {
+    const stw_policy_settings *wish = stw_go_wish(search);
+    stw_policy_config config;
+    if (method->kind == STW_METHOD_POLICY) return file_chooses(wish);
+    return wish->preset[0] != '\0' && stw_policy_preset(wish->preset, &config) && stw_go_chooses(&config);
+}
+
 stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *error) {
     stw_arena arena;
     stw_pretrained policy = {0};
@@ -144,6 +172,15 @@ stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *erro
 }
 
 /* ---- the pre-trained policy: its runs ---- */
+
+stw_status stw_go_published(stw_go *g, const stw_pretrained *policy, int32_t samples, stw_error *error) {
+    const char *preset = policy->config.bare != 0 ? "gdp" : "paper";
+    if (!stw_train_preset(preset, &g->settings)) return stw_fail(error, STW_ERROR_INPUT, "there is no preset '%s'", preset);
+    g->settings.seed = g->search->seed;
+    g->settings.samples = samples;
+    g->settings.shuffled = stw_go_wish(g->search)->shuffled;
+    return STW_OK;
+}
 
 stw_status stw_pretrained_net(const stw_pretrained *policy, stw_backend *backend, stw_arena scratch, stw_net **out,
                               stw_error *error) {
@@ -167,6 +204,9 @@ stw_status stw_go_run_pretrained(stw_search *search, const char *method, stw_go_
     TRY(stw_go_prepare(g, &arena, error));
     g->problem.polishes = g->problem.schedules;
     g->problem.schedules = g->problem.schedules && policy->schedules;
+    g->problem.fuses = policy->config.fusion != STW_FUSION_HEAD_NONE && (search->tasks & STW_TASK_FUSION) != 0 &&
+                       (search->fusing == NULL || search->fusing->rule < 0);
+    stw_go_limit(&policy->config, &g->problem);
     if (g->problem.M == 0 || (!g->problem.places && !g->problem.schedules)) return stw_starts_keep_placement(search, plan, error);
     const stw_arena before = search->arena;
     search->arena = arena; /* what runs within this method must not overwrite it */

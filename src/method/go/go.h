@@ -25,6 +25,13 @@ typedef struct stw_go {
 const stw_policy_settings *stw_go_wish(const stw_search *search);
 /* The problem, with what the tasks leave to decide; fusion is not decided. */
 stw_status stw_go_prepare(stw_go *go, stw_arena *arena, stw_error *error);
+/* The policy chooses devices itself, as published; else it steers a list scheduler. */
+static inline bool stw_go_chooses(const stw_policy_config *config) { return config->placement == STW_PLACEMENT_DEVICE; }
+/* The policy that `method` would go by is one of those: by its preset, or by its file. */
+bool stw_go_is_published(const stw_search *search, const stw_method *method);
+/* What such a policy does not decide is left as it is in the papers: a bare network places alone, and ops whose priorities are
+ * nobody's decision run in the order in which they become ready. */
+void stw_go_limit(const stw_policy_config *config, stw_problem *problem);
 /* Initial plans, where none are given: those of every constructive method but `steer`, whose constants the policy tries
  * itself. */
 stw_status stw_go_open_starts(stw_go *go, stw_error *error);
@@ -54,6 +61,9 @@ stw_status stw_go_run_pretrained(stw_search *search, const char *method, stw_go_
 /* Its network. */
 stw_status stw_pretrained_net(const stw_pretrained *policy, stw_backend *backend, stw_arena scratch, stw_net **out,
                               stw_error *error);
+
+/* The settings of a policy that chooses devices itself: as it was trained. */
+stw_status stw_go_published(stw_go *go, const stw_pretrained *policy, int32_t samples, stw_error *error);
 
 /* ---- without learning (go_zero.c) ---- */
 

@@ -6,6 +6,7 @@ static const double NOTHING_SHARE = 0.4; /* of the budget at most, for plans bui
 static const double PROBE_SHARE = 0.3;   /* of that, before they must be good */
 static const double NEAR_ENOUGH = 1.0;   /* times the first plan */
 static const double SAVE_S = 30.0;       /* between checkpoints */
+enum { IMITATIONS = 300 };               /* steps of a warm start, at most */
 
 /* ---- settings ---- */
 
@@ -13,7 +14,7 @@ static stw_status choose_settings(stw_go *g, stw_error *error) {
     const stw_policy_settings *wish = stw_go_wish(g->search);
     const char *preset = wish->preset[0] != '\0' ? wish->preset : "default";
     if (!stw_policy_preset(preset, &g->config) || !stw_train_preset(preset, &g->settings))
-        return stw_fail(error, STW_ERROR_INPUT, "unknown preset '%s'; known: default, paper", preset);
+        return stw_fail(error, STW_ERROR_INPUT, "unknown preset '%s'; known: default, paper, gdp", preset);
     stw_train_settings *s = &g->settings;
     s->seed = g->search->seed;
     s->updates = wish->updates;
@@ -23,7 +24,8 @@ static stw_status choose_settings(stw_go *g, stw_error *error) {
     }
     if (wish->reward >= 0) s->reward = (stw_reward)wish->reward;
     if (wish->glue >= 0) s->glue = wish->glue == 1;
-    if (wish->warm_start == 0) s->imitations = 0;
+    if (wish->warm_start == 1 && stw_go_chooses(&g->config)) s->imitations = IMITATIONS;
+    if (wish->device_names == 0) g->config.device_names = 0;
     const bool feedback = g->config.pair_width > 0;
     g->config.feature_version = STW_FEATURE_VERSION;
     g->config.unit_columns = stw_feature_count(STW_FEATURES_UNIT);
@@ -120,6 +122,7 @@ static stw_status prepare(stw_go *g, stw_arena *arena, stw_error *error) {
     TRY(stw_go_prepare(g, arena, error));
     if (g->config.placement == STW_PLACEMENT_STEER) g->config.identities = g->problem.M; /* GO as published has none */
     g->problem.fuses = (search->tasks & STW_TASK_FUSION) != 0 && !has_fusion_rule(search);
+    stw_go_limit(&g->config, &g->problem);
     if (g->problem.fuses) stw_policy_add_fusion(&g->config);
     return STW_OK;
 }

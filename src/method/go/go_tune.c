@@ -3,7 +3,8 @@
 #include "method/go/go.h"
 
 enum { UPDATES = 50, PATIENCE = 15, WARM_UP = 5 };
-enum { IDLE = 6 }; /* updates without a better plan, after which a search that goes on has better use for the rest */
+enum { SAMPLES = 16 }; /* per update, of a policy as published */
+enum { IDLE = 6 };     /* updates without a better plan, after which a search that goes on has better use for the rest */
 static const double RATE = 1e-3, RATE_END = 2e-4;
 
 static stw_status choose_settings(stw_go *g, const stw_pretrained *policy, stw_error *error) {
@@ -46,10 +47,23 @@ static bool has_zero(const stw_search *search) {
     return false;
 }
 
+/* A policy that chooses devices itself goes on as it was trained, from its own weights and nothing else. */
+static stw_status tune_published(stw_go *g, const stw_pretrained *policy, int64_t updates, stw_plan *plan, stw_error *error) {
+    const double rate = stw_go_wish(g->search)->learning_rate;
+    TRY(stw_go_published(g, policy, SAMPLES, error));
+    if (rate >= 0.0) g->settings.rate = g->settings.rate_end = rate;
+    TRY(stw_trainer_create(&g->problem, g->search, NULL, &policy->config, &g->settings, NULL, NULL, &g->trainer, error));
+    TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
+    TRY(train(g, updates, updates, (stw_score){.reason = STW_INVALID_ORDER}, error));
+    stw_go_write_note(g, "");
+    return stw_go_take_best(g, plan, error);
+}
+
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {
     const int64_t wanted = stw_go_wish(g->search)->updates, updates = wanted > 0 ? wanted : UPDATES;
     const bool goes_on = has_zero(g->search);
     stw_zero zero;
+    if (stw_go_chooses(&policy->config)) return tune_published(g, policy, updates, plan, error);
     TRY(stw_go_open_starts(g, error));
     if (!g->problem.places && g->starts.count == 0) return stw_starts_keep_placement(g->search, plan, error);
     TRY(stw_go_measure_start(g, error));

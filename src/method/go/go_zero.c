@@ -127,6 +127,28 @@ static stw_status decode(stw_go *g, const stw_pretrained *policy, stw_net *net, 
                         : decode_rounds(g, decodes, plan, out, error);
 }
 
+/* ---- a policy that chooses devices itself ---- */
+
+/* As published: the plan without noise first; if more are asked for, samples of what is most probable. Nothing of other methods.
+ */
+static stw_status choose(stw_go *g, const stw_pretrained *policy, stw_net *net, stw_plan *plan, stw_zero *out, stw_error *error) {
+    const int32_t wanted = stw_go_wish(g->search)->decodes, decodes = wanted > 0 ? wanted : DECODES;
+    const int32_t each = decodes < ROUND_DECODES ? decodes : ROUND_DECODES;
+    bool over = false;
+    TRY(stw_go_published(g, policy, each > 1 ? each - 1 : 1, error));
+    g->settings.rate = g->settings.rate_end = 0.0;
+    TRY(stw_trainer_create(&g->problem, g->search, net, &policy->config, &g->settings, NULL, NULL, &g->trainer, error));
+    if (decodes == 1) {
+        TRY(stw_trainer_greedy(g->trainer, plan, &out->best, error));
+        out->rounds = 1;
+        return STW_OK;
+    }
+    TRY(sample(g, (decodes + each - 1) / each, out, &over, error));
+    return take_best(g, plan, out, error);
+}
+
+/* ---- plans without learning ---- */
+
 stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_plan *start, stw_plan *plan, stw_zero *out,
                            stw_error *error) {
     stw_backend *backend = NULL;
@@ -134,7 +156,9 @@ stw_status stw_zero_decode(stw_go *g, const stw_pretrained *policy, const stw_pl
     *out = (stw_zero){0};
     TRY(stw_backend_cpu(g->search->pool, &backend, error));
     stw_status status = stw_pretrained_net(policy, backend, g->search->arena, &net, error);
-    if (status == STW_OK) status = decode(g, policy, net, start, plan, out, error);
+    if (status == STW_OK)
+        status = stw_go_chooses(&policy->config) ? choose(g, policy, net, plan, out, error)
+                                                 : decode(g, policy, net, start, plan, out, error);
     if (g->trainer != NULL) out->decodes = stw_trainer_decodes(g->trainer);
     stw_trainer_destroy(g->trainer);
     g->trainer = NULL;
@@ -162,6 +186,11 @@ static void write_note(const stw_go *g, const stw_zero *z) {
 
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {
     stw_zero zero;
+    if (stw_go_chooses(&policy->config)) {
+        TRY(stw_zero_decode(g, policy, NULL, plan, &zero, error));
+        write_note(g, &zero);
+        return STW_OK;
+    }
     TRY(stw_go_open_starts(g, error));
     if (!g->problem.places && g->starts.count == 0) return stw_starts_keep_placement(g->search, plan, error);
     TRY(stw_go_measure_start(g, error));
