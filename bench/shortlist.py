@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits src/method/shortlist/shortlist.def: which variants of which methods to try first, by what a graph is like on a machine.
 
-    bench/shortlist.py measure      tries every variant on generated graphs of the training families (some 10 minutes of a core); goes on where it was
+    bench/shortlist.py measure      tries every variant on graphs of the training families and on meshes (some 10 minutes of a core); goes on where it was
     bench/shortlist.py judge        what lists fitted without a family are worth on it: the mean of the best step after so many trials
     bench/shortlist.py fit          writes the table from all of it
 
