@@ -293,6 +293,25 @@ int32_t stw_agenda_rule(const stw_runner *r, const stw_result *result) {
     return ordered ? r->settings.rule : stw_runner_rule(r);
 }
 
+/* ---- where plans are counted ---- */
+
+/* Groups are ours: the best plan of groups becomes one of ops, and its groups are chosen. */
+enum { SHORTLIST_MOST = 100, TO_CHOOSE_GROUPS = 5 }; /* evaluations */
+
+bool stw_agenda_has_shortlist(const stw_runner *r) {
+    const int64_t evaluations = r->settings.evaluations;
+    const bool counted = evaluations > 0 && evaluations <= SHORTLIST_MOST && r->settings.budget_s <= 0.0;
+    if (!counted || r->limited != NULL || r->settings.objective != STW_OBJECTIVE_TIME) return false;
+    return stw_agenda_may_place(r) && count_placed(r) < EXPRESS_OPS; /* the lists are from graphs of some thousand ops at most */
+}
+
+stw_budget stw_agenda_slice_of_shortlist(const stw_runner *r) {
+    stw_budget slice = stw_runner_share(r, 1.0);
+    const int64_t later = r->fusing != NULL && r->settings.fusion < 0 ? TO_CHOOSE_GROUPS : 0;
+    slice.evaluations = slice.evaluations > later + 1 ? slice.evaluations - later : 1;
+    return slice;
+}
+
 /* ---- methods for some sizes only ---- */
 
 bool stw_agenda_has_exact(const stw_runner *r) {

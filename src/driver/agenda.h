@@ -65,6 +65,13 @@ int32_t stw_agenda_rule(const stw_runner *runner, const stw_result *result);
 /* Memory is so scarce that plans which others make would seldom be valid. */
 bool stw_agenda_is_scarce(const stw_runner *runner, const stw_result *result);
 
+/* ---- where plans are counted ---- */
+
+/* So few evaluations were asked for that `shortlist` stands for the constructive methods, once there is a plan; what it may use.
+ */
+bool stw_agenda_has_shortlist(const stw_runner *runner);
+stw_budget stw_agenda_slice_of_shortlist(const stw_runner *runner);
+
 /* ---- methods for some sizes only ---- */
 
 /* Whether the graph is small enough for `exact`. */

@@ -138,6 +138,9 @@ stw_status stw_runner_run_first(stw_runner *r, bool gives_up, stw_result *result
         return run_until_one_fits(r, result, error);
     }
     if (stw_method_decides_placement(first) ? !stw_agenda_may_place(r) : !stw_agenda_may_order(r)) return STW_OK;
+    if (stw_agenda_has_shortlist(r))
+        return stw_runner_run(r, &stw_method_shortlist, stw_runner_rule(r), stw_agenda_slice_of_shortlist(r), true, result,
+                              error);
     TRY(run_alone(r, first, gives_up, result, error));
     const stw_method *better = stw_method_for(r->settings.objective);
     if (better == first || stw_agenda_may_build(r, better, STW_AGENDA_CONSTRUCTIVE)) return STW_OK; /* its turn comes */

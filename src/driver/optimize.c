@@ -28,6 +28,7 @@ static bool is_due(const stw_runner *r, const stw_result *result, const stw_meth
 
 static stw_status run_constructive(stw_runner *r, stw_result *result, stw_error *error) {
     const stw_method *method;
+    if (result->best >= 0 && stw_agenda_has_shortlist(r)) return STW_OK; /* what is left is for searches */
     const bool packed = stw_agenda_has_packed(result);
     for (int32_t k = 0; (method = stw_agenda_at(r, packed, k)) != NULL; k++) {
         const double until = stw_agenda_until(r, result);

@@ -18,6 +18,10 @@ static void add_constructive(const stw_runner *r, stw_outline *out) {
     const double until = stw_agenda_until(r, &nothing), each = stw_agenda_each(r) * until;
     const stw_method *first = stw_agenda_first(r), *method;
     const bool first_runs = stw_method_decides_placement(first) ? stw_agenda_may_place(r) : stw_agenda_may_order(r);
+    if (stw_agenda_has_shortlist(r)) {
+        add(out, stw_method_shortlist.name, 1.0, 1.0, "always");
+        return;
+    }
     if (first_runs) add(out, first->name, each, until, "always");
     if (stw_agenda_may_place(r))
         add(out, stw_method_pack.name, STW_AGENDA_POLICY, STW_AGENDA_POLICY, "if nothing fits on one device");

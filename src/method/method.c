@@ -13,10 +13,11 @@
 /* ---- the table ---- */
 
 static const stw_method *const methods[] = {
-    &stw_method_single,    &stw_method_spread,  &stw_method_topo,    &stw_method_random,  &stw_method_etf,    &stw_method_expert,
-    &stw_method_metis,     &stw_method_heft,    &stw_method_sct,     &stw_method_balance, &stw_method_pack,   &stw_method_lean,
-    &stw_method_steer,     &stw_method_go_zero, &stw_method_go_tune, &stw_method_go_one,  &stw_method_hdp,    &stw_method_placeto,
-    &stw_method_stretches, &stw_method_express, &stw_method_coarse,  &stw_method_breed,   &stw_method_anneal, &stw_method_exact,
+    &stw_method_single,    &stw_method_spread, &stw_method_topo,    &stw_method_random,    &stw_method_etf,
+    &stw_method_expert,    &stw_method_metis,  &stw_method_heft,    &stw_method_sct,       &stw_method_balance,
+    &stw_method_pack,      &stw_method_lean,   &stw_method_steer,   &stw_method_go_zero,   &stw_method_go_tune,
+    &stw_method_go_one,    &stw_method_hdp,    &stw_method_placeto, &stw_method_stretches, &stw_method_express,
+    &stw_method_shortlist, &stw_method_coarse, &stw_method_breed,   &stw_method_anneal,    &stw_method_exact,
 };
 enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
 

@@ -40,7 +40,8 @@ typedef struct stw_method {
 extern const stw_method stw_method_single, stw_method_spread, stw_method_random, stw_method_expert, stw_method_topo,
     stw_method_etf, stw_method_heft, stw_method_sct, stw_method_metis, stw_method_steer, stw_method_balance, stw_method_anneal,
     stw_method_exact, stw_method_go_zero, stw_method_go_tune, stw_method_go_one, stw_method_hdp, stw_method_lean,
-    stw_method_breed, stw_method_stretches, stw_method_pack, stw_method_express, stw_method_placeto, stw_method_coarse;
+    stw_method_breed, stw_method_stretches, stw_method_pack, stw_method_express, stw_method_placeto, stw_method_coarse,
+    stw_method_shortlist;
 
 enum { STW_STRETCHES_OPS = 65536 }; /* `stretches` leaves smaller graphs to the others */
 

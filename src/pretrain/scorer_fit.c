@@ -8,19 +8,11 @@ enum { COLUMNS = STW_MOVE_FEATURES, HIDDEN = STW_SCORER_HIDDEN, BATCH = 512 };
 /* ---- examples ---- */
 
 void stw_examples_weigh(stw_example *example, int64_t count) {
-    static const double LEAST = 0.1, MOST = 4.0; /* of a move that helped, beside one that did not */
-    double gain = 0.0, sum = 0.0;
-    int64_t helped = 0;
-    for (int64_t k = 0; k < count; k++) {
-        gain += (double)example[k].gain;
-        helped += example[k].gain > 0.0f;
-    }
-    for (int64_t k = 0; k < count; k++) {
-        const double relative = helped == 0 ? 0.0 : (double)example[k].gain * (double)helped / gain;
-        example[k].weight = example[k].gain > 0.0f ? (float)(LEAST + fmin(relative, MOST)) : 1.0f;
-        sum += (double)example[k].weight;
-    }
-    for (int64_t k = 0; k < count; k++) example[k].weight *= (float)((double)count / sum);
+    static const double MOST = 30.0;
+    double gain = 0.0;
+    for (int64_t k = 0; k < count; k++) gain += (double)example[k].gain;
+    for (int64_t k = 0; k < count; k++)
+        example[k].worth = gain > 0.0 ? (float)fmin((double)example[k].gain * (double)count / gain, MOST) : 0.0f;
 }
 
 /* ---- the loss ---- */
@@ -35,10 +27,9 @@ double stw_scorer_learn(const stw_scorer *s, const stw_example *const *example, 
     for (int64_t e = 0; e < count; e++) {
         float hidden[HIDDEN], back[HIDDEN];
         const float *feature = example[e]->feature;
-        const double z = (double)stw_scorer_score(s, feature, hidden), helped = example[e]->gain > 0.0f;
-        const double weight = (double)example[e]->weight;
-        loss += weight * (softplus(z) - helped * z);
-        const float by = (float)(weight * (1.0 / (1.0 + exp(-z)) - helped));
+        const double z = (double)stw_scorer_score(s, feature, hidden), worth = (double)example[e]->worth;
+        loss += (1.0 + worth) * softplus(z) - worth * z; /* least where exp(z) is the mean worth */
+        const float by = (float)((1.0 + worth) / (1.0 + exp(-z)) - worth);
         gradient[STW_SCORER_OUT_BIAS] += by;
         for (int32_t k = 0; k < HIDDEN; k++) {
             const float slope = hidden[k] > 0.0f ? 1.0f : stw_scorer_slope;

@@ -1,5 +1,6 @@
-/* Learning a scorer from moves that were tried: logistic regression of "it improved the plan" by a network of one hidden layer.
- * What improved it counts by how much, so that odds become expected gain. */
+/* Learning a scorer from moves that were tried: what a move may be expected to gain, by a network of one hidden layer. Each
+ * counts once as a move that did not help, and by what it gained as one that did: so odds become expected gain, however often
+ * moves of its kind help, and no gain is too large for a step of the fit. */
 #ifndef STW_PRETRAIN_SCORER_FIT_H
 #define STW_PRETRAIN_SCORER_FIT_H
 
@@ -7,14 +8,14 @@
 
 typedef struct stw_example { /* a move that was tried */
     float feature[STW_MOVE_FEATURES];
-    float gain;   /* as a share of the plan; 0: none */
-    float weight; /* stw_examples_weigh */
+    float gain;  /* as a share of the plan; 0: none */
+    float worth; /* stw_examples_weigh */
 } stw_example;
 
-/* The examples of one problem: gains are relative to its mean gain, since problems differ in what there is to gain, and all
- * weights add up to the number of examples. */
+/* The examples of one problem: what they are worth are their gains over the mean of all of them, since problems differ in what
+ * there is to gain, at most 30. */
 void stw_examples_weigh(stw_example *example, int64_t count);
-/* The loss of some examples, added up by weight; adds its gradient by the weights of the network. */
+/* The loss of some examples, added up; adds its gradient by the weights of the network. */
 double stw_scorer_learn(const stw_scorer *scorer, const stw_example *const *example, int64_t count,
                         float gradient[STW_SCORER_WEIGHTS]);
 typedef struct stw_scorer_course {
