@@ -351,7 +351,8 @@ STW_API stw_status stw_compare(const stw_simulator *simulator, const char *metho
 /* Trains a policy on this graph and machine and writes it to the option "output" (with the state of the training, now and then
  * and at the end; written aside and renamed). Options besides those of stw_method_run: "preset", "updates" (the training repeats
  * bit for bit; "budget" and "evaluations" are then not looked at), "resume" ("yes": goes on from the file "output"),
- * "learning-rate", "reward", "initial-plans", "warm-start". The result has one candidate: the best plan that was found. */
+ * "learning-rate", "reward", "initial-plans", "warm-start", "device-names". The result has one candidate: the best plan that was
+ * found. */
 STW_API stw_status stw_train(const stw_simulator *simulator, const stw_options *options, const stw_watch *watch, stw_result **out,
                              stw_error *error) STW_CHECK_RESULT;
 STW_API void stw_result_destroy(stw_result *result);

@@ -127,7 +127,8 @@ stw_status stw_pass_set_input(stw_pass *pass, const stw_net_input *in, stw_error
     const stw_policy_config *c = &pass->net->config;
     TRY(check(in, c, error));
     if (c->device_names > 0 && in->D > c->device_names)
-        return stw_fail(error, STW_ERROR_INPUT, "%d devices; this policy has names for %d", in->D, c->device_names);
+        return stw_fail(error, STW_ERROR_INPUT, "%d devices; this policy has names for %d; --device-names no learns one without",
+                        in->D, c->device_names);
     if (c->identities > 0 && in->M != c->identities)
         return stw_fail(error, STW_ERROR_INPUT, "%d rows; this policy was made for one graph, of %d rows", in->M, c->identities);
     pass->has_input = false;

@@ -231,7 +231,7 @@ static void move_source(stw_breeding *a) {
     move(a, item, d);
 }
 
-/* A third of the changes exchange stretches: per trial these lead to better sequences twice as often as any other. */
+/* Of 100 changes 29 exchange stretches: per trial these lead to better sequences twice as often as any other. */
 static void change(stw_breeding *a) {
     const int32_t kind = below(a, 100), t = choose_task(a);
     a->moved_count = 0;

@@ -38,7 +38,7 @@ static stw_status pack_reads(stw_breed *b, stw_arena *arena, stw_error *error) {
     STW_TRY_NEW(arena, b->read, b->read_start[b->T], error);
     for (int32_t r = 0; r < b->read_start[b->T]; r++) {
         const int32_t v = b->read_value[r], producer = b->tasks->value_task[v];
-        b->read[r] = (stw_breed_read){.way_ps = b->alike ? b->whole_ps[v] : 0,
+        b->read[r] = (stw_breed_read){.way_ps = b->alike && b->D > 1 ? b->whole_ps[v] : 0,
                                       .value = v,
                                       .item = b->value_item[v],
                                       .producer = producer < 0 ? b->T : producer};

@@ -17,10 +17,10 @@ from ._wire import Field, bytes_field, fields, int_field, ints_field, of
 from .._library import Error
 
 _CONTROL = {"while", "conditional", "call"}
-_IN_PLACE = {"dynamic-update-slice", "scatter", "while", "custom-call"}  # may write over what they read
+_IN_PLACE = {"dynamic-update-slice", "scatter", "while"}  # may write over what they read
 _EFFECTS = {"infeed", "outfeed", "send", "recv", "rng", "rng-get-and-update-state", "partition-id", "replica-id"}
 _SCHEDULE = 7  # of HloModuleProto
-_METADATA, _CONTROLS = 7, 37  # of HloInstructionProto
+_METADATA, _OPERANDS, _CONTROLS, _HAS_EFFECT, _OUTPUT_ALIASING = 7, 36, 37, 65, 74  # of HloInstructionProto
 _FRAME = 15  # of OpMetadata: stack_frame_id
 
 
@@ -124,11 +124,15 @@ class _Side:
         self.made = set(counts)
         self._twice = {value for value, count in counts.items() if count > 1}
         self._awaited = {k for i in computation.instructions.values() for k in ints(i.raw, _CONTROLS)}
+        self._whole = {o for i in computation.instructions.values() if i.opcode != "get-tuple-element" for o in i.operands}
+        self._whole.add(computation.root)
         self._handed_on = {i.id for i in self.kernels if self.makes[i.id] & self.reads[i.id]}
 
     def is_bound(self, i: Instruction) -> bool:
-        """Whether it stays: it runs others, has effects, writes over what it reads, or is one of several buffers of a value."""
+        """Whether it stays: it runs others, has effects, hands out a tuple that is read whole, or one of several buffers of a value."""
         if i.opcode in _CONTROL or i.opcode in _EFFECTS or i.opcode.startswith("async"):
+            return True
+        if ints(i.raw, _HAS_EFFECT) or (i.is_tuple and i.id in self._whole):
             return True
         if i.id in self._awaited or ints(i.raw, _CONTROLS) or (i.opcode == "copy" and is_second_buffer(i)):
             return True
@@ -137,9 +141,7 @@ class _Side:
 
 def writes_over(module: Module, i: Instruction) -> bool:
     """It may write its result over what it reads, and must then come after the other readers."""
-    if i.opcode == "custom-call":
-        return any(f.number == 74 for f in fields(i.raw))  # output_operand_aliasing
-    if i.opcode in _IN_PLACE:
+    if i.opcode in _IN_PLACE or any(f.number == _OUTPUT_ALIASING for f in fields(i.raw)):
         return True
     called = [module.computations[c] for c in i.called] if i.opcode in ("fusion", "async-start", "call", "conditional") else []
     return any(writes_over(module, inner) for c in called for inner in c.instructions.values())
@@ -399,12 +401,12 @@ class _Replacing:
         i = self._ours.instructions[k]
         if self._operands[k] == i.operands:
             return i.raw
-        return b"".join(f.raw for f in fields(i.raw) if f.number != 36) + ints_field(36, self._operands[k])
+        return b"".join(f.raw for f in fields(i.raw) if f.number != _OPERANDS) + ints_field(_OPERANDS, self._operands[k])
 
     def _live(self, root: int) -> set[int]:
         """What somebody reads, and kernels with effects; parameters stay."""
         found: set[int] = set()
-        left = [root] + [i.id for i in self._ours.instructions.values()
+        left = [root, *self._new_id.values()] + [i.id for i in self._ours.instructions.values()
                          if i.id in self._operands and (i.opcode == "parameter" or i.opcode not in VIEWS)]  # fmt: skip
         while left:
             k = left.pop()
@@ -469,21 +471,11 @@ class _Replacing:
                 for reader in readers.get(source, ()) if reader != writer and self._goes_before(reader, writer, place)]  # fmt: skip
 
     def _goes_before(self, reader: int, writer: int, place: Mapping[int, int]) -> bool:
-        """As in the first module, where both are of it. A new reader does, unless it needs what the writer makes."""
+        """As in the first module, where both are of it. A new reader does in any case: where it needs what the writer makes, its region
+        would wait for itself, and stays as it was."""
         if reader in place and writer in place:
             return place[reader] < place[writer]
-        return self._opcode(reader) not in VIEWS and not self._reaches(reader, writer)
-
-    def _reaches(self, k: int, writer: int) -> bool:
-        left, seen = [k], set()
-        while left:
-            at = left.pop()
-            if at == writer:
-                return True
-            if at not in seen:
-                seen.add(at)
-                left.extend(self._operands[at])
-        return False
+        return self._opcode(reader) not in VIEWS
 
     def _sources(self, k: int) -> set[int]:
         """What is behind views: kernels, parts of parameters."""

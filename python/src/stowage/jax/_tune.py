@@ -79,14 +79,13 @@ class _Tuning:
         self._steps: list[str] = []
 
     def run(self) -> Tuned:
-        self._measure("XLA", self._own.module, None)
+        self._base = self._measure("XLA", self._own.module, None)
         for name, make in _PLANS.items():
             if self._left() > 0:
                 self._tell(f"the plan {name}")
                 made = make(self)
                 if made is not None:
-                    self._plans[name] = made.planned
-                    self._measure(name, made.planned, made)
+                    self._plans[name] = self._measure(name, made.planned, made)
         found = None
         for share in (1.0, 0.5, 0.25):
             module, regions = self._spliced(share)
@@ -127,7 +126,7 @@ class _Tuning:
 
     def _spliced(self, share: float) -> tuple[bytes, int]:
         """XLA's module with the regions that other plans do faster, that share of them which gains most, and how many those are."""
-        module, regions = self._own.module, 0
+        module, regions = self._base, 0
         for name, theirs in self._plans.items():
             module, taken = self._take(module, theirs, share)
             regions += taken
@@ -139,8 +138,7 @@ class _Tuning:
         """The same, less what does not gain where it stands now: beside other kernels, with another cache."""
         if self._left() <= 0:
             return module, regions
-        self._measure("chosen", module, self._plan_of(module))
-        better, taken = self._take(self._own.module, module, 1.0)
+        better, taken = self._take(self._base, self._measure("chosen", module, self._plan_of(module)), 1.0)
         self._steps.append(f"{taken} of {regions} regions still gain: kernels {sum(self._times(better).values()):.0f} us")
         return (better, taken) if taken else (module, regions)
 
@@ -155,7 +153,11 @@ class _Tuning:
         best = sorted(gain, key=lambda k: -gain[k])[: math.ceil(share * len(gain))]
         if not best:
             return module, 0
-        module, _, taken = pair.best({k: gain[k] for k in best})
+        try:
+            module, _, taken = pair.best({k: gain[k] for k in best})
+        except Error as error:  # XLA's own regions will do
+            self._steps.append(f"not spliced: {error}")
+            return module, 0
         return module, len(taken)
 
     # ---- plans to take regions from ----
@@ -174,22 +176,28 @@ class _Tuning:
 
     def _plan_merged(self) -> Optional[JaxPlan]:
         rule = "joined" if self._own.target.platform == "gpu" else "default"
-        return plan(self._own, machine=self._machine, fusion=rule, budget="300ms")
+        try:
+            return plan(self._own, machine=self._machine, fusion=rule, budget="300ms")
+        except Error:
+            return None
 
     # ---- what kernels take ----
 
     def _times(self, module: bytes) -> dict[str, float]:
-        """Of the kernels of a module, by name. All have been measured, in some module."""
+        """Of the kernels of a module that has run, or was made of such, by name."""
         return self._known.times(read_module(module)) or {}
 
-    def _measure(self, name: str, module: bytes, made: Optional[JaxPlan]) -> None:
-        """Runs a module under the profiler, unless all its kernels are known."""
+    def _measure(self, name: str, module: bytes, made: Optional[JaxPlan]) -> bytes:
+        """Runs a module under the profiler, unless all its kernels are known. Returns the module that ran: libraries may have found
+        other algorithms for it, and XLA other names."""
         if self._known.times(read_module(module)) is None:
             self._tell(f"kernels of {name}")
             compiled, run = self._compile(made, self._profiled) if made else self._compile_own(self._profiled)
             label = compiled.as_text().split(None, 2)[1].rstrip(",")
             self._known.learn(read_module(run), profile_compiled(compiled, self._arguments.fresh, label, _PROFILED_RUNS))
+            module = run
         self.kernels_us[name] = sum(self._times(module).values())
+        return module
 
     # ---- compiling ----
 

@@ -134,7 +134,7 @@ _FOUND_BY_TIMING = {
 def _settled(config: bytes) -> object:
     def keep(value: object) -> object:
         if isinstance(value, dict):
-            return sorted((k, keep(v)) for k, v in value.items() if k not in _FOUND_BY_TIMING)
+            return sorted((k, v if k == "precision_config" else keep(v)) for k, v in value.items() if k not in _FOUND_BY_TIMING)
         return [keep(v) for v in value] if isinstance(value, list) else value
 
     try:
