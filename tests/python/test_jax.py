@@ -23,30 +23,11 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 from counting import run_tests  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "python"
-sys.path.insert(0, str(PACKAGE / "src"))
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if "STOWAGE_LIBRARY" in os.environ:
-    os.environ["STOWAGE_LIBRARY"] = os.path.abspath(os.environ["STOWAGE_LIBRARY"])
+from jax_testing import LACKS, PACKAGE, ROOT, Jax, compiled_with, copied, our_fusions  # noqa: E402
 
 import stowage  # noqa: E402
 from stowage import _library  # noqa: E402
 
-
-def jax_lacks():
-    """Why stowage.jax cannot be tested here, or ""."""
-    if "LD_PRELOAD" in os.environ:
-        return "jax is not run under a sanitizer"
-    if importlib.util.find_spec("jax") is None:
-        return "jax is not installed"
-    import jax
-
-    version = [int(n) for n in re.findall(r"\d+", jax.__version__)[:3]]
-    return f"jax {jax.__version__} is older than 0.10.2" if version < [0, 10, 2] else ""
-
-
-LACKS = jax_lacks()
 if not LACKS:
     import jax
     import jax.numpy as jnp
@@ -64,20 +45,9 @@ def functions():
         yield loss, jax.tree.map(jnp.array, p), jnp.array(x)
 
 
-def compiled_with(plan, step, p, x, donate=()):
-    with stowage.jax.apply(plan) as applied:
-        compiled = jax.jit(step, donate_argnums=donate).lower(p, x).compile(plan.compiler_options)
-    return compiled, applied
-
-
 def entry_of(text):
     """Names of the entry's instructions in order."""
     return re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = ", text[text.index("\nENTRY"):], re.M)
-
-
-def our_fusions(compiled):
-    """Names of the fusions that a plan put into what XLA compiled. (Paths of sources stand there too: the word alone says nothing.)"""
-    return set(re.findall(r"\b(stowage_fusion\.\d+) = ", compiled.as_text()))
 
 
 def fused_ops(text):
@@ -86,24 +56,6 @@ def fused_ops(text):
               for m in re.finditer(r"^%?(\S+) \([^\n]*\{\n(.*?)^\}", text, re.M | re.S)}  # fmt: skip
     called = re.findall(r" fusion\(.*calls=%?([\w.\-]+)", text)
     return [[op for op in bodies[name] if op not in ("parameter", "constant", "bitcast")] for name in called]
-
-
-def copied(tree):
-    return jax.tree.map(lambda a: a + 0.0, tree)
-
-
-@unittest.skipIf(LACKS, LACKS)
-class Jax(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def assert_close(self, expected, got, tolerance=1e-4):
-        self.assertEqual(jax.tree.structure(expected), jax.tree.structure(got))
-        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(got)):
-            a, b = np.asarray(a), np.asarray(b)
-            self.assertLessEqual(float(np.max(np.abs(a - b))), tolerance * max(1e-3, float(np.max(np.abs(a)))))
 
 
 class Results(Jax):
@@ -564,12 +516,16 @@ class Bench(Jax):
     def setUpClass(cls):
         specification = importlib.util.spec_from_file_location("bench_xla", ROOT / "bench" / "xla.py")
         cls.bench = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(cls.bench)
+        sys.path.insert(0, str(ROOT / "bench"))  # it has modules of its own
+        try:
+            specification.loader.exec_module(cls.bench)
+        finally:
+            sys.path.remove(str(ROOT / "bench"))
 
     def test_rows(self):
-        options = argparse.Namespace(budget="100ms", repeats=2)
+        options = argparse.Namespace(budget="100ms", repeats=2, seconds=1.0, cache=None)
         record = self.bench.measure("mlp", {"depth": 2, "width": 64, "batch": 16}, options)
-        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "ours", "XLA's fusions, our order"])
+        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "planned", "tuned"])
         self.assertTrue(self.bench.is_equal(record, 1e-3))
         self.assertLess(record["rows"][2]["kernels"], record["rows"][1]["kernels"])
         old = {**record}
