@@ -34,6 +34,7 @@ if not LACKS:
     from stowage.jax._compare import Comparison, compare
     from stowage.jax._hook import _hlo, check_module
     from stowage.jax._module import read_module
+    from stowage.jax._order import set_order
     from stowage.jax._plan import plan_captured
     from stowage.jax._splice import Knot, Pair
     from stowage.jax._times import Known, contents_of
@@ -198,10 +199,20 @@ class Bodies(Jax):
         self.assert_close(scan_step(x), compile_applied(jax.jit(scan_step), (x,), plan)[0](x))
 
     def test_tasks_are_no_unknown_operators(self):
-        """A custom call is known by what it computes, and its task in the graph of tasks is called like it."""
+        """A library's call is known by what it computes, and its task in the graph of tasks is called like it."""
+        module = _hlo().hlo_module_from_text("""HloModule product, is_scheduled=true
+ENTRY main {
+  a = f32[8,8] parameter(0)
+  b = f32[8,8] parameter(1)
+  ROOT c = f32[8,8] custom-call(a, b), custom_call_target="__cublas$lt$matmul"
+}""").as_serialized_hlo_module_proto()
+        graph = stowage.Graph.parse(module)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            stowage.jax.plan(lambda x: lax.top_k(jnp.tanh(x) * 2.0, 3), some(8, 64), evaluations=5)
+            simulator = stowage.Simulator(graph, "h200x1")
+            self.assertEqual((simulator.warnings, [n.flops for n in graph.ops]), ((), [2 * 8**3]))
+            plan = simulator.run("single").copy()
+            set_order(plan, {n.id for n in graph.ops}, "memory", None, {"evaluations": 5})
 
 
 def as_float(tree):
