@@ -122,6 +122,10 @@ def transposing(x):
     return lax.fori_loop(0, 5, lambda _, c: c.T * 2.0 + c, x)
 
 
+def reversing(x):
+    return lax.fori_loop(0, 5, lambda _, c: c[::-1] * 2.0 + c, x)
+
+
 def layer_step(p, x):
     def loss(p):
         h = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
@@ -178,15 +182,17 @@ class Bodies(Jax):
         self.check(scan_step, some(8, 8), donate=0)
         self.check(layer_step, *layer_arguments(), donate=0, has_groups=False)
 
-    def test_a_state_that_is_read_transposed_while_it_is_written(self):
+    def test_a_state_that_is_read_elsewhere_while_it_is_written(self):
+        """Transposed, or from its end: a kernel that writes the state over itself must not do that."""
         x = some(32, 32)
-        expected = np.asarray(x)
-        for _ in range(5):
-            expected = expected.T * 2.0 + expected
-        for rule in ("default", "joined"):
-            plan = stowage.jax.plan(transposing, x, fusion=rule, evaluations=5)
-            self.assertGreater(len(plan.bodies), 0)
-            self.assert_close(expected, compile_applied(jax.jit(transposing), (x,), plan)[0](x))
+        for step, turned in ((transposing, np.transpose), (reversing, np.flipud)):
+            expected = np.asarray(x)
+            for _ in range(5):
+                expected = turned(expected) * 2.0 + expected
+            for rule in ("default", "joined"):
+                plan = stowage.jax.plan(step, x, fusion=rule, evaluations=5)
+                self.assertGreater(len(plan.bodies), 0)
+                self.assert_close(expected, compile_applied(jax.jit(step), (x,), plan)[0](x))
 
     def test_a_body_that_cannot_be_planned_keeps_the_fusions_of_xla(self):
         x = some(8, 8)
