@@ -7,8 +7,9 @@ wrong leaves XLA's own result.
 import argparse
 import contextlib
 import csv
-import importlib.util
+import importlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -514,11 +515,9 @@ class Groups(Jax):
 class Bench(Jax):
     @classmethod
     def setUpClass(cls):
-        specification = importlib.util.spec_from_file_location("bench_xla", ROOT / "bench" / "xla.py")
-        cls.bench = importlib.util.module_from_spec(specification)
-        sys.path.insert(0, str(ROOT / "bench"))  # it has modules of its own
+        sys.path.insert(0, str(ROOT / "bench"))
         try:
-            specification.loader.exec_module(cls.bench)
+            cls.bench, cls.kernels = importlib.import_module("xla"), importlib.import_module("xla_kernels")
         finally:
             sys.path.remove(str(ROOT / "bench"))
 
@@ -536,6 +535,27 @@ class Bench(Jax):
         before, expected, got = ([np.array(v)] for v in ([0.0, 0.0], [1.0, 4.0], [1.0, 5.0]))
         self.assertAlmostEqual(self.bench.difference(before, (2.0, expected), (2.0, got)), 0.25)
         self.assertAlmostEqual(self.bench.difference(before, (2.0, expected), (3.0, expected)), 0.5)
+
+    def test_kernels_beside_the_cost_model(self):
+        """Times that are twice the model's: all in its order, and half of each is its error."""
+        loss, p, x = [f for f in functions()][1]  # with a loop
+        module = stowage.jax.capture(train_step(loss), p, x, fuse=False).module
+        names = {i.name for i in _jax_module.read_module(module).entry.instructions.values()}
+        graph = stowage.Graph.parse(module)
+        simulator = stowage.Simulator(graph, "h200x1")
+        us = {n.name: 2e6 * simulator.op_seconds(n.id) for n in graph.ops if n.op != "while"}
+        us["in a body"] = 2e6 * sum(simulator.op_seconds(n.id) for n in graph.ops if n.op == "while")
+        self.assertNotIn("in a body", names)
+        store = self.folder / "kernels.zip"
+        with zipfile.ZipFile(store, "w") as file:
+            file.writestr("rnn/xla.hlo.pb", module)
+            file.writestr("rnn/xla.json", json.dumps({"us": us}))
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            self.kernels.table(argparse.Namespace(store=store, models=None, machine="h200x1"))
+        row = next(line for line in printed.getvalue().splitlines() if line.startswith("| rnn, xla")).split(" | ")
+        self.assertEqual(row[-3:], ["0.50", "50 %", "1.00 |"])
+        self.assertIn(" / ", row[1 + self.kernels.SORTS.index("bodies")])
+        self.assertEqual(self.kernels.kendall([(1, 3), (2, 2), (3, 1)]), -1.0)
 
     def test_absurd_bandwidths_are_refused(self):
         self.assertAlmostEqual(self.bench.bandwidth_of(10**9, 0.1, 0.2), 1e10)
