@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Training steps on real XLA: as XLA compiles them, without fusions, with Stowage's fusions and order, and with XLA's fusions in
-Stowage's order; and a step split over two devices, measured and predicted.
+"""Steps on real XLA (xla_models.py): as XLA compiles them, without fusions, as stowage.jax plans them and as it tunes them; and a
+step split over two devices, measured and predicted.
 
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py [--small] [--models lstm,mlp] [--store F]
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py placement [--small] [--store F]
 
-The row `XLA` is XLA with its default options; `ours` is made from the module without fusions alone. `difference` is to a further compile
+The row `XLA` is XLA with its default options; `planned` is made from the module without fusions alone, by a model of costs; `tuned` by
+measuring, and is XLA's own where that is faster. `difference` is to a further compile
 of the default, which is not timed, without ops whose results change from run to run (on a GPU): of the loss, relative to it; of each
 parameter's change, relative to the largest change of that parameter; the largest of these. So the row `XLA` shows what such ops
 do. Results go to --store, a line of JSON for each model, and a model that

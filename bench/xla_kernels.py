@@ -6,7 +6,8 @@
 
 `measure` compiles each step of bench/xla_models.py as XLA does by default and as plans want it, profiles what came out, and keeps the
 modules (MODEL/VARIANT.hlo.pb) with the microseconds of their instructions (MODEL/VARIANT.json). Nothing else should run on the GPU.
-`table` needs no GPU: for each module, the sums of what was measured and of what is predicted, by sorts of kernels.
+`table` needs no GPU: for each module, microseconds measured / predicted in sum by sorts of kernels, the median error of its kernels, and
+Kendall's tau of both. What runs in loops and branches is one sort, `bodies`: it is in the sums, but its kernels are not among those.
 """
 import argparse
 import json
@@ -48,7 +49,7 @@ def measure(options):
             whole = wall_times(compiled, state, x, options.repeats)
             for variant in VARIANTS:
                 text = compiled[variant].as_text()
-                times = profile_compiled(compiled[variant], (state, x), text.split(None, 2)[1].rstrip(","), options.repeats)
+                times = profile_compiled(compiled[variant], lambda: (state, x), text.split(None, 2)[1].rstrip(","), options.repeats)
                 store.writestr(f"{name}/{variant}.hlo.pb", modules[variant])
                 store.writestr(f"{name}/{variant}.json", json.dumps({"ms": 1e3 * whole[variant], "us": times, "jax": jax.__version__,
                                                                     "device": jax.devices()[0].device_kind,
@@ -72,6 +73,76 @@ def wall_times(compiled, state, x, repeats):
     return {variant: statistics.median(each) for variant, each in times.items()}
 
 
+SORTS = ("loop", "input", "Triton", "library", "copies", "bodies", "other")
+
+
+def sort_of(i):
+    if i.opcode == "fusion":
+        return {"kLoop": "loop", "kInput": "input", "kCustom": "Triton"}.get(i.fusion_kind, "other")
+    if i.opcode in ("while", "conditional", "call"):
+        return "bodies"
+    return {"custom-call": "library", "copy": "copies"}.get(i.opcode, "other")
+
+
+def kernels_of(data, us, machine):
+    """(sort, measured, predicted) of each kernel of the entry, in microseconds; of the bodies as one."""
+    import stowage
+    from stowage.jax._module import read_module
+
+    graph = stowage.Graph.parse(data, "the module")
+    simulator = stowage.Simulator(graph, machine)
+    instructions = {i.name: i for i in read_module(data).entry.instructions.values()}
+    found, inside = [], 0.0
+    for n in graph.ops:
+        sort, predicted = sort_of(instructions[n.name]), 1e6 * simulator.op_seconds(n.id)
+        if sort == "bodies":
+            inside += predicted
+        else:
+            found.append((sort, us.get(n.name, 0.0), predicted))
+    return found + [("bodies", sum(t for name, t in us.items() if name not in instructions), inside)]
+
+
+def kendall(pairs):
+    """Tau-b: of all pairs of kernels, by how many more are ordered alike than the other way round; what is tied counts half in both."""
+    import numpy as np
+
+    a, b = (np.asarray(column) for column in zip(*pairs))
+    a, b = (np.sign(column[:, None] - column[None, :]) for column in (a, b))
+    either = float(np.sqrt(np.sum(a != 0) * np.sum(b != 0)))
+    return float(np.sum(a * b)) / either if either else 0.0
+
+
+def table(options):
+    print(f"| module | {' | '.join(SORTS)} | all | median error | tau |\n|{' --- |' * (len(SORTS) + 4)}")
+    errors, taus, ratios = [], [], []
+    with zipfile.ZipFile(options.store) as store:
+        stored = [name[:-5] for name in store.namelist() if name.endswith(".json")]
+        for name in stored:
+            model, _, variant = name.partition("/")
+            if options.models and model not in options.models.split(","):
+                continue
+            kernels = kernels_of(store.read(f"{name}.hlo.pb"), json.loads(store.read(f"{name}.json"))["us"], options.machine)
+            sums = [sum_of(sort, kernels) for sort in SORTS]
+            measured = [(m, p) for sort, m, p in kernels if sort != "bodies" and m > 0]
+            ratios.append(sum(p for _, _, p in kernels) / sum(m for _, m, _ in kernels))
+            each = [abs(p / m - 1) for m, p in measured]
+            shown = ["-", "-"]
+            if len(measured) > 1:
+                errors += each
+                taus.append(kendall(measured))
+                shown = [f"{100 * statistics.median(each):.0f} %", f"{taus[-1]:.2f}"]
+            print(f"| {model}, {variant} | {' | '.join(sums)} | {ratios[-1]:.2f} | {' | '.join(shown)} |")
+    if errors:
+        print(f"\n{len(errors)} kernels: median error {100 * statistics.median(errors):.0f} %; tau {statistics.median(taus):.2f} in the median of "
+              f"{len(taus)} modules; sums of {sum(abs(r - 1) <= 0.1 for r in ratios)} of {len(ratios)} modules within 10 %")  # fmt: skip
+
+
+def sum_of(sort, kernels):
+    those = [(m, p) for s, m, p in kernels if s == sort]
+    measured, predicted = sum(m for m, _ in those), sum(p for _, p in those)
+    return f"{measured:.0f} / {predicted:.0f}" if measured or predicted else "-"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["measure", "table"])
@@ -80,8 +151,9 @@ def main():
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS", help="after which no further model is begun")
+    parser.add_argument("--machine", default="h200x1", help="table: whose costs (default: h200x1)")
     options = parser.parse_args()
-    return measure(options) if options.what == "measure" else None
+    return measure(options) if options.what == "measure" else table(options)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ wrong leaves XLA's own result.
 import argparse
 import contextlib
 import csv
-import importlib.util
+import importlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -23,30 +24,11 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 from counting import run_tests  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "python"
-sys.path.insert(0, str(PACKAGE / "src"))
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if "STOWAGE_LIBRARY" in os.environ:
-    os.environ["STOWAGE_LIBRARY"] = os.path.abspath(os.environ["STOWAGE_LIBRARY"])
+from jax_testing import LACKS, PACKAGE, ROOT, Jax, compiled_with, copied, our_fusions  # noqa: E402
 
 import stowage  # noqa: E402
 from stowage import _library  # noqa: E402
 
-
-def jax_lacks():
-    """Why stowage.jax cannot be tested here, or ""."""
-    if "LD_PRELOAD" in os.environ:
-        return "jax is not run under a sanitizer"
-    if importlib.util.find_spec("jax") is None:
-        return "jax is not installed"
-    import jax
-
-    version = [int(n) for n in re.findall(r"\d+", jax.__version__)[:3]]
-    return f"jax {jax.__version__} is older than 0.10.2" if version < [0, 10, 2] else ""
-
-
-LACKS = jax_lacks()
 if not LACKS:
     import jax
     import jax.numpy as jnp
@@ -64,20 +46,9 @@ def functions():
         yield loss, jax.tree.map(jnp.array, p), jnp.array(x)
 
 
-def compiled_with(plan, step, p, x, donate=()):
-    with stowage.jax.apply(plan) as applied:
-        compiled = jax.jit(step, donate_argnums=donate).lower(p, x).compile(plan.compiler_options)
-    return compiled, applied
-
-
 def entry_of(text):
     """Names of the entry's instructions in order."""
     return re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = ", text[text.index("\nENTRY"):], re.M)
-
-
-def our_fusions(compiled):
-    """Names of the fusions that a plan put into what XLA compiled. (Paths of sources stand there too: the word alone says nothing.)"""
-    return set(re.findall(r"\b(stowage_fusion\.\d+) = ", compiled.as_text()))
 
 
 def fused_ops(text):
@@ -86,24 +57,6 @@ def fused_ops(text):
               for m in re.finditer(r"^%?(\S+) \([^\n]*\{\n(.*?)^\}", text, re.M | re.S)}  # fmt: skip
     called = re.findall(r" fusion\(.*calls=%?([\w.\-]+)", text)
     return [[op for op in bodies[name] if op not in ("parameter", "constant", "bitcast")] for name in called]
-
-
-def copied(tree):
-    return jax.tree.map(lambda a: a + 0.0, tree)
-
-
-@unittest.skipIf(LACKS, LACKS)
-class Jax(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def assert_close(self, expected, got, tolerance=1e-4):
-        self.assertEqual(jax.tree.structure(expected), jax.tree.structure(got))
-        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(got)):
-            a, b = np.asarray(a), np.asarray(b)
-            self.assertLessEqual(float(np.max(np.abs(a - b))), tolerance * max(1e-3, float(np.max(np.abs(a)))))
 
 
 class Results(Jax):
@@ -562,14 +515,16 @@ class Groups(Jax):
 class Bench(Jax):
     @classmethod
     def setUpClass(cls):
-        specification = importlib.util.spec_from_file_location("bench_xla", ROOT / "bench" / "xla.py")
-        cls.bench = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(cls.bench)
+        sys.path.insert(0, str(ROOT / "bench"))
+        try:
+            cls.bench, cls.kernels = importlib.import_module("xla"), importlib.import_module("xla_kernels")
+        finally:
+            sys.path.remove(str(ROOT / "bench"))
 
     def test_rows(self):
-        options = argparse.Namespace(budget="100ms", repeats=2)
+        options = argparse.Namespace(budget="100ms", repeats=2, seconds=1.0, cache=None)
         record = self.bench.measure("mlp", {"depth": 2, "width": 64, "batch": 16}, options)
-        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "ours", "XLA's fusions, our order"])
+        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "planned", "tuned"])
         self.assertTrue(self.bench.is_equal(record, 1e-3))
         self.assertLess(record["rows"][2]["kernels"], record["rows"][1]["kernels"])
         old = {**record}
@@ -580,6 +535,27 @@ class Bench(Jax):
         before, expected, got = ([np.array(v)] for v in ([0.0, 0.0], [1.0, 4.0], [1.0, 5.0]))
         self.assertAlmostEqual(self.bench.difference(before, (2.0, expected), (2.0, got)), 0.25)
         self.assertAlmostEqual(self.bench.difference(before, (2.0, expected), (3.0, expected)), 0.5)
+
+    def test_kernels_beside_the_cost_model(self):
+        """Times that are twice the model's: all in its order, and half of each is its error."""
+        loss, p, x = [f for f in functions()][1]  # with a loop
+        module = stowage.jax.capture(train_step(loss), p, x, fuse=False).module
+        names = {i.name for i in _jax_module.read_module(module).entry.instructions.values()}
+        graph = stowage.Graph.parse(module)
+        simulator = stowage.Simulator(graph, "h200x1")
+        us = {n.name: 2e6 * simulator.op_seconds(n.id) for n in graph.ops if n.op != "while"}
+        us["in a body"] = 2e6 * sum(simulator.op_seconds(n.id) for n in graph.ops if n.op == "while")
+        self.assertNotIn("in a body", names)
+        store = self.folder / "kernels.zip"
+        with zipfile.ZipFile(store, "w") as file:
+            file.writestr("rnn/xla.hlo.pb", module)
+            file.writestr("rnn/xla.json", json.dumps({"us": us}))
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            self.kernels.table(argparse.Namespace(store=store, models=None, machine="h200x1"))
+        row = next(line for line in printed.getvalue().splitlines() if line.startswith("| rnn, xla")).split(" | ")
+        self.assertEqual(row[-3:], ["0.50", "50 %", "1.00 |"])
+        self.assertIn(" / ", row[1 + self.kernels.SORTS.index("bodies")])
+        self.assertEqual(self.kernels.kendall([(1, 3), (2, 2), (3, 1)]), -1.0)
 
     def test_absurd_bandwidths_are_refused(self):
         self.assertAlmostEqual(self.bench.bandwidth_of(10**9, 0.1, 0.2), 1e10)

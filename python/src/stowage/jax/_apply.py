@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 import jax
 
@@ -10,7 +10,9 @@ from .._graph import Graph
 from .._library import Error, warn
 from ._hook import check_module, hooked
 from ._module import module_name
-from ._plan import JaxPlan
+
+if TYPE_CHECKING:
+    from ._plan import JaxPlan
 
 
 class Applied:
@@ -79,3 +81,11 @@ def apply(plan: JaxPlan) -> Iterator[Applied]:
                 warn(applied._fault())
             raise
     applied._finish()
+
+
+def compile_applied(jitted: Any, args: Sequence[Any], plan: JaxPlan, options: Optional[Mapping[str, Any]] = None) -> tuple[Any, bytes]:
+    """The executable with the plan in it, and its module: names in that may be others than in the plan's. ``options`` beside the
+    plan's."""
+    with apply(plan) as applied:
+        compiled = jitted.lower(*args).compile({**plan.compiler_options, **(options or {})})
+    return compiled, applied.modules[0]

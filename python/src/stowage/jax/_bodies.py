@@ -179,7 +179,7 @@ class View:
             return old.raw
         out = bytearray()
         for f in fields(of(old)):
-            key = next((k.value for k in fields(of(f)) if k.number == 1), -1)
+            key = next((k.value for k in fields(of(f)) if k.number == 1), 0)
             if key != self._body.id:
                 out += f.raw
                 continue
@@ -210,11 +210,11 @@ def _instructions(computation: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _id_of_instruction(data: bytes) -> int:
-    return next((f.value for f in fields(data) if f.number == _ID and isinstance(f.value, int)), -1)
+    return next((f.value for f in fields(data) if f.number == _ID and isinstance(f.value, int)), 0)
 
 
 def _id_of(computation: Field) -> int:
-    return next((f.value for f in fields(of(computation)) if f.number == _COMPUTATION_ID and isinstance(f.value, int)), -1)
+    return next((f.value for f in fields(of(computation)) if f.number == _COMPUTATION_ID and isinstance(f.value, int)), 0)
 
 
 def _computation_of(data: bytes, wanted: int) -> bytes:

@@ -7,7 +7,7 @@ from .._graph import Graph, Node
 from .._library import Error
 from .._plan import Plan
 from .._search import optimize
-from .._simulate import Evaluation
+from .._simulate import Evaluation, Simulator
 
 
 class Contracted:
@@ -197,8 +197,11 @@ def set_order(plan: Plan, outputs: set[int], objective: str, budget: Any, option
     found, origin, interrupted = [-float(k) for k in range(len(contracted.graph))], "module", False
     plan.priority = contracted.spread(found)
     best = _value(plan.evaluate(), objective)
+    simulator = Simulator(contracted.graph, plan.machine, memory=options.get("memory"))
+    simulator._told = True  # tasks are called as their last op, which says nothing of what they take
+    options = {k: v for k, v in options.items() if k != "memory"}
     try:
-        result = optimize(contracted.graph, plan.machine, budget, objective=objective, tasks="schedule", **options)
+        result = optimize(simulator, None, budget, objective=objective, tasks="schedule", **options)
     except KeyboardInterrupt:  # before the search had a plan: there is the module's
         return origin, True
     interrupted = result.interrupted

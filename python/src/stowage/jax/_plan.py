@@ -15,8 +15,10 @@ from .._graph import Graph
 from .._library import Error, warn
 from .._plan import Path, Plan
 from .._simulate import Evaluation, MachineLike, Simulator
+from ._apply import compile_applied
 from ._bodies import View, find_bodies
 from ._capture import Capture, capture
+from ._compare import Arguments, Comparison, compare
 from ._hook import check_module, module_text
 from ._module import read_module
 from ._order import set_order
@@ -36,6 +38,7 @@ class JaxPlan:
         self.plan = plan  #: of the entry, a plan of :attr:`graph`; may be changed before it is applied
         self.bodies = list(bodies)  #: of bodies of loops and branches, those within others first; empty where XLA's fusions stay
         self.spliced = spliced  #: the module with regions of other modules of the same function, which the plan is of
+        self.comparison: Optional[Comparison] = None  #: with XLA's own module, where both were run; not kept in a file
         self._info = info
         self._fingerprint: Optional[str] = None
 
@@ -164,7 +167,7 @@ class JaxPlan:
 
 def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, budget: Union[str, int, float, None] = "2s",
          compiler_options: Optional[Mapping[str, Any]] = None, objective: str = "memory", costs: Optional[Path] = None,
-         fusion: Optional[str] = None, **options: Any) -> JaxPlan:  # fmt: skip
+         fusion: Optional[str] = None, verify: bool = False, **options: Any) -> JaxPlan:  # fmt: skip
     """Compiles ``fn`` (jitted or not) once for these arguments and plans the module that XLA arrives at.
 
     With ``fuse`` XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
@@ -175,11 +178,16 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it. ``compiler_options`` go to XLA; the
     other options are those of :func:`stowage.optimize`. In place of the function a :class:`Capture` will do.
 
+    With ``verify`` the plan's module and XLA's own are run in turn for some seconds, and XLA's own is kept (``keeps_xla``) where the
+    plan is not faster; ``comparison`` says what was found. Arguments that the function donates are copied for each run.
+
     A body that cannot be planned would be left without any fusion: XLA's fusions stay then, with a warning.
 
     KeyboardInterrupt ends the search for an order; the best until then is taken, with ``interrupted`` set. What there is to say
     about ``costs`` (rows that match no op, times of another module) is warned of.
     """
+    if verify:
+        _check_can_run(fn, args)
     captured = fn if isinstance(fn, Capture) else capture(fn, *args, fuse=fuse, compiler_options=compiler_options)
     fault = _fault_of_bodies(captured)
     if fault:
@@ -187,7 +195,39 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
             raise Error(f"a body cannot be planned ({fault}), and would be left without fusions; capture with fuse=False")
         warn(f"a body cannot be planned ({fault}): XLA's fusions stay")
         captured = capture(fn, *args, fuse=False, compiler_options=compiler_options)
-    return plan_captured(captured, machine=machine, costs=costs, fusion=fusion, objective=objective, budget=budget, options=options)
+    made = plan_captured(captured, machine=machine, costs=costs, fusion=fusion, objective=objective, budget=budget, options=options)
+    if not verify:
+        return made
+    jitted = fn if hasattr(fn, "lower") else jax.jit(fn)
+    own = capture(jitted, *args, fuse=False, compiler_options=compiler_options) if captured.fuse else captured
+    compiled, _ = compile_applied(jitted, args, made)
+    return keep_faster(made, compiled, own, Arguments(args, jitted.lower(*args)), _VERIFY_SECONDS, machine)[0]
+
+
+_VERIFY_SECONDS = 5.0
+
+
+def _check_can_run(fn: Any, args: Sequence[Any]) -> None:
+    if isinstance(fn, Capture):
+        raise Error("verify=True runs the function, and a Capture has none; give the function and its arguments, or leave verify out")
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree_util.tree_leaves(args)):
+        raise Error("verify=True runs the function, and jax.ShapeDtypeStruct has no values; give arrays, or leave verify out")
+
+
+def keep_faster(made: JaxPlan, compiled: Any, own: Capture, arguments: Arguments, seconds: float,
+                machine: MachineLike) -> tuple[JaxPlan, Any]:  # fmt: skip
+    """The plan and its executable where that is faster than XLA's own, run in turn for so long; else a plan that keeps XLA's own, and
+    that. The plan has what was found."""
+    found = compare(compiled, own.compiled, arguments, seconds)
+    if not found.is_faster:
+        made, compiled = keep_xla(own, machine), own.compiled
+    made.comparison = found
+    return made, compiled
+
+
+def keep_xla(own: Capture, machine: MachineLike) -> JaxPlan:
+    """A plan that changes nothing."""
+    return plan_captured(own, machine=machine, options={"evaluations": 1}, keeps_xla=True)
 
 
 def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Optional[Path] = None, fusion: Optional[str] = None,

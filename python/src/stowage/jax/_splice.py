@@ -52,7 +52,9 @@ class Pair:
         bodies = [[m.computations[b.id] for b in find_bodies(m)] for m in (self.ours, self.theirs)]
         bodies = bodies if len(bodies[0]) == len(bodies[1]) else [[], []]
         self._places = [(self.ours.entry, self.theirs.entry), *zip(*bodies)]
-        self.regions = [region for k in range(len(self._places)) for region in self._find_regions(k)]
+        # Where the results are not the same (a draw is never), nothing can be checked.
+        same = self._values[0].result(self.ours.entry) == self._values[1].result(self.theirs.entry)
+        self.regions = [region for k in range(len(self._places)) for region in self._find_regions(k)] if same else []
 
     # ---- regions ----
 
@@ -218,13 +220,9 @@ class _Writer:
             elif f.number == 2:
                 i = source.instructions[_id_of(of(f))]
                 out += bytes_field(2, self._rewritten(i, ids[i.id], [ids[o] for o in i.operands], called))
-            elif f.number == 5:
-                out += int_field(5, number)
-            elif f.number == 6:
-                out += int_field(6, ids[source.root])
-            else:
+            elif f.number not in (5, 6):
                 out += f.raw
-        self._new.append(bytes(out))
+        self._new.append(bytes(out) + int_field(5, number) + int_field(6, ids[source.root]))
         if c in self._theirs.schedule:
             self._schedule[number] = [ids[i] for i in self._theirs.schedule[c]]
         return number
@@ -262,7 +260,7 @@ class _Writer:
         return bytes(out) + (bytes_field(_SCHEDULE, schedule) if schedule else b"")
 
     def _computation(self, data: bytes) -> bytes:
-        number = next(f.value for f in fields(data) if f.number == 5)
+        number = next((f.value for f in fields(data) if f.number == 5), 0)
         if number not in self._changed:
             return bytes_field(3, data)
         kept = b"".join(f.raw for f in fields(data) if f.number not in (2, 6))
@@ -530,4 +528,4 @@ def _find_cycle(before: Mapping[int, Iterable[int]]) -> list[int]:
 
 
 def _id_of(instruction: bytes) -> int:
-    return next(f.value for f in fields(instruction) if f.number == 35 and isinstance(f.value, int))
+    return next((f.value for f in fields(instruction) if f.number == 35 and isinstance(f.value, int)), 0)

@@ -13,11 +13,11 @@ import jax
 from .._library import Error
 from .._plan import Path
 from .._simulate import MachineLike
-from ._apply import apply
+from ._apply import compile_applied
 from ._capture import Capture, capture
-from ._compare import Arguments, Comparison, compare
+from ._compare import Arguments, Comparison
 from ._module import read_module
-from ._plan import JaxPlan, plan, plan_captured
+from ._plan import JaxPlan, keep_faster, keep_xla, plan, plan_captured
 from ._profile import profile_compiled
 from ._splice import Pair
 from ._times import Known, default_path, total
@@ -50,7 +50,8 @@ class Tuned:
 
 
 def tune(fn: Any, *args: Any, seconds: float = 60.0, compiler_options: Optional[Mapping[str, Any]] = None,
-         machine: MachineLike = None, cache: Union[Path, bool] = True, more_memory: float = 0.05, progress: bool = False) -> Tuned:  # fmt: skip
+         machine: MachineLike = None, cache: Union[Path, bool] = True, more_memory: float = 0.05,
+         progress: bool = False) -> Tuned:  # fmt: skip
     """Measures what kernels take on the device at hand, and keeps what is fastest: XLA's module with regions of other plans, or XLA's
     own. For about ``seconds``; a compile that has begun is ended.
 
@@ -86,7 +87,6 @@ class _Tuning:
                 made = make(self)
                 if made is not None:
                     self._plans[name] = self._measure(name, made.planned, made)
-        found = None
         for share in (1.0, 0.5, 0.25):
             module, regions = self._spliced(share)
             if not regions:
@@ -97,21 +97,19 @@ class _Tuning:
             if not self._fits(compiled):  # with fewer regions, those that gain most, it may
                 continue
             self._tell("both in turn")
-            found = compare(compiled, self._own.compiled, self._arguments, max(2.0, min(10.0, self._left() / 2)))
-            self._steps.append(f"in turn: {found}")
-            if found.is_faster:
-                return self._done(made, compiled, found, regions)
-            break
-        return self._done(self._kept_xla(), self._own.compiled, found, 0)
+            made, compiled = keep_faster(made, compiled, self._own, self._arguments, max(2.0, min(10.0, self._left() / 2)), self._machine)
+            self._steps.append(f"in turn: {made.comparison}")
+            return self._done(made, compiled, 0 if made.keeps_xla else regions)
+        return self._done(keep_xla(self._own, self._machine), self._own.compiled, 0)
 
     def _fits(self, compiled: Any) -> bool:
         needs, had = (each.memory_analysis().temp_size_in_bytes for each in (compiled, self._own.compiled))
         self._steps.append(f"temporary memory: {needs / 2**20:.0f} MiB, XLA's {had / 2**20:.0f} MiB")
         return bool(needs <= (1.0 + self._more_memory) * had)
 
-    def _done(self, made: JaxPlan, compiled: Any, found: Optional[Comparison], regions: int) -> Tuned:
+    def _done(self, made: JaxPlan, compiled: Any, regions: int) -> Tuned:
         self._known.save()
-        result = Tuned(made, compiled, found, regions, self.kernels_us, self._steps, time.monotonic() - self._begin)
+        result = Tuned(made, compiled, made.comparison, regions, self.kernels_us, self._steps, time.monotonic() - self._begin)
         self._tell(str(result), last=True)
         return result
 
@@ -154,11 +152,11 @@ class _Tuning:
         if not best:
             return module, 0
         try:
-            module, _, taken = pair.best({k: gain[k] for k in best})
-        except Error as error:  # XLA's own regions will do
-            self._steps.append(f"not spliced: {error}")
+            spliced, _, taken = pair.best({k: gain[k] for k in best})
+        except Error as error:  # the module as it is needs none of them
+            self._steps.append(f"no regions are taken: {error}")
             return module, 0
-        return module, len(taken)
+        return spliced, len(taken)
 
     # ---- plans to take regions from ----
 
@@ -205,10 +203,7 @@ class _Tuning:
         return capture(self._fn, *self._args, fuse=fuse, compiler_options=options)
 
     def _compile(self, made: JaxPlan, options: Optional[dict[str, Any]] = None) -> tuple[Any, bytes]:
-        """The executable and its module: names in it may be others than in the plan's."""
-        with apply(made) as applied:
-            compiled = self._fn.lower(*self._args).compile({**made.compiler_options, **(options or {})})
-        return compiled, applied.modules[0]
+        return compile_applied(self._fn, self._args, made, options)
 
     def _compile_own(self, options: dict[str, Any]) -> tuple[Any, bytes]:
         own = self._own if options == self._options else self._capture(False, options)
@@ -218,9 +213,6 @@ class _Tuning:
         """The spliced module in the best order that is found."""
         self._tell("an order")
         return plan_captured(self._own, machine=self._machine, budget="1s", spliced=module)
-
-    def _kept_xla(self) -> JaxPlan:
-        return plan_captured(self._own, machine=self._machine, options={"evaluations": 1}, keeps_xla=True)
 
 
 _LEAST_US, _LEAST_SHARE = 0.5, 0.02  # less is within the noise of a profile

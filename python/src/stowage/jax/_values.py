@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import Mapping, Optional, Tuple, Union
 
 from ._module import Computation, Instruction, Module, read_module
@@ -30,6 +31,7 @@ class Values:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._functions: dict[int, Number] = {}
+        self._drawn = os.urandom(16)  # of what is drawn: equal to nothing of another module
 
     def of(self, computation: Computation, given: Optional[Mapping[int, Value]] = None) -> dict[int, Value]:
         """Of each instruction, by id, from the values of the parameters (by number)."""
@@ -73,7 +75,7 @@ class Values:
         if i.opcode in _RUNS_ITS_BODY and i.called:
             return self.result(self._module.computations[i.called[0]], dict(enumerate(read)))
         if i.opcode in _DRAWS:
-            return _parts(_hash(id(self), i.id), i.shape)
+            return _parts(_hash(self._drawn, i.id), i.shape)
         return _parts(_hash(i.opcode, _attributes(i), [self.function(c) for c in i.called], read), i.shape)
 
 
