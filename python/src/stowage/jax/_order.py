@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Sequence
 
 from .._graph import Graph, Node
-from .._library import Error
 from .._plan import Plan
 from .._search import optimize
 from .._simulate import Evaluation, Simulator

@@ -4,7 +4,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any, Iterable, Mapping, Optional
+from typing import Iterable, Mapping, Optional
 
 import jax
 
