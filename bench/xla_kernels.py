@@ -5,7 +5,8 @@
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla_kernels.py table --store kernels.zip
 
 `measure` compiles each step of bench/xla_models.py as XLA does by default and as plans want it, profiles what came out, and keeps the
-modules (MODEL/VARIANT.hlo.pb) with the microseconds of their instructions (MODEL/VARIANT.json). Nothing else should run on the GPU.
+modules (MODEL/VARIANT.hlo.pb), without names of source files, with the microseconds of their instructions (MODEL/VARIANT.json). Nothing
+else should run on the GPU. docs/results/xla_kernels.tar.xz is such a store, packed anew; `table` reads both sorts.
 `table` needs no GPU: for each module, microseconds measured / predicted in sum by sorts of kernels, the median error of its kernels, and
 Kendall's tau of both. What runs in loops and branches is one sort, `bodies`: it is in the sums, but its kernels are not among those.
 """
@@ -14,6 +15,7 @@ import json
 import os
 import statistics
 import sys
+import tarfile
 import time
 import zipfile
 
@@ -50,11 +52,11 @@ def measure(options):
             for variant in VARIANTS:
                 text = compiled[variant].as_text()
                 times = profile_compiled(compiled[variant], lambda: (state, x), text.split(None, 2)[1].rstrip(","), options.repeats)
-                store.writestr(f"{name}/{variant}.hlo.pb", modules[variant])
+                store.writestr(f"{name}/{variant}.hlo.pb", without_sources(modules[variant]))
                 store.writestr(f"{name}/{variant}.json", json.dumps({"ms": 1e3 * whole[variant], "us": times, "jax": jax.__version__,
                                                                     "device": jax.devices()[0].device_kind,
                                                                     "temp": compiled[variant].memory_analysis().temp_size_in_bytes}))  # fmt: skip
-            store.writestr(f"{name}/bare.hlo.pb", bare.module)
+            store.writestr(f"{name}/bare.hlo.pb", without_sources(bare.module))
             print(f"{name}: {time.perf_counter() - started:.0f} s; " + ", ".join(f"{v} {1e3 * whole[v]:.3f} ms" for v in VARIANTS),
                   file=sys.stderr, flush=True)  # fmt: skip
 
@@ -112,26 +114,49 @@ def kendall(pairs):
     return float(np.sum(a * b)) / either if either else 0.0
 
 
+def without_sources(module):
+    """A module that names no source files: without the metadata of instructions and the table of frames."""
+    from stowage.jax._wire import bytes_field, fields, of
+
+    def computation(data):
+        return b"".join(bytes_field(2, instruction(of(f))) if f.number == 2 else f.raw for f in fields(data))
+
+    def instruction(data):
+        return b"".join(f.raw for f in fields(data) if f.number != 7)
+
+    kept = (f for f in fields(module) if f.number != 17)  # stack_frame_index
+    return b"".join(bytes_field(3, computation(of(f))) if f.number == 3 else f.raw for f in kept)
+
+
+def read_store(path):
+    """Its files by name: of a zip, or of a tar."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as store:
+            return {name: store.read(name) for name in store.namelist()}
+    with tarfile.open(path) as store:
+        return {member.name: store.extractfile(member).read() for member in store if member.isfile()}
+
+
 def table(options):
     print(f"| module | {' | '.join(SORTS)} | all | median error | tau |\n|{' --- |' * (len(SORTS) + 4)}")
     errors, taus, ratios = [], [], []
-    with zipfile.ZipFile(options.store) as store:
-        stored = [name[:-5] for name in store.namelist() if name.endswith(".json")]
-        for name in stored:
-            model, _, variant = name.partition("/")
-            if options.models and model not in options.models.split(","):
-                continue
-            kernels = kernels_of(store.read(f"{name}.hlo.pb"), json.loads(store.read(f"{name}.json"))["us"], options.machine)
-            sums = [sum_of(sort, kernels) for sort in SORTS]
-            measured = [(m, p) for sort, m, p in kernels if sort != "bodies" and m > 0]
-            ratios.append(sum(p for _, _, p in kernels) / sum(m for _, m, _ in kernels))
-            each = [abs(p / m - 1) for m, p in measured]
-            shown = ["-", "-"]
-            if len(measured) > 1:
-                errors += each
-                taus.append(kendall(measured))
-                shown = [f"{100 * statistics.median(each):.0f} %", f"{taus[-1]:.2f}"]
-            print(f"| {model}, {variant} | {' | '.join(sums)} | {ratios[-1]:.2f} | {' | '.join(shown)} |")
+    store = read_store(options.store)
+    stored = [name[:-5] for name in sorted(store) if name.endswith(".json")]
+    for name in stored:
+        model, _, variant = name.partition("/")
+        if options.models and model not in options.models.split(","):
+            continue
+        kernels = kernels_of(store[f"{name}.hlo.pb"], json.loads(store[f"{name}.json"])["us"], options.machine)
+        sums = [sum_of(sort, kernels) for sort in SORTS]
+        measured = [(m, p) for sort, m, p in kernels if sort != "bodies" and m > 0]
+        ratios.append(sum(p for _, _, p in kernels) / sum(m for _, m, _ in kernels))
+        each = [abs(p / m - 1) for m, p in measured]
+        shown = ["-", "-"]
+        if len(measured) > 1:
+            errors += each
+            taus.append(kendall(measured))
+            shown = [f"{100 * statistics.median(each):.0f} %", f"{taus[-1]:.2f}"]
+        print(f"| {model}, {variant} | {' | '.join(sums)} | {ratios[-1]:.2f} | {' | '.join(shown)} |")
     if errors:
         print(f"\n{len(errors)} kernels: median error {100 * statistics.median(errors):.0f} %; tau {statistics.median(taus):.2f} in the median of "
               f"{len(taus)} modules; sums of {sum(abs(r - 1) <= 0.1 for r in ratios)} of {len(ratios)} modules within 10 %")  # fmt: skip
