@@ -191,6 +191,7 @@ static stw_status run_drafts(stw_trainer *t, int32_t count, decider by, bool *ov
         by.rng = k == 0 ? rng : stw_rng_split(&rng, DRAFTS + (uint64_t)k);
         TRY(run_draft(t, count, &by, over, error));
     }
+    t->now = &t->draft[t->drafts - 1]; /* also where it was stopped before */
     return STW_OK;
 }
 

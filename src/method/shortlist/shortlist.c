@@ -85,7 +85,7 @@ static stw_status take(shortlist *l, const step *s, stw_error *error) {
     TRY(stw_plan_create(simulator->graph, simulator->machine, &plan, error));
     plan->method = stw_str_of(s->method->name);
     stw_status status = s->method->run(&inner, plan, error);
-    if (status == STW_OK && (!h.told || h.score.reason != STW_VALID)) /* it may have been repaired since */
+    if (status == STW_OK && (!h.told || inner.outcome.repaired)) /* it is another plan since */
         status = stw_search_evaluate(&inner, plan, 0, &h.score, error);
     atomic_fetch_add(&l->search->evaluations, atomic_load(&inner.evaluations));
     if (atomic_load(&inner.met)) atomic_store(&l->search->met, true);

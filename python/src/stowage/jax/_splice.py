@@ -320,7 +320,7 @@ class _Replacing:
         root = self._ours_now(self._ours.root)
         live = self._live(root)
         order = self._order(live)
-        instructions = [self._made[k] if k in self._made else self._stays(k) for k in order]
+        instructions = [self._made[k] if k in self._made else self._stays(k, live) for k in order]
         self._writer.take(self._ours.id, instructions, root, order)
 
     def _take(self, i: Instruction) -> None:
@@ -395,11 +395,14 @@ class _Replacing:
                               + bytes_field(3, like.shape) + int_field(35, number) + ints_field(36, [source]))  # fmt: skip
         return number
 
-    def _stays(self, k: int) -> bytes:
+    def _stays(self, k: int, live: set[int]) -> bytes:
         i = self._ours.instructions[k]
-        if self._operands[k] == i.operands:
+        controls = ints(i.raw, _CONTROLS)
+        left = [c for c in controls if c in live]
+        if self._operands[k] == i.operands and left == controls:
             return i.raw
-        return b"".join(f.raw for f in fields(i.raw) if f.number != _OPERANDS) + ints_field(_OPERANDS, self._operands[k])
+        kept = b"".join(f.raw for f in fields(i.raw) if f.number not in (_OPERANDS, _CONTROLS))
+        return kept + ints_field(_OPERANDS, self._operands[k]) + (ints_field(_CONTROLS, left) if left else b"")
 
     def _live(self, root: int) -> set[int]:
         """What somebody reads, and kernels with effects; parameters stay."""

@@ -122,11 +122,12 @@ def _attributes(i: Instruction) -> object:
     if i.opcode != "custom-call":
         return b"".join(f.raw for f in fields(i.raw) if f.number not in _IGNORED)
     rest = b"".join(f.raw for f in fields(i.raw) if f.number not in _IGNORED and f.number != _SHAPE)
-    config = next((of(f) for f in fields(i.raw) if f.number == _CONFIG), b"")
-    return rest, _without_workspace(i.shape), _settled(config)
+    config, target = (next((of(f) for f in fields(i.raw) if f.number == number), b"") for number in (_CONFIG, _TARGET))
+    shape = _without_workspace(i.shape) if target.startswith((b"__cublas", b"__cudnn")) else i.shape
+    return rest, shape, _settled(config)
 
 
-_SHAPE, _CONFIG = 3, 43
+_SHAPE, _TARGET, _CONFIG = 3, 28, 43
 _FOUND_BY_TIMING = {
     "selected_algorithm", "algorithm", "autotune_workspace_size", "operation_queue_id", "wait_on_operation_queues",
     "force_earliest_schedule", "reification_cost",
