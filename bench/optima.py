@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How often `optimize` finds the optimum of small task graphs: generated sets (optima_graphs.py) with CP-SAT's optima (optima_cpsat.py).
 
-    bench/optima.py run   --store FILE.jsonl [--bin stowage] [--sets development] [--budget 1s] [--label NAME] [--jobs N] [--minutes N]
+    bench/optima.py run   --store FILE.jsonl [--bin stowage] [--sets development] [--budget 1s] [--label NAME] [--seed N] [--jobs N] [--minutes N]
     bench/optima.py table --store FILE.jsonl [--sets acceptance] [--format text|markdown]
 
 A run is `optimize` with one thread and a budget of processor time, so that a busy computer changes nothing. Runs that the store has
@@ -33,7 +33,7 @@ class Searches(Runs):
     def command_of(self, run, folder):
         graph, machine = optima_graphs.write(optima_graphs.make(run), pathlib.Path(folder))
         return [self.options.bin, "optimize", graph, "-m", machine, "--threads", "1", "--clock", "cpu", "--budget", self.options.budget,
-                "--format", "json"]
+                "--seed", str(self.options.seed), "--format", "json"]
 
     def likely_seconds(self, run):
         return 60.0  # of a very busy computer, on which a second of processor time may take long
@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--bin", default=str(optima_cpsat.ROOT / "build" / "release" / "stowage"))
     parser.add_argument("--budget", default="1s")
     parser.add_argument("--label", default="now")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--commit", help="what the program was built from; left out: the checkout's")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=0.0, help="begin nothing after this; 0: no end")
