@@ -131,14 +131,24 @@ class _Side:
         self._handed_on = {i.id for i in self.kernels if self.makes[i.id] & self.reads[i.id]}
 
     def is_bound(self, i: Instruction) -> bool:
-        """Whether it stays: it runs others, has effects, hands out a tuple that is read whole, or one of several buffers of a value."""
+        """Whether it stays: it runs others, has effects, hands out a tuple that is read whole, or makes or reads one of several buffers
+        of a value."""
         if i.opcode in _CONTROL or i.opcode in _EFFECTS or i.opcode.startswith("async"):
             return True
         if ints(i.raw, _HAS_EFFECT) or (i.is_tuple and i.id in self._whole):
             return True
         if i.id in self._awaited or ints(i.raw, _CONTROLS) or (i.opcode == "copy" and is_second_buffer(i)):
             return True
+        if any(self._is_second_buffer(o) for o in i.operands):
+            return True
         return bool(self.makes[i.id] & self._twice) or i.id in self._handed_on or writes_over(self._module, i)
+
+    def _is_second_buffer(self, k: int) -> bool:
+        """A copy, or a view of one: the other module's first buffer of that value will not do where the first is written over."""
+        i = self._computation.instructions[k]
+        while i.opcode in VIEWS and i.opcode != "tuple" and i.operands:
+            i = self._computation.instructions[i.operands[0]]
+        return i.opcode == "copy" and is_second_buffer(i)
 
 
 def writes_over(module: Module, i: Instruction) -> bool:
