@@ -109,9 +109,13 @@ def kendall(pairs):
     import numpy as np
 
     a, b = (np.asarray(column) for column in zip(*pairs))
-    a, b = (np.sign(column[:, None] - column[None, :]) for column in (a, b))
-    either = float(np.sqrt(np.sum(a != 0) * np.sum(b != 0)))
-    return float(np.sum(a * b)) / either if either else 0.0
+    alike, differ = 0.0, np.zeros(2)
+    for k in range(len(pairs)):  # all pairs at once would not fit into memory where there are many
+        of_a, of_b = np.sign(a - a[k]), np.sign(b - b[k])
+        alike += float(of_a @ of_b)
+        differ += np.count_nonzero(of_a), np.count_nonzero(of_b)
+    either = float(np.sqrt(differ.prod()))
+    return alike / either if either else 0.0
 
 
 def without_sources(module):
