@@ -132,6 +132,7 @@ def judge(kernels):
         print(f"| {step} | {rows.sum()} | {' | '.join(cells)} |")
     judge_sorts(kernels, learned)
     judge_noise(kernels)
+    judge_behind(kernels)
     judge_choice(kernels, learned)
 
 
@@ -164,6 +165,16 @@ def judge_noise(kernels):
     for where, errors in found.items():
         print(f"\nNoise: a kernel by the same one in {where}: median error {100 * np.median(errors):.1f} %, 90 % of them below "
               f"{100 * np.quantile(errors, 0.9):.0f} % ({len(errors)} kernels)")  # fmt: skip
+
+
+def judge_behind(kernels):
+    """What kernels right behind library calls take, over the same elsewhere."""
+    elsewhere = {content: np.median(kernels.us[group]) for content, group in by_content(kernels, np.flatnonzero(kernels.own)).items()}
+    groups = by_content(kernels, np.flatnonzero((kernels.us > 0) & ~kernels.own))
+    ratios = [np.median(kernels.us[group]) / elsewhere[content] for content, group in groups.items() if content in elsewhere]
+    quartiles = ", ".join(f"{q:.2f}" for q in np.quantile(ratios, [0.25, 0.5, 0.75, 0.9]))
+    print(f"\nBehind library calls: {sum(map(len, groups.values()))} of {len(kernels.us)} kernels ({len(set(kernels.content))} contents); of the {len(ratios)} contents "
+          f"that stand elsewhere too, time there over time elsewhere, quartiles and 90 %: {quartiles}")  # fmt: skip
 
 
 def judge_choice(kernels, learned):

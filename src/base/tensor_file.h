@@ -1,6 +1,7 @@
-/* Named tensors in one binary file (docs/formats/policy.md): policies, what anneal proposes moves by, the learned model of kernels.
- * Little-endian: magic "STWPOLCY", u32 version, u32 number of dimensions, (name, i64) each, u32 number of tensors, (name, u32 type,
- * i64 rows, i64 cols, i64 offset) each, the data, and a 64-bit checksum of all that comes before it. Names: u16 length and bytes.
+/* Named tensors in one binary file (docs/formats/policy.md): policies, what anneal proposes moves by, the learned model of
+ * kernels. Little-endian: magic "STWPOLCY", u32 version, u32 number of dimensions, (name, i64) each, u32 number of tensors,
+ * (name, u32 type, i64 rows, i64 cols, i64 offset) each, the data, and a 64-bit checksum of all that comes before it. Names: u16
+ * length and bytes.
  */
 #ifndef STW_BASE_TENSOR_FILE_H
 #define STW_BASE_TENSOR_FILE_H

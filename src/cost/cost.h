@@ -13,17 +13,17 @@ struct stw_costs {
     stw_arena arena;
     const stw_graph *graph;
     const stw_machine *machine;
-    double **us;         /* (C)(N) microseconds; 0 for views and sources */
-    double *least_us;    /* (N) on the class that is fastest at it */
-    double **model_us;   /* (C)(N) what the model says of the same op */
-    double **compute_us; /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
-    bool **measured;     /* (C)(N) the time was measured for this very kind */
-    bool **carried;      /* (C)(N) it was for another kind, and is that time times the ratio of the two models */
-    int64_t *moved;      /* (N) bytes that an op alone reads and writes */
+    double **us;                          /* (C)(N) microseconds; 0 for views and sources */
+    double *least_us;                     /* (N) on the class that is fastest at it */
+    double **model_us;                    /* (C)(N) what the model says of the same op */
+    double **compute_us;                  /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
+    bool **measured;                      /* (C)(N) the time was measured for this very kind */
+    bool **carried;                       /* (C)(N) it was for another kind, and is that time times the ratio of the two models */
+    int64_t *moved;                       /* (N) bytes that an op alone reads and writes */
     const stw_kernel_model *kernel_model; /* what kernels take, learnt (kernel_model.h); NULL: the formula alone */
     bool *learned;                        /* (C) it counts for kernels and single ops on this class */
-    stw_str remark;      /* on the file of costs, for the user; or empty */
-    stw_str *warning;    /* (warning_count) the remark and what else there is to know before trusting the times */
+    stw_str remark;                       /* on the file of costs, for the user; or empty */
+    stw_str *warning; /* (warning_count) the remark and what else there is to know before trusting the times */
     int32_t warning_count;
 };
 
@@ -76,8 +76,8 @@ typedef struct stw_cost_rows {
     const char *remedy; /* where some name no op; NULL: none */
 } stw_cost_rows;
 /* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. `learned`: what nothing was
- * measured for goes by the learned model of kernels, where there is one for the device and the graph says how ops walk their tensors
- * (graph->flow). */
+ * measured for goes by the learned model of kernels, where there is one for the device and the graph says how ops walk their
+ * tensors (graph->flow). */
 stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, bool learned,
                                stw_costs **out, stw_error *error);
 

@@ -27,7 +27,7 @@ static void add_memory(const stw_kernel_work *kernel, float *out) {
     out[STW_KERNEL_second_read] = bend(second);
     out[STW_KERNEL_inputs] = (float)inputs;
     out[STW_KERNEL_big_inputs] = (float)big;
-    out[STW_KERNEL_outputs] = (float)kernel->result_count;
+    for (int32_t u = 0; u < kernel->unit_count; u++) out[STW_KERNEL_outputs] += kernel->unit[u].leaves ? 1.0f : 0.0f;
     out[STW_KERNEL_reused] = bend(reused);
 }
 
@@ -50,7 +50,8 @@ static void add_arithmetic(const stw_kernel_work *kernel, float *out) {
             most = unit->elements;
             out[STW_KERNEL_least_written] = (float)bytes;
         }
-        const bool larger = unit->elements > written || (unit->elements == written && unit->form->minor > out[STW_KERNEL_out_minor]);
+        const bool larger =
+            unit->elements > written || (unit->elements == written && unit->form->minor > out[STW_KERNEL_out_minor]);
         if (!unit->leaves || !larger) continue;
         written = unit->elements;
         out[STW_KERNEL_out_minor] = unit->form->minor;
@@ -103,8 +104,7 @@ static void add_product(const stw_unit *unit, float *out) {
     const float of_halves = stw_dtype_bytes(form->from) <= 2 ? 1.0f : 0.0f;
     out[STW_KERNEL_products] += 1.0f;
     lead(&out[STW_KERNEL_product], unit->flops,
-         (const float[]){(float)unit->elements, form->folded, form->wide, form->minor, form->from_minor, half,
-                         of_halves}, 7);
+         (const float[]){(float)unit->elements, form->folded, form->wide, form->minor, form->from_minor, half, of_halves}, 7);
     out[STW_KERNEL_library] = fmaxf(out[STW_KERNEL_library], form->call ? 1.0f : 0.0f);
 }
 
@@ -191,13 +191,4 @@ void stw_kernel_find_features(const stw_device *device, const stw_kernel_work *k
         if (kernel->unit[u].folds) out[STW_KERNEL_holds_rows] = 1.0f;
     }
     add_ratios(out);
-}
-
-const char *stw_kernel_column_name(int32_t column) {
-    static const char *const names[] = {
-#define COLUMN(name, what) #name,
-#include "cost/kernel_columns.def"
-#undef COLUMN
-    };
-    return names[column];
 }

@@ -1,12 +1,11 @@
 #include "cost/kernel_model.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/shipped.h"
 #include "base/tensor_file.h"
 
-const char stw_kernel_model_kind[] = "h200";
+static const char model_kind[] = "h200";
 
 /* ---- the trees ---- */
 
@@ -19,7 +18,7 @@ static float find_leaf(const stw_kernel_model *model, int32_t root, const float 
 double stw_kernel_model_log_ratio(const stw_kernel_model *model, const float *feature) {
     double sum = 0.0;
     for (int32_t t = 0; t < model->tree_count; t++) sum += (double)find_leaf(model, model->root[t], feature);
-    return fmin(fmax(sum, -3.0), 3.0);
+    return fmin(fmax(sum, -4.0), 4.0);
 }
 
 bool stw_kernel_model_covers(const stw_kernel_model *model, const float *feature) {
@@ -39,12 +38,14 @@ double stw_kernel_model_us(const stw_kernel_model *model, const stw_device *devi
 
 bool stw_kernel_model_knows(const stw_device *device) {
     stw_device there;
-    if (!stw_str_is(device->kind, stw_kernel_model_kind) || !stw_device_of_kind(device->kind, &there)) return false;
+    if (!stw_str_is(device->kind, model_kind) || !stw_device_of_kind(device->kind, &there)) return false;
     if (device->launch_us != there.launch_us || device->bandwidth != there.bandwidth || device->flops_f32 != there.flops_f32)
         return false;
     if (device->flops_tf32 != there.flops_tf32 || device->flops_bf16 != there.flops_bf16) return false;
-    return memcmp(device->efficiency, there.efficiency, sizeof there.efficiency) == 0 &&
-           memcmp(device->latency_us, there.latency_us, sizeof there.latency_us) == 0;
+    for (int c = 0; c < STW_CLASS_COUNT; c++) {
+        if (device->efficiency[c] != there.efficiency[c] || device->latency_us[c] != there.latency_us[c]) return false;
+    }
+    return true;
 }
 
 /* ---- in costs ---- */
@@ -63,8 +64,8 @@ static stw_status check_dimension(const stw_tensor_file *file, const char *name,
         return stw_fail(error, STW_ERROR_INPUT, "does not state %s: it has no model of kernels", name);
     if (stated == expected) return STW_OK;
     return stw_fail(error, STW_ERROR_INPUT,
-                    "was made for other features of kernels than this program's: %s is %lld there and %lld here; train it again", name,
-                    (long long)stated, (long long)expected);
+                    "was made for other features of kernels than this program's: %s is %lld there and %lld here; train it again",
+                    name, (long long)stated, (long long)expected);
 }
 
 static stw_status find_list(const stw_tensor_file *file, const char *name, stw_tensor_type type, int64_t count, const void **out,

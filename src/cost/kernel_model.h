@@ -19,7 +19,7 @@ struct stw_kernel_model {
     const stw_kernel_node *node; /* (node_count) */
 };
 
-/* `feature`: (STW_KERNEL_FEATURES). At most a factor of e^3 either way. */
+/* `feature`: (STW_KERNEL_FEATURES). At most 4 either way. */
 double stw_kernel_model_log_ratio(const stw_kernel_model *model, const float *feature);
 /* Whether it was learnt from such kernels: of nothing half as little or twice as much as any of them had. */
 bool stw_kernel_model_covers(const stw_kernel_model *model, const float *feature);
@@ -28,7 +28,6 @@ double stw_kernel_model_us(const stw_kernel_model *model, const stw_device *devi
 
 /* Whether the kernels that it was learnt from ran on such a device: the kind, and the figures by which the formula goes. */
 bool stw_kernel_model_knows(const stw_device *device);
-extern const char stw_kernel_model_kind[];
 
 /* A tensor file, everything checked; the model lives in the arena. */
 stw_status stw_kernel_model_parse(stw_str bytes, const char *label, stw_arena *arena, stw_kernel_model *out, stw_error *error);

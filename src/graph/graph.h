@@ -31,25 +31,25 @@ typedef struct stw_use { /* one reader of one value */
 } stw_use;
 
 /* What an op does with the elements that it moves, as far as the time of its kernel goes by it (cost/kernel_features.h). */
-#define STW_FORMS(X)                                                                     \
-    X(PLAIN) /* element by element */                                                    \
-    X(BROADCAST)                                                                         \
-    X(IOTA)                                                                              \
-    X(FEW)     /* folds so few values that a loop does */                                \
-    X(ROWS)    /* folds what lies side by side in memory */                              \
-    X(COLUMNS) /* folds what does not */                                                 \
-    X(TRANSPOSE)                                                                         \
-    X(SLICE)                                                                             \
-    X(DYNAMIC_SLICE)                                                                     \
-    X(UPDATE)                                                                            \
-    X(PAD)                                                                               \
-    X(CONCATENATE)                                                                       \
-    X(GATHER)                                                                            \
-    X(SCATTER)                                                                           \
-    X(PRODUCT)                                                                           \
-    X(CONVOLUTION)                                                                       \
-    X(INPUT_GRADIENT)  /* of a convolution */                                            \
-    X(KERNEL_GRADIENT) /* likewise */                                                    \
+#define STW_FORMS(X)                                        \
+    X(PLAIN) /* element by element */                       \
+    X(BROADCAST)                                            \
+    X(IOTA)                                                 \
+    X(FEW)     /* folds so few values that a loop does */   \
+    X(ROWS)    /* folds what lies side by side in memory */ \
+    X(COLUMNS) /* folds what does not */                    \
+    X(TRANSPOSE)                                            \
+    X(SLICE)                                                \
+    X(DYNAMIC_SLICE)                                        \
+    X(UPDATE)                                               \
+    X(PAD)                                                  \
+    X(CONCATENATE)                                          \
+    X(GATHER)                                               \
+    X(SCATTER)                                              \
+    X(PRODUCT)                                              \
+    X(CONVOLUTION)                                          \
+    X(INPUT_GRADIENT)  /* of a convolution */               \
+    X(KERNEL_GRADIENT) /* likewise */                       \
     X(OTHER)
 
 typedef enum stw_form_sort {

@@ -293,7 +293,6 @@ static bool is_result_read(const walk *w, int32_t op, int32_t result) {
 static void add_written(stw_kernel_work *out, uint8_t op_class, int64_t bytes) {
     out->class_bytes[op_class] += (double)bytes;
     out->written += (double)bytes;
-    out->result_count++;
 }
 
 /* What leaves the kernel is computed whole, however little of it others within need. */

@@ -63,11 +63,10 @@ typedef struct stw_members {
 
 typedef struct stw_kernel_work {
     int32_t unit_count;
-    const stw_unit *unit;                /* in the room: what is computed, and how often */
+    const stw_unit *unit; /* in the room: what is computed, and how often */
     int32_t external_count;
-    const stw_external *external; /* likewise: what is read */
-    int32_t result_count;         /* values that are written */
-    double written;               /* their bytes */
+    const stw_external *external;        /* likewise: what is read */
+    double written;                      /* bytes of what is written */
     double class_bytes[STW_CLASS_COUNT]; /* by the class of the first op that reads a value, of the op that writes it */
 } stw_kernel_work;
 void stw_kernel_find_work(const stw_graph *graph, const stw_members *members, const stw_kernel_room *room, stw_kernel_work *out);

@@ -1,4 +1,5 @@
-/* What HLO instructions do with the elements that they move: which of them lie side by side in memory, how many values make one. */
+/* What HLO instructions do with the elements that they move: which of them lie side by side in memory, how many values make one.
+ */
 #include "import/hlo/hlo.h"
 
 /* ---- where elements lie ---- */
@@ -38,26 +39,32 @@ static void describe_reduction(const stw_hlo_module *m, const stw_hlo_instructio
     if (stw_hlo_reduces_few(m, i)) form->sort = STW_FORM_FEW;
 }
 
-/* Of left (.. x m x k) and right (.. x k x n): k from left x right = batch^2 x m x k x k x n where nobody states it, n as what the
- * right side has beside. */
-static void describe_product(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_form *form) {
-    if (i->operand.count < 2) return;
-    const stw_hlo_shape *left = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0)), *right = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 1));
+/* What a product sums over, and how many products there are side by side. */
+static double contracted_by(const stw_hlo_module *m, const stw_hlo_instruction *i, double *batch) {
     const stw_hlo_shape *out = stw_hlo_main_part(m, stw_hlo_shape_of(m, i));
+    const stw_hlo_shape *left = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0));
+    double inner = 1.0;
+    *batch = 1.0;
+    if (i->rule == STW_HLO_DOT) { /* whose dimensions are checked */
+        const int64_t *size = stw_hlo_dimensions(m, left);
+        for (int32_t k = 0; k < i->contracting.count; k++) inner *= (double)size[m->number[i->contracting.first + k]];
+        for (int32_t k = 0; k < i->batch.count; k++) *batch *= (double)size[m->number[i->batch.first + k]];
+        return inner;
+    }
     stw_hlo_cost cost = {0};
-    if (i->rule == STW_HLO_CUSTOM) stw_hlo_call_cost(m, i, &cost);
-    double inner = 1.0, batch = 1.0;
-    for (int32_t k = 0; k < i->contracting.count; k++) {
-        inner *= (double)stw_hlo_dimensions(m, left)[m->number[i->contracting.first + k]];
-    }
-    for (int32_t k = 0; k < i->batch.count; k++) batch *= (double)stw_hlo_dimensions(m, left)[m->number[i->batch.first + k]];
-    if (i->rule == STW_HLO_CUSTOM) {
-        for (int32_t k = 0; k < out->rank - 2; k++) batch *= (double)stw_hlo_dimensions(m, out)[k];
-        inner = out->elements > 0 ? (double)cost.flops / (2.0 * (double)out->elements) : 1.0;
-    }
+    stw_hlo_call_cost(m, i, &cost);
+    for (int32_t k = 0; out->kind == STW_HLO_ARRAY && k < out->rank - 2; k++) *batch *= (double)stw_hlo_dimensions(m, out)[k];
+    return out->elements > 0 ? (double)cost.flops / (2.0 * (double)out->elements) : 1.0;
+}
+
+/* (.. x m x k) by (.. x k x n). */
+static void describe_product(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_form *form) {
+    double batch;
+    if (i->operand.count < 2) return;
+    const double inner = contracted_by(m, i, &batch), right = (double)stw_hlo_shape_of(m, stw_hlo_operand(m, i, 1))->elements;
     form->sort = STW_FORM_PRODUCT;
     form->folded = (float)inner;
-    form->wide = inner > 0.0 && batch > 0.0 ? (float)((double)right->elements / inner / batch) : 1.0f;
+    form->wide = inner > 0.0 && batch > 0.0 ? (float)(right / inner / batch) : 1.0f;
 }
 
 static void describe_convolution(const stw_hlo_module *m, const stw_hlo_instruction *i, stw_form_sort sort, stw_form *form) {
@@ -74,9 +81,9 @@ static stw_form_sort sort_of_move(stw_str opcode) {
     static const struct {
         const char *opcode;
         stw_form_sort sort;
-    } moves[] = {{"broadcast", STW_FORM_BROADCAST},  {"iota", STW_FORM_IOTA},     {"pad", STW_FORM_PAD},
-                 {"concatenate", STW_FORM_CONCATENATE}, {"slice", STW_FORM_SLICE}, {"dynamic-slice", STW_FORM_DYNAMIC_SLICE},
-                 {"gather", STW_FORM_GATHER},        {"reverse", STW_FORM_PLAIN}, {"copy", STW_FORM_PLAIN}};
+    } moves[] = {{"broadcast", STW_FORM_BROADCAST},     {"iota", STW_FORM_IOTA},     {"pad", STW_FORM_PAD},
+                 {"concatenate", STW_FORM_CONCATENATE}, {"slice", STW_FORM_SLICE},   {"dynamic-slice", STW_FORM_DYNAMIC_SLICE},
+                 {"gather", STW_FORM_GATHER},           {"reverse", STW_FORM_PLAIN}, {"copy", STW_FORM_PLAIN}};
     for (int k = 0; k < (int)(sizeof moves / sizeof moves[0]); k++) {
         if (stw_str_is(opcode, moves[k].opcode)) return moves[k].sort;
     }
@@ -102,7 +109,8 @@ static void describe_call(const stw_hlo_module *m, const stw_hlo_instruction *i,
 stw_form stw_hlo_form_of(const stw_hlo_module *m, const stw_hlo_instruction *i) {
     const stw_hlo_shape *to = stw_hlo_main_part(m, stw_hlo_shape_of(m, i));
     const stw_hlo_shape *from = i->operand.count > 0 ? stw_hlo_main_part(m, stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0))) : to;
-    stw_form form = {.minor = minor_of(m, to), .from_minor = minor_of(m, from), .folded = 1.0f, .wide = 1.0f, .sort = STW_FORM_OTHER};
+    stw_form form = {
+        .minor = minor_of(m, to), .from_minor = minor_of(m, from), .folded = 1.0f, .wide = 1.0f, .sort = STW_FORM_OTHER};
     form.call = i->rule == STW_HLO_CUSTOM;
     form.from = (uint8_t)(from->kind == STW_HLO_ARRAY && from->dtype >= 0 ? from->dtype : STW_DTYPE_NONE);
     switch ((stw_hlo_rule)i->rule) {
