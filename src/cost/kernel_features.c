@@ -46,9 +46,9 @@ static void add_arithmetic(const stw_kernel_work *kernel, float *out) {
         sum += unit->elements;
         half += bytes <= 2 ? unit->elements : 0.0;
         single += unit->dtype == STW_DTYPE_F32 ? unit->elements : 0.0;
-        if (unit->elements > most || (unit->elements == most && (float)bytes > out[STW_KERNEL_least_written])) {
+        if (unit->elements > most || (unit->elements == most && (float)bytes > out[STW_KERNEL_element_bytes])) {
             most = unit->elements;
-            out[STW_KERNEL_least_written] = (float)bytes;
+            out[STW_KERNEL_element_bytes] = (float)bytes;
         }
         const bool larger =
             unit->elements > written || (unit->elements == written && unit->form->minor > out[STW_KERNEL_out_minor]);

@@ -136,6 +136,11 @@ TEST(kernel_features, by_hand) {
     check_feature(feature, STW_KERNEL_singles, 1.0);
     check_feature(feature, STW_KERNEL_halves, 0.0);
     check_feature(feature, STW_KERNEL_rows, 0.0);
+    check_feature(feature, STW_KERNEL_element_bytes, 4.0);
+    check_feature(feature, STW_KERNEL_shrinks, 0.0);
+    check_feature(feature, STW_KERNEL_work_per_result, bend(3.0 * ALL) - bend(ALL));
+    check_feature(feature, STW_KERNEL_overhead, bend(2000.0) - bend((8.0 * ALL + 4.0 * 512) / 4.8e12 * 1e9));
+    check_feature(feature, STW_KERNEL_read_per_written, bend(4.0 * ALL + 4.0 * 512) - bend(4.0 * ALL));
     check_feature(feature, STW_KERNEL_traffic, bend((8.0 * ALL + 4.0 * 512) / 4.8e12 * 1e9));
 
     find_features(&k, (const char *const[]){"rows"}, 1, 1.0, feature);
@@ -150,6 +155,8 @@ TEST(kernel_features, by_hand) {
     check_feature(feature, STW_KERNEL_column_length, bend(1024.0));
     check_feature(feature, STW_KERNEL_column_wide, bend(512.0));
     check_feature(feature, STW_KERNEL_column_count, bend(512.0));
+    check_feature(feature, STW_KERNEL_column_blocks, 0.0);
+    check_feature(feature, STW_KERNEL_shrinks, 0.0);
     check_feature(feature, STW_KERNEL_rows, 0.0);
 
     find_features(&k, (const char *const[]){"turned"}, 1, 1.0, feature);
@@ -162,6 +169,7 @@ TEST(kernel_features, by_hand) {
     check_feature(feature, STW_KERNEL_product_out, bend(256.0 * 1024));
     check_feature(feature, STW_KERNEL_product_inner, bend(512.0));
     check_feature(feature, STW_KERNEL_product_wide, bend(1024.0));
+    check_feature(feature, STW_KERNEL_product_rows, bend(256.0 * 1024) - bend(1024.0));
     check_feature(feature, STW_KERNEL_product_half, 0.0);
     check_feature(feature, STW_KERNEL_product_of_halves, 1.0);
     check_feature(feature, STW_KERNEL_library, 0.0);
