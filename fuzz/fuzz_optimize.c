@@ -175,7 +175,7 @@ typedef struct problem {
 static stw_status read_costs(problem *p, stw_error *error) {
     stw_cost_rows rows = {0};
     TRY(stw_cost_csv_parse((stw_str){p->costs_text.p, (int64_t)p->costs_text.size}, &p->arena, &rows.row, &rows.count, error));
-    return stw_costs_from_rows(p->graph, p->machine, rows.count > 0 ? &rows : NULL, &p->costs, error);
+    return stw_costs_from_rows(p->graph, p->machine, rows.count > 0 ? &rows : NULL, true, &p->costs, error);
 }
 
 static stw_status read_all(problem *p, stw_error *error) {

@@ -158,12 +158,12 @@ static stw_status convert(conversion *c, stw_str bytes, const stw_graph *graph) 
 }
 
 static stw_status create(const stw_graph *graph, const stw_machine *machine, const char *path, const stw_file_limits *limits,
-                         stw_arena *arena, stw_costs **out, stw_error *error) {
+                         bool learned, stw_arena *arena, stw_costs **out, stw_error *error) {
     conversion c = {.arena = arena, .machine = machine, .error = error};
     stw_str bytes;
     TRY(stw_file_read_within(path, limits, arena, &bytes, error));
     stw_status status = convert(&c, bytes, graph);
-    if (status == STW_OK) status = stw_costs_from_rows(graph, machine, &c.rows, out, error);
+    if (status == STW_OK) status = stw_costs_from_rows(graph, machine, &c.rows, learned, out, error);
     if (status == STW_ERROR_INPUT) stw_error_prefix(error, stw_file_label(path));
     return status;
 }
@@ -177,9 +177,11 @@ stw_status stw_costs_create(const stw_graph *graph, const stw_machine *machine, 
     const stw_file_limits limits = stw_options_file_limits(options);
     stw_arena arena;
     *out = NULL;
-    if (path == NULL) return stw_costs_from_rows(graph, machine, NULL, out, error);
+    const char *kernels = stw_options_text(options, "kernels");
+    const bool learned = kernels != NULL && strcmp(kernels, "learned") == 0;
+    if (path == NULL) return stw_costs_from_rows(graph, machine, NULL, learned, out, error);
     TRY(stw_arena_create(&arena, error));
-    const stw_status status = create(graph, machine, path, &limits, &arena, out, error);
+    const stw_status status = create(graph, machine, path, &limits, learned, &arena, out, error);
     stw_arena_destroy(&arena);
     return status;
 }

@@ -7,19 +7,23 @@
 #include "graph/kernel.h"
 #include "machine/machine.h"
 
+typedef struct stw_kernel_model stw_kernel_model;
+
 struct stw_costs {
     stw_arena arena;
     const stw_graph *graph;
     const stw_machine *machine;
-    double **us;         /* (C)(N) microseconds; 0 for views and sources */
-    double *least_us;    /* (N) on the class that is fastest at it */
-    double **model_us;   /* (C)(N) what the model says of the same op */
-    double **compute_us; /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
-    bool **measured;     /* (C)(N) the time was measured for this very kind */
-    bool **carried;      /* (C)(N) it was for another kind, and is that time times the ratio of the two models */
-    int64_t *moved;      /* (N) bytes that an op alone reads and writes */
-    stw_str remark;      /* on the file of costs, for the user; or empty */
-    stw_str *warning;    /* (warning_count) the remark and what else there is to know before trusting the times */
+    double **us;                          /* (C)(N) microseconds; 0 for views and sources */
+    double *least_us;                     /* (N) on the class that is fastest at it */
+    double **model_us;                    /* (C)(N) what the model says of the same op */
+    double **compute_us;                  /* (C)(N) its arithmetic part: flops / (peak x efficiency) */
+    bool **measured;                      /* (C)(N) the time was measured for this very kind */
+    bool **carried;                       /* (C)(N) it was for another kind, and is that time times the ratio of the two models */
+    int64_t *moved;                       /* (N) bytes that an op alone reads and writes */
+    const stw_kernel_model *kernel_model; /* what kernels take, learnt (kernel_model.h); NULL: the formula alone */
+    bool *learned;                        /* (C) it counts for kernels and single ops on this class */
+    stw_str remark;                       /* on the file of costs, for the user; or empty */
+    stw_str *warning; /* (warning_count) the remark and what else there is to know before trusting the times */
     int32_t warning_count;
 };
 
@@ -43,6 +47,8 @@ double stw_cost_group_us(const stw_device *device, const stw_group_work *work);
 /* The same of a kernel whose ops and passes are known, r = 1: a fusion that stands in a file, a group of a plan. *compute_us (may
  * be NULL): its arithmetic, what is repeated left out. */
 double stw_cost_kernel_us(const stw_device *device, const stw_kernel_work *kernel, double *compute_us);
+/* The same on a cost class: by the formula, or by the learned model where it counts. */
+double stw_costs_kernel_us(const stw_costs *costs, int32_t cost_class, const stw_kernel_work *kernel);
 /* All bodies of a graph: out[b], and their arithmetic. */
 void stw_cost_bodies(const stw_device *device, const stw_graph *graph, double *out_us, double *out_compute_us);
 
@@ -69,9 +75,11 @@ typedef struct stw_cost_rows {
     const char *unit;   /* what they are in the file: "times"; NULL: "rows" */
     const char *remedy; /* where some name no op; NULL: none */
 } stw_cost_rows;
-/* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. */
-stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
-                               stw_error *error);
+/* stw_costs_create is this with the rows of a file; NULL: none. Strings are borrowed for the call. `learned`: what nothing was
+ * measured for goes by the learned model of kernels, where there is one for the device and the graph says how ops walk their
+ * tensors (graph->flow). */
+stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, bool learned,
+                               stw_costs **out, stw_error *error);
 
 /* remark.c: that the file does not say how often some loops run, for the user; empty: it does. */
 stw_str stw_tell_open_loops(const stw_graph *graph, stw_arena *arena);
@@ -86,7 +94,7 @@ stw_status stw_costs_create_given(const stw_graph *graph, const stw_machine *mac
                                   stw_costs **out, stw_error *error);
 
 /* Those of another machine, with every time multiplied by `factor`: class c of `machine` takes what class class_of[c] took
- * before. What was known of times stays known. */
+ * before. What was known of times stays known; the learned model is borrowed. */
 stw_status stw_costs_scale(const stw_costs *costs, const stw_machine *machine, const int32_t *class_of, double factor,
                            stw_costs **out, stw_error *error);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/index.h"
-#include "cost/cost.h"
+#include "cost/kernel_model.h"
 #include "cost/remark.h"
 
 enum { MAX_COLUMNS = 64 + 128 };
@@ -143,11 +143,17 @@ static stw_status gather_measurements(const stw_graph *graph, const stw_machine 
     return STW_OK;
 }
 
+/* The learned model where it counts for the device, or NULL. */
+static const stw_kernel_model *model_for(const stw_costs *costs, const stw_device *device) {
+    return costs->kernel_model != NULL && stw_kernel_model_knows(device) ? costs->kernel_model : NULL;
+}
+
 /* What the model says of every op on a device, and its arithmetic. An op that is a fused kernel costs what a group of its parts
  * does; a loop, a branch or a call its kernels. */
 static stw_status model_ops(const stw_costs *costs, const stw_device *device, stw_arena scratch, double *out_us,
                             double *out_compute_us, stw_error *error) {
     const stw_graph *graph = costs->graph;
+    const stw_kernel_model *learned = model_for(costs, device);
     double *body_us, *body_compute_us;
     stw_kernel_room room;
     STW_TRY_NEW(&scratch, body_us, graph->body_count, error);
@@ -160,14 +166,20 @@ static stw_status model_ops(const stw_costs *costs, const stw_device *device, st
         if (graph->body_of != NULL && graph->body_of[i] >= 0) {
             out_us[i] = body_us[graph->body_of[i]];
             out_compute_us[i] = body_compute_us[graph->body_of[i]];
-        } else if (graph->flow != NULL && graph->fused_of[i] >= 0) {
-            stw_kernel_work work;
-            stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, &room, &work);
+            continue;
+        }
+        stw_kernel_work work;
+        const bool fused = graph->flow != NULL && graph->fused_of[i] >= 0;
+        if (fused || learned != NULL) stw_kernel_find_work(graph, &(stw_members){.member = &i, .count = 1}, &room, &work);
+        if (fused) {
             out_us[i] = stw_cost_kernel_us(device, &work, &out_compute_us[i]);
         } else {
             out_us[i] = stw_cost_model_us(device, op_class, graph->dtype[i], (double)graph->flops[i], (double)costs->moved[i]);
             out_compute_us[i] = stw_cost_compute_us(device, op_class, graph->dtype[i], (double)graph->flops[i]);
         }
+        if (learned == NULL) continue;
+        out_us[i] = stw_kernel_model_us(learned, device, &work, out_us[i]);
+        out_compute_us[i] = fmin(out_compute_us[i], out_us[i]);
     }
     return STW_OK;
 }
@@ -273,6 +285,7 @@ static stw_status make_room(stw_costs *costs, stw_error *error) {
     STW_TRY_NEW(&costs->arena, costs->compute_us, classes, error);
     STW_TRY_NEW(&costs->arena, costs->measured, classes, error);
     STW_TRY_NEW(&costs->arena, costs->carried, classes, error);
+    STW_TRY_NEW(&costs->arena, costs->learned, classes, error);
     STW_TRY_NEW(&costs->arena, costs->moved, N, error);
     if (classes > 1) STW_TRY_NEW(&costs->arena, costs->least_us, N, error);
     return STW_OK;
@@ -290,7 +303,19 @@ static void find_least(stw_costs *costs) {
     }
 }
 
-static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *scratch, stw_error *error) {
+/* Which classes the learned model counts for; it stays with the costs only if there is one. */
+static stw_status take_model(stw_costs *costs, stw_error *error) {
+    bool counts = false;
+    TRY(stw_kernel_model_shipped(&costs->arena, &costs->kernel_model, error));
+    for (int32_t c = 0; c < costs->machine->cost_class_count; c++) {
+        costs->learned[c] = model_for(costs, &costs->machine->device[costs->machine->class_device[c]]) != NULL;
+        counts |= costs->learned[c];
+    }
+    if (!counts) costs->kernel_model = NULL;
+    return STW_OK;
+}
+
+static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, bool learned, stw_arena *scratch, stw_error *error) {
     const stw_graph *graph = costs->graph;
     const int32_t classes = costs->machine->cost_class_count;
     measurements m;
@@ -298,6 +323,7 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     TRY(gather_measurements(graph, costs->machine, rows, scratch, &m, &n, error));
     stw_str remark = rows != NULL ? stw_remark_on_rows(rows, &n, scratch) : (stw_str){0};
     TRY(make_room(costs, error));
+    if (learned && graph->flow != NULL) TRY(take_model(costs, error));
     for (int32_t i = 0; i < graph->N; i++) {
         if (graph->kind[i] == STW_NODE_OP) costs->moved[i] = stw_op_bytes_moved(graph, i);
     }
@@ -310,8 +336,8 @@ static stw_status fill(stw_costs *costs, const stw_cost_rows *rows, stw_arena *s
     return STW_OK;
 }
 
-stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, stw_costs **out,
-                               stw_error *error) {
+stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machine, const stw_cost_rows *rows, bool learned,
+                               stw_costs **out, stw_error *error) {
     *out = NULL;
     stw_arena arena, scratch;
     TRY(stw_arena_create(&arena, error));
@@ -319,7 +345,7 @@ stw_status stw_costs_from_rows(const stw_graph *graph, const stw_machine *machin
     stw_costs *costs = STW_NEW(&arena, stw_costs, 1);
     if (status == STW_OK) {
         *costs = (stw_costs){.arena = arena, .graph = graph, .machine = machine};
-        status = fill(costs, rows, &scratch, error);
+        status = fill(costs, rows, learned, &scratch, error);
         arena = costs->arena;
         stw_arena_destroy(&scratch);
     }
@@ -388,7 +414,11 @@ static stw_status copy_class(stw_costs *costs, int32_t c, const stw_costs *from,
 
 static stw_status copy_scaled(stw_costs *costs, const stw_costs *from, const int32_t *class_of, double factor, stw_error *error) {
     TRY(make_room(costs, error));
-    for (int32_t c = 0; c < costs->machine->cost_class_count; c++) TRY(copy_class(costs, c, from, class_of[c], factor, error));
+    costs->kernel_model = from->kernel_model;
+    for (int32_t c = 0; c < costs->machine->cost_class_count; c++) {
+        costs->learned[c] = from->learned[class_of[c]];
+        TRY(copy_class(costs, c, from, class_of[c], factor, error));
+    }
     memcpy(costs->moved, from->moved, (size_t)costs->graph->N * sizeof *costs->moved);
     find_least(costs);
     return check_times(costs, error);

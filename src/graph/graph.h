@@ -30,7 +30,48 @@ typedef struct stw_use { /* one reader of one value */
     int32_t view;        /* the view node that is read, or -1 for the value itself */
 } stw_use;
 
+/* What an op does with the elements that it moves, as far as the time of its kernel goes by it (cost/kernel_features.h). */
+#define STW_FORMS(X)                                        \
+    X(PLAIN) /* element by element */                       \
+    X(BROADCAST)                                            \
+    X(IOTA)                                                 \
+    X(FEW)     /* folds so few values that a loop does */   \
+    X(ROWS)    /* folds what lies side by side in memory */ \
+    X(COLUMNS) /* folds what does not */                    \
+    X(TRANSPOSE)                                            \
+    X(SLICE)                                                \
+    X(DYNAMIC_SLICE)                                        \
+    X(UPDATE)                                               \
+    X(PAD)                                                  \
+    X(CONCATENATE)                                          \
+    X(GATHER)                                               \
+    X(SCATTER)                                              \
+    X(PRODUCT)                                              \
+    X(CONVOLUTION)                                          \
+    X(INPUT_GRADIENT)  /* of a convolution */               \
+    X(KERNEL_GRADIENT) /* likewise */                       \
+    X(OTHER)
+
+typedef enum stw_form_sort {
+#define STW_ROW(id) STW_FORM_##id,
+    STW_FORMS(STW_ROW)
+#undef STW_ROW
+        STW_FORM_COUNT
+} stw_form_sort;
+
+typedef struct stw_form {
+    float minor;      /* elements of the fastest dimension of its output */
+    float from_minor; /* the same of its first input */
+    float folded;     /* values that make one of its output: of a reduction, a product, a convolution; else 1 */
+    float wide;       /* of a product its columns, of a convolution its output features, of a reduction over COLUMNS the elements
+                         that lie side by side; else 1 */
+    uint8_t sort;     /* stw_form_sort */
+    uint8_t from;     /* stw_dtype_* of its first input */
+    bool call;        /* it is a call of a library */
+} stw_form;
+
 typedef struct stw_flow { /* how an op's kernel walks its tensors */
+    stw_form form;        /* of an op that is no fusion */
     int64_t row;          /* it works row by row, on rows of this length; 0: not so */
     bool by_element;      /* an element of its output takes one of each input: of a larger input a part is read, a smaller one
                              again and again. Else each input is read once */
@@ -71,6 +112,7 @@ typedef struct stw_part {
     int64_t read_first, read_count;
     uint8_t op_class, dtype;
     bool dear, folds; /* as in stw_flow */
+    stw_form form;
 } stw_part;
 typedef struct stw_part_result { /* of a kernel */
     int32_t part;                /* that makes it; else -1 - the place of the input that is handed on; INT32_MIN: a constant is */

@@ -62,7 +62,8 @@ static void list_units(walk *w) {
                                                .op_class = part->op_class,
                                                .dtype = part->dtype,
                                                .dear = part->dear,
-                                               .folds = part->folds && holds};
+                                               .folds = part->folds && holds,
+                                               .form = &part->form};
         }
         if (fused != NULL) continue;
         unit[w->unit_count++] = (stw_unit){.elements = graph->elements[op],
@@ -72,7 +73,8 @@ static void list_units(walk *w) {
                                            .op_class = graph->op_class[op],
                                            .dtype = graph->dtype[op],
                                            .dear = graph->flow[op].dear,
-                                           .folds = graph->flow[op].folds && w->members->holds_rows};
+                                           .folds = graph->flow[op].folds && w->members->holds_rows,
+                                           .form = &graph->flow[op].form};
     }
     for (int32_t u = 0; u < w->unit_count && w->first_class == STW_CLASS_ALIAS; u++) w->first_class = unit[u].op_class;
     if (w->unit_count == 0) w->first_class = STW_CLASS_SHAPE; /* it copies */
@@ -240,10 +242,9 @@ static void find_externals(walk *w) {
 static void add_reads(walk *w, double *class_bytes) {
     find_externals(w);
     for (int32_t k = 0; k < w->external_count; k++) {
-        const stw_external *external = &w->room->external[k];
-        const double share = fmin(fmax(external->whole, external->parts), 1.0);
-        class_bytes[external->op_class == STW_CLASS_COUNT ? w->first_class : external->op_class] +=
-            share * (double)external->bytes;
+        stw_external *external = &w->room->external[k];
+        external->moved = fmin(fmax(external->whole, external->parts), 1.0) * (double)external->bytes;
+        class_bytes[external->op_class == STW_CLASS_COUNT ? w->first_class : external->op_class] += external->moved;
         w->room->slot[external->node] = 0;
     }
 }
@@ -289,9 +290,14 @@ static bool is_result_read(const walk *w, int32_t op, int32_t result) {
     return false;
 }
 
+static void add_written(stw_kernel_work *out, uint8_t op_class, int64_t bytes) {
+    out->class_bytes[op_class] += (double)bytes;
+    out->written += (double)bytes;
+}
+
 /* What leaves the kernel is computed whole, however little of it others within need. */
 static void mark_written(stw_unit *unit) {
-    unit->is_read = true;
+    unit->is_read = unit->leaves = true;
     unit->whole = 1.0;
 }
 
@@ -331,7 +337,7 @@ static void add_copied(walk *w, int32_t op, int32_t place) {
     add_use(w, external, from.view);
 }
 
-static void add_fusion_writes(walk *w, int32_t k, double *class_bytes) {
+static void add_fusion_writes(walk *w, int32_t k, stw_kernel_work *out) {
     const stw_graph *graph = w->graph;
     const int32_t op = w->members->member[k];
     const stw_fused_kernel *fused = fused_of(graph, op);
@@ -343,38 +349,39 @@ static void add_fusion_writes(walk *w, int32_t k, double *class_bytes) {
         const stw_part *part = result->part >= 0 ? &graph->part[fused->part_first + result->part] : NULL;
         const bool in_place = part != NULL && part->in_place >= 0 && overwrites_external(w, unit);
         const uint8_t own = unit != NULL && unit->op_class != STW_CLASS_ALIAS ? unit->op_class : w->first_class;
-        class_bytes[own] += (double)(in_place ? part->in_place : result->bytes);
+        add_written(out, own, in_place ? part->in_place : result->bytes);
         if (unit != NULL) mark_written(unit);
         if (result->part < 0 && result->part != INT32_MIN) add_copied(w, op, -1 - result->part);
     }
 }
 
-static void add_op_writes(walk *w, int32_t k, double *class_bytes) {
+static void add_op_writes(walk *w, int32_t k, stw_kernel_work *out) {
     const stw_graph *graph = w->graph;
     const int32_t op = w->members->member[k];
     stw_unit *unit = &w->room->unit[w->first_unit[k]];
     const bool two = graph->input_start[op + 1] - graph->input_start[op] > 1;
     const bool in_place = graph->flow[op].in_place && two && overwrites_external(w, unit);
     const int64_t bytes = in_place ? graph->bytes[graph->input[graph->input_start[op] + 1]] : bytes_written(w, op);
-    class_bytes[unit->op_class != STW_CLASS_ALIAS ? unit->op_class : w->first_class] += (double)bytes;
+    add_written(out, unit->op_class != STW_CLASS_ALIAS ? unit->op_class : w->first_class, bytes);
     mark_written(unit);
 }
 
 void stw_kernel_find_work(const stw_graph *graph, const stw_members *members, const stw_kernel_room *room, stw_kernel_work *out) {
     walk w = {.graph = graph, .members = members, .room = room};
-    *out = (stw_kernel_work){.unit = room->unit};
+    *out = (stw_kernel_work){.unit = room->unit, .external = room->external};
     list_units(&w);
     list_reads(&w);
     for (int32_t k = 0; k < members->count; k++) {
         if (members->written != NULL && !members->written[k]) continue;
         if (fused_of(graph, members->member[k]) != NULL)
-            add_fusion_writes(&w, k, out->class_bytes);
+            add_fusion_writes(&w, k, out);
         else
-            add_op_writes(&w, k, out->class_bytes);
+            add_op_writes(&w, k, out);
     }
     find_passes(&w);
     add_reads(&w, out->class_bytes);
     out->unit_count = w.unit_count;
+    out->external_count = w.external_count;
 }
 
 /* ---- rows ---- */

@@ -16,6 +16,8 @@ typedef struct stw_unit {
     int32_t member, part;
     uint8_t op_class, dtype;
     bool is_read, dear, folds;
+    bool leaves; /* its value is written */
+    const stw_form *form;
 } stw_unit;
 
 typedef struct stw_unit_read { /* what a unit reads */
@@ -27,6 +29,7 @@ typedef struct stw_unit_read { /* what a unit reads */
 
 typedef struct stw_external { /* a value that is read from outside */
     double whole, parts;      /* as above */
+    double moved;             /* bytes that the kernel reads of it */
     int64_t bytes, most;      /* of the distinct views that are read; of the value */
     int32_t node, result;
     int32_t next; /* another result of the node; -1: none */
@@ -60,7 +63,10 @@ typedef struct stw_members {
 
 typedef struct stw_kernel_work {
     int32_t unit_count;
-    const stw_unit *unit;                /* in the room: what is computed, and how often */
+    const stw_unit *unit; /* in the room: what is computed, and how often */
+    int32_t external_count;
+    const stw_external *external;        /* likewise: what is read */
+    double written;                      /* bytes of what is written */
     double class_bytes[STW_CLASS_COUNT]; /* by the class of the first op that reads a value, of the op that writes it */
 } stw_kernel_work;
 void stw_kernel_find_work(const stw_graph *graph, const stw_members *members, const stw_kernel_room *room, stw_kernel_work *out);

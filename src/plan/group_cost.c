@@ -11,7 +11,7 @@ double stw_group_kernel_us(const stw_costs *costs, int32_t cost_class, const stw
                      stw_find_row_kernel(costs->graph, members->member, members->written, members->count).fits;
     stw_kernel_find_work(costs->graph, &all, room, &kernel);
     for (int32_t k = 0; k < members->count; k++) stw_group_work_add(&sums, costs, cost_class, members->member[k]);
-    const double model_us = stw_cost_kernel_us(device, &kernel, NULL);
+    const double model_us = stw_costs_kernel_us(costs, cost_class, &kernel);
     return sums.model_us > 0.0 ? sums.us / sums.model_us * model_us : sums.us;
 }
 

@@ -9,7 +9,7 @@ static const double class_deviation = 0.3, op_deviation = 0.1; /* of the logarit
 
 stw_status stw_base_times(const stw_graph *graph, const stw_machine *base, stw_arena *arena, double **us, stw_error *error) {
     stw_costs *costs;
-    TRY(stw_costs_from_rows(graph, base, NULL, &costs, error));
+    TRY(stw_costs_from_rows(graph, base, NULL, false, &costs, error));
     double *copy = STW_NEW_DIRTY(arena, double, graph->N);
     for (int32_t i = 0; copy != NULL && i < graph->N; i++) copy[i] = costs->least_us[i];
     stw_costs_destroy(costs);

@@ -77,7 +77,7 @@ static void close_threads(stw_instance *i) {
 
 static stw_status open_simulator(stw_instance *i, stw_error *error) {
     TRY(stw_arena_create_sized(&i->arena, ARENA_BYTES, error));
-    TRY(stw_costs_from_rows(i->drawn.graph, i->drawn.machine, NULL, &i->costs, error));
+    TRY(stw_costs_from_rows(i->drawn.graph, i->drawn.machine, NULL, false, &i->costs, error));
     TRY(stw_simulator_create(i->costs, &i->simulator, error));
     TRY(open_threads(i, error));
     i->search = (stw_search){.simulator = i->simulator,

@@ -98,7 +98,7 @@ typedef struct {
 } bench;
 
 static stw_status open_bench(const stw_drawn *drawn, bench *b, stw_error *error) {
-    TRY(stw_costs_from_rows(drawn->graph, drawn->machine, NULL, &b->costs, error));
+    TRY(stw_costs_from_rows(drawn->graph, drawn->machine, NULL, false, &b->costs, error));
     TRY(stw_simulator_create(b->costs, &b->simulator, error));
     TRY(stw_workspace_create(b->simulator, &b->workspace, error));
     TRY(stw_arena_create_sized(&b->arena, ARENA_BYTES, error));

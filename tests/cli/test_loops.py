@@ -124,6 +124,21 @@ class Loops(program.Case):
             file.write("loop,h200,50\n")
         self.done("simulate", path, "--machine", "h200x1", "--plan", "single", "--costs", costs)
 
+    def test_learned_kernels(self):
+        """On an H200 what was learnt counts outside of loops, on other devices the option changes nothing."""
+        path = self.write_module("counted.hlo", "constant(7)")
+        with open(path) as file:
+            text = file.read().replace("state = ", "y = f32[64,64]{1,0} tanh(x)\n  state = ").replace("tuple(start, x)", "tuple(start, y)")
+        with open(path, "w") as file:
+            file.write(text)
+
+        def step(machine, *more):
+            return json.loads(self.done("simulate", path, "--machine", machine, "--plan", "single", "--format", "json", *more))["step_s"]
+
+        self.assertEqual(step("h200x1"), step("h200x1", "--kernels", "formula"))
+        self.assertNotEqual(step("h200x1"), step("h200x1", "--kernels", "learned"))
+        self.assertEqual(step("a100x1"), step("a100x1", "--kernels", "learned"))
+
     def test_tensorflow_faults(self):
         """One line, and the status of bad input."""
         text = tensorflow(constant(3))

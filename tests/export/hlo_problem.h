@@ -19,12 +19,19 @@ typedef struct problem {
     stw_error error;
 } problem;
 
+/* --kernels of the problems that are opened from now on. */
+static const char *problem_kernels = "formula";
+
 static inline problem open_bytes(stw_str model, const char *machine) {
     problem p = {.model = model};
+    stw_options *options = NULL;
+    CHECK_EQ_INT(stw_options_create(&options, NULL), STW_OK);
+    CHECK_EQ_INT(stw_options_set(options, "kernels", problem_kernels, NULL), STW_OK);
     CHECK_EQ_INT(stw_graph_parse(model.p, (size_t)model.length, "module", NULL, &p.graph, &p.error), STW_OK);
     CHECK_STR(p.error.message, "");
     CHECK_EQ_INT(stw_machine_open(machine, &p.machine, NULL), STW_OK);
-    CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, NULL, &p.costs, NULL), STW_OK);
+    CHECK_EQ_INT(stw_costs_create(p.graph, p.machine, options, &p.costs, NULL), STW_OK);
+    stw_options_destroy(options);
     CHECK_EQ_INT(stw_simulator_create(p.costs, &p.simulator, NULL), STW_OK);
     CHECK_EQ_INT(stw_plan_create(p.graph, p.machine, &p.plan, NULL), STW_OK);
     for (int32_t i = 0; i < p.graph->N; i++) p.plan->group[i] = i;

@@ -117,6 +117,30 @@ static const char two_results[] =
     "  ROOT root = f32[512]{0} sqrt(value)\n"
     "}\n";
 
+/* Fusions of a file, grouped again and taken apart by the exporter. */
+static const char wrapped[] = "HloModule wrapped\n" SUM
+                              "one {\n"
+                              "  p = f32[1024]{0} parameter(0)\n"
+                              "  ROOT e = f32[1024]{0} exponential(p)\n"
+                              "}\n"
+                              "many {\n"
+                              "  p = f32[2048,1024]{1,0} parameter(0)\n"
+                              "  q = f32[1024]{0} parameter(1)\n"
+                              "  qs = f32[2048,1024]{1,0} broadcast(q), dimensions={1}\n"
+                              "  m = f32[2048,1024]{1,0} multiply(p, qs)\n"
+                              "  ROOT n = f32[2048,1024]{1,0} negate(m)\n"
+                              "}\n"
+                              "ENTRY main {\n"
+                              "  x = f32[2048,1024]{1,0} parameter(0)\n"
+                              "  v = f32[1024]{0} parameter(1)\n"
+                              "  zero = f32[] constant(0)\n"
+                              "  small = f32[1024]{0} fusion(v), kind=kLoop, calls=one\n"
+                              "  large = f32[2048,1024]{1,0} fusion(x, small), kind=kLoop, calls=many\n"
+                              "  again = f32[2048,1024]{1,0} fusion(large, small), kind=kLoop, calls=many\n"
+                              "  tanh = f32[2048,1024]{1,0} tanh(again)\n"
+                              "  ROOT rows = f32[2048]{0} reduce(tanh, zero), dimensions={1}, to_apply=sum\n"
+                              "}\n";
+
 /* ---- steps ---- */
 
 static double step_of(const stw_simulator *simulator, const stw_plan *plan) {
@@ -145,6 +169,15 @@ static void check_back(problem *p, const char *machine) {
     close_problem(&back);
 }
 
+/* No plan beats the bounds: this one with its groups, nor any with whatever groups. */
+static void check_bounds(const problem *p) {
+    stw_bounds bounds = {0};
+    const double step_s = step_of(p->simulator, p->plan);
+    CHECK_EQ_INT(stw_lower_bounds(p->simulator, p->plan, &bounds, NULL), STW_OK);
+    CHECK(bounds.plan_s <= step_s * (1.0 + 1e-9));
+    CHECK(bounds.fusion_s <= step_s * (1.0 + 1e-9));
+}
+
 static int32_t fused_ops(const problem *p) {
     int32_t fused = 0;
     for (int32_t i = 0; i < p->graph->N; i++) fused += p->graph->kind[i] == STW_NODE_OP && p->plan->group[i] != i;
@@ -157,6 +190,7 @@ static void check_rule(const char *text, const char *machine, const char *rule) 
     CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, rule, &p.error), STW_OK);
     CHECK(fused_ops(&p) > 0);
     check_back(&p, machine);
+    check_bounds(&p);
     test_context("%s", "");
     close_problem(&p);
 }
@@ -174,6 +208,23 @@ TEST(hlo_price, by_rule) {
     }
 }
 
+/* By the learned model groups and fusions of a file cost alike as well, and no bound is above a step. */
+TEST(hlo_price, by_what_was_learnt) {
+    static const char *const texts[] = {layer_norms, one_reduction, mixed, two_results, wrapped};
+    for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+        problem_kernels = "formula";
+        problem by_formula = open_text(texts[k], "h200x1");
+        problem_kernels = "learned";
+        problem learned = open_text(texts[k], "h200x1");
+        CHECK(step_of(by_formula.simulator, by_formula.plan) != step_of(learned.simulator, learned.plan));
+        close_problem(&by_formula);
+        close_problem(&learned);
+        check_rule(texts[k], "h200x1", "default");
+        check_rule(texts[k], "h200x1", "joined");
+    }
+    problem_kernels = "formula";
+}
+
 TEST(hlo_price, kernels_that_hold_rows) {
     char path[] = "/tmp/stowage_rows_XXXXXX";
     const int file = mkstemp(path);
@@ -181,6 +232,9 @@ TEST(hlo_price, kernels_that_hold_rows) {
     CHECK_EQ_INT(write(file, row_kernels, strlen(row_kernels)), (int64_t)strlen(row_kernels));
     close(file);
     check_rule(layer_norms, path, "default");
+    problem_kernels = "learned";
+    check_rule(layer_norms, path, "default");
+    problem_kernels = "formula";
     unlink(path);
 }
 
@@ -273,30 +327,6 @@ TEST(hlo_price, several_results_that_are_sent) {
     close_problem(&back);
     close_problem(&p);
 }
-
-/* Fusions of a file, grouped again and taken apart by the exporter. */
-static const char wrapped[] = "HloModule wrapped\n" SUM
-                              "one {\n"
-                              "  p = f32[1024]{0} parameter(0)\n"
-                              "  ROOT e = f32[1024]{0} exponential(p)\n"
-                              "}\n"
-                              "many {\n"
-                              "  p = f32[2048,1024]{1,0} parameter(0)\n"
-                              "  q = f32[1024]{0} parameter(1)\n"
-                              "  qs = f32[2048,1024]{1,0} broadcast(q), dimensions={1}\n"
-                              "  m = f32[2048,1024]{1,0} multiply(p, qs)\n"
-                              "  ROOT n = f32[2048,1024]{1,0} negate(m)\n"
-                              "}\n"
-                              "ENTRY main {\n"
-                              "  x = f32[2048,1024]{1,0} parameter(0)\n"
-                              "  v = f32[1024]{0} parameter(1)\n"
-                              "  zero = f32[] constant(0)\n"
-                              "  small = f32[1024]{0} fusion(v), kind=kLoop, calls=one\n"
-                              "  large = f32[2048,1024]{1,0} fusion(x, small), kind=kLoop, calls=many\n"
-                              "  again = f32[2048,1024]{1,0} fusion(large, small), kind=kLoop, calls=many\n"
-                              "  tanh = f32[2048,1024]{1,0} tanh(again)\n"
-                              "  ROOT rows = f32[2048]{0} reduce(tanh, zero), dimensions={1}, to_apply=sum\n"
-                              "}\n";
 
 TEST(hlo_price, fusions_within_groups) {
     check_rule(wrapped, "h200x1", "default");
@@ -391,6 +421,7 @@ static void check_fused(stw_str text, const char *name) {
     problem p = open_bytes(text, "h200x1");
     CHECK_EQ_INT(stw_plan_fuse(p.plan, p.costs, "default", &p.error), STW_OK);
     check_back(&p, "h200x1");
+    check_bounds(&p);
     close_problem(&p);
 }
 
@@ -403,6 +434,9 @@ TEST(hlo_price, real_files) {
                                         "external/hlo/mha_block_1x12x128x64_bf16.hlo.gz",
                                         "external/hlo/mobilenet_v2.hlo.gz"};
     for_files(names, sizeof names / sizeof names[0], check_fused);
+    problem_kernels = "learned";
+    for_files(names, sizeof names / sizeof names[0], check_fused);
+    problem_kernels = "formula";
 }
 
 static void check_on_several(stw_str text, const char *name) {

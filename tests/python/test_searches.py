@@ -154,6 +154,21 @@ except KeyboardInterrupt:
         evaluation = stowage.simulate(plan.graph, "h200x1", plan, costs=self.folder / "c.csv")
         self.assertGreater(evaluation.step, 100e-6)
 
+    def test_kernels(self):
+        """The learned model counts for modules of XLA, and for nothing else."""
+        text = ("HloModule m\nENTRY main {\n  x = f32[4096,1024]{1,0} parameter(0)\n  a = f32[4096,1024]{1,0} tanh(x)\n"
+                "  ROOT b = f32[4096,1024]{1,0} negate(a)\n}\n")  # fmt: skip
+        for graph, differs in ((stowage.Graph.parse(text), True), (stowage.Graph.parse(TINY), False)):
+            steps = [stowage.optimize(graph, "h200x1", evaluations=5, **by).step for by in ({}, {"kernels": "formula"}, {"kernels": "learned"})]
+            self.assertEqual(steps[0], steps[1])
+            self.assertEqual(steps[0] != steps[2], differs)
+            plan = stowage.optimize(graph, "h200x1", evaluations=5, kernels="learned").plan
+            self.assertAlmostEqual(stowage.simulate(graph, "h200x1", plan, kernels="learned").step / steps[2], 1, 9)
+        with self.assertRaisesRegex(ValueError, "costs already"):
+            stowage.optimize(stowage.Simulator(graph, "h200x1"), evaluations=5, kernels="learned")
+        with self.assertRaisesRegex(stowage.Error, "kernels"):
+            stowage.Simulator(graph, "h200x1", kernels="guessed")
+
     def test_remarks_on_costs_are_warned_of(self):
         file = self.folder / "c.csv"
         file.write_text("name,kind,us\nmm,h200,100\nnothing,h200,5\n")

@@ -308,13 +308,13 @@ def run_search(simulator: Simulator, method: str, options: dict[str, Any]) -> Op
     return result.plan.copy() if result.plan is not None else None
 
 
-def _simulator(graph: Union[GraphLike, Simulator], machine: MachineLike, costs: Any, memory: Any) -> Simulator:
+def _simulator(graph: Union[GraphLike, Simulator], machine: MachineLike, costs: Any, memory: Any, kernels: Any) -> Simulator:
     if isinstance(graph, Simulator):
-        if machine is not None or costs is not None or memory is not None:
+        if machine is not None or costs is not None or memory is not None or kernels is not None:
             raise ValueError("a simulator has its machine and its costs already")
         simulator = graph
     else:
-        simulator = Simulator(graph, machine, costs=costs, memory=memory)
+        simulator = Simulator(graph, machine, costs=costs, memory=memory, kernels=kernels)
     simulator._tell()
     return simulator
 
@@ -354,13 +354,13 @@ def optimize(graph: Union[GraphLike, Simulator], machine: MachineLike = None, bu
     plan file to start from: what is not among the ``tasks`` stays as it is there (``tasks="fusion"`` decides about groups only),
     and the first candidate is that plan, "given". ``progress`` is called some times per second with a :class:`Progress`; True
     prints a line to standard error. The other options are those of ``stowage help optimize``, with underscores for dashes:
-    ``objective``, ``tasks``, ``rule``, ``fusion``, ``units``, ``threads``, ``seed``, ``grain`` ("module": whole modules are placed),
+    ``objective``, ``tasks``, ``rule``, ``fusion``, ``kernels``, ``units``, ``threads``, ``seed``, ``grain`` ("module": whole modules are placed),
     ``pin`` ({"encoder.0": 1}), ``keep_together``, ``forbid``, ``max_devices``, ``min_gain``, ...
 
     KeyboardInterrupt ends the search and returns the best plan so far, with ``interrupted`` set; it is raised only when
     there is no valid plan yet. What ``progress`` raises ends the search and is raised.
     """
-    simulator = _simulator(graph, machine, costs, memory)
+    simulator = _simulator(graph, machine, costs, memory, options.pop("kernels", None))
     text = _budget_text(budget, options)
     title = f"{simulator.graph.name} on {simulator.machine.name}"
     with _begun_with(start, options) as chosen:
@@ -376,7 +376,7 @@ def compare(graph: Union[GraphLike, Simulator], machine: MachineLike = None, met
     ``methods`` are names (:func:`methods` lists them; "optimize" is one), in a list or separated by commas; without it,
     those that build plans in one go. The rest is as for :func:`optimize`.
     """
-    simulator = _simulator(graph, machine, costs, memory)
+    simulator = _simulator(graph, machine, costs, memory, options.pop("kernels", None))
     names = BUILDERS if methods is None else methods
     names = names if isinstance(names, str) else ",".join(names)
     text = _budget_text(budget, options)

@@ -68,11 +68,12 @@ class Simulator:
     """A graph on a machine with the costs of its ops. Immutable; threads may share it.
 
     ``machine`` may be left out when the graph brings one. ``costs`` is a file of measured times. Worth keeping where
-    many plans are evaluated; :func:`simulate` makes one each time.
+    many plans are evaluated; :func:`simulate` makes one each time. ``kernels="learned"``: what kernels of HLO modules take, where
+    nothing was measured, is what was learnt from kernels on an H200, in place of the formula (docs/cost-model.md).
     """
 
     def __init__(self, graph: GraphLike, machine: MachineLike = None, *, costs: Union[str, "os.PathLike[str]", None] = None,
-                 memory: Union[int, float, str, None] = None) -> None:  # fmt: skip
+                 memory: Union[int, float, str, None] = None, kernels: Optional[str] = None) -> None:  # fmt: skip
         self.graph = graph if isinstance(graph, Graph) else load(graph)
         found = as_machine(machine) if machine is not None else self.graph.machine
         if found is None:
@@ -82,7 +83,7 @@ class Simulator:
             found = found.with_memory(memory if scale == 1.0 else scale * _text.parse_bytes(memory))._counted_in(scale)
         self.machine = found._in_unit(scale)
         keep = (self.graph._handle, self.machine._handle)
-        options = make_options({})
+        options = make_options({} if kernels is None else {"kernels": kernels})
         if costs is not None:
             call("stw_options_set", options.pointer, b"costs", path_bytes(costs))
         pointers = (keep[0].pointer, keep[1].pointer, options.pointer)
@@ -170,11 +171,12 @@ class Simulator:
 
 
 def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.PathLike[str]"], *,
-             costs: Union[str, "os.PathLike[str]", None] = None, memory: Union[int, float, str, None] = None) -> Evaluation:  # fmt: skip
+             costs: Union[str, "os.PathLike[str]", None] = None, memory: Union[int, float, str, None] = None,
+             kernels: Optional[str] = None) -> Evaluation:  # fmt: skip
     """What a plan is worth: step time, peak memory, what no plan can beat.
 
     ``plan`` is a :class:`Plan`, a plan file or the name of a method. With ``machine`` None the plan's own machine holds. What
-    there is to say about ``costs`` (rows that match no op, ...) is warned of.
+    there is to say about ``costs`` (rows that match no op, ...) is warned of. ``kernels`` as for :class:`Simulator`.
     """
     from ._plan import Plan
 
@@ -182,13 +184,13 @@ def simulate(graph: GraphLike, machine: MachineLike, plan: Union[Plan, str, "os.
     if not isinstance(plan, Plan):
         name = os.fspath(plan)
         if library.stw_method_exists(c_text(name)):
-            simulator = Simulator(graph, machine, costs=costs, memory=memory)
+            simulator = Simulator(graph, machine, costs=costs, memory=memory, kernels=kernels)
             simulator._tell()
             return simulator.simulate(simulator.run(name))
         plan = Plan.load(name, graph, machine)
-    if machine is None and costs is None and memory is None and plan.graph is graph:
+    if machine is None and costs is None and memory is None and kernels is None and plan.graph is graph:
         return plan.evaluate()
-    simulator = Simulator(graph, plan.machine if machine is None else machine, costs=costs, memory=memory)
+    simulator = Simulator(graph, plan.machine if machine is None else machine, costs=costs, memory=memory, kernels=kernels)
     simulator._tell()
     return simulator.simulate(plan if plan._fits(simulator) else plan._moved(simulator))
 

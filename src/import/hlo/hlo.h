@@ -214,6 +214,8 @@ const stw_hlo_shape *stw_hlo_main_part(const stw_hlo_module *m, const stw_hlo_sh
 /* A reshape or transpose that only renames dimensions: the bytes stay where they are. */
 bool stw_hlo_reshape_is_free(const stw_hlo_module *m, const stw_hlo_instruction *i);
 bool stw_hlo_transpose_is_free(const stw_hlo_module *m, const stw_hlo_instruction *i);
+/* Dimensions from the fastest to the slowest, those of size 1 left out: the next one, or -1. *k is 0 at first. */
+int64_t stw_hlo_next_dimension(const stw_hlo_module *m, const stw_hlo_shape *shape, int32_t *k);
 /* The last dimension is the fastest, and so on; those of size 1 do not count. */
 bool stw_hlo_is_row_major(const stw_hlo_module *m, const stw_hlo_shape *shape);
 
@@ -234,6 +236,8 @@ stw_status stw_hlo_add_fused(const stw_hlo_module *m, const stw_hlo_costs *costs
 
 /* kernel_flow.c: how XLA's kernel of an instruction walks its tensors, and whether it may be within another kernel. */
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays);
+/* kernel_form.c: what the instruction does with the elements that it moves. */
+stw_form stw_hlo_form_of(const stw_hlo_module *m, const stw_hlo_instruction *i);
 /* XLA sums so few values for each result, such as the parts of a split product, that it does so in a loop over the results, like
  * an element-wise op. Only beyond that do threads work together on one result. */
 bool stw_hlo_reduces_few(const stw_hlo_module *m, const stw_hlo_instruction *i);

@@ -107,8 +107,10 @@ static stw_flow body_flow(const stw_hlo_module *m, const stw_hlo_instruction *fu
 }
 
 stw_flow stw_hlo_flow_of(const stw_hlo_module *m, const stw_hlo_instruction *i, bool *stays) {
-    if (i->rule != STW_HLO_FUSION) return single_flow(m, i, stays);
-    return body_flow(m, i, stays);
+    if (i->rule == STW_HLO_FUSION) return body_flow(m, i, stays);
+    stw_flow flow = single_flow(m, i, stays);
+    flow.form = stw_hlo_form_of(m, i);
+    return flow;
 }
 
 /* ---- the ops inside of a fusion ---- */
@@ -192,6 +194,7 @@ static stw_status add_part(taker *t, int32_t index) {
                      .in_place = -1,
                      .dear = flow.dear,
                      .folds = flow.folds && t->holds_rows,
+                     .form = flow.form,
                      .read_first = t->in->part_read_count};
     const bool array = main->kind == STW_HLO_ARRAY;
     for (int32_t k = 0; array && k < main->rank; k++) part.elements *= (double)stw_hlo_dimensions(t->m, main)[k];

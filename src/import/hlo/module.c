@@ -275,8 +275,7 @@ static int64_t minor_to_major(const stw_hlo_module *m, const stw_hlo_shape *shap
     return shape->has_layout ? m->number[shape->first + shape->rank + k] : shape->rank - 1 - k;
 }
 
-/* The dimensions from the fastest to the slowest, those of size 1 left out: the next one, or -1. */
-static int64_t next_dimension(const stw_hlo_module *m, const stw_hlo_shape *shape, int32_t *k) {
+int64_t stw_hlo_next_dimension(const stw_hlo_module *m, const stw_hlo_shape *shape, int32_t *k) {
     while (*k < shape->rank) {
         const int64_t dimension = minor_to_major(m, shape, (*k)++);
         if (dimension < 0 || dimension >= shape->rank) return -1;
@@ -289,7 +288,7 @@ static int64_t next_dimension(const stw_hlo_module *m, const stw_hlo_shape *shap
 bool stw_hlo_is_row_major(const stw_hlo_module *m, const stw_hlo_shape *shape) {
     int64_t last = INT64_MAX;
     int32_t k = 0;
-    for (int64_t d; (d = next_dimension(m, shape, &k)) >= 0; last = d) {
+    for (int64_t d; (d = stw_hlo_next_dimension(m, shape, &k)) >= 0; last = d) {
         if (d > last) return false;
     }
     return true;
@@ -305,7 +304,7 @@ static int32_t rank_without_ones(const stw_hlo_module *m, const stw_hlo_shape *s
 static bool have_same_dimensions(const stw_hlo_module *m, const stw_hlo_shape *a, const stw_hlo_shape *b) {
     int32_t i = 0, k = 0;
     for (;;) {
-        const int64_t x = next_dimension(m, a, &i), y = next_dimension(m, b, &k);
+        const int64_t x = stw_hlo_next_dimension(m, a, &i), y = stw_hlo_next_dimension(m, b, &k);
         if (x < 0 || y < 0) return x < 0 && y < 0;
         if (m->number[a->first + x] != m->number[b->first + y]) return false;
         if (rank_without_ones(m, a, x) != rank_without_ones(m, b, y)) return false;
@@ -324,7 +323,7 @@ bool stw_hlo_transpose_is_free(const stw_hlo_module *m, const stw_hlo_instructio
     const stw_hlo_shape *from = stw_hlo_shape_of(m, stw_hlo_operand(m, i, 0)), *to = stw_hlo_shape_of(m, i);
     int32_t x = 0, y = 0;
     for (;;) {
-        const int64_t source = next_dimension(m, from, &x), target = next_dimension(m, to, &y);
+        const int64_t source = stw_hlo_next_dimension(m, from, &x), target = stw_hlo_next_dimension(m, to, &y);
         if (source < 0 || target < 0) return source < 0 && target < 0;
         if (m->number[i->dimensions.first + target] != source) return false;
     }

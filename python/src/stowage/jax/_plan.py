@@ -167,7 +167,7 @@ class JaxPlan:
 
 def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, budget: Union[str, int, float, None] = "2s",
          compiler_options: Optional[Mapping[str, Any]] = None, objective: str = "memory", costs: Optional[Path] = None,
-         fusion: Optional[str] = None, verify: bool = False, **options: Any) -> JaxPlan:  # fmt: skip
+         fusion: Optional[str] = None, verify: bool = False, kernels: Optional[str] = None, **options: Any) -> JaxPlan:  # fmt: skip
     """Compiles ``fn`` (jitted or not) once for these arguments and plans the module that XLA arrives at.
 
     With ``fuse`` XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
@@ -175,7 +175,8 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     is planned, or, where ``fusion`` is given, that rule merges them. The order is the best of
     the module's own and of a search within ``budget``; on one device it decides the memory, so that is the ``objective`` unless
     another is given; on a GPU it may then be changed for the cache. ``machine`` has one device, and is by default the
-    one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it. ``compiler_options`` go to XLA; the
+    one that jax runs on; ``costs`` is a file of measured times, as :func:`profile` writes it, and ``kernels="learned"`` has what was
+    learnt from kernels on an H200 in place of the formula for what nothing was measured. ``compiler_options`` go to XLA; the
     other options are those of :func:`stowage.optimize`. In place of the function a :class:`Capture` will do.
 
     With ``verify`` the plan's module and XLA's own are run in turn for some seconds, and XLA's own is kept (``keeps_xla``) where the
@@ -195,7 +196,8 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
             raise Error(f"a body cannot be planned ({fault}), and would be left without fusions; capture with fuse=False")
         warn(f"a body cannot be planned ({fault}): XLA's fusions stay")
         captured = capture(fn, *args, fuse=False, compiler_options=compiler_options)
-    made = plan_captured(captured, machine=machine, costs=costs, fusion=fusion, objective=objective, budget=budget, options=options)
+    made = plan_captured(captured, machine=machine, costs=costs, fusion=fusion, objective=objective, budget=budget, options=options,
+                         kernels=kernels)  # fmt: skip
     if not verify:
         return made
     jitted = fn if hasattr(fn, "lower") else jax.jit(fn)
@@ -232,10 +234,10 @@ def keep_xla(own: Capture, machine: MachineLike) -> JaxPlan:
 
 def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Optional[Path] = None, fusion: Optional[str] = None,
                   objective: str = "memory", budget: Union[str, int, float, None] = "2s", options: Optional[dict[str, Any]] = None,
-                  spliced: Optional[bytes] = None, keeps_xla: bool = False) -> JaxPlan:  # fmt: skip
+                  spliced: Optional[bytes] = None, keeps_xla: bool = False, kernels: Optional[str] = None) -> JaxPlan:  # fmt: skip
     """As :func:`plan`. With ``spliced`` that module stands in the place of the captured one and is given an order; with ``keeps_xla``
     nothing is changed."""
-    planner = _Planner(captured, machine, costs, fusion, objective, budget, options or {})
+    planner = _Planner(captured, machine, costs, fusion, objective, budget, options or {}, kernels)
     module, bodies = planner.plan_bodies() if (captured.fuse or fusion) and spliced is None else (spliced or captured.module, [])
     made = planner.plan_entry(module)
     info = {"format": "stowage-jax", "version": _VERSION, "jax": jax.__version__, "platform": captured.target.platform,
@@ -256,7 +258,8 @@ class _Planner:
     """Plans the computations of a captured module, one after the other."""
 
     def __init__(self, captured: Capture, machine: MachineLike, costs: Optional[Path], fusion: Optional[str], objective: str,
-                 budget: Union[str, int, float, None], options: dict[str, Any]) -> None:  # fmt: skip
+                 budget: Union[str, int, float, None], options: dict[str, Any], kernels: Optional[str]) -> None:  # fmt: skip
+        self._kernels = kernels
         self._captured, self._costs, self._objective, self._options = captured, costs, objective, options
         self._machine = captured.target.machine() if machine is None else machine
         self._fusion = fusion or (("joined" if captured.target.platform == "gpu" else "default") if captured.fuse else None)
@@ -284,7 +287,7 @@ class _Planner:
     def _plan_one(self, data: bytes, seconds: Optional[float], is_entry: bool = False) -> tuple[Plan, str]:
         module = read_module(data)
         graph = Graph.parse(data, (module.name if is_entry else module.entry.name) or "the module")
-        simulator = Simulator(graph, self._machine, costs=self._costs)
+        simulator = Simulator(graph, self._machine, costs=self._costs, kernels=self._kernels)
         if len(simulator.machine) != 1:
             raise Error(f"XLA runs a module on one device, and {simulator.machine.name} has {len(simulator.machine)}; docs/xla.md says "
                         "how to split a step")  # fmt: skip

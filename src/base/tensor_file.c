@@ -1,9 +1,10 @@
-/* Tensor files: named tensors, read and written (checkpoint.h). */
+/* Tensor files: named tensors, read and written. */
+#include "base/tensor_file.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "policy/checkpoint.h"
 
 enum {
     MOST_TENSORS = 4096,
