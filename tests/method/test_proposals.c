@@ -91,6 +91,38 @@ TEST(proposals, controls_are_other_searches) {
     small_close(s);
 }
 
+/* A search that is given a scorer goes by that as it is, one that opens its own learns on: unless nothing is to be learnt. */
+TEST(proposals, learn_on_from_what_is_tried) {
+    for (uint64_t seed = 837; seed < 840; seed++) {
+        small *s = large_problem(seed);
+        stw_scorer shipped;
+        CHECK(stw_scorer_shipped(&shipped));
+        const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .learns = true};
+        const stw_policy_settings nothing = {.learning_rate = 0.0}, unset = {.learning_rate = -1.0};
+        const outcome own = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &unset});
+        const outcome same = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &learning});
+        const outcome off = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &nothing});
+        const outcome without = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &fixed});
+        CHECK(are_placed_alike(own.plan, same.plan) && have_equal_priorities(own.plan, same.plan));
+        CHECK(are_placed_alike(off.plan, without.plan) && have_equal_priorities(off.plan, without.plan));
+        CHECK(!are_placed_alike(own.plan, off.plan));
+        stw_plan_destroy(own.plan);
+        stw_plan_destroy(same.plan);
+        stw_plan_destroy(off.plan);
+        stw_plan_destroy(without.plan);
+        small_close(s);
+    }
+}
+
+/* By time chains meet one by one, each thread at its own pace. */
+TEST(proposals, learn_by_time_too) {
+    small *s = large_problem(841);
+    const outcome o = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = 3});
+    CHECK(o.after.reason == STW_VALID && o.after.value <= o.before.value);
+    stw_plan_destroy(o.plan);
+    small_close(s);
+}
+
 /* ---- whether it pays ---- */
 
 static stw_tally of(double blind, double blind_gain, double proposed, double gain) {

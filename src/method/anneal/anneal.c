@@ -54,7 +54,11 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     for (int32_t i = 0; i < s->graph->N; i++) a->mean_us += s->costs->least_us[i] / s->graph->op_count;
     a->affinity_share = 0.2;
     weigh_moves(a);
-    return stw_proposals_open(search, arena, &a->proposals, error);
+    TRY(stw_proposals_open(search, arena, &a->proposals, error));
+    if (a->proposals.scorer == NULL || !a->proposals.learns) return STW_OK;
+    STW_TRY_NEW(arena, a->learner, 1, error);
+    stw_learner_begin(a->learner, a->proposals.scorer);
+    return STW_OK;
 }
 
 /* Most chains begin with the best plan, some with the second and the third. */
