@@ -134,23 +134,21 @@ static double ranked(const stw_scorer *s, stw_rng *rng, int at) {
 
 TEST(learn, a_rule_of_the_graph_at_hand) {
     const stw_scorer from = example_scorer(7);
-    stw_scorer now = from;
     stw_rng rng = stw_rng_create(8);
     stw_learner learner;
     stw_learner_begin(&learner, &from);
-    stw_learner_apply(&learner, &now);
-    CHECK_EQ_INT(first_change(&now, &from), STW_SCORER_WEIGHTS); /* before anything was tried */
+    stw_learner_settle(&learner);
+    CHECK_EQ_INT(first_change(&learner.now, &from), STW_SCORER_WEIGHTS); /* before anything was tried */
     teach(&learner, &rng, 2, 300);
     CHECK(stw_learner_serves(&learner));
-    stw_learner_apply(&learner, &now);
-    CHECK(ranked(&now, &rng, 2) > 0.9);
+    stw_learner_settle(&learner);
+    CHECK(ranked(&learner.now, &rng, 2) > 0.9);
     CHECK(ranked(&from, &rng, 2) < 0.8);
-    CHECK_EQ_INT(first_change(&now, &from), STW_SCORER_OUT); /* the last layer alone */
+    CHECK_EQ_INT(first_change(&learner.now, &from), STW_SCORER_OUT); /* the last layer alone */
 }
 
 TEST(learn, what_points_the_wrong_way_is_left_out) {
     const stw_scorer from = example_scorer(9);
-    stw_scorer now = from;
     stw_rng rng = stw_rng_create(10);
     stw_learner learner;
     stw_learner_begin(&learner, &from);
@@ -160,8 +158,8 @@ TEST(learn, what_points_the_wrong_way_is_left_out) {
     CHECK(stw_learner_serves(&learner)); /* too few to say */
     teach(&learner, &rng, 2, 60);
     CHECK(!stw_learner_serves(&learner));
-    stw_learner_apply(&learner, &now);
-    CHECK_EQ_INT(first_change(&now, &from), STW_SCORER_WEIGHTS);
+    stw_learner_settle(&learner);
+    CHECK_EQ_INT(first_change(&learner.now, &from), STW_SCORER_WEIGHTS);
     for (int k = 0; k < LEARNT; k++) learner.spread[k][k] = 0.05;
     teach(&learner, &rng, 2, 2000);
     CHECK(stw_learner_serves(&learner));

@@ -114,12 +114,20 @@ TEST(proposals, learn_on_from_what_is_tried) {
     }
 }
 
-/* By time chains meet one by one, each thread at its own pace. */
-TEST(proposals, learn_by_time_too) {
+/* Where there are many evaluations, or where there is none to count, the scorer stays as it was trained. */
+TEST(proposals, learn_where_evaluations_are_few) {
     small *s = large_problem(841);
-    const outcome o = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = 3});
-    CHECK(o.after.reason == STW_VALID && o.after.value <= o.before.value);
-    stw_plan_destroy(o.plan);
+    stw_scorer shipped;
+    CHECK(stw_scorer_shipped(&shipped));
+    const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .learns = true};
+    const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 2000, .proposals = &learning});
+    const outcome other = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 2000, .proposals = &fixed});
+    const outcome timed = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = 3, .proposals = &learning});
+    CHECK(are_placed_alike(one.plan, other.plan) && have_equal_priorities(one.plan, other.plan));
+    CHECK(timed.after.reason == STW_VALID && timed.after.value <= timed.before.value);
+    stw_plan_destroy(one.plan);
+    stw_plan_destroy(other.plan);
+    stw_plan_destroy(timed.plan);
     small_close(s);
 }
 

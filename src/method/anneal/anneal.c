@@ -37,6 +37,13 @@ static void weigh_moves(stw_annealing *a) {
     for (int k = 0; k < STW_MOVE_COUNT && sum > 0.0; k++) a->weight[k] /= sum;
 }
 
+/* In longer searches what was learnt of this graph did harm (docs/results/learning.md). */
+static bool learns(const stw_annealing *a) {
+    enum { MOST_EVALUATIONS = 1500 };
+    if (a->proposals.scorer == NULL || !a->proposals.learns || stw_anneal_is_timed(a->search)) return false;
+    return a->weight[STW_MOVE_UNIT] > 0.0 && stw_search_evaluations_left(a->search) <= MOST_EVALUATIONS;
+}
+
 static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) {
     const stw_search *search = a->search;
     const stw_simulator *s = search->simulator;
@@ -55,7 +62,7 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     a->affinity_share = 0.2;
     weigh_moves(a);
     TRY(stw_proposals_open(search, arena, &a->proposals, error));
-    if (a->proposals.scorer == NULL || !a->proposals.learns) return STW_OK;
+    if (!learns(a)) return STW_OK;
     STW_TRY_NEW(arena, a->learner, 1, error);
     stw_learner_begin(a->learner, a->proposals.scorer);
     return STW_OK;

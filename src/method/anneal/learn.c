@@ -10,7 +10,7 @@ static const double FIRST_SPREAD = 0.05;
 static const double MOST_WORTH = 30.0; /* as in training */
 
 void stw_learner_begin(stw_learner *l, const stw_scorer *from) {
-    *l = (stw_learner){.from = from};
+    *l = (stw_learner){.from = from, .now = *from};
     for (int k = 0; k < LEARNT; k++) l->spread[k][k] = FIRST_SPREAD;
 }
 
@@ -84,10 +84,10 @@ bool stw_learner_serves(const stw_learner *l) {
     return l->pairs < ENOUGH || l->agreement >= 0.0;
 }
 
-void stw_learner_apply(const stw_learner *l, stw_scorer *out) {
+void stw_learner_settle(stw_learner *l) {
     const bool serves = stw_learner_serves(l);
     for (int k = 0; k < LEARNT; k++) {
         const float trained = l->from->weight[STW_SCORER_OUT + k];
-        out->weight[STW_SCORER_OUT + k] = serves ? (float)((double)trained + l->change[k]) : trained;
+        l->now.weight[STW_SCORER_OUT + k] = serves ? (float)((double)trained + l->change[k]) : trained;
     }
 }

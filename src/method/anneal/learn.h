@@ -14,6 +14,7 @@ typedef struct stw_trial {           /* a move that was tried */
 
 typedef struct stw_learner {
     const stw_scorer *from;                /* as it was trained */
+    stw_scorer now;                        /* what serves, as of the last time that it was settled */
     double change[STW_LEARNT];             /* of its last layer */
     double spread[STW_LEARNT][STW_LEARNT]; /* how sure that is: the inverse of the curvature of all losses so far */
     double tries, gain;                    /* trials so far, and what they gained */
@@ -24,12 +25,12 @@ typedef struct stw_learner {
 } stw_learner;
 
 void stw_learner_begin(stw_learner *learner, const stw_scorer *from);
-/* What is passed on is `gain` and the features of the trial, as the scorer has them. */
+/* Of a move with these features. */
 void stw_trial_of(const stw_scorer *from, const float *feature, double gain, stw_trial *out);
 void stw_learner_take(stw_learner *learner, const stw_trial *trial, int64_t count);
 /* False: what was learnt has pointed the wrong way so far, and the scorer serves as it was trained. */
 bool stw_learner_serves(const stw_learner *learner);
-/* The last layer of `out` becomes what now serves; all else of it is as in `from`. */
-void stw_learner_apply(const stw_learner *learner, stw_scorer *out);
+/* Makes `now` what serves. */
+void stw_learner_settle(stw_learner *learner);
 
 #endif

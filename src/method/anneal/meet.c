@@ -86,12 +86,6 @@ static stw_status end_round(const stw_annealing *a, stw_score *known, stw_error 
     return STW_OK;
 }
 
-/* By the order of the chains, so that threads do not matter. */
-static void learn(const stw_annealing *a) {
-    for (int32_t k = 0; k < a->count; k++) stw_anneal_teach(a, &a->chain[k]);
-    for (int32_t k = 0; k < a->count; k++) stw_anneal_learn(a, &a->chain[k]);
-}
-
 static void judge_proposals(const stw_annealing *a, stw_verdict *verdict) {
     stw_tally all = {0};
     for (int32_t k = 0; k < a->count; k++) {
@@ -114,7 +108,7 @@ static stw_status run_rounds(const stw_annealing *a, stw_score known, stw_error 
         for (int32_t c = 0; c < a->count; c++) a->chain[c].progress = (double)k / ROUNDS;
         TRY(stw_pool_try(search->pool, a->count, run_quota, &round, error));
         TRY(end_round(a, &known, error));
-        learn(a);
+        stw_anneal_learn(a);
         judge_proposals(a, &verdict);
     }
     return STW_OK;
@@ -197,8 +191,6 @@ static stw_status meet_locked(stw_meeting *m, int32_t index, int32_t worker) {
         TRY(stw_chain_follow(c, &lead, c->error));
         m->now[index] = c->score;
     }
-    stw_anneal_teach(m->a, c);
-    stw_anneal_learn(m->a, c);
     stw_chain_may_propose(c, stw_anneal_pays(&m->verdict, &c->tally, 1.0 / m->a->count, COST_OF_TIME));
     exchange(m, c, index);
     if (worker == 0 && stw_score_is_better(&m->score, &m->told)) {

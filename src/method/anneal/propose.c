@@ -68,7 +68,7 @@ typedef struct { /* what it is drawn from again, once it is chosen */
 /* As many as come to something; the plan stays as it was. */
 static stw_status draw_candidates(const stw_annealing *a, stw_chain *c, stw_move first, int32_t worker, candidate *out,
                                   int32_t *count) {
-    const stw_scorer *scorer = c->scorer != NULL ? c->scorer : a->proposals.scorer;
+    const stw_scorer *scorer = a->learner != NULL ? &a->learner->now : a->proposals.scorer;
     *count = 0;
     for (int32_t k = 0; k < CANDIDATES; k++) {
         const stw_move kind = k == 0 ? first : choose_shape(a, c);
@@ -128,14 +128,14 @@ void stw_anneal_tell(const stw_annealing *a, stw_chain *c, const stw_score *scor
 
 /* ---- what is learnt of it ---- */
 
-void stw_anneal_teach(const stw_annealing *a, stw_chain *c) {
-    if (a->learner == NULL || c->trial == NULL) return;
-    stw_learner_take(a->learner, c->trial, c->trial_count);
-    c->trial_count = 0;
-}
-
-void stw_anneal_learn(const stw_annealing *a, stw_chain *c) {
-    if (a->learner != NULL && c->scorer != NULL) stw_learner_apply(a->learner, c->scorer);
+/* By the order of the chains, so that threads do not matter. */
+void stw_anneal_learn(const stw_annealing *a) {
+    if (a->learner == NULL) return;
+    for (int32_t k = 0; k < a->count; k++) {
+        stw_learner_take(a->learner, a->chain[k].trial, a->chain[k].trial_count);
+        a->chain[k].trial_count = 0;
+    }
+    stw_learner_settle(a->learner);
 }
 
 /* ---- whether it pays ---- */
