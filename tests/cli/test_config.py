@@ -264,7 +264,7 @@ class DryRun(Case):
         self.assertEqual((shown["budget_s"], shown["evaluations"]), (20, 0))
         text = self.done("optimize", GRAPH, "-m", "h200x4", "--budget", "20s", "-n")
         self.assertRegex(text, r"etf +14 % \(2\.8 s\) +40 %  always")
-        self.assertRegex(self.done("optimize", GRAPH, "-m", "h200x4", "--evaluations", "100", "-n"), r"etf +14 % \(14 evaluations\)")
+        self.assertRegex(self.done("optimize", GRAPH, "-m", "h200x4", "--evaluations", "200", "-n"), r"etf +14 % \(28 evaluations\)")
 
     def test_nothing_is_written_and_mistakes_are_found(self):
         plan = self.path("plan.json")

@@ -72,7 +72,7 @@ TEST(learn, steps_are_those_of_newton_written_out) {
     stw_rng rng = stw_rng_create(4);
     stw_learner learner;
     plain p = {0};
-    stw_learner_begin(&learner, &from);
+    stw_learner_begin(&learner, &from, STW_LEARNER_RATE);
     for (int k = 0; k < LEARNT; k++) p.curvature[k][k] = 1.0 / learner.spread[k][k];
     for (int n = 0; n < 200; n++) {
         const stw_trial t = drawn(&rng);
@@ -136,7 +136,7 @@ TEST(learn, a_rule_of_the_graph_at_hand) {
     const stw_scorer from = example_scorer(7);
     stw_rng rng = stw_rng_create(8);
     stw_learner learner;
-    stw_learner_begin(&learner, &from);
+    stw_learner_begin(&learner, &from, STW_LEARNER_RATE);
     stw_learner_settle(&learner);
     CHECK_EQ_INT(first_change(&learner.now, &from), STW_SCORER_WEIGHTS); /* before anything was tried */
     teach(&learner, &rng, 2, 300);
@@ -151,7 +151,7 @@ TEST(learn, what_points_the_wrong_way_is_left_out) {
     const stw_scorer from = example_scorer(9);
     stw_rng rng = stw_rng_create(10);
     stw_learner learner;
-    stw_learner_begin(&learner, &from);
+    stw_learner_begin(&learner, &from, STW_LEARNER_RATE);
     memset(learner.spread, 0, sizeof learner.spread); /* it learns nothing */
     learner.change[2] = -1.0;                         /* and what it has learnt is wrong */
     teach(&learner, &rng, 2, 30);
@@ -160,7 +160,7 @@ TEST(learn, what_points_the_wrong_way_is_left_out) {
     CHECK(!stw_learner_serves(&learner));
     stw_learner_settle(&learner);
     CHECK_EQ_INT(first_change(&learner.now, &from), STW_SCORER_WEIGHTS);
-    for (int k = 0; k < LEARNT; k++) learner.spread[k][k] = 0.05;
+    for (int k = 0; k < LEARNT; k++) learner.spread[k][k] = STW_LEARNER_RATE;
     teach(&learner, &rng, 2, 2000);
     CHECK(stw_learner_serves(&learner));
 }

@@ -59,9 +59,11 @@ TEST(proposals, are_what_the_scorer_wants) {
 TEST(proposals, do_not_depend_on_threads) {
     for (uint64_t seed = 832; seed < 835; seed++) {
         small *s = large_problem(seed);
-        const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900});
+        const stw_policy_settings learns = {.learning_rate = STW_LEARNER_RATE}, *policy = seed == 832 ? NULL : &learns;
+        const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .policy = policy});
         for (int32_t threads = 2; threads <= 3; threads++) {
-            const outcome more = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .threads = threads});
+            const outcome more =
+                anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .threads = threads, .policy = policy});
             CHECK(are_placed_alike(one.plan, more.plan));
             CHECK(have_equal_priorities(one.plan, more.plan));
             CHECK_EQ_INT(one.evaluations, more.evaluations);
@@ -91,17 +93,17 @@ TEST(proposals, controls_are_other_searches) {
     small_close(s);
 }
 
-/* A search that is given a scorer goes by that as it is, one that opens its own learns on: unless nothing is to be learnt. */
+/* Where a rate is asked for; else the scorer stays as it was trained. */
 TEST(proposals, learn_on_from_what_is_tried) {
     for (uint64_t seed = 837; seed < 840; seed++) {
         small *s = large_problem(seed);
         stw_scorer shipped;
         CHECK(stw_scorer_shipped(&shipped));
-        const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .learns = true};
-        const stw_policy_settings nothing = {.learning_rate = 0.0}, unset = {.learning_rate = -1.0};
-        const outcome own = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &unset});
+        const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .rate = STW_LEARNER_RATE};
+        const stw_policy_settings unset = {.learning_rate = -1.0}, wanted = {.learning_rate = STW_LEARNER_RATE};
+        const outcome own = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &wanted});
         const outcome same = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &learning});
-        const outcome off = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &nothing});
+        const outcome off = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &unset});
         const outcome without = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &fixed});
         CHECK(are_placed_alike(own.plan, same.plan) && have_equal_priorities(own.plan, same.plan));
         CHECK(are_placed_alike(off.plan, without.plan) && have_equal_priorities(off.plan, without.plan));
@@ -119,7 +121,7 @@ TEST(proposals, learn_where_evaluations_are_few) {
     small *s = large_problem(841);
     stw_scorer shipped;
     CHECK(stw_scorer_shipped(&shipped));
-    const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .learns = true};
+    const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .rate = STW_LEARNER_RATE};
     const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 2000, .proposals = &learning});
     const outcome other = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 2000, .proposals = &fixed});
     const outcome timed = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = 3, .proposals = &learning});

@@ -40,7 +40,7 @@ static void weigh_moves(stw_annealing *a) {
 /* In longer searches what was learnt of this graph did harm (docs/results/learning.md). */
 static bool learns(const stw_annealing *a) {
     enum { MOST_EVALUATIONS = 1500 };
-    if (a->proposals.scorer == NULL || !a->proposals.learns || stw_anneal_is_timed(a->search)) return false;
+    if (a->proposals.scorer == NULL || a->proposals.rate <= 0.0 || stw_anneal_is_timed(a->search)) return false;
     return a->weight[STW_MOVE_UNIT] > 0.0 && stw_search_evaluations_left(a->search) <= MOST_EVALUATIONS;
 }
 
@@ -64,7 +64,7 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     TRY(stw_proposals_open(search, arena, &a->proposals, error));
     if (!learns(a)) return STW_OK;
     STW_TRY_NEW(arena, a->learner, 1, error);
-    stw_learner_begin(a->learner, a->proposals.scorer);
+    stw_learner_begin(a->learner, a->proposals.scorer, a->proposals.rate);
     return STW_OK;
 }
 

@@ -5,13 +5,11 @@
 
 enum { HIDDEN = STW_SCORER_HIDDEN, LEARNT = STW_LEARNT };
 
-/* How far the last layer may go from what was trained: some twenty trials weigh as much. */
-static const double FIRST_SPREAD = 0.05;
 static const double MOST_WORTH = 30.0; /* as in training */
 
-void stw_learner_begin(stw_learner *l, const stw_scorer *from) {
+void stw_learner_begin(stw_learner *l, const stw_scorer *from, double rate) {
     *l = (stw_learner){.from = from, .now = *from};
-    for (int k = 0; k < LEARNT; k++) l->spread[k][k] = FIRST_SPREAD;
+    for (int k = 0; k < LEARNT; k++) l->spread[k][k] = rate;
 }
 
 void stw_trial_of(const stw_scorer *from, const float *feature, double gain, stw_trial *out) {

@@ -5,6 +5,7 @@
 
 #include "method/anneal/scorer.h"
 
+#define STW_LEARNER_RATE 0.05                /* what was trained counts as much as some twenty trials */
 enum { STW_LEARNT = STW_SCORER_HIDDEN + 1 }; /* weights of the last layer, and the bias */
 
 typedef struct stw_trial {           /* a move that was tried */
@@ -24,7 +25,8 @@ typedef struct stw_learner {
     double last_added, last_worth;
 } stw_learner;
 
-void stw_learner_begin(stw_learner *learner, const stw_scorer *from);
+/* rate: the variance that a weight may have about the trained one before anything was tried, above 0. */
+void stw_learner_begin(stw_learner *learner, const stw_scorer *from, double rate);
 /* Of a move with these features. */
 void stw_trial_of(const stw_scorer *from, const float *feature, double gain, stw_trial *out);
 void stw_learner_take(stw_learner *learner, const stw_trial *trial, int64_t count);
