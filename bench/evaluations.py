@@ -24,6 +24,12 @@ DEVELOP = [(name, int(devices), None) for name, devices in
                                     "transformer-xl-8 8", "inception-v3-b32 2", "inception-v3-b64 2", "amoebanet 4", "wavenet-2x9 2", "wavenet-4x9 4"])]
 ACCEPT = [("cholesky", 4, "task"), ("fft", 4, "task"), ("bert-6", 4, "bert --layers 6 --width 512"), ("gpt-experts", 8, "gpt --layers 6 --experts 8"),
           ("resnet-21", 2, "resnet --layers 21"), ("layered-30", 4, "layered --layers 30 --seed 11"), ("layered-12", 8, "layered --layers 12 --seed 12")]
+# name, devices, what it is made of and, of two, the memory of a device, in which few plans fit
+TRIALS = [("lu", 4, "task"), ("wave", 4, "task"), ("bert-9", 8, "bert --layers 9 --width 640"), ("gpt-14", 4, "gpt --layers 14"),
+          ("resnet-41", 4, "resnet --layers 41"), ("layered-26", 4, "layered --layers 26 --seed 31"),
+          ("layered-12w", 8, "layered --layers 12 --steps 24 --seed 37"), ("gpt-20-tight", 4, "gpt --layers 20 --width 768 --batch 8", "11.5GB"),
+          ("bert-x-tight", 4, "bert --layers 10 --width 512 --experts 8", "3.4GB"), ("gpt-300", 8, "gpt --layers 300 --width 512"),
+          ("layered-60", 8, "layered --layers 60 --steps 52 --seed 41")]
 ROWS = {"develop": DEVELOP, "accept": ACCEPT}
 MACHINES = ["0.1/h200x{}", "0.1/h200x{}-pcie"]
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

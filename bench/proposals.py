@@ -16,7 +16,7 @@ import os
 import pathlib
 import sys
 
-from evaluations import ACCEPT
+from evaluations import ACCEPT, TRIALS
 from runs import Runs, about_this_place, append, lines_of, print_places, stamp
 from tables import ROOT
 
@@ -26,9 +26,11 @@ ROWS = [("bert-base", 4, None), ("vit-b16", 4, None), ("gpt2", 4, None), ("llama
         ("layered-20", 4, "layered --layers 20 --seed 7"), ("layered-large", 8, "layered --layers 64 --steps 48 --seed 7")]
 MACHINES = ["0.1/h200x{}", "0.1/h200x{}-pcie"]
 CHARGED = ["h200x{}", "h200x{}-pcie"]
-WAYS = ["blind", "scorer", "untrained", "shuffled"]
+WAYS = ["blind", "scorer", "learning", "untrained", "untrained-learning", "shuffled"]  # learning: on, from the trials of the search
 GOALS = {"0.1/h200x{}": 0.996, "0.1/h200x{}-pcie": 0.98}  # of untrained, at 300 and at 1,000 evaluations
 WORST = 1.01
+COLUMNS = [("scorer", "blind"), ("untrained", "blind"), ("shuffled", "blind"), ("scorer", "untrained"), ("learning", "scorer"),
+           ("untrained-learning", "untrained"), ("learning", "untrained-learning")]
 TASKS = "placement,schedule"
 
 
@@ -49,19 +51,21 @@ class Bench(Runs):
 
     def command_of(self, run, folder):
         name, machine, budget, way, seed = run
-        made_of = next(row[2] for row in ROWS if row[0] == name)
+        made_of, *memory = next(row[2:] for row in ROWS if row[0] == name)
+        memory = ["--memory", *memory] if memory else []
         graph = self.graph(name, made_of)
         start = self.options.folder / f"{name}-{machine.replace('/', '_')}.json"
         if not start.exists():
-            os.system(f"'{self.options.bin}' optimize '{graph}' -m {machine} --policy none --evaluations 40 --threads 1 --tasks {TASKS} "
+            os.system(f"'{self.options.bin}' optimize '{graph}' -m {machine} --policy none --evaluations 40 --threads 1 --tasks {TASKS} {' '.join(memory)} "
                       f"-o '{start}' > /dev/null 2>&1")
         scorer = ["--proposals", self.options.scorer] if self.options.scorer else []
-        untrained = self.options.untrained[(seed - 1) % len(self.options.untrained)] if way == "untrained" else ""
-        how = {"blind": ["--policy", "none"], "scorer": scorer, "shuffled": [*scorer, "--shuffle-features"],
-               "untrained": ["--proposals", untrained]}[way]
+        untrained = ["--proposals", self.options.untrained[(seed - 1) % len(self.options.untrained)]] if way.startswith("untrained") else []
+        learning = ["--learning-rate", "0.05"]
+        how = {"blind": ["--policy", "none"], "scorer": scorer, "learning": [*scorer, *learning], "shuffled": [*scorer, "--shuffle-features"],
+               "untrained": untrained, "untrained-learning": [*untrained, *learning]}[way]
         return [self.options.bin, "compare", graph, "-m", machine, "--from", str(start), "--methods", "anneal", "--tasks", TASKS, "--threads", "1",
                 *(["--evaluations", str(budget)] if isinstance(budget, int) else ["--budget", budget, "--clock", "cpu"]), "--seed", str(seed),
-                "--format", "json", *how]
+                "--format", "json", *memory, *how]
 
     def likely_seconds(self, run):
         return run[2] * (0.1 if run[0] == "layered-large" else 0.01) if isinstance(run[2], int) else 3.0 * float(run[2].rstrip("s"))
@@ -77,7 +81,7 @@ class Bench(Runs):
 def wanted(options):
     machines = CHARGED if options.charged else MACHINES
     return [(name, machine.format(devices), evaluations, way, seed) for evaluations in options.evaluations for machine in machines
-            for name, devices, _ in ROWS for seed in options.seeds for way in options.ways if not options.rows or name in options.rows]
+            for name, devices, *_ in ROWS for seed in options.seeds for way in options.ways if not options.rows or name in options.rows]
 
 
 def records_of(options):
@@ -107,13 +111,14 @@ def words_of(budget):
 
 def print_table(options, records, machine, evaluations):
     """Returns whether the goals are met."""
+    ways = {record["way"] for record in records.values()}
+    columns = [column for column in COLUMNS if ways.issuperset(column)]
     print(f"\n## {machine.replace('{}', 'N')}, {words_of(evaluations)}\n")
-    print("| graph, devices | blind, ms | scorer / blind | untrained / blind | shuffled / blind | scorer / untrained | seconds, scorer over blind |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    columns = [("scorer", "blind"), ("untrained", "blind"), ("shuffled", "blind"), ("scorer", "untrained")]
+    print("| graph, devices | blind, ms | " + " | ".join(f"{way} / {to}" for way, to in columns) + " | seconds, scorer over blind |")
+    print("| --- | --- |" + " --- |" * (len(columns) + 1))
     means = {column: [] for column in columns}
     times, worst = [], (0.0, "")
-    for name, devices, _ in ROWS:
+    for name, devices, *_ in ROWS:
         where = (name, machine.format(devices), evaluations)
         blind = [records[(*where, "blind", seed)]["step_s"] for seed in options.seeds if (*where, "blind", seed) in records]
         if not blind:
@@ -124,12 +129,13 @@ def print_table(options, records, machine, evaluations):
         took = [mean([records[(*where, way, seed)]["search_s"] for seed in options.seeds if (*where, way, seed) in records])
                 for way in ("scorer", "blind")]
         times.append(took[0] / took[1])
-        worst = max(worst, (mean(values["scorer", "untrained"]), name)) if values["scorer", "untrained"] else worst
+        worst = max(worst, (mean(values["scorer", "untrained"]), name)) if values.get(("scorer", "untrained")) else worst
         print(f"| {name}, {devices} | {1e3 * mean(blind):.4g} | " + " | ".join(cell(values[column]) for column in columns) + f" | {times[-1]:.2f} |")
     print("| geometric mean |  | " + " | ".join(f"**{mean(means[column]):.4f}**" for column in columns) + f" | {mean(times):.2f} |")
-    goal, reached = GOALS.get(machine), mean(means["scorer", "untrained"])
-    if goal is None or not means["scorer", "untrained"]:
+    goal = GOALS.get(machine)
+    if goal is None or not means.get(("scorer", "untrained")):
         return True
+    reached = mean(means["scorer", "untrained"])
     met = reached <= goal and worst[0] <= WORST
     print(f"\nScorer over untrained, at most {goal} and no row above {WORST}: {reached:.4f}, worst row {worst[1]} at {worst[0]:.3f}: "
           f"**{'met' if met else 'NOT met'}**")
@@ -143,7 +149,7 @@ def print_reached(options, records, machine):
     most = max(options.evaluations)
     for fewer in sorted(options.evaluations)[:-1]:
         values = []
-        for name, devices, _ in ROWS:
+        for name, devices, *_ in ROWS:
             pairs = [(records.get((name, machine.format(devices), fewer, "scorer", seed)), records.get((name, machine.format(devices), most, "blind", seed)))
                      for seed in options.seeds]
             values += [mean([a["step_s"] / b["step_s"] for a, b in pairs])] if all(a and b for a, b in pairs) else []
@@ -177,19 +183,20 @@ def main():
     parser.add_argument("--ways", type=lambda text: text.split(","), default=WAYS, help=",".join(WAYS))
     parser.add_argument("--rows", type=lambda text: text.split(","))
     parser.add_argument("--charged", action="store_true", help="on the machines whose links charge, in place of those of version 0.1")
-    parser.add_argument("--accept", action="store_true", help="the rows of docs/results/learning.md, in place of those of proposals.md")
+    parser.add_argument("--accept", action="store_true", help="the first rows of docs/results/learning.md, in place of those of proposals.md")
+    parser.add_argument("--trials", action="store_true", help="the second, for a scorer that learns on from what is tried")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--limit", type=float, help="seconds from now")
     parser.add_argument("--commit", help="what to call the program's commit where there is no git")
     parser.add_argument("--budget", type=lambda text: text.split(","), help="seconds of processor time, such as 2s, in place of --evaluations")
     options = parser.parse_args()
     options.evaluations = options.budget or options.evaluations
-    if options.accept:
-        ROWS[:] = ACCEPT
+    if options.accept or options.trials:
+        ROWS[:] = TRIALS if options.trials else ACCEPT
     os.environ["XDG_CONFIG_HOME"] = os.devnull
     if options.action == "table":
         sys.exit(0 if table(options) else 1)
-    if "untrained" in options.ways and not options.untrained:
+    if any(way.startswith("untrained") for way in options.ways) and not options.untrained:
         parser.error("--untrained: the control needs files of scorers; or leave it out with --ways")
     options.folder.mkdir(parents=True, exist_ok=True)
     known = records_of(options)

@@ -4,7 +4,7 @@
     bench/task_graphs.py FOLDER [SET|NAME,...]     writes NAME.json for each
 
 Sets: train (meshes that the scorer is trained on beside the families: scripts/make_proposals.sh), develop (others, to build with), accept (cholesky and
-fft, by which nothing is built or chosen: docs/results/learning.md).
+fft) and trials (lu and wave), by which nothing is built or chosen: docs/results/learning.md.
 
 A mesh is a random graph: nodes in layers, of one op or of a chain of three, then ops that carry gradients back, and one that updates. Where links
 are slow, most of its step is transfers.
@@ -112,12 +112,39 @@ def fft(levels, us, size):
     return g
 
 
+def lu(tiles, us, size):
+    """Of a matrix that is not symmetric: a row and a column of tiles are solved in each step."""
+    g, at = Graph(), {}
+    reads = lambda *keys: [at[key] for key in keys if key in at]
+    for k in range(tiles):
+        at[k, k] = g.add(reads((k, k)), 2 * us / 3, size)
+        for i in range(k + 1, tiles):
+            at[i, k] = g.add(reads((i, k), (k, k)), us, size)
+            at[k, i] = g.add(reads((k, i), (k, k)), us, size)
+        for i in range(k + 1, tiles):
+            for j in range(k + 1, tiles):
+                at[i, j] = g.add(reads((i, j), (i, k), (k, j)), 2 * us, size)
+    return g
+
+
+def wave(side, sweeps, us, size):
+    """Sweeps over a square of tiles from a corner; a tile needs those above and to the left, and itself from the sweep before."""
+    draw, g, at = random.Random(side), Graph(), {}
+    for sweep in range(sweeps):
+        for i in range(side):
+            for j in range(side):
+                keys = [(sweep, i - 1, j), (sweep, i, j - 1), (sweep - 1, i, j)]
+                at[sweep, i, j] = g.add([at[key] for key in keys if key in at], us * draw.uniform(0.5, 2), size)
+    return g
+
+
 SETS = {"train": {f"mesh-{n}": (lambda n=n: drawn(n)) for n in range(24)},
         "develop": {"mesh-a": lambda: mesh(20, 16, 3, 15, 300000, 0.25, 101), "mesh-c": lambda: mesh(40, 8, 4, 20, 500000, 0.25, 103),
                     "mesh-e": lambda: mesh(20, 20, 1, 4, 300000, 0.25, 105), "mesh-f": lambda: mesh(30, 16, 2, 8, 800000, 0.2, 106),
                     "chains-b": lambda: chains(20, 24, 2, 262144, 0.25, 202), "chains-c": lambda: chains(20, 24, 1, 32768, 0.25, 203),
                     "chains-d": lambda: chains(30, 16, 3, 524288, 0.25, 204)},
-        "accept": {"cholesky": lambda: cholesky(18, 12, 262144), "fft": lambda: fft(8, 6, 131072)}}
+        "accept": {"cholesky": lambda: cholesky(18, 12, 262144), "fft": lambda: fft(8, 6, 131072)},
+        "trials": {"lu": lambda: lu(13, 10, 262144), "wave": lambda: wave(16, 5, 8, 196608)}}
 GRAPHS = {name: make for graphs in SETS.values() for name, make in graphs.items()}
 
 

@@ -26,7 +26,7 @@ TRANSFER = {
     "go-zero": What(HELD_OUT, ENDS_BY_ITSELF, [*ZERO, "--decodes", "60"], 1.5),
     "untrained": What("untrained", ENDS_BY_ITSELF, [*ZERO, "--decodes", "60"], 1.5),
     "shuffled": What(HELD_OUT, ENDS_BY_ITSELF, [*ZERO, "--decodes", "60", SHUFFLE], 1.5),
-    "go-tune": What(HELD_OUT, ENDS_BY_ITSELF, ["--methods", "go-tune"], 5.0),
+    "go-tune": What(HELD_OUT, ENDS_BY_ITSELF, ["--methods", "go-tune", "--updates", "50"], 5.0),
     "anneal": What(None, None, ["--methods", "anneal"], 5.0),  # as long as go-tune took
     "constants + search": What(None, SEARCH_S, ["--methods", "anneal"], 0.0),
     "no policy + search": What("none", SEARCH_S, ["--methods", "optimize"], 0.0),

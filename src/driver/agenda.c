@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "method/go/go.h"
 #include "method/starts.h"
 #include "policy/checkpoint.h"
 #include "search/fusing.h"
@@ -353,6 +354,11 @@ stw_method_kind stw_agenda_policy(const stw_runner *r) {
     const bool there = r->settings.policy.policy != NULL || stw_shipped_policy().length > 0;
     const bool transfers = there && stw_agenda_may_place(r);
     return r->settings.policy.trains || !transfers ? STW_METHOD_LEARNER : STW_METHOD_POLICY;
+}
+
+bool stw_agenda_runs(const stw_runner *r, const stw_method *method) {
+    const stw_settings *s = &r->settings;
+    return method != &stw_method_go_tune || !stw_go_tunes_scorer(&s->policy, s->objective, s->tasks);
 }
 
 bool stw_agenda_tidies(const stw_runner *r) {

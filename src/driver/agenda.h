@@ -85,6 +85,8 @@ double stw_agenda_breed_share(const stw_runner *runner);
 
 /* What has learnt on other graphs knows where ops should run, and no more: else one that learns here. */
 stw_method_kind stw_agenda_policy(const stw_runner *runner);
+/* Of policies and searches: not `go-tune` where it would anneal, as `anneal` does later with all that is left. */
+bool stw_agenda_runs(const stw_runner *runner, const stw_method *method);
 /* Transfers take of the devices' own time, so those that bring nothing are dropped in the end. */
 bool stw_agenda_tidies(const stw_runner *runner);
 

@@ -56,7 +56,7 @@ static stw_status run_exact(stw_runner *r, stw_result *result, stw_error *error)
 static stw_status run_kind(stw_runner *r, stw_result *result, stw_method_kind kind, double until, stw_error *error) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
-        if (method->kind != kind) continue;
+        if (method->kind != kind || !stw_agenda_runs(r, method)) continue;
         if (stw_agenda_is_spent(r, until) || stw_runner_meets_bound(r, result) ||
             stw_runner_is_late(r, stw_agenda_seconds_to_begin(r, kind) + r->end_s))
             break;

@@ -6,10 +6,10 @@ static void add(stw_outline *out, const char *method, double most, double until,
     if (out->count < STW_MAX_ENTRIES) out->step[out->count++] = (stw_outline_step){method, most, until, when};
 }
 
-static void add_kind(stw_outline *out, stw_method_kind kind, double most, double until, const char *when) {
+static void add_kind(const stw_runner *r, stw_outline *out, stw_method_kind kind, double most, double until, const char *when) {
     const stw_method *method;
     for (int32_t k = 0; (method = stw_method_at(k)) != NULL; k++) {
-        if (method->kind == kind) add(out, method->name, most, until, when);
+        if (method->kind == kind && stw_agenda_runs(r, method)) add(out, method->name, most, until, when);
     }
 }
 
@@ -46,10 +46,10 @@ static void write_outline(const stw_runner *r, stw_outline *out) {
     if (stw_agenda_has_exact(r)) add(out, stw_method_exact.name, STW_AGENDA_EXACT, STW_AGENDA_EXACT, "");
     add_constructive(r, out);
     if (settings->policy.trains || !settings->policy.no_policy)
-        add_kind(out, stw_agenda_policy(r), STW_AGENDA_POLICY, STW_AGENDA_POLICY, "unless memory is scarce");
-    if (coarse > 0.0) add_kind(out, STW_METHOD_COARSENER, coarse * end, end, "unless memory is scarce");
-    if (breed > 0.0) add_kind(out, STW_METHOD_BREEDER, breed * end, end, unless_proved);
-    add_kind(out, STW_METHOD_SEARCH, end, end, unless_proved);
+        add_kind(r, out, stw_agenda_policy(r), STW_AGENDA_POLICY, STW_AGENDA_POLICY, "unless memory is scarce");
+    if (coarse > 0.0) add_kind(r, out, STW_METHOD_COARSENER, coarse * end, end, "unless memory is scarce");
+    if (breed > 0.0) add_kind(r, out, STW_METHOD_BREEDER, breed * end, end, unless_proved);
+    add_kind(r, out, STW_METHOD_SEARCH, end, end, unless_proved);
     if (stw_agenda_tidies(r)) add(out, "tidy", 1.0, 1.0, "drops transfers that bring nothing");
 }
 

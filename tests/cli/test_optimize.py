@@ -118,13 +118,13 @@ class Optimize(Case):
         text = self.done("optimize", SLOW, "-m", "h200x2", "--evaluations", "1500")
         names = [c["method"] for c in head["candidates"]]
         self.assertNotIn("go-one", names)
-        for name in ("go-zero", "go-tune"):
-            policy = names.index(name)
-            before = min((c for c in head["candidates"][:policy] if c["valid"]), key=lambda c: c["value"])
-            if head["candidates"][policy]["value"] < before["value"]:
-                self.assertRegex(text, rf"\n  policy +{name} improved the best plan by [\d.]+ % \([\d.]+ ms -> [\d.]+ ms\)\n")
-            else:
-                self.assertRegex(text, rf"\n  policy +{name} did not improve on {before['method']} \([\d.]+ ms\)\n")
+        self.assertNotIn("go-tune", names)  # the policy has learnt from moves alone: anneal does what it would
+        policy = names.index("go-zero")
+        before = min((c for c in head["candidates"][:policy] if c["valid"]), key=lambda c: c["value"])
+        if head["candidates"][policy]["value"] < before["value"]:
+            self.assertRegex(text, r"\n  policy +go-zero improved the best plan by [\d.]+ % \([\d.]+ ms -> [\d.]+ ms\)\n")
+        else:
+            self.assertRegex(text, rf"\n  policy +go-zero did not improve on {before['method']} \([\d.]+ ms\)\n")
 
     def test_without_the_pre_trained_policy_one_is_trained(self):
         for policy, trained in (("train", True), ("none", False)):

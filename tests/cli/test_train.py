@@ -393,8 +393,8 @@ class TrainMany(Case):
     def test_the_policy_in_optimize(self):
         self.done(*self.command("-o", "p.stw"))
         optimize = ["optimize", "layered.json", "-m", "h200x2", "--evaluations", "2000", "-f", "json"]
-        for policy, expected in (("p.stw", ["go-zero", "go-tune"]), ("none", [])):
-            head = json.loads(self.done(*optimize, "--policy", policy))
+        for policy, more, expected in (("p.stw", [], ["go-zero"]), ("p.stw", ["--updates", "2"], ["go-zero", "go-tune"]), ("none", [], [])):
+            head = json.loads(self.done(*optimize, "--policy", policy, *more))
             used = [candidate["method"] for candidate in head["candidates"] if candidate["method"] in ("go-zero", "go-tune")]
             self.assertEqual((used, head["valid"]), (expected, True))
 

@@ -59,9 +59,11 @@ TEST(proposals, are_what_the_scorer_wants) {
 TEST(proposals, do_not_depend_on_threads) {
     for (uint64_t seed = 832; seed < 835; seed++) {
         small *s = large_problem(seed);
-        const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900});
+        const stw_policy_settings learns = {.learning_rate = STW_LEARNER_RATE}, *policy = seed == 832 ? NULL : &learns;
+        const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .policy = policy});
         for (int32_t threads = 2; threads <= 3; threads++) {
-            const outcome more = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .threads = threads});
+            const outcome more =
+                anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .threads = threads, .policy = policy});
             CHECK(are_placed_alike(one.plan, more.plan));
             CHECK(have_equal_priorities(one.plan, more.plan));
             CHECK_EQ_INT(one.evaluations, more.evaluations);
@@ -88,6 +90,46 @@ TEST(proposals, controls_are_other_searches) {
     stw_plan_destroy(control.plan);
     stw_plan_destroy(off.plan);
     stw_plan_destroy(without.plan);
+    small_close(s);
+}
+
+/* Where a rate is asked for; else the scorer stays as it was trained. */
+TEST(proposals, learn_on_from_what_is_tried) {
+    for (uint64_t seed = 837; seed < 840; seed++) {
+        small *s = large_problem(seed);
+        stw_scorer shipped;
+        CHECK(stw_scorer_shipped(&shipped));
+        const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .rate = STW_LEARNER_RATE};
+        const stw_policy_settings unset = {.learning_rate = -1.0}, wanted = {.learning_rate = STW_LEARNER_RATE};
+        const outcome own = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &wanted});
+        const outcome same = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &learning});
+        const outcome off = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &unset});
+        const outcome without = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &fixed});
+        CHECK(are_placed_alike(own.plan, same.plan) && have_equal_priorities(own.plan, same.plan));
+        CHECK(are_placed_alike(off.plan, without.plan) && have_equal_priorities(off.plan, without.plan));
+        CHECK(!are_placed_alike(own.plan, off.plan));
+        stw_plan_destroy(own.plan);
+        stw_plan_destroy(same.plan);
+        stw_plan_destroy(off.plan);
+        stw_plan_destroy(without.plan);
+        small_close(s);
+    }
+}
+
+/* Where there are many evaluations, or where there is none to count, the scorer stays as it was trained. */
+TEST(proposals, learn_where_evaluations_are_few) {
+    small *s = large_problem(841);
+    stw_scorer shipped;
+    CHECK(stw_scorer_shipped(&shipped));
+    const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .rate = STW_LEARNER_RATE};
+    const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 2000, .proposals = &learning});
+    const outcome other = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 2000, .proposals = &fixed});
+    const outcome timed = anneal(s, (setting){.tasks = BOTH, .rule = -1, .seconds = 0.1, .threads = 3, .proposals = &learning});
+    CHECK(are_placed_alike(one.plan, other.plan) && have_equal_priorities(one.plan, other.plan));
+    CHECK(timed.after.reason == STW_VALID && timed.after.value <= timed.before.value);
+    stw_plan_destroy(one.plan);
+    stw_plan_destroy(other.plan);
+    stw_plan_destroy(timed.plan);
     small_close(s);
 }
 

@@ -1,5 +1,10 @@
 /* Who gets how much of the budget in `optimize`: policies while they pay, and an end for dropping transfers that charge. */
+#define _XOPEN_SOURCE 700 /* mkstemp */
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "policy/checkpoint.h"
 
 #include "whole_search.h"
 
@@ -20,10 +25,46 @@ static int32_t find_tune(const stw_result *result, stw_candidate *out) {
     return CHECK(k < count_candidates(result)) ? k : -1;
 }
 
+/* The shipped policy, as if it had learnt to steer as well. */
+static void write_policy_that_steers(char *path) {
+    stw_arena arena = {0};
+    stw_tensor_file file;
+    const int handle = mkstemp(path);
+    CHECK(handle >= 0);
+    close(handle);
+    CHECK_EQ_INT(stw_arena_create(&arena, NULL), STW_OK);
+    CHECK_EQ_INT(stw_tensor_file_parse(stw_shipped_policy(), "shipped", &arena, &file, NULL), STW_OK);
+    int32_t k = 0;
+    while (k < file.dimension_count && strcmp(file.dimension[k].name, "pretrain.reinforced") != 0) k++;
+    if (CHECK(k < file.dimension_count)) file.dimension[k].value = 1;
+    CHECK_EQ_INT(stw_tensor_file_write(&file, path, NULL), STW_OK);
+    stw_arena_destroy(&arena);
+}
+
+/* One that has learnt from moves alone: `anneal` learns on, with all of the share. */
+TEST(shares, what_anneal_would_do_is_left_to_it) {
+    problem p = open_graph("unet", "h200x4");
+    stw_result *result = optimize(p.simulator, options_of("evaluations", "2000", "threads", "1", NULL), NULL);
+    stw_candidate candidate, before = {0};
+    int32_t k = 0;
+    while (stw_result_candidate(result, k, &candidate) && strcmp(candidate.method, "anneal") != 0) {
+        CHECK(strcmp(candidate.method, "go-tune") != 0);
+        before = candidate;
+        k++;
+    }
+    CHECK_STR(before.method, "go-zero");
+    CHECK_STR(candidate.method, "anneal");
+    CHECK(candidate.evaluations > 1000);
+    stw_result_destroy(result);
+    close_graph(p);
+}
+
 /* It finds nothing better here: after six updates its share goes to the search that follows. */
 TEST(shares, a_policy_that_does_not_pay_gives_back_its_share) {
     problem p = open_graph("unet", "h200x4");
-    stw_result *result = optimize(p.simulator, options_of("evaluations", "2000", "threads", "1", NULL), NULL);
+    char path[] = "/tmp/stowage-test-XXXXXX";
+    write_policy_that_steers(path);
+    stw_result *result = optimize(p.simulator, options_of("evaluations", "2000", "threads", "1", "policy", path, NULL), NULL);
     stw_candidate tune, search;
     if (CHECK(result != NULL)) {
         const int32_t k = find_tune(result, &tune);
@@ -33,6 +74,7 @@ TEST(shares, a_policy_that_does_not_pay_gives_back_its_share) {
         CHECK_STR(search.method, "anneal");
         CHECK(search.evaluations > 800 + tune.evaluations); /* more than the 40 % that are its own */
     }
+    unlink(path);
     stw_result_destroy(result);
     close_graph(p);
 }

@@ -300,6 +300,29 @@ TEST(tune, keeps_to_its_updates_and_is_no_worse_than_go_zero) {
     small_close(s);
 }
 
+/* The shipped policy has learnt from moves alone: what learns on is what `anneal` proposes moves by. */
+TEST(tune, goes_on_with_what_was_learnt) {
+    small *s = open_problem();
+    stw_result *zero = run(s->simulator, "go-zero", OPTIONS({"evaluations", "1500"}), NULL),
+               *tuned = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}), NULL),
+               *fixed = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"learning-rate", "0"}), NULL),
+               *again = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"threads", "1"}), NULL),
+               *steers = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"proposals", "none"}), NULL);
+    CHECK(candidate_of(tuned).step_s <= candidate_of(zero).step_s);
+    CHECK_CONTAINS(candidate_of(tuned).note, "% better than the initial plan");
+    CHECK(strstr(candidate_of(tuned).note, "update") == NULL);
+    CHECK(candidate_of(fixed).step_s <= candidate_of(zero).step_s);
+    CHECK_NEAR(candidate_of(tuned).step_s, candidate_of(again).step_s, 0.0);
+    CHECK(candidate_of(tuned).evaluations > 1300 && candidate_of(tuned).evaluations <= 1500);
+    CHECK_CONTAINS(candidate_of(steers).note, "update");
+    stw_result_destroy(zero);
+    stw_result_destroy(tuned);
+    stw_result_destroy(fixed);
+    stw_result_destroy(again);
+    stw_result_destroy(steers);
+    small_close(s);
+}
+
 TEST(tune, same_plan_from_one_thread_and_two) {
     small *s = open_problem();
     stw_result *one = run(s->simulator, "go-tune", OPTIONS({"evaluations", "800"}, {"updates", "2"}, {"threads", "1"}), NULL),

@@ -37,6 +37,13 @@ static void weigh_moves(stw_annealing *a) {
     for (int k = 0; k < STW_MOVE_COUNT && sum > 0.0; k++) a->weight[k] /= sum;
 }
 
+/* In longer searches what was learnt of this graph did harm (docs/results/learning.md). */
+static bool learns(const stw_annealing *a) {
+    enum { MOST_EVALUATIONS = 1500 };
+    if (a->proposals.scorer == NULL || a->proposals.rate <= 0.0 || stw_anneal_is_timed(a->search)) return false;
+    return a->weight[STW_MOVE_UNIT] > 0.0 && stw_search_evaluations_left(a->search) <= MOST_EVALUATIONS;
+}
+
 static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) {
     const stw_search *search = a->search;
     const stw_simulator *s = search->simulator;
@@ -54,7 +61,11 @@ static stw_status prepare(stw_annealing *a, stw_arena *arena, stw_error *error) 
     for (int32_t i = 0; i < s->graph->N; i++) a->mean_us += s->costs->least_us[i] / s->graph->op_count;
     a->affinity_share = 0.2;
     weigh_moves(a);
-    return stw_proposals_open(search, arena, &a->proposals, error);
+    TRY(stw_proposals_open(search, arena, &a->proposals, error));
+    if (!learns(a)) return STW_OK;
+    STW_TRY_NEW(arena, a->learner, 1, error);
+    stw_learner_begin(a->learner, a->proposals.scorer, a->proposals.rate);
+    return STW_OK;
 }
 
 /* Most chains begin with the best plan, some with the second and the third. */

@@ -6,11 +6,13 @@
  * anneal_moves.c  changes of the placement, of the priorities, of what is fused
  * propose.c       of some changes of the placement the one that promises most, by features of moves and what was learnt of them:
  *                 sight.c, move_features.c, scorer.c
+ * learn.c         the scorer learns on from what the chains try
  * strict.c        strict orders, where plans fit in no other way
  * affinity.c      units of ops that exchange much */
 #ifndef STW_METHOD_ANNEAL_ANNEAL_H
 #define STW_METHOD_ANNEAL_ANNEAL_H
 
+#include "method/anneal/learn.h"
 #include "method/anneal/proposals.h"
 #include "method/anneal/sight.h"
 #include "method/method.h"
@@ -32,6 +34,8 @@ typedef enum stw_move {
     STW_MOVE_COUNT
 } stw_move;
 
+/* Trials of a chain between two meetings; with so few evaluations as searches that learn have, there are no more. */
+enum { STW_ANNEAL_TRIALS = 256 };
 enum { STW_ANNEAL_CHAINS = 8 }; /* by evaluations; by time at least as many (stw_anneal_chains) */
 
 typedef struct stw_chain stw_chain;
@@ -51,6 +55,7 @@ typedef struct stw_annealing { /* shared by the chains, immutable while they run
     const double *rule;            /* (N) fusion priorities of the rule; NULL: nothing is fused */
     stw_sequences *sequences;      /* what must run before what; for chains with strict orders */
     stw_proposals proposals;       /* none: nothing is proposed, and nobody is told of what is tried */
+    stw_learner *learner;          /* changes where all chains meet; NULL: the scorer stays as it is */
 } stw_annealing;
 
 typedef struct stw_tally { /* [0] of moves drawn blindly, [1] of proposed ones */
@@ -95,6 +100,8 @@ struct stw_chain { /* N nodes, T tasks */
     bool has_shape, proposed; /* the change under trial: a move that can be proposed; it was */
     float *feature;           /* (STW_MOVE_FEATURES) of it, where somebody is told of them */
     stw_tally tally;          /* since the last meeting */
+    stw_trial *trial;         /* (STW_ANNEAL_TRIALS) since then; NULL: nothing is learnt */
+    int32_t trial_count;
 
     /* What another chain had come to when this one met it last. */
     int32_t *other_device;  /* (N) */
@@ -166,6 +173,8 @@ void stw_anneal_regroup(const stw_annealing *a, stw_chain *chain, int32_t worker
 stw_status stw_anneal_propose(const stw_annealing *a, stw_chain *chain, int32_t worker, bool *changed);
 /* What its trial came to, before it is accepted or not. */
 void stw_anneal_tell(const stw_annealing *a, stw_chain *chain, const stw_score *score);
+/* Where all chains have met: what they have tried is learnt from. */
+void stw_anneal_learn(const stw_annealing *a);
 /* Adds to the verdict what is new, which is emptied, and tells whether chains should propose now. share: of all chains, those
  * that the new is of. cost: what a proposed try takes over a blind one; proposals pay where they gain as much for it. */
 bool stw_anneal_pays(stw_verdict *verdict, stw_tally *new, double share, double cost);

@@ -21,6 +21,7 @@ static stw_status create_sight(const stw_annealing *a, stw_chain *c, stw_arena *
     c->proposes = true;
     STW_TRY_NEW(arena, c->feature, STW_MOVE_FEATURES, error);
     STW_TRY_NEW(arena, c->sight, 1, error);
+    if (a->learner != NULL) STW_TRY_NEW(arena, c->trial, STW_ANNEAL_TRIALS, error);
     return stw_sight_create(a->search->simulator, arena, c->sight, error);
 }
 

@@ -108,6 +108,7 @@ static stw_status run_rounds(const stw_annealing *a, stw_score known, stw_error 
         for (int32_t c = 0; c < a->count; c++) a->chain[c].progress = (double)k / ROUNDS;
         TRY(stw_pool_try(search->pool, a->count, run_quota, &round, error));
         TRY(end_round(a, &known, error));
+        stw_anneal_learn(a);
         judge_proposals(a, &verdict);
     }
     return STW_OK;

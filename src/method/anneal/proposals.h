@@ -11,6 +11,7 @@ typedef void stw_move_tried(void *context, int32_t chain, const float *feature, 
 
 struct stw_proposals {
     const stw_scorer *scorer; /* NULL: moves are drawn blindly */
+    double rate;              /* above 0: it learns on from the trials of the search (learn.h) */
     bool shuffled;            /* each candidate has the features of another: a control */
     stw_move_tried *tried;    /* or NULL */
     void *context;

@@ -1,4 +1,5 @@
-/* Proposals: of some moves that a chain might try, the one that the scorer expects most of. And whether that pays. */
+/* Proposals: of some moves that a chain might try, the one that the scorer expects most of. And whether that pays, and what the
+ * scorer learns of it. */
 #include "method/anneal/anneal.h"
 #include "plan/plan.h"
 
@@ -25,6 +26,7 @@ stw_status stw_proposals_open(const stw_search *search, stw_arena *arena, stw_pr
         return STW_OK;
     }
     out->scorer = scorer;
+    if (search->policy != NULL && search->policy->learning_rate > 0.0) out->rate = search->policy->learning_rate;
     return STW_OK;
 }
 
@@ -66,6 +68,7 @@ typedef struct { /* what it is drawn from again, once it is chosen */
 /* As many as come to something; the plan stays as it was. */
 static stw_status draw_candidates(const stw_annealing *a, stw_chain *c, stw_move first, int32_t worker, candidate *out,
                                   int32_t *count) {
+    const stw_scorer *scorer = a->learner != NULL ? &a->learner->now : a->proposals.scorer;
     *count = 0;
     for (int32_t k = 0; k < CANDIDATES; k++) {
         const stw_move kind = k == 0 ? first : choose_shape(a, c);
@@ -73,7 +76,7 @@ static stw_status draw_candidates(const stw_annealing *a, stw_chain *c, stw_move
         TRY(stw_anneal_draw(a, c, kind, worker));
         if (c->moved_count == 0) continue;
         look_at(a, c, kind, c->feature);
-        out[(*count)++].score = stw_scorer_score(a->proposals.scorer, c->feature, NULL);
+        out[(*count)++].score = stw_scorer_score(scorer, c->feature, NULL);
         stw_anneal_move_back(c);
     }
     return STW_OK;
@@ -107,7 +110,7 @@ stw_status stw_anneal_propose(const stw_annealing *a, stw_chain *c, int32_t work
     c->has_shape = has_shape(kind);
     c->proposed = c->has_shape && a->proposals.scorer != NULL && stw_rng_uniform(&c->rng) >= BLIND_SHARE;
     TRY(c->proposed ? draw_best(a, c, &kind, worker) : stw_anneal_draw(a, c, kind, worker));
-    if (c->has_shape && a->proposals.tried != NULL) look_at(a, c, kind, c->feature);
+    if (c->has_shape && (a->proposals.tried != NULL || c->trial != NULL)) look_at(a, c, kind, c->feature);
     return stw_anneal_complete(a, c, worker, changed);
 }
 
@@ -117,8 +120,22 @@ void stw_anneal_tell(const stw_annealing *a, stw_chain *c, const stw_score *scor
     const double gain = better ? 1.0 - score->value / c->score.value : 0.0;
     c->tally.tries[c->proposed]++;
     c->tally.gain[c->proposed] += gain;
+    if (c->trial != NULL && c->trial_count < STW_ANNEAL_TRIALS)
+        stw_trial_of(a->proposals.scorer, c->feature, gain, &c->trial[c->trial_count++]);
     if (a->proposals.tried != NULL)
         a->proposals.tried(a->proposals.context, (int32_t)(c - a->chain), c->feature, gain, c->proposed);
+}
+
+/* ---- what is learnt of it ---- */
+
+/* By the order of the chains, so that threads do not matter. */
+void stw_anneal_learn(const stw_annealing *a) {
+    if (a->learner == NULL) return;
+    for (int32_t k = 0; k < a->count; k++) {
+        stw_learner_take(a->learner, a->chain[k].trial, a->chain[k].trial_count);
+        a->chain[k].trial_count = 0;
+    }
+    stw_learner_settle(a->learner);
 }
 
 /* ---- whether it pays ---- */

@@ -150,6 +150,19 @@ static bool file_chooses(const stw_policy_settings *wish) {
     return read && stw_go_chooses(&policy.config);
 }
 
+bool stw_go_tunes_scorer(const stw_policy_settings *wish, stw_objective objective, unsigned tasks) {
+    stw_arena arena;
+    stw_pretrained policy = {0};
+    int64_t reinforced = 1;
+    if (wish->updates > 0 || wish->no_proposals || objective != STW_OBJECTIVE_TIME || !(tasks & STW_TASK_PLACEMENT)) return false;
+    if (stw_arena_create(&arena, NULL) != STW_OK) return false;
+    const bool read =
+        read_policy(wish, &arena, &policy, NULL) == STW_OK && stw_net_config_of(&policy.file, &policy.config, NULL) == STW_OK;
+    if (read) (void)stw_tensor_file_dimension(&policy.file, "pretrain.reinforced", &reinforced);
+    stw_arena_destroy(&arena);
+    return read && !stw_go_chooses(&policy.config) && reinforced == 0;
+}
+
 bool stw_go_is_published(const stw_search *search, const stw_method *method) {
     const stw_policy_settings *wish = stw_go_wish(search);
     stw_policy_config config;

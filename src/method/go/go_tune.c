@@ -1,5 +1,8 @@
-/* `go-tune`: what `go-zero` does, then the same network is trained on this graph for some updates. Its units get vectors of their
- * own, which begin as 0. */
+/* `go-tune`: what `go-zero` does, then learning goes on with this graph, for what was learnt before it. Of a policy that has
+ * learnt from moves alone that is which moves to try: `anneal`, with a scorer that learns on. One that has learnt to steer is
+ * trained for some updates; its units get vectors of their own, which begin as 0. */
+#include "method/anneal/learn.h"
+#include "method/anneal/proposals.h"
 #include "method/go/go.h"
 
 enum { UPDATES = 50, PATIENCE = 15, WARM_UP = 5 };
@@ -59,6 +62,29 @@ static stw_status tune_published(stw_go *g, const stw_pretrained *policy, int64_
     return stw_go_take_best(g, plan, error);
 }
 
+/* `anneal` from that plan, with a scorer that learns on. */
+static stw_status tune_scorer(stw_search *search, const stw_plan *first, stw_plan *plan, stw_error *error) {
+    const stw_arena before = search->arena;
+    const stw_proposals *const gone_by = search->proposals;
+    const stw_plan *const *start = search->start;
+    const int32_t start_count = search->start_count;
+    const double wanted = stw_go_wish(search)->learning_rate;
+    stw_arena arena = search->arena;
+    stw_proposals proposals;
+    TRY(stw_proposals_open(search, &arena, &proposals, error));
+    proposals.rate = wanted >= 0.0 ? wanted : STW_LEARNER_RATE;
+    search->arena = arena;
+    search->proposals = &proposals;
+    search->start = &first;
+    search->start_count = 1;
+    const stw_status status = stw_method_anneal.run(search, plan, error);
+    search->arena = before;
+    search->proposals = gone_by;
+    search->start = start;
+    search->start_count = start_count;
+    return status;
+}
+
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {
     const int64_t wanted = stw_go_wish(g->search)->updates, updates = wanted > 0 ? wanted : UPDATES;
     const bool goes_on = has_zero(g->search);
@@ -74,6 +100,14 @@ static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *
         start = plan;
         begin = zero.best;
     }
+    if (start != NULL && stw_go_tunes_scorer(stw_go_wish(g->search), g->search->objective, g->search->tasks)) {
+        stw_plan *first;
+        TRY(stw_plan_create(start->graph, start->machine, &first, error));
+        stw_status status = stw_plan_assign(first, start, error);
+        if (status == STW_OK) status = tune_scorer(g->search, first, plan, error);
+        stw_plan_destroy(first);
+        return status;
+    }
     TRY(choose_settings(g, policy, error));
     TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
@@ -87,6 +121,6 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
 }
 
 const stw_method stw_method_go_tune = {.name = "go-tune",
-                                       .description = "go-zero, and its network trained on this graph for some updates",
+                                       .description = "go-zero, and then learning goes on with this graph",
                                        .kind = STW_METHOD_POLICY,
                                        .run = run};
