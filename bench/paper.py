@@ -33,7 +33,7 @@ ALONE = ["--tasks", "placement"]
 # A method with its options, cheap ones first. "POLICY paper" stands for the file of that preset without the row's family, "DRAWN paper"
 # for the same network as it is made. `optimize` is a command of its own; the others are methods of `compare`.
 WHAT = {
-    "expert": ["expert", *JOINT], "METIS": ["metis", *JOINT], "HDP": ["hdp", *JOINT],
+    "one device": ["single", *JOINT], "expert": ["expert", *JOINT], "METIS": ["metis", *JOINT], "HDP": ["hdp", *JOINT],
     "go-one": ["go-one", *JOINT], "optimize": ["optimize", *JOINT], "anneal": ["anneal", *JOINT],
     "anneal, blind": ["anneal", "--proposals", "none", *JOINT],
     "GDP at random": ["go-one", "--preset", "gdp", "--learning-rate", "0", "--device-names", "no", *ALONE],
@@ -98,7 +98,8 @@ def train(options, kind, graph, seed):
         raise RuntimeError(f"{' '.join(map(str, command))}: {answer.stderr.strip()}")
     ended = os.times()
     append(options.store, {"key": ["training", path.stem, options.units], "report": json.loads(answer.stdout), "search_s": round(
-        ended.children_user + ended.children_system - began.children_user - began.children_system, 3), **where(options)})
+        ended.children_user + ended.children_system - began.children_user - began.children_system, 3),
+        "curve": paper_tables.training_curve(path.with_suffix(".csv")), **where(options)})
     os.replace(part, path)
 
 
@@ -173,6 +174,7 @@ def main():
         paper_tables.print_tables(figures)
     if options.plots:
         paper_tables.plot(figures, options.plots)
+        paper_tables.plot_trainings(paper_tables.read_store(options.store), f"-{options.updates}x{options.problems}-", options.plots)
     return 0
 
 

@@ -1,5 +1,7 @@
 """What the store of bench/paper.py comes to: tables in Markdown and curves as SVG."""
 import collections
+import csv
+import gzip
 import json
 import math
 
@@ -7,18 +9,26 @@ from table2_what import PAPER
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#666666", "#e69f00"]
 CURVES = ["GO-one", "GO untrained", "GO at random", "GO-batch, fine-tuned", "GDP-one", "anneal"]
-TABLES = [("Other methods", ["expert", "METIS", "HDP", "Placeto", "anneal, blind", "anneal", "go-one", "optimize"]),
+TABLES = [("Other methods", ["one device", "expert", "METIS", "HDP", "Placeto", "anneal, blind", "anneal", "go-one", "optimize"]),
           ("GO and GDP on one graph, and what learning adds", ["expert", "GDP at random", "GDP untrained", "GDP-one", "GO at random", "GO untrained", "GO-one"]),
           ("One network for many graphs, the row's family held out", ["GDP-one", "GDP-batch drawn, zero-shot", "GDP-batch, zero-shot", "GDP-batch, fine-tuned",
            "GO-one", "GO-batch drawn, zero-shot", "GO-batch, zero-shot", "GO-batch, fine-tuned"])]
 PAIRS = [("GDP-one", "GDP untrained"), ("GDP untrained", "GDP at random"), ("GO-one", "GO untrained"), ("GO untrained", "GO at random"),
          ("GDP-batch, zero-shot", "GDP-batch drawn, zero-shot"), ("GO-batch, zero-shot", "GO-batch drawn, zero-shot"),
          ("GDP-batch, fine-tuned", "GDP-one"), ("GO-batch, fine-tuned", "GO-one"), ("GO-one", "GDP-one"), ("GO-one", "expert"), ("GO-one", "HDP"),
-         ("GO-one", "METIS"), ("GO-batch, fine-tuned", "expert"), ("GO-one", "Placeto"), ("GO-one", "go-one"), ("GO-one", "anneal"), ("GO-one", "optimize")]
+         ("GO-one", "METIS"), ("GO-batch, zero-shot", "one device"), ("GDP-batch, zero-shot", "one device"), ("GO-batch, fine-tuned", "expert"), ("GO-one", "Placeto"), ("GO-one", "go-one"), ("GO-one", "anneal"), ("GO-one", "optimize")]
 
 
 def read_store(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in (gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()).splitlines()]
+
+
+def training_curve(path):
+    """[greedy, mean of the samples] of each update, over the initial plans of its problems."""
+    with open(path, newline="") as file:
+        return [[round(float(row[name]), 5) if row[name] else None for name in ("greedy", "mean")] for row in csv.DictReader(file)]
 
 
 def outcome_of(report):
@@ -180,20 +190,22 @@ def curve_of(figures, what, rows, counts):
     return out
 
 
-def svg_of(title, lines, counts):
+def svg_of(title, what, lines, labels, logarithmic=True):
+    """lines: [(x, y)] by name, x above 0; labels: numbers below."""
     top, bottom = max(v for line in lines.values() for _, v in line), min(v for line in lines.values() for _, v in line)
-    x = lambda count: 60 + 520 * math.log(count / counts[0]) / math.log(counts[-1] / counts[0])
+    scale = math.log if logarithmic else float
+    x = lambda at: 60 + 520 * (scale(at) - scale(labels[0])) / max(1e-9, scale(labels[-1]) - scale(labels[0]))
     y = lambda value: 300 - 260 * (value - bottom) / max(1e-9, top - bottom)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="620" height="370" font-family="sans-serif" font-size="12" fill="#444"><title>{title}</title>',
-             f'<text x="60" y="20">{title}: best step over the expert\'s, by evaluations</text>']
-    parts += [f'<text x="{x(count):.1f}" y="320" text-anchor="middle">{count}</text>' for count in counts[::3]]
+             f'<text x="60" y="20">{title}: {what}</text>']
+    parts += [f'<text x="{x(at):.1f}" y="320" text-anchor="middle">{at}</text>' for at in labels]
     for k in range(5):
         value = bottom + (top - bottom) * k / 4
         parts.append(f'<path d="M60 {y(value):.1f}H580" stroke="#ddd"/><text x="52" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
-    for k, (what, line) in enumerate(lines.items()):
-        points = " ".join(f"{x(count):.1f},{y(value):.1f}" for count, value in line)
+    for k, (name, line) in enumerate(lines.items()):
+        points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[k % len(COLOURS)]}" stroke-width="2"/>'
-                     f'<text x="{60 + 175 * (k % 3)}" y="{342 + 16 * (k // 3)}" fill="{COLOURS[k % len(COLOURS)]}">{what}</text>')
+                     f'<text x="{60 + 175 * (k % 3)}" y="{342 + 16 * (k // 3)}" fill="{COLOURS[k % len(COLOURS)]}">{name}</text>')
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -205,4 +217,19 @@ def plot(figures, folder):
         lines = {what: curve_of(figures, what, rows, counts) for what in CURVES}
         lines = {what: line for what, line in lines.items() if line}
         if lines:
-            (folder / f"paper{links or '-nvlink'}.svg").write_text(svg_of(f"0.1/h200xN{links}", lines, counts))
+            svg = svg_of(f"0.1/h200xN{links}", "best step over the expert's, by evaluations", lines, counts[::3])
+            (folder / f"paper{links or '-nvlink'}.svg").write_text(svg)
+
+
+def plot_trainings(store, amount, folder):
+    """The mean over all trainings of a preset, update by update."""
+    lines = {}
+    for preset, name in (("paper", "GO-batch"), ("gdp", "GDP-batch")):
+        curves = [one["curve"] for one in store if one["key"][0] == "training" and one["key"][1].startswith(preset + amount)]
+        for column, what in enumerate(("without noise", "mean of samples")) if curves else []:
+            found = [[curve[k][column] for curve in curves if curve[k][column] is not None] for k in range(len(curves[0]))]
+            lines[f"{name}, {what}"] = [(k + 1, geometric(values)) for k, values in enumerate(found) if values]
+    if lines:
+        last = max(at for line in lines.values() for at, _ in line)
+        labels = sorted({1, max(1, last // 3), max(1, 2 * last // 3), last})
+        (folder / "paper-training.svg").write_text(svg_of("Training on many graphs", "step over that of the problems' initial plans, by update", lines, labels, False))
