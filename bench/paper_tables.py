@@ -122,16 +122,17 @@ def print_effort(figures):
 
 
 def print_pairs(figures):
-    print("### One over the other\n\n| | step time, geometric mean of rows and seeds | seed by seed | rows in which it is ahead, all seeds together | rows |\n"
-          "| --- | --- | --- | --- | --- |")
+    print("### One over the other\n\nStep time, geometric means over rows and seeds.\n\n| | h200xN | h200xN-pcie | all rows | all rows, seed by seed | rows in which it is "
+          "ahead | rows |\n| --- |" + " --- |" * 6)
     for what, other in PAIRS:
         by_seed = figures.ratios(what, other)
         if not by_seed:
             continue
-        every = [value for of in by_seed.values() for value in of.values()]
+        pcie = {links: [value for of in by_seed.values() for row, value in of.items() if row.endswith("-pcie") == links] for links in (False, True)}
         rows = sorted({row for of in by_seed.values() for row in of})
-        ahead = sum(geometric([of[row] for of in by_seed.values() if row in of]) < 1 for row in rows)
-        print(f"| {what} over {other} | {percent(geometric(every))} | {', '.join(percent(geometric(list(of.values()))) for _, of in sorted(by_seed.items()))} | "
+        ahead = sum(geometric([of[row] for of in by_seed.values() if row in of]) < 0.9999 for row in rows)
+        means = [percent(geometric(values)) if values else "-" for values in (pcie[False], pcie[True], pcie[False] + pcie[True])]
+        print(f"| {what} over {other} | {' | '.join(means)} | {', '.join(percent(geometric(list(of.values()))) for _, of in sorted(by_seed.items()))} | "
               f"{ahead} | {len(rows)} |")
     print()
 

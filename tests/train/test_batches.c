@@ -13,9 +13,9 @@ static const struct {
             {"gdp", "gdp", false, false}};
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-static bench *open_way(uint64_t seed, size_t way) {
+static bench *open_way(uint64_t seed, size_t way, int32_t threads) {
     stw_rng rng = stw_rng_create(seed);
-    bench *b = bench_open(random_open(&rng, (random_shape){.nodes = 60, .device_count = 3}), 0, 1);
+    bench *b = bench_open(random_open(&rng, (random_shape){.nodes = 60, .device_count = 3}), 0, threads);
     b->problem.schedules = ways[way].schedules;
     b->problem.fuses = ways[way].fuses;
     return b;
@@ -72,7 +72,7 @@ static void check_gradients(bench *b, size_t way, uint64_t seed, int64_t rows) {
 TEST(batches, gradients_are_those_of_all_samples_together) {
     for (size_t way = 0; way < WAYS; way++) {
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-            bench *b = open_way(seed, way);
+            bench *b = open_way(seed, way, 1);
             const int64_t M = b->problem.M, rows[] = {1, 3 * M, 16 * M, 17 * M};
             for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
                 test_context("%s, seed %d, %d rows of %d", ways[way].name, (int)seed, (int)rows[k], (int)M);
@@ -84,9 +84,30 @@ TEST(batches, gradients_are_those_of_all_samples_together) {
     test_context("%s", "");
 }
 
+TEST(batches, threads_change_no_bit) {
+    for (size_t way = 0; way < WAYS; way++) {
+        double *gradient[BENCH_THREADS][2] = {{NULL}};
+        bench *b[BENCH_THREADS];
+        int64_t total = 0;
+        test_context("%s", ways[way].name);
+        for (int32_t k = 0; k < BENCH_THREADS; k++) {
+            b[k] = open_way(1, way, k + 1);
+            stw_trainer *trainer = trainer_in_batches(b[k], way, 1, 3 * (int64_t)b[k]->problem.M);
+            total = stw_net_parameters(stw_trainer_net(trainer))->total;
+            for (int32_t epoch = 0; epoch < 2; epoch++) gradient[k][epoch] = STW_NEW(&b[k]->arena, double, total);
+            sample_and_go_back(trainer, gradient[k]);
+            stw_trainer_destroy(trainer);
+        }
+        for (int32_t epoch = 0; epoch < 2; epoch++)
+            CHECK(memcmp(gradient[0][epoch], gradient[1][epoch], (size_t)total * sizeof(double)) == 0);
+        for (int32_t k = 0; k < BENCH_THREADS; k++) bench_close(b[k]);
+    }
+    test_context("%s", "");
+}
+
 /* What learns from more than its samples does so all at once. */
 TEST(batches, are_refused_with_moves_or_an_elite) {
-    bench *b = open_way(1, 0);
+    bench *b = open_way(1, 0, 1);
     const stw_policy_config config = config_of("default");
     stw_train_settings settings = settings_of("default", 1, 1);
     stw_trainer *trainer = NULL;
