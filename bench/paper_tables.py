@@ -57,9 +57,9 @@ def cell(found):
         return "-"
     if not valid:
         return "does not fit"
-    text = f"{1000 * sum(valid) / len(valid):.2f}"
-    if max(valid) > min(valid):
-        text += f" ({1000 * min(valid):.2f} to {1000 * max(valid):.2f})"
+    text, least, most = (f"{1000 * value:.2f}" for value in (sum(valid) / len(valid), min(valid), max(valid)))
+    if least != most:
+        text += f" ({least} to {most})"
     return text + (f", {len(found) - len(valid)} of {len(found)} do not fit" if len(valid) < len(found) else "")
 
 
