@@ -146,12 +146,12 @@ def make_runs(options, made):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(word) for word in text.split(",")]
-    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "docs/results/paper.jsonl")
+    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "build/paper.jsonl", help="the finished runs; .gz: to print from")
     parser.add_argument("--rows", type=lambda text: text.split(","), default=ROWS)
     parser.add_argument("--what", type=lambda text: text.split(";"), default=list(WHAT), help="some of the table's columns, separated by ;")
-    parser.add_argument("--evaluations", type=int, default=153)
+    parser.add_argument("--evaluations", type=int, default=204)
     parser.add_argument("--seeds", type=numbers, default=[1, 2, 3])
-    parser.add_argument("--updates", type=int, default=48, help="of the trainings on many graphs")
+    parser.add_argument("--updates", type=int, default=72, help="of the trainings on many graphs")
     parser.add_argument("--problems", type=int, default=4, help="in such an update")
     parser.add_argument("--policies", type=pathlib.Path, default=ROOT / "build/paper")
     parser.add_argument("--units", default="128", help="of all but Placeto, which has its own; off: one decision per op, as published; empty: by size")
@@ -162,6 +162,8 @@ def main():
     parser.add_argument("--bin", default=str(ROOT / "build/release/stowage"), help="the program")
     options = parser.parse_args()
     os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
+    if options.store.suffix == ".gz" and "run" not in options.skip:
+        parser.error("runs are appended to a store that is not compressed; --skip run prints from one that is")
     try:
         if "run" not in options.skip:
             make_runs(options, {tuple(one["key"]) for one in paper_tables.read_store(options.store)})

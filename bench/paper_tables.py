@@ -195,7 +195,9 @@ def svg_of(title, what, lines, labels, logarithmic=True):
     """lines: [(x, y)] by name, x above 0; labels: numbers below."""
     top, bottom = max(v for line in lines.values() for _, v in line), min(v for line in lines.values() for _, v in line)
     scale = math.log if logarithmic else float
-    x = lambda at: 60 + 520 * (scale(at) - scale(labels[0])) / max(1e-9, scale(labels[-1]) - scale(labels[0]))
+    left, right = (scale(end(at for line in lines.values() for at, _ in line)) for end in (min, max))
+    left = min(left, scale(labels[0]))
+    x = lambda at: 60 + 520 * (scale(at) - left) / max(1e-9, right - left)
     y = lambda value: 300 - 260 * (value - bottom) / max(1e-9, top - bottom)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="620" height="370" font-family="sans-serif" font-size="12" fill="#444"><title>{title}</title>',
              f'<text x="60" y="20">{title}: {what}</text>']
@@ -218,7 +220,7 @@ def plot(figures, folder):
         lines = {what: curve_of(figures, what, rows, counts) for what in CURVES}
         lines = {what: line for what, line in lines.items() if line}
         if lines:
-            svg = svg_of(f"0.1/h200xN{links}", "best step over the expert's, by evaluations", lines, counts[::3])
+            svg = svg_of(f"0.1/h200xN{links}", "best step over the expert's, by evaluations", lines, counts[::-3][::-1])
             (folder / f"paper{links or '-nvlink'}.svg").write_text(svg)
 
 

@@ -2,6 +2,7 @@
 
     python3 tests/bench/test_paper.py build/release/stowage          (or STOWAGE_BIN=build/release/stowage)
 """
+import gzip
 import json
 import math
 import os
@@ -84,6 +85,10 @@ class Runs(Case):
         again = self.bench(folder, "--what", what)
         self.assertEqual((again.returncode, again.stdout), (0, answer.stdout))
         self.assertEqual(pathlib.Path(folder, "store.jsonl").read_text(), store)
+        packed = pathlib.Path(folder, "store.jsonl.gz")
+        packed.write_bytes(gzip.compress(store.encode()))
+        self.assertEqual(self.bench(folder, "--store", str(packed), "--what", what, "--skip", "run").stdout, answer.stdout)
+        self.assertEqual(self.bench(folder, "--store", str(packed), "--what", what).returncode, 2)
 
 
 if __name__ == "__main__":
