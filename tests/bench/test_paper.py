@@ -63,9 +63,9 @@ class Tables(Case):
 
 class Runs(Case):
     def bench(self, folder, *more):
-        command = [sys.executable, os.path.join(ROOT, "bench/paper.py"), "--bin", os.path.abspath(program.binary), "--store",
-                   os.path.join(folder, "store.jsonl"), "--rows", ROW, "--seeds", "1", "--evaluations", "17", "--updates", "1", "--problems", "1", "--units", "16", "--policies", os.path.join(folder, "policies"),
-                   "--plots", folder, *more]
+        command = [sys.executable, os.path.join(ROOT, "bench/paper.py"), "--bin", os.path.abspath(program.binary), "--rows", ROW, "--seeds", "1",
+                   "--evaluations", "17", "--updates", "1", "--problems", "1", "--units", "16", "--plots", folder,
+                   "--store", os.path.join(folder, "store.jsonl"), "--policies", os.path.join(folder, "policies"), *more]
         return subprocess.run(command, capture_output=True, text=True, timeout=program.LONGEST_S)
 
     def test_whole_way_and_again(self):
