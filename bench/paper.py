@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """GO and GDP as published beside other methods: makes the runs that the store lacks, then prints the tables from the store.
 
-    bench/paper.py [--store FILE] [--rows inception-v3-b32@h200x2,...] [--evaluations N] [--seeds 1,2,3] [--updates N] [--policies FOLDER]
-                   [--units N|off] [--skip train,run] [--bin PROGRAM]
+    bench/paper.py [--store FILE] [--rows inception-v3-b32@h200x2,...] [--what "GO-one;metis"] [--evaluations N] [--seeds 1,2,3] [--units N|off]
+                   [--updates N] [--problems S] [--policies FOLDER] [--skip train,run,print] [--plots FOLDER] [--bin PROGRAM]
 
 A run is by evaluations and on one thread, so it repeats exactly on a processor of the same kind. Each line of the store is a run with
-its commit, and what is in the store is not made again: an interrupted bench goes on. Policies are trained with `train --corpus` and the
-family of a row held out; one file per preset, family and seed, which an interrupted training goes on from. Exits 1 if a run fails; a
-run without a valid plan is a cell that says so.
+its commit, and what is in the store is not made again: an interrupted bench goes on. Seed by seed and method by method, so that what was
+not made leaves no hole in the middle. Policies are trained with `train --corpus all` on generated graphs, the family of a row and its
+companion held out (APART); one file per preset, pair of families and seed. Exits 1 if a run fails; a run without a valid plan is a
+cell that says so. --plots: writes the curves there. What the tables say is made in paper_tables.py.
 """
 import argparse
 import datetime
@@ -17,79 +18,107 @@ import pathlib
 import subprocess
 import sys
 
+import paper_tables
 from hdp_tune import place
 from runs import append
 from tables import FIRST, ROOT
 
-ROWS = ["rnnlm-2@h200x2", "rnnlm-2@h200x2-pcie", "gnmt-2@h200x2", "gnmt-2@h200x2-pcie", "transformer-xl-2@h200x2", "transformer-xl-2@h200x2-pcie",
-        "inception-v3-b32@h200x2", "inception-v3-b32@h200x2-pcie", "inception-v3-b64@h200x2", "inception-v3-b64@h200x2-pcie",
-        "wavenet-2x9@h200x2", "wavenet-2x9@h200x2-pcie", "rnnlm-4@h200x4", "rnnlm-4@h200x4-pcie", "gnmt-4@h200x4", "gnmt-4@h200x4-pcie",
-        "transformer-xl-4@h200x4", "transformer-xl-4@h200x4-pcie", "amoebanet@h200x4", "amoebanet@h200x4-pcie", "wavenet-4x9@h200x4",
-        "wavenet-4x9@h200x4-pcie"]
+GRAPHS = ["rnnlm-2", "gnmt-2", "transformer-xl-2", "inception-v3-b32", "inception-v3-b64", "wavenet-2x9", "rnnlm-4", "gnmt-4", "transformer-xl-4",
+          "amoebanet", "wavenet-4x9"]
+DEVICES = {"rnnlm-4": 4, "gnmt-4": 4, "transformer-xl-4": 4, "amoebanet": 4, "wavenet-4x9": 4}  # else 2
+ROWS = [f"{graph}@h200x{DEVICES.get(graph, 2)}{links}" for links in ("", "-pcie") for graph in GRAPHS]
 JOINT = ["--tasks", "placement,schedule"]
 ALONE = ["--tasks", "placement"]
 
-# A method with its options. "POLICY paper" stands for the file of that preset without the row's family, "DRAWN paper" for the same
-# network as it is made.
+# A method with its options, cheap ones first. "POLICY paper" stands for the file of that preset without the row's family, "DRAWN paper"
+# for the same network as it is made. `optimize` is a command of its own; the others are methods of `compare`.
 WHAT = {
-    "expert": ["expert", *JOINT], "metis": ["metis", *JOINT], "hdp": ["hdp", *JOINT], "placeto": ["placeto", *JOINT], "anneal": ["anneal", *JOINT],
-    "go-one, ours": ["go-one", *JOINT],
-    "GO-one": ["go-one", "--preset", "paper", *JOINT],
-    "GO-one, not learning": ["go-one", "--preset", "paper", "--learning-rate", "0", *JOINT],
-    "GO-one, like devices alike": ["go-one", "--preset", "paper", "--device-names", "no", *JOINT],
-    "GO-one, warm start": ["go-one", "--preset", "paper", "--warm-start", "yes", *JOINT],
+    "one device": ["single", *JOINT], "expert": ["expert", *JOINT], "METIS": ["metis", *JOINT], "HDP": ["hdp", *JOINT],
+    "go-one": ["go-one", *JOINT], "optimize": ["optimize", *JOINT], "anneal": ["anneal", *JOINT],
+    "anneal, blind": ["anneal", "--proposals", "none", *JOINT],
+    "GDP at random": ["go-one", "--preset", "gdp", "--learning-rate", "0", "--device-names", "no", *ALONE],
+    "GDP untrained": ["go-one", "--preset", "gdp", "--learning-rate", "0", *ALONE],
     "GDP-one": ["go-one", "--preset", "gdp", *ALONE],
-    "GDP-one, not learning": ["go-one", "--preset", "gdp", "--learning-rate", "0", *ALONE],
-    "GO-batch, zero-shot": ["go-zero", "--policy", "POLICY paper", "--decodes", "1", *JOINT],
-    "GO-batch as drawn, zero-shot": ["go-zero", "--policy", "DRAWN paper", "--decodes", "1", *JOINT],
-    "GO-batch, fine-tuned": ["go-tune", "--policy", "POLICY paper", *JOINT],
-    "GO-batch as drawn, fine-tuned": ["go-tune", "--policy", "DRAWN paper", *JOINT],
+    "GO at random": ["go-one", "--preset", "paper", "--learning-rate", "0", "--device-names", "no", *JOINT],
+    "GO untrained": ["go-one", "--preset", "paper", "--learning-rate", "0", *JOINT],
+    "GO-one": ["go-one", "--preset", "paper", *JOINT],
+    "GDP-batch drawn, zero-shot": ["go-zero", "--policy", "DRAWN gdp", "--decodes", "1", *ALONE],
     "GDP-batch, zero-shot": ["go-zero", "--policy", "POLICY gdp", "--decodes", "1", *ALONE],
     "GDP-batch, fine-tuned": ["go-tune", "--policy", "POLICY gdp", *ALONE],
+    "GO-batch drawn, zero-shot": ["go-zero", "--policy", "DRAWN paper", "--decodes", "1", *JOINT],
+    "GO-batch, zero-shot": ["go-zero", "--policy", "POLICY paper", "--decodes", "1", *JOINT],
+    "GO-batch, fine-tuned": ["go-tune", "--policy", "POLICY paper", *JOINT],
+    "Placeto": ["placeto", *JOINT],
 }
-FAMILIES = ["inception", "amoebanet", "rnnlm", "gnmt", "transformer-xl", "wavenet"]
+# Families that are held out together: a policy for the rows of either.
+APART = {"rnnlm": "rnnlm,gnmt", "gnmt": "rnnlm,gnmt", "transformer-xl": "transformer-xl,wavenet", "wavenet": "transformer-xl,wavenet",
+         "inception": "inception,amoebanet", "amoebanet": "inception,amoebanet"}
 
 
-def family_of(graph):
-    return next(family for family in FAMILIES if graph.startswith(family))
+OWN_UNITS = {"Placeto"}  # as its preset has them: an episode visits every unit, and few episodes fit
+
+
+def units_of(options, what):
+    return "" if what in OWN_UNITS else options.units
+
+
+def held_out(graph):
+    return next(apart for family, apart in APART.items() if graph.startswith(family))
+
+
+def where(options):
+    return {**place(), **({"commit": options.commit} if options.commit else {}), "date": str(datetime.date.today())}
+
+
+# ---- policies ----
 
 
 def policy_path(options, kind, graph, seed):
     trained, preset = kind.split()
-    updates = options.updates if trained == "POLICY" else 0
-    return options.policies / f"{preset}-{updates}-without-{family_of(graph)}-{seed}.stw"
+    name = f"{preset}-{options.updates}x{options.problems}" if trained == "POLICY" else f"{preset}-drawn"
+    return options.policies / f"{name}-without-{held_out(graph).replace(',', '-')}-{seed}.stw"
 
 
 def train(options, kind, graph, seed):
-    """Makes the file unless it is there, whole."""
+    """Makes the file, and its curve, unless it is there, whole."""
     path = policy_path(options, kind, graph, seed)
     part = path.with_suffix(".part")
     if path.exists():
         return
     options.policies.mkdir(parents=True, exist_ok=True)
     trained, preset = kind.split()
-    amount = ["--updates", str(options.updates)] if trained == "POLICY" else ["--updates", "1", "--problems", "1", "--learning-rate", "0"]
-    tasks = JOINT if preset == "paper" else ALONE
-    command = [options.bin, "train", "--corpus", "all", "--hold-out", family_of(graph), "--preset", preset, *tasks, "--seed", str(seed), "--threads",
-               str(options.threads), "--format", "json", "-o", str(part), *amount, *(["--resume"] if part.exists() else [])]
-    answer = subprocess.run(command, capture_output=True, text=True)
+    amount = (["--updates", options.updates, "--problems", options.problems] if trained == "POLICY"
+              else ["--updates", 1, "--problems", 1, "--learning-rate", 0])
+    command = [options.bin, "train", "--corpus", "all", "--hold-out", held_out(graph), "--preset", preset, *(JOINT if preset == "paper" else ALONE),
+               "--seed", seed, "--threads", options.threads, "--format", "json", "-o", part, *amount, *(["--resume"] if part.exists() else []),
+               "--curve", path.with_suffix(".csv"), *(["--units", options.units] if options.units else [])]
+    began = os.times()
+    answer = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if answer.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {answer.stderr.strip()}")
+        raise RuntimeError(f"{' '.join(map(str, command))}: {answer.stderr.strip()}")
+    ended = os.times()
+    append(options.store, {"key": ["training", path.stem, options.units], "report": json.loads(answer.stdout), "search_s": round(
+        ended.children_user + ended.children_system - began.children_user - began.children_system, 3),
+        "curve": paper_tables.training_curve(path.with_suffix(".csv")), **where(options)})
     os.replace(part, path)
+
+
+# ---- runs ----
 
 
 def command_of(options, row, what, seed):
     graph, machine = row.split("@")
     method, *more = WHAT[what]
     more = [str(policy_path(options, word, graph, seed)) if word.startswith(("POLICY ", "DRAWN ")) else word for word in more]
-    return [options.bin, "compare", str(ROOT / "data/graphs" / f"{graph}.json.gz"), "--machine", FIRST + machine, "--methods", method,
-            "--evaluations", str(options.evaluations), "--seed", str(seed), "--threads", "1", "--format", "json", *more,
-            *(["--units", options.units] if options.units else [])]
+    command = ["optimize"] if method == "optimize" else ["compare", "--methods", method]
+    return [options.bin, *command, str(ROOT / "data/graphs" / f"{graph}.json.gz"), "--machine", FIRST + machine, "--evaluations",
+            str(options.evaluations), "--seed", str(seed), "--threads", "1", "--clock", "cpu", "--format", "json", *more,
+            *(["--units", units_of(options, what)] if units_of(options, what) else [])]
 
 
 def key_of(options, row, what, seed):
-    learnt = options.updates if "POLICY" in " ".join(WHAT[what]) else 0
-    return [row, what, seed, options.evaluations, options.units or "", learnt]
+    learnt = f"{options.updates}x{options.problems}" if "POLICY" in " ".join(WHAT[what]) else ""
+    return [row, what, seed, options.evaluations, units_of(options, what), learnt]
 
 
 def run(options, row, what, seed):
@@ -97,79 +126,57 @@ def run(options, row, what, seed):
     answer = subprocess.run(command, capture_output=True, text=True)
     if not answer.stdout:
         raise RuntimeError(f"{' '.join(command)}: {answer.stderr.strip()}")
-    found = json.loads(answer.stdout)[0]["methods"][0]
-    return {"key": key_of(options, row, what, seed), "step_s": found["step_s"] if found["valid"] else None, "reason": found.get("reason", ""),
-            "evaluations": found["evaluations"], "search_s": found["search_s"], "note": found.get("note", ""), **place(),
-            "date": str(datetime.date.today())}
+    return {"key": key_of(options, row, what, seed), **paper_tables.outcome_of(json.loads(answer.stdout)), **where(options)}
 
 
-def read_store(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def cell(found):
-    """Milliseconds: mean over the seeds, and their range where they differ."""
-    valid = [one["step_s"] for one in found if one["step_s"] is not None]
-    if not found:
-        return "-"
-    if not valid:
-        return "does not fit"
-    text = f"{1000 * sum(valid) / len(valid):.2f}"
-    if max(valid) > min(valid):
-        text += f" ({1000 * min(valid):.2f} to {1000 * max(valid):.2f})"
-    return text + (f", {len(found) - len(valid)} of {len(found)} do not fit" if len(valid) < len(found) else "")
-
-
-def print_table(options, store):
-    known = {tuple(one["key"]): one for one in store}
-    keys = {(row, what): [tuple(key_of(options, row, what, seed)) for seed in options.seeds] for row in options.rows for what in WHAT}
-    chosen = [known[key] for every in keys.values() for key in every if key in known]
-    commits, dates, kinds = (sorted({one[word] for one in chosen}) for word in ("commit", "date", "cpu"))
-    print(f"Step time in ms, mean of seeds {', '.join(map(str, options.seeds))} (smallest to largest); {options.evaluations} evaluations at most, units: "
-          f"{options.units or 'by size'}; policies of {options.updates} updates that never saw the row's family. Commit {', '.join(commits)}; "
-          f"{', '.join(dates)}; {', '.join(kinds)}. \"-\": not measured.\n")
-    print("| | " + " | ".join(row.replace("@", ", ") for row in options.rows) + " | evaluations | seconds |")
-    print("| --- |" + " --- |" * (len(options.rows) + 2))
-    for what in WHAT:
-        rows = [[known[key] for key in keys[row, what] if key in known] for row in options.rows]
-        every = [one for found in rows for one in found]
-        evaluations = f"{min(one['evaluations'] for one in every)} to {max(one['evaluations'] for one in every)}" if every else "-"
-        seconds = f"{sum(one['search_s'] for one in every) / len(every):.1f}" if every else "-"
-        print(f"| {what} | " + " | ".join(map(cell, rows)) + f" | {evaluations} | {seconds} |")
+def make_runs(options, made):
+    wanted = [(row, what, seed) for seed in options.seeds for what in options.what for row in options.rows
+              if tuple(key_of(options, row, what, seed)) not in made]
+    for row, what, seed in wanted:
+        kinds = [word for word in WHAT[what] if word.startswith(("POLICY ", "DRAWN "))]
+        for kind in kinds if "train" not in options.skip else []:
+            train(options, kind, row.split("@")[0], seed)
+        if any(not policy_path(options, kind, row.split("@")[0], seed).exists() for kind in kinds):
+            continue
+        entry = run(options, row, what, seed)
+        append(options.store, entry)
+        print(f"{row}, {what}, seed {seed}: {paper_tables.cell([entry])} ms, {entry['search_s']:.1f} s", file=sys.stderr)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "docs/results/paper.jsonl")
+    numbers = lambda text: [int(word) for word in text.split(",")]
+    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "build/paper.jsonl", help="the finished runs; .gz: to print from")
     parser.add_argument("--rows", type=lambda text: text.split(","), default=ROWS)
-    parser.add_argument("--what", type=lambda text: text.split(";"), default=list(WHAT), help="some of the table's rows, separated by ;")
-    parser.add_argument("--evaluations", type=int, default=2000)
-    parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[1, 2, 3])
-    parser.add_argument("--updates", type=int, default=500, help="of the trainings on many graphs")
+    parser.add_argument("--what", type=lambda text: text.split(";"), default=list(WHAT), help="some of the table's columns, separated by ;")
+    parser.add_argument("--evaluations", type=int, default=204)
+    parser.add_argument("--seeds", type=numbers, default=[1, 2, 3])
+    parser.add_argument("--updates", type=int, default=72, help="of the trainings on many graphs")
+    parser.add_argument("--problems", type=int, default=4, help="in such an update")
     parser.add_argument("--policies", type=pathlib.Path, default=ROOT / "build/paper")
-    parser.add_argument("--units", help="off: one decision per op, as published")
+    parser.add_argument("--units", default="128", help="of all but Placeto, which has its own; off: one decision per op, as published; empty: by size")
     parser.add_argument("--threads", type=int, default=1, help="of a training; they change no bit")
-    parser.add_argument("--skip", type=lambda text: text.split(","), default=[], help="train: no policies are made; run: the tables alone")
+    parser.add_argument("--skip", type=lambda text: text.split(","), default=[], help="train: no policies are made; run: the tables alone; print: no tables")
+    parser.add_argument("--plots", type=pathlib.Path, help="a folder for the curves, SVG")
+    parser.add_argument("--commit", help="that the program is of; else that of this folder")
     parser.add_argument("--bin", default=str(ROOT / "build/release/stowage"), help="the program")
     options = parser.parse_args()
     os.environ["XDG_CONFIG_HOME"] = os.devnull  # the program is run without defaults of whoever runs this
-    made = {tuple(one["key"]) for one in read_store(options.store)}
-    wanted = [(row, what, seed) for seed in options.seeds for row in options.rows for what in options.what
-              if tuple(key_of(options, row, what, seed)) not in made]
+    if options.store.suffix == ".gz" and "run" not in options.skip:
+        parser.error("runs are appended to a store that is not compressed; --skip run prints from one that is")
     try:
-        for row, what, seed in wanted if "run" not in options.skip else []:
-            kinds = [word for word in WHAT[what] if word.startswith(("POLICY ", "DRAWN "))]
-            for kind in kinds if "train" not in options.skip else []:
-                train(options, kind, row.split("@")[0], seed)
-            if any(not policy_path(options, kind, row.split("@")[0], seed).exists() for kind in kinds):
-                continue
-            entry = run(options, row, what, seed)
-            append(options.store, entry)
-            print(f"{row}, {what}, seed {seed}: {cell([entry])} ms", file=sys.stderr)
+        if "run" not in options.skip:
+            make_runs(options, {tuple(one["key"]) for one in paper_tables.read_store(options.store)})
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 1
-    print_table(options, read_store(options.store))
+    figures = paper_tables.Figures(paper_tables.read_store(options.store), options.rows, list(WHAT), options.seeds,
+                                   lambda row, what, seed: key_of(options, row, what, seed))
+    if "print" not in options.skip:
+        paper_tables.print_tables(figures)
+    if options.plots:
+        paper_tables.plot(figures, options.plots)
+        paper_tables.plot_trainings(paper_tables.read_store(options.store), f"-{options.updates}x{options.problems}-", options.plots)
     return 0
 
 

@@ -110,8 +110,8 @@ stw_status stw_spread_backward(stw_pass *pass, const stw_linear_layer *layer, co
         if (c.bounded[k]) d_common[dims + k] = 0.0;
     }
     void *d_numbers = NULL;
-    TRY(stw_tape_reals(pass->back_tape, count, d_raw, error));
-    TRY(stw_tape_reals(pass->back_tape, (int64_t)2 * dims, &d_numbers, error));
+    TRY(stw_tape_reals(pass->part_tape, count, d_raw, error));
+    TRY(stw_tape_reals(pass->part_tape, (int64_t)2 * dims, &d_numbers, error));
     stw_reals_in(b, *d_raw, d, count, scratch);
     stw_reals_in(b, d_numbers, d_common, (int64_t)2 * dims, scratch);
     stw_linear_backward(layer, &net->p, 1, pass->graph, NULL, d_numbers, true, d_graph);

@@ -73,8 +73,8 @@ typedef struct stw_draft_kept {
 struct stw_pass {
     stw_net *net;
     stw_arena scratch; /* used by copy: conversions on the host */
-    /* Memory, by how long it lasts: the input; the trunk, until it runs again; a backward pass; one layer of it. */
-    stw_tape *input_tape, *trunk_tape, *back_tape, *layer_tape;
+    /* Memory, by how long it lasts: the input; the trunk, until it runs again; a backward pass; a part of it; one layer. */
+    stw_tape *input_tape, *trunk_tape, *back_tape, *part_tape, *layer_tape;
     stw_held_input input;
     bool has_input;
 
@@ -94,6 +94,7 @@ struct stw_pass {
     stw_draft_kept *now;                   /* the draft that runs, or that is gone back through */
     void *device_hidden, *device, *scaled; /* (D, score_width); scaled: device / sqrt(score_width) */
     /* In a backward pass. */
+    void *d_first;  /* (M, width) of the first task's h, by those after it */
     void *d_x0;     /* (M, width) by the heads alone */
     void *d_graph;  /* (1, width) the gradient of the graph vector */
     void *d_device; /* (D, score_width) of the devices' embedding, for the head `device` */
@@ -101,6 +102,22 @@ struct stw_pass {
 
 static inline int32_t stw_net_drafts(const stw_net *net) { return net->config.drafts > 1 ? net->config.drafts : 1; }
 static inline bool stw_net_fuses(const stw_net *net) { return net->config.fusion != STW_FUSION_HEAD_NONE; }
+
+/* The first task of a draft. */
+static inline stw_task_kept *stw_first_task(const stw_net *net, stw_draft_kept *draft) {
+    return stw_net_fuses(net) ? &draft->fusion : &draft->placement;
+}
+
+/* The layer by which a head's numbers are spread; NULL: they are log probabilities. */
+static inline const stw_linear_layer *stw_fusion_common(const stw_net *net) {
+    return net->config.fusion == STW_FUSION_HEAD_NUDGE ? &net->fusion_common : NULL;
+}
+static inline const stw_linear_layer *stw_placement_common(const stw_net *net) {
+    return net->config.placement == STW_PLACEMENT_STEER ? &net->steer_common : NULL;
+}
+static inline const stw_linear_layer *stw_schedule_common(const stw_net *net) {
+    return net->config.schedule == STW_SCHEDULE_NUDGE ? &net->nudge_common : NULL;
+}
 
 /* The output of the trunk, (M, width). */
 const void *stw_trunk_output(const stw_pass *pass);

@@ -173,6 +173,7 @@ static stw_status make_memory(stw_pass *pass, stw_error *error) {
         TRY(stw_tape_create(b, &draft->schedule.tape, error));
     }
     TRY(stw_tape_create(b, &pass->back_tape, error));
+    TRY(stw_tape_create(b, &pass->part_tape, error));
     return stw_tape_create(b, &pass->layer_tape, error);
 }
 
@@ -201,6 +202,7 @@ void stw_pass_destroy(stw_pass *pass) {
         stw_tape_destroy(pass->draft[k].schedule.tape);
     }
     stw_tape_destroy(pass->back_tape);
+    stw_tape_destroy(pass->part_tape);
     stw_tape_destroy(pass->layer_tape);
     stw_arena_destroy(&pass->scratch);
     free(pass);
@@ -229,33 +231,16 @@ static stw_status on_host(stw_pass *pass, const stw_task_kept *task, const stw_l
     return STW_OK;
 }
 
-static const stw_linear_layer *fusion_common(const stw_net *net) {
-    return net->config.fusion == STW_FUSION_HEAD_NUDGE ? &net->fusion_common : NULL;
-}
-
-static const stw_linear_layer *placement_common(const stw_net *net) {
-    return net->config.placement == STW_PLACEMENT_STEER ? &net->steer_common : NULL;
-}
-
-static const stw_linear_layer *schedule_common(const stw_net *net) {
-    return net->config.schedule == STW_SCHEDULE_NUDGE ? &net->nudge_common : NULL;
-}
-
 stw_status stw_fusion_on_host(stw_pass *pass, double *out, stw_error *error) {
-    return on_host(pass, &pass->now->fusion, fusion_common(pass->net), stw_pass_fusion_width(pass), out, error);
+    return on_host(pass, &pass->now->fusion, stw_fusion_common(pass->net), stw_pass_fusion_width(pass), out, error);
 }
 
 stw_status stw_placement_on_host(stw_pass *pass, double *out, stw_error *error) {
-    return on_host(pass, &pass->now->placement, placement_common(pass->net), stw_pass_placement_width(pass), out, error);
+    return on_host(pass, &pass->now->placement, stw_placement_common(pass->net), stw_pass_placement_width(pass), out, error);
 }
 
 stw_status stw_schedule_on_host(stw_pass *pass, double *out, stw_error *error) {
-    return on_host(pass, &pass->now->schedule, schedule_common(pass->net), stw_pass_schedule_width(pass), out, error);
-}
-
-/* The draft's first task. */
-static stw_task_kept *first_of(const stw_pass *pass, stw_draft_kept *draft) {
-    return stw_net_fuses(pass->net) ? &draft->fusion : &draft->placement;
+    return on_host(pass, &pass->now->schedule, stw_schedule_common(pass->net), stw_pass_schedule_width(pass), out, error);
 }
 
 /* The last that ran in it; NULL: none. */
@@ -343,10 +328,10 @@ stw_status stw_pass_next_draft(stw_pass *pass, int32_t K, const double *action, 
     if (before == NULL) return stw_fail(error, STW_ERROR_INPUT, "no draft to go on from; run the first one first");
     if (next - pass->draft >= stw_net_drafts(pass->net))
         return stw_fail(error, STW_ERROR_INPUT, "this network makes %d drafts", stw_net_drafts(pass->net));
-    TRY(check_samples(before, K, before == first_of(pass, pass->draft), "decide again", "decided", error));
+    TRY(check_samples(before, K, before == stw_first_task(pass->net, pass->draft), "decide again", "decided", error));
     next->fusion.sequences = next->placement.sequences = next->schedule.sequences = 0;
     pass->now = next;
-    const stw_status status = run_next(pass, before, first_of(pass, next), K, action, error);
+    const stw_status status = run_next(pass, before, stw_first_task(pass->net, next), K, action, error);
     if (status != STW_OK) {
         pass->now = next - 1;
         return status;
@@ -354,117 +339,9 @@ stw_status stw_pass_next_draft(stw_pass *pass, int32_t K, const double *action, 
     return stw_net_fuses(pass->net) ? stw_fusion_on_host(pass, out, error) : stw_placement_on_host(pass, out, error);
 }
 
-/* ---- backward ---- */
-
-/* All tasks that ran, in their order, with the gradients of what they gave. */
-typedef struct {
-    stw_draft_kept *draft;
-    stw_task_kept *task;
-    int32_t width; /* of the head */
-    const stw_linear_layer *common;
-    const double *d_out; /* or NULL */
-} link;
-enum { MOST_LINKS = STW_DRAFT_TASKS * STW_MOST_DRAFTS };
-
-static int32_t find_chain(stw_pass *pass, const stw_net_gradient *of_draft, link *chain) {
-    const stw_net *net = pass->net;
-    int32_t count = 0;
-    for (stw_draft_kept *d = pass->draft; d <= pass->now; d++) {
-        const stw_net_gradient *gradient = &of_draft[d - pass->draft];
-        const link all[STW_DRAFT_TASKS] = {
-            {d, &d->fusion, stw_pass_fusion_width(pass), fusion_common(net), gradient->fusion},
-            {d, &d->placement, stw_pass_placement_width(pass), placement_common(net), gradient->placement},
-            {d, &d->schedule, stw_pass_schedule_width(pass), schedule_common(net), gradient->schedule}};
-        for (int32_t k = 0; k < STW_DRAFT_TASKS; k++)
-            if (all[k].task->sequences > 0) chain[count++] = all[k];
-    }
-    while (count > 1 && chain[count - 1].d_out == NULL) count--;
-    return count;
-}
-
-/* A gradient from the host to the head's own numbers on the backend. */
-static stw_status bring(stw_pass *pass, const link *l, void **out, stw_error *error) {
-    const int64_t count = (int64_t)l->task->sequences * pass->input.M * l->width;
-    if (l->common != NULL)
-        return stw_spread_backward(pass, l->common, l->task->out, l->task->sequences, l->width, l->d_out, pass->d_graph, out,
-                                   error);
-    TRY(stw_tape_reals(pass->back_tape, count, out, error));
-    stw_reals_in(pass->net->backend, *out, l->d_out, count, pass->scratch);
-    return STW_OK;
-}
-
-static stw_status head_back(stw_pass *pass, const link *l, void *d_h, stw_error *error) {
-    void *d_out = NULL;
-    if (l->d_out == NULL) return STW_OK;
-    TRY(bring(pass, l, &d_out, error));
-    if (l->task->kind == STW_TASK_OF_FUSION) return stw_fusion_head_backward(pass, d_out, d_h, error);
-    return l->task->kind == STW_TASK_OF_PLACEMENT ? stw_placement_head_backward(pass, d_out, d_h, error)
-                                                  : stw_schedule_head_backward(pass, d_out, d_h, error);
-}
-
-/* Samples up to the last with a gradient; those after it, as the greedy one, need no way back. */
-static int32_t samples_that_count(const stw_pass *pass, const link *l) {
-    const int64_t each = (int64_t)pass->input.M * l->width;
-    int64_t count = l->d_out == NULL ? 0 : l->task->sequences * each;
-    while (count > 0 && l->d_out[count - 1] == 0.0) count--;
-    return (int32_t)((count + each - 1) / each);
-}
-
-static void set_sequences(const stw_pass *pass, stw_task_kept *task, int32_t sequences) {
-    task->sequences = sequences;
-    task->block.shape.rows = sequences * pass->input.M;
-}
-
-static stw_status chain_back(stw_pass *pass, const link *chain, int32_t count, stw_error *error) {
-    stw_backend *b = pass->net->backend;
-    const int64_t each = (int64_t)pass->input.M * pass->net->config.width;
-    void *d_x = NULL, *d_h = NULL, *d_before = NULL;
-    TRY(stw_tape_reals(pass->back_tape, each, &d_x, error));
-    TRY(stw_tape_zeros(b, pass->back_tape, chain[count - 1].task->sequences * each, &d_h, error));
-    for (int32_t k = count - 1; k > 0; k--) {
-        pass->now = chain[k].draft;
-        TRY(head_back(pass, &chain[k], d_h, error));
-        TRY(stw_tape_zeros(b, pass->back_tape, chain[k - 1].task->sequences * each, &d_before, error));
-        TRY(stw_next_task_backward(pass, chain[k - 1].task, chain[k].task, d_h, d_before, error));
-        d_h = d_before;
-    }
-    pass->now = chain[0].draft;
-    TRY(head_back(pass, &chain[0], d_h, error));
-    if (pass->net->config.placement == STW_PLACEMENT_DEVICE && pass->now->placement.sequences > 0)
-        TRY(stw_device_backward(pass, error));
-    TRY(stw_first_task_backward(pass, chain[0].task, d_h, d_x, error));
-    return stw_trunk_backward(pass, d_x, error);
-}
-
-stw_status stw_pass_backward(stw_pass *pass, const stw_net_gradient *of_draft, stw_error *error) {
-    const stw_net *net = pass->net;
-    stw_backend *b = net->backend;
-    const bool fuses = stw_net_fuses(net);
-    stw_draft_kept *const last = pass->now;
-    for (const stw_draft_kept *d = pass->draft; d <= last; d++) {
-        const stw_net_gradient *gradient = &of_draft[d - pass->draft];
-        if (first_of(pass, pass->draft)->sequences == 0 || (gradient->placement != NULL && d->placement.sequences == 0) ||
-            (gradient->schedule != NULL && d->schedule.sequences == 0) || (!fuses && gradient->fusion != NULL))
-            return stw_fail(error, STW_ERROR_INPUT,
-                            "no forward pass to go back through; call stw_pass_placement (with fusion: _fusion and _place) and "
-                            "_schedule first");
-    }
-    link chain[MOST_LINKS];
-    int32_t count = find_chain(pass, of_draft, chain), samples = 0, kept[MOST_LINKS];
-    stw_tape_reset(pass->back_tape);
-    TRY(stw_tape_zeros(b, pass->back_tape, net->config.width, &pass->d_graph, error));
-    TRY(stw_tape_zeros(b, pass->back_tape, (int64_t)pass->input.M * net->config.width, &pass->d_x0, error));
-    if (net->config.placement == STW_PLACEMENT_DEVICE)
-        TRY(stw_tape_zeros(b, pass->back_tape, (int64_t)pass->input.D * net->config.score_width, &pass->d_device, error));
-    for (int32_t k = 1; k < count; k++) {
-        const int32_t own = samples_that_count(pass, &chain[k]);
-        samples = own > samples ? own : samples;
-        kept[k] = chain[k].task->sequences;
-    }
-    if (samples == 0) count = 1; /* nothing after the first task counts */
-    for (int32_t k = 1; k < count; k++) set_sequences(pass, chain[k].task, samples);
-    const stw_status status = chain_back(pass, chain, count, error);
-    for (int32_t k = 1; k < count; k++) set_sequences(pass, chain[k].task, kept[k]);
-    pass->now = last;
-    return status;
+void stw_pass_rewind(stw_pass *pass) {
+    const stw_task_kept *first = stw_first_task(pass->net, pass->draft);
+    const int32_t ran = first->sequences;
+    forget_runs(pass);
+    stw_first_task(pass->net, pass->draft)->sequences = ran;
 }

@@ -134,4 +134,13 @@ typedef struct stw_net_gradient {
 /* Adds the gradient of the loss to the net's gradient block. of_draft: of each draft that ran in the last forward passes. */
 stw_status stw_pass_backward(stw_pass *pass, const stw_net_gradient *of_draft, stw_error *error);
 
+/* In parts, where what all samples keep for the way back would fill the memory: the trunk and the first task of the first draft
+ * run once; then, for some samples after the other, the rest runs from there, after _rewind, and _add_backward goes back through
+ * it; _end_backward goes back through what all share. The sums are those of stw_pass_backward in another order. of_draft: as
+ * there; _add_backward takes no notice of what the first task of all gave, _end_backward of anything else. */
+void stw_pass_rewind(stw_pass *pass);
+stw_status stw_pass_begin_backward(stw_pass *pass, stw_error *error);
+stw_status stw_pass_add_backward(stw_pass *pass, const stw_net_gradient *of_draft, stw_error *error);
+stw_status stw_pass_end_backward(stw_pass *pass, const stw_net_gradient *of_draft, stw_error *error);
+
 #endif

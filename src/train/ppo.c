@@ -67,7 +67,7 @@ void stw_advantages_over_trials(stw_trials *trials, const double *reward, int32_
 /* weight[row] = d loss / d logp of the row. */
 static void weigh(const stw_ppo *ppo, double advantage, const double *logp, const double *logp_old, double *weight,
                   stw_ppo_result *out) {
-    const double share = 1.0 / ((double)ppo->K * ppo->M);
+    const double share = 1.0 / ((double)ppo->all * ppo->M);
     for (int32_t u = 0; u < ppo->M; u++) {
         const double ratio = exp(fmin(fmax(logp[u] - logp_old[u], -20.0), 20.0));
         const double cut = fmin(fmax(ratio, 1.0 - ppo->clip), 1.0 + ppo->clip);
@@ -80,7 +80,7 @@ static void weigh(const stw_ppo *ppo, double advantage, const double *logp, cons
 
 /* Means of Gaussian decisions towards 0: once per sample, so that shared and own outputs are pulled alike. */
 static void pull_means(const stw_ppo *ppo, const stw_distribution *d, double *d_out, stw_ppo_result *out) {
-    const double share = 1.0 / ((double)ppo->K * ppo->M);
+    const double share = 1.0 / ((double)ppo->all * ppo->M);
     for (int64_t k = 0; k < (int64_t)d->rows * d->dims; k++) {
         out->loss += share * ppo->pull * d->out[k] * d->out[k];
         d_out[k] += share * 2.0 * ppo->pull * d->out[k];

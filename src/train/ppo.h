@@ -32,8 +32,8 @@ typedef struct stw_trials { /* of a graph, so far */
  */
 void stw_advantages_over_trials(stw_trials *trials, const double *reward, int32_t count, double *advantage);
 
-typedef struct stw_ppo { /* K samples of M decisions */
-    int32_t K, M;
+typedef struct stw_ppo { /* K samples of M decisions, of `all` samples whose loss it is a part of */
+    int32_t K, M, all;
     double clip;             /* of the ratio, to [1 - clip, 1 + clip] */
     double pull;             /* weight of the squared outputs: keeps means near where they began */
     const double *advantage; /* (K) */
@@ -44,8 +44,8 @@ typedef struct stw_ppo_result {
     double clipped; /* share of the decisions whose gradient the clip took away */
 } stw_ppo_result;
 
-/* The loss of one task and its gradient by the outputs, both divided by K * M. `sample[k]` is the distribution that sample k was
- * drawn from; all samples may share one. action: (K, M, action width), logp_old: (K, M). d_out[k] is added to: (M, dims). */
+/* The loss of one task and its gradient by the outputs, both divided by all * M. `sample[k]` is the distribution that sample k
+ * was drawn from; all samples may share one. action: (K, M, action width), logp_old: (K, M). d_out[k] is added to: (M, dims). */
 stw_status stw_ppo_loss(const stw_ppo *ppo, const stw_distribution *sample, const double *action, const double *logp_old,
                         double *const *d_out, stw_ppo_result *out, stw_arena scratch, stw_error *error);
 

@@ -34,6 +34,7 @@ static const stw_train_settings preset_default = {.patience = 40,
 static const stw_train_settings preset_paper = {.patience = 0,
                                                 .samples = 16,
                                                 .epochs = 4,
+                                                .rows = 32768,
                                                 .clip = 0.2,
                                                 .rate = 3e-4,
                                                 .rate_end = 3e-4,
@@ -121,6 +122,9 @@ static stw_status allocate_update(stw_trainer *t, stw_error *error) {
     t->now = &t->draft[t->drafts - 1];
     if (t->drafts > 1 && t->settings.elite)
         return stw_fail(error, STW_ERROR_INPUT, "the best sample is kept of one draft; the network makes %d", t->drafts);
+    if (t->settings.rows > 0 && (t->settings.elite || t->settings.moves > 0))
+        return stw_fail(error, STW_ERROR_INPUT, "learning in batches of %lld rows knows neither moves nor an elite",
+                        (long long)t->settings.rows);
     for (int32_t k = 0; k < t->drafts; k++) TRY(allocate_draft(t, &t->draft[k], k > 0, error));
     STW_TRY_NEW(&t->arena, t->feedback, M * config->feedback_columns + 1, error);
     STW_TRY_NEW(&t->arena, t->pair, M * f->D * config->pair_columns + 1, error);

@@ -6,7 +6,8 @@
  * whoever owns the network adds their gradients up.
  *
  * trainer.c  what a trainer has
- * update.c   an update: what the policy decides, what the plans are worth, what is learnt from it
+ * update.c   an update: samples, what their plans are worth, a step of Adam
+ * decide.c   what the policy decides; learn.c: the loss of that, and its gradient
  * round.c    a round: its plan, its feedback, the best constants; the plans that are kept
  * moves.c    groups of units that go elsewhere: another plan, trials that are learnt from, those that look promising
  * decode.c   decisions to a plan; ppo.c: rewards, advantages, the loss; explore.c: noise

@@ -121,6 +121,33 @@ stw_status stw_trainer_look_beside(stw_trainer *t, int32_t count, stw_error *err
 /* Deals the rows of the input out anew, at random: to find out whether the network goes by them at all. */
 stw_status stw_trainer_shuffle(const stw_trainer *t, stw_net_input *input, stw_arena *arena, stw_error *error);
 
+/* decide.c: what sample k is drawn from; the first task of the first draft has the same for all samples. */
+stw_distribution stw_trainer_fusion_of(const stw_trainer *t, int32_t k);
+stw_distribution stw_trainer_placement_of(const stw_trainer *t, int32_t k);
+stw_distribution stw_trainer_schedule_of(const stw_trainer *t, int32_t k);
+static inline bool stw_trainer_is_later(const stw_trainer *t) { return t->now != t->draft; } /* than the first draft */
+static inline bool stw_trainer_has_own_placement(const stw_trainer *t) { return t->chained || stw_trainer_is_later(t); }
+/* Fusion is decided first and needs none of the others. */
+static inline bool stw_trainer_runs_placement(const stw_trainer *t) {
+    return !t->chained || t->problem->places || t->problem->schedules;
+}
+/* Samples that go through the network together. Of `count` samples the batch that begins with `first`; empty past the last. */
+typedef struct stw_batch {
+    int32_t first, count;
+} stw_batch;
+stw_batch stw_trainer_batch(const stw_trainer *t, int32_t first, int32_t count);
+/* Draws samples of all tasks; the last is the greedy one. `*over`: stopped on the way. */
+stw_status stw_trainer_draw(stw_trainer *t, bool *over, stw_error *error);
+/* All drafts, decided without noise: one plan, in the place of the first sample. */
+stw_status stw_trainer_decide(stw_trainer *t, stw_error *error);
+/* The network again, for what was decided: all; the first task of all; after that, the rest for some samples. */
+stw_status stw_trainer_run_again(stw_trainer *t, stw_error *error);
+stw_status stw_trainer_run_first_again(stw_trainer *t, stw_error *error);
+stw_status stw_trainer_run_batch_again(stw_trainer *t, stw_batch batch, stw_error *error);
+
+/* learn.c: keeps the best sample of the round, and puts it in the place of the greedy one for learning. */
+void stw_trainer_stand_elite(stw_trainer *t);
+
 /* update.c: a plan that was made from decisions: with the groups of the rule, where one goes with every plan, and its worth. */
 stw_status stw_trainer_evaluate(stw_trainer *t, stw_plan *plan, int32_t worker, stw_score *out, stw_error *error);
 /* Actions laid out as in the trainer, of the first sample; NULL: that is not decided (placement: only if it is not open). */
@@ -129,8 +156,6 @@ typedef struct stw_actions {
 } stw_actions;
 /* Decodes and evaluates `count` plans. `*complete` is false if the time ran out: then some have no score. */
 stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32_t count, bool *complete, stw_error *error);
-/* All drafts, decided without noise: one plan, in the place of the first sample. */
-stw_status stw_trainer_decide(stw_trainer *t, stw_error *error);
 /* Plans are built from nothing, by devices: none was ever there, and none is asked for. */
 bool stw_trainer_is_blank(const stw_trainer *t);
 /* The placement task for the first `count` samples of fusion, or, where the network has no fusion, once for all. */

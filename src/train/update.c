@@ -8,116 +8,6 @@
 #include "search/fusing.h"
 #include "train/trainer_state.h"
 
-static const uint64_t FUSION = UINT64_C(1) << 32; /* of the generator's parts, beyond those of the other tasks */
-static const uint64_t DRAFTS = UINT64_C(1) << 33; /* beyond those of the first */
-
-/* ---- what the network says ---- */
-
-/* What sample k is drawn from. The first task of the first draft has the same for all samples. */
-static bool is_later(const stw_trainer *t) { return t->now != t->draft; } /* than the first draft */
-
-static stw_distribution fusion_of(const stw_trainer *t, int32_t k) {
-    return (stw_distribution){.categorical = !t->fusion_nudged,
-                              .rows = t->problem->M,
-                              .dims = t->F,
-                              .out = &t->now->fusion_out[is_later(t) ? (int64_t)k * t->problem->M * t->F : 0],
-                              .sigma = t->row.sigma};
-}
-
-static bool has_own_placement(const stw_trainer *t) { return t->chained || is_later(t); }
-
-static stw_distribution placement_of(const stw_trainer *t, int32_t k) {
-    return (stw_distribution){.categorical = !t->steered,
-                              .rows = t->problem->M,
-                              .dims = t->P,
-                              .out = &t->now->means[has_own_placement(t) ? (int64_t)k * t->problem->M * t->P : 0],
-                              .sigma = t->row.sigma};
-}
-
-static stw_distribution schedule_of(const stw_trainer *t, int32_t k) {
-    return (stw_distribution){.categorical = !t->nudged,
-                              .rows = t->problem->M,
-                              .dims = t->S,
-                              .out = &t->now->schedule_out[(int64_t)k * t->problem->M * t->S],
-                              .sigma = t->row.sigma};
-}
-
-stw_status stw_trainer_run_placement(stw_trainer *t, int32_t count, stw_error *error) {
-    return t->chained ? stw_pass_place(t->pass, count, t->now->fusion, t->now->means, error)
-                      : stw_pass_placement(t->pass, t->now->means, error);
-}
-
-/* Fusion is decided first and needs none of the others. */
-static bool runs_placement(const stw_trainer *t) { return !t->chained || t->problem->places || t->problem->schedules; }
-
-/* ---- samples ---- */
-
-static stw_status explore(stw_trainer *t, stw_rng rng, int32_t dims, stw_error *error) {
-    const double *feedback = stw_net_config(t->net)->feedback_columns > 0 ? t->feedback : NULL;
-    return stw_explore(t->problem, &t->settings.noise, rng, dims, feedback, t->noise, t->round_arena, error);
-}
-
-/* Sample `samples` is the greedy one. */
-static stw_status sample_fusion(stw_trainer *t, const stw_rng *rng, stw_error *error) {
-    const int64_t M = t->problem->M;
-    for (int32_t k = 0; k <= t->settings.samples; k++) {
-        const stw_distribution d = fusion_of(t, k);
-        double *action = &t->now->fusion[k * M];
-        if (k == t->settings.samples || !t->problem->fuses) {
-            stw_distribution_greedy(&d, action);
-            continue;
-        }
-        TRY(explore(t, stw_rng_split(rng, FUSION + (uint64_t)k), t->F, error));
-        stw_distribution_sample(&d, t->noise, action);
-        stw_distribution_log_density(&d, action, &t->now->logp_fusion[k * M]);
-    }
-    return STW_OK;
-}
-
-/* Spread evenly over the samples. */
-static bool is_hedged(const stw_trainer *t, int32_t k) {
-    return t->steered && floor((k + 1) * t->settings.hedge) > floor(k * t->settings.hedge);
-}
-
-static void ignore_network(const stw_trainer *t, const stw_distribution *d, double *action) {
-    for (int64_t i = 0; i < (int64_t)t->problem->M * t->A; i++) action[i] -= d->out[i];
-}
-
-static stw_status sample_placement(stw_trainer *t, const stw_rng *rng, stw_error *error) {
-    const int64_t M = t->problem->M;
-    for (int32_t k = 0; k <= t->settings.samples; k++) {
-        const stw_distribution d = placement_of(t, k);
-        double *action = &t->now->placement[k * M * t->A];
-        if (k == t->settings.samples || !t->problem->places) {
-            stw_distribution_greedy(&d, action);
-            if (t->settings.hedge >= 1.0) ignore_network(t, &d, action);
-            continue;
-        }
-        TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k), t->P, error));
-        for (int64_t u = 0; t->settings.moves > 0 && u < M; u++) t->noise[u * t->P + STW_MOVE_KNOB] = 0.0;
-        stw_distribution_sample(&d, t->noise, action);
-        if (is_hedged(t, k)) ignore_network(t, &d, action);
-        stw_distribution_log_density(&d, action, &t->now->logp_placement[k * M]);
-    }
-    return STW_OK;
-}
-
-static stw_status sample_schedule(stw_trainer *t, const stw_rng *rng, stw_error *error) {
-    const int64_t M = t->problem->M;
-    for (int32_t k = 0; k <= t->settings.samples; k++) {
-        const stw_distribution d = schedule_of(t, k);
-        double *action = &t->now->schedule[k * M];
-        if (k == t->settings.samples) {
-            stw_distribution_greedy(&d, action);
-            continue;
-        }
-        TRY(explore(t, stw_rng_split(rng, 2 * (uint64_t)k + 1), t->S, error));
-        stw_distribution_sample(&d, t->noise, action);
-        stw_distribution_log_density(&d, action, &t->now->logp_schedule[k * M]);
-    }
-    return STW_OK;
-}
-
 /* What was sampled last. */
 static stw_actions decided(const stw_trainer *t) {
     return (stw_actions){.fusion = t->problem->fuses ? t->now->fusion : NULL,
@@ -125,85 +15,10 @@ static stw_actions decided(const stw_trainer *t) {
                          .schedule = t->problem->schedules ? t->now->schedule : NULL};
 }
 
-/* ---- drafts ---- */
-
-/* How a task decides once the network has run it: samples drawn from `rng`; without noise, in the place of the first sample; or
- * as it did when the network ran before. */
-typedef struct {
-    enum { DRAW, GREEDY, AGAIN } how;
-    stw_rng rng;
-} decider;
-
-static stw_status decide_fusion(stw_trainer *t, const decider *by, stw_error *error) {
-    const stw_distribution d = fusion_of(t, 0);
-    if (by->how == DRAW) return sample_fusion(t, &by->rng, error);
-    if (by->how == GREEDY) stw_distribution_greedy(&d, t->now->fusion);
-    return STW_OK;
-}
-
-static stw_status decide_placement(stw_trainer *t, const decider *by, stw_error *error) {
-    const stw_distribution d = placement_of(t, 0);
-    if (by->how == DRAW) return sample_placement(t, &by->rng, error);
-    if (by->how == GREEDY) stw_distribution_greedy(&d, t->now->placement);
-    return STW_OK;
-}
-
-static stw_status decide_schedule(stw_trainer *t, const decider *by, stw_error *error) {
-    const stw_distribution d = schedule_of(t, 0);
-    if (by->how == DRAW) return sample_schedule(t, &by->rng, error);
-    if (by->how == GREEDY) stw_distribution_greedy(&d, t->now->schedule);
-    return STW_OK;
-}
-
-/* What the last task of a draft decided. */
-static const double *last_decisions(const stw_trainer *t, const stw_draft *draft) {
-    return t->problem->schedules ? draft->schedule : runs_placement(t) ? draft->placement : draft->fusion;
-}
-
-/* The first task: of the graph alone, or knowing the draft before. */
-static stw_status run_first_task(stw_trainer *t, int32_t count, double *out, stw_error *error) {
-    if (is_later(t)) return stw_pass_next_draft(t->pass, count, last_decisions(t, t->now - 1), out, error);
-    return t->chained ? stw_pass_fusion(t->pass, out, error) : stw_pass_placement(t->pass, out, error);
-}
-
-/* All tasks of draft t->now for `count` plans. `*over`: stopped before the schedule. */
-static stw_status run_draft(stw_trainer *t, int32_t count, const decider *by, bool *over, stw_error *error) {
-    stw_draft *now = t->now;
-    if (t->chained) {
-        TRY(run_first_task(t, count, now->fusion_out, error));
-        TRY(decide_fusion(t, by, error));
-    }
-    if (runs_placement(t)) {
-        TRY(t->chained ? stw_pass_place(t->pass, count, now->fusion, now->means, error)
-                       : run_first_task(t, count, now->means, error));
-        TRY(decide_placement(t, by, error));
-    }
-    if (!t->problem->schedules) return STW_OK;
-    if (by->how == DRAW && (*over = stw_trainer_may_stop(t))) return STW_OK; /* what follows takes longest if every op decides */
-    TRY(stw_pass_schedule(t->pass, count, now->placement, now->schedule_out, error));
-    return decide_schedule(t, by, error);
-}
-
-static stw_status run_drafts(stw_trainer *t, int32_t count, decider by, bool *over, stw_error *error) {
-    const stw_rng rng = by.rng;
-    for (int32_t k = 0; k < t->drafts && !*over; k++) {
-        t->now = &t->draft[k];
-        by.rng = k == 0 ? rng : stw_rng_split(&rng, DRAFTS + (uint64_t)k);
-        TRY(run_draft(t, count, &by, over, error));
-    }
-    t->now = &t->draft[t->drafts - 1]; /* also where it was stopped before */
-    return STW_OK;
-}
-
-stw_status stw_trainer_decide(stw_trainer *t, stw_error *error) {
-    bool over = false;
-    return run_drafts(t, 1, (decider){.how = GREEDY}, &over, error);
-}
-
 /* Samples of all tasks, and their scores; the last is the greedy one. `*over`: stopped on the way. */
 static stw_status sample_and_evaluate(stw_trainer *t, bool *over, stw_error *error) {
     bool complete = false;
-    TRY(run_drafts(t, t->settings.samples + 1, (decider){DRAW, stw_rng_split(&t->rng, (uint64_t)t->update)}, over, error));
+    TRY(stw_trainer_draw(t, over, error));
     if (!*over) *over = stw_trainer_may_stop(t);
     if (*over) return STW_OK;
     const stw_actions actions = decided(t);
@@ -257,132 +72,6 @@ stw_status stw_trainer_rollout(stw_trainer *t, const stw_actions *actions, int32
 
 /* ---- learning ---- */
 
-/* Where moves are tried one by one, no sample says anything about them: as if each had decided what the network says. */
-static void forget_move_knob(stw_trainer *t) {
-    const int64_t M = t->problem->M;
-    for (int64_t k = 0; k < (int64_t)t->learnt * M; k++)
-        t->now->placement[k * t->A + STW_MOVE_KNOB] = t->now->means[k % M * t->P + STW_MOVE_KNOB];
-}
-
-/* The parts of a loss, over tasks and drafts; `clipped` is that of the first task of the last draft. */
-typedef struct {
-    stw_ppo ppo;
-    stw_distribution *d; /* (K) */
-    double **d_out;      /* (K) */
-} losses;
-
-static stw_status lose_fusion(stw_trainer *t, const losses *l, stw_ppo_result *out, stw_arena scratch, stw_error *error) {
-    stw_draft *now = t->now;
-    const int64_t M = t->problem->M, outputs = is_later(t) ? t->settings.samples + 1 : 1;
-    if (!t->chained) return STW_OK;
-    memset(now->d_fusion, 0, (size_t)(outputs * M * t->F) * sizeof *now->d_fusion);
-    for (int32_t k = 0; k < l->ppo.K; k++) {
-        l->d[k] = fusion_of(t, k);
-        l->d_out[k] = &now->d_fusion[is_later(t) ? k * M * t->F : 0];
-    }
-    if (!t->problem->fuses) return STW_OK;
-    return stw_ppo_loss(&l->ppo, l->d, now->fusion, now->logp_fusion, l->d_out, out, scratch, error);
-}
-
-static stw_status lose_placement(stw_trainer *t, const losses *l, stw_ppo_result *out, stw_arena scratch, stw_error *error) {
-    stw_draft *now = t->now;
-    const int64_t M = t->problem->M, outputs = has_own_placement(t) ? t->settings.samples + 1 : 1;
-    memset(now->d_placement, 0, (size_t)(outputs * M * t->P) * sizeof *now->d_placement);
-    for (int32_t k = 0; k < l->ppo.K; k++) {
-        l->d[k] = placement_of(t, k);
-        l->d_out[k] = &now->d_placement[has_own_placement(t) ? k * M * t->P : 0];
-    }
-    if (!t->problem->places || l->ppo.K == 0) return STW_OK;
-    return stw_ppo_loss(&l->ppo, l->d, now->placement, now->logp_placement, l->d_out, out, scratch, error);
-}
-
-static stw_status lose_schedule(stw_trainer *t, const losses *l, stw_ppo_result *out, stw_arena scratch, stw_error *error) {
-    stw_draft *now = t->now;
-    const int64_t M = t->problem->M;
-    memset(now->d_schedule, 0, (size_t)((t->settings.samples + 1) * M * t->S) * sizeof *now->d_schedule);
-    for (int32_t k = 0; k < l->ppo.K; k++) {
-        l->d[k] = schedule_of(t, k);
-        l->d_out[k] = &now->d_schedule[k * M * t->S];
-    }
-    if (!t->problem->schedules || l->ppo.K == 0) return STW_OK;
-    return stw_ppo_loss(&l->ppo, l->d, now->schedule, now->logp_schedule, l->d_out, out, scratch, error);
-}
-
-/* Gradient of all tasks of all drafts by the network's outputs. */
-static stw_status find_gradient(stw_trainer *t, stw_error *error) {
-    const stw_problem *p = t->problem;
-    const int32_t K = t->learnt;
-    stw_arena scratch = t->round_arena;
-    losses l = {.ppo = {.K = K, .M = p->M, .clip = t->settings.clip, .pull = t->settings.pull, .advantage = t->advantage}};
-    STW_TRY_NEW(&scratch, l.d, K, error);
-    STW_TRY_NEW(&scratch, l.d_out, K, error);
-    t->row.loss = 0.0;
-    for (int32_t k = 0; k < t->drafts; k++) {
-        stw_ppo_result fusion = {0}, placement = {0}, schedule = {0};
-        t->now = &t->draft[k];
-        TRY(lose_fusion(t, &l, &fusion, scratch, error));
-        TRY(lose_placement(t, &l, &placement, scratch, error));
-        if (t->tried > 0) placement.loss += stw_trainer_learn_moves(t, t->now->d_placement);
-        TRY(lose_schedule(t, &l, &schedule, scratch, error));
-        t->row.loss += placement.loss + schedule.loss + fusion.loss;
-        t->row.clipped = p->places ? placement.clipped : p->schedules ? schedule.clipped : fusion.clipped;
-    }
-    return STW_OK;
-}
-
-/* Keeps the best sample of the round, and puts it in the place of the greedy one for learning. */
-static void stand_elite(stw_trainer *t) {
-    const int64_t M = t->problem->M, K = t->settings.samples;
-    for (int64_t k = 0; k <= K; k++) {
-        if (t->score[k].reason != STW_VALID || (t->has_elite && !stw_score_is_better(&t->score[k], &t->elite_score))) continue;
-        t->has_elite = true;
-        t->elite_score = t->score[k];
-        memcpy(t->elite_placement, &t->now->placement[k * M * t->A], (size_t)(M * t->A) * sizeof *t->now->placement);
-        memcpy(t->elite_schedule, &t->now->schedule[k * M], (size_t)M * sizeof *t->now->schedule);
-        if (t->chained) memcpy(t->elite_fusion, &t->now->fusion[k * M], (size_t)M * sizeof *t->now->fusion);
-    }
-    t->learnt = (int32_t)K + (t->settings.elite && t->has_elite);
-    if (t->learnt == K) return;
-    t->score[K] = t->elite_score;
-    memcpy(&t->now->placement[K * M * t->A], t->elite_placement, (size_t)(M * t->A) * sizeof *t->now->placement);
-    memcpy(&t->now->schedule[K * M], t->elite_schedule, (size_t)M * sizeof *t->now->schedule);
-    if (t->chained) memcpy(&t->now->fusion[K * M], t->elite_fusion, (size_t)M * sizeof *t->now->fusion);
-}
-
-/* What the policy as it is says of the elite, so that its ratios begin at 1 like those of the samples. */
-static void score_elite(stw_trainer *t) {
-    const int64_t M = t->problem->M, K = t->settings.samples;
-    const stw_distribution placement = placement_of(t, (int32_t)K), schedule = schedule_of(t, (int32_t)K);
-    const stw_distribution fusion = fusion_of(t, (int32_t)K);
-    if (t->problem->fuses) stw_distribution_log_density(&fusion, &t->now->fusion[K * M], &t->now->logp_fusion[K * M]);
-    stw_distribution_log_density(&placement, &t->now->placement[K * M * t->A], &t->now->logp_placement[K * M]);
-    if (t->problem->schedules) stw_distribution_log_density(&schedule, &t->now->schedule[K * M], &t->now->logp_schedule[K * M]);
-}
-
-/* The tasks again: all of them, or, where nothing but the decisions of the last sample has changed, those that see them. */
-static stw_status run_again(stw_trainer *t, bool all, stw_error *error) {
-    const int32_t count = t->settings.samples + 1;
-    bool over = false;
-    if (all) return run_drafts(t, count, (decider){.how = AGAIN}, &over, error);
-    if (t->chained && runs_placement(t)) TRY(stw_trainer_run_placement(t, count, error));
-    if (!t->problem->schedules) return STW_OK;
-    return stw_pass_schedule(t->pass, count, t->now->placement, t->now->schedule_out, error);
-}
-
-/* Without an elite, the first epoch uses the forward passes that the samples came from. */
-stw_status stw_trainer_add_gradient(stw_trainer *t, int32_t epoch, stw_error *error) {
-    const bool elite = t->learnt > t->settings.samples;
-    stw_net_gradient of_draft[STW_MOST_DRAFTS] = {{NULL, NULL, NULL}};
-    if (epoch > 0 || elite) TRY(run_again(t, epoch > 0, error));
-    if (t->settings.moves > 0) forget_move_knob(t);
-    if (epoch == 0 && elite) score_elite(t);
-    TRY(find_gradient(t, error));
-    for (int32_t k = 0; k < t->drafts; k++)
-        of_draft[k] = (stw_net_gradient){t->draft[k].d_fusion, runs_placement(t) ? t->draft[k].d_placement : NULL,
-                                         t->problem->schedules && t->learnt > 0 ? t->draft[k].d_schedule : NULL};
-    return stw_pass_backward(t->pass, of_draft, error);
-}
-
 /* Steps of Adam, one per epoch. */
 static stw_status learn(stw_trainer *t, stw_error *error) {
     stw_parameters *parameters = stw_net_parameters(t->net);
@@ -421,7 +110,7 @@ static stw_status keep_best(stw_trainer *t, bool *over, stw_error *error) {
 static void describe(stw_trainer *t) {
     stw_curve_row *row = &t->row;
     const int32_t K = t->settings.samples;
-    const stw_distribution d = runs_placement(t) ? placement_of(t, K) : fusion_of(t, K);
+    const stw_distribution d = stw_trainer_runs_placement(t) ? stw_trainer_placement_of(t, K) : stw_trainer_fusion_of(t, K);
     double mean = 0.0, square = 0.0;
     int32_t valid = 0;
     row->mean = 0.0;
@@ -507,7 +196,7 @@ stw_status stw_trainer_sample(stw_trainer *t, bool *over, stw_error *error) {
         t->evaluations = before;
         return STW_OK;
     }
-    stand_elite(t);
+    stw_trainer_stand_elite(t);
     stw_rewards(&rule, t->score, t->learnt, t->reward);
     if (t->settings.over_trials) {
         stw_advantages_over_trials(t->trials, t->reward, t->learnt, t->advantage);
@@ -524,7 +213,7 @@ stw_status stw_trainer_try(stw_trainer *t, bool *over, stw_error *error) {
     TRY(come_to_update(t, over, error));
     if (*over) return STW_OK;
     TRY(stw_trainer_run_placement(t, 1, error));
-    const stw_distribution d = placement_of(t, 0);
+    const stw_distribution d = stw_trainer_placement_of(t, 0);
     stw_distribution_greedy(&d, t->now->placement);
     const stw_actions actions = {.placement = t->now->placement};
     TRY(stw_trainer_rollout(t, &actions, 1, &complete, error));

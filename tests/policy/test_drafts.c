@@ -121,6 +121,68 @@ TEST(drafts, gradients_of_placement_and_schedule) { check_slopes(config_of(false
 TEST(drafts, gradients_of_all_tasks) { check_slopes(config_of(true, 3, 16), true); }
 TEST(drafts, gradients_of_gdp) { check_slopes(gdp(16), false); }
 
+/* What follows the first task of all, for samples `first` and on. */
+static void run_batch(course *c, int32_t first, int32_t count) {
+    stw_pass *pass = c->b.pass;
+    const int64_t at = (int64_t)first * ROWS;
+    const int32_t begins = c->b.fuses ? 0 : 1;
+    stw_pass_rewind(pass);
+    for (int32_t d = 0; d < c->drafts; d++) {
+        double *out[TASKS];
+        for (int32_t t = 0; t < TASKS; t++) out[t] = c->out[d][t] + (d == 0 && t == begins ? 0 : at * width_of(c, t));
+        if (d > 0) CHECK(stw_pass_next_draft(pass, count, c->action[d - 1][2] + at, out[begins], NULL) == STW_OK);
+        if (begins == 0) CHECK(stw_pass_place(pass, count, c->action[d][0] + at, out[1], NULL) == STW_OK);
+        if (has(c, 2)) CHECK(stw_pass_schedule(pass, count, c->action[d][1] + at, out[2], NULL) == STW_OK);
+    }
+}
+
+static void back_in_batches(course *c, int32_t most) {
+    const int32_t begins = c->b.fuses ? 0 : 1;
+    stw_net_gradient of_draft[STW_MOST_DRAFTS] = {{NULL, NULL, NULL}};
+    stw_parameters_zero_gradient(stw_net_parameters(c->b.net));
+    CHECK(stw_pass_begin_backward(c->b.pass, NULL) == STW_OK);
+    for (int32_t first = 0; first < SAMPLES; first += most) {
+        run_batch(c, first, SAMPLES - first < most ? SAMPLES - first : most);
+        for (int32_t d = 0; d < c->drafts; d++) {
+            const double *weight[TASKS] = {NULL};
+            for (int32_t t = 0; t < TASKS; t++)
+                if (has(c, t)) weight[t] = c->weight[d][t] + (d == 0 && t == begins ? 0 : first * ROWS * width_of(c, t));
+            of_draft[d] = (stw_net_gradient){weight[0], weight[1], weight[2]};
+        }
+        CHECK(stw_pass_add_backward(c->b.pass, of_draft, NULL) == STW_OK);
+    }
+    CHECK(stw_pass_end_backward(c->b.pass, of_draft, NULL) == STW_OK);
+}
+
+/* The same gradient, but for the order of its sums. */
+static void check_batches(stw_policy_config config) {
+    course c;
+    open_course(&c, &config, oracle());
+    const stw_parameters *p = stw_net_parameters(c.b.net);
+    double *whole = STW_NEW(&c.b.arena, double, p->total);
+    run(&c);
+    back(&c);
+    for (int64_t k = 0; k < p->total; k++) whole[k] = ((const double *)stw_parameter_gradient(p, 0))[k];
+    for (int32_t most = 1; most <= SAMPLES; most++) {
+        test_context("%d samples at a time", most);
+        double worst = 0.0, size = 0.0;
+        back_in_batches(&c, most);
+        for (int64_t k = 0; k < p->total; k++) {
+            worst = fmax(worst, fabs(((const double *)stw_parameter_gradient(p, 0))[k] - whole[k]));
+            size = fmax(size, fabs(whole[k]));
+        }
+        CHECK(size > 1.0);
+        CHECK_NEAR(worst, 0.0, 1e-12 * size);
+    }
+    test_context("%s", "");
+    close_bench(&c.b);
+}
+
+TEST(drafts, batches_of_placement_and_schedule) { check_batches(config_of(false, 3, 4)); }
+TEST(drafts, batches_of_all_tasks) { check_batches(config_of(true, 3, 4)); }
+TEST(drafts, batches_of_one_draft) { check_batches(config_of(true, 0, 4)); }
+TEST(drafts, batches_of_gdp) { check_batches(gdp(4)); }
+
 TEST(drafts, gradients_of_modulation_by_row) {
     stw_policy_config c = example_config(false, 16);
     c.modulation = STW_MODULATION_ROW;

@@ -36,7 +36,7 @@ static void run(example *e) {
         d[k] = (stw_distribution){.categorical = e->categorical, .rows = M, .dims = e->dims, .out = e->out[from], .sigma = 0.6};
         d_out[k] = e->gradient[from];
     }
-    e->ppo.K = K;
+    e->ppo.K = e->ppo.all = K;
     e->ppo.M = M;
     e->ppo.advantage = e->advantage;
     CHECK_EQ_INT(stw_ppo_loss(&e->ppo, d, e->action, e->logp_old, d_out, &e->result, arena, &error), STW_OK);
