@@ -181,8 +181,9 @@ def judge_choice(kernels, learned):
     """Which variant has the smallest sum of times, kernels behind library calls counting as elsewhere where they are known."""
     own = {content: np.median(kernels.us[group]) for content, group in by_content(kernels, np.flatnonzero(kernels.own)).items()}
     us = np.array([t if mine else own.get(content, t) for t, mine, content in zip(kernels.us, kernels.own, kernels.content)])
-    print("\n| step | measured: " + ", ".join(VARIANTS) + " (us) | formula chooses | over the best | learned chooses | over the best |\n|" + " --- |" * 6)
-    over, pairs = {"formula": [], "learned": []}, {"formula": [], "learned": []}
+    print("\n| step | measured: " + ", ".join(VARIANTS) + " (us) | formula chooses | over the best | over XLA's | learned chooses | over the best | over XLA's |\n|"
+          + " --- |" * 8)  # fmt: skip
+    over, beside, pairs = ({"formula": [], "learned": []} for _ in range(3))
     for step in kernels.steps():
         sums = {name: [values[kernels.module == f"{step}/{v}"].sum() for v in VARIANTS]
                 for name, values in (("measured", us), ("formula", kernels.formula), ("learned", learned))}  # fmt: skip
@@ -190,13 +191,15 @@ def judge_choice(kernels, learned):
         for by in over:
             choice = int(np.argmin(sums[by]))
             over[by].append(sums["measured"][choice] / min(sums["measured"]))
-            cells += [VARIANTS[choice], f"{over[by][-1]:.3f}"]
+            beside[by].append(sums["measured"][choice] / sums["measured"][VARIANTS.index("xla")])
+            cells += [VARIANTS[choice], f"{over[by][-1]:.3f}", f"{beside[by][-1]:.3f}"]
             for a, b in ((0, 1), (0, 2), (1, 2)):
                 if abs(np.log(sums["measured"][a] / sums["measured"][b])) > 0.02:
                     pairs[by].append((sums[by][a] < sums[by][b]) == (sums["measured"][a] < sums["measured"][b]))
         print(f"| {step} | {', '.join(f'{s:.0f}' for s in sums['measured'])} | {' | '.join(cells)} |")
     for by in over:
-        print(f"\n{by}: {np.exp(np.mean(np.log(over[by]))):.4f} times the best variant in the geometric mean, {sum(o == 1 for o in over[by])} of {len(over[by])} "
+        print(f"\n{by}: {np.exp(np.mean(np.log(beside[by]))):.4f} of XLA's in the geometric mean, at most {max(beside[by]):.3f}; "
+              f"{np.exp(np.mean(np.log(over[by]))):.4f} times the best variant, {sum(o == 1 for o in over[by])} of {len(over[by])} "
               f"right; of pairs that differ by more than 2 % {sum(pairs[by])} of {len(pairs[by])} in the right order")  # fmt: skip
 
 

@@ -113,6 +113,33 @@ class Results(Jax):
                 self.assert_order_is_ours(applied, compiled)
                 self.assertNotEqual(entry_of(plan.text), entry_of(compiled.as_text()))
 
+    def test_the_best_of_three(self):
+        """By the model: on XLA's fusions, on these merged, on ours."""
+        seen = set()
+        for loss, p, x in functions():
+            with self.subTest(loss.__name__):
+                step = train_step(loss)
+                expected = jax.jit(step)(p, x)
+                plan = stowage.jax.plan(step, p, x, fuse="best", evaluations=20)
+                self.assertLessEqual({"XLA's fusions", "ours"}, set(plan.expected))
+                best = min(plan.expected, key=plan.expected.get)
+                self.assertEqual(plan.fuse, best == "ours")
+                self.assertAlmostEqual(plan.step, plan.expected[best], delta=1e-6 * plan.step)
+                compiled, _ = compiled_with(plan, step, p, x)
+                self.assert_close(expected, compiled(p, x))
+                seen.add(best)
+        self.assertGreater(len(seen), 1, "one of the three was always the best, so that nothing was chosen")
+
+    def test_what_cannot_be_chosen_among(self):
+        p, x = {n: jnp.ones((8, 8)) for n in "qkv"}, jnp.ones((8, 8))
+        step = train_step(attention)
+        for fn, more in ((stowage.jax.capture(step, p, x), {}), (step, {"costs": "costs.csv"})):
+            with self.assertRaisesRegex(stowage.Error, "compiles the function twice"):
+                stowage.jax.plan(fn, p, x, fuse="best", **more)
+        with self.assertRaisesRegex(stowage.Error, "fuse is True, False or"):
+            stowage.jax.plan(step, p, x, fuse="worst")
+        self.assertEqual(stowage.jax.plan(step, p, x, evaluations=5).expected, {})
+
     def assert_order_is_ours(self, applied, compiled):
         (module,) = applied.modules
         ours = entry_of(module_text(module))
@@ -524,9 +551,10 @@ class Bench(Jax):
     def test_rows(self):
         options = argparse.Namespace(budget="100ms", repeats=2, seconds=1.0, cache=None)
         record = self.bench.measure("mlp", {"depth": 2, "width": 64, "batch": 16}, options)
-        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "planned", "tuned"])
+        self.assertEqual([row["row"] for row in record["rows"]], ["XLA", "no fusion", "ours", "planned", "tuned"])
         self.assertTrue(self.bench.is_equal(record, 1e-3))
         self.assertLess(record["rows"][2]["kernels"], record["rows"][1]["kernels"])
+        self.assertIn("ours", record["rows"][3]["expected_ms"])
         old = {**record}
         old.pop("options")  # of a run in which all rows were compiled with other options
         self.assertNotEqual(self.bench.key_of(old), self.bench.key_of(record))
@@ -551,7 +579,7 @@ class Bench(Jax):
             file.writestr("rnn/xla.hlo.pb", module)
             file.writestr("rnn/xla.json", json.dumps({"us": us}))
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            self.kernels.table(argparse.Namespace(store=store, models=None, machine="h200x1"))
+            self.kernels.table(argparse.Namespace(store=store, models=None, machine="h200x1", kernels="formula"))
         row = next(line for line in printed.getvalue().splitlines() if line.startswith("| rnn, xla")).split(" | ")
         self.assertEqual(row[-3:], ["0.50", "50 %", "1.00 |"])
         self.assertIn(" / ", row[1 + self.kernels.SORTS.index("bodies")])

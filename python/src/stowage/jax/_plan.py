@@ -23,6 +23,7 @@ from ._hook import check_module, module_text
 from ._module import read_module
 from ._order import set_order
 from ._profile import check_costs
+from ._target import Target
 from ._values import computes_same
 
 
@@ -68,6 +69,11 @@ class JaxPlan:
     def keeps_xla(self) -> bool:
         """XLA's own module was faster where both were run, and stays as it is."""
         return bool(self._info.get("keeps_xla", False))
+
+    @property
+    def expected(self) -> dict[str, float]:
+        """With ``fuse="best"`` the seconds that each of the plans was expected to take, of which this is the least; else empty."""
+        return dict(self._info.get("expected", {}))
 
     @property
     def platform(self) -> str:
@@ -165,13 +171,16 @@ class JaxPlan:
         )
 
 
-def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, budget: Union[str, int, float, None] = "2s",
+def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: Union[bool, str, None] = None, budget: Union[str, int, float, None] = "2s",
          compiler_options: Optional[Mapping[str, Any]] = None, objective: str = "memory", costs: Optional[Path] = None,
          fusion: Optional[str] = None, verify: bool = False, kernels: Optional[str] = None, **options: Any) -> JaxPlan:  # fmt: skip
-    """Compiles ``fn`` (jitted or not) once for these arguments and plans the module that XLA arrives at.
+    """Compiles ``fn`` (jitted or not) for these arguments and plans the module that XLA arrives at.
 
-    With ``fuse`` XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
-    "joined" on a GPU, "default" elsewhere, in bodies of loops and branches as well. Without, XLA's fusions stay; only their order
+    With ``fuse="best"``, which is the default on a GPU where neither ``fusion`` nor ``costs`` are given, three plans are made: on
+    XLA's own fusions, on these merged further, and on fusions of our own. The one that the model of kernels expects to take least
+    is taken (``expected`` says what each was), XLA's own among equals. That takes two compiles, the others one. With ``fuse=True``,
+    the default elsewhere, XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
+    "joined" on a GPU, "default" elsewhere, in bodies of loops and branches as well. With ``fuse=False`` XLA's fusions stay; only their order
     is planned, or, where ``fusion`` is given, that rule merges them. The order is the best of
     the module's own and of a search within ``budget``; on one device it decides the memory, so that is the ``objective`` unless
     another is given; on a GPU it may then be changed for the cache. ``machine`` has one device, and is by default the
@@ -189,6 +198,20 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
     """
     if verify:
         _check_can_run(fn, args)
+    if fuse not in (None, True, False, "best"):
+        raise Error(f"fuse is True, False or 'best', not {fuse!r}")
+    settings: dict[str, Any] = {"machine": machine, "objective": objective, "kernels": kernels}
+    own: Optional[Capture] = None
+    if fuse is None:
+        fuse = "best" if _may_choose(fn, args, fusion, costs) else True
+    if fuse == "best":
+        if isinstance(fn, Capture) or costs is not None:
+            raise Error("fuse='best' compiles the function twice, and costs are of one of the modules: give the function, and no costs")
+        own = capture(fn, *args, fuse=False, compiler_options=compiler_options)
+        bare = capture(fn, *args, fuse=True, compiler_options=compiler_options)
+        captured, fusion, expected = _choose(own, bare, fusion, settings)
+        made = plan_captured(captured, fusion=fusion, budget=budget, options=options, expected=expected, **settings)
+        return _verified(fn, args, made, own, machine) if verify else made
     captured = fn if isinstance(fn, Capture) else capture(fn, *args, fuse=fuse, compiler_options=compiler_options)
     fault = _fault_of_bodies(captured)
     if fault:
@@ -196,17 +219,48 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: bool = True, bu
             raise Error(f"a body cannot be planned ({fault}), and would be left without fusions; capture with fuse=False")
         warn(f"a body cannot be planned ({fault}): XLA's fusions stay")
         captured = capture(fn, *args, fuse=False, compiler_options=compiler_options)
-    made = plan_captured(captured, machine=machine, costs=costs, fusion=fusion, objective=objective, budget=budget, options=options,
-                         kernels=kernels)  # fmt: skip
+    made = plan_captured(captured, costs=costs, fusion=fusion, budget=budget, options=options, **settings)
     if not verify:
         return made
+    if captured.fuse:
+        captured = capture(fn, *args, fuse=False, compiler_options=compiler_options)
+    return _verified(fn, args, made, captured, machine)
+
+
+_VERIFY_SECONDS = 5.0
+
+
+def _verified(fn: Any, args: Sequence[Any], made: JaxPlan, own: Capture, machine: MachineLike) -> JaxPlan:
     jitted = fn if hasattr(fn, "lower") else jax.jit(fn)
-    own = capture(jitted, *args, fuse=False, compiler_options=compiler_options) if captured.fuse else captured
     compiled, _ = compile_applied(jitted, args, made)
     return keep_faster(made, compiled, own, Arguments(args, jitted.lower(*args)), _VERIFY_SECONDS, machine)[0]
 
 
-_VERIFY_SECONDS = 5.0
+def _may_choose(fn: Any, args: Sequence[Any], fusion: Optional[str], costs: Optional[Path]) -> bool:
+    return not isinstance(fn, Capture) and fusion is None and costs is None and Target(args).platform == "gpu"
+
+
+def _choose(own: Capture, bare: Capture, fusion: Optional[str], settings: dict[str, Any]) -> tuple[Capture, Optional[str], dict[str, float]]:
+    """What to plan, by which rule, and what each plan is expected to take. Of groups that cannot be made there is no plan."""
+    rule = fusion or ("joined" if own.target.platform == "gpu" else "default")
+    ways = {"XLA's fusions": (own, None), "XLA's merged": (own, rule)}
+    if not _fault_of_bodies(bare):
+        ways["ours"] = (bare, fusion)
+    machine = own.target.machine() if settings["machine"] is None else settings["machine"]
+    expected = {}
+    for name, (captured, merged_by) in ways.items():
+        try:
+            made = plan_captured(captured, fusion=merged_by, options={"evaluations": 1}, **settings)
+        except Error:
+            if name == "XLA's fusions":  # then there is none at all
+                raise
+            continue
+        # All of them are modules now, so that one model says what their kernels take.
+        whole = Simulator(Graph.parse(made.planned, name), machine, kernels=settings["kernels"] or "learned").run("single").evaluate()
+        if whole.step is not None:
+            expected[name] = whole.step
+    best = min(expected, key=lambda name: expected[name]) if expected else "XLA's fusions"
+    return (*ways[best], expected)
 
 
 def _check_can_run(fn: Any, args: Sequence[Any]) -> None:
@@ -234,7 +288,8 @@ def keep_xla(own: Capture, machine: MachineLike) -> JaxPlan:
 
 def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Optional[Path] = None, fusion: Optional[str] = None,
                   objective: str = "memory", budget: Union[str, int, float, None] = "2s", options: Optional[dict[str, Any]] = None,
-                  spliced: Optional[bytes] = None, keeps_xla: bool = False, kernels: Optional[str] = None) -> JaxPlan:  # fmt: skip
+                  spliced: Optional[bytes] = None, keeps_xla: bool = False, kernels: Optional[str] = None,
+                  expected: Optional[Mapping[str, float]] = None) -> JaxPlan:  # fmt: skip
     """As :func:`plan`. With ``spliced`` that module stands in the place of the captured one and is given an order; with ``keeps_xla``
     nothing is changed."""
     planner = _Planner(captured, machine, costs, fusion, objective, budget, options or {}, kernels)
@@ -242,7 +297,8 @@ def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Opti
     made = planner.plan_entry(module)
     info = {"format": "stowage-jax", "version": _VERSION, "jax": jax.__version__, "platform": captured.target.platform,
             "hook": captured.target.hook, "fuse": captured.fuse, "order": planner.order, "interrupted": planner.interrupted,
-            "compiler_options": captured.compiler_options, "keeps_xla": keeps_xla}  # fmt: skip
+            "compiler_options": captured.compiler_options, "keeps_xla": keeps_xla,
+            "expected": dict(expected or {})}  # fmt: skip
     result = JaxPlan(captured.module, made, info, bodies, spliced)
     check_module(result.planned)
     return result
