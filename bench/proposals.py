@@ -60,7 +60,7 @@ class Bench(Runs):
                       f"-o '{start}' > /dev/null 2>&1")
         scorer = ["--proposals", self.options.scorer] if self.options.scorer else []
         untrained = ["--proposals", self.options.untrained[(seed - 1) % len(self.options.untrained)]] if way.startswith("untrained") else []
-        learning = ["--learning-rate", "0.05"]
+        learning = ["--scorer-rate", "0.05"]
         how = {"blind": ["--policy", "none"], "scorer": scorer, "learning": [*scorer, *learning], "shuffled": [*scorer, "--shuffle-features"],
                "untrained": untrained, "untrained-learning": [*untrained, *learning]}[way]
         return [self.options.bin, "compare", graph, "-m", machine, "--from", str(start), "--methods", "anneal", "--tasks", TASKS, "--threads", "1",

@@ -243,17 +243,31 @@ static stw_status read_units(const char *text, stw_settings *out, stw_error *err
     return STW_OK;
 }
 
+static stw_status read_rate(const stw_options *options, const char *name, double *out, stw_error *error) {
+    const char *text = stw_options_text(options, name);
+    double rate = 0.0;
+    if (text == NULL) return STW_OK;
+    if (!stw_str_to_double(stw_str_of(text), &rate) || !(rate >= 0.0) || rate > 1.0)
+        return stw_fail(error, STW_ERROR_INPUT, "--%s: '%s' is not a number from 0 to 1", name, text);
+    *out = rate;
+    return STW_OK;
+}
+
 /* What is not given stays unset: the preset decides. */
 static stw_status read_policy(const stw_options *options, stw_policy_settings *out, stw_error *error) {
-    const char *preset = stw_options_text(options, "preset"), *rate = stw_options_text(options, "learning-rate");
+    const char *preset = stw_options_text(options, "preset");
     const char *reward = stw_options_text(options, "reward"), *starts = stw_options_text(options, "initial-plans");
     const char *warm = stw_options_text(options, "warm-start"), *names = stw_options_text(options, "device-names");
-    *out = (stw_policy_settings){
-        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .device_names = -1, .unit_count = -1};
+    *out = (stw_policy_settings){.learning_rate = -1.0,
+                                 .scorer_rate = -1.0,
+                                 .reward = -1,
+                                 .glue = -1,
+                                 .warm_start = -1,
+                                 .device_names = -1,
+                                 .unit_count = -1};
     if (preset != NULL) snprintf(out->preset, sizeof out->preset, "%s", preset);
-    if (rate != NULL &&
-        (!stw_str_to_double(stw_str_of(rate), &out->learning_rate) || !(out->learning_rate >= 0.0) || out->learning_rate > 1.0))
-        return stw_fail(error, STW_ERROR_INPUT, "--learning-rate: '%s' is not a number from 0 to 1", rate);
+    TRY(read_rate(options, "learning-rate", &out->learning_rate, error));
+    TRY(read_rate(options, "scorer-rate", &out->scorer_rate, error));
     if (reward != NULL) out->reward = strcmp(reward, "log") == 0 ? 0 : strcmp(reward, "sqrt") == 0 ? 1 : 2; /* as stw_reward */
     if (starts != NULL) out->glue = strcmp(starts, "yes") == 0;
     if (warm != NULL) out->warm_start = strcmp(warm, "yes") == 0;

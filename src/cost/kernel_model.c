@@ -24,7 +24,8 @@ double stw_kernel_model_log_ratio(const stw_kernel_model *model, const float *fe
 bool stw_kernel_model_covers(const stw_kernel_model *model, const float *feature) {
     for (int32_t c = 0; c < STW_KERNEL_FEATURES; c++) {
         if (!(feature[c] >= model->least[c] - 1.0f && feature[c] <= model->most[c] + 1.0f)) return false;
-        if (model->most[c] <= 0.0f && feature[c] > model->most[c]) return false; /* a sort of op that none of them had */
+        const bool nowhere = model->least[c] == 0.0f && model->most[c] == 0.0f; /* a sort of op that none of them had */
+        if (nowhere && feature[c] > 0.0f) return false;
     }
     return true;
 }

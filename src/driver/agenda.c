@@ -358,7 +358,7 @@ stw_method_kind stw_agenda_policy(const stw_runner *r) {
 
 bool stw_agenda_runs(const stw_runner *r, const stw_method *method) {
     const stw_settings *s = &r->settings;
-    return method != &stw_method_go_tune || !stw_go_tunes_scorer(&s->policy, s->objective, s->tasks);
+    return method != &stw_method_go_tune || !stw_go_tunes_scorer(&s->policy, s->objective, s->tasks, NULL);
 }
 
 bool stw_agenda_tidies(const stw_runner *r) {

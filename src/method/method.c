@@ -166,12 +166,19 @@ static bool is_repaired_later(const stw_method *method, const stw_search *outer,
     return method->kind == STW_METHOD_CONSTRUCTIVE && by == outer->fusing && by->rule < 0;
 }
 
+/* Policies use up their evaluations; these are for choosing groups for what they found. */
+static void leave_some(stw_search *inner) {
+    enum { TO_CHOOSE_GROUPS = 5 };
+    if (inner->budget.evaluations / 2 > TO_CHOOSE_GROUPS) inner->budget.evaluations -= TO_CHOOSE_GROUPS;
+}
+
 static stw_status run_within(const stw_method *method, stw_search *outer, const stw_fusing *by, const stw_plan *const *start,
                              int32_t count, relay *via, stw_plan *of_groups, stw_error *error) {
     stw_search inner = stw_search_on_groups(outer, by->fused->simulator, by->workspace);
     inner.start = start;
     inner.start_count = count;
     inner.repairs_later = is_repaired_later(method, outer, by);
+    if (method->kind == STW_METHOD_POLICY && by == outer->fusing && by->rule < 0) leave_some(&inner);
     relay_watch(via, &inner);
     const stw_status status = run_method(method, &inner, of_groups, error);
     atomic_store(&outer->evaluations, atomic_load(&inner.evaluations));

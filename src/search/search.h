@@ -22,6 +22,7 @@ typedef struct stw_policy_settings {
     char preset[16];       /* of the network and of the training; empty: "default" */
     int64_t updates;       /* 0: as long as the budget lasts */
     double learning_rate;  /* negative: unset */
+    double scorer_rate;    /* of the scorer of anneal's moves, as it learns on; 0: it does not; negative: unset */
     int32_t reward;        /* stw_reward, or -1: unset */
     int32_t glue;          /* decisions are relative to plans that others made: 0, 1, or -1: unset */
     int32_t unit_count;    /* 0: one per op; -1: by the size of the graph */

@@ -17,7 +17,7 @@ import program
 from program import GRAPH, ROOT, SMALL, Case
 
 SEARCH_OPTIONS = ["budget", "clock", "evaluations", "objective", "tasks", "rule", "fusion", "units"]
-PRETRAINED_OPTIONS = ["updates", "policy", "proposals", "decodes"]
+PRETRAINED_OPTIONS = ["updates", "policy", "proposals", "scorer-rate", "decodes"]
 POLICY_OPTIONS = ["learning-rate", "reward", "initial-plans", "warm-start", "device-names"]
 LIMITS = ["grain", "pin", "keep-together", "forbid", "max-devices"]
 LAST_OPTIONS = ["threads", "seed", "quiet", "help", "version"]

@@ -215,7 +215,13 @@ TEST(kernel_model, against_a_plain_walk) {
         CHECK(stw_kernel_model_covers(model, feature));
         feature[STW_KERNEL_read] = model->most[STW_KERNEL_read] + 1.5f;
         CHECK(!stw_kernel_model_covers(model, feature));
+        feature[STW_KERNEL_read] = model->most[STW_KERNEL_read] + 0.5f; /* a little beyond all that was seen */
+        feature[STW_KERNEL_repeats] = model->most[STW_KERNEL_repeats] + 0.5f;
+        CHECK(stw_kernel_model_covers(model, feature));
+        feature[STW_KERNEL_dynamic] = 0.5f; /* but no kernel had any */
+        CHECK(!stw_kernel_model_covers(model, feature));
     }
+    CHECK(model->most[STW_KERNEL_repeats] < 0.0f && model->most[STW_KERNEL_dynamic] == 0.0f);
     CHECK(cut < 200);
     stw_arena_destroy(&arena);
 }

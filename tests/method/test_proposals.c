@@ -59,7 +59,7 @@ TEST(proposals, are_what_the_scorer_wants) {
 TEST(proposals, do_not_depend_on_threads) {
     for (uint64_t seed = 832; seed < 835; seed++) {
         small *s = large_problem(seed);
-        const stw_policy_settings learns = {.learning_rate = STW_LEARNER_RATE}, *policy = seed == 832 ? NULL : &learns;
+        const stw_policy_settings learns = {.scorer_rate = STW_LEARNER_RATE}, *policy = seed == 832 ? NULL : &learns;
         const outcome one = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 900, .policy = policy});
         for (int32_t threads = 2; threads <= 3; threads++) {
             const outcome more =
@@ -100,7 +100,8 @@ TEST(proposals, learn_on_from_what_is_tried) {
         stw_scorer shipped;
         CHECK(stw_scorer_shipped(&shipped));
         const stw_proposals fixed = {.scorer = &shipped}, learning = {.scorer = &shipped, .rate = STW_LEARNER_RATE};
-        const stw_policy_settings unset = {.learning_rate = -1.0}, wanted = {.learning_rate = STW_LEARNER_RATE};
+        const stw_policy_settings unset = {.learning_rate = -1.0, .scorer_rate = -1.0},
+                                  wanted = {.scorer_rate = STW_LEARNER_RATE};
         const outcome own = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &wanted});
         const outcome same = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .proposals = &learning});
         const outcome off = anneal(s, (setting){.tasks = BOTH, .rule = -1, .evaluations = 600, .policy = &unset});

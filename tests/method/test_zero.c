@@ -300,12 +300,18 @@ TEST(tune, keeps_to_its_updates_and_is_no_worse_than_go_zero) {
     small_close(s);
 }
 
-/* The shipped policy has learnt from moves alone: what learns on is what `anneal` proposes moves by. */
+static double percent_of(const stw_result *result) {
+    const char *note = candidate_of(result).note, *end = strstr(note, " % better");
+    while (end != NULL && end > note && end[-1] != ' ') end--;
+    return end != NULL ? strtod(end, NULL) : -1.0;
+}
+
+/* The shipped policy has learnt from moves alone: what goes on learning is the scorer of anneal's moves. */
 TEST(tune, goes_on_with_what_was_learnt) {
     small *s = open_problem();
     stw_result *zero = run(s->simulator, "go-zero", OPTIONS({"evaluations", "1500"}), NULL),
                *tuned = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}), NULL),
-               *fixed = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"learning-rate", "0"}), NULL),
+               *fixed = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"scorer-rate", "0"}), NULL),
                *again = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"threads", "1"}), NULL),
                *steers = run(s->simulator, "go-tune", OPTIONS({"evaluations", "1500"}, {"proposals", "none"}), NULL);
     CHECK(candidate_of(tuned).step_s <= candidate_of(zero).step_s);
@@ -314,12 +320,28 @@ TEST(tune, goes_on_with_what_was_learnt) {
     CHECK(candidate_of(fixed).step_s <= candidate_of(zero).step_s);
     CHECK_NEAR(candidate_of(tuned).step_s, candidate_of(again).step_s, 0.0);
     CHECK(candidate_of(tuned).evaluations > 1300 && candidate_of(tuned).evaluations <= 1500);
+    const stw_plan *learnt = stw_result_plan(tuned), *kept = stw_result_plan(fixed); /* learning makes a difference */
+    CHECK(memcmp(learnt->priority, kept->priority, (size_t)s->graph->N * sizeof *kept->priority) != 0);
+    CHECK(percent_of(tuned) >= percent_of(zero)); /* both relative to the initial plan */
     CHECK_CONTAINS(candidate_of(steers).note, "update");
     stw_result_destroy(zero);
     stw_result_destroy(tuned);
     stw_result_destroy(fixed);
     stw_result_destroy(again);
     stw_result_destroy(steers);
+    small_close(s);
+}
+
+/* Groups are chosen after the search, by evaluations that it leaves. */
+TEST(tune, keeps_to_its_evaluations_with_fusion) {
+    static const char *const evaluations[] = {"60", "100", "150", "333"};
+    small *s = open_problem();
+    for (int k = 0; k < 4; k++) {
+        stw_result *tuned =
+            run(s->simulator, "go-tune", OPTIONS({"evaluations", evaluations[k]}, {"tasks", "placement,schedule,fusion"}), NULL);
+        if (CHECK(tuned != NULL)) CHECK(candidate_of(tuned).evaluations <= atoi(evaluations[k]));
+        stw_result_destroy(tuned);
+    }
     small_close(s);
 }
 

@@ -26,7 +26,7 @@ stw_status stw_proposals_open(const stw_search *search, stw_arena *arena, stw_pr
         return STW_OK;
     }
     out->scorer = scorer;
-    if (search->policy != NULL && search->policy->learning_rate > 0.0) out->rate = search->policy->learning_rate;
+    if (search->policy != NULL && search->policy->scorer_rate > 0.0) out->rate = search->policy->scorer_rate;
     return STW_OK;
 }
 

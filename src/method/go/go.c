@@ -9,8 +9,13 @@ static const double START_SHARE = 0.1; /* of the budget, for initial plans where
 /* ---- the problem ---- */
 
 const stw_policy_settings *stw_go_wish(const stw_search *search) {
-    static const stw_policy_settings unset = {
-        .learning_rate = -1.0, .reward = -1, .glue = -1, .warm_start = -1, .device_names = -1, .unit_count = -1};
+    static const stw_policy_settings unset = {.learning_rate = -1.0,
+                                              .scorer_rate = -1.0,
+                                              .reward = -1,
+                                              .glue = -1,
+                                              .warm_start = -1,
+                                              .device_names = -1,
+                                              .unit_count = -1};
     return search->policy != NULL ? search->policy : &unset;
 }
 
@@ -139,28 +144,31 @@ static stw_status open_checked(const stw_search *search, const char *method, stw
     return status;
 }
 
-/* A file that cannot be read is told of when it is used. */
-static bool file_chooses(const stw_policy_settings *wish) {
+/* What kind of policy it is, without all of it. A file that cannot be read is told of when it is used. */
+static bool peek(const stw_policy_settings *wish, stw_pretrained *out) {
     stw_arena arena;
-    stw_pretrained policy = {0};
-    if (wish->policy == NULL || stw_arena_create(&arena, NULL) != STW_OK) return false;
-    const bool read =
-        read_policy(wish, &arena, &policy, NULL) == STW_OK && stw_net_config_of(&policy.file, &policy.config, NULL) == STW_OK;
-    stw_arena_destroy(&arena);
-    return read && stw_go_chooses(&policy.config);
-}
-
-bool stw_go_tunes_scorer(const stw_policy_settings *wish, stw_objective objective, unsigned tasks) {
-    stw_arena arena;
-    stw_pretrained policy = {0};
     int64_t reinforced = 1;
-    if (wish->updates > 0 || wish->no_proposals || objective != STW_OBJECTIVE_TIME || !(tasks & STW_TASK_PLACEMENT)) return false;
+    *out = (stw_pretrained){0};
     if (stw_arena_create(&arena, NULL) != STW_OK) return false;
     const bool read =
-        read_policy(wish, &arena, &policy, NULL) == STW_OK && stw_net_config_of(&policy.file, &policy.config, NULL) == STW_OK;
-    if (read) (void)stw_tensor_file_dimension(&policy.file, "pretrain.reinforced", &reinforced);
+        read_policy(wish, &arena, out, NULL) == STW_OK && stw_net_config_of(&out->file, &out->config, NULL) == STW_OK;
+    if (read) (void)stw_tensor_file_dimension(&out->file, "pretrain.reinforced", &reinforced);
+    out->reinforced = reinforced != 0;
     stw_arena_destroy(&arena);
-    return read && !stw_go_chooses(&policy.config) && reinforced == 0;
+    return read;
+}
+
+static bool file_chooses(const stw_policy_settings *wish) {
+    stw_pretrained policy;
+    return wish->policy != NULL && peek(wish, &policy) && stw_go_chooses(&policy.config);
+}
+
+bool stw_go_tunes_scorer(const stw_policy_settings *wish, stw_objective objective, unsigned tasks, const stw_pretrained *policy) {
+    stw_pretrained peeked;
+    if (wish->updates > 0 || wish->no_proposals || objective != STW_OBJECTIVE_TIME || !(tasks & STW_TASK_PLACEMENT)) return false;
+    if (policy == NULL && !peek(wish, &peeked)) return false;
+    if (policy == NULL) policy = &peeked;
+    return !stw_go_chooses(&policy->config) && !policy->reinforced;
 }
 
 bool stw_go_is_published(const stw_search *search, const stw_method *method) {

@@ -55,10 +55,10 @@ typedef struct stw_pretrained {
 
 /* Reads and checks a file that was asked for, before anything is searched; nothing is kept of it. */
 stw_status stw_pretrained_check(const stw_policy_settings *wish, stw_error *error);
-/* What `go-tune` trains: of a policy that has learnt from moves alone, what `anneal` proposes moves by, which learns on while it
- * searches; false: the policy itself, because it has learnt to steer or to choose devices, because updates were asked for, or
- * because there is no scorer for this objective, with these tasks. In `optimize`, `anneal` runs in any case. */
-bool stw_go_tunes_scorer(const stw_policy_settings *wish, stw_objective objective, unsigned tasks);
+/* What `go-tune` trains: of a policy that has learnt from moves alone, the scorer of anneal's moves, while it searches; false:
+ * the policy itself, because it has learnt to steer or to choose devices, because updates were asked for, or because there is no
+ * scorer for this objective, with these tasks. In `optimize`, `anneal` runs in any case. `policy`: NULL: of the file. */
+bool stw_go_tunes_scorer(const stw_policy_settings *wish, stw_objective objective, unsigned tasks, const stw_pretrained *policy);
 /* Runs a method that goes by a pre-trained policy: `work` leaves its plan; everything it needs is there. */
 typedef stw_status stw_go_work(stw_go *go, const stw_pretrained *policy, stw_plan *plan, stw_error *error);
 stw_status stw_go_run_pretrained(stw_search *search, const char *method, stw_go_work *work, stw_plan *plan, stw_error *error);

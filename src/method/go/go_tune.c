@@ -1,6 +1,8 @@
-/* `go-tune`: what `go-zero` does, then learning goes on with this graph, for what was learnt before it. Of a policy that has
- * learnt from moves alone that is which moves to try: `anneal`, with a scorer that learns on. One that has learnt to steer is
- * trained for some updates; its units get vectors of their own, which begin as 0. */
+/* `go-tune`: what `go-zero` does, then whatever was learnt on other graphs goes on learning with this one. A policy that has
+ * learnt from moves alone knows which moves to try: there it is `anneal`, whose scorer goes on learning. A policy that has learnt
+ * to steer is trained for some updates; its units get vectors of their own, which begin as 0. */
+#include <stdio.h>
+
 #include "method/anneal/learn.h"
 #include "method/anneal/proposals.h"
 #include "method/go/go.h"
@@ -62,27 +64,53 @@ static stw_status tune_published(stw_go *g, const stw_pretrained *policy, int64_
     return stw_go_take_best(g, plan, error);
 }
 
-/* `anneal` from that plan, with a scorer that learns on. */
-static stw_status tune_scorer(stw_search *search, const stw_plan *first, stw_plan *plan, stw_error *error) {
+/* One evaluation is left for what is said of the plan. */
+static stw_budget but_one(stw_budget budget) {
+    if (budget.evaluations > 1) budget.evaluations--;
+    return budget;
+}
+
+/* `anneal` from that plan, with a scorer that goes on learning. */
+static stw_status search_by_scorer(stw_search *search, const stw_plan *first, stw_plan *plan, stw_error *error) {
     const stw_arena before = search->arena;
+    const stw_budget whole = search->budget;
     const stw_proposals *const gone_by = search->proposals;
     const stw_plan *const *start = search->start;
     const int32_t start_count = search->start_count;
-    const double wanted = stw_go_wish(search)->learning_rate;
+    const double wanted = stw_go_wish(search)->scorer_rate;
     stw_arena arena = search->arena;
     stw_proposals proposals;
     TRY(stw_proposals_open(search, &arena, &proposals, error));
     proposals.rate = wanted >= 0.0 ? wanted : STW_LEARNER_RATE;
     search->arena = arena;
+    search->budget = but_one(whole);
     search->proposals = &proposals;
     search->start = &first;
     search->start_count = 1;
     const stw_status status = stw_method_anneal.run(search, plan, error);
     search->arena = before;
+    search->budget = whole;
     search->proposals = gone_by;
     search->start = start;
     search->start_count = start_count;
     return status;
+}
+
+/* From the best plan so far; what is said of the gain is relative to the initial plan. */
+static stw_status tune_scorer(stw_go *g, const stw_plan *start, stw_plan *plan, stw_error *error) {
+    stw_outcome *outcome = &g->search->outcome;
+    stw_score score = {0};
+    stw_plan *first;
+    TRY(stw_plan_create(start->graph, start->machine, &first, error));
+    stw_status status = stw_plan_assign(first, start, error);
+    if (status == STW_OK) status = search_by_scorer(g->search, first, plan, error);
+    stw_plan_destroy(first);
+    if (status != STW_OK || !g->has_first || stw_search_evaluations_left(g->search) < 1) return status;
+    TRY(stw_search_evaluate(g->search, plan, 0, &score, error));
+    if (g->first.reason == STW_VALID && score.reason == STW_VALID && g->first.value > 0.0)
+        snprintf(outcome->note, sizeof outcome->note, "%.2f %% better than the initial plan",
+                 100.0 * (1.0 - score.value / g->first.value));
+    return STW_OK;
 }
 
 static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *plan, stw_error *error) {
@@ -100,14 +128,8 @@ static stw_status run_policy(stw_go *g, const stw_pretrained *policy, stw_plan *
         start = plan;
         begin = zero.best;
     }
-    if (start != NULL && stw_go_tunes_scorer(stw_go_wish(g->search), g->search->objective, g->search->tasks)) {
-        stw_plan *first;
-        TRY(stw_plan_create(start->graph, start->machine, &first, error));
-        stw_status status = stw_plan_assign(first, start, error);
-        if (status == STW_OK) status = tune_scorer(g->search, first, plan, error);
-        stw_plan_destroy(first);
-        return status;
-    }
+    if (start != NULL && stw_go_tunes_scorer(stw_go_wish(g->search), g->search->objective, g->search->tasks, policy))
+        return tune_scorer(g, start, plan, error);
     TRY(choose_settings(g, policy, error));
     TRY(stw_trainer_create(&g->problem, g->search, NULL, &g->config, &g->settings, start, &begin, &g->trainer, error));
     TRY(stw_net_load_shared(stw_trainer_net(g->trainer), &policy->file, g->search->arena, error));
@@ -121,6 +143,6 @@ static stw_status run(stw_search *search, stw_plan *plan, stw_error *error) {
 }
 
 const stw_method stw_method_go_tune = {.name = "go-tune",
-                                       .description = "go-zero, and then learning goes on with this graph",
+                                       .description = "go-zero, then a search whose scorer goes on learning from this graph",
                                        .kind = STW_METHOD_POLICY,
                                        .run = run};
