@@ -6,7 +6,7 @@ of the classical problem, except that a result goes to a device once, however ma
 
 An instance is made of its set's name and its number alone, with nothing but random.Random(text).random(), which Python promises to keep.
 An acceptance set is not for building with: it is run at the end, once, and then is as known as a development set. acceptance and
-acceptance2 were run on 2026-11-18, acceptance3 on 2026-11-19.
+acceptance2 were run on 2026-11-18, acceptance3, acceptance4 and acceptance5 on 2026-11-19.
 """
 import dataclasses
 import json
@@ -28,7 +28,7 @@ class Range:
 
 # trees, to build with: what the search of the first acceptance set's run fell short on, few tasks for each device and transfers that are dear.
 RANGES = {"development": Range(198), "acceptance": Range(450), "acceptance2": Range(450), "acceptance3": Range(450),
-          "acceptance4": Range(450), "acceptance5": Range(450),
+          "acceptance4": Range(450), "acceptance5": Range(450), "acceptance6": Range(450),
           "trees": Range(120, ("out-tree", "in-tree", "fork", "join"), 30, 40, (8, 16), (5.0, 10.0))}
 SETS = {name: drawn.count for name, drawn in RANGES.items()}
 

@@ -28,12 +28,13 @@ class Graphs(Case):
     def test_are_made_of_their_names_alone(self):
         self.assertEqual(sorted(optima_graphs.SETS.items()),
                          [("acceptance", 450), ("acceptance2", 450), ("acceptance3", 450), ("acceptance4", 450), ("acceptance5", 450),
-                          ("development", 198), ("trees", 120)])
+                          ("acceptance6", 450), ("development", 198), ("trees", 120)])
         for sets, digest in [(("development", "acceptance"), "8ba6b9e02a26f33414959810588bcfc27db35a1aba401cdc8aab787ca481025b"),
                              (("acceptance2", "trees"), "521a99d5d0254e01c31aaeaaa3c6fba21fb943e8f3143eff4a32fac72e299084"),
                              (("acceptance3",), "212a624b3efdd902d2f5374e887c9dc100bdb88ef99ed2ea900038f4f579fa9e"),
                              (("acceptance4",), "9eb845faa2b6e4f178a9ba444b99c8b8ccc55ab740e01e61157efd16ce603f8e"),
-                             (("acceptance5",), "d669eb4451889d640b1c66b7355bd6e24826fc26a6790d0ec060531d6b6862f0")]:
+                             (("acceptance5",), "d669eb4451889d640b1c66b7355bd6e24826fc26a6790d0ec060531d6b6862f0"),
+                             (("acceptance6",), "80a561eaee75acfed16342576179df1d23aa27906da76869d515a8f0be7100f8")]:
             self.assertEqual(hashlib.sha256(json.dumps(self.made(*sets)).encode()).hexdigest(), digest)
         for instance in self.made(*optima_graphs.SETS):
             count = instance["tasks"]
