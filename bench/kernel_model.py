@@ -3,6 +3,7 @@
 
     python3 bench/kernel_model.py make --store docs/results/xla_kernels.tar.xz -o data/kernels/h200.stw
     python3 bench/kernel_model.py judge --store docs/results/xla_kernels.tar.xz
+    PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/kernel_model.py regions --store docs/results/xla_kernels.tar.xz
 
 Needs numpy and lightgbm beside Python, and build/release/bench/kernel_rows, which says what kernels look like. The store is one of
 `bench/xla_kernels.py measure`.
@@ -15,6 +16,8 @@ learnt: log(measured / formula), one row per content (the median of its measurem
 content to one of it, and prints for the formula and the model: the median error of a kernel, Kendall's tau, how many sums of modules are
 within 10 %, apart for the half of the steps on which the settings were chosen (every second by name) and the other half; the noise
 floor: a kernel predicted by the median of others of equal content; and which of the three variants of a step has the smallest sum.
+`regions` (needs jax, no GPU) splices the stored modules of each step as stowage.jax.plan(fuse="best") does, by the formula, by the model that
+has not seen the step and, for the most that could be had, by what was measured; and prints what was measured of the kernels that came of it.
 """
 import argparse
 import collections
@@ -61,6 +64,8 @@ class Kernels:
         self.formula = np.array([float(row[3]) for row in rows])
         self.x = np.array([[float(cell) for cell in row[4:]] for row in rows], np.float32)
         self.us = np.array([measured[paths[row[0]]].get(row[1], 0.0) for row in rows])
+        self.name = [row[1] for row in rows]
+        self.files = files
         library = {(paths[row[0]], row[1]) for row, x in zip(rows, self.x) if x[self.columns.index("library")] > 0}
         behind = set()  # the times stand in the order in which the kernels ran
         for name, times in measured.items():
@@ -179,8 +184,7 @@ def judge_behind(kernels):
 
 def judge_choice(kernels, learned):
     """Which variant has the smallest sum of times, kernels behind library calls counting as elsewhere where they are known."""
-    own = {content: np.median(kernels.us[group]) for content, group in by_content(kernels, np.flatnonzero(kernels.own)).items()}
-    us = np.array([t if mine else own.get(content, t) for t, mine, content in zip(kernels.us, kernels.own, kernels.content)])
+    us = elsewhere(kernels)
     print("\n| step | measured: " + ", ".join(VARIANTS) + " (us) | formula chooses | over the best | over XLA's | learned chooses | over the best | over XLA's |\n|"
           + " --- |" * 8)  # fmt: skip
     over, beside, pairs = ({"formula": [], "learned": []} for _ in range(3))
@@ -201,6 +205,56 @@ def judge_choice(kernels, learned):
         print(f"\n{by}: {np.exp(np.mean(np.log(beside[by]))):.4f} of XLA's in the geometric mean, at most {max(beside[by]):.3f}; "
               f"{np.exp(np.mean(np.log(over[by]))):.4f} times the best variant, {sum(o == 1 for o in over[by])} of {len(over[by])} "
               f"right; of pairs that differ by more than 2 % {sum(pairs[by])} of {len(pairs[by])} in the right order")  # fmt: skip
+
+
+def elsewhere(kernels):
+    """Microseconds of each kernel; behind a library call those of the same content elsewhere, where it stands."""
+    own = {content: np.median(kernels.us[group]) for content, group in by_content(kernels, np.flatnonzero(kernels.own)).items()}
+    return np.array([t if mine else own.get(content, t) for t, mine, content in zip(kernels.us, kernels.own, kernels.content)])
+
+
+class Told:
+    """For stowage.jax._best: what kernels take, by what they do, of the modules of one step and of those spliced from them."""
+
+    def __init__(self, kernels, us, step):
+        from stowage.jax._module import read_module
+        from stowage.jax._times import contents_of
+
+        self.read, self.contents, self.us = read_module, contents_of, collections.defaultdict(list)
+        of = {f"{step}/{v}": contents_of(read_module(kernels.files[f"{step}/{v}.hlo.pb"])) for v in VARIANTS}
+        for module, name, t in zip(kernels.module, kernels.name, us):
+            if module in of and name in of[module]:
+                self.us[of[module][name]].append(t)
+
+    def times(self, module):
+        module = self.read(module)
+        contents = self.contents(module)
+        return {i.name: statistics.median(self.us[contents[i.name]]) for i in module.entry.instructions.values() if self.us.get(contents.get(i.name))}
+
+    def seconds(self, module):
+        return 1e-6 * sum(self.times(module).values())
+
+
+def judge_regions(kernels, learned):
+    """What stowage.jax.plan(fuse="best") would make of the stored modules, the model not having seen the step."""
+    from stowage.jax._best import best_regions
+
+    us = elsewhere(kernels)
+    print("\n| step | XLA's kernels (us) | by | regions | expected | measured |\n|" + " --- |" * 6)
+    ratios = collections.defaultdict(list)
+    for step in kernels.steps():
+        own, *others = (kernels.files[f"{step}/{v}.hlo.pb"] for v in VARIANTS)
+        truth = Told(kernels, us, step)
+        for by, predicted in (("formula", kernels.formula), ("learned", learned), ("measured", us)):
+            found = best_regions(own, dict(zip(VARIANTS[1:], others)), Told(kernels, predicted, step), lambda module: True)
+            ratio = truth.seconds(found.module or own) / truth.seconds(own)
+            ratios[by].append(ratio)
+            print(f"| {step} | {1e6 * truth.seconds(own):.0f} | {by} | {found.regions} | {found.seconds['chosen'] / found.seconds['XLA']:.3f} | {ratio:.3f} |",
+                  flush=True)  # fmt: skip
+    for by, each in ratios.items():
+        without = [r for r, step in zip(each, kernels.steps()) if step != "norms"]
+        print(f"\n{by}: {statistics.geometric_mean(each):.4f} of XLA's kernels in the geometric mean, {statistics.geometric_mean(without):.4f} without norms, "
+              f"at most {max(each):.3f}")  # fmt: skip
 
 
 # ---- the file ----
@@ -265,13 +319,15 @@ def make(kernels, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["make", "judge"])
+    parser.add_argument("what", choices=["make", "judge", "regions"])
     parser.add_argument("--store", required=True)
     parser.add_argument("-o", "--output", default="data/kernels/h200.stw")
     parser.add_argument("--rows", default="build/release/bench/kernel_rows", help="the program that says what kernels look like")
     parser.add_argument("--machine", default="h200x1")
     options = parser.parse_args()
     kernels = Kernels(options.store, options.rows, options.machine)
+    if options.what == "regions":
+        return judge_regions(kernels, leave_one_out(kernels))
     return judge(kernels) if options.what == "judge" else make(kernels, options.output)
 
 

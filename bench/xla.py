@@ -5,8 +5,8 @@ step split over two devices, measured and predicted.
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py [--small] [--models lstm,mlp] [--store F]
     PYTHONPATH=python/src STOWAGE_LIBRARY=build/release/libstowage.so python3 bench/xla.py placement [--small] [--store F]
 
-The row `XLA` is XLA with its default options; `ours` is made from the module without fusions alone, by a model of costs; `planned` is what
-that expects most of, ours, XLA's fusions or these merged; `tuned` is made by measuring, and is XLA's own where that is faster. `difference` is to a further compile
+The row `XLA` is XLA with its default options; `ours` is made from the module without fusions alone, by a model of costs; `planned` is XLA's
+own with regions of two such plans where the model expects them to be faster; `tuned` is made by measuring, and is XLA's own where that is faster. `difference` is to a further compile
 of the default, which is not timed, without ops whose results change from run to run (on a GPU): of the loss, relative to it; of each
 parameter's change, relative to the largest change of that parameter; the largest of these. So the row `XLA` shows what such ops
 do. Results go to --store, a line of JSON for each model, and a model that

@@ -16,6 +16,7 @@ from .._library import Error, warn
 from .._plan import Path, Plan
 from .._simulate import Evaluation, MachineLike, Simulator
 from ._apply import compile_applied
+from ._best import Model, best_regions
 from ._bodies import View, find_bodies
 from ._capture import Capture, capture
 from ._compare import Arguments, Comparison, compare
@@ -72,8 +73,14 @@ class JaxPlan:
 
     @property
     def expected(self) -> dict[str, float]:
-        """With ``fuse="best"`` the seconds that each of the plans was expected to take, of which this is the least; else empty."""
+        """With ``fuse="best"`` the seconds that the kernels of XLA's own module, of other plans and of what was "chosen" were expected to
+        take; else empty."""
         return dict(self._info.get("expected", {}))
+
+    @property
+    def regions(self) -> int:
+        """With ``fuse="best"`` the parts of the module that are another plan's than XLA's; 0: XLA's own stays as it is."""
+        return int(self._info.get("regions", 0))
 
     @property
     def platform(self) -> str:
@@ -127,7 +134,7 @@ class JaxPlan:
             return module
         if self.spliced is not None:
             if not computes_same(module, self.module):
-                raise Error("the module has other constants, or is of another version of XLA, than the one that was tuned; tune again")
+                raise Error("the module has other constants, or is of another version of XLA, than the one that was planned; plan or tune again")
             module = self.spliced
         elif self.bodies:
             for body, made in zip(find_bodies(read_module(module)), self.bodies):
@@ -163,7 +170,7 @@ class JaxPlan:
 
     def __repr__(self) -> str:
         e = self.evaluation
-        what = "fusions and order" if self.fuse else "order on XLA's fusions"
+        what = "fusions and order" if self.fuse else f"{self.regions} regions of other plans" if self.regions else "order on XLA's fusions"
         step = _text.show_seconds(e.step) if e.step is not None else "no step"
         return (
             f"<JaxPlan of {self.graph.name} for {self.platform}: {what} ({self.order}); {len(self.graph._sums()['ops']):,} ops in "
@@ -176,9 +183,10 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: Union[bool, str
          fusion: Optional[str] = None, verify: bool = False, kernels: Optional[str] = None, **options: Any) -> JaxPlan:  # fmt: skip
     """Compiles ``fn`` (jitted or not) for these arguments and plans the module that XLA arrives at.
 
-    With ``fuse="best"``, which is the default on a GPU where neither ``fusion`` nor ``costs`` are given, three plans are made: on
-    XLA's own fusions, on these merged further, and on fusions of our own. The one that the model of kernels expects to take least
-    is taken (``expected`` says what each was), XLA's own among equals. That takes two compiles, the others one. With ``fuse=True``,
+    With ``fuse="best"``, which is the default on a GPU where neither ``fusion`` nor ``costs`` are given, XLA's own module is changed
+    where the model of kernels expects other plans to be faster, region by region: one on fusions of our own, and XLA's fusions merged
+    further. Where that is expected to bring less than 2 %, XLA's own module stays as it is (``keeps_xla``). ``expected`` and
+    ``regions`` say what was found. That takes two compiles, the others one. With ``fuse=True``,
     the default elsewhere, XLA's fusion passes are off, and ``fusion`` is the rule that makes the groups (:meth:`Plan.fuse`): by default
     "joined" on a GPU, "default" elsewhere, in bodies of loops and branches as well. With ``fuse=False`` XLA's fusions stay; only their order
     is planned, or, where ``fusion`` is given, that rule merges them. The order is the best of
@@ -201,17 +209,16 @@ def plan(fn: Any, *args: Any, machine: MachineLike = None, fuse: Union[bool, str
     if fuse not in (None, True, False, "best"):
         raise Error(f"fuse is True, False or 'best', not {fuse!r}")
     settings: dict[str, Any] = {"machine": machine, "objective": objective, "kernels": kernels}
-    own: Optional[Capture] = None
     if fuse is None:
         fuse = "best" if _may_choose(fn, args, fusion, costs) else True
     if fuse == "best":
-        if isinstance(fn, Capture) or costs is not None:
-            raise Error("fuse='best' compiles the function twice, and costs are of one of the modules: give the function, and no costs")
+        if isinstance(fn, Capture) or costs is not None or fusion is not None:
+            raise Error("fuse='best' compiles the function twice, chooses among fusions, and costs are of one module: give the function, and neither "
+                        "costs nor fusion")  # fmt: skip
         own = capture(fn, *args, fuse=False, compiler_options=compiler_options)
         bare = capture(fn, *args, fuse=True, compiler_options=compiler_options)
-        captured, fusion, expected = _choose(own, bare, fusion, settings)
-        made = plan_captured(captured, fusion=fusion, budget=budget, options=options, expected=expected, **settings)
-        return _verified(fn, args, made, own, machine) if verify else made
+        made = _plan_best(own, bare, budget, options, settings)
+        return _verified(fn, args, made, own, machine) if verify and not made.keeps_xla else made
     captured = fn if isinstance(fn, Capture) else capture(fn, *args, fuse=fuse, compiler_options=compiler_options)
     fault = _fault_of_bodies(captured)
     if fault:
@@ -240,27 +247,31 @@ def _may_choose(fn: Any, args: Sequence[Any], fusion: Optional[str], costs: Opti
     return not isinstance(fn, Capture) and fusion is None and costs is None and Target(args).platform == "gpu"
 
 
-def _choose(own: Capture, bare: Capture, fusion: Optional[str], settings: dict[str, Any]) -> tuple[Capture, Optional[str], dict[str, float]]:
-    """What to plan, by which rule, and what each plan is expected to take. Of groups that cannot be made there is no plan."""
-    rule = fusion or ("joined" if own.target.platform == "gpu" else "default")
-    ways = {"XLA's fusions": (own, None), "XLA's merged": (own, rule)}
-    if not _fault_of_bodies(bare):
-        ways["ours"] = (bare, fusion)
-    machine = own.target.machine() if settings["machine"] is None else settings["machine"]
-    expected = {}
-    for name, (captured, merged_by) in ways.items():
+def _plan_best(own: Capture, bare: Capture, budget: Union[str, int, float, None], options: dict[str, Any], settings: dict[str, Any]) -> JaxPlan:
+    """XLA's own module with what the model expects to be better in those of two plans; nothing is changed where that is too little."""
+    rule = "joined" if own.target.platform == "gpu" else "default"
+    ways = [("ours", bare, None)] if not _fault_of_bodies(bare) else []
+    plans, quick = {}, {"evaluations": 1}
+    for name, captured, fusion in [*ways, ("merged", own, rule)]:
         try:
-            made = plan_captured(captured, fusion=merged_by, options={"evaluations": 1}, **settings)
-        except Error:
-            if name == "XLA's fusions":  # then there is none at all
-                raise
+            plans[name] = plan_captured(captured, fusion=fusion, options=quick, **settings).planned
+        except Error:  # then there is no such plan
             continue
-        # All of them are modules now, so that one model says what their kernels take.
-        whole = Simulator(Graph.parse(made.planned, name), machine, kernels=settings["kernels"] or "learned").run("single").evaluate()
-        if whole.step is not None:
-            expected[name] = whole.step
-    best = min(expected, key=lambda name: expected[name]) if expected else "XLA's fusions"
-    return (*ways[best], expected)
+    kept = plan_captured(own, options=quick, keeps_xla=True, **settings)
+
+    def fits(module: bytes) -> bool:
+        return plan_captured(own, options=quick, spliced=module, **settings).peak <= _MORE_MEMORY * kept.peak
+
+    machine = own.target.machine() if settings["machine"] is None else settings["machine"]
+    found = best_regions(own.module, plans, Model(machine, settings["kernels"]), fits)
+    made = kept
+    if found.module is not None:
+        made = plan_captured(own, budget=budget, options=options, spliced=found.module, **settings)
+    made._info.update(expected=found.seconds, regions=found.regions)
+    return made
+
+
+_MORE_MEMORY = 1.05  # of the simulated peak of XLA's own module
 
 
 def _check_can_run(fn: Any, args: Sequence[Any]) -> None:
@@ -288,8 +299,7 @@ def keep_xla(own: Capture, machine: MachineLike) -> JaxPlan:
 
 def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Optional[Path] = None, fusion: Optional[str] = None,
                   objective: str = "memory", budget: Union[str, int, float, None] = "2s", options: Optional[dict[str, Any]] = None,
-                  spliced: Optional[bytes] = None, keeps_xla: bool = False, kernels: Optional[str] = None,
-                  expected: Optional[Mapping[str, float]] = None) -> JaxPlan:  # fmt: skip
+                  spliced: Optional[bytes] = None, keeps_xla: bool = False, kernels: Optional[str] = None) -> JaxPlan:  # fmt: skip
     """As :func:`plan`. With ``spliced`` that module stands in the place of the captured one and is given an order; with ``keeps_xla``
     nothing is changed."""
     planner = _Planner(captured, machine, costs, fusion, objective, budget, options or {}, kernels)
@@ -297,8 +307,7 @@ def plan_captured(captured: Capture, *, machine: MachineLike = None, costs: Opti
     made = planner.plan_entry(module)
     info = {"format": "stowage-jax", "version": _VERSION, "jax": jax.__version__, "platform": captured.target.platform,
             "hook": captured.target.hook, "fuse": captured.fuse, "order": planner.order, "interrupted": planner.interrupted,
-            "compiler_options": captured.compiler_options, "keeps_xla": keeps_xla,
-            "expected": dict(expected or {})}  # fmt: skip
+            "compiler_options": captured.compiler_options, "keeps_xla": keeps_xla}  # fmt: skip
     result = JaxPlan(captured.module, made, info, bodies, spliced)
     check_module(result.planned)
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Iterable, Mapping, Optional
+from typing import Mapping, Optional
 
 import jax
 
@@ -92,6 +92,3 @@ def default_path(device: str) -> str:
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(folder, "stowage", f"kernels-{device}.json")
 
-
-def total(kernels: Iterable[Instruction], us: Mapping[str, float]) -> float:
-    return sum(us.get(i.name, 0.0) for i in kernels)

@@ -2,7 +2,6 @@
 faster."""
 from __future__ import annotations
 
-import math
 import sys
 import time
 from dataclasses import dataclass
@@ -19,8 +18,8 @@ from ._compare import Arguments, Comparison
 from ._module import read_module
 from ._plan import JaxPlan, keep_faster, keep_xla, plan, plan_captured
 from ._profile import profile_compiled
-from ._splice import Pair
-from ._times import Known, default_path, total
+from ._splice import Pair, take_gains
+from ._times import Known, default_path
 
 
 @dataclass
@@ -141,22 +140,12 @@ class _Tuning:
         return (better, taken) if taken else (module, regions)
 
     def _take(self, module: bytes, theirs: bytes, share: float) -> tuple[bytes, int]:
-        pair, times, their_times = Pair(module, theirs), self._times(module), self._times(theirs)
-        gain = {}
-        for k, region in enumerate(pair.regions):
-            us = total(region.ours, times)
-            less = us - total(region.theirs, their_times)
-            if not region.fixed and less > max(_LEAST_US, _LEAST_SHARE * us):
-                gain[k] = less
-        best = sorted(gain, key=lambda k: -gain[k])[: math.ceil(share * len(gain))]
-        if not best:
-            return module, 0
         try:
-            spliced, _, taken = pair.best({k: gain[k] for k in best})
+            taken = take_gains(Pair(module, theirs), self._times(module), self._times(theirs), share)
         except Error as error:  # the module as it is needs none of them
             self._steps.append(f"no regions are taken: {error}")
-            return module, 0
-        return spliced, len(taken)
+            taken = None
+        return taken or (module, 0)
 
     # ---- plans to take regions from ----
 
@@ -215,7 +204,6 @@ class _Tuning:
         return plan_captured(self._own, machine=self._machine, budget="1s", spliced=module)
 
 
-_LEAST_US, _LEAST_SHARE = 0.5, 0.02  # less is within the noise of a profile
 _PROFILED_RUNS = 20
 _PLANS = {  # what regions are taken from: groups made from the module without fusions, and XLA's merged further
     "ours": _Tuning._plan_ours, "one result each": _Tuning._plan_single, "merged": _Tuning._plan_merged,
