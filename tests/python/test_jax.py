@@ -113,7 +113,7 @@ class Results(Jax):
                 self.assert_order_is_ours(applied, compiled)
                 self.assertNotEqual(entry_of(plan.text), entry_of(compiled.as_text()))
 
-    def test_the_best_of_three(self):
+    def test_regions_of_other_plans_in_the_module_of_xla(self):
         """XLA's own module with regions of two other plans, where the model expects them to be faster; else as it is."""
         regions = []
         for loss, p, x in functions():
